@@ -35,8 +35,8 @@ def test_the_deadline_reaches_the_engine(two: Any) -> None:
     ("name", "ranks", "rule"),
     [
         ("world", [0], "new_group: the name must be new, got 'world', which exists"),
-        ("none", [], r"ranks must be one or more different numbers, got \[\]"),
-        ("twice", [1, 1], r"ranks must be one or more different numbers, got \[1, 1\]"),
+        ("none", [], r"ranks must be one or more distinct numbers, got \[\]"),
+        ("twice", [1, 1], r"ranks must be one or more distinct numbers, got \[1, 1\]"),
         ("far", [0, 2], r"ranks must be in \[0, 2\), got 2; there are 2 processes"),
     ],
 )

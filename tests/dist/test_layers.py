@@ -308,7 +308,7 @@ def test_a_shared_parameter_is_divided_once(two: Any) -> None:
     [
         ([[0]], r"each process must be in one group.*got \[\[0\]\], which lacks rank 1"),
         ([[0, 1], []], "with an empty group"),
-        ([[0, 1], [1]], r"ranks must be one or more different numbers, got \[0, 1, 1\]"),
+        ([[0, 1], [1]], r"ranks must be one or more distinct numbers, got \[0, 1, 1\]"),
         ([[0, 1, 2]], r"ranks must be in \[0, 2\), got 2"),
     ],
 )

@@ -140,7 +140,7 @@ def test_data_of_another_dtype_is_answered_with_a_conversion():
 def test_images_with_channels_last_are_answered_with_a_data_format():
     model = nn.Model()
     scores = model.conv2d("img", filters=2, kernel=3)
-    with pytest.raises(ShapeError, match=r"padded width, .*, or say data_format='NHWC' if the ch"):
+    with pytest.raises(ShapeError, match=r"padded width, .*, or set data_format='NHWC' if the ch"):
         model.initialize_parameters(img=np.zeros((2, 8, 8, 1), np.float32))
     model.initialize_parameters(img=np.zeros((2, 1, 9, 8), np.float32))
     with pytest.raises(FeedError, match=r"pass img.transpose\(0, 3, 1, 2\), .*data_format='NHWC'"):
@@ -179,7 +179,7 @@ def test_one_hot_labels_are_answered_with_classes_or_shares():
         model.softmax_with_cross_entropy(scores, "y", reduction="mean"), nn.optimizer.SGD(0.1)
     )
     one_hot = np.eye(3, dtype=np.int64)[[0, 1, 2, 0, 1, 2]]
-    with pytest.raises(ShapeError, match=r"pass classes, label.argmax\(.*soft_label=True"):
+    with pytest.raises(ShapeError, match=r"pass class ids, label.argmax\(.*soft_label=True"):
         nn.train(model, (X, one_hot), 1)
     with pytest.raises(FeedError, match=r"must be int64, got float32; .* rows y.argmax\(-1\), or"):
         nn.train(model, (X, one_hot.astype(np.float32)), 1)

@@ -101,7 +101,9 @@ def append_cond(dtype: str, shape: list[int], names: list[str], condition: Any =
 
 
 def test_cond_refuses_blocks_that_differ() -> None:
-    with pytest.raises(ShapeError, match=r"cond: both blocks must give one shape and dtype, got f"):
+    with pytest.raises(
+        ShapeError, match=r"cond: both blocks must return the same shape and dtype, got f"
+    ):
         append_cond("float32", [3], ["y"])
     with pytest.raises(ShapeError, match=r"got float32\[2\] and float64\[2\]"):
         append_cond("float64", [2], ["y"])

@@ -49,5 +49,7 @@ def test_the_selected_kernel_checks_tags_and_lengths(wrong: int) -> None:
 def test_log_probabilities_go_together() -> None:
     x, ids = np.zeros((2, 4), np.float32), np.array([0, 1])
     given = {"label_log_probability": np.zeros(2, np.float32)}
-    with pytest.raises(OpwrightError, match=r"go together, got label_log_probability alone"):
+    with pytest.raises(
+        OpwrightError, match=r"must be given together, got label_log_probability only"
+    ):
         ow.ops.nce(x, x, ids, ids, **given)

@@ -109,7 +109,7 @@ def test_a_mean_of_many_halves_is_finite() -> None:
 BAD: list[tuple[str, Mapping[str, Any], dict[str, Any], str]] = [
     ("add", {"x": (2, 3), "y": (4,)}, {}, "shapes must broadcast, got [2, 3] and [4]"),
     ("where", {"condition": (2,), "x": (3,), "y": ()}, {}, "shapes must broadcast"),
-    ("add_n", {"x": [(2, 3), (3,)]}, {}, "all x must have one shape, got [2, 3] and [3]"),
+    ("add_n", {"x": [(2, 3), (3,)]}, {}, "all x must have the same shape, got [2, 3] and [3]"),
     ("clip", {"x": (2,)}, {"min": 1.0, "max": 0.0}, "min must not be above max, got min=1.0"),
     ("sum", {"x": (2, 3)}, {"axis": [2]}, "axis must be in [-2, 2) for a 2-d input, got axis=2"),
     ("sum", {"x": (2, 3)}, {"axis": [1, -1]}, "axis must name each axis once, got axis=[1, -1]"),
@@ -122,8 +122,13 @@ BAD: list[tuple[str, Mapping[str, Any], dict[str, Any], str]] = [
     ("argmax", {"x": ()}, {"axis": 1}, "axis must be in [-1, 1) for a 0-d input, got axis=1"),
     ("top_k", {"x": ()}, {"k": 2}, "k must be in [1, 1], the length of axis 0, got k=2"),
     ("concat", {"x": [()]}, {}, "axis needs an input of"),
-    ("reshape", {"x": (2, 3)}, {"shape": [4]}, "shape must hold the elements of [2, 3], got [4]"),
-    ("reshape", {"x": (2, 3)}, {"shape": [-1, 4]}, "shape must hold the elements of [2, 3]"),
+    (
+        "reshape",
+        {"x": (2, 3)},
+        {"shape": [4]},
+        "shape must have as many elements as [2, 3], got [4]",
+    ),
+    ("reshape", {"x": (2, 3)}, {"shape": [-1, 4]}, "shape must have as many elements as [2, 3]"),
     ("reshape", {"x": (2, 3)}, {"shape": [-1, -1]}, "shape must have at most one -1"),
     ("reshape", {"x": (6,)}, {"shape": [1, 0]}, "shape copies axis 1 of a 1-d input, got [1, 0]"),
     ("reshape", {"x": (6,)}, {"shape": [-2]}, "shape must be in [-1, inf)"),
@@ -131,16 +136,21 @@ BAD: list[tuple[str, Mapping[str, Any], dict[str, Any], str]] = [
     ("unsqueeze", {"x": (2,)}, {"axis": [3]}, "axis must be in [-2, 2) for a 2-d input"),
     ("transpose", {"x": (2, 3)}, {"axes": [0]}, "axes must name all axes of a 2-d input"),
     ("transpose", {"x": (2, 3)}, {"axes": [0, 0]}, "axes must name each axis once"),
-    ("concat", {"x": [(2, 3), (2, 4)]}, {}, "all x must have one shape but for axis 0"),
-    ("concat", {"x": [(2, 3), (2,)]}, {"axis": 1}, "all x must have one shape but for axis 1"),
+    ("concat", {"x": [(2, 3), (2, 4)]}, {}, "all x must have the same shape except for axis 0"),
+    (
+        "concat",
+        {"x": [(2, 3), (2,)]},
+        {"axis": 1},
+        "all x must have the same shape except for axis 1",
+    ),
     ("split", {"x": (5,)}, {"num": 2}, "num must divide the 5 of the axis, got num=2"),
     ("split", {"x": (5,)}, {"sections": [2, 2]}, "sections must add up to the 5 of the axis"),
-    ("split", {"x": (5,)}, {"num": 3}, "out must take 3 variables, got 2"),
+    ("split", {"x": (5,)}, {"num": 3}, "out must have 3 variables, got 2"),
     (
         "slice",
         {"x": (5,)},
         {"axes": [0], "starts": [0], "ends": [1, 2]},
-        "axes, starts, ends and steps must have one length",
+        "axes, starts, ends and steps must have the same length",
     ),
     (
         "slice",
@@ -148,7 +158,7 @@ BAD: list[tuple[str, Mapping[str, Any], dict[str, Any], str]] = [
         {"axes": [0], "starts": [0], "ends": [1], "steps": [0]},
         "steps must not be 0",
     ),
-    ("pad", {"x": (5,)}, {"paddings": [1]}, "paddings must hold a begin and an end for each axis"),
+    ("pad", {"x": (5,)}, {"paddings": [1]}, "paddings must have a begin and an end for each axis"),
     (
         "pad",
         {"x": (2,)},
@@ -179,8 +189,8 @@ BAD: list[tuple[str, Mapping[str, Any], dict[str, Any], str]] = [
         {"paddings": [-6, 0], "mode": "edge"},
         "paddings must leave at least 0 elements on axis 0, got [-6, 0], which crop 6 of 5",
     ),
-    ("expand", {"x": (2, 3)}, {"shape": [3]}, "shape must give every new axis a length"),
-    ("expand", {"x": (2, 3)}, {"shape": [-1, 2, 3]}, "shape must give every new axis a length"),
+    ("expand", {"x": (2, 3)}, {"shape": [3]}, "shape must have a length for every new axis"),
+    ("expand", {"x": (2, 3)}, {"shape": [-1, 2, 3]}, "shape must have a length for every new axis"),
     ("expand", {"x": (2, 3)}, {"shape": [4, 3]}, "x of shape [2, 3] must broadcast"),
     ("sum_like", {"x": (2, 3), "like": (2,)}, {}, "shape [2] must broadcast to [2, 3]"),
     ("expand_like", {"x": (2, 3), "like": (3,)}, {}, "shape [2, 3] must broadcast to [3]"),
@@ -220,10 +230,10 @@ def test_negative_powers_of_whole_numbers_fail_as_in_numpy() -> None:
 def test_axes_to_remove_are_asked_for_where_a_dim_is_unknown() -> None:
     block = ow.Program().global_block()
     unknown = block.create_var("unknown", [None, 1])
-    with pytest.raises(ShapeError, match="squeeze: axis must be given where a dim is unknown"):
+    with pytest.raises(ShapeError, match="squeeze: axis must be given if a dimension is unknown"):
         block.append_op("squeeze", {"x": unknown})
 
 
 def test_a_split_of_an_array_must_say_into_how_many_parts() -> None:
-    with pytest.raises(OpwrightError, match="num or sections must say into how many parts"):
+    with pytest.raises(OpwrightError, match="num or sections must be given"):
         ow.ops.split(np.zeros(4))

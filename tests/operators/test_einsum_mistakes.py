@@ -13,10 +13,16 @@ MISTAKES = {
     "ijk->i": ([(2, 3)], "operand 0 must have 3 axes, one for each label of 'ijk'"),
     "i...->i": ([()], "operand 0 must have 1 or more axes"),
     "i1->i": ([(2, 3)], "letters, '...', ',' and one '->', got '1'"),
-    "i->j": ([(2,)], "one of an operand, got 'j'"),
-    "i->ii": ([(2,)], "must have a label once, got 'i' twice"),
-    "ij,jk->ik": ([(2, 3), (4, 5)], "label 'j' must have one length, got 3 and 4 in operand 1"),
-    "...i,...i->...": ([(2, 4), (3, 4)], "of the ellipsis must have one length, got 2 and 3"),
+    "i->j": ([(2,)], "occur in an operand, got 'j'"),
+    "i->ii": ([(2,)], "must occur once in the output, got 'i' twice"),
+    "ij,jk->ik": (
+        [(2, 3), (4, 5)],
+        "label 'j' must have the same length everywhere, got 3 and 4 in operand 1",
+    ),
+    "...i,...i->...": (
+        [(2, 4), (3, 4)],
+        "of the ellipsis must have the same length everywhere, got 2 and 3",
+    ),
 }
 
 

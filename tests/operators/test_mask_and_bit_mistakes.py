@@ -39,9 +39,9 @@ MISTAKES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], str]] = {
         "diff",
         (X, np.ones((3, 1), "float32")),
         {},
-        r"prepend must have the shape of x but along axis 1, got \[3, 1\]",
+        r"prepend must have the shape of x except along axis 1, got \[3, 1\]",
     ),
-    "cdist": ("cdist", (X, X[:, :2]), {}, r"with one number of columns, got \[2, 3\] and \[2, 2\]"),
+    "cdist": ("cdist", (X, X[:, :2]), {}, r"with equally many columns, got \[2, 3\] and \[2, 2\]"),
     "classes": (
         "multi_margin_loss",
         (X, np.zeros(3, "int64")),

@@ -81,7 +81,7 @@ def test_a_source_with_too_few_elements_is_refused() -> None:
         ),
         (
             lambda: ow.ops.fftn(np.zeros((2, 2)), axis=[-1]),
-            "fftn: axis must not name the last axis",
+            "fftn: axis must not contain the last axis",
         ),
         (
             lambda: ow.ops.grid_sample(

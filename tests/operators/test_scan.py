@@ -294,11 +294,15 @@ def test_lengths_that_differ_are_refused_by_name() -> None:
     ("changed", "error", "rule"),
     [
         ({"body_final": ["h", "h"]}, ShapeError, "must have as many variables as each other"),
-        ({"body_final": ["x_t"]}, ShapeError, r"a turn must hand on what it got, .*for 'h'"),
+        (
+            {"body_final": ["x_t"]},
+            ShapeError,
+            r"an iteration must return its carried values .*for 'h'",
+        ),
         ({"body_xs": []}, ShapeError, "body_xs must have one variable for each of xs"),
         ({"body_out": ["h", "h"]}, ShapeError, "out must have as many variables as body_out"),
         ({"length": -1}, ow.errors.AttributeValueError, r"length must be in .*length=-1"),
-        ({"length": 4}, ShapeError, "xs must have one length along axis 0"),
+        ({"length": 4}, ShapeError, "xs must have the same length along axis 0"),
     ],
 )
 def test_a_body_that_does_not_fit_is_refused(changed: Any, error: Any, rule: str) -> None:
@@ -324,5 +328,5 @@ def test_no_turns_without_a_number_of_them() -> None:
     body.create_var("h", [5], "float64")
     program.rollback()
     attrs = {"body": body, "body_init": ["h"], "body_final": ["h"]}
-    with pytest.raises(ShapeError, match="xs or length must give the number of turns"):
+    with pytest.raises(ShapeError, match="xs or length must determine the number of iterations"):
         block.append_op("scan", {"init": "h0"}, {"final": ["last"]}, attrs)

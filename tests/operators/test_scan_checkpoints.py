@@ -161,7 +161,7 @@ def test_checkpoints_without_sequences_are_refused_with_the_way_out() -> None:
     body.create_var("h", [5], "float64")
     program.rollback()
     attrs = {"body": body, "body_init": ["h"], "body_final": ["h"], "length": 3}
-    with pytest.raises(ShapeError, match=r"checkpoint_every must be absent .*; give xs of shape"):
+    with pytest.raises(ShapeError, match=r"checkpoint_every must be absent .*; pass xs of shape"):
         block.append_op(
             "scan", {"init": "h0"}, {"final": ["last"]}, {**attrs, "checkpoint_every": 2}
         )
@@ -170,13 +170,16 @@ def test_checkpoints_without_sequences_are_refused_with_the_way_out() -> None:
 @pytest.mark.parametrize(
     ("attrs", "rule"),
     [
-        ({"segment": 2}, "body_segments must name one of body_xs"),
-        ({"segment": 2, "body_segments": ["other"]}, "body_segments must name one of body_xs"),
-        ({"body_segments": ["x_t"]}, "segment must be given where body_segments is"),
+        ({"segment": 2}, "body_segments must contain at least one of body_xs"),
+        (
+            {"segment": 2, "body_segments": ["other"]},
+            "body_segments must contain at least one of body_xs",
+        ),
+        ({"body_segments": ["x_t"]}, "segment must be given with body_segments"),
         ({"segment": 2, "body_segments": ["x_t"]}, "'x_t' must be a segment of"),
         (
             {"segment": 2, "body_segments": ["x_t"], "checkpoint_every": 2},
-            "checkpoint_every must be absent where segment is given",
+            "checkpoint_every must be absent if segment is given",
         ),
     ],
 )

@@ -1,3 +1,3 @@
-"""The version of every package of this repository; theirs are links to this file."""
+"""The version of every package of this repository; the others are links to this file."""
 
 __version__ = "0.1.0"

@@ -1,5 +1,4 @@
-// Reads a record that Python wrote, number by number; what is written beside it must not be
-// followed.
+// Reads a record written by Python, number by number; damaged records must not be trusted.
 #ifndef OPWRIGHT_CUDA_NUMBERS_H_
 #define OPWRIGHT_CUDA_NUMBERS_H_
 
@@ -11,13 +10,13 @@
 
 namespace opwright_cuda {
 
-// Raises opwright::Exception where the record is not one.
+// Raises opwright::Exception for an invalid record.
 class Numbers {
  public:
   explicit Numbers(const std::vector<int64_t>& numbers) : numbers_(numbers) {}
 
   size_t position() const { return next_; }
-  // What was read from a position on.
+  // The numbers read since a position.
   std::vector<int64_t> ReadSince(size_t position) const {
     const auto at = [this](size_t i) { return numbers_.begin() + static_cast<ptrdiff_t>(i); };
     return {at(position), at(next_)};
@@ -37,7 +36,7 @@ class Numbers {
     }
     return static_cast<T>(number);
   }
-  // Where a pointer of 8 bytes lies in constants of so many bytes.
+  // The offset of an 8-byte pointer in constants of this size.
   size_t NextPlace(uint64_t n_bytes) {
     const auto place = Next<size_t>(n_bytes < 7 ? 0 : n_bytes - 7);
     if (place % 8 != 0) {

@@ -1,4 +1,4 @@
-// The entry of the library, and what Python calls through ctypes.
+// The entry point of the library, and functions that Python calls through ctypes.
 #include <opwright/abi.h>
 
 #include <utility>
@@ -48,12 +48,12 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_plugin_v1(const ow_host*, const ow_plugin*
   return OW_OK;
 }
 
-// What is known of a GPU before anything is made on it.
+// Properties of a GPU, available before a context is created.
 struct opwright_cuda_info {
   int32_t major;
   int32_t minor;
   int32_t multiprocessors;
-  int32_t shared_bytes;  // the most that one block may ask for
+  int32_t shared_bytes;  // the maximum per block
   char name[256];
 };
 
@@ -83,14 +83,14 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_describe(int32_t ordinal, opwright_cu
   });
 }
 
-// How many GPUs the driver shows.
+// The number of visible GPUs.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_count(int32_t* n, char* message,
                                                  uint64_t message_bytes) {
   return opwright::detail::AtBorder(message, message_bytes,
                                     [&] { return opwright_cuda::CountDevices(n); });
 }
 
-// Loads a cubin for as long as the process lives, and finds its kernels.
+// Loads a cubin for the lifetime of the process, and finds its kernels.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_load(const void* image, const char* const* names,
                                                 uint64_t n_names, uint64_t* kernels, char* message,
                                                 uint64_t message_bytes) {
@@ -113,7 +113,7 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_load(const void* image, const char* c
   });
 }
 
-// The sizes in bytes of a kernel's parameters; `n` is the room for them, then their number.
+// The sizes in bytes of a kernel's parameters; `n` is the capacity, then their number.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_parameter_sizes(uint64_t kernel, uint64_t* sizes,
                                                            uint64_t* n, char* message,
                                                            uint64_t message_bytes) {
@@ -135,7 +135,7 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_parameter_sizes(uint64_t kernel, uint
   });
 }
 
-// Lets blocks of a kernel have more than 48 kB of shared memory.
+// Lets blocks of a kernel use more than 48 kB of shared memory.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_allow_shared(uint64_t kernel, int32_t ordinal,
                                                         int32_t bytes, char* message,
                                                         uint64_t message_bytes) {
@@ -153,7 +153,7 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_allow_shared(uint64_t kernel, int32_t
   });
 }
 
-// The number of the GPU in whose memory an address lies; -1 where it lies in none.
+// The index of the GPU that owns an address; -1 if none does.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_find_gpu(uint64_t pointer, int32_t* ordinal,
                                                     char* message, uint64_t message_bytes) {
   using namespace opwright_cuda;
@@ -185,9 +185,9 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_cudnn_version(uint64_t* version, char
   });
 }
 
-// The engine that cuDNN chooses for a GPU that need not be there. `record` is that of an operation
-// graph, see cudnn.h, `properties` what cuDNN writes down of a GPU, in JSON. `engine` gets its
-// number, its bytes of workspace and the bits of its notes.
+// The engine that cuDNN chooses for a GPU, which may be absent. `record` is that of an operation
+// graph, see cudnn.h, `properties` cuDNN's JSON description of a GPU. `engine` receives its index,
+// its workspace bytes and the bits of its notes.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_choose_engine(const int64_t* record, uint64_t n,
                                                          const char* properties, int64_t engine[3],
                                                          char* message, uint64_t message_bytes) {

@@ -180,7 +180,7 @@ def test_every_given_input_must_have_the_shape_that_is_required():
         (
             (-1, 3, 9, 8),
             (6, 9, 8, 3),
-            "pass y.transpose(0, 3, 1, 2), or say data_format='NHWC' to layers of images",
+            "pass y.transpose(0, 3, 1, 2), or set data_format='NHWC' to layers of images",
         ),
         ((4, 3), (3,), "pass arrays of the declared shape, or declare another"),
         ((-1, 3), (6, 4), "pass arrays of the declared shape, or declare another"),

@@ -173,7 +173,9 @@ class _Gone(Fake):
 @pytest.mark.parametrize("at_once", [True, False])
 def test_where_none_can_be_started_it_compiles_alone_and_says_so(at_once: bool) -> None:
     fake = Lost(at_once)
-    with pytest.warns(RuntimeWarning, match=r"one after the other, for no compiler .*: no room"):
+    with pytest.warns(
+        RuntimeWarning, match=r"sequentially, since no additional compiler .*: no room"
+    ):
         outcomes = compile_some(fake, 6, 3)
     assert len(outcomes) == 6
     assert set(fake.threads.values()) == {threading.current_thread()}
@@ -226,7 +228,7 @@ def test_a_process_that_dies_is_an_error_that_names_the_kernel() -> None:
     [
         ("/absent/python", "FileNotFoundError"),
         ("/bin/true", "it ended with exit status 0"),
-        (None, "there is no Python to start, got None"),
+        (None, "there is no Python executable, got None"),
     ],
 )
 def test_without_a_python_to_start_nvrtc_compiles_here(

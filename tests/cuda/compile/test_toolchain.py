@@ -184,7 +184,7 @@ def test_a_folder_that_cannot_be_written_is_told_once_and_costs_time_only(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     tools = Toolchain(CountingCompiler(), ImageCache(tmp_path / "file" / "cuda"))
-    with pytest.warns(RuntimeWarning, match=r"cannot be kept in .*; set OPWRIGHT_CACHE_DIR"):
+    with pytest.warns(RuntimeWarning, match=r"cannot be cached in .*; set OPWRIGHT_CACHE_DIR"):
         assert tools.find(source(), ["f"], "sm_90")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

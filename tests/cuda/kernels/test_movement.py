@@ -201,5 +201,5 @@ def test_large_tensors_are_indexed_in_64_bits() -> None:
 
 
 def test_more_dimensions_than_kernels_walk_are_refused() -> None:
-    with pytest.raises(KernelNotFoundError, match="9 dimensions are left after merging"):
+    with pytest.raises(KernelNotFoundError, match="9 dimensions remain after merging"):
         call("transpose", {"x": random((2,) * 9)})

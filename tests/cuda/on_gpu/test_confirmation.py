@@ -244,7 +244,7 @@ def test_a_damaged_cubin_in_the_cache_is_compiled_anew(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_costs_time_only() -> None:
     done = run_program(CACHED, OPWRIGHT_CACHE_DIR="/proc/opwright")
     assert "0.693" in done.stdout, done.stderr
-    assert "cannot be kept in /proc/opwright" in done.stderr
+    assert "cannot be cached in /proc/opwright" in done.stderr
 
 
 def time_call(call: Any, wait: Any, n_calls: int) -> float:

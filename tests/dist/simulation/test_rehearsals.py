@@ -168,4 +168,4 @@ def test_the_command_names_what_is_wrong(saved, more, rule, capsys):
 def test_a_wrong_number_of_processes_is_a_wrong_usage(saved, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(arguments(saved, "--ranks", "8,none"))
-    assert "must be a whole number of at least 1, got 'none'" in capsys.readouterr().err
+    assert "must be an integer of at least 1, got 'none'" in capsys.readouterr().err

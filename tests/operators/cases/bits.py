@@ -92,7 +92,7 @@ def cast(label: str, x: Any, source: str, target: str, shape: tuple[int, ...]) -
         {"dtype": target},
         dtypes=(source,),
         label=label,
-        no_grad="bits are no continuous function",
+        no_grad="bits are not continuous",
     )
 
 

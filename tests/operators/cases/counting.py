@@ -45,7 +45,7 @@ def search(
         searchsorted,
         {"side": side, **(attrs or {})},
         label=f"{label}-{side}",
-        no_grad="its result is positions",
+        no_grad="its result is indices",
         **options,
     )
 

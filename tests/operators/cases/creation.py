@@ -95,7 +95,7 @@ CASES = (
             {} if value == 0 else {"value": value},
             dtypes=EVERY if value < 2 else (*FLOATS, *INTS),
             label=f"{label}",
-            no_grad="no value of x is read",
+            no_grad="no element of x is read",
         )
         for label, shape, value in (
             ("zero", (3, 4), 0.0),

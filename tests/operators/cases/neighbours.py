@@ -101,7 +101,7 @@ CASES = (
             (*FLOATS, *INTS),
             label=label,
             outputs={"inverse": 1, "counts": 1},
-            no_grad="it is no continuous function",
+            no_grad="it is not continuous",
             ulps=0,
         )
         for label, x, attrs in (
@@ -120,7 +120,7 @@ CASES = (
             {"side": side, "dtype": dtype},
             FLOATS,
             label=f"{side}-{dtype}",
-            no_grad="its result is positions",
+            no_grad="its result is indices",
         )
         for shape, side, dtype in (
             ((3, 4), "left", "int64"),

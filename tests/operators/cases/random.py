@@ -46,7 +46,7 @@ CASES = (
             attrs={"seed": 1},
             dtypes=FLOATS,
             label="x".join(map(str, shape)) or "scalar",
-            no_grad="what is drawn is no continuous value",
+            no_grad="random integers are not continuous",
         )
         for shape in ((3, 5), (), (0,), (33,))
     ),

@@ -134,7 +134,7 @@ def positions(op: str, better: Callable[[float, float], bool]) -> list[Case]:
     """Return the cases of argmax or argmin."""
 
     def case(label: str, source: Random | Values, **options: Any) -> Case:
-        reason = "its result is a position"
+        reason = "its result is an index"
         return Case(op, {"x": source}, position(better), label=label, no_grad=reason, **options)
 
     return [

@@ -231,7 +231,7 @@ def regions(
 
 
 def taken(label: str, **options: Any) -> Case:
-    given = {"dtypes": WIDE, "outputs": {"share": 1}, "no_grad": "it jumps from pixel to pixel"}
+    given = {"dtypes": WIDE, "outputs": {"share": 1}, "no_grad": "it is not continuous"}
     return regions("roi_align_places", label, given=given, **options)
 
 

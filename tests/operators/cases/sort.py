@@ -37,7 +37,7 @@ def cases(op: str) -> list[Case]:
     function = sort if op == "sort" else argsort
 
     def case(label: str, x: Source, reason: str = "", **options: Any) -> Case:
-        why = reason or ("" if op == "sort" else "its result is positions")
+        why = reason or ("" if op == "sort" else "its result is indices")
         return Case(op, {"x": x}, function, label=label, ulps=0, no_grad=why, **options)
 
     special = Values([[1.0, np.nan, -0.0, 0.0, np.inf, -np.inf, np.nan, -1.0]] * 2)
@@ -98,7 +98,7 @@ def different_slices(x: Array, axis: int) -> tuple[Array, Array, Array, Array]:
 def different(
     label: str, x: Source, dtypes: tuple[str, ...] = WIDE, axis: int | None = None
 ) -> Case:
-    reason = "it is no continuous function"
+    reason = "it is not continuous"
     outputs = {"index": 1, "inverse": 1, "counts": 1}
     attrs = {} if axis is None else {"axis": axis}
     expected = unique if axis is None else different_slices

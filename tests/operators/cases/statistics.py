@@ -123,7 +123,7 @@ def count(x: Array, axis: tuple[int, ...] = (), keepdims: bool = False) -> Array
 
 
 def counted(label: str, x: Random | Values, **options: Any) -> Case:
-    reason = "its result is a number"
+    reason = "its result is a count"
     given = {"dtypes": (*FLOATS, *INTS, "bool"), **options}
     return Case("count_nonzero", {"x": x}, count, label=label, no_grad=reason, **given)
 

@@ -156,7 +156,7 @@ def test_a_second_derivative_is_refused() -> None:
     block = found.program.global_block()
     ((_, grad),) = ow.append_backward(found.outputs[0], [found.inputs[0]])
     with pytest.raises(
-        GradientError, match="a call of PyTorch inside a plan is differentiated once"
+        GradientError, match="a call of PyTorch inside a plan can be differentiated only once"
     ):
         ow.append_backward(grad, [found.inputs[0]])
     assert any(op.type == "torch.call_grad" for op in block.ops)
@@ -229,7 +229,7 @@ def test_a_text_that_promises_another_shape_is_refused() -> None:
 
 def test_inputs_must_be_those_of_the_text() -> None:
     text = text_of("aten.relu.default", [{"input": 0}], [["float32", [2]]], [["float32", [2]]])
-    with pytest.raises(ShapeError, match=r"x must be what call was written for, float32\[2\], got"):
+    with pytest.raises(ShapeError, match=r"x must match the text in call, float32\[2\], got"):
         program_of(text, ("float32", [3]))
 
 

@@ -349,7 +349,7 @@ def test_wrong_programs_are_refused() -> None:
         with pytest.raises(ProgramError, match=message):
             opwright_torch.Module(*arguments)
     loaded = ow.LoadedProgram(model.program, model.scope, [scores.name])
-    with pytest.raises(ProgramError, match="a LoadedProgram must come alone, got a scope"):
+    with pytest.raises(ProgramError, match="a LoadedProgram must be given alone, got a scope"):
         opwright_torch.Module(loaded, model.scope)
     with pytest.raises(VariableNotFoundError, match="nothing"):
         opwright_torch.Module(model.program, model.scope, "nothing")
@@ -370,7 +370,7 @@ def test_a_parameter_with_the_name_of_a_method_is_refused() -> None:
     block.create_parameter("train", [2], "float32")
     scope.var("train").set(np.zeros(2, np.float32))
     out = block.append_op("relu", {"x": "train"}).output("out")[0]
-    with pytest.raises(ProgramError, match="a name that torch.nn.Module takes, got 'train'"):
+    with pytest.raises(ProgramError, match="a name that torch.nn.Module accepts, got 'train'"):
         opwright_torch.Module(block.program, scope, out)
 
 

@@ -362,7 +362,7 @@ def test_reports_of_models_without_calls_say_so() -> None:
 
 
 def test_a_report_of_something_else_is_an_error() -> None:
-    with pytest.raises(NotCompiledError, match=r"report: must be given what torch\.compile"):
+    with pytest.raises(NotCompiledError, match=r"report: must be given a result of torch\.compile"):
         opwright_torch.report(Tower())
 
 

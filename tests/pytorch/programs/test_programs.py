@@ -328,7 +328,7 @@ def test_a_float_of_an_open_size_is_refused_with_its_line(use: Any) -> None:
         def forward(self, x: Tensor) -> Tensor:
             return use(x)
 
-    text = r"dimension 0 of x must stay a whole number(.|\n)*test_programs.py\", line \d+, in"
+    text = r"from dimension 0 of x must be integers(.|\n)*test_programs.py\", line \d+, in"
     with pytest.raises(SettingError, match=text):
         opwright_torch.to_program(Uses(), (torch.randn(5, 2),), {"x": {0: "batch"}})
 

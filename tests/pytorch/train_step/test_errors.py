@@ -21,8 +21,8 @@ def sgd(model: nn.Module, **options: Any) -> torch.optim.Optimizer:
 @pytest.mark.parametrize(
     ("how", "text"),
     [
-        ({"accumulate": 0}, r"accumulate must be a whole number of at least 1, got 0"),
-        ({"accumulate": 1.5}, r"accumulate must be a whole number of at least 1, got 1\.5"),
+        ({"accumulate": 0}, r"accumulate must be an integer of at least 1, got 0"),
+        ({"accumulate": 1.5}, r"accumulate must be an integer of at least 1, got 1\.5"),
         ({"clip_norm": -1.0}, r"clip_norm must be a number above 0, got -1\.0"),
         ({"clip_value": "1"}, r"clip_value must be a number above 0, got '1'"),
         ({"clip_norm": float("nan")}, r"clip_norm must be a number above 0, got nan"),

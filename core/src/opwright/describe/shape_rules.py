@@ -69,5 +69,5 @@ def advise_shape(name: str, wanted: Sequence[int], got: Sequence[int]) -> str:
     if len(got) == len(wanted) > 2 and shapes_match((got[0], got[-1], *got[1:-1]), wanted):
         order = {3: "NLC", 4: "NHWC"}.get(len(got), "NDHWC")
         axes = (0, len(got) - 1, *range(1, len(got) - 1))
-        return f"pass {name}.transpose{axes}, or say data_format={order!r} to layers of images"
+        return f"pass {name}.transpose{axes}, or set data_format={order!r} to layers of images"
     return "pass arrays of the declared shape, or declare another"

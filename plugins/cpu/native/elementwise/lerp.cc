@@ -4,7 +4,7 @@
 namespace opwright_cpu {
 namespace {
 
-// From the nearer end, so that a weight of 1 gives exactly y.
+// From the nearer end, so that a weight of 1 returns exactly y.
 template <typename T>
 OPWRIGHT_CPU_CLONES void LerpLoop(const void* const* inputs, void* out, int64_t n,
                                   const Parameters&) {

@@ -18,7 +18,7 @@ OPWRIGHT_CPU_FUNCTION_1(TruncOfFloat, functors::detail::Truncate(x));
 OPWRIGHT_CPU_FUNCTION_1(Frac, x - functors::detail::Truncate(x));
 OPWRIGHT_CPU_FUNCTION_2(NanToNumGrad, functors::NanToNumGrad(x, y));
 
-// Whole numbers do not change.
+// Integers do not change.
 template <template <typename> class F, typename T>
 using WholeOr = std::conditional_t<std::is_integral_v<T>, Identity<BitsOf<T>>, F<T>>;
 template <typename T>

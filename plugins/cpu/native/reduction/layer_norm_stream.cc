@@ -63,7 +63,7 @@ OPWRIGHT_CPU_INLINE void StreamRows(const T* x, const T* scale, const T* bias, i
   Row waiting(out, 0, Result{x, scale, bias, T(0), T(0)});
   for (int64_t row = 0; row < n_rows; ++row, x += n, out += n) {
     const T* next = x + n;
-    // The mean of what is added to the first element: exact where all are equal.
+    // The mean of differences from the first element: exact if all are equal.
     const T first = x[0];
     const auto rest = [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i] - first; };
     const T mean = first + SumRow<T>(n, rest, next, &waiting) / count;

@@ -57,7 +57,7 @@ struct L1 {
   OPWRIGHT_CPU_INLINE T SlopeLabel(T x, T label, T grad) const { return -SlopeX(x, label, grad); }
 };
 
-// d**2 / 2 up to delta, and delta * (d - delta / 2) beyond: no square of what is large.
+// d**2 / 2 up to delta, and delta * (d - delta / 2) beyond: no square of large numbers.
 template <typename T>
 OPWRIGHT_CPU_INLINE T HuberOf(T difference, T delta) {
   const T size = std::abs(difference);

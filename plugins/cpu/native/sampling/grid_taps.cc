@@ -182,7 +182,7 @@ void GridTaps<T>::FillAxis(const GridShape& shape, int32_t axis, const T* grid, 
   const AxisRule<T> rule(shape, shape.sizes[axis]);
   Axis& taps = axes_[axis];
   T place[kGridBlock], factor[kGridBlock], at[kMaxAxisTaps][kGridBlock];
-  // The first coordinate is that of the last axis.
+  // The first coordinate belongs to the last axis.
   Locate<T>(count, rule, shape.padding, grid + (shape.rank - 1 - axis), shape.rank, place, factor);
   if (shape.mode == GridMode::kBicubic) {
     for (int32_t k = 0; k < 4; ++k) {

@@ -103,7 +103,7 @@ OPWRIGHT_CPU_INLINE int64_t MaskRow(const ScoreBlock<T>& block, int64_t row, T* 
   } else if (block.mask.added != nullptr) {
     const T* added = block.mask.added + row * block.mask.row_stride;
 #pragma omp simd
-    for (int64_t j = 0; j < n; ++j) {  // a key may be hidden whose score is NaN
+    for (int64_t j = 0; j < n; ++j) {  // a hidden key may have a NaN score
       const T offset = added[j * stride];
       scores[j] = offset == kNever ? kNever : scores[j] + offset;
     }

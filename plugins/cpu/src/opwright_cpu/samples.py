@@ -29,7 +29,7 @@ def fc_input_grad(draw: Draw) -> Drawn:
 
 
 def fold_batch_norm(draw: Draw) -> Drawn:
-    """A variance is not negative, and neither is what is added to it."""
+    """Variance and epsilon are not negative."""
     names = ("scale", "bias", "mean")
     inputs = {name: draw.floats((draw.length,)) for name in names}
     inputs["variance"] = draw.floats((draw.length,), 0.25, 2.0)

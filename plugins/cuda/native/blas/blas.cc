@@ -99,7 +99,7 @@ struct Opened {
   }
 };
 
-// The two factors, in the type that the computation scales in.
+// The two factors, in the scale type of the computation.
 struct Factors {
   Factors(bool in_double, double alpha, double beta) : is_double(in_double) {
     doubles[0] = alpha;

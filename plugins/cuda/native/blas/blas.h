@@ -14,7 +14,7 @@
 
 namespace opwright_cuda {
 
-// D = op(A) op(B) + bias, all column-major as cuBLASLt has them; D is m x n, the bias runs along m.
+// D = op(A) op(B) + bias, all column-major as in cuBLASLt; D is m x n, the bias has length m.
 struct ProductSpec {
   enum Number {
     kM,
@@ -35,20 +35,20 @@ struct ProductSpec {
     kScaleType,    // cudaDataType of the factors
     kEpilogue,     // cublasLtEpilogue
     kAccumulates,  // 1: D is added to
-    kAlignment,    // bytes that every pointer is a multiple of
+    kAlignment,    // alignment of every pointer in bytes
     kWorkspace,    // bytes
-    kMostTried,    // algorithms, of which the fastest is taken; 1: the first
+    kMostTried,    // algorithms to benchmark; 1: take the first
     kNumbers
   };
   std::array<int64_t, kNumbers> numbers{};
-  // Places of the pointers A, B, D, bias, workspace in the constants of a launch.
+  // Offsets of the pointers A, B, D, bias, workspace in the constants of a launch.
   std::array<size_t, 5> pointers{};
 };
 
 struct BlasApi;
 
-// One product with its algorithm; immutable, but for the bias' address, which cuBLASLt keeps in the
-// description.
+// One product with its algorithm; immutable except for the bias' address, which cuBLASLt stores in
+// the description.
 class Product {
  public:
   static constexpr size_t kPointers = 5;
@@ -58,7 +58,7 @@ class Product {
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
 
-  // Chooses the algorithm. Refused where cuBLASLt has none.
+  // Chooses the algorithm. Refuses if cuBLASLt has none.
   Status Choose();
   const std::array<size_t, kPointers>& places() const { return spec_.pointers; }
   Status Run(void* const* pointers, CUstream stream) const;
@@ -67,7 +67,7 @@ class Product {
   using Algorithm = std::array<unsigned char, 64>;
 
   Status Describe();
-  // Up to the most that are to be tried out; refused where there is none.
+  // The algorithms to benchmark; refuses if there are none.
   Status Collect(std::vector<Algorithm>* found) const;
   Status FindFastest(const std::vector<Algorithm>& found);
   Status MakeLayout(ProductSpec::Number type, bool transposed, int64_t rows, int64_t columns,
@@ -85,7 +85,7 @@ class Product {
 
 class Blas {
  public:
-  // On the current context. Fails where the library is missing.
+  // On the current context. Fails if the library is missing.
   static Status Open(const Driver& driver, std::unique_ptr<Blas>* blas);
   ~Blas();
   Blas(const Blas&) = delete;
@@ -102,7 +102,7 @@ class Blas {
   void* handle_;
 };
 
-// Where libcublasLt lies, as Python found it; to be set before the first product.
+// The path of libcublasLt, set by Python before the first product.
 void SetBlasPath(const std::string& path);
 
 }  // namespace opwright_cuda

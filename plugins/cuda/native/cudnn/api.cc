@@ -8,7 +8,7 @@ namespace opwright_cuda {
 
 namespace {
 
-constexpr size_t kOldest = 91200;  // the first that was made for CUDA 13
+constexpr size_t kOldest = 91200;  // the first version for CUDA 13
 constexpr size_t kCudaMajor = 13;
 constexpr size_t kMessageBytes = 1024;
 
@@ -40,7 +40,7 @@ struct Opened {
       return Status::Error("cuDNN must be version 9.12 or newer, got ", VersionText());
     }
     OPWRIGHT_RETURN_IF_ERROR(find("cudnnGetCudartVersion", &api.CudartVersion));
-    if (api.CudartVersion() / 1000 != kCudaMajor) {  // it would end the process at its first use
+    if (api.CudartVersion() / 1000 != kCudaMajor) {  // it would abort the process at its first use
       return Status::Error("cuDNN must be made for CUDA ", kCudaMajor, ", got one for CUDA ",
                            api.CudartVersion() / 1000);
     }
@@ -55,7 +55,7 @@ struct Opened {
 
   std::string VersionText() const {
     const size_t version = api.Version();
-    // 9.12.0 calls itself 91200; those before 9 had three digits behind the first one.
+    // 9.12.0 is 91200; before version 9 there were three digits after the first one.
     const size_t major = version >= 90000 ? version / 10000 : version / 1000;
     const size_t minor = version >= 90000 ? version / 100 % 100 : version / 100 % 10;
     return std::to_string(major) + "." + std::to_string(minor);

@@ -1,4 +1,4 @@
-// The functions of cuDNN's graph API that this library calls, found at first use.
+// Functions of cuDNN's graph API, loaded at first use.
 #ifndef OPWRIGHT_CUDA_CUDNN_API_H_
 #define OPWRIGHT_CUDA_CUDNN_API_H_
 
@@ -37,13 +37,13 @@ struct CudnnApi {
   Status Check(int status, const char* what) const;
 };
 
-// Fails where the library is missing, too old, or made for another CUDA.
+// Fails if the library is missing, too old, or built for another CUDA.
 Status OpenCudnn(const CudnnApi** api);
 
-// Where libcudnn lies, as Python found it; to be set before its first use.
+// The path of libcudnn, set by Python before its first use.
 void SetCudnnPath(const std::string& path);
 
-// A descriptor of the backend API. What goes wrong is kept until Finalize.
+// A descriptor of the backend API. Errors are kept until Finalize.
 class CudnnDescriptor {
  public:
   CudnnDescriptor() = default;
@@ -68,9 +68,9 @@ class CudnnDescriptor {
 
   Status GetNumber(int attribute, int64_t* number) const;
   Status GetChoices(int attribute, int type, std::vector<int>* choices) const;
-  // One descriptor, into one that is there.
+  // One descriptor, into an existing one.
   Status GetDescriptor(int attribute, CudnnDescriptor* found) const;
-  // Descriptors of one type, as many as there are.
+  // All descriptors of one type.
   Status GetDescriptors(int attribute, int type, std::vector<CudnnDescriptor>* found) const;
 
  private:

@@ -54,7 +54,7 @@ constexpr int kPropertiesText = 2702;
 // Enumerators.
 constexpr int kFloat32 = 0;
 constexpr int kCrossCorrelation = 1;
-constexpr int kModes[] = {3, 2};  // of heuristics: A, then what runs nearly anything
+constexpr int kModes[] = {3, 2};  // heuristic modes: A, then the fallback
 constexpr int kAddition = 0;      // of point-wise functions
 
 // Numerical notes on engines.
@@ -63,10 +63,10 @@ constexpr uint64_t kConvertsInputsDown = 1u << 1;
 constexpr uint64_t kSumsInLowPrecision = 1u << 2;
 constexpr uint64_t kNotDeterministic = 1u << 4;
 
-constexpr int64_t kAlignment = 16;  // every tensor of a plan begins at a multiple of more
+constexpr int64_t kAlignment = 16;  // every tensor of a plan has a larger alignment
 
 // Attributes of a convolution's operation; alpha and beta, the factors of the new and the old
-// result, follow each other.
+// result, are consecutive.
 struct ConvolutionAttributes {
   int type;
   int alpha;
@@ -259,7 +259,7 @@ Status OperationGraph::FindFastest(const std::vector<CudnnCandidate>& candidates
       *fastest = i;
     }
   }
-  // The stream of the trial ends with it.
+  // The stream lives as long as the trial.
   OPWRIGHT_RETURN_IF_ERROR(
       target_.api.Check(target_.api.SetStream(target_.handle, nullptr), "leaving a stream"));
   return std::isinf(least) ? last : Status::Ok();

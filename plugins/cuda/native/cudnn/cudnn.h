@@ -1,4 +1,4 @@
-// Graphs of operations by cuDNN: a convolution with what is done to its result.
+// Operation graphs by cuDNN: a convolution with fused operations.
 #ifndef OPWRIGHT_CUDA_CUDNN_CUDNN_H_
 #define OPWRIGHT_CUDA_CUDNN_CUDNN_H_
 
@@ -16,7 +16,7 @@
 
 namespace opwright_cuda {
 
-// What cuDNN is given of a graph. In the record of a launch:
+// The specification of a graph. In the record of a launch:
 //
 //   data type of what the graph reads and writes (cudnnDataType), what engines may do in bits: 1
 //   use tensor cores, 2 give other bits in another run, the most bytes of workspace, how many
@@ -29,9 +29,9 @@ struct OperationGraphSpec {
   static constexpr size_t kRank = 4;
   enum What : int64_t {
     kForward,         // result = x * weight
-    kDataGradient,    // x = result * weight, the other way round
+    kDataGradient,    // x = result * weight, transposed
     kWeightGradient,  // weight from x and result
-    kAdd,             // result = x + second operand, repeated along extents of 1
+    kAdd,             // result = x + second operand, broadcast along extents of 1
     kWhats,
   };
   struct Tensor {
@@ -56,10 +56,10 @@ struct OperationGraphSpec {
 
 class Numbers;
 
-// Raises opwright::Exception where the record is not one.
+// Raises opwright::Exception for an invalid record.
 OperationGraphSpec ReadOperationGraph(Numbers* numbers, uint64_t constant_bytes);
 
-// For whom engines are chosen: a GPU with its handle, or the description of one.
+// The target of an engine choice: a GPU with its handle, or the description of one.
 struct CudnnTarget {
   const CudnnApi& api;
   const Driver* driver;
@@ -67,7 +67,7 @@ struct CudnnTarget {
   void* properties;
 };
 
-// What was chosen.
+// The choice.
 struct CudnnEngine {
   int64_t number = 0;
   int64_t workspace = 0;
@@ -77,13 +77,13 @@ struct CudnnEngine {
 // An engine for a graph, ready to run.
 struct CudnnCandidate {
   CudnnEngine engine;
-  CudnnDescriptor config;  // what the plan was made of
+  CudnnDescriptor config;  // the source of the plan
   CudnnDescriptor plan;
 };
 
 class Cudnn;
 
-// One graph with its engine; immutable, but for what it was last called with.
+// One graph with its engine; immutable except for its last arguments.
 class OperationGraph {
  public:
   OperationGraph(const CudnnTarget& target, std::mutex* mutex, OperationGraphSpec spec)
@@ -91,11 +91,11 @@ class OperationGraph {
   OperationGraph(const OperationGraph&) = delete;
   OperationGraph& operator=(const OperationGraph&) = delete;
 
-  // Chooses the engine: the first that will do, or the fastest of several where the specification
-  // wants them tried out. Refused where cuDNN has none.
+  // Chooses the engine: the first valid one, or the fastest of several if the specification
+  // requests a benchmark. Refuses if cuDNN has none.
   Status Choose();
   const CudnnEngine& engine() const { return engine_; }
-  // Places of the pointers in the constants of a launch, those of virtual tensors left out.
+  // Offsets of the pointers in the constants of a launch, without virtual tensors.
   const std::vector<size_t>& places() const { return places_; }
   Status Run(const std::vector<void*>& pointers, void* workspace, CUstream stream);
 
@@ -107,12 +107,12 @@ class OperationGraph {
   Status DescribeSum(const OperationGraphSpec::Operation& operation, CudnnDescriptor* described);
   bool Allows(uint64_t notes) const;
   Status MakePlan(CudnnDescriptor config, CudnnCandidate* candidate) const;
-  // Adds what heuristics of this mode offer; the status is that of the last one that will not do.
+  // Adds the engines of this heuristic mode; returns the status of the last invalid one.
   Status Collect(const CudnnDescriptor& graph, int mode, std::vector<CudnnCandidate>* found) const;
   Status FindFastest(const std::vector<CudnnCandidate>& candidates, size_t* fastest);
   uint64_t BytesOf(const OperationGraphSpec::Tensor& tensor) const;
   Status Pack(const std::vector<void*>& pointers, void* workspace);
-  // The handle is this thread's meanwhile.
+  // The handle belongs to this thread meanwhile.
   Status Execute(const CudnnDescriptor& plan, const std::vector<void*>& pointers, void* workspace,
                  CUstream stream);
 
@@ -120,12 +120,12 @@ class OperationGraph {
   std::mutex* mutex_;
   OperationGraphSpec spec_;
   std::vector<size_t> places_;
-  std::vector<int64_t> names_;  // of the tensors that `places_` are for
+  std::vector<int64_t> names_;  // of the tensors of `places_`
   CudnnEngine engine_;
-  // What the plan was made of stays as long as it does.
+  // The plan's sources live as long as it does.
   std::vector<CudnnDescriptor> parts_;
   CudnnDescriptor plan_;
-  // The pointers of the last run: in a plan's memory they hardly ever change.
+  // The pointers of the last run, which rarely change in a plan's memory.
   std::vector<void*> packed_;
   CudnnDescriptor pack_;
 };
@@ -139,8 +139,8 @@ class Cudnn {
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
 
-  // `record` is what the specification was read from: as long as a graph of it is in use, it is
-  // given again. A kernel that puts work off is prepared twice, and an engine may take seconds.
+  // `record` is the source of the specification: while a graph of it is in use, it is returned
+  // again. A kernel that defers work is prepared twice, and an engine may take seconds.
   Status Make(const std::vector<int64_t>& record, OperationGraphSpec spec,
               std::shared_ptr<OperationGraph>* graph);
 
@@ -155,7 +155,7 @@ class Cudnn {
   std::map<std::vector<int64_t>, std::weak_ptr<OperationGraph>> made_;
 };
 
-// Chooses an engine for a GPU that is not there, described as cuDNN writes it down, in JSON.
+// Chooses an engine for an absent GPU, described in cuDNN's JSON.
 Status ChooseFor(const std::string& properties, const OperationGraphSpec& spec,
                  CudnnEngine* engine);
 

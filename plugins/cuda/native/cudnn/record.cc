@@ -1,4 +1,4 @@
-// How the description of an operation graph is read from a record.
+// Reads the specification of an operation graph from a record.
 #include "cudnn/cudnn.h"
 #include "numbers.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 using Spec = OperationGraphSpec;
 
-constexpr uint64_t kMostParts = 64;  // tensors, operations: far more than one kernel wants
+constexpr uint64_t kMostParts = 64;  // tensors, operations: far more than a kernel needs
 
 Spec::Operation ReadOperation(Numbers* numbers, size_t n_tensors) {
   Spec::Operation operation{};

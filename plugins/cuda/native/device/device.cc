@@ -51,7 +51,7 @@ Current::Current(const Device& device) : driver_(device.driver()) {
 }
 
 Current::~Current() {
-  // A thread that had none keeps this one: the next call finds it there.
+  // A thread without a context keeps this one for the next call.
   if (changed_ && before_ != nullptr) driver_.CtxSetCurrent(before_);
 }
 
@@ -81,7 +81,7 @@ Status Device::Start() {
   if (has_pools != 0 && !IsSet("OPWRIGHT_CUDA_DEBUG_MEMORY")) {
     OPWRIGHT_RETURN_IF_ERROR(
         Check(api, api.DeviceGetDefaultMemPool(&pool_, handle_), "the memory pool"));
-    // Memory given back stays with the process, which will want it again.
+    // Freed memory stays in the process's pool for reuse.
     uint64_t threshold = UINT64_MAX;
     OPWRIGHT_RETURN_IF_ERROR(Check(
         api, api.MemPoolSetAttribute(pool_, kReleaseThreshold, &threshold), "the memory pool"));
@@ -97,8 +97,8 @@ Status Device::Start() {
   return staging_->Start();
 }
 
-// The context stays until the process ends: a profiler that looks on (CUPTI) corrupts the heap
-// where it is gone first. Memory goes back.
+// The context lives until the process ends: a profiler (CUPTI) corrupts the heap if it is destroyed
+// earlier. Memory is freed.
 Device::~Device() {
   if (context_ == nullptr) return;
   const Current current(*this);
@@ -119,7 +119,7 @@ Status Device::Allocate(uint64_t bytes, void** pointer) {
                   : api.MemAlloc(&address, bytes);
   };
   CUresult result = allocate();
-  if (result == kOutOfMemory && pooled) {  // what others gave back may still be on its way
+  if (result == kOutOfMemory && pooled) {  // memory freed by others may still be pending
     api.StreamSynchronize(main_stream_);
     api.MemPoolTrimTo(pool_, 0);
     result = allocate();
@@ -142,7 +142,7 @@ Status Device::Allocate(uint64_t bytes, void** pointer) {
 
 void Device::Free(void* pointer) {
   const Current current(*this);
-  // What fails here fails because the process is ending, or was reported where it happened.
+  // Errors here mean that the process is ending, or were reported before.
   if (pool_ != nullptr && main_stream_ != nullptr) {
     driver_->MemFreeAsync(Address(pointer), main_stream_);
   } else {

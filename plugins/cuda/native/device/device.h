@@ -21,7 +21,7 @@ class Cudnn;
 
 class Device {
  public:
-  // Fails with what is missing: driver, device, memory.
+  // Fails with the missing part: driver, device, memory.
   static Status Open(int ordinal, std::unique_ptr<Device>* device);
   ~Device();
   Device(const Device&) = delete;
@@ -40,13 +40,13 @@ class Device {
   Status MakeStream(CUstream* stream);
   Status Wait(CUstream stream);
 
-  // Where kernels report what is wrong with values, an index out of range for example.
+  // The record for invalid values, such as an index out of range.
   CUdeviceptr fault_pointer() const { return fault_pointer_; }
-  // What was reported since the last call, as an error; for a stream that has been waited for.
+  // Faults reported since the last call, as an error; for a synchronized stream.
   Status TakeFault();
 
-  // Has the next wait fail with this text, and every graph from now on: what another library has
-  // recorded in graphs is of no use any more. In any thread.
+  // Makes the next wait fail with this text, and every graph from now on: work of another library
+  // recorded in graphs is invalid. In any thread.
   void Lose(const std::string& text);
   // OK until then; the text afterwards.
   Status CheckGraphs();
@@ -64,9 +64,8 @@ class Device {
   int ordinal_ = 0;
   CUdevice handle_ = 0;
   CUcontext context_ = nullptr;
-  CUmemoryPool pool_ = nullptr;  // null where the device has none
-  CUstream main_stream_ =
-      nullptr;  // the first one made: memory is taken and given back in its order
+  CUmemoryPool pool_ = nullptr;     // null where the device has none
+  CUstream main_stream_ = nullptr;  // the first one created, which orders allocations and frees
   bool is_blocking_ = false;
   Fault* fault_ = nullptr;  // in host memory that the device writes
   CUdeviceptr fault_pointer_ = 0;
@@ -78,8 +77,8 @@ class Device {
   std::unique_ptr<Cudnn> cudnn_;
 };
 
-// Makes a device's context current in this thread, and puts back what was there: CuPy may be using
-// another one.
+// Makes a device's context current in this thread, and restores the previous one, which CuPy may be
+// using.
 class Current {
  public:
   explicit Current(const Device& device);
@@ -93,7 +92,7 @@ class Current {
   bool changed_ = false;
 };
 
-// A text with "{value}" in it, for faults of one kind; the number stands for it in kernels.
+// A text with "{value}" in it, for faults of one kind; kernels use its number.
 int RegisterFault(const std::string& text);
 
 // Whether an environment variable is neither absent, nor empty, nor 0.

@@ -137,7 +137,7 @@ int32_t EventSynchronize(void* state, void* event, const ow_error* error) {
 }
 
 int32_t BeginCapture(void* state, void* stream, const ow_error* error) {
-  constexpr int kThreadLocal = 1;  // what may not be captured fails, also in this thread only
+  constexpr int kThreadLocal = 1;  // calls that cannot be captured fail, only in this thread
   return Call(state, error, "beginning a graph", [&](const Driver& api) {
     return api.StreamBeginCapture(Stream(stream), kThreadLocal);
   });

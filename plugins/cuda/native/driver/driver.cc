@@ -98,12 +98,12 @@ Status CountDevices(int* n) {
   OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&driver));
   *n = 0;
   const CUresult result = driver->DeviceGetCount(n);
-  // A driver whose start found no device calls itself not initialised later.
+  // A driver that found no device at start reports "not initialized" later.
   return *n == 0 ? Status::Ok() : Check(*driver, result, "counting devices");
 }
 
-// The driver answers only where a context is current, whichever. None is made for that: without one
-// there is no memory.
+// The driver needs any current context. None is created for this: without a context there is no
+// memory.
 Status FindDevice(CUdeviceptr pointer, int* ordinal) {
   const Driver* driver = nullptr;
   OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&driver));

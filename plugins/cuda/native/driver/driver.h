@@ -1,4 +1,4 @@
-// The functions of NVIDIA's driver that this library calls, found at first use: it links nothing.
+// Functions of NVIDIA's driver, loaded at first use: the library is not linked.
 #ifndef OPWRIGHT_CUDA_DRIVER_DRIVER_H_
 #define OPWRIGHT_CUDA_DRIVER_DRIVER_H_
 
@@ -101,28 +101,28 @@ struct Driver {
 #undef OPWRIGHT_CUDA_DECLARE
 };
 
-// The driver, opened and initialised at the first call; later calls repeat its answer. The message
-// of a failure says which of library, function, version and device is missing, and the way out.
+// The driver, opened and initialized at the first call; later calls repeat the result. The message
+// of a failure names the missing library, function, version or device, and the way out.
 //
 // OPWRIGHT_CUDA_DRIVER names another library than libcuda.so.1.
 Status OpenDriver(const Driver** driver);
 
-// Another function of that driver, NULL where it has none of this name.
+// Another function of that driver, NULL if it has none of this name.
 void* FindInDriver(const char* symbol);
 
-// How many devices the driver shows; 0 is no failure here.
+// The number of visible devices; 0 is not an error here.
 Status CountDevices(int* n);
 
-// The number of the GPU in whose memory an address lies, in any thread; -1 where it lies in none.
+// The index of the GPU that owns an address, in any thread; -1 if none does.
 Status FindDevice(CUdeviceptr pointer, int* ordinal);
 
-// Fails where there is no device, and says whether they are hidden.
+// Fails if there is no device, and reports whether they are hidden.
 Status CheckAnyDevice(int n);
 
-// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)", with the way out where there is one.
+// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)", with the way out if there is one.
 std::string ErrorText(const Driver& driver, CUresult result);
 
-// OK for kSuccess; otherwise what was being done and the driver's own words.
+// OK for kSuccess; otherwise the action and the driver's message.
 Status Check(const Driver& driver, CUresult result, const char* what);
 
 }  // namespace opwright_cuda

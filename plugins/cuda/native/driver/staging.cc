@@ -31,7 +31,7 @@ Status Staging::Copy(CUstream stream, CUdeviceptr destination, const void* sourc
   const std::lock_guard<std::mutex> lock(mutex_);
   const Buffer& buffer = buffers_[next_];
   next_ = (next_ + 1) % kBuffers;
-  // An event that was never recorded counts as done.
+  // An event that was never recorded counts as complete.
   OPWRIGHT_RETURN_IF_ERROR(
       Check(driver_, driver_.EventSynchronize(buffer.read), "waiting for a copy"));
   std::memcpy(buffer.memory, source, bytes);

@@ -1,5 +1,5 @@
-// Pinned host memory through which small copies go to the device: the caller's array is free when
-// the copy has been enqueued, and nobody waits.
+// Pinned host memory for small copies to the device: the caller's array is free once the copy is
+// enqueued, without waiting.
 #ifndef OPWRIGHT_CUDA_DRIVER_STAGING_H_
 #define OPWRIGHT_CUDA_DRIVER_STAGING_H_
 
@@ -12,7 +12,7 @@ namespace opwright_cuda {
 
 class Staging {
  public:
-  // Larger copies are left to the driver, which stages them itself.
+  // The driver stages larger copies itself.
   static constexpr uint64_t kMaxBytes = 1 << 20;
 
   explicit Staging(const Driver& driver) : driver_(driver) {}
@@ -27,7 +27,7 @@ class Staging {
   static constexpr int kBuffers = 4;
   struct Buffer {
     void* memory = nullptr;
-    CUevent read = nullptr;  // when the device has read what was put there last
+    CUevent read = nullptr;  // recorded when the device has read the last contents
   };
 
   const Driver& driver_;

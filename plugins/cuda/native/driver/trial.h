@@ -1,5 +1,5 @@
-// Engines of cuDNN and algorithms of cuBLASLt, tried out on a GPU: memory for their tensors, and a
-// clock.
+// Benchmarks of cuDNN engines and cuBLASLt algorithms on a GPU: memory for their tensors, and a
+// timer.
 #ifndef OPWRIGHT_CUDA_DRIVER_TRIAL_H_
 #define OPWRIGHT_CUDA_DRIVER_TRIAL_H_
 
@@ -11,7 +11,7 @@
 
 namespace opwright_cuda {
 
-// On the current context; gives back what it took.
+// On the current context; frees its memory.
 class Trial {
  public:
   // Enqueues one run, with this workspace, on this stream.
@@ -22,7 +22,7 @@ class Trial {
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
-  // Takes memory for tensors of so many bytes, and fills them with small numbers.
+  // Allocates tensors of these sizes, filled with small numbers.
   Status Start(const std::vector<uint64_t>& bytes);
   const std::vector<void*>& tensors() const { return tensors_; }
   // The shortest of a few runs.

@@ -54,11 +54,11 @@ struct Prepared {
   std::vector<Fixup> fixups;
   std::vector<size_t> places;  // of the parameters of all launches
   std::vector<Action> actions;
-  uint64_t graph_workspace = 0;  // where cuDNN's part of the workspace begins, and its bytes
+  uint64_t graph_workspace = 0;  // offset and size of cuDNN's part of the workspace
   uint64_t graph_workspace_bytes = 0;
 };
 
-// The parameters of one instance: the driver reads them from here in each launch.
+// The parameters of one instance, which the driver reads in each launch.
 struct Bound {
   std::vector<uint64_t> constants;
   std::vector<void*> params;
@@ -192,7 +192,7 @@ int32_t Prepare(ow_prepare* prepare) noexcept {
     OPWRIGHT_RETURN_IF_ERROR(ReadActions(actions, made.get()));
     prepare->workspace_bytes = static_cast<uint64_t>(workspace);
     if (made->graph_workspace_bytes > 0) {
-      // One after the other, the graphs of one record use the same memory.
+      // The graphs of one record run in sequence and share memory.
       made->graph_workspace = (prepare->workspace_bytes + kWorkspaceAlignment - 1) /
                               kWorkspaceAlignment * kWorkspaceAlignment;
       prepare->workspace_bytes = made->graph_workspace + made->graph_workspace_bytes;

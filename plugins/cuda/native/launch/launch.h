@@ -1,4 +1,4 @@
-// The one kernel of this library: it launches what Python wrote down in `prepare`.
+// The single kernel of this library: it executes the launches recorded by Python in `prepare`.
 #ifndef OPWRIGHT_CUDA_LAUNCH_LAUNCH_H_
 #define OPWRIGHT_CUDA_LAUNCH_LAUNCH_H_
 
@@ -8,7 +8,7 @@
 
 namespace opwright_cuda {
 
-// How the record of an action begins; ActionCode of launch/plan.py.
+// The codes at the beginning of an action's record; ActionCode of launch/plan.py.
 enum ActionCode : int64_t {
   kLaunch = 0,
   kFill = 1,
@@ -17,7 +17,7 @@ enum ActionCode : int64_t {
   kOperationGraph = 4,
 };
 
-// What stands in the place of an argument; WORKSPACE and FAULT of launch/arguments.py.
+// Special argument indices; WORKSPACE and FAULT of launch/arguments.py.
 constexpr int64_t kWorkspaceArgument = -1;
 constexpr int64_t kFaultArgument = -2;
 

@@ -1,4 +1,4 @@
-// What this library does for those of other packages.
+// Services of this library for other packages.
 #include "services.h"
 
 #include <opwright/sdk/status.hpp>
@@ -25,7 +25,7 @@ void* Enter(void* device) {
 }
 
 void Leave(void* device, void* before) {
-  // As Current: a thread that had none keeps this one.
+  // As Current: a thread without a context keeps this one.
   if (before != nullptr && before != Of(device).context()) {
     Of(device).driver().CtxSetCurrent(static_cast<CUcontext>(before));
   }

@@ -1,7 +1,7 @@
-"""The CUDA kernels of opwright, and what others need to write more of them.
+"""The CUDA kernels of opwright, and the tools for writing more of them.
 
-A kernel is a class (or a `Kernel` made of a function) whose ``prepare`` decides what is launched.
-Sources are compiled when they are first needed, and a plan that launches them runs without Python.
+A kernel is a class (or a `Kernel` made from a function) whose ``prepare`` adds launches to a plan.
+Sources are compiled at first use, and plans run without Python.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Kernel", "LaunchPlan", "Pointer", "Source", "Struct", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import at first use: finding plugins imports this package."""
+    """Import at first use, since plugin discovery imports this package."""
     if name == "Source":
         from opwright_cuda.source import Source
 

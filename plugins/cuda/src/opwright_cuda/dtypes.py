@@ -1,4 +1,4 @@
-"""Dtypes as the kernels' C++ names them."""
+"""C++ types of dtypes in kernels."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ ITEM_BYTES: Final = {
 }
 
 BITS: Final = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}
-"""The type by which kernels that only move elements of this many bytes go."""
+"""The type of kernels that only move elements of this many bytes."""
 
 
 def compute_dtype(dtype: str) -> str:
-    """Return the dtype that kernels of a dtype compute in: float32 for the 16-bit floats."""
+    """Return the compute dtype of a dtype: float32 for the 16-bit floats."""
     return "float32" if dtype in {"float16", "bfloat16"} else dtype
 
 
 def compute_type(dtype: str) -> str:
-    """Return the C++ type that kernels of a dtype compute in."""
+    """Return the C++ compute type of a dtype."""
     return CTYPES[compute_dtype(dtype)]
 
 
 def compute_bytes(dtype: str) -> int:
-    """Return the size of a number of a float dtype while kernels compute with it."""
+    """Return the size of the compute type of a float dtype."""
     return max(ITEM_BYTES[dtype], 4)

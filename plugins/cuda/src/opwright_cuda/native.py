@@ -1,4 +1,4 @@
-"""The launcher library, called from Python while plans are made: never while they run."""
+"""The launcher library, called from Python when plans are made, never when they run."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from typing import Any, Final, NamedTuple
 from opwright.errors import DeviceNotFoundError, KernelError, PluginError
 
 LIBRARY: Final = "opwright_cuda/launcher.so"
-"""The library's path in the package, as hooks name it."""
+"""The library's path in the package, for hooks."""
 
 MAX_PARAMETERS: Final = 512
-"""Of one kernel: as many pointers as fill the 4 kB that a launch may pass."""
+"""Maximum parameters of one kernel: pointers that fill the 4 kB of a launch."""
 
 _MESSAGE_BYTES: Final = 2048
 
 
 class GpuInfo(NamedTuple):
-    """What is known of a GPU before anything is made on it.
+    """Properties of a GPU, available before a context is created.
 
     Attributes
     ----------
     name : str
-        As NVIDIA calls it.
+        NVIDIA's name.
     capability : (int, int)
         Compute capability, major and minor.
     multiprocessors : int
         Their number.
     shared_bytes : int
-        The most shared memory that one block may have.
+        Maximum shared memory of one block.
     """
 
     name: str
@@ -42,7 +42,7 @@ class GpuInfo(NamedTuple):
 
     @property
     def arch(self) -> str:
-        """The architecture that its kernels are compiled for: ``"sm_90"``."""
+        """The target architecture of its kernels: ``"sm_90"``."""
         return f"sm_{self.capability[0]}{self.capability[1]}"
 
 
@@ -59,7 +59,7 @@ class _Info(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL:
     """Return the launcher, opened at the first call."""
-    # An editable install keeps compiled files in a folder of their own.
+    # An editable install stores compiled files in a separate folder.
     package = find_spec("opwright_cuda")
     for folder in (package and package.submodule_search_locations) or ():
         path = Path(folder) / Path(LIBRARY).name
@@ -72,7 +72,7 @@ def library() -> ctypes.CDLL:
 
 
 def _call(error: type[Exception], function: str, *args: Any) -> None:
-    """Call a function that ends with a message buffer; raise its message."""
+    """Call a function whose last parameter is a message buffer; raise its message."""
     message = ctypes.create_string_buffer(_MESSAGE_BYTES)
     status = getattr(library(), function)(*args, message, ctypes.c_uint64(_MESSAGE_BYTES))
     if status != 0:
@@ -80,12 +80,12 @@ def _call(error: type[Exception], function: str, *args: Any) -> None:
 
 
 def count_gpus() -> int:
-    """Return how many GPUs the driver shows.
+    """Return the number of visible GPUs.
 
     Raises
     ------
     DeviceNotFoundError
-        Where there is no driver, or it is too old.
+        If the driver is missing or too old.
     """
     n = ctypes.c_int32()
     _call(DeviceNotFoundError, "opwright_cuda_count", ctypes.byref(n))
@@ -94,12 +94,12 @@ def count_gpus() -> int:
 
 @cache
 def describe_gpu(number: int) -> GpuInfo:
-    """Return what is known of a GPU.
+    """Return the properties of a GPU.
 
     Raises
     ------
     DeviceNotFoundError
-        Where there is no driver, or no GPU of this number.
+        If there is no driver, or no GPU with this index.
     """
     info = _Info()
     _call(DeviceNotFoundError, "opwright_cuda_describe", number, ctypes.byref(info))
@@ -109,12 +109,12 @@ def describe_gpu(number: int) -> GpuInfo:
 
 
 def load_kernels(image: bytes, names: Sequence[str]) -> list[int]:
-    """Load compiled code for as long as the process lives; return the handles of its kernels.
+    """Load compiled code for the lifetime of the process; return its kernel handles.
 
     Raises
     ------
     KernelError
-        Where the driver does not take it.
+        If the driver refuses it.
     """
     handles = (ctypes.c_uint64 * len(names))()
     texts = (ctypes.c_char_p * len(names))(*(name.encode() for name in names))
@@ -129,7 +129,7 @@ def parameter_sizes(kernel: int) -> tuple[int, ...]:
     Raises
     ------
     KernelError
-        Where the driver does not know the kernel.
+        If the driver does not know the kernel.
     """
     sizes = (ctypes.c_uint64 * MAX_PARAMETERS)()
     n = ctypes.c_uint64(MAX_PARAMETERS)
@@ -139,17 +139,17 @@ def parameter_sizes(kernel: int) -> tuple[int, ...]:
 
 
 def allow_shared(kernel: int, number: int, n_bytes: int) -> None:
-    """Let blocks of a kernel have more shared memory than the 48 kB that all may have."""
+    """Let blocks of a kernel use more shared memory than the default 48 kB."""
     _call(KernelError, "opwright_cuda_allow_shared", ctypes.c_uint64(kernel), number, n_bytes)
 
 
 def find_gpu(pointer: int) -> int | None:
-    """Return the number of the GPU in whose memory an address lies; None where it lies in none.
+    """Return the index of the GPU that owns an address, None if none does.
 
     Raises
     ------
     KernelError
-        Where the driver fails to look the address up.
+        If the driver fails to look up the address.
     """
     number = ctypes.c_int32()
     _call(KernelError, "opwright_cuda_find_gpu", ctypes.c_uint64(pointer), ctypes.byref(number))
@@ -157,7 +157,7 @@ def find_gpu(pointer: int) -> int | None:
 
 
 def register_fault(text: str) -> int:
-    """Return the number by which kernels report a fault; ``{value}`` is what they found."""
+    """Return the number with which kernels report a fault; ``{value}`` is the reported value."""
     number: int = library().opwright_cuda_register_fault(text.encode())
     return number
 
@@ -168,7 +168,7 @@ _cudnn_path: str | None = None
 
 def set_blas_path(path: str) -> None:
     """Set the path of libcublasLt, before the first matrix product."""
-    global _blas_path  # noqa: PLW0603 - the library keeps it for the process, too
+    global _blas_path  # noqa: PLW0603 - the library stores it for the process, too
     library().opwright_cuda_set_blas_path(path.encode())
     _blas_path = path
 
@@ -180,13 +180,13 @@ def has_blas_path() -> bool:
 
 def set_cudnn_path(path: str) -> None:
     """Set the path of libcudnn, before its first use."""
-    global _cudnn_path  # noqa: PLW0603 - the library keeps it for the process, too
+    global _cudnn_path  # noqa: PLW0603 - the library stores it for the process, too
     library().opwright_cuda_set_cudnn_path(path.encode())
     _cudnn_path = path
 
 
 def find_cudnn_path() -> str | None:
-    """Return the path of libcudnn, None where it is not set."""
+    """Return the path of libcudnn, None if it is not set."""
     return _cudnn_path
 
 
@@ -196,7 +196,7 @@ def cudnn_version() -> int:
     Raises
     ------
     PluginError
-        Where it is missing, too old, or made for another CUDA.
+        If it is missing, too old, or built for another CUDA.
     """
     version = ctypes.c_uint64()
     _call(PluginError, "opwright_cuda_cudnn_version", ctypes.byref(version))
@@ -204,19 +204,19 @@ def cudnn_version() -> int:
 
 
 def choose_engine(record: Sequence[int], properties: str) -> tuple[int, int, int]:
-    """Return number, bytes of workspace and notes of what cuDNN chooses for a GPU.
+    """Return index, workspace bytes and notes of cuDNN's choice for a GPU.
 
     Parameters
     ----------
     record : sequence of int
         An operation graph; see native/cudnn/cudnn.h.
     properties : str
-        The GPU, as cuDNN writes it down.
+        The GPU, as cuDNN serializes it.
 
     Raises
     ------
     KernelError
-        Where cuDNN has no engine, or cannot be loaded.
+        If cuDNN has no engine, or cannot be loaded.
     """
     numbers = (ctypes.c_int64 * len(record))(*record)
     engine = (ctypes.c_int64 * 3)()

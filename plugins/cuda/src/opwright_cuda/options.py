@@ -1,22 +1,21 @@
-"""The options of the plugin, and how kernels call them."""
+"""The options of the plugin, as read by kernels."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 ALLOW_TF32: Final = "cuda.allow_tf32"
-"""Products and convolutions of float32 may round what they multiply to TF32."""
+"""Products and convolutions of float32 may round factors to TF32."""
 
 TUNE: Final = "cuda.tune"
-"""cuDNN's engines and cuBLASLt's algorithms are tried out when a plan is made, and the fastest is
-taken."""
+"""cuDNN's engines and cuBLASLt's algorithms are benchmarked when a plan is made."""
 
 ALLOW_VARYING: Final = "cuda.allow_varying"
-"""Convolutions may take engines of cuDNN that give other bits in another run."""
+"""Convolutions may use nondeterministic engines of cuDNN."""
 
 
 class EngineChoice(NamedTuple):
-    """What decides which of cuDNN's engines computes a graph."""
+    """The criteria for choosing one of cuDNN's engines."""
 
     allows_tf32: bool = False
     tunes: bool = False

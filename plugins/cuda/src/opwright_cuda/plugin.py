@@ -1,7 +1,7 @@
-"""The table of the CUDA kernels; it only names things.
+"""Registrations of the CUDA kernels.
 
-Kernels are prepared in Python, module by module of ``kernels``, and launched by the library: where
-there is no CuPy, no driver or no GPU, their first use reports what is missing.
+Kernels are prepared in Python, by the modules of ``kernels``, and launched by the library: without
+CuPy, a driver or a GPU, their first use reports the missing part.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHANNELS_LAST: Final = {"data_format": "NHWC"}
 
 
 class Row(NamedTuple):
-    """Operators that one kernel serves.
+    """Operators of one kernel.
 
     Attributes
     ----------
@@ -36,17 +36,17 @@ class Row(NamedTuple):
     dtypes : tuple of str
         Dispatch dtypes.
     reuse : str
-        Outputs that may lie where an input lies, such as ``"out=x out=y"``.
+        Outputs that may reuse the memory of an input, such as ``"out=x out=y"``.
     deterministic : bool
-        Two runs give the same bits.
+        Equal bits in every run.
     library : str
-        Whose implementation it is.
+        The library that implements it.
     priority : int
         The highest is tried first.
     prefers : dict
-        Attribute values with which they are at their best.
+        Attribute values with the best performance.
     find_refusal : str or None
-        ``"module:function"`` below ``opwright_cuda`` that says why they would refuse here.
+        ``"module:function"`` below ``opwright_cuda`` that returns the reason for a refusal, if any.
     """
 
     target: str
@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 
 def _cudnn(op_type: str) -> tuple[Row, ...]:
-    """Return the kernels of a convolution: those for tensor cores want channels last."""
+    """Return the kernels of a convolution: those for tensor cores prefer channels last."""
     target = f"cudnn_convolution:{op_type.upper()}"
     single = Row(
         target, op_type, SINGLE, library="cudnn", priority=60, find_refusal="cudnn:find_refusal"
@@ -78,7 +78,7 @@ def _cudnn(op_type: str) -> tuple[Row, ...]:
 
 
 def _batch_norm(kind: str, dtypes: tuple[str, ...]) -> tuple[Row, Row]:
-    """Return the kernels of batch_norm with what follows it."""
+    """Return the kernels of batch_norm with fused residual and activation."""
     reuse = "x_grad=x x_grad=out_grad x_grad=out residual_grad=out_grad residual_grad=out"
     return (
         Row("batch_norm:BATCH_NORM", f"std.batch_norm_{kind}", dtypes, "out=x out=residual"),
@@ -315,19 +315,20 @@ ROWS: Final[tuple[Row, ...]] = (
 )
 
 OPTIONS: Final = {
-    "allow_tf32": "Products and convolutions of float32 may round what they multiply to TF32, 10 "
-    "bits of fraction.",
-    "tune": "Convolutions try cuDNN's engines out when a plan is made, products cuBLASLt's "
-    "algorithms, and take the fastest: another process may take another one, with other roundings.",
-    "allow_varying": "Convolutions may take engines of cuDNN that add up in an order that differs "
-    "from run to run: some gradients are faster in float32.",
+    "allow_tf32": "Products and convolutions of float32 may round factors to TF32, 10 bits of "
+    "fraction.",
+    "tune": "Convolutions benchmark cuDNN's engines when a plan is made, products cuBLASLt's "
+    "algorithms, and use the fastest: another process may use another one, with different "
+    "rounding.",
+    "allow_varying": "Convolutions may use nondeterministic engines of cuDNN: some gradients are "
+    "faster in float32.",
 }
-"""What options allow; by default none is set."""
+"""Options of the plugin, off by default."""
 
 
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
-    """Name the operators that the passes of this package put into plans."""
+    """Register the operators that the passes of this package create."""
     for name in ("layer_grads", "bias_activation_grad"):
         target = f"opwright_cuda.plan_ops.{name}:{name.upper()}"
         registry.add(f"cuda.{name}", target, hidden=True)
@@ -335,14 +336,14 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_options(registry: plugin.OptionRegistrar) -> None:
-    """Declare what decides how kernels round."""
+    """Declare the options that affect rounding."""
     for name, comment in OPTIONS.items():
         registry.add(name, default=False, comment=comment)
 
 
 @plugin.hookimpl
 def opwright_passes(registry: plugin.PassRegistrar) -> None:
-    """Name the passes for this device alone."""
+    """Register the passes for this device."""
     derivatives = ("relu_grad", "sigmoid_grad", "tanh_grad")
     for name, types in (("layer_grads", ("matmul",)), ("bias_grad", derivatives)):
         target = f"opwright_cuda.passes.{name}:fuse_{name}"
@@ -351,7 +352,7 @@ def opwright_passes(registry: plugin.PassRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_devices(registry: plugin.DeviceRegistrar) -> None:
-    """Name the device."""
+    """Register the device."""
     registry.add(
         "cuda", "opwright_cuda/launcher.so", arrays="opwright_cuda.arrays.cupy_arrays:ARRAYS"
     )
@@ -359,7 +360,7 @@ def opwright_devices(registry: plugin.DeviceRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Name every kernel."""
+    """Register every kernel."""
     for row in ROWS:
         pairs = (pair.partition("=") for pair in row.reuse.split())
         reuse = [(output, source) for output, _, source in pairs]

@@ -1,4 +1,4 @@
-"""What opwright-cuda does for native libraries of other packages; ``services.h`` is its C side."""
+"""Services of opwright-cuda for other native libraries; ``services.h`` is its C side."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ def services_address() -> int:
 
 
 def count_gpus() -> int:
-    """Return how many GPUs the driver shows.
+    """Return the number of visible GPUs.
 
     Raises
     ------
     DeviceNotFoundError
-        There is no driver, or it is too old.
+        If the driver is missing or too old.
     """
     return native.count_gpus()
 
 
 def load_kernel(source: Source, expression: str, gpu: int) -> int:
-    """Return the driver's handle of a kernel, compiled where it is not kept.
+    """Return the driver's handle of a kernel, compiled unless cached.
 
     Parameters
     ----------
     source : Source
-        Where the kernel is.
+        The source of the kernel.
     expression : str
         The instance of the ``__global__`` function: ``"cosine<float>"``.
     gpu : int
-        The number of the GPU whose architecture it is compiled for.
+        The index of the GPU whose architecture it is compiled for.
 
     Raises
     ------
     KernelError
-        It does not compile, or the driver does not take it.
+        If it does not compile, or the driver refuses it.
     """
     arch = native.describe_gpu(gpu).arch
     (kernel,) = current_toolchain().find(source, [expression], arch)

@@ -1,4 +1,4 @@
-"""CUDA sources: a file, the headers that it may include, what is made of its templates."""
+"""CUDA sources: a file with its includable headers and options."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import opwright
 
 @dataclass(frozen=True)
 class Source:
-    """One CUDA C++ file with everything that it includes, as text.
+    """One CUDA C++ file with all its includes, as text.
 
     Attributes
     ----------
     name : str
         File name, for error messages.
     text : str
-        What is compiled.
+        The source to compile.
     headers : tuple of (str, str)
-        Name and text of each header that may be included. All of opwright's own are always there:
-        ``"kernel.h"``, ``"opwright/functors.h"`` and their kin.
+        Name and text of each includable header. All of opwright's headers are available:
+        ``"kernel.h"``, ``"opwright/functors.h"`` and others.
     options : tuple of str
         More options for the compiler.
     """
@@ -35,7 +35,7 @@ class Source:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of every character that can change what comes out."""
+        """A hash of everything that affects the compiled code."""
         return digest_of(self.name, self.text, repr(self.headers), repr(self.options))
 
     @classmethod
@@ -47,7 +47,7 @@ class Source:
         package : str
             Import name.
         path : str
-            The file below it, ``"cu/cosine.cu"``; headers beside it may be included by name.
+            The file below it, ``"cu/cosine.cu"``; headers in its folder may be included by name.
         options : tuple of str
             More options for the compiler.
         """
@@ -61,12 +61,12 @@ class Source:
         return cls(file.name, file.read_text(), (*beside, *shared_headers()), options)
 
     def with_snippet(self, snippet: str) -> Source:
-        """Return the same file with more text behind it, a functor that was generated."""
+        """Return the same file with appended text, a generated functor."""
         return Source(self.name, f"{self.text}\n{snippet}\n", self.headers, self.options)
 
 
 def digest_of(*texts: str) -> str:
-    """Return a hash of texts that no other texts have."""
+    """Return a collision-free hash of texts."""
     joined = hashlib.sha256()
     for text in texts:
         data = text.encode()
@@ -77,7 +77,7 @@ def digest_of(*texts: str) -> str:
 
 @cache
 def shared_headers() -> tuple[tuple[str, str], ...]:
-    """Return the headers that every source may include: this package's and opwright's functors."""
+    """Return the headers available to every source: this package's and opwright's functors."""
     own = files("opwright_cuda").joinpath("cu")
     found = [(e.name, e.read_text()) for e in own.iterdir() if e.name.endswith(".h")]
     include = Path(opwright.get_include())

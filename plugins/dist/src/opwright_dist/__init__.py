@@ -4,8 +4,8 @@
 >>> dist.rank(), dist.size()
 (0, 1)
 
-A program with collectives runs alone as it is. Started by the launcher of an engine, such as
-``opwright-mpi run -n 4 train.py``, it runs in many processes.
+A program with collectives also runs in a single process. Started by the launcher of an engine, such
+as ``opwright-mpi run -n 4 train.py``, it runs in many processes.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import at first use: finding plugins imports this package."""
+    """Import at first use, since plugin discovery imports this package."""
     home = _HOMES.get(name)
     if home is None and name != _LAYERS:
         raise AttributeError(f"module 'opwright_dist' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The command ``opwright-dist``: predicts how a training scales before anyone rents machines."""
+"""The command ``opwright-dist``: predicts the scaling of a training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HOUR_S: Final = 3600.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return 0, 1 for what the work finds, 2 for a wrong usage."""
+    """Run the command line; return 0, 1 for an error, 2 for wrong usage."""
     args = _make_parser().parse_args(arguments)
     try:
         report = _simulate(args)
@@ -65,14 +65,14 @@ def _make_parser() -> argparse.ArgumentParser:
 
 
 def _add_measured(command: argparse.ArgumentParser) -> None:
-    """Add what is run here."""
+    """Add the options of the local measurement."""
     add_feed_argument(command, ", the batch of one process")
     command.add_argument("--device", default="cpu", help="device to measure on (default: cpu)")
     command.add_argument("--runs", type=_count, default=30, help="runs to measure (default: 30)")
 
 
 def _add_predicted(command: argparse.ArgumentParser) -> None:
-    """Add what the other processes, their networks and failures are like."""
+    """Add the options for other processes, their networks and failures."""
     networks, defaults = ",".join(NETWORKS), Reliability()
     command.add_argument(
         "--ranks", type=_list_of(_count), default=_RANKS, help=f"processes (default: {_RANKS})"
@@ -81,10 +81,10 @@ def _add_predicted(command: argparse.ArgumentParser) -> None:
         "--network", type=_list_of(str), default=networks, help=f"networks (default: {networks})"
     )
     for name, default, meaning in (
-        ("--spread", 0.02, "standard deviation of the time of a process, as a share of it"),
+        ("--spread", 0.02, "relative standard deviation of the time of a process"),
         ("--mtbf-hours", math.inf, "mean hours between failures of one process"),
         ("--checkpoint-s", defaults.checkpoint_s, "seconds that a checkpoint takes"),
-        ("--restart-s", defaults.restart_s, "seconds from a failure to going on"),
+        ("--restart-s", defaults.restart_s, "seconds from a failure to the restart"),
     ):
         command.add_argument(
             name, type=float, default=default, help=f"{meaning} (default: {default:g})"
@@ -103,7 +103,7 @@ def _list_of(convert: Callable[[str], Any]) -> Callable[[str], list[Any]]:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text!r}")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong between processes."""
+"""Errors between processes."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from opwright.errors import OpwrightError
 
 
 class DistError(OpwrightError, RuntimeError):
-    """Processes do not fit together, did not come, or cannot be connected."""
+    """Processes are inconsistent, missing, or cannot be connected."""

@@ -1,4 +1,4 @@
-"""Kernels that need no engine: those of a group of one, on every device, and `RouteRows`."""
+"""Kernels without an engine: for groups of one, on every device, and `RouteRows`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INT64_BITS: Final = 63
 
 
 class Alone:
-    """Copies x to out where the group has one process; refuses where it has more."""
+    """Copies x to out in a group of one; refuses larger groups."""
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
@@ -27,7 +27,7 @@ class Alone:
 
 
 class AloneShard:
-    """Copies x, flat, where the group has one process; refuses where it has more."""
+    """Copies x, flat, in a group of one; refuses larger groups."""
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
@@ -37,7 +37,7 @@ class AloneShard:
 
 
 class AloneUnshard:
-    """Copies x where the group has one process; refuses where it has more."""
+    """Copies x in a group of one; refuses larger groups."""
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
@@ -51,7 +51,7 @@ class Shard:
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Find out where it begins."""
+        """Compute its begin."""
         rank = current_world().group(ctx.attrs["group"]).rank
         first = rank * ctx.outputs["out"][0].shape[0]
         return lambda x, out, **_: _shard(x, out, first)
@@ -82,11 +82,11 @@ def _unshard(x: Any, like: Any, out: Any, **_: object) -> None:
 
 
 class RouteRows:
-    """Sorts ids by the process that has their row; see ``dist.route_rows``."""
+    """Sorts ids by the process that owns their row; see ``dist.route_rows``."""
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Return the function for a number of processes and ids, which a plan does not change."""
+        """Return the function for fixed numbers of processes and ids."""
         n_processes = current_world().group(ctx.attrs["group"]).size
         size, padding_index = ctx.attrs["size"], ctx.attrs["padding_index"]
 
@@ -103,7 +103,7 @@ class RouteRows:
 
 
 def _key_rows(ids: Array, n_processes: int, size: int, padding_index: int) -> Array:
-    """Return numbers that are sorted by process and row, those of ids without a row behind all."""
+    """Return sort keys by process and row, with ids without a row last."""
     if ids.size and not 0 <= ids.min() <= ids.max() < size:
         wrong = ids.min() if ids.min() < 0 else ids.max()
         raise ValueError(f"dist.route_rows: ids must be in [0, {size}), got {wrong}")
@@ -114,9 +114,9 @@ def _key_rows(ids: Array, n_processes: int, size: int, padding_index: int) -> Ar
 
 
 def _find_unique(keys: Array, highest: int) -> tuple[Array, Array]:
-    """Return what `np.unique` returns with the inverse, in half its time for thousands of keys.
+    """Return `np.unique` with the inverse, in half its time for thousands of keys.
 
-    The place of a key goes into its low bits: so one sort of numbers moves both.
+    Each key carries its index in the low bits, so that one sort moves both.
     """
     bits = max(keys.size - 1, 1).bit_length()
     if highest.bit_length() + bits > _INT64_BITS:

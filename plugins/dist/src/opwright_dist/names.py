@@ -1,4 +1,4 @@
-"""The operators, by their types without ``dist.``: lists of their own, which import nothing."""
+"""The operators, by their types without ``dist.``: this module imports nothing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ COLLECTIVES: Final = (
 )
 
 PLAN_OPS: Final = ("all_reduce_start", "all_reduce_wait", "compare_plans", "part")
-"""What passes make of them."""
+"""Operators that passes replace them with."""
 
 SHARD_OPS: Final = ("shard", "reduce_shard", "unshard")
-"""Of tensors that are divided evenly among processes; the first one waits for no other."""
+"""For tensors divided evenly among processes; the first one does not communicate."""
 
 SHARD_PLAN_OPS: Final = (
     "reduce_shard_start",
@@ -26,25 +26,25 @@ SHARD_PLAN_OPS: Final = (
     "unshard_start",
     "unshard_wait",
 )
-"""What passes make of them."""
+"""Operators that passes replace them with."""
 BLOCKS: Final = "blocks"
 TABLE: Final = "table"
-"""How a whole is divided: in equal blocks, or row by row in turn behind one that all have."""
+"""Partitions of a whole: equal blocks, or cyclic rows after a shared first row."""
 
 COLLECTIVE_TYPES: Final = tuple(f"dist.{name}" for name in COLLECTIVES)
 
 SHARD_TYPES: Final = tuple(f"dist.{name}" for name in SHARD_OPS[1:])
-"""Those in which processes meet."""
+"""Operators that communicate."""
 
 COMPARED_TYPES: Final = (
     *COLLECTIVE_TYPES,
     *SHARD_TYPES,
     *("dist.all_reduce_start", "dist.reduce_shard_start", "dist.unshard_start", "dist.part"),
 )
-"""Those that all processes of a group must run in one order."""
+"""Operators that all processes of a group must run in the same order."""
 
 BUCKET_BYTES: Final = "bucket_bytes"
-"""The option, without ``dist.``: a bucket takes tensors until it has as many bytes."""
+"""The option, without ``dist.``: maximum bytes of a bucket."""
 
 DEFAULT_BUCKET_BYTES: Final = 2 << 20
-"""One large reduction is slow, and many small ones pay their latency: 1 to 4 MB are best."""
+"""One large reduction cannot overlap, and small ones are bound by latency: 1 to 4 MB are best."""

@@ -1,4 +1,4 @@
-"""The table of what opwright-dist provides; it only names things."""
+"""Registrations of opwright-dist."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ PASSES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("random_numbers", "canonicalize", "dist_random", ()),
     ("shards", "layout", "dist_shards", ("dist.shard",)),
     ("buckets", "layout", "dist_buckets", ("dist.all_reduce", *SHARD_TYPES)),
-    # Behind the buckets, which it names.
+    # After the buckets, which it names.
     ("comparison", "layout", "dist_compare", COMPARED_TYPES),
 )
-"""Module below ``passes``, phase, name and the operators of which a graph must have one, in the
-order in which they run on any device."""
+"""Module below ``passes``, phase, name and required operators (any), in order of execution."""
 
 HIDDEN = {
     "plan_ops": PLAN_OPS,
@@ -32,14 +31,14 @@ HIDDEN = {
     "clip_shards": ("clip_by_norm", "clip_by_global_norm"),
     "shard_plan_ops": SHARD_PLAN_OPS,
 }
-"""Operators that other functions append: module below ``operators``, and names."""
+"""Operators appended by other functions: module below ``operators``, and names."""
 
 SHARD_KERNELS = {"shard": "Shard", "reduce_shard": "AloneShard", "unshard": "AloneUnshard"}
 
 
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
-    """Name the collectives, and what passes make of them."""
+    """Register the collectives, and the operators created by passes."""
     for name in COLLECTIVES:
         module = "rows" if name == "exchange_rows" else "collectives"
         registry.add(f"dist.{name}", f"opwright_dist.operators.{module}:{name.upper()}")
@@ -57,7 +56,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Name the kernels of a group of one, for every device."""
+    """Register the kernels for groups of one, for every device."""
     for name in COLLECTIVES:
         registry.add(
             f"dist.{name}",
@@ -97,7 +96,7 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_passes(registry: plugin.PassRegistrar) -> None:
-    """Name the passes."""
+    """Register the passes."""
     for module, phase, name, operators in PASSES:
         function = f"opwright_dist.passes.{module}:{name}"
         registry.add(name, phase=phase, function=function, operators=operators)
@@ -105,9 +104,9 @@ def opwright_passes(registry: plugin.PassRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_options(registry: plugin.OptionRegistrar) -> None:
-    """Declare how large a bucket is."""
+    """Declare the size of buckets."""
     registry.add(
         BUCKET_BYTES,
         default=DEFAULT_BUCKET_BYTES,
-        comment="gradients are reduced in buckets of about so many bytes",
+        comment="gradients are reduced in buckets of about this many bytes",
     )

@@ -1,4 +1,4 @@
-"""What the OpProtos of collectives cannot say of their inputs; `opwright check` draws them so."""
+"""Samplers of valid inputs of collectives, for `opwright check`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 _IDLE: Final = {
-    "reduce": "of one process each reduction is its tensor",
+    "reduce": "with one process each reduction is its tensor",
     "unequal_rows": "one process has as many rows as itself",
-    "losses": "it is about gradients, and one process has one loss",
-    "digest": "it is compared with those of other processes, and changes no number",
-    "entries": "they are compared with those of other processes, and change no number",
-    "seeds": "they are compared with those of other processes, and change no number",
+    "losses": "it affects gradients, and one process has one loss",
+    "digest": "it is compared with those of other processes, without effect on numbers",
+    "entries": "they are compared with those of other processes, without effect on numbers",
+    "seeds": "they are compared with those of other processes, without effect on numbers",
 }
-"""What changes nothing in the group of one process that the kit runs in."""
+"""Arguments without effect in the kit's group of one."""
 
 
 def collective(draw: Draw) -> Drawn:
-    """Inputs as they are proposed, of the group that every process has."""
+    """Proposed inputs, in the default group."""
     inputs = draw.propose()
     return None if inputs is None else (inputs, _in_world(draw))
 
@@ -47,7 +47,7 @@ def part(draw: Draw) -> Drawn:
 
 
 def compare_plans(draw: Draw) -> Drawn:
-    """There are no inputs: what is compared is written into the plan."""
+    """There are no inputs: the compared entries are attributes."""
     entries = ["dist.barrier() of float32 [3]"] * draw.choice([1, 2])
     return {}, {**_in_world(draw), "entries": entries, "digest": draw.choice([0, 1, 2**62])}
 
@@ -62,12 +62,12 @@ def shard(draw: Draw) -> Drawn:
     inputs = draw.propose()
     if inputs is None:
         return None
-    draw.without_effect["rank"] = "it refuses to run elsewhere, and changes no number"
+    draw.without_effect["rank"] = "it refuses to run elsewhere, without effect on numbers"
     return inputs, {**_in_world(draw), "rank": draw.choice([-1, 0])}
 
 
 def divided(draw: Draw) -> Drawn:
-    """One axis for each part, whose parts are all there is."""
+    """One axis per part, each part being the whole."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -106,7 +106,7 @@ def exchange_rows(draw: Draw) -> Drawn:
 
 SAMPLES = {
     **{
-        f"pass dist_{name}": "it changes programs of several processes alone"
+        f"pass dist_{name}": "it affects only programs of several processes"
         for name in ("random", "shards", "buckets", "compare")
     },
     **{f"dist.{name}": collective for name in (*COLLECTIVES, *SHARD_OPS, "mean_share")},
@@ -120,4 +120,4 @@ SAMPLES = {
     "dist.part": part,
     "dist.shard": shard,
 }
-"""Operator type to the function that draws its inputs."""
+"""Operator type to its sampler."""

@@ -1,4 +1,4 @@
-"""A self-test of an engine: run by the processes of a group, it says whether they meet."""
+"""A self-test of an engine, run by all processes of a group."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def run_self_test(device: str = "cpu") -> str:
     Parameters
     ----------
     device : str
-        Where the numbers lie.
+        The device of the numbers.
 
     Returns
     -------
     str
-        What was right, for people.
+        The results, for users.
 
     Raises
     ------
     DistError
-        A result is wrong, or a process did not come.
+        If a result is wrong, or a process is missing.
     """
     world = current_world().group("world")
     parts = [np.arange(_NUMBERS, dtype=np.float32) + rank for rank in range(world.size)]

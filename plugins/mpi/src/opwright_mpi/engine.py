@@ -77,7 +77,7 @@ class MpiEngine(Engine):
 
     @property
     def rank(self) -> int:
-        """Number of this process, from 0."""
+        """Rank of this process, from 0."""
         return int(self._own.opwright_mpi_rank())
 
     @property
@@ -92,7 +92,7 @@ class MpiEngine(Engine):
         self._sizes[name] = len(ranks)
 
     def gather(self, data: bytes, group: str) -> list[bytes]:
-        """Return what each process of a group gives, in the order of their ranks in the group."""
+        """Return the data of each process of a group, in rank order."""
         n = self._sizes[group]
         lengths = self._gather(len(data).to_bytes(8, "little"), 8, group, n)
         sizes = [int.from_bytes(length, "little") for length in lengths]
@@ -101,7 +101,7 @@ class MpiEngine(Engine):
         return [part[:size] for part, size in zip(parts, sizes, strict=True)]
 
     def set_deadline(self, seconds: float) -> None:
-        """Say how long a collective may wait for another process."""
+        """Set the time that a collective may wait for another process."""
         self._deadline_s = seconds
         self._own.opwright_mpi_set_deadline(seconds)
 

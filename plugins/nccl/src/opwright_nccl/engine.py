@@ -77,7 +77,7 @@ class NcclEngine(Engine):
 
     @property
     def rank(self) -> int:
-        """Number of this process, from 0."""
+        """Rank of this process, from 0."""
         return self._start.rank
 
     @property
@@ -93,12 +93,12 @@ class NcclEngine(Engine):
             own_library().opwright_nccl_add_group(name.encode(), own, len(ranks))
 
     def gather(self, data: bytes, group: str) -> list[bytes]:
-        """Return what each process of a group gives, in the order of their ranks in the group."""
+        """Return the data of each process of a group, in rank order."""
         number = self._n_gathered[group] = self._n_gathered.get(group, 0) + 1
         return self._gather(f"{self._key(group)}/{number}", data, group)
 
     def set_deadline(self, seconds: float) -> None:
-        """Say how long a collective may wait for another process."""
+        """Set the time that a collective may wait for another process."""
         self._deadline_s = seconds
         own_library().opwright_nccl_set_deadline(seconds)
 

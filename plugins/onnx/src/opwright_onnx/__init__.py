@@ -29,7 +29,7 @@ _HOMES = {
     "load": "opening",
     "save": "saving",
 }
-"""Imported at first use: discovery imports this package for its table alone."""
+"""Imported at first use, since discovery imports this package only for its table."""
 
 __all__ = [
     "ModelError",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opwright_ray.trainer import OpwrightTrainer
 
 _HOMES = {"OpwrightTrainer": "trainer", "report": "reporting", "resume": "reporting"}
-"""Imported at first use: discovery imports this package for its table alone."""
+"""Imported at first use, since discovery imports this package only for its table."""
 
 __all__ = ["OpwrightTrainer", "__version__", "report", "resume"]
 

@@ -1,4 +1,4 @@
-"""The standard operators of opwright; ``plugin`` is the table of what is here."""
+"""The standard operators of opwright; ``plugin`` lists them."""
 
 from __future__ import annotations
 

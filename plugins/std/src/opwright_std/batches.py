@@ -1,4 +1,4 @@
-"""How operators compute a batch of examples, in a new axis 0, at once: for `vmap` of frameworks."""
+"""Batching rules: how operators process a batch along a new axis 0, for `vmap` of frameworks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _POINTWISE: Final = (
 )
 
 BROADCAST: Final = {**dict.fromkeys(_POINTWISE, 0), "matmul": 2}
-"""Operators whose inputs broadcast, with the number of axes at the end that are their own."""
+"""Operators whose inputs broadcast, with the number of trailing axes that do not."""
 
 AXES: Final = {
     **dict.fromkeys(("all", "any", "argmax", "argmin", "cumprod", "cumsum", "log_softmax"), "axis"),
     **dict.fromkeys(("logsumexp", "max", "mean", "min", "prod", "softmax", "sum"), "axis"),
     **dict.fromkeys(("layer_norm", "rms_norm"), "begin_norm_axis"),
 }
-"""Operators that leave all other axes of their first input alone, with the attribute of theirs."""
+"""Operators that work along one attribute's axes of their first input, with that attribute."""
 
 _IMAGES: Final = (
     *("adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool2d", "adaptive_max_pool3d"),

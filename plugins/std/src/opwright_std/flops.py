@@ -1,7 +1,7 @@
-"""Floating-point operations of products and convolutions, from shapes: a table by operator type.
+"""Floating-point operations of products and convolutions, computed from shapes.
 
-A multiplication and an addition count as two. Biases, activations, normalizations and everything
-else that does a few operations per element are left out: their time is that of the memory.
+A multiplication and an addition count as two. Biases, activations, normalizations and other
+operators with few operations per element are left out: memory bounds their time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Shape = tuple[int, ...]
 
 
 class UnknownShapeError(LookupError):
-    """A shape that a formula needs is not known."""
+    """A formula needs an unknown shape."""
 
 
 class OperatorShapes:
@@ -26,7 +26,7 @@ class OperatorShapes:
     Parameters
     ----------
     op : Operator
-        Of a block, which holds its variables.
+        An operator in a block that holds its variables.
     """
 
     def __init__(self, op: ow.Operator) -> None:
@@ -81,7 +81,7 @@ def _dot(op: OperatorShapes) -> int:
 
 
 def _bilinear(op: OperatorShapes) -> int:
-    # For each row and output, first x times the matrix, then the result times y.
+    # For each row and output: x times the matrix, then the result times y.
     n_x, n_y = op.input("weight")[1:]
     return 2 * math.prod(op.output()) * (n_x + 1) * n_y
 
@@ -107,7 +107,7 @@ def _recurrent(op: OperatorShapes) -> int:
 
 
 def _einsum(op: OperatorShapes) -> int:
-    # All factors of each sum at once; the order of several products is the kernel's.
+    # All factors of each sum; the kernel chooses the order of several products.
     terms = op.attr("equation").replace(" ", "").partition("->")[0].split(",")
     sizes: dict[str, int] = {}
     for term, shape in zip(terms, op.inputs("x"), strict=True):
@@ -141,10 +141,10 @@ FLOPS: Final[Mapping[str, Callable[[OperatorShapes], int]]] = {
 
 
 def count_flops(op: ow.Operator) -> int | None:
-    """Return the floating-point operations of one run of an operator, None where unknown.
+    """Return the floating-point operations of one run of an operator, None if unknown.
 
-    Of control flow those of the bodies: of a scan times its turns, of a branch the longer one; of
-    a loop whose turns depend on values they are unknown.
+    Control flow counts its bodies: a scan multiplies by its iterations, a branch takes the larger
+    body, and a loop with a data-dependent count is unknown.
     """
     bodies = op.block_attrs()
     if bodies and op.block is not None:

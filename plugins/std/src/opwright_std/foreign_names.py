@@ -1,7 +1,7 @@
-"""What PyTorch, TensorFlow, Paddle, ONNX and NumPy call the standard operators.
+"""Names of the standard operators in PyTorch, TensorFlow, Paddle, ONNX and NumPy.
 
-Nobody can call an operator by these names: they only make the error for one of them say which
-operator is meant. Case and underscores do not count, so that ``reduce_sum`` is ``ReduceSum`` too.
+Operators cannot be called by these names: they serve errors, which suggest the operator meant. Case
+and underscores are ignored, so that ``reduce_sum`` is ``ReduceSum`` too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operators by name: lists of their own, which import nothing."""
+"""Names of operators in groups; this module imports nothing."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ OPTIMIZERS: Final = (
     *("sgd", "momentum", "lion", "adam", "adamw", "adamax", "nadam", "radam"),
     *("adagrad", "adadelta", "rmsprop", "proximal_gd", "proximal_adagrad", "ftrl"),
 )
-"""Updates of one parameter, which ``std.multi_<type>`` makes of several."""
+"""Updates of one parameter; ``std.multi_<type>`` updates several."""

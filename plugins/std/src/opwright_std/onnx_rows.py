@@ -1,7 +1,7 @@
-"""What ONNX calls the standard operators that mean the same: rows for the topic ``onnx``.
+"""Standard operators with a direct ONNX counterpart: rows for the topic ``onnx``.
 
-A row is (since which opset, our operator type, our attributes by those of ONNX). An attribute that
-it does not name has no counterpart. Inputs and outputs are in the same order.
+A row is (first opset, our operator type, our attributes by ONNX attribute). Attributes that a row
+omits have no counterpart. Inputs and outputs are in the same order.
 """
 
 from __future__ import annotations

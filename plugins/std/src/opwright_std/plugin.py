@@ -1,4 +1,4 @@
-"""The standard operators, their NumPy kernels and passes; it only names things."""
+"""Registrations of the standard operators, their NumPy kernels and passes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ PASSES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("softmax_cross_entropy", "fuse", "fuse_softmax_cross_entropy", CROSS_ENTROPY_GRADS),
     ("optimizers", "fuse", "fuse_optimizers", OPTIMIZERS),
     ("batch_norm", "fuse", "fuse_batch_norm", ("batch_norm",)),
-    ("elementwise", "fuse", "fuse_elementwise", ()),  # last: it takes what the others leave
+    ("elementwise", "fuse", "fuse_elementwise", ()),  # last: it fuses the remaining operators
     ("nhwc", "layout", "nhwc", CONVOLUTIONS),
-    # Behind it: for images that lie channels last.
+    # After it: for channels-last images.
     ("conv_pool_grad", "layout", "fuse_conv_pool_grad", ("conv2d_grad",)),
 )
-"""Module below ``passes``, phase, name and the operators of which a graph must have one, in the
-order in which they run on any device."""
+"""Module below ``passes``, phase, name and required operators (any), in order of execution."""
 
 PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("optimizers", "multi_sgd multi_momentum multi_lion multi_adam multi_adamw multi_adamax"),
@@ -47,19 +46,19 @@ PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("parts", "dropout_part bernoulli_part"),
     ("as_shape", "as_shape"),
 )
-"""Module below ``plan_ops`` and the types, without ``std.``, that it defines in upper case."""
+"""Module below ``plan_ops`` and the types, without ``std.``, of its upper-case definitions."""
 
 PLAN_KERNELS: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]], ...] = (
     ("parts", "dropout_part", FLOAT, (("out", "x"),)),
     ("parts", "bernoulli_part", FLOAT, ()),
     ("as_shape", "as_shape", INT, ()),
 )
-"""Module below ``plan_ops``, type, dtypes and what may be reused, of those with a NumPy kernel."""
+"""Module below ``plan_ops``, type, dtypes and reusable inputs, for those with a NumPy kernel."""
 
 
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
-    """Name the definition of every standard operator, and of what passes fuse them into."""
+    """Register the definition of every standard operator, and of the fused ones."""
     for row in ROWS:
         if row.kernel_only:
             continue
@@ -75,7 +74,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Name the NumPy kernel of every standard operator that has one."""
+    """Register the NumPy kernel of every standard operator that has one."""
     for row in ROWS:
         if row.dtypes == NO_KERNEL:
             continue
@@ -106,7 +105,7 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_passes(registry: plugin.PassRegistrar) -> None:
-    """Name the passes that know what standard operators mean."""
+    """Register the passes for standard operators."""
     for module, phase, name, operators in PASSES:
         function = f"opwright_std.passes.{module}:{name}"
         registry.add(name, phase=phase, function=function, operators=operators)
@@ -114,7 +113,7 @@ def opwright_passes(registry: plugin.PassRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name ONNX's rows of standard operators of another name, a count, and batches."""
+    """Register ONNX rows, foreign names, operation counts and batching rules."""
     registry.add("flops", "count", "opwright_std.flops:count_flops")
     registry.add("onnx", "rows.std", "opwright_std.onnx_rows:ROWS")
     registry.add("batches", "broadcast.std", "opwright_std.batches:BROADCAST")

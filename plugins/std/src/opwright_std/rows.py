@@ -1,8 +1,8 @@
-"""The standard operators: where each is defined, the dtypes of its NumPy kernel, what it may reuse.
+"""Table of standard operators: module, dtypes of the NumPy kernel, reusable inputs.
 
-A new operator is a file of its own and one row here. By convention the module holds the
-definition under the upper-case operator type and the kernel under the type itself, with an
-underscore behind it where the type is a Python builtin (``SUM`` and ``sum_``).
+A new operator needs a file and one row here. By convention the module has the definition under the
+upper-case operator type and the kernel under the type itself, with a trailing underscore if it is a
+Python builtin (``SUM`` and ``sum_``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_KERNEL = ()
 
 
 class Row(NamedTuple):
-    """Operators that share a module, the dtypes of their kernels and what these may reuse.
+    """Operators that share a module, kernel dtypes and reusable inputs.
 
     Attributes
     ----------
@@ -34,13 +34,13 @@ class Row(NamedTuple):
         Dispatch dtypes of the NumPy kernels; ``NO_KERNEL`` for operators that are lowered
         otherwise (control flow, composites).
     reuse : str
-        Outputs that may lie where an input lies, such as ``"out=x out=y"``.
+        Outputs that may reuse the memory of an input, such as ``"out=x out=y"``.
     kernel_only : bool
-        The operator is derived from another one (``<type>_grad``): only its kernel is named.
+        The operator is derived from another one (``<type>_grad``): only its kernel is registered.
     hidden : bool
         A gradient helper, listed only on request.
     deterministic : bool
-        Equal inputs give equal bits, also for repeated indices.
+        Equal inputs produce equal bits, also for repeated indices.
     """
 
     module: str

@@ -35,7 +35,7 @@ _HOMES = {
     "to_program": "programs.program",
     "to_state_dict": "programs.program",
 }
-"""Imported at first use: discovery imports this package for its table alone."""
+"""Imported at first use, since discovery imports this package only for its table."""
 
 __all__ = [
     "Module",

@@ -21,26 +21,26 @@ def opwright(
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Region | Uncaptured:
-    """Return what runs a graph of a model in plans of opwright; `torch.compile` calls this.
+    """Compile a graph of a model to plans of opwright; `torch.compile` calls this.
 
     A graph that cannot be captured is left to PyTorch, with a warning.
 
     Parameters
     ----------
     module : torch.fx.GraphModule
-        What Dynamo captured.
+        The captured graph.
     example_inputs : sequence
-        The tensors and sizes that it was captured with.
+        The example tensors and sizes of the capture.
     options : mapping, optional
         ``options`` of `torch.compile`: the arguments ``passes``, ``fallback``, ``options``,
         ``deterministic`` and ``lock`` of `opwright.Network.compile`.
     mode : str, optional
-        ``mode`` of `torch.compile`, of which there is ``"default"`` alone.
+        ``mode`` of `torch.compile`; only ``"default"`` is supported.
 
     Raises
     ------
     SettingError
-        For another option, or mode.
+        If an option or the mode is unknown.
     """
     if mode not in (None, "default"):
         raise SettingError(f"opwright: mode must be 'default', got {mode!r}; leave it out")

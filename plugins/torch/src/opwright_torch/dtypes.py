@@ -31,7 +31,7 @@ _DTYPES: Final = {name: dtype for dtype, name in NAMES.items()}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return our name; DtypeError for a dtype that opwright does not have."""
+    """Return our name; DtypeError for an unsupported dtype."""
     try:
         return NAMES[dtype]
     except KeyError:
@@ -39,7 +39,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """Return PyTorch's dtype; DtypeError for one that it does not have."""
+    """Return PyTorch's dtype; DtypeError if it has none."""
     try:
         return _DTYPES[name]
     except KeyError:
@@ -47,7 +47,7 @@ def torch_dtype(name: str) -> torch.dtype:
 
 
 def as_torch(result: Any) -> Any:
-    """Return an ndarray as a tensor over its memory, and all else unchanged."""
+    """Return an ndarray as a tensor over its memory, and anything else unchanged."""
     if isinstance(result, tuple):
         return tuple(map(as_torch, result))
     return torch.from_dlpack(Tensor.from_numpy(result)) if isinstance(result, ndarray) else result

@@ -1,4 +1,4 @@
-"""Finds what the backend made for a compiled model or function, through Dynamo's cache."""
+"""Finds the graphs of a compiled model or function in Dynamo's cache."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from opwright.errors import OpwrightError
 from opwright_torch.plans.region import Region, Uncaptured
 
 Frame = tuple[CodeType, dict[str, Any]]
-"""The code of a function, and its globals, where Dynamo puts compiled graphs."""
+"""The code of a function, and its globals, which hold Dynamo's compiled graphs."""
 
 
 class NotCompiledError(OpwrightError, TypeError):
-    """What is no result of ``torch.compile`` with this backend."""
+    """Not a result of ``torch.compile`` with this backend."""
 
 
 def find_graphs(compiled: Callable[..., Any]) -> list[Region | Uncaptured]:
-    """Return the graphs of a model or function that were made by the backend.
+    """Return the graphs of a model or function compiled by the backend.
 
-    NotCompiledError for what `torch.compile` did not return; an empty list before the first call.
+    NotCompiledError for anything but a result of `torch.compile`; empty before the first call.
     """
     seen: set[CodeType] = set()
     if isinstance(compiled, OptimizedModule):
@@ -42,7 +42,7 @@ def find_graphs(compiled: Callable[..., Any]) -> list[Region | Uncaptured]:
         found = list(_search(_frame_of(innermost_fn(compiled)), seen))
     else:
         raise NotCompiledError(
-            f"report: must be given what torch.compile returned, got {type(compiled).__name__}; "
+            f"report: must be given a result of torch.compile, got {type(compiled).__name__}; "
             'write compiled = torch.compile(model, backend="opwright")'
         )
     return list(dict.fromkeys(found))
@@ -51,8 +51,8 @@ def find_graphs(compiled: Callable[..., Any]) -> list[Region | Uncaptured]:
 def _may_be_of(graph: Region | Uncaptured, own: set[int], is_shared: bool) -> bool:
     """Whether a graph is of the model that has these tensors, by identity.
 
-    One that reads no tensor of a model is of any whose frames these are; where all models share
-    the frame, of one without tensors.
+    A graph without tensors of a model belongs to any model with these frames, or, if all models
+    share the frame, to one without tensors.
     """
     owned = graph.owned() if isinstance(graph, Region) else set()
     return not own.isdisjoint(owned) if owned else not (is_shared and own)
@@ -64,12 +64,12 @@ def _frame_of(function: Any) -> Frame:
 
 
 def _own_frames(model: torch.nn.Module) -> list[Frame]:
-    """Return the functions of a model and of its parts."""
+    """Return the functions of a model and its submodules."""
     return [_frame_of(part.forward) for part in model.modules()]
 
 
 def _shared_frames() -> Iterator[Frame]:
-    """Yield the functions of PyTorch that a call of any model may begin with."""
+    """Yield PyTorch's functions that may begin a call of any model."""
     yield _frame_of(torch.nn.Module._wrapped_call_impl)
     yield _frame_of(torch.nn.Module._call_impl)
     for code in wrap_inline.__code__.co_consts:
@@ -78,7 +78,7 @@ def _shared_frames() -> Iterator[Frame]:
 
 
 def _search(frame: Frame, seen: set[CodeType]) -> Iterator[Region | Uncaptured]:
-    """Yield the graphs of a frame, and of what follows where Dynamo has broken it."""
+    """Yield the graphs of a frame, and of its continuations after graph breaks."""
     code, names = frame
     if code in seen:
         return

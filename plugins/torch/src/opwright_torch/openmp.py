@@ -13,9 +13,9 @@ _TORCH: Final = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
 
 
 def share_threads() -> bool:
-    """Run jobs of plans that this thread calls on the OpenMP threads of PyTorch, if it has any.
+    """Run this thread's plans on PyTorch's OpenMP threads, if it has any.
 
-    After each of PyTorch's parallel regions, as in a fused optimizer, its threads spin for the
-    next one. A plan whose threads had to wake beside them would wait for a processor.
+    After each parallel region, such as a fused optimizer, PyTorch's threads spin for the next one.
+    Separate threads of a plan would have to wait for a processor.
     """
     return use_openmp(_TORCH)

@@ -1,4 +1,4 @@
-"""The table of what opwright-torch provides; it only names things."""
+"""Registrations of opwright-torch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUBJECTS = (
     "slices",
 )
 CALLS = {"call": "CALL", "random_call": "RANDOM_CALL", "call_grad": "CALL_GRAD"}
-"""Operators of ``torch.`` by type: the names of their definitions."""
+"""Types of ``torch.`` operators and the names of their definitions."""
 
 
 @plugin.hookimpl
@@ -39,14 +39,14 @@ def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
-    """Name the operators that call PyTorch inside a plan."""
+    """Register the operators that call PyTorch inside a plan."""
     for op_type, name in CALLS.items():
         registry.add(f"torch.{op_type}", f"opwright_torch.calls.operators:{name}")
 
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Name their kernel, which imports PyTorch when a plan is made."""
+    """Register their kernel, which imports PyTorch when a plan is made."""
     kernel = "opwright_torch.calls.operators:CallKernel"
     for op_type in CALLS:
         registry.add(f"torch.{op_type}", device="cpu", dtypes=["*"], kernel=kernel, library="torch")

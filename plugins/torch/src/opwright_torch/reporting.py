@@ -1,4 +1,4 @@
-"""What a compiled model runs: kernels by package, and what PyTorch computes."""
+"""Reports of a compiled model: kernels by package, and operators computed by PyTorch."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class CallRow(NamedTuple):
         Its name, such as ``aten.fft_fft.default``; ``"the whole graph"`` for one that cannot be
         captured.
     reason : str
-        Why no operator of opwright does.
+        The reason why opwright does not.
     n : int
-        How many there are in the graphs.
+        Their number in the graphs.
     share : float or None
-        Of the time of all plans, gradients included, in [0, 1]; None where it was not measured.
+        Fraction of the time of all plans including gradients, in [0, 1]; None if not measured.
     line : str
-        File and line of the first one in the model; empty where they are not known.
+        File and line of the first one in the model; empty if unknown.
     """
 
     operator: str
@@ -60,9 +60,9 @@ class PackageRow(NamedTuple):
     package, library : str
         The package with its version, and the library of the kernels.
     n : int
-        How many operators they compute.
+        Number of operators they compute.
     share : float or None
-        Of the time, as for `CallRow`.
+        Fraction of the time, as in `CallRow`.
     """
 
     package: str
@@ -72,19 +72,19 @@ class PackageRow(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a compiled model runs: ``print(report(compiled))``.
+    """Report of a compiled model: ``print(report(compiled))``.
 
     Attributes
     ----------
     graphs : int
-        Graphs that Dynamo captured; more than one where the model breaks it.
+        Graphs captured by Dynamo; more than one after graph breaks.
     plans : tuple of str
         How each graph runs: ``"inference"``, ``"one plan"``, ``"two plans"`` or
         ``"training step"``.
     packages : tuple of PackageRow
-        The kernels, those with the largest share first.
+        The kernels, by descending share.
     calls : tuple of CallRow
-        What PyTorch computes inside the plans; empty if opwright computes all.
+        Operators computed by PyTorch inside the plans; empty if opwright computes all.
     """
 
     graphs: int
@@ -115,17 +115,17 @@ class Report(NamedTuple):
 
 @suggest_arguments
 def report(compiled: Callable[..., Any], *, measure: bool = True) -> Report:
-    """Return what a compiled model or function runs, in the graphs that have been called.
+    """Report on the graphs of a compiled model or function that have been called.
 
     Parameters
     ----------
     compiled : callable
         The result of ``torch.compile(..., backend="opwright")``, or of `train_step`; or an
-        `opwright_torch.Module`, whose program is one graph with a plan for each mode, of which no
-        time is measured.
+        `opwright_torch.Module`, whose program is one graph with a plan per mode, without time
+        measurements.
     measure : bool
-        Whether to run each plan on made-up inputs for the shares of time, which needs
-        opwright-kit. Buffers and parameters of the model are as before afterwards.
+        Whether to run each plan on synthetic inputs to measure shares of time, which needs
+        opwright-kit. Buffers and parameters of the model are restored.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def _measure(plans: list[Forward]) -> Shares:
 
 
 def _time(plan: Forward) -> Iterator[tuple[Any, float]]:
-    """Yield the seconds of steps by package and library, and by the text of a call of PyTorch."""
+    """Yield the seconds of steps, by package and library or by the text of a PyTorch call."""
     ops = plan.draft.program.global_block().ops
     for network, feeds in plan.samples():
         for row in network.profile(feeds, 5).rows:
@@ -205,13 +205,13 @@ def _call_rows(plans: list[Forward], shares: Shares) -> list[CallRow]:
 
 
 def _written_calls(plans: list[Forward]) -> Iterator[CallRow]:
-    """Yield what PyTorch computes in programs, which have it as operators."""
+    """Yield the operators that PyTorch computes in programs."""
     ops = [op for plan in plans for op in plan.draft.program.global_block().ops]
     counts = Counter(
         ", ".join(read(str(op.attrs["call"])).names) for op in ops if op.type in CALL_TYPES
     )
     for names, n in counts.items():
-        yield CallRow(names, "the program has it as an operator", n, None, "")
+        yield CallRow(names, "the program contains it as an operator", n, None, "")
 
 
 def _texts_of(plan: Forward) -> dict[Node, str]:
@@ -227,7 +227,7 @@ def _texts_of(plan: Forward) -> dict[Node, str]:
 
 
 def _line(node: Node) -> str:
-    """Return file, line and text of the call in the model; empty where they are not known."""
+    """Return file, line and text of the call in the model; empty if unknown."""
     trace = (node.meta.get("stack_trace") or "").splitlines()
     lines = [line.strip() for line in trace if line.strip(" ^~")]
     return ": ".join(lines[-2:])

@@ -58,13 +58,13 @@ def _fused_shape(ctx: InferContext) -> None:
 
 
 def _add_conv2d_attrs(maker: OpMaker) -> None:
-    maker.add_attr("strides", list[int], "distance of two windows").default([1, 1])
+    maker.add_attr("strides", list[int], "distance between windows").default([1, 1])
     maker.at_least(1)
     maker.add_attr("paddings", list[int], "top, bottom, left, right").default([0, 0, 0, 0])
     maker.at_least(0)
     maker.add_attr("dilations", list[int], "distance of two taps").default([1, 1])
     maker.at_least(1)
-    maker.add_attr("groups", int, "parts that the channels are split into").default(1)
+    maker.add_attr("groups", int, "number of groups of channels").default(1)
     maker.at_least(1)
     maker.add_attr("data_format", str, "order of the axes").default("NCHW").one_of(*FORMATS)
 
@@ -74,7 +74,7 @@ def _fused_maker() -> OpMaker:
         "conv2d and what follows it, out = activation((conv2d(x, weight) + bias) * scale + shift + "
         "residual), all but x and weight as far as they are there."
     )
-    maker.add_input("x", "float images, as conv2d takes them").dtypes(*FLOATS)
+    maker.add_input("x", "float images, as in conv2d").dtypes(*FLOATS)
     maker.add_input("weight", "[out_channels, in_channels / groups, kernel height, kernel width]")
     maker.same_dtype_as("x")
     maker.add_input("bias", "[out_channels]").same_dtype_as("x").as_optional()
@@ -83,7 +83,7 @@ def _fused_maker() -> OpMaker:
     maker.add_input("residual", "shape of out, added last").same_dtype_as("x").as_optional()
     maker.add_output("out", "as conv2d gives it").same_dtype_as("x")
     _add_conv2d_attrs(maker)
-    maker.add_attr("activation", str, "operator behind the sum, none for an empty name")
+    maker.add_attr("activation", str, "operator applied to the sum, none for an empty name")
     return maker.default("").one_of("", *ACTIVATIONS)
 
 

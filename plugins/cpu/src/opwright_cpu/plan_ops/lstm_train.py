@@ -92,7 +92,7 @@ def _with_parameters(maker: OpMaker, biases: bool) -> OpMaker:
 
 
 def _with_attributes(maker: OpMaker) -> OpMaker:
-    maker.add_attr("batch_first", bool, "whether n stands before t").default(False)
+    maker.add_attr("batch_first", bool, "whether n precedes t").default(False)
     maker.add_attr("part_steps", int, "steps of a part; parts are counted from the end")
     return maker.default(1).at_least(1)
 
@@ -110,7 +110,7 @@ def _forward() -> OpMaker:
     for slot in ("h0", "c0"):
         maker.add_input(slot, _STATE).same_dtype_as("x").as_optional()
     maker.add_input("lengths", "[n]").dtypes("int32", "int64").as_optional()
-    maker.add_output("out", "[t, n, size], with batch_first n before t").same_dtype_as("x")
+    maker.add_output("out", "[t, n, size], with batch_first [n, t, ...]").same_dtype_as("x")
     for slot in ("h_n", "c_n"):
         maker.add_output(slot, _STATE).same_dtype_as("x")
     maker.add_output("gates", f"{_GATES}, what the step made of its sums").same_dtype_as("x")

@@ -55,7 +55,7 @@ def _with_attributes(maker: OpMaker) -> OpMaker:
         maker.add_attr("heads", int, "how many share the last axis")
         .default(1)
         .at_least(1)
-        .add_attr("causal", bool, "whether a query sees only the keys up to its own place")
+        .add_attr("causal", bool, "whether a query sees only the keys up to its own position")
         .default(False)
         .add_attr("scale", float, "factor of the products; 1 / sqrt(size) where it is absent")
         .dispatch_on("qkv")

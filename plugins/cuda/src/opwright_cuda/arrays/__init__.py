@@ -1,1 +1,1 @@
-"""Memory of a GPU as arrays of other libraries, and their arrays as memory of a GPU."""
+"""Exchange of GPU arrays with other libraries."""

@@ -1,4 +1,4 @@
-"""The CUDA Array Interface, version 3: where arrays of libraries without DLPack lie, and ours.
+"""The CUDA Array Interface, version 3: exchange with libraries without DLPack.
 
 Numba's documentation defines it: "CUDA Array Interface (Version 3)".
 """
@@ -22,25 +22,25 @@ INTERFACE: Final = "__cuda_array_interface__"
 VERSION: Final = 3
 
 LEGACY_STREAM: Final = 1
-"""CUDA's handle of the default stream, behind which all but non-blocking streams are ordered."""
+"""CUDA's handle of the default stream, which blocking streams are ordered after."""
 
 _WAY_OUT: Final = "pass an array with __dlpack__, or one on the host"
 
 
 def locate(description: Any) -> ArrayPlace:
-    """Return where an array lies that has the interface.
+    """Return the memory of an array with the interface.
 
     Raises
     ------
     ValueError
-        Where it is not contiguous, has a mask or a dtype that opwright lacks, does not lie in
-        memory of a GPU, or the description is none.
+        If it is not contiguous, has a mask or an unsupported dtype, is not in GPU memory, or its
+        description is malformed.
     """
     try:
         return _locate(description)
     except (TypeError, IndexError) as error:
         raise ValueError(
-            f"{INTERFACE} must be what version {VERSION} defines, got {description!r} "
+            f"{INTERFACE} must conform to version {VERSION}, got {description!r} "
             f"({error}); {_WAY_OUT}"
         ) from error
 
@@ -50,7 +50,7 @@ def _locate(description: Any) -> ArrayPlace:
     missing = [name for name in ("version", "shape", "typestr", "data") if name not in description]
     _check(not missing, "must have version, shape, typestr and data", f"none of {missing}")
     version = description["version"]
-    _check(version <= VERSION, f"is known up to version {VERSION}", f"version {version}")
+    _check(version <= VERSION, f"is supported up to version {VERSION}", f"version {version}")
     mask = description.get("mask")
     _check(mask is None, "must have no mask", type(mask).__name__)
     shape = tuple(map(operator.index, description["shape"]))
@@ -71,15 +71,15 @@ def _locate(description: Any) -> ArrayPlace:
 
 
 def describe(pointer: int, shape: tuple[int, ...], dtype: str) -> dict[str, Any]:
-    """Return the description of a compact array on which nothing is being done.
+    """Return the description of a compact array without pending work.
 
     Raises
     ------
     AttributeError
-        For bfloat16, for which there is no type string.
+        For bfloat16, which has no type string.
     """
     if dtype == "bfloat16":
-        raise AttributeError(f"{INTERFACE} cannot tell {dtype}; use __dlpack__")
+        raise AttributeError(f"{INTERFACE} cannot represent {dtype}; use __dlpack__")
     return {
         "shape": shape,
         "typestr": dtype_to_numpy(dtype).str,
@@ -108,7 +108,7 @@ def _dtype(typestr: Any) -> np.dtype[Any]:
 
 def _stream(version: int, stream: int | None) -> int:
     if stream is None:
-        # Before version 3 there was no entry for it.
+        # Before version 3 there was no such entry.
         return 0 if version >= VERSION else LEGACY_STREAM
     _check(stream > 0, "must name a stream by its handle, 1 or 2", f"stream {stream}")
     return stream

@@ -1,4 +1,4 @@
-"""GPU memory as CuPy's arrays, for kernels in Python, and as descriptions for other libraries."""
+"""GPU memory as CuPy arrays for kernels in Python, and as interfaces for other libraries."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from opwright_cuda.arrays.array_interface import INTERFACE, describe, locate
 @cache
 def _cupy() -> Any:
     try:
-        # Before CuPy makes its tables of dtypes: afterwards it would not know bfloat16.
+        # Before CuPy builds its dtype tables, which would otherwise lack bfloat16.
         import cupy
         import ml_dtypes  # noqa: F401
-    # CuPy makes its cache folder when it is imported, which may fail as well.
+    # CuPy creates its cache folder at import, which may fail as well.
     except (ImportError, OSError) as error:
         raise MissingRequirementError(
             f"CUDA: arrays on a GPU are CuPy's, got {type(error).__name__}: {error}; "
@@ -29,13 +29,13 @@ def _cupy() -> Any:
 class CudaArrays:
     """Makes CuPy arrays over memory of the runtime; see `opwright.device.DeviceArrays`.
 
-    For all but `view` and `stream` CuPy is not needed.
+    Only `view` and `stream` need CuPy.
     """
 
     interface: Final = INTERFACE
 
     def view(self, pointer: int, shape: tuple[int, ...], dtype: str, device_id: int) -> Any:
-        """Return an array over memory that stays the runtime's."""
+        """Return an array over memory owned by the runtime."""
         cupy = _cupy()
         kind = cupy.dtype(dtype)
         n_bytes = max(1, kind.itemsize)
@@ -45,12 +45,12 @@ class CudaArrays:
         return cupy.ndarray(shape, kind, cupy.cuda.MemoryPointer(memory, 0))
 
     def stream(self, pointer: int, device_id: int) -> AbstractContextManager[Any]:
-        """Return what makes a stream of the runtime the current one of this thread."""
+        """Return a context manager that makes a stream of the runtime current in this thread."""
         stream: AbstractContextManager[Any] = _cupy().cuda.ExternalStream(pointer, device_id)
         return stream
 
     def locate(self, description: Any) -> ArrayPlace:
-        """Return where an array of another library lies."""
+        """Return the memory of an array of another library."""
         return locate(description)
 
     def describe(self, pointer: int, shape: tuple[int, ...], dtype: str, _: int) -> dict[str, Any]:
@@ -59,4 +59,4 @@ class CudaArrays:
 
 
 ARRAYS = CudaArrays()
-"""What the hook names."""
+"""The object registered by the hook."""

@@ -1,4 +1,4 @@
-"""From CUDA sources to kernels that can be launched: compiled once, kept on disk, loaded once.
+"""From CUDA sources to launchable kernels: compiled once, cached on disk, loaded once.
 
-It imports nothing: a process that only compiles begins with `nvrtc_program` alone.
+It imports nothing, since compiler processes start with `nvrtc_program` only.
 """

@@ -1,4 +1,4 @@
-"""What compiles, and how several instances of kernels are compiled at the same time."""
+"""Compiler interface, and parallel compilation of kernel instances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from opwright_cuda.source import Source
 
 INSTANCES_EACH: Final = 2
-"""What one more compiler must find to do: it takes as long to begin as for one instance."""
+"""Instances that justify another compiler, whose start takes as long as one instance."""
 
 
 class Image(NamedTuple):
@@ -21,9 +21,9 @@ class Image(NamedTuple):
     Attributes
     ----------
     data : bytes
-        What the driver loads.
+        The image that the driver loads.
     names : tuple of str
-        The symbol of each expression that was asked for.
+        The symbol of each requested expression.
     """
 
     data: bytes
@@ -36,7 +36,7 @@ class Instance(NamedTuple):
     Attributes
     ----------
     source : Source
-        Where the function is.
+        The source of the function.
     expression : str
         ``"cosine<float>"``.
     arch : str
@@ -49,15 +49,15 @@ class Instance(NamedTuple):
 
 
 class CompilerLostError(Exception):
-    """A compiler beside another one could not begin; what it was given is still to be compiled."""
+    """An additional compiler could not start; its instances are still to be compiled."""
 
 
 class Compiler(Protocol):
-    """What makes images: NVRTC, or the host's compiler in the tests."""
+    """Compiles images: NVRTC, or the host's compiler in the tests."""
 
     @property
     def version(self) -> str:
-        """Name and version; an image of another one is not used again."""
+        """Name and version; images of another one are not reused."""
 
     def compile(self, source: Source, expressions: Sequence[str], arch: str) -> Image:
         """Return the code of each expression, an instance of a ``__global__`` template.
@@ -65,16 +65,16 @@ class Compiler(Protocol):
         Raises
         ------
         KernelError
-            With the compiler's log, the file, the expressions and the options.
+            With the compiler's log, file, expressions and options.
         """
 
     def beside(self) -> AbstractContextManager[Compiler]:
-        """Give a compiler that another thread may use at the same time; at the end it is stopped.
+        """Start a compiler for another thread; it is stopped at the end.
 
         Raises
         ------
         CompilerLostError
-            Where there can be none; its `compile` raises it, too, before the first image.
+            If none can be started; its `compile` raises it, too, before the first image.
         """
 
 
@@ -84,19 +84,19 @@ def compile_all(
     n_at_once: int,
     keep: Callable[[Instance, Image], None],
 ) -> dict[Instance, Image | Exception]:
-    """Compile instances, each by itself, several at the same time.
+    """Compile instances separately, several at the same time.
 
     Parameters
     ----------
     compiler : Compiler
-        Used in this thread; others beside it in threads of their own, which have ended when this
-        returns or raises.
+        Used in this thread; additional ones run in their own threads, which end before this returns
+        or raises.
     instances : sequence of Instance
-        Each once, in the order in which they are begun.
+        Each once, in order of their start.
     n_at_once : int
-        The most that are compiled at the same time.
+        Maximum number compiled at the same time.
     keep : callable
-        Called with each image as soon as it is there, in any of the threads.
+        Called with each finished image, in any of the threads.
 
     Returns
     -------
@@ -110,11 +110,11 @@ def compile_all(
         work.do(compiler)
         for thread in threads:
             thread.join()
-        work.do(compiler)  # what was given back
+        work.do(compiler)  # returned instances
     if work.lost is not None:
         warnings.warn(
-            "CUDA: kernels are compiled one after the other, for no compiler could be started "
-            f"beside this process: {work.lost}",
+            f"CUDA: kernels are compiled sequentially, since no additional compiler could be "
+            f"started: {work.lost}",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -124,7 +124,7 @@ def compile_all(
 def _start_beside(
     compiler: Compiler, n: int, work: _Work, stack: ExitStack
 ) -> list[threading.Thread]:
-    """Let more compilers work; leaving the stack stops them, then waits for their threads."""
+    """Start more compilers; leaving the stack stops them, then waits for their threads."""
     threads: list[threading.Thread] = []
     stack.callback(_join, threads)
     try:
@@ -133,7 +133,7 @@ def _start_beside(
             thread = threading.Thread(target=work.do, args=(other,))
             thread.start()
             threads.append(thread)
-    except (CompilerLostError, RuntimeError) as error:  # the latter where no thread can start
+    except (CompilerLostError, RuntimeError) as error:  # the latter if no thread can start
         work.lost = error
     finally:
         stack.callback(work.drop)
@@ -157,7 +157,7 @@ class _Work:
         self.lost: Exception | None = None
 
     def do(self, compiler: Compiler) -> None:
-        """Compile until nothing is left."""
+        """Compile until no instance is left."""
         while True:
             try:
                 instance = self._waiting.popleft()
@@ -170,11 +170,11 @@ class _Work:
                 self.lost = error
                 self._waiting.appendleft(instance)
                 return
-            except Exception as error:  # noqa: BLE001 - raised where the instance is wanted
+            except Exception as error:  # noqa: BLE001 - raised when the instance is requested
                 self.outcomes[instance] = error
             else:
                 self.outcomes[instance] = image
 
     def drop(self) -> None:
-        """Begin with nothing more."""
+        """Start no more instances."""
         self._waiting.clear()

@@ -1,4 +1,4 @@
-"""Compiled code on disk: each image in a file of its own, whole or absent, checked when read."""
+"""Disk cache of compiled code: one file per image, written atomically, verified when read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from opwright.plugin import find_cache_folder
 from opwright_cuda.compile.compiler import Image
 
 FORMAT: Final = 1
-"""Raised when files change their form."""
+"""Incremented when the file format changes."""
 
 MAX_FILES: Final = 4096
-"""Images kept; of more the oldest are removed."""
+"""Maximum number of images; the oldest are removed."""
 
 _MAGIC: Final = b"opwright-cuda-image\n"
 _DIGEST_BYTES: Final = 32
@@ -31,7 +31,7 @@ class ImageCache:
     Parameters
     ----------
     folder : Path
-        Made where it is missing. One that cannot be written costs time only, and is reported once.
+        Created if missing. An unwritable folder only costs time, and is reported once.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,16 +41,16 @@ class ImageCache:
 
     @classmethod
     def default(cls) -> ImageCache | None:
-        """Return the user's: below OPWRIGHT_CACHE_DIR or the user's cache folder."""
+        """Return the user's cache: below OPWRIGHT_CACHE_DIR or the user's cache folder."""
         folder = find_cache_folder()
         return None if folder is None else cls(Path(folder) / "cuda")
 
     def has(self, key: str) -> bool:
-        """Tell whether there is a file of an image, whole or damaged."""
+        """Return whether an image has a file, intact or damaged."""
         return self._path(key).exists()
 
     def read(self, key: str) -> Image | None:
-        """Return an image, or None where it is absent or damaged."""
+        """Return an image, or None if it is absent or damaged."""
         try:
             data = self._path(key).read_bytes()
         except OSError:
@@ -63,7 +63,7 @@ class ImageCache:
         return Image(image, tuple(json.loads(header)))
 
     def write(self, key: str, image: Image) -> None:
-        """Keep an image; another process that keeps the same one does no harm."""
+        """Store an image; concurrent writes of the same one are safe."""
         body = json.dumps(list(image.names)).encode() + b"\n" + image.data
         data = _MAGIC + hashlib.sha256(body).digest() + body
         path = self._path(key)
@@ -91,7 +91,7 @@ class ImageCache:
             return
         ages = []
         for file in files:
-            with contextlib.suppress(OSError):  # another process prunes, too
+            with contextlib.suppress(OSError):  # another process may prune, too
                 ages.append((file.stat().st_mtime, file))
         for _, file in sorted(ages)[: len(ages) - MAX_FILES * 3 // 4]:
             file.unlink(missing_ok=True)
@@ -101,8 +101,8 @@ class ImageCache:
             before, self._has_warned = self._has_warned, True
         if not before:
             warnings.warn(
-                f"compiled CUDA kernels cannot be kept in {self._folder} ({error}): each process "
-                "compiles them anew; set OPWRIGHT_CACHE_DIR to a folder that can be written",
+                f"compiled CUDA kernels cannot be cached in {self._folder} ({error}): each "
+                f"process compiles them again; set OPWRIGHT_CACHE_DIR to a writable folder",
                 RuntimeWarning,
                 stacklevel=2,
             )

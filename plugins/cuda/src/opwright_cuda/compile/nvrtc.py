@@ -17,14 +17,14 @@ from opwright_cuda.compile.nvrtc_program import Outcome, Program, compile_progra
 from opwright_cuda.source import Source
 
 OPTIONS: Final = ("-std=c++17", "-lineinfo", "-default-device")
-"""For every source. No fast arithmetic and no flush to zero: results are those of the CPU."""
+"""For every source. No fast math and no flush to zero, for the results of the CPU."""
 
 _LOOK_S: Final = 1.0
-"""How often a process is looked after whose answer is awaited."""
+"""Interval of checks on a process while waiting for its answer."""
 
 
 class Nvrtc:
-    """Compiles for any architecture, whether or not there is such a GPU."""
+    """Compiles for any architecture, even without such a GPU."""
 
     @cached_property
     def _api(self) -> Any:
@@ -32,7 +32,7 @@ class Nvrtc:
             from cuda.bindings import nvrtc
 
             nvrtc.nvrtcVersion()
-        except (ImportError, RuntimeError) as error:  # the latter where its library is missing
+        except (ImportError, RuntimeError) as error:  # the latter if its library is missing
             raise MissingRequirementError(
                 f"CUDA: kernels are compiled by NVRTC, got {type(error).__name__}: {error}; "
                 "pip install cuda-bindings nvidia-cuda-nvrtc"
@@ -65,17 +65,17 @@ class Nvrtc:
 
     @contextmanager
     def beside(self) -> Iterator[Compiler]:
-        """Give NVRTC in a process of its own: within one, a lock lets one program through."""
+        """Start NVRTC in another process: within one, a lock serializes programs."""
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
         library = load_nvidia_dynamic_lib("nvrtc").abs_path
         if library is None:
-            raise CompilerLostError("nobody knows where NVRTC lies")
+            raise CompilerLostError("NVRTC's library path is unknown")
         process, connection = _start(library)
         try:
             yield _NvrtcBeside(self.version, process, connection)
         finally:
-            process.kill()  # it keeps nothing
+            process.kill()  # it stores nothing
             process.wait()
 
 
@@ -83,7 +83,7 @@ def _start(library: str) -> tuple[subprocess.Popen[bytes], Connection]:
     """Start a process that serves programs; return it and the connection to it."""
     executable = spawn.get_executable()
     if not executable or getattr(sys, "frozen", False):
-        raise CompilerLostError(f"there is no Python to start, got {executable!r}")
+        raise CompilerLostError(f"there is no Python executable, got {executable!r}")
     path = list(map(str, sys.path))
     try:
         ours, theirs = Pipe()
@@ -98,7 +98,7 @@ def _start(library: str) -> tuple[subprocess.Popen[bytes], Connection]:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                process_group=0,  # an interrupt from the keyboard is for this process
+                process_group=0,  # keyboard interrupts are for this process
             )
         return process, ours
     except OSError as error:
@@ -142,7 +142,7 @@ class _NvrtcBeside(Nvrtc):
         self._is_ready = True
 
     def _receive(self) -> Any:
-        """Return what the process sends; its end may show in nothing but its absence."""
+        """Return the message of the process; its end may be detectable only by polling."""
         while not self._connection.poll(_LOOK_S):
             if self._process.poll() is not None and not self._connection.poll():
                 raise EOFError

@@ -1,6 +1,6 @@
-"""One program given to NVRTC, in this process or in one that was started for it.
+"""Compile one program with NVRTC, in this process or in a separate one.
 
-Such a process imports this module and cuda-bindings, nothing else: it shall begin soon.
+A compiler process imports only this module and cuda-bindings, to start quickly.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 
 
 class Program(NamedTuple):
-    """What is compiled.
+    """The program to compile.
 
     Attributes
     ----------
     name, text : str
         Of the file.
     headers : tuple of (str, str)
-        Name and text of each header that may be included.
+        Name and text of each includable header.
     options : tuple of str
-        All of them, the architecture among them.
+        All of them, including the architecture.
     expressions : tuple of str
-        The instances that are wanted.
+        The requested instances.
     """
 
     name: str
@@ -34,18 +34,18 @@ class Program(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What NVRTC made of a program.
+    """The result of compiling a program.
 
     Attributes
     ----------
     cubin : bytes
-        Empty where the program does not compile.
+        Empty if the program does not compile.
     names : tuple of str
         The symbol of each instance.
     log : str
-        The compiler's, where it does not compile.
+        The compiler's log if it does not compile.
     failure : str
-        The result that something else than the program failed with, ``"NVRTC_ERROR_..."``.
+        The error code of a failure outside of the program, ``"NVRTC_ERROR_..."``.
     """
 
     cubin: bytes = b""
@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 
 
 class _CallError(Exception):
-    """A function of NVRTC did not succeed."""
+    """A function of NVRTC failed."""
 
 
 def version_of(api: Any) -> str:
@@ -72,7 +72,7 @@ def compile_program(api: Any, program: Program) -> Outcome:
     api : module
         ``cuda.bindings.nvrtc``.
     program : Program
-        What is compiled.
+        The program to compile.
     """
     names = [name.encode() for name, _ in program.headers]
     texts = [text.encode() for _, text in program.headers]
@@ -110,7 +110,7 @@ def _compile(api: Any, handle: Any, program: Program) -> Outcome:
 
 
 def _value(api: Any, answer: tuple[Any, ...]) -> Any:
-    """Return the value of an answer, without the result that comes first."""
+    """Return the value of a call, without the leading result code."""
     result, *values = answer
     if result != api.nvrtcResult.NVRTC_SUCCESS:
         raise _CallError(result.name)
@@ -118,19 +118,19 @@ def _value(api: Any, answer: tuple[Any, ...]) -> Any:
 
 
 def serve(descriptor: int, library: str) -> None:
-    """Compile what another process asks for, until it is gone.
+    """Compile the requests of another process until it exits.
 
     Parameters
     ----------
     descriptor : int
-        Of the connection: the version is sent there, then an `Outcome` for each `Program`.
+        The connection: the version is sent first, then an `Outcome` for each `Program`.
     library : str
-        The NVRTC that the other process has: cuda-bindings takes the one that is there.
+        The NVRTC library of the other process, which cuda-bindings then uses.
     """
     connection = Connection(descriptor)
     ctypes.CDLL(library)
     for part in Path(library).parent.glob("libnvrtc-builtins.so*"):
-        ctypes.CDLL(str(part))  # NVRTC opens it by name, and not every release knows where it lies
+        ctypes.CDLL(str(part))  # NVRTC opens it by name, and not every release finds its path
     from cuda.bindings import nvrtc
 
     connection.send(version_of(nvrtc))

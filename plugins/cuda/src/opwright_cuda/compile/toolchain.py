@@ -1,4 +1,4 @@
-"""From sources to kernels that can be launched: compiled once, cached on disk, loaded once."""
+"""From sources to launchable kernels: compiled once, cached on disk, loaded once."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from opwright_cuda.source import Source, digest_of
 
 
 class LoadedKernel(NamedTuple):
-    """A kernel that can be launched.
+    """A launchable kernel.
 
     Attributes
     ----------
     handle : int
-        The driver's.
+        The driver's handle.
     sizes : tuple of int
-        Bytes of each parameter; None where they are not known.
+        Bytes of each parameter; None if unknown.
     """
 
     handle: int
@@ -45,15 +45,14 @@ os.register_at_fork(after_in_child=_renew_locks)
 class Toolchain:
     """The kernels of this process, by source, expression and architecture.
 
-    An instance is compiled, kept on disk and loaded by itself, so what is kept serves whatever
-    plan comes next.
+    Each instance is compiled, cached and loaded separately, so that any plan can reuse it.
 
     Parameters
     ----------
     compiler : Compiler
-        Used by one thread at a time, and others beside it.
+        Used by one thread at a time, with additional ones next to it.
     images : ImageCache, optional
-        What is kept on disk.
+        The disk cache.
     """
 
     def __init__(self, compiler: Compiler, images: ImageCache | None = None) -> None:
@@ -65,22 +64,22 @@ class Toolchain:
         _toolchains.add(self)
 
     def renew_lock(self) -> None:
-        """Take a new lock in a forked child: a thread that is not there may have held the old."""
+        """Create a new lock in a forked child: a missing thread may have held the old one."""
         self._lock = threading.Lock()
 
     def must_compile(self, instance: Instance) -> bool:
-        """Tell whether an instance is neither loaded nor on disk."""
+        """Return whether an instance is neither loaded nor on disk."""
         if _key(instance) in self._kernels:
             return False
         return self._images is None or not self._images.has(self._name(instance))
 
     def find(self, source: Source, expressions: Sequence[str], arch: str) -> list[LoadedKernel]:
-        """Return each kernel; those that are new are compiled at the same time.
+        """Return each kernel; new ones are compiled at the same time.
 
         Raises
         ------
         KernelError
-            Where one does not compile, or the driver does not take it.
+            If one does not compile, or the driver refuses it.
         """
         instances = [Instance(source, expression, arch) for expression in expressions]
         keys = [_key(instance) for instance in instances]
@@ -94,12 +93,12 @@ class Toolchain:
             return [self._kernels[key] for key in keys]
 
     def compile(self, groups: Iterable[Sequence[Instance]]) -> None:
-        """Compile what several kernels deferred; `find` raises what failed, once."""
+        """Compile deferred instances of several kernels; `find` raises their errors, once."""
         with self._lock:
             self._provide([instance for group in groups for instance in group])
 
     def _provide(self, instances: Iterable[Instance]) -> None:
-        """Load instances from disk or compile them; take down what fails."""
+        """Load instances from disk or compile them; record failures."""
         images: dict[Instance, Image | Exception] = {}
         missing = []
         for instance in dict.fromkeys(i for i in instances if _key(i) not in self._kernels):
@@ -109,7 +108,7 @@ class Toolchain:
             else:
                 images[instance] = found
         if missing:
-            # What takes longest first: the length of a text is the best estimate there is.
+            # The slowest first, estimated by the length of the source.
             missing.sort(key=lambda instance: -len(instance.source.text))
             n_at_once = get_num_threads()
             images |= compile_all(self._compiler, missing, n_at_once, self._keep)
@@ -132,7 +131,7 @@ class Toolchain:
             self._images.write(self._name(instance), image)
 
     def _name(self, instance: Instance) -> str:
-        """Return the key of an image on disk: all that can change what comes out."""
+        """Return the key of an image on disk, a hash of everything that affects it."""
         source, expression, arch = instance
         return digest_of(source.digest, arch, self._compiler.version, expression)
 
@@ -146,7 +145,7 @@ _current_lock = threading.Lock()
 
 
 def current_toolchain() -> Toolchain:
-    """Return the toolchain of this process: NVRTC with a cache on disk, unless it was replaced."""
+    """Return the toolchain of this process: NVRTC with a disk cache, unless replaced."""
     global _current  # noqa: PLW0603 - made at first use, since it imports cuda.bindings
     with _current_lock:
         if _current is None:
@@ -157,7 +156,7 @@ def current_toolchain() -> Toolchain:
 
 
 def replace_toolchain(toolchain: Toolchain | None) -> Any:
-    """Use another toolchain, None for the usual one; return the one that was there."""
+    """Replace the toolchain, None for the default; return the previous one."""
     global _current
     before, _current = _current, toolchain
     return before

@@ -33,7 +33,7 @@ struct Adamax {
   }
 };
 
-// 1 - beta**step, whose digits a difference loses where beta is near 1.
+// 1 - beta**step without cancellation for beta near 1.
 OW_INLINE double RestOfPower(double beta, double step) {
   return beta > 0 ? -functors::Expm1(step * functors::Log(beta)) : 1.0;
 }

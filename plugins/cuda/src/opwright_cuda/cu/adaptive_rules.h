@@ -1,4 +1,4 @@
-// The rules of updates that each element scales by its own gradients, and of those with penalties.
+// Update rules with per-element scaling by past gradients, and proximal ones.
 #ifndef OPWRIGHT_CUDA_ADAPTIVE_RULES_H_
 #define OPWRIGHT_CUDA_ADAPTIVE_RULES_H_
 
@@ -44,7 +44,7 @@ struct Adadelta {
   }
 };
 
-// The states that there are follow each other: mean square, mean gradient, velocity.
+// Existing states in order: mean square, mean gradient, velocity.
 template <typename C, bool is_centered, bool has_velocity>
 struct RmspropOf {
   static constexpr int kTensors = 3 + is_centered + has_velocity;
@@ -65,7 +65,7 @@ struct RmspropOf {
     if constexpr (is_centered) {
       values[3] = values[3] * rho + grad * rest;
       variance = values[2] - values[3] * values[3];
-      variance = variance < C(0) ? C(0) : variance;  // equal gradients: only rounding is left
+      variance = variance < C(0) ? C(0) : variance;  // equal gradients leave only rounding errors
     }
     C step = grad / (functors::Sqrt(variance) + epsilon);
     if constexpr (has_velocity) {
@@ -84,8 +84,8 @@ using RmspropMomentum = RmspropOf<C, false, true>;
 template <typename C>
 using RmspropCenteredMomentum = RmspropOf<C, true, true>;
 
-// What minimises both penalties and the distance from `moved`, weighted by 1 / rate: `bound` is
-// rate * l1 and `divisor` 1 + rate * l2.
+// The minimizer of both penalties plus the distance from `moved` times 1 / rate: `bound` is rate *
+// l1 and `divisor` 1 + rate * l2.
 template <typename C>
 OW_INLINE C Shrink(C moved, C bound, C divisor) {
   const C above = moved < -bound ? -bound : moved;

@@ -1,7 +1,7 @@
-// Slices added up by their positions: the gradient of every look-up, the same in every run.
+// Deterministic sums of slices by index: the gradient of every look-up.
 //
-// First the slices of each position are listed: counted, given room, written there in any order.
-// Then a block adds up those of one position in the order in which they lie.
+// First the slices of each index are listed: counted, allocated, written in any order. Then a block
+// sums the slices of one index in order.
 #include "kernel.h"
 #include "listed.h"
 #include "reduce.h"
@@ -9,17 +9,17 @@
 using namespace opwright_cuda;
 
 constexpr int kThreads = 256;
-constexpr int kListed = 1024;  // slices of a position that are put in order together
+constexpr int kListed = 1024;  // slices of an index that are sorted together
 
-// Positions lie in [least, count), below 0 they count from the end; none is kept at `skip`.
+// Indices are in [least, count), negative ones count from the end; `skip` is ignored.
 struct Range {
   int64_t least;
   int64_t count;
   int64_t skip;
 };
 
-// The position counted from the front; -1 where it is skipped or outside of the range, which is
-// reported if there is a `fault`.
+// The index counted from the front; -1 if it is skipped or out of range, which is reported if there
+// is a `fault`.
 template <typename Index>
 OW_INLINE int64_t PositionOf(Index given, const Range& range, Fault* fault, int32_t text) {
   auto position = static_cast<int64_t>(given);
@@ -40,8 +40,8 @@ __global__ void count_slices(int32_t* counts, const Index* index, int64_t n, Ran
   }
 }
 
-// Gives every position room in the list: ends[p] is where it begins, and `present` is a list of all
-// that have slices.
+// Allocates room in the list for every index: ends[p] is its begin, and `present` lists all indices
+// with slices.
 __global__ void give_room(const int32_t* counts, int32_t* ends, int32_t* present, Used* used,
                           int64_t count) {
   OW_SHARED(int32_t, in_block, 2);
@@ -68,7 +68,7 @@ __global__ void give_room(const int32_t* counts, int32_t* ends, int32_t* present
       ends[position] = before_block[0] + slices_before;
       present[before_block[1] + positions_before] = static_cast<int32_t>(position);
     }
-    __syncthreads();  // before the sums of the block begin anew
+    __syncthreads();  // before the block starts new sums
   }
 }
 
@@ -82,7 +82,7 @@ __global__ void list_slices(int32_t* ends, int32_t* list, const Index* index, in
   }
 }
 
-// Puts `n` different numbers in order.
+// Sorts `n` distinct numbers.
 OW_INLINE void PutInOrder(int32_t* numbers, const int32_t* list, int n) {
   OW_SHARED(int32_t, given, kListed);
   for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) given[i] = list[i];
@@ -95,7 +95,7 @@ OW_INLINE void PutInOrder(int32_t* numbers, const int32_t* list, int n) {
   __syncthreads();
 }
 
-// Finds which of the next kListed indices name a position; returns how many there are.
+// Finds the occurrences of an index in the next kListed ones; returns their number.
 template <typename Index>
 OW_INLINE int FindSlices(int32_t* numbers, const Index* index, int64_t first, int64_t n,
                          int64_t position, const Range& range, Fault* fault, int32_t text) {
@@ -120,11 +120,11 @@ OW_INLINE int FindSlices(int32_t* numbers, const Index* index, int64_t first, in
   return found;
 }
 
-// out [outer, count, row] = for each position the sum of its slices of `slices` [outer, n, row].
-// Blocks with the same x see to one position, those with different y to different columns, which
-// are the elements of a slice and of the outer axis. `columns` threads lie side by side, the others
-// of the block add up other slices of the same columns; their sums are added in order. A compact
-// `out` has no slices but those of the positions that are listed, in their order there.
+// out [outer, count, row] = for each index the sum of its slices of `slices` [outer, n, row].
+// Blocks with the same x process one index, with different y different columns, the elements of a
+// slice and of the outer axis. `columns` threads process adjacent columns, the others of the block
+// other slices of the same columns; their sums are added in order. A compact `out` has only the
+// slices of the listed indices, in list order.
 template <typename T, typename Index, typename Sum, typename Out>
 __global__ void add_slices(Out* out, const T* slices, const Index* index, int64_t n, int64_t outer,
                            int64_t row, int32_t columns, Range range, Listed listed,
@@ -150,7 +150,7 @@ __global__ void add_slices(Out* out, const T* slices, const Index* index, int64_
     const T* of_column = slices + (line * n * row + (column - line * row));
     Sum sum = 0;
     for (int64_t begin = 0; begin < (is_short ? 1 : n); begin += kListed) {
-      // Each index is looked at by one block where faults are reported.
+      // One block checks each index when faults are reported.
       Fault* reported = blockIdx.x == 0 && first == 0 ? fault : nullptr;
       const int found = is_short ? n_listed
                                  : FindSlices(numbers, index, begin, n, position, range,
@@ -163,7 +163,7 @@ __global__ void add_slices(Out* out, const T* slices, const Index* index, int64_
           sum += static_cast<Sum>(Load(of_column[static_cast<int64_t>(numbers[i]) * row]));
         }
       }
-      __syncthreads();  // before the next numbers are found
+      __syncthreads();  // before the next occurrences are found
     }
     sums[threadIdx.x] = sum;
     __syncthreads();
@@ -172,6 +172,6 @@ __global__ void add_slices(Out* out, const T* slices, const Index* index, int64_
       const int64_t slice = is_compact ? blockIdx.x : line * range.count + position;
       out[slice * row + (column - line * row)] = Store<Out>(sum);
     }
-    __syncthreads();  // before the next sums are kept
+    __syncthreads();  // before the next sums are stored
   }
 }

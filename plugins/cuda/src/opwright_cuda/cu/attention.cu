@@ -1,4 +1,4 @@
-// The rows of scores of scaled_dot_product_attention, between the products.
+// Row operations on the scores of scaled_dot_product_attention.
 #include "functions.h"
 #include "layout.h"
 #include "lines.h"
@@ -6,15 +6,15 @@
 
 using namespace opwright_cuda;
 
-// The mask of the scores: one of the two is not null where there is any. `rows` says where the mask
-// of a line begins.
+// The mask of the scores: at most one of the two is not null. `rows` has the offset of each line's
+// mask.
 template <typename T>
 struct Mask {
   const bool* allowed;
   const T* added;
   Layout<1> rows;
   int64_t key_stride;
-  int64_t queries;  // of a unit; query i sees the keys 0 to i where `causal`
+  int64_t queries;  // of a unit; query i sees the keys 0 to i if `causal`
   int32_t causal;
 
   OW_INLINE int64_t Begin(int64_t line) const {
@@ -32,8 +32,8 @@ struct Mask {
   }
 };
 
-// weights = softmax(scale * products + mask); a line whose keys are all hidden gets zeros.
-// The products may lie where the weights do if both have one dtype.
+// weights = softmax(scale * products + mask); a line whose keys are all hidden becomes zeros.
+// Products and weights may share memory if they have the same dtype.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     attention_lines(T* weights, Compute<T>* log_sum_exp, const Compute<T>* products,
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   };
   ForEach(line, compare, products);
   top = line.Reduce(top, MaxOf<C>());
-  if (top == Lowest<C>()) top = C(0);  // nothing is seen
+  if (top == Lowest<C>()) top = C(0);  // no visible key
   C total = C(0);
   const auto power_of = [&](int64_t i, C kept, C again) {
     return functors::Exp((Line::kKeeps ? kept : score_of(i, again)) - top);
@@ -66,8 +66,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) log_sum_exp[line.line] = top + functors::Log(total);
 }
 
-// From products of queries and keys, and of out_grad and values: the weights, which are computed
-// again, and the gradient of the products. Both may lie where they were read if all have one dtype.
+// From products of queries and keys, and of out_grad and values: the recomputed weights and the
+// gradient of the products. Both may be in place if all have the same dtype.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     attention_grad_lines(T* weights, T* products_grad, const Compute<T>* products,
@@ -80,8 +80,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   C shift = line.is_there ? log_sum_exp[line.line] : C(0);
   if (shift == Lowest<C>()) shift = C(0);
   const auto pair_of = [&](int64_t i, C product, C grad) {
-    // Products that are added up in another order may lie above the shift, by much if they are
-    // huge.
+    // Products summed in another order may exceed the shift, by much if they are huge.
     const C below = mask.Apply(begin, query, i, product * scale) - shift;
     return Pair<C>{functors::Exp(below > C(0) ? C(0) : below), grad};
   };

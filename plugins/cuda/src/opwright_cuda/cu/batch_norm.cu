@@ -1,11 +1,11 @@
-// batch_norm with what follows it, and the gradients. Images are of type T; their parameters and
-// statistics are of type P, the same one, or float beside images in 16 bits.
+// batch_norm with fused residual and activation, and the gradients. Images are of type T;
+// parameters and statistics are of type P, equal to T or float for 16-bit images.
 #include "columns.h"
 #include "functions.h"
 
 using namespace opwright_cuda;
 
-// Where the `n` results for the parts of a channel lie: [outer, channels, inner].
+// The layout of the `n` partial results of a channel: [outer, channels, inner].
 struct Parts {
   int64_t channels;
   int64_t inner;
@@ -17,7 +17,7 @@ struct Parts {
   }
 };
 
-// All of them together, by the threads of a block.
+// Combines all of them, by the threads of a block.
 template <typename T, typename Function>
 OW_INLINE T PutTogether(const T* results, const Parts& parts, int64_t channel, Function function) {
   T all = Function::Identity();
@@ -27,14 +27,14 @@ OW_INLINE T PutTogether(const T* results, const Parts& parts, int64_t channel, F
   return BlockReduce(all, function);
 }
 
-// The first element of a channel, or 0. Moments are those of the distances from it: where the mean
-// is large, so are the roundings of means of a few elements.
+// The first element of a channel, or 0. Moments are relative to it: with a large mean, rounding
+// errors of partial means would be large too.
 template <typename T>
 OW_INLINE Compute<T> OriginOf(Compute<T> first) {
   return first - first == Compute<T>(0) ? first : Compute<T>(0);
 }
 
-// Of `n` values, from the deviations from their own mean.
+// Moments of `n` values, from deviations from their mean.
 template <int n, typename Values>
 OW_INLINE auto MomentsOfFew(const Values& value) {
   using C = decltype(value(0));
@@ -50,7 +50,7 @@ OW_INLINE auto MomentsOfFew(const Values& value) {
   return made;
 }
 
-// Of every part of a line: those of a few elements are joined to those of the ones before.
+// Moments of every part of a line: those of a few elements are combined with the previous ones.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     moments_lines(Moments<Compute<T>>* moments, const T* x, int64_t n_channels, Lines lines,
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) moments[line.slot] = all;
 }
 
-// Of every part of a column, likewise row by row.
+// Moments of every part of a column, likewise row by row.
 template <typename Team, typename T>
 __global__ void __launch_bounds__(kTileThreads)
     moments_columns(Moments<Compute<T>>* moments, const T* x, int64_t, Lines lines, int32_t width) {
@@ -104,7 +104,7 @@ template <typename P>
 struct RunningStatistics {
   const P* mean;
   const P* variance;
-  P* mean_out;  // these lie on the ones above
+  P* mean_out;  // these share memory with the ones above
   P* variance_out;
   P* saved_mean;
   P* saved_inv_std;
@@ -115,9 +115,9 @@ OW_INLINE P Moved(Compute<P> running, Compute<P> share, Compute<P> batch) {
   return Store<P>(running * share + (Compute<P>(1) - share) * batch);
 }
 
-// The statistics of each channel, from those of its parts: one block a channel, which has `n` runs
-// of `size` elements. The running variance moves towards variance * correction. Squares that over-
-// or underflow are added up again.
+// The statistics of each channel from those of its parts: one block per channel of `n` runs of
+// `size` elements. The running variance uses variance * correction. Squares that overflow or
+// underflow are summed again.
 template <typename T, typename P>
 __global__ void batch_statistics(RunningStatistics<P> s, const Moments<Compute<T>>* moments,
                                  Parts parts, const T* x, int64_t n, int64_t size,
@@ -143,7 +143,7 @@ __global__ void batch_statistics(RunningStatistics<P> s, const Moments<Compute<T
   s.variance_out[channel] = Moved<P>(Load(s.variance[channel]), momentum, variance * correction);
 }
 
-// The running statistics in place of the batch's.
+// The running statistics instead of the batch's.
 template <typename P>
 __global__ void use_statistics(RunningStatistics<P> s, int64_t n_channels, Compute<P> epsilon) {
   using C = Compute<P>;
@@ -157,8 +157,8 @@ __global__ void use_statistics(RunningStatistics<P> s, int64_t n_channels, Compu
   }
 }
 
-// Where the gradient of what was normalised comes from: it is out_grad; or that behind relu, whose
-// input is computed anew; or that behind relu, whose output is read, and it is written for others.
+// The source of the gradient of the normalized value: out_grad; or the gradient through relu, with
+// its input recomputed; or through relu with its output read, and written for the residual.
 enum class Source { kOutGrad, kAnew, kOut };
 
 template <typename T, typename P>
@@ -173,7 +173,7 @@ struct GradInputs {
   T* residual_grad;
 };
 
-// What gradients of a channel are computed with; scale and bias only where they count.
+// Per-channel values for the gradients; scale and bias only if needed.
 template <typename T, Source source>
 struct GradOfChannel {
   using C = Compute<T>;
@@ -182,7 +182,7 @@ struct GradOfChannel {
   C scale;
   C bias;
 
-  // The gradient of what was normalised; `out` only where it counts.
+  // The gradient of the normalized value; `out` only if needed.
   OW_INLINE C Gradient(C x, C out, C out_grad) const {
     if constexpr (source == Source::kOut) return ReluGrad<C>()(out, out_grad);
     if constexpr (source == Source::kOutGrad) return out_grad;
@@ -191,7 +191,8 @@ struct GradOfChannel {
   OW_INLINE Pair<C> Term(C x, C grad) const { return {grad, grad * ((x - mean) * inv_std)}; }
 };
 
-// Sums of the gradient and of its product with the normal; a line is of channel line % n_channels.
+// Sums of the gradient and of its product with the normal; a line belongs to channel line %
+// n_channels.
 template <typename Line, typename T, typename P, Source source>
 __global__ void __launch_bounds__(kMostLineThreads)
     sums_lines(Pair<Compute<T>>* pairs, GradInputs<T, P> in, int64_t n_channels, Lines lines,
@@ -220,7 +221,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) pairs[line.slot] = sums;
 }
 
-// The same for columns, each of which is a channel.
+// The same for columns, one per channel.
 template <typename Team, typename T, typename P, Source source>
 __global__ void __launch_bounds__(kTileThreads, kSummingBlocks)
     sums_columns(Pair<Compute<T>>* pairs, GradInputs<T, P> in, int64_t, Lines lines,
@@ -264,7 +265,7 @@ __global__ void __launch_bounds__(kTileThreads, kSummingBlocks)
 }
 
 // Writes the gradients of bias and scale, and the means of both sums, which the gradient of x
-// loses; one block a channel. The gradients may be null.
+// subtracts; one block per channel. The gradients may be null.
 template <typename P>
 __global__ void means_of_sums(Compute<P>* grad_means, Compute<P>* normal_means, P* bias_grad,
                               P* scale_grad, const Pair<Compute<P>>* pairs, Parts parts,

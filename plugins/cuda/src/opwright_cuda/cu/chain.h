@@ -1,5 +1,5 @@
-// What linear_chain_crf, its gradient and viterbi_decode share. A block takes a sequence at a time,
-// a thread some of the tags.
+// Shared parts of linear_chain_crf, its gradient and viterbi_decode. A block processes one sequence
+// at a time, a thread some of the tags.
 #ifndef OPWRIGHT_CUDA_CHAIN_H_
 #define OPWRIGHT_CUDA_CHAIN_H_
 
@@ -13,7 +13,7 @@
 
 namespace opwright_cuda {
 
-// Sequences [n, steps, tags], and weights from tag to tag and of both ends, which may be null.
+// Sequences [n, steps, tags], transition weights, and weights of both ends, which may be null.
 template <typename T>
 struct Chain {
   const T* transition;
@@ -32,7 +32,7 @@ struct Chain {
   }
 };
 
-// exp(transition - top) of each column's maximum, which `tops` holds.
+// exp(transition - top) with each column's maximum in `tops`.
 template <typename C>
 struct Exponents {
   const C* values;
@@ -47,7 +47,7 @@ OW_INLINE C SumOfColumn(const C* weights, const C* exponents, int64_t tags, int6
   return sum;
 }
 
-// log(sum over i of exp(logs[i] + transition[i, j])), as exact as logarithms are.
+// log(sum over i of exp(logs[i] + transition[i, j])), to the accuracy of logarithms.
 template <typename T>
 OW_INLINE Compute<T> LogSumOfColumn(const Compute<T>* logs, const T* transition, int64_t tags,
                                     int64_t j) {
@@ -64,7 +64,7 @@ OW_INLINE Compute<T> LogSumOfColumn(const Compute<T>* logs, const T* transition,
   return top + functors::Log(sum);
 }
 
-// The tag of a step; one out of range, which is reported, counts as 0.
+// The tag of a step; out of range, it is reported and counts as 0.
 OW_INLINE int64_t TagAt(const Labels& labels, int64_t place) {
   const int64_t tag = labels.At(place);
   return tag < 0 ? 0 : tag;

@@ -1,5 +1,4 @@
-// Teams of threads for the columns of a matrix whose rows lie one behind the other. Made by
-// opwright_cuda.kernels.lines.
+// Teams of threads for the columns of a row-major matrix. Created by opwright_cuda.kernels.lines.
 #ifndef OPWRIGHT_CUDA_COLUMNS_H_
 #define OPWRIGHT_CUDA_COLUMNS_H_
 
@@ -7,22 +6,22 @@
 
 namespace opwright_cuda {
 
-constexpr int kRowsAtOnce = 4;  // that a thread reads, so that it waits for all of them together
+constexpr int kRowsAtOnce = 4;  // rows that a thread reads together, to overlap their latencies
 
-// Blocks on a multiprocessor where a kernel only adds up: to have more of them the compiler would
-// save registers, and read a row when the one before has been added.
+// Blocks per multiprocessor for kernels that only sum: for more of them the compiler would save
+// registers, and serialize reads of rows.
 constexpr int kSummingBlocks = 2;
 
-// A block has a tile of columns in a part of the rows of a matrix. A thread has `n` neighbouring
-// columns, which it reads and writes in one go, and every `size`-th row of the part; `width`
-// threads, a power of 2, lie side by side. All columns begin where a vector of `n` may begin.
+// A block has a tile of columns in a part of the rows of a matrix. A thread has `n` adjacent
+// columns, read and written as a vector, and every `size`-th row of the part; `width` threads, a
+// power of 2, cover adjacent columns. All columns are aligned for vectors of `n`.
 template <int n>
 struct ColumnTeam {
   static constexpr int kColumns = n;
   int64_t columns;
   int64_t column;  // the first of this thread
-  int64_t slot;    // where it lies in [outer, parts, columns]
-  int64_t first;   // where it begins
+  int64_t slot;    // its offset in [outer, parts, columns]
+  int64_t first;   // its begin
   int64_t begin;   // its first row
   int64_t end;
   int64_t step;  // to the thread's next row
@@ -52,8 +51,8 @@ struct ColumnTeam {
     end = is_there ? min((part + 1) * lines.chunk, lines.length) : 0;
   }
 
-  // Calls function(Width<m>, row, where it lies) for all rows of this thread, `many` of them at
-  // once, which are `size` rows apart, and what is left one by one.
+  // Calls function(Width<m>, row, offset) for all rows of this thread, `many` of them together,
+  // `size` rows apart, and the rest one by one.
   template <int many, typename Function>
   OW_INLINE void EachRow(Function function) const {
     int64_t row = begin;
@@ -80,7 +79,7 @@ struct ColumnTeam {
       StoreWhole(reinterpret_cast<Vector<T, n>*>(out + place + r * step), rows[r]);
     }
   }
-  // What an array holds for the columns of this thread, zeros where it is null.
+  // The elements of an array for the columns of this thread, zeros if it is null.
   template <typename T>
   OW_INLINE Vector<Compute<T>, n> ReadColumns(const T* values) const {
     Vector<Compute<T>, n> made = {};
@@ -91,7 +90,7 @@ struct ColumnTeam {
     return made;
   }
 
-  // Over the threads of each column; the first ones get the values. Once in a kernel.
+  // Reduces over the threads of each column; the first ones have the results. Once per kernel.
   template <typename T, typename Function>
   OW_INLINE void Reduce(T (&values)[n], Function function) const {
     OW_SHARED(T, shared, kTileThreads * n);

@@ -1,11 +1,11 @@
-// Tensors and the parts of which they are made up along an axis.
+// Copies between a tensor and its parts along an axis.
 #include "kernel.h"
 
 using namespace opwright_cuda;
 
 constexpr int kMaxParts = 32;
 
-// Rows of one part: `n` elements in rows of `row`, whose beginnings lie so far apart on each side.
+// Rows of one part: `n` elements in rows of `row`, with the row strides of both sides.
 struct Part {
   void* out;
   const void* x;
@@ -20,8 +20,8 @@ struct Parts {
   Part at[kMaxParts];
 };
 
-// Blocks with the same y copy one part. T is anything of the size of what lies side by side, Int
-// uint32_t where every part has less than 2**31 of them.
+// Blocks with the same y copy one part. T is any type as wide as a contiguous chunk, Int is
+// uint32_t if every part has fewer than 2**31 of them.
 template <typename T, typename Int>
 __global__ void copy_parts(Parts parts) {
   const Part& part = parts.at[blockIdx.y];

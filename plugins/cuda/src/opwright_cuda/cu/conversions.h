@@ -1,4 +1,4 @@
-// Functors of values that become another dtype, or that are given.
+// Functors of conversions and constants.
 #ifndef OPWRIGHT_CUDA_CONVERSIONS_H_
 #define OPWRIGHT_CUDA_CONVERSIONS_H_
 
@@ -6,7 +6,7 @@
 
 namespace opwright_cuda {
 
-// The type through which floats become whole numbers: the one that processors convert to.
+// The intermediate type of conversions from floats to integers, as on processors.
 template <typename T>
 struct MiddleTraits {
   using Type = int32_t;
@@ -24,8 +24,7 @@ struct MiddleTraits<uint64_t> {
   using Type = int64_t;
 };
 
-// Towards zero. What does not fit, and NaN, becomes the least number, as x86 has it: GPUs would
-// give the nearest.
+// Towards zero. Out of range and NaN become the minimum, as on x86, where GPUs would saturate.
 template <typename Middle, typename From>
 OW_INLINE Middle Truncated(From x) {
   constexpr From kEnd = static_cast<From>(uint64_t(1) << (sizeof(Middle) * 8 - 1));

@@ -1,21 +1,20 @@
-// Convolution as products of matrices that are never written down (implicit GEMM): where a row and
-// a step of one are found in an image is computed as tiles.h loads it, 0 outside of the image.
+// Convolution as implicit GEMM: the image position of a matrix row and step is computed as tiles.h
+// loads it, 0 outside of the image.
 //
 //   out:         rows are windows, columns are filters, steps are taps
 //   x_grad:      rows are pixels of x, columns are channels, steps are taps of filters
 //   weight_grad: rows are filters, columns are taps, steps are windows
 //
-// Where that makes few tiles, the steps are cut into parts, whose sums are added in a second pass.
+// If there are few tiles, the steps are split into parts, whose sums are added in a second pass.
 #include "convolution.h"
 
 using namespace opwright_cuda;
 
-// Where sums go: into `out`, or where the steps are cut into parts, of `part` each, into [parts,
-// n].
+// The destination of sums: `out`, or [parts, n] if the steps are split into parts of `part` each.
 template <typename T>
 struct Target {
   T* out;
-  Compute<T>* sums_of_parts;  // null where there is one part
+  Compute<T>* sums_of_parts;  // null for a single part
   int64_t n;
   int64_t part;
 
@@ -30,7 +29,7 @@ struct Target {
   }
 };
 
-// Which tile a block computes: tiles of a group on x, the group on y.
+// The tile of a block: tiles of a group on x, the group on y.
 template <typename Shape>
 struct TileOfBlock {
   int64_t row;
@@ -88,7 +87,7 @@ __global__ void __launch_bounds__(kProductThreads)
   out_grad += group * c.filters * c.out.channel;
   weight += group * c.filters * c.channels * kernel;
   const PixelsByTaps<T, deep> left{out_grad, c, is_last, c.n_pixels};
-  // Of a kernel of one tap, or where steps are filters first, channels lie closer together.
+  // For a kernel of one tap, or steps with filters first, channels are closer together.
   const WeightSource<T, false, deep> right{weight, c, !is_last && kernel > 1, c.channels};
   TileSums<Value, Shape> sums(!is_last);
   const int64_t end = target.End(c.filters * kernel);
@@ -146,7 +145,7 @@ __global__ void __launch_bounds__(kProductThreads)
 constexpr int kSumThreads = 256;
 
 // The sum over images and windows of each channel of out_grad. A block adds one part of the windows
-// of `width` neighbouring channels, a power of 2; grid: channels by width, 1, parts of the windows.
+// of `width` adjacent channels, a power of 2; grid: channels by width, 1, parts of the windows.
 template <typename T, bool deep>
 __global__ void sum_windows(Target<T> target, const T* out_grad, int width, Convolution c) {
   using Value = Compute<T>;
@@ -170,14 +169,14 @@ __global__ void sum_windows(Target<T> target, const T* out_grad, int width, Conv
   if (thread < width && channel < target.n) target.Write(channel, sums[thread], nullptr);
 }
 
-// Adds parts in their order, and to each element that of the bias whose channel it is in: `inner`
-// neighbours are in one channel.
+// Adds parts in order, and the bias of each element's channel: `inner` adjacent elements are in one
+// channel.
 template <typename T>
 __global__ void sum_parts(Target<T> target, int64_t n_parts, const T* bias, int64_t n_channels,
                           int64_t inner) {
   for (int64_t i = GlobalIndex(); i < target.n; i += GridThreads()) {
     Compute<T> sum = 0;
-#pragma unroll 8  // reads that do not wait for each other
+#pragma unroll 8  // independent reads
     for (int64_t k = 0; k < n_parts; ++k) sum += target.sums_of_parts[k * target.n + i];
     if (bias != nullptr) sum += Load(bias[i / inner % n_channels]);
     target.out[i] = Store<T>(sum);

@@ -1,5 +1,5 @@
-// What the products of a convolution multiply: images, weights and gradients as matrices that are
-// never written down, as tiles.h reads them.
+// The operands of a convolution's products: images, weights and gradients as implicit matrices for
+// tiles.h.
 //
 // A tap is one element of a filter: a channel of the group, a slice, a row and a column of the
 // kernel. Images without a depth have one of 1; their kernels, not `deep`, count no slices.
@@ -19,7 +19,7 @@ struct ImageStrides {
   int64_t w;
 };
 
-// Takes a number apart into four digits, the first one unbounded; the second is that of slices.
+// Splits a number into four digits, the first one unbounded; the second is for slices.
 struct Digits {
   Divider outer;
   Divider middle;
@@ -54,7 +54,7 @@ struct Convolution {
   int32_t is_channels_last;
   Digits windows;       // image, slice, row, column
   Digits pixels;        // image, slice, row, column
-  Digits channel_taps;  // channel, slice, row, column; the channel last where channels are last
+  Digits channel_taps;  // channel, slice, row, column; the channel last for channels last
   Digits filter_taps;   // the same with filters in place of channels
   Divider by_stride_d;
   Divider by_stride_h;
@@ -96,7 +96,7 @@ OW_INLINE Tap TapAt(int64_t number, Digits digits, const Convolution& c) {
   return {t.last, t.first, t.slice, t.middle};
 }
 
-// Where a window lies in `out`.
+// The offset of a window in `out`.
 template <bool deep>
 OW_INLINE int64_t OffsetOfWindow(int64_t window, const Convolution& c) {
   const Quadruple at = TakeApart<deep>(window, c.windows);
@@ -104,7 +104,8 @@ OW_INLINE int64_t OffsetOfWindow(int64_t window, const Convolution& c) {
   return deep ? in_slice + at.slice * c.out.d : in_slice;
 }
 
-// Of a filter's tap in the weight, whose layout is [filters, channels, slices, rows, columns].
+// The offset of a filter's tap in the weight, whose layout is [filters, channels, slices, rows,
+// columns].
 template <bool deep>
 OW_INLINE int64_t OffsetInWeight(int64_t filter, int64_t channel, Tap tap, const Convolution& c) {
   int64_t slice = filter * c.channels + channel;
@@ -117,7 +118,7 @@ OW_INLINE int64_t KernelSize(const Convolution& c) {
   return int64_t(c.kernel_d) * c.kernel_h * c.kernel_w;
 }
 
-// What windows cover of x.
+// The elements of x covered by windows.
 template <typename T, bool deep>
 struct Covered {
   using Value = Compute<T>;

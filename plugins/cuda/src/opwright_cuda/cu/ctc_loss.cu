@@ -4,7 +4,7 @@
 
 using namespace opwright_cuda;
 
-// Reports labels that are no class, or the blank; a thread for each.
+// Reports labels that are out of range or the blank; one thread per label.
 template <typename Index>
 __global__ void check_ctc_labels(const Index* label, Lengths label_lengths, int64_t rows,
                                  int64_t labels, int64_t classes, int64_t blank, Fault* fault,
@@ -18,7 +18,7 @@ __global__ void check_ctc_labels(const Index* label, Lengths label_lengths, int6
   }
 }
 
-// The room holds the classes of all states, and their logarithms before and behind a step.
+// The scratch memory holds the classes of all states, and their logarithms before and after a step.
 template <typename T, typename Index>
 __global__ void ctc_loss(T* out, CtcRows<T, Index> rows, bool zero_infinity, Room room) {
   int64_t* const class_of = room.OfBlock<int64_t>();
@@ -30,11 +30,11 @@ __global__ void ctc_loss(T* out, CtcRows<T, Index> rows, bool zero_infinity, Roo
     if (threadIdx.x == 0) {
       out[i] = Store<T>(zero_infinity && loss == -NeverLog() ? 0.0 : loss);
     }
-    __syncthreads();  // before the next row is begun
+    __syncthreads();  // before the next row starts
   }
 }
 
-// The next label of the same class, -1 behind the last one; and whether there is none before.
+// The next label of the same class, -1 after the last one; and whether there is none before.
 struct Link {
   int32_t next;
   bool is_first;
@@ -52,8 +52,8 @@ OW_INLINE void LinkLabels(const CtcRow<T>& row, Link* links) {
   }
 }
 
-// Subtracts from the gradient of a step, which is 0, how much of the likelihood goes through each
-// class: what `shares` of the states add up to.
+// Subtracts each class's share of the likelihood, the sum of `shares` over its states, from the
+// gradient of a step, which is 0.
 template <typename T>
 OW_INLINE void WriteStep(const CtcRow<T>& row, const Link* links, const double* shares,
                          double slope, T* grad) {
@@ -71,8 +71,8 @@ OW_INLINE void WriteStep(const CtcRow<T>& row, const Link* links, const double* 
   }
 }
 
-// From the last step back. `onward` has room for two rows of states with two more behind them, the
-// logarithms of all ways on from a step.
+// From the last step back. `onward` has room for two rows of states plus two, the backward
+// logarithms from a step.
 template <typename T>
 OW_INLINE void GoBack(const CtcRow<T>& row, const Alphas& alphas, double end, const Link* links,
                       double* onward, double* shares, double slope, T* x_grad) {
@@ -99,9 +99,9 @@ OW_INLINE void GoBack(const CtcRow<T>& row, const Alphas& alphas, double end, co
   }
 }
 
-// The room holds the classes and the links of all states, and three rows of them; `alphas` all
-// steps of the row of each block. What the way forward finds is found again: to keep it takes as
-// much memory as it saves time. `x_grad` is 0.
+// The scratch memory holds the classes and the links of all states, and three rows of them;
+// `alphas` all steps of each block's row. The forward pass is recomputed: storing it would take too
+// much memory for the time saved. `x_grad` is 0.
 template <typename T, typename Index>
 __global__ void ctc_loss_grad(T* x_grad, const T* out_grad, CtcRows<T, Index> rows, double* alphas,
                               Room room) {
@@ -115,11 +115,11 @@ __global__ void ctc_loss_grad(T* x_grad, const T* out_grad, CtcRows<T, Index> ro
     __syncthreads();
     LinkLabels(row, links);
     const double end = GoForward(row, of_block);
-    if (end != NeverLog()) {  // else the loss is infinite whatever x is nearby
+    if (end != NeverLog()) {  // otherwise the loss is infinite for all nearby x
       const double slope = static_cast<double>(Load(out_grad[i]));
       GoBack(row, of_block, end, links, shares + stride, shares, slope,
              x_grad + i * rows.time * rows.classes);
     }
-    __syncthreads();  // before the next row is begun
+    __syncthreads();  // before the next row starts
   }
 }

@@ -1,7 +1,7 @@
-// The paths of ctc_loss through the states of a row, all of it as logarithms and in double: a row's
-// log-probability grows with its length, and shares are made of its last digits. States 0, 2, ...,
-// 2n are blanks, state 2i + 1 is label i; a step stays, goes on by one, or leaves out a blank
-// between two labels that differ. A block takes a row, a thread some of its states.
+// The paths of ctc_loss through the states of a row, as logarithms in double: a row's
+// log-probability grows with its length, and gradients depend on its last digits. States 0, 2, ...,
+// 2n are blanks, state 2i + 1 is label i; a step stays, advances by one, or skips a blank between
+// two different labels. A block processes a row, a thread some of its states.
 #ifndef OPWRIGHT_CUDA_CTC_LOSS_H_
 #define OPWRIGHT_CUDA_CTC_LOSS_H_
 
@@ -29,7 +29,7 @@ struct CtcRows {
   int64_t labels;
   int64_t blank;
 
-  // Rows of states have two more that no path is in.
+  // Rows of states have two extra unreachable states.
   OW_INLINE int64_t Stride() const { return 2 * labels + 3; }
 };
 
@@ -45,14 +45,14 @@ struct CtcRow {
   OW_INLINE double Score(int64_t t, int64_t state) const {
     return static_cast<double>(Load(x[t * classes + class_of[state]]));
   }
-  // Whether the blank before a state may be left out.
+  // Whether the blank before a state may be skipped.
   OW_INLINE bool MaySkip(int64_t state) const {
     return state % 2 == 1 && state > 1 && state < n && class_of[state] != class_of[state - 2];
   }
 };
 
-// Reads the classes of the states; a label out of range, which is reported elsewhere, is a blank.
-// The block has to wait before it reads them.
+// Reads the classes of the states; a label out of range, reported elsewhere, is a blank. The block
+// must synchronize before reading them.
 template <typename T, typename Index>
 OW_INLINE CtcRow<T> ReadRow(const CtcRows<T, Index>& rows, int64_t row, int64_t* class_of) {
   const int64_t n = 2 * rows.label_lengths.Of(row, rows.labels) + 1;
@@ -65,7 +65,7 @@ OW_INLINE CtcRow<T> ReadRow(const CtcRows<T, Index>& rows, int64_t row, int64_t*
   return {x, class_of, n, rows.lengths.Of(row, rows.time), rows.classes};
 }
 
-// The logarithms of all ways to each state before step t; the last `n_kept` steps are there.
+// The forward logarithms of each state before step t; only the last `n_kept` steps are stored.
 struct Alphas {
   double* values;
   int64_t stride;
@@ -75,7 +75,7 @@ struct Alphas {
 };
 
 // Returns the logarithm of the likelihood of the labels, in all threads. Before the first step a
-// path is as if in state 0, from which it stays there or goes on to the first label.
+// path is in a virtual state 0, from which it stays or advances to the first label.
 template <typename T>
 OW_INLINE double GoForward(const CtcRow<T>& row, const Alphas& alphas) {
   for (int64_t t = threadIdx.x; t < alphas.n_kept && t <= row.length; t += blockDim.x) {

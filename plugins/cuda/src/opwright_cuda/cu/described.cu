@@ -1,5 +1,5 @@
-// Tensors that attributes describe. Compiled without contraction where numbers are computed: every
-// product is rounded.
+// Tensors described by attributes. Computed ones are compiled without contraction: every product is
+// rounded.
 #include "kernel.h"
 #include "layout.h"
 
@@ -7,7 +7,7 @@ using namespace opwright_cuda;
 
 constexpr int kChunkWords = 256;
 
-// A part of a constant, brought as a parameter.
+// A part of a constant, passed as a parameter.
 struct Chunk {
   uint64_t words[kChunkWords];
 };
@@ -17,7 +17,7 @@ __global__ void write_bytes(uint8_t* out, Chunk chunk, int32_t n) {
   if (i < n) out[i] = static_cast<uint8_t>(chunk.words[i / 8] >> (8 * (i % 8)));
 }
 
-// The last number is `stop` itself where `is_closed`.
+// The last number is `stop` itself if `is_closed`.
 template <typename T>
 __global__ void write_steps(T* out, int64_t n, double start, double step, double stop,
                             bool is_closed) {
@@ -27,7 +27,7 @@ __global__ void write_steps(T* out, int64_t n, double start, double step, double
   }
 }
 
-// Whole numbers wrap on the way, as sums of unsigned ones.
+// Integers wrap around, as unsigned sums.
 template <typename T>
 __global__ void write_whole_steps(T* out, int64_t n, uint64_t start, uint64_t step) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
@@ -35,7 +35,7 @@ __global__ void write_whole_steps(T* out, int64_t n, uint64_t start, uint64_t st
   }
 }
 
-// The layout has the dimensions [rows, columns]; T is anything of the size of an element.
+// The layout has the dimensions [rows, columns]; T is any type of the size of an element.
 template <typename T, typename Int>
 __global__ void eye(T* out, int64_t n, Layout<0> layout, int64_t k, T one) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {

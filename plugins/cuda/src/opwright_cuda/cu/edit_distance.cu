@@ -1,5 +1,5 @@
-// edit_distance: the table of distances of prefixes, one diagonal after the other, whose elements
-// do not depend on each other. A block takes a pair of sequences.
+// edit_distance: the table of prefix distances, diagonal by diagonal, with independent elements. A
+// block processes a pair of sequences.
 #include "lengths.h"
 #include "room.h"
 
@@ -18,7 +18,7 @@ struct Pairs {
 };
 
 // Element j of diagonal d is the distance of the first d - j ids of x from the first j of the
-// label; the room holds the last three diagonals.
+// label; the scratch memory holds the last three diagonals.
 template <typename Id>
 __global__ void edit_distance(float* out, Pairs<Id> pairs, bool is_normalized, Room room) {
   int32_t* const rows = room.OfBlock<int32_t>();
@@ -49,10 +49,10 @@ __global__ void edit_distance(float* out, Pairs<Id> pairs, bool is_normalized, R
       __syncthreads();
     }
     if (threadIdx.x == 0) {
-      // A count over 0 is infinite; 0 edits are 0 whatever the length is.
+      // A count over 0 is infinite; 0 edits are 0 for any length.
       const double edits = now[u], divisor = is_normalized && now[u] > 0 ? u : 1;
       out[b] = divisor > 0 ? static_cast<float>(edits / divisor) : FloatOfBits(0x7f800000u);
     }
-    __syncthreads();  // before the next pair is begun
+    __syncthreads();  // before the next pair starts
   }
 }

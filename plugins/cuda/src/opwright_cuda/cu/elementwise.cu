@@ -1,5 +1,5 @@
-// One loop for all functions of elements. What is computed is a functor: its call operator takes
-// the values of the inputs, in the type that theirs computes in, and returns that of the output.
+// One loop for all element-wise functions, given as functors: the call operator takes the inputs in
+// their compute type, and returns the output.
 #include "columns.h"
 #include "conversions.h"
 #include "functions.h"
@@ -10,7 +10,7 @@
 
 using namespace opwright_cuda;
 
-// The types of the inputs of a functor, as they lie in memory.
+// The storage types of a functor's inputs.
 template <typename... In>
 struct Inputs {
   static constexpr int kCount = sizeof...(In);
@@ -21,8 +21,7 @@ struct Pointers {
   const void* at[n == 0 ? 1 : n];
 };
 
-// `width` neighbouring elements of each input, or one of an input that is the same everywhere (bit
-// i of `scalars`).
+// `width` adjacent elements of each input, or one of a scalar input (bit i of `scalars`).
 template <typename List, uint32_t scalars, int width>
 struct Block;
 
@@ -51,7 +50,7 @@ struct Block<Inputs<T, Rest...>, scalars, width> {
     values = static_cast<const Many*>(*inputs)[kIsScalar ? 0 : number];
     others.Read(inputs + 1, number);
   }
-  // The block that begins in each input at an offset of its own.
+  // The block at an individual offset in each input.
   template <typename Int>
   OW_INLINE void ReadAt(const void* const* inputs, const Int* offsets) {
     using Many = Vector<T, kIsScalar ? 1 : width>;
@@ -74,11 +73,10 @@ struct Block<Inputs<T, Rest...>, scalars, width> {
   }
 };
 
-// Inputs lie as the output does, or are scalars. `width` is more than 1 only where every pointer
-// allows vectors of so many elements. Bounded by memory, which is as fast as it can be only where
-// each multiprocessor waits for tens of kilobytes: a thread reads `many` blocks, as far apart as
-// the neighbours of a block of threads fill, before it computes one. All of them are launched at
-// once: the next step of a loop would wait for the one before to be written.
+// Inputs have the layout of the output, or are scalars. `width` is above 1 only if every pointer is
+// aligned for vectors of that size. Memory-bound: full bandwidth needs tens of kilobytes in flight
+// per multiprocessor, so a thread reads `many` blocks, one thread block's worth apart, before it
+// computes. There is no grid-stride loop, whose next step would wait for the previous write.
 template <typename Function, typename Out, typename In, uint32_t scalars, int width, int many>
 __global__ void elementwise_flat(Out* out, Pointers<In::kCount> inputs, int64_t n,
                                  Function function) {
@@ -107,8 +105,8 @@ __global__ void elementwise_flat(Out* out, Pointers<In::kCount> inputs, int64_t 
   }
 }
 
-// Inputs of any strides, read `width` elements at once: neighbours of the output lie side by side
-// in each input, or are one element of it (bit i of `scalars`). The layout counts blocks of `width`
+// Inputs of any strides, read as vectors of `width`: adjacent elements of the output are adjacent
+// in each input, or one element of it (bit i of `scalars`). The layout counts blocks of `width`
 // elements, strides are in elements. `Int` as for Locate.
 template <typename Function, typename Out, typename In, typename Int, uint32_t scalars, int width>
 __global__ void elementwise_strided(Out* out, Pointers<In::kCount> inputs, int64_t n_blocks,
@@ -125,8 +123,8 @@ __global__ void elementwise_strided(Out* out, Pointers<In::kCount> inputs, int64
   }
 }
 
-// Matrices, and inputs that are one row for all rows, or scalars (both are bits of `kept`): a
-// thread keeps what it needs of these. `width` neighbours are read at once.
+// Matrices, and inputs that are one row for all rows, or scalars (both are bits of `kept`), which a
+// thread keeps in registers. `width` adjacent elements are read as a vector.
 template <typename Function, typename Out, typename In, uint32_t scalars, uint32_t kept, int width>
 __global__ void __launch_bounds__(kTileThreads)
     elementwise_columns(Out* out, Pointers<In::kCount> inputs, Function function, Lines lines,

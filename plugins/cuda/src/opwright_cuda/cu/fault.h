@@ -1,14 +1,14 @@
-// What a kernel reports when a value is wrong, an index out of range for example: the first report
-// stays until the host reads it. Read by C++, by NVRTC and by the host shim.
+// The report of an invalid value, such as an index out of range: the first report is kept until the
+// host reads it. Included by C++, NVRTC and the host shim.
 #ifndef OPWRIGHT_CUDA_FAULT_H_
 #define OPWRIGHT_CUDA_FAULT_H_
 
 namespace opwright_cuda {
 
 struct Fault {
-  int is_set;       // 0 where all is well
-  int text;         // which text was registered for it
-  long long value;  // what was found
+  int is_set;       // 0 without a fault
+  int text;         // number of its registered text
+  long long value;  // the value found
 };
 
 }  // namespace opwright_cuda

@@ -1,8 +1,8 @@
-// How functors are written in one line.
+// Macros for one-line functors.
 #ifndef OPWRIGHT_CUDA_FUNCTION_MACROS_H_
 #define OPWRIGHT_CUDA_FUNCTION_MACROS_H_
 
-// Of a T, of two; `W` is the type in which whole numbers wrap around.
+// Of one T and of two; `W` is the type in which integers wrap around.
 #define OW_FUNCTION_1(name, expression)                      \
   template <typename T>                                      \
   struct name {                                              \

@@ -1,5 +1,5 @@
-// The functors of the element-wise operators: each takes and returns what its types compute in.
-// Their arithmetic is opwright/functors.h, the same for every device.
+// The functors of the element-wise operators, on compute types. Their arithmetic is
+// opwright/functors.h, shared by all devices.
 #ifndef OPWRIGHT_CUDA_FUNCTIONS_H_
 #define OPWRIGHT_CUDA_FUNCTIONS_H_
 
@@ -8,7 +8,7 @@
 
 namespace opwright_cuda {
 
-// Whole numbers wrap around: as unsigned ones, where that is defined, and no narrower than 32 bits.
+// Integers wrap around: as unsigned ones, where that is defined, of at least 32 bits.
 template <typename T>
 struct WrappingTraits {
   using Type = uint32_t;
@@ -136,7 +136,7 @@ struct LogicalNot {
   OW_INLINE bool operator()(T x) const { return x == T(0); }
 };
 
-// 0 where nothing is kept, whatever x is.
+// 0 for dropped elements and any x.
 template <typename T>
 struct KeepScaled {
   T scale;
@@ -148,10 +148,10 @@ struct DivideBy {
   T divisor;
   OW_INLINE T operator()(T x) const { return x / divisor; }
 };
-// Whether an element is the extremum of its line: each NaN is where one of them is the extremum.
+// Whether an element is the extremum of its line: every NaN is if the extremum is NaN.
 OW_PREDICATE(IsExtremum, x == y || (x != x && y != y));
-// Extrema share the gradient, which may be infinite. Not by 0: whoever calls the operator by itself
-// may give others than the extrema.
+// Extrema share the gradient, which may be infinite. Not by 0: a direct caller may pass values
+// other than the extrema.
 template <typename T>
 struct ShareOfTies {
   OW_INLINE T operator()(bool is_extremum, uint32_t ties, T out_grad) const {
@@ -169,7 +169,7 @@ struct SquaredErrorGrad {
   T factor;  // 2 for x, -2 for the label
   OW_INLINE T operator()(T x, T label, T out_grad) const { return (x - label) * out_grad * factor; }
 };
-// Nothing overflows, and small values are not lost.
+// Without overflow or cancellation.
 template <typename T>
 struct SigmoidLoss {
   OW_INLINE T operator()(T x, T label) const {
@@ -189,9 +189,8 @@ struct SigmoidLossLabelGrad {
   OW_INLINE T operator()(T x, T out_grad) const { return -(x * out_grad); }
 };
 
-// By the statistics of a channel, and what follows: a residual, relu. Each step is rounded as T
-// stores it. The product and the sum are one operation, so that whoever computes this anew, to see
-// where relu gave 0, gets the same bits.
+// Normalization by channel statistics, then residual and relu. Each step is rounded as stored in T.
+// Product and sum are one operation, so that recomputing relu's input yields the same bits.
 template <typename T, bool is_relu>
 struct Normalize {
   using C = Compute<T>;
@@ -206,7 +205,7 @@ struct Normalize {
     return Activated(Rounded<T>(fma(x - mean, inv_std * scale, bias)) + residual);
   }
 };
-// The gradient behind relu, computed anew.
+// The gradient through relu, recomputed.
 template <typename T>
 struct NormalizeReluGrad {
   using C = Compute<T>;
@@ -214,11 +213,11 @@ struct NormalizeReluGrad {
     return ReluGrad<C>()(Normalize<T, true>()(x, mean, inv_std, scale, bias), out_grad);
   }
 };
-// The gradient of x. With a bias, relu stands behind.
+// The gradient of x. With a bias, relu follows.
 template <typename T>
 struct NormalizeGrad {
   using C = Compute<T>;
-  // The statistics depend on x: its gradient loses its mean and its part along the normal.
+  // The statistics depend on x: its gradient loses its mean and its projection on the normal.
   OW_INLINE C operator()(C x, C out_grad, C mean, C inv_std, C scale, C grad_mean,
                          C normal_mean) const {
     const C normal = (x - mean) * inv_std;
@@ -246,7 +245,7 @@ struct CosineTerm {
     return (x / x_norm) * (y / y_norm) * scale;
   }
 };
-// d cos / dx = (y/|y| - cos * x/|x|) / |x|; a norm held at epsilon does not move.
+// d cos / dx = (y/|y| - cos * x/|x|) / |x|; a norm clamped to epsilon is constant.
 template <typename T>
 struct CosineGrad {
   T scale;
@@ -257,7 +256,7 @@ struct CosineGrad {
   }
 };
 
-// Of elements of any type, of which only the size counts.
+// For elements of any type of this size.
 template <typename T>
 struct Where {
   OW_INLINE T operator()(bool condition, T x, T y) const { return condition ? x : y; }

@@ -1,12 +1,12 @@
-// Slices picked by their positions.
+// Slices selected by index.
 #include "kernel.h"
 #include "layout.h"
 
 using namespace opwright_cuda;
 
-// Of x [outer, count, row] the slices of `index`: out [outer, positions, row], whose dimensions the
-// layout has. T is anything of the size of what lies side by side. Positions lie in [least, count),
-// below 0 they count from the end; others are reported and give 0, as that of `zero_at` does.
+// The slices of x [outer, count, row] at `index`: out [outer, indices, row], with the dimensions in
+// the layout. T is any type as wide as a contiguous chunk. Indices are in [least, count), negative
+// ones count from the end; others are reported and yield 0, as does `zero_at`.
 template <typename T, typename Index, typename Int>
 __global__ void gather(T* out, const T* x, const Index* index, int64_t n, Layout<0> layout,
                        int64_t least, int64_t count, int64_t zero_at, Fault* fault, int32_t text) {

@@ -1,5 +1,5 @@
-// Images of another height and width. A thread makes one output; in the gradient a thread makes one
-// pixel from the outputs that it has a share in.
+// Resizing images. A thread computes one output; in the gradient one pixel, from the outputs that
+// read it.
 #include "kernel.h"
 
 using namespace opwright_cuda;
@@ -10,8 +10,8 @@ struct ResizedAxis {
   int32_t count;  // of the output
 };
 
-// Images of [n, height, width, channels]; where channels come before the height, each of them is an
-// image of one channel.
+// Images of [n, height, width, channels]; channels-first images are treated as single-channel
+// images.
 struct Resizing {
   ResizedAxis h;
   ResizedAxis w;
@@ -23,14 +23,14 @@ struct Resizing {
   int64_t n_pixels;
 };
 
-// The two elements that a place of the output lies between, and the second one's share.
+// The two input elements around an output position, and the weight of the second.
 struct Between {
   int32_t first;
   int32_t second;
   double share;
 };
 
-// A place as a fraction, in whole numbers: nothing is rounded before the share.
+// Positions are fractions of integers: nothing is rounded before the weight.
 OW_INLINE Between PlaceAt(int32_t i, const ResizedAxis& axis, const Resizing& r) {
   if (r.is_nearest) {
     const auto at = static_cast<int32_t>(int64_t(i) * axis.size / axis.count);
@@ -44,12 +44,12 @@ OW_INLINE Between PlaceAt(int32_t i, const ResizedAxis& axis, const Resizing& r)
     under = 2 * int64_t(axis.count);
   }
   const auto first = static_cast<int32_t>(over / under);
-  // What has no share is not read: it may be NaN.
+  // Elements of weight 0 are not read: they may be NaN.
   return {first, over % under == 0 ? first : min(first + 1, axis.size - 1),
           static_cast<double>(over % under) / static_cast<double>(under)};
 }
 
-// The first place of the output whose first element is at least `element`.
+// The first output position whose first element is at least `element`.
 OW_INLINE int32_t FirstPlace(int32_t element, const ResizedAxis& axis, const Resizing& r) {
   int32_t begin = 0;
   int32_t end = axis.count;

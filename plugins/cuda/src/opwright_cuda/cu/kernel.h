@@ -1,9 +1,8 @@
-// What every kernel of opwright-cuda is written with. NVRTC compiles it for the GPU; with any other
-// compiler the emulator's shim.h stands for what CUDA has built in, so that the same text runs on
-// the CPU.
+// The base of every kernel of opwright-cuda. NVRTC compiles it for the GPU; for other compilers the
+// emulator's shim.h replaces CUDA's built-ins, so that the same source runs on the CPU.
 //
-// Kernels never use what only one of the two has: shared memory is OW_SHARED, the 16-bit types are
-// ours, integers have the names of <cstdint>.
+// Kernels use only features of both: shared memory is OW_SHARED, the 16-bit types are ours,
+// integers have the names of <cstdint>.
 #ifndef OPWRIGHT_CUDA_KERNEL_H_
 #define OPWRIGHT_CUDA_KERNEL_H_
 
@@ -18,9 +17,9 @@ using uint16_t = unsigned short;
 using uint32_t = unsigned int;
 using uint64_t = unsigned long long;
 
-// An array of `n` elements that the threads of a block share.
+// An array of `n` elements shared by the threads of a block.
 #define OW_SHARED(type, name, n) __shared__ type name[n]
-// The memory that the launch asked for.
+// The dynamic shared memory of the launch.
 #define OW_DYNAMIC_SHARED(type, name)                                \
   extern __shared__ __align__(16) unsigned char ow_dynamic_shared[]; \
   type* name = reinterpret_cast<type*>(ow_dynamic_shared)
@@ -99,7 +98,7 @@ OW_INLINE Half HalfOf(T x) {
 #endif
 
 OW_INLINE float Widen(BFloat16 x) { return FloatOfBits(static_cast<uint32_t>(x.bits) << 16); }
-// To nearest, ties to even; a NaN stays one.
+// To nearest, ties to even; NaN stays NaN.
 OW_INLINE BFloat16 BFloat16Of(float x) {
 #if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
   BFloat16 made;
@@ -111,7 +110,7 @@ OW_INLINE BFloat16 BFloat16Of(float x) {
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 #endif
 }
-// Through a float whose last bit says that something was cut off, so that it is rounded once.
+// Through a float whose last bit is sticky, so that it is rounded once.
 OW_INLINE BFloat16 BFloat16Of(double x) {
   const float nearest = static_cast<float>(x);
   const double back = static_cast<double>(nearest);
@@ -122,7 +121,7 @@ OW_INLINE BFloat16 BFloat16Of(double x) {
   return BFloat16Of(FloatOfBits(bits | 1u));
 }
 
-// What kernels of a type compute in, and how values come and go.
+// The compute type of a storage type, with loads and stores.
 template <typename T>
 struct ComputeTraits {
   using Type = T;
@@ -171,14 +170,13 @@ OW_INLINE T Store(From x) {
   return Storer<T, From>::Store(x);
 }
 
-// The value that is left of `x` when it has been stored as T: where fused kernels keep what
-// unfused ones would have written.
+// The value of `x` after a round trip through T: fused kernels round as unfused ones.
 template <typename T, typename From>
 OW_INLINE Compute<T> Rounded(From x) {
   return Load(Store<T>(x));
 }
 
-// x * y, rounded before what is added to it: the compiler would make one operation of both.
+// x * y, rounded before an addition, which the compiler would contract.
 OW_INLINE float RoundedProduct(float x, float y) { return __fmul_rn(x, y); }
 OW_INLINE double RoundedProduct(double x, double y) { return __dmul_rn(x, y); }
 
@@ -206,15 +204,15 @@ struct IsSigned {
 // ---- Vectors, indices
 // ----------------------------------------------------------------------------
 
-// `n` elements that are read and written in one go where they fill a power of 2 of bytes, and as
-// far as a power of 2 divides these otherwise.
+// `n` elements, read and written as one vector if their bytes are a power of 2, else in chunks of a
+// power of 2.
 template <typename T, int n>
 struct alignas((sizeof(T) * n) & ~(sizeof(T) * n - 1)) Vector {
   T at[n];
 };
 
-// Writes a vector in one go for certain: where much lies between its elements, the compiler makes
-// several stores of an assignment.
+// Forces a single vector store: with much code between the elements, the compiler splits an
+// assignment.
 template <typename T, int n>
 OW_INLINE void StoreWhole(Vector<T, n>* to, const Vector<T, n>& vector) {
 #if defined(__CUDACC_RTC__)
@@ -237,8 +235,8 @@ OW_INLINE int64_t GridThreads() { return static_cast<int64_t>(gridDim.x) * block
 
 constexpr int kMaxRank = 8;
 
-// Division by a number that the host knows, for dividends below 2**31: Granlund and Montgomery's
-// multiplication. Made by opwright_cuda.launch.indexing.
+// Division by a constant known on the host, for dividends below 2**31: Granlund and Montgomery's
+// multiplication. Created by opwright_cuda.launch.indexing.
 struct Divider {
   uint32_t divisor;
   uint32_t multiplier;
@@ -250,7 +248,7 @@ OW_INLINE uint32_t QuotientOf(uint32_t x, Divider by) {
   return (high + x) >> by.shift;
 }
 
-// Says once that a value is wrong; what the kernel does with it afterwards is its own affair.
+// Reports an invalid value once; the kernel then continues.
 OW_INLINE void Report(Fault* fault, int text, int64_t value) {
   if (atomicCAS(&fault->is_set, 0, 1) != 0) return;
   fault->text = text;

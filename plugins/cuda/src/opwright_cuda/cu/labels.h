@@ -1,4 +1,4 @@
-// Class ids that kernels read as labels.
+// Class ids as labels of kernels.
 #ifndef OPWRIGHT_CUDA_LABELS_H_
 #define OPWRIGHT_CUDA_LABELS_H_
 
@@ -6,7 +6,7 @@
 
 namespace opwright_cuda {
 
-// Class ids of int32 or int64. One that is out of range is reported and counts as ignored.
+// Class ids of int32 or int64. One out of range is reported and ignored.
 struct Labels {
   const void* ids;
   Fault* fault;
@@ -16,9 +16,9 @@ struct Labels {
   int32_t can_ignore;
   int32_t text;
 
-  // The class of a line, -1 where it is to be ignored.
+  // The class of a line, -1 if it is ignored.
   OW_INLINE int64_t At(int64_t line) const { return IdOf(Read(line)); }
-  // The same in two steps, for what is read between them.
+  // The same in two steps, for reads between them.
   OW_INLINE int64_t Read(int64_t line) const {
     return is_wide ? static_cast<const int64_t*>(ids)[line]
                    : static_cast<const int32_t*>(ids)[line];

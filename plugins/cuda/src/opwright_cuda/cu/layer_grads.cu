@@ -1,5 +1,5 @@
-// Gradients of a small layer, all of them in one launch: that of its weight, of its bias, which is
-// one more row of the same product, and of its input, or of what an activation gave the input from.
+// All gradients of a small layer in one launch: of its weight, of its bias, an extra row of the
+// same product, and of its input or of the input of a preceding activation.
 #include "functions.h"
 #include "small_products.h"
 
@@ -12,7 +12,7 @@ struct LayerSizes {
   int32_t outputs;
 };
 
-// Sums; what comes behind the last row are those of the bias.
+// Sums; the ones after the last row belong to the bias.
 template <typename T>
 struct WeightAndBias {
   T* weight;
@@ -28,7 +28,7 @@ struct WeightAndBias {
   }
 };
 
-// Derivative(saved, sum), by what the activation gave.
+// Derivative(saved, sum), from the activation's output.
 template <typename T, template <typename> class Derivative>
 struct SavedDerivative {
   T* out;
@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(Tile::kThreads)
                                                           sizes, blockIdx.x, memory);
 }
 
-// The first blocks, whose sums are longer, compute x_grad = out_grad transpose(weight), and what
-// `Epilogue` makes of it with x.
+// The first blocks, with longer sums, compute x_grad = out_grad transpose(weight), and apply
+// `Epilogue` to it and x.
 template <typename T, typename InputTile, typename WeightTile, int x_width, int grad_width,
           bool with_bias, typename Epilogue>
 __global__ void __launch_bounds__(WeightTile::kThreads)

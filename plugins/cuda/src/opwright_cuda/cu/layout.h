@@ -1,4 +1,4 @@
-// Where the elements of tensors of any strides lie. Made by opwright_cuda.launch.indexing.
+// Offsets of elements of tensors with any strides. Created by opwright_cuda.launch.indexing.
 #ifndef OPWRIGHT_CUDA_LAYOUT_H_
 #define OPWRIGHT_CUDA_LAYOUT_H_
 
@@ -6,8 +6,8 @@
 
 namespace opwright_cuda {
 
-// Dimensions that are walked in row-major order, the last one first, and how `n` tensors lie in
-// them; strides in elements, 0 where a tensor is repeated.
+// Dimensions in row-major order, the last one first, and the strides of `n` tensors in elements, 0
+// for broadcast axes.
 template <int n>
 struct Layout {
   int64_t dims[kMaxRank];
@@ -16,7 +16,7 @@ struct Layout {
   int32_t rank;
 };
 
-// The quotient of a division by one of the dimensions; dividing uint32_t is far cheaper.
+// The quotient by one of the dimensions; dividing uint32_t is far cheaper.
 template <typename Int, int n>
 OW_INLINE Int QuotientByDim(const Layout<n>& layout, int d, Int x) {
   if constexpr (sizeof(Int) == 4) {
@@ -26,8 +26,8 @@ OW_INLINE Int QuotientByDim(const Layout<n>& layout, int d, Int x) {
   }
 }
 
-// The offsets of element `i` in each tensor. `Int` is uint32_t where the number of elements is
-// below 2**31; so may `Offset` be where all offsets are from 0 to that.
+// The offsets of element `i` in each tensor. `Int` is uint32_t if the number of elements is below
+// 2**31; so may `Offset` be if all offsets are in that range.
 template <typename Int, typename Offset, int n>
 OW_INLINE void Locate(const Layout<n>& layout, int64_t i, Offset* offsets) {
 #pragma unroll

@@ -6,12 +6,12 @@
 
 namespace opwright_cuda {
 
-// The lengths of padded sequences, int32 or int64; null: all have all steps.
+// The lengths of padded sequences, int32 or int64; null: full length.
 struct Lengths {
   const void* values;
   bool is_wide;
 
-  // That of a sequence of up to `steps`; one out of range, which check_lengths reports, is cut.
+  // The length of a sequence, clamped to `steps`; check_lengths reports ones out of range.
   OW_INLINE int64_t Of(int64_t i, int64_t steps) const {
     if (values == nullptr) return steps;
     const int64_t length =
@@ -22,7 +22,7 @@ struct Lengths {
 
 }  // namespace opwright_cuda
 
-// Reports a length out of range; a thread for each.
+// Reports lengths out of range; one thread per length.
 template <typename Index>
 __global__ void check_lengths(const Index* lengths, int64_t n, int64_t steps,
                               opwright_cuda::Fault* fault, int32_t text) {

@@ -1,11 +1,11 @@
-// linear_chain_crf: the forward algorithm, with products in place of logarithms where nothing
-// underflows.
+// linear_chain_crf: the forward algorithm, with products instead of logarithms unless they
+// underflow.
 #include "chain.h"
 
 using namespace opwright_cuda;
 using opwright::functors::kLeastSum;
 
-// A thread takes a column: neighbouring threads read neighbours.
+// A thread processes a column: adjacent threads read adjacent elements.
 template <typename T>
 __global__ void take_exponents(Compute<T>* values, Compute<T>* tops, const T* transition,
                                int64_t tags) {
@@ -15,7 +15,7 @@ __global__ void take_exponents(Compute<T>* values, Compute<T>* tops, const T* tr
     for (int64_t i = 0; i < tags; ++i) {
       top = functors::Maximum(top, Load(transition[i * tags + j]));
     }
-    if (top == Lowest<C>()) top = C(0);  // no tag is followed by this one
+    if (top == Lowest<C>()) top = C(0);  // no tag precedes this one
     for (int64_t i = 0; i < tags; ++i) {
       values[i * tags + j] = functors::Exp(Load(transition[i * tags + j]) - top);
     }
@@ -23,7 +23,7 @@ __global__ void take_exponents(Compute<T>* values, Compute<T>* tops, const T* tr
   }
 }
 
-// What the tags that are given add up to, in all threads.
+// The score of the given tags, in all threads.
 template <typename T>
 OW_INLINE double ScoreOf(const Chain<T>& chain, const T* x, const Labels& labels, int64_t first,
                          int64_t length) {
@@ -40,15 +40,15 @@ OW_INLINE double ScoreOf(const Chain<T>& chain, const T* x, const Labels& labels
   return BlockSum(score);
 }
 
-// The room holds three rows of tags.
+// The scratch memory holds three rows of tags.
 template <typename T>
 __global__ void linear_chain_crf(T* out, T* alpha, const T* x, Chain<T> chain, Labels labels,
                                  Exponents<Compute<T>> exponents, Room room) {
   using C = Compute<T>;
   const int64_t tags = chain.tags, each = chain.steps * tags;
-  C* const logs = room.OfBlock<C>();  // of all ways to a tag, less the greatest
+  C* const logs = room.OfBlock<C>();  // forward logarithms minus their maximum
   C* const weights = logs + tags;     // their exponentials
-  C* const next = weights + tags;     // an element is its thread's own
+  C* const next = weights + tags;     // each element belongs to one thread
   for (int64_t b = blockIdx.x; b < chain.n; b += gridDim.x) {
     const int64_t length = chain.lengths.Of(b, chain.steps);
     const T* const from = x + b * each;
@@ -69,7 +69,7 @@ __global__ void linear_chain_crf(T* out, T* alpha, const T* x, Chain<T> chain, L
         top = functors::Maximum(top, next[j]);
       }
       top = BlockMax(top);
-      __syncthreads();  // all have read what follows from the step before
+      __syncthreads();  // all have read the results of the previous step
       for (int64_t j = threadIdx.x; j < tags; j += blockDim.x) {
         logs[j] = next[j] - top;
         weights[j] = functors::Exp(logs[j]);

@@ -1,4 +1,5 @@
-// The gradient of linear_chain_crf: the share of each tag and each move, from the last step back.
+// The gradient of linear_chain_crf: marginals of each tag and transition, from the last step
+// backward.
 #include "chain.h"
 
 using namespace opwright_cuda;
@@ -13,9 +14,9 @@ struct Parts {
   OW_INLINE C* Pairs(int64_t tags) const { return begin + blockIdx.x * tags * (tags + 2); }
 };
 
-// From the shares of a step to `before`, those of the step before, whose logarithms alpha are; the
-// share of each move is taken from `pairs`, and `slope` given to the one from `tag` to `next_tag`.
-// A warp takes a row: neighbouring lanes read neighbours.
+// From the marginals of a step to `before`, those of the previous step with logarithms alpha; each
+// transition's marginal is subtracted from `pairs`, and `slope` added to the one from `tag` to
+// `next_tag`. A warp processes a row: adjacent lanes read adjacent elements.
 template <typename T>
 OW_INLINE void StepBack(const Chain<T>& chain, const T* alpha, Exponents<Compute<T>> exponents,
                         Compute<T>* rows, const Compute<T>* share, Compute<T>* before,
@@ -25,7 +26,7 @@ OW_INLINE void StepBack(const Chain<T>& chain, const T* alpha, Exponents<Compute
   C* const logs = rows;
   C* const weights = logs + tags;
   C* const ratios = weights + tags;
-  C* const log_sums = ratios + tags;  // NaN where the ratio is right
+  C* const log_sums = ratios + tags;  // NaN if the ratio is valid
   for (int64_t i = threadIdx.x; i < tags; i += blockDim.x) {
     logs[i] = Load(alpha[i]);
     weights[i] = functors::Exp(logs[i]);
@@ -60,7 +61,7 @@ OW_INLINE void StepBack(const Chain<T>& chain, const T* alpha, Exponents<Compute
   __syncthreads();
 }
 
-// `parts` are zero; the room holds six rows of tags. `x_grad` may be null.
+// `parts` are zero; the scratch memory holds six rows of tags. `x_grad` may be null.
 template <typename T>
 __global__ void linear_chain_crf_grad(T* x_grad, Parts<Compute<T>> parts, const T* alpha,
                                       const T* out_grad, Chain<T> chain, Labels labels,
@@ -107,11 +108,11 @@ __global__ void linear_chain_crf_grad(T* x_grad, Parts<Compute<T>> parts, const 
       before = old;
       tag = tag_before;
     }
-    __syncthreads();  // before the next sequence is begun
+    __syncthreads();  // before the next sequence starts
   }
 }
 
-// The sum of what the blocks have found, always in the same order; a thread for each element.
+// The sum of the blocks' results in fixed order; one thread per element.
 template <typename T>
 __global__ void add_parts(T* out, const Compute<T>* parts, int64_t stride, int64_t n_parts,
                           int64_t n) {

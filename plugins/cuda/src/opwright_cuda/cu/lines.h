@@ -1,9 +1,9 @@
 // Teams of threads that each work on one line of an array at a time: its elements along one axis.
 //
-// A team says which line is its own (`line`), where that lies and which of its elements are its
-// (`EachBlock`), and reduces a value over its threads (`Reduce`, at which all threads of the block
-// arrive). Lines may be cut into parts, for teams of their own: few long lines keep a GPU busy
-// then. Made by opwright_cuda.kernels.lines.
+// A team determines its line (`line`), the offset and its elements (`EachBlock`), and reduces a
+// value over its threads (`Reduce`, a barrier for all threads of the block). Lines may be split
+// into parts with separate teams, so that few long lines keep a GPU busy. Created by
+// opwright_cuda.kernels.lines.
 #ifndef OPWRIGHT_CUDA_LINES_H_
 #define OPWRIGHT_CUDA_LINES_H_
 
@@ -11,8 +11,8 @@
 
 namespace opwright_cuda {
 
-// The array is [outer, length, inner], lines go along its middle axis. `chunk` elements make one of
-// the `parts`.
+// The array is [outer, length, inner], with lines along its middle axis. Each of the `parts` has
+// `chunk` elements.
 struct Lines {
   int64_t outer;
   int64_t length;
@@ -21,11 +21,11 @@ struct Lines {
   int64_t chunk;
 };
 
-// What a team has of its line: the elements from `begin` to `end`; none where there is no line.
+// A team's part of its line: the elements from `begin` to `end`; none without a line.
 struct Share {
-  int64_t line;   // of all lines, in the order in which they lie
+  int64_t line;   // of all lines, in memory order
   int64_t slot;   // of all parts, [outer, parts, inner]
-  int64_t first;  // where element 0 of the line lies
+  int64_t first;  // offset of element 0 of the line
   int64_t begin;
   int64_t end;
   bool is_there;
@@ -40,12 +40,12 @@ struct Share {
   }
 };
 
-// `width` lanes of a warp, a power of 2; the elements of a line lie side by side, in one part.
+// `width` lanes of a warp, a power of 2, for contiguous lines in one part.
 struct LaneTeam : Share {
   int thread;
   int size;
 
-  // Numbers within a block, for the GPU takes long to divide those of 64 bits.
+  // Numbers within a block, since 64-bit division is slow on GPUs.
   OW_INLINE LaneTeam(const Lines& lines, int width)
       : thread(static_cast<int>(threadIdx.x) & (width - 1)), size(width) {
     const auto lanes = static_cast<uint32_t>(width);
@@ -53,7 +53,7 @@ struct LaneTeam : Share {
          0);
   }
   OW_INLINE int64_t At(int64_t i) const { return first + i; }
-  // Where a thread has many items, the whole warp works: the compiler knows all places.
+  // With many items per thread the whole warp works: the compiler knows all indices.
   template <int items>
   OW_INLINE int StepOf() const {
     return items > 8 ? kWarp : size;
@@ -65,12 +65,12 @@ struct LaneTeam : Share {
     }
     return value;
   }
-  // Whether it is true of a line whose team arrives at every Reduce with this one.
+  // Whether it holds for any line whose team shares Reduce barriers with this one.
   OW_INLINE bool IsAny(bool is_true) const { return __any_sync(0xffffffffu, is_true); }
   OW_INLINE bool IsFirst() const { return is_there && thread == 0; }
 };
 
-// A whole block; the elements of a line lie side by side.
+// A whole block, for contiguous lines.
 struct BlockTeam : Share {
   int thread;
   int size;
@@ -96,8 +96,8 @@ struct BlockTeam : Share {
 constexpr int kTileThreads = 256;
 constexpr int kMostLineThreads = 512;  // in a block
 
-// A column of threads; a block of 256 has `width` of them, a power of 2, for lines that lie side by
-// side: neighbouring threads read neighbours.
+// A column of threads; a block of 256 has `width` of them, a power of 2, for adjacent lines:
+// adjacent threads read adjacent elements.
 struct TileTeam : Share {
   int64_t stride;
   int thread;
@@ -111,7 +111,7 @@ struct TileTeam : Share {
         size(kTileThreads / width),
         column(static_cast<int>(threadIdx.x) % width),
         columns(width) {
-    // No more tiles and parts than blocks, so 32 bits hold them.
+    // At most as many tiles and parts as blocks, so 32 bits suffice.
     const auto tiles = static_cast<uint32_t>((lines.inner + width - 1) / width);
     const auto parts = static_cast<uint32_t>(lines.parts);
     const uint32_t rest = blockIdx.x / tiles;
@@ -139,17 +139,17 @@ struct TileTeam : Share {
   OW_INLINE bool IsFirst() const { return is_there && thread == 0; }
 };
 
-// ---- Teams that go over their line, a vector at a time ------------------------------------------
+// ---- Teams that iterate over their line by vectors ------------------------------------------
 
-// `EachBlock` calls a function for all elements of this thread, so many neighbours at once:
-// function(Width<n>, number of the first one, what is kept of them). Where `kKeeps`, that still
-// holds what an earlier call has left there.
+// `EachBlock` calls a function for all elements of this thread, in vectors of adjacent ones:
+// function(Width<n>, index of the first one, kept values). If `kKeeps`, those persist between
+// calls.
 template <int n>
 struct Width {
   static constexpr int value = n;
 };
 
-// In registers, for lines no longer than items * size. A multiple of `vector` elements makes one.
+// In registers, for lines of at most items * size elements, a multiple of `vector`.
 template <typename Team, typename KeptOf, int items, int vector>
 struct KeptLine : Team {
   using Kept = KeptOf;
@@ -169,8 +169,7 @@ struct KeptLine : Team {
   }
 };
 
-// Nothing is kept. Lines of any length: one that does not begin where a vector does begins with
-// single elements.
+// Nothing is kept. Lines of any length: unaligned ones begin with single elements.
 template <typename Team, typename KeptOf, int vector>
 struct StreamedLine : Team {
   using Kept = KeptOf;
@@ -186,7 +185,7 @@ struct StreamedLine : Team {
     Kept none[vector];
     const int64_t step = this->size * vector;
     int64_t i = first + this->thread * vector;
-    // Without a test between them they are read together.
+    // Without a branch between them they are read together.
 #pragma unroll 1
     for (; i + 3 * step < last; i += 4 * step) {
 #pragma unroll
@@ -206,19 +205,19 @@ struct StreamedLine : Team {
   }
 };
 
-// An array that is as long as a line and belongs to all of them; null where all are `otherwise`.
+// An array of the length of a line, shared by all lines; null if all elements are `otherwise`.
 template <typename T>
 struct ForAllLines {
   const T* values;
   Compute<T> otherwise;
 };
-// What is read again where the line does not keep it.
+// The source for rereading values that the line does not keep.
 template <typename T>
 struct Again {
   const T* values;
 };
 
-// ReadBlock: `n` neighbours of what is read along a line, from number `i` on.
+// ReadBlock: `n` adjacent elements read along a line, from index `i`.
 template <int n, typename Line, typename T>
 OW_INLINE Vector<T, n> ReadBlock(const Line& line, const T* x, int64_t i) {
   return *reinterpret_cast<const Vector<T, n>*>(x + line.At(i));
@@ -265,15 +264,15 @@ OW_INLINE void WriteBlock(const Line& line, T* out, int64_t i, const Vector<T, n
   if (out != nullptr) StoreWhole(reinterpret_cast<Vector<T, n>*>(out + line.At(i)), block);
 }
 
-// Two numbers, reduced or written at once.
+// Two numbers, reduced or written together.
 template <typename T>
 struct Pair {
   T first;
   T second;
 };
 
-// Writes what function(number, kept, values...) returns, a pair, to two arrays that lie as the
-// lines do. They may be null, or lie on what is read.
+// Writes the pair returned by function(number, kept, values...) to two arrays with the layout of
+// the lines. They may be null, or share memory with the sources.
 template <typename Line, typename T, typename Function, typename... Source>
 OW_INLINE void TransformBoth(Line& line, T* first, T* second, Function function,
                              Source... sources) {

@@ -1,5 +1,5 @@
-// The functors of the losses that are computed element by element: of a score x and its label the
-// loss, and with the gradient of the loss its slopes. A pair of scores counts by its difference.
+// The functors of element-wise losses of a score x and its label, and of their derivatives times
+// the gradient of the loss. A pair of scores is replaced by its difference.
 #ifndef OPWRIGHT_CUDA_LOSS_FUNCTIONS_H_
 #define OPWRIGHT_CUDA_LOSS_FUNCTIONS_H_
 
@@ -21,7 +21,7 @@ struct L1Loss {
   OW_INLINE T SlopeLabel(T x, T label, T grad) const { return -SlopeX(x, label, grad); }
 };
 
-// d**2 / 2 up to delta, and delta * (d - delta / 2) beyond: no square of what is large.
+// d**2 / 2 up to delta, and delta * (d - delta / 2) beyond: no square of large numbers.
 template <typename T>
 struct HuberLoss {
   T delta;
@@ -34,7 +34,7 @@ struct HuberLoss {
   OW_INLINE T SlopeLabel(T x, T label, T grad) const { return -SlopeX(x, label, grad); }
 };
 
-// Of beta 0 it is l1.
+// For beta 0 it is l1.
 template <typename T>
 struct SmoothL1Loss {
   T beta;

@@ -6,7 +6,7 @@ using namespace opwright_cuda;
 
 // ---- softmax_with_cross_entropy -----------------------------------------------------------------
 
-// A line's class, -1 where it is to be ignored, the score of that class, and the powers of all.
+// A line's class, -1 if it is ignored, the score of that class, and the exponentials of all.
 template <typename C>
 struct Scores {
   int64_t id;
@@ -18,7 +18,8 @@ struct Scores {
   }
 };
 
-// Reads a line once, and its label meanwhile. What the kernel writes may lie on x: it writes later.
+// Reads a line once, and its label meanwhile. Outputs may share memory with x, since they are
+// written later.
 template <Left left, typename Line, typename T>
 OW_INLINE Scores<Compute<T>> ReadScores(Line& line, const T* x, const Labels& labels) {
   const int64_t stored = line.is_there ? labels.Read(line.line) : 0;
@@ -30,7 +31,7 @@ OW_INLINE Scores<Compute<T>> ReadScores(Line& line, const T* x, const Labels& la
   return scores;
 }
 
-// `softmax` may lie on x.
+// `softmax` may share memory with x.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_lines(T* out, T* softmax, const T* x, Labels labels, Lines lines, int32_t width) {
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   Transform(line, softmax, apply, Again<T>{x});
 }
 
-// The loss alone.
+// Only the loss.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_alone_lines(T* out, const T* x, Labels labels, Lines lines, int32_t width) {
@@ -88,8 +89,8 @@ __global__ void class_loss_grad_lines(T* x_grad, const T* softmax, Labels labels
   Transform(line, x_grad, apply, softmax);
 }
 
-// Both at once where every loss has the gradient `slope`: one sweep. `softmax` and `out` may be
-// null, `x_grad` may lie on x. A probability below epsilon counts as epsilon.
+// Loss and gradient in one sweep if every loss has the gradient `slope`. `softmax` and `out` may be
+// null, `x_grad` may share memory with x. Probabilities below epsilon are raised to epsilon.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_and_grad_lines(T* x_grad, T* out, T* softmax, const T* x, Labels labels,
@@ -109,14 +110,14 @@ __global__ void __launch_bounds__(kMostLineThreads)
   const auto apply = [&](int64_t i, C kept, C again) {
     const C probability = PowerOf<Line>(kept, again, powers.top) * share;
     const C grad = probability * factor - (i == id ? factor : C(0));
-    return Pair<C>{factor == C(0) ? C(0) : grad, probability};  // 0 * NaN would not do
+    return Pair<C>{factor == C(0) ? C(0) : grad, probability};  // since 0 * NaN is NaN
   };
   TransformBoth(line, x_grad, softmax, apply, Again<T>{x});
 }
 
 // ---- cross_entropy ------------------------------------------------------------------------------
 
-// Where classes are the last axis.
+// For classes along the last axis.
 template <typename T>
 __global__ void cross_entropy_ids(T* out, const T* x, Labels labels, int64_t n,
                                   Compute<T> epsilon) {
@@ -178,8 +179,8 @@ __global__ void cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T*
 
 // ---- accuracy -----------------------------------------------------------------------------------
 
-// Whether fewer than k classes rank before the label: better ones, and equal ones that come
-// earlier. NaN ranks before every number, and a label whose own score is NaN is never right.
+// Whether fewer than k classes rank before the label: better ones, and equal ones with lower
+// indices. NaN ranks before every number, and a label with a NaN score is never right.
 template <typename Line, typename T>
 __global__ void is_right_lines(bool* is_right, const T* x, Labels labels, int64_t k, Lines lines,
                                int32_t width) {

@@ -119,7 +119,7 @@ OW_FUNCTION_2(Prelu, functors::LeakyRelu(x, y));
 OW_FUNCTION_2(Atan2, functors::Atan2(x, y));
 OW_FUNCTION_2(Atan2Slope, functors::Atan2Slope(x, y));
 
-// As NumPy's: of whole numbers 0 where y is 0; the least one over -1 is itself.
+// As in NumPy: for integers 0 where y is 0; the minimum divided by -1 is itself.
 template <typename T>
 OW_INLINE T ModOf(T x, T y) {
   if constexpr (IsFloat<T>::value) {
@@ -156,7 +156,7 @@ struct BitwiseNot<bool> {
   OW_INLINE bool operator()(bool x) const { return !x; }
 };
 
-// A number of places below 0, or not below that of bits, moves all bits out, as NumPy's.
+// A negative shift, or one of at least the number of bits, shifts all bits out, as in NumPy.
 template <typename T>
 OW_INLINE T LeftShiftOf(T x, T y) {
   const bool is_inside = y >= T(0) && y < T(8 * sizeof(T));
@@ -171,7 +171,7 @@ OW_INLINE T RightShiftOf(T x, T y) {
 OW_FUNCTION_2(LeftShift, LeftShiftOf(x, y));
 OW_FUNCTION_2(RightShift, RightShiftOf(x, y));
 
-// From the nearer end, so that a weight of 1 gives exactly y.
+// From the nearer end, so that a weight of 1 returns exactly y.
 template <typename T>
 struct Lerp {
   OW_INLINE T operator()(T x, T y, T weight) const {

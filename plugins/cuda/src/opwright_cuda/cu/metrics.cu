@@ -1,5 +1,5 @@
-// Metrics from counts that grow from batch to batch: auc and precision_recall. Rows are counted by
-// adding whole numbers, so that their order does not matter.
+// Metrics from counts accumulated over batches: auc and precision_recall. Counts are integers, so
+// that the order of rows does not matter.
 #include "labels.h"
 #include "lines.h"
 
@@ -13,7 +13,7 @@ constexpr int64_t kBinsOfThread = 16;
 
 // ---- auc ----------------------------------------------------------------------------------------
 
-// Counts each score in its bin of [0, n_thresholds]; one that is no probability is reported.
+// Counts each score in its bin of [0, n_thresholds]; scores outside of [0, 1] are reported.
 template <typename T>
 __global__ void count_scores(uint64_t* positives, uint64_t* negatives, const T* x, Labels labels,
                              int64_t n, int64_t n_thresholds, int32_t text) {
@@ -30,7 +30,7 @@ __global__ void count_scores(uint64_t* positives, uint64_t* negatives, const T* 
   }
 }
 
-// Those of all threads, joined in their order; thread 0 gets it.
+// Combines the results of all threads in order, in thread 0.
 OW_INLINE RocArea JoinThreads(RocArea area) {
   OW_SHARED(RocArea, areas, kThreads);
   const int thread = static_cast<int>(threadIdx.x);
@@ -42,7 +42,7 @@ OW_INLINE RocArea JoinThreads(RocArea area) {
   return areas[thread];
 }
 
-// A block joins kThreads * kBinsOfThread neighbouring bins.
+// A block combines kThreads * kBinsOfThread adjacent bins.
 __global__ void join_bins(RocArea* parts, const int64_t* positives, const int64_t* negatives,
                           int64_t n_bins) {
   RocArea area = {0, 0, 0};
@@ -68,7 +68,7 @@ __global__ void join_parts(float* auc, const RocArea* parts, int64_t n_parts) {
 constexpr int kRight = 0, kTooMany = 1, kNot = 2, kTooFew = 3;
 constexpr int kCounts = 4;  // of a class: tp, fp, tn, fn
 
-// The class that each row is taken for, compared with its label; kNot is left out.
+// The predicted class of each row, compared with its label; kNot is ignored.
 template <typename Line, typename T>
 __global__ void count_guesses_lines(uint64_t* counts, const T* x, Labels labels, Lines lines,
                                     int32_t width) {
@@ -89,7 +89,7 @@ __global__ void count_guesses_lines(uint64_t* counts, const T* x, Labels labels,
   }
 }
 
-// Of some classes: the sums of their precision, recall and F1, and of their counts.
+// For some classes: the sums of precision, recall, F1, and counts.
 struct Scores {
   double ratios[3];
   int64_t counts[kCounts];
@@ -111,7 +111,7 @@ struct SumOfScores {
   }
 };
 
-// Adds the counts of a batch of `rows` to the states, and sums up both: a pair for each block.
+// Adds the counts of a batch of `rows` to the states, and sums both: one pair per block.
 __global__ void add_counts(Scores* parts, int64_t* states, const int64_t* counts, int64_t n_classes,
                            int64_t rows) {
   Scores of_batch = SumOfScores::Identity(), of_all = SumOfScores::Identity();
@@ -130,8 +130,8 @@ __global__ void add_counts(Scores* parts, int64_t* states, const int64_t* counts
   parts[2 * blockIdx.x + 1] = of_all;
 }
 
-// The means over classes, then what all counts have together. Block 0 writes those of the batch,
-// block 1 those of everything.
+// The means over classes, then the values of the total counts. Block 0 writes those of the batch,
+// block 1 those of all batches.
 __global__ void find_metrics(float* batch, float* total, const Scores* parts, int64_t n_parts,
                              int64_t n_classes) {
   Scores sum = SumOfScores::Identity();

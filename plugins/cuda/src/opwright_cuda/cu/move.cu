@@ -1,11 +1,11 @@
-// Elements that change their place: boxes of one tensor copied into boxes of another, and memory.
+// Strided copies between tensors, and memory copies.
 #include "kernel.h"
 #include "layout.h"
 
 using namespace opwright_cuda;
 
-// T is anything of the size of what lies side by side. The layout holds the strides of `out`, then
-// those of `x`; they may be negative.
+// T is any type as wide as a contiguous chunk. The layout has the strides of `out`, then those of
+// `x`; they may be negative.
 template <typename T, typename Int>
 __global__ void move_elements(T* out, const T* x, int64_t n, Layout<2> layout) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
@@ -15,9 +15,8 @@ __global__ void move_elements(T* out, const T* x, int64_t n, Layout<2> layout) {
   }
 }
 
-// Copies bytes in units of T; what is left of them is copied one by one. Bounded by memory, which
-// is as fast as it can be only where each thread has several units under way: it reads `many`, as
-// many of them as a block has threads apart, before it writes them.
+// Copies bytes in units of T, and the rest one by one. Memory-bound: full bandwidth needs several
+// units in flight per thread, so it reads `many`, one block's worth apart, before it writes them.
 template <typename T, int many>
 __global__ void copy_memory(uint8_t* out, const uint8_t* x, int64_t n_bytes) {
   const auto n = n_bytes / static_cast<int64_t>(sizeof(T));

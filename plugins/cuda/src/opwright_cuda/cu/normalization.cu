@@ -4,7 +4,7 @@
 
 using namespace opwright_cuda;
 
-// Two sums of each column, as they are or, at the end, as the gradients of bias and scale.
+// Two sums of each column, partial or final, the gradients of bias and scale.
 template <typename T>
 struct PairTarget {
   Pair<Compute<T>>* pairs;
@@ -18,8 +18,7 @@ struct PairTarget {
   }
 };
 
-// A number for each channel; lines are groups of channels, which lie one behind the other. Null
-// where all are `otherwise`.
+// One number per channel; lines are groups of consecutive channels. Null if all are `otherwise`.
 template <typename T>
 struct ForChannels {
   const T* values;
@@ -42,8 +41,8 @@ OW_INLINE Vector<Compute<T>, n> ReadBlock(const Line& line, ForChannels<T> x, in
 
 // ---- layer_norm ---------------------------------------------------------------------------------
 
-// Deviations are squared in a second pass: the difference of squares would cancel. `out` may lie on
-// x. Not kCentered, the mean counts as 0 and is not written.
+// Deviations are squared in a second pass: the difference of squares would cancel. `out` may share
+// memory with x. Without kCentered the mean is 0 and not written.
 template <typename Line, typename T, bool kCentered, typename Parameter>
 __global__ void __launch_bounds__(kMostLineThreads)
     layer_norm_lines(T* out, T* mean, T* inv_std, const T* x, Parameter scale, Parameter bias,
@@ -51,7 +50,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   using C = Compute<T>;
   Line line(lines, width);
   const C n = static_cast<C>(lines.length);
-  // The mean of what is added to the first element: exact where all are equal.
+  // The mean of differences from the first element: exact if all are equal.
   const C first = kCentered && line.is_there ? Load(x[line.At(0)]) : C(0);
   C sum = C(0);
   const auto add = [&](int64_t, C& kept, C value) {
@@ -87,9 +86,9 @@ __global__ void __launch_bounds__(kMostLineThreads)
   inv_std[line.line] = Store<T>(spread);
 }
 
-// x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad * scale, rounded:
-// where g equals its mean, nothing is left that a large inv_std could multiply.
-// Not kCentered, the mean counts as 0, and that of g stays.
+// x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)) with g = out_grad * scale, rounded:
+// if g equals its mean, no rounding error remains for a large inv_std to amplify. Without kCentered
+// the mean is 0, and that of g is kept.
 template <typename Line, typename T, bool kCentered, typename Parameter>
 __global__ void __launch_bounds__(kMostLineThreads)
     layer_norm_grad_lines(T* x_grad, const T* x, Parameter scale, const T* mean, const T* inv_std,
@@ -153,8 +152,8 @@ __global__ void __launch_bounds__(kTileThreads)
   for (int k = 0; k < n; ++k) target.Write(team.slot + k, sums[k]);
 }
 
-// The same sums over the elements of one channel of one item, which are a line; so many channels
-// have statistics in common.
+// The same sums over the elements of one channel of one item, which form a line; channels of a
+// group share statistics.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     group_norm_sum_lines(Pair<Compute<T>>* pairs, const T* x, const T* mean, const T* inv_std,
@@ -173,7 +172,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) pairs[line.line] = sums;
 }
 
-// The sums of these, from all parts of the rows.
+// Their sums over all parts of the rows.
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads)
     sum_pair_columns(PairTarget<T> target, const Pair<Compute<T>>* pairs, Lines lines,
@@ -208,8 +207,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
   if (line.IsFirst()) norm[line.line] = Store<T>(NormOf(squares, epsilon));
 }
 
-// Of lines that share nothing. Each factor is divided by its own norm: the product of the norms
-// might underflow.
+// For independent lines. Each factor is divided by its own norm: the product of the norms might
+// underflow.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     cos_sim_lines(T* out, T* x_norm, T* y_norm, const T* x, const T* y, Compute<T> scale,

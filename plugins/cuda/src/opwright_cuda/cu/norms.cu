@@ -1,5 +1,5 @@
-// What the norm of a whole tensor scales: clip_by_norm, clip_by_global_norm and lamb. Squares are
-// added up in double, by a block each into `sums`, and one block adds these up.
+// Operators scaled by the norm of a whole tensor: clip_by_norm, clip_by_global_norm and lamb.
+// Squares are summed in double, per block into `sums`, which one block sums.
 #include "reduce.h"
 #include "update_rules.h"
 
@@ -16,7 +16,7 @@ __global__ void add_squares(double* sums, const T* x, int64_t n) {
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-// One block. Exactly 1 within the bound; NaN where the norm is. `norm` may be null.
+// One block. Exactly 1 within the bound; NaN if the norm is. `norm` may be null.
 template <typename T>
 __global__ void find_factor(double* factor, T* norm, const double* sums, int32_t n,
                             double max_norm) {
@@ -35,7 +35,7 @@ __global__ void scale_by(T* out, const T* x, const double* factor, int64_t n) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) out[i] = Store<T>(Load(x[i]) * by);
 }
 
-// Adam whose steps are as long as the parameter is large.
+// Adam with steps scaled to the norm of the parameter.
 template <typename C>
 struct Lamb {
   C beta1;
@@ -81,7 +81,7 @@ OW_INLINE Lamb<C> ReadLamb(const Attributes& attrs, const LambPowers& powers) {
   return Lamb<C>::Of(attrs, values);
 }
 
-// The moments, and the squares of parameter and direction; `sums` holds two numbers for a block.
+// The moments, and the squares of parameter and direction; `sums` has two numbers per block.
 template <typename T>
 __global__ void move_moments(LambTensors<T> tensors, double* sums, Attributes attrs,
                              LambPowers powers, int64_t n) {

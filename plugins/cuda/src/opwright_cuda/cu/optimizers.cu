@@ -1,11 +1,11 @@
-// Updates by any rule, of one parameter or of many in one launch. Compiled without contraction, so
-// that an element has the result that it has on the CPU.
+// Updates by any rule, of one parameter or many in one launch. Compiled without contraction, for
+// the same results as on the CPU.
 #include "adam_rules.h"
 #include "adaptive_rules.h"
 
 using namespace opwright_cuda;
 
-// Up to `most` parameters. Those that lie behind the last one begin behind the last block.
+// Up to `most` parameters. Unused ones begin after the last block.
 template <int n_tensors, int n_scalars, int most>
 struct Updates {
   void* tensors[n_tensors][most];  // param, grad, states
@@ -15,7 +15,7 @@ struct Updates {
   uint8_t has_double_scalars[most];  // bit i: scalar i
 };
 
-// Updates `width` neighbours, number `i` of each tensor.
+// Updates `width` adjacent elements, block `i` of each tensor.
 template <typename Rule, typename T, int width>
 OW_INLINE void UpdateAt(const Rule& rule, void* const* tensors, int64_t i) {
   using Many = Vector<T, width>;
@@ -37,8 +37,8 @@ OW_INLINE void UpdateAt(const Rule& rule, void* const* tensors, int64_t i) {
   }
 }
 
-// A block takes `chunk` elements of one parameter, a multiple of the vectors of all its threads.
-// Every tensor begins where vectors may.
+// A block processes `chunk` elements of one parameter, a multiple of its threads' vectors. Every
+// tensor is aligned for vectors.
 template <template <typename> class RuleOf, typename T, int most>
 __global__ void update(
     Updates<RuleOf<Compute<T>>::kTensors, RuleOf<Compute<T>>::kScalars, most> updates,
@@ -80,7 +80,7 @@ __global__ void update(
   if (i < end) UpdateAt<Rule, T, 1>(rule, tensors, i);
 }
 
-// Scalars that go on to the next step, each in its own dtype: a launch of its own, for every block
+// Advances scalars to the next step, each in its own dtype: in a separate launch, since every block
 // of the update reads them.
 template <int n_scalars, int most>
 struct NextScalars {
@@ -88,7 +88,7 @@ struct NextScalars {
   uint8_t is_double[most];  // bit i: scalar i
 };
 
-// A thread takes the scalars of one parameter, and reads them all before it writes one.
+// A thread advances the scalars of one parameter, and reads all before it writes any.
 template <template <typename> class RuleOf, int most>
 __global__ void advance(const __grid_constant__ NextScalars<RuleOf<float>::kScalars, most> scalars,
                         Attributes attrs, int32_t n) {

@@ -1,4 +1,4 @@
-// Borders around tensors, and what their gradients add up to.
+// Padding and its gradient.
 #include "kernel.h"
 #include "layout.h"
 
@@ -6,8 +6,8 @@ using namespace opwright_cuda;
 
 enum Mode : int32_t { kConstant = 0, kReflect = 1, kEdge = 2, kWrap = 3 };
 
-// Along each axis, the last one first: the border before and behind the tensor, negative where it
-// crops, and its own length.
+// Along each axis, the last one first: the padding before and after the tensor, negative to crop,
+// and its length.
 struct Border {
   int64_t before[kMaxRank];
   int64_t behind[kMaxRank];
@@ -19,7 +19,7 @@ struct Item {
   uint64_t words[2];
 };
 
-// T is anything of the size of what lies side by side. The layout has the dimensions of `out` and
+// T is any type as wide as a contiguous chunk. The layout has the dimensions of `out` and
 // the strides of `x`.
 template <typename T, typename Int>
 __global__ void pad(T* out, const T* x, int64_t n, Layout<1> layout, Border border, int32_t mode,
@@ -54,16 +54,16 @@ __global__ void pad(T* out, const T* x, int64_t n, Layout<1> layout, Border bord
   }
 }
 
-// Each element of x takes the sum of the places that show it: along an axis its own and those of
-// the border. The layout has the dimensions of `x_grad` and the strides of `out_grad`. Modes other
-// than kConstant only: there the gradient is a slice.
+// Each element of x is the sum over its copies: along an axis its own position and those in the
+// border. The layout has the dimensions of `x_grad` and the strides of `out_grad`. Modes other than
+// kConstant only: there the gradient is a slice.
 template <typename T, typename Int>
 __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layout, Border border,
                          int32_t mode) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {
     Int rest = static_cast<Int>(i);
-    // Along an axis the places are first, first + 1, ... (kEdge), or first, first + length, ...
-    // (kWrap), or its own and the mirrored ones (kReflect), as far as they are not cropped.
+    // Along an axis the copies are first, first + 1, ... (kEdge), or first, first + length, ...
+    // (kWrap), or its own and the reflected ones (kReflect), unless cropped.
     int64_t first[kMaxRank];
     int64_t second[kMaxRank];
     int64_t third[kMaxRank];
@@ -78,7 +78,7 @@ __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layo
       const int64_t before = border.before[d];
       const int64_t length = border.length[d];
       const int64_t last = length - 1;
-      const int64_t end = before + last + border.behind[d];  // the last place
+      const int64_t end = before + last + border.behind[d];  // the last copy
       const int64_t own = before + place;
       count[d] = 0;
       if (mode == kEdge) {

@@ -1,5 +1,5 @@
-// Philox 4x32-10: four random words that are a pure function of seed, stream, step and the number
-// of their block. opwright_std/numerics/philox.py specifies them bit by bit.
+// Philox 4x32-10: four random words as a pure function of seed, stream, step and block index.
+// opwright_std/numerics/philox.py specifies them bit by bit.
 #ifndef OPWRIGHT_CUDA_PHILOX_H_
 #define OPWRIGHT_CUDA_PHILOX_H_
 
@@ -7,7 +7,7 @@
 
 namespace opwright_cuda {
 
-// What tells the words of one operator from all others; the step is read in every run.
+// The key of an operator's words; the step is read in every run.
 struct RandomKey {
   uint64_t seed;
   const int64_t* step;  // null counts as 0

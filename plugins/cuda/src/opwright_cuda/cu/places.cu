@@ -1,4 +1,4 @@
-// Where elements lie that an index names: rows by several positions, elements by one along an axis.
+// Flat indices from index tensors: rows from index vectors, elements from indices along an axis.
 #include "kernel.h"
 #include "layout.h"
 
@@ -6,15 +6,15 @@ using namespace opwright_cuda;
 
 constexpr int kMaxIndexed = 32;
 
-// The axes that the vectors of an index name; a text for each, what is reported of its positions.
+// The indexed axes, with a fault text for each.
 struct IndexedAxes {
   int64_t dims[kMaxIndexed];
   int32_t texts[kMaxIndexed];
   int32_t k;
 };
 
-// Of n vectors of k positions the places of their rows of `row` elements: one place for each
-// element, in order. Of a position out of range, which is reported, the first row.
+// The flat indices of the rows of `row` elements at n vectors of k indices, one per element, in
+// order. An index out of range is reported and yields the first row.
 template <typename Index>
 __global__ void row_places(int64_t* places, const Index* index, int64_t n, int64_t row,
                            IndexedAxes axes, Fault* fault) {
@@ -36,7 +36,7 @@ __global__ void row_places(int64_t* places, const Index* index, int64_t n, int64
   }
 }
 
-// The place in x of an element of the index; -1 where it is out of range, which is reported.
+// The flat index in x of an element of the index; -1 if out of range, which is reported.
 template <typename Index>
 OW_INLINE int64_t PlaceIn(int64_t line, Index given, int64_t count, int64_t step, Fault* fault,
                           int32_t text) {
@@ -49,8 +49,8 @@ OW_INLINE int64_t PlaceIn(int64_t line, Index given, int64_t count, int64_t step
   return line + position * step;
 }
 
-// The layout has the dimensions of `places` and the strides of x, 0 along the axis of the
-// positions, and of the index; `step` is the distance of two positions in x.
+// The layout has the dimensions of `places` and the strides of x, 0 along the indexed axis, and of
+// the index; `step` is the stride of that axis in x.
 template <typename Index, typename Int>
 __global__ void element_places(int64_t* places, const Index* index, int64_t n, Layout<2> layout,
                                int64_t count, int64_t step, Fault* fault, int32_t text) {
@@ -62,7 +62,7 @@ __global__ void element_places(int64_t* places, const Index* index, int64_t n, L
   }
 }
 
-// Of the same dimensions the elements of x; 0 for a position out of range.
+// The elements of x, with the same dimensions; 0 for an index out of range.
 template <typename T, typename Index, typename Int>
 __global__ void take_along_axis(T* out, const T* x, const Index* index, int64_t n, Layout<2> layout,
                                 int64_t count, int64_t step, Fault* fault, int32_t text) {

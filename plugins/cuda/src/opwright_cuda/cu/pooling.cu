@@ -1,16 +1,16 @@
-// Pooling of every kind: windows of any size, bins, images with a depth, which is 1 where they have
-// none, and indices of 64 bits. Small windows have kernels of their own in pooling_small.cu. A
-// thread, or a warp where windows are large, makes one output; in the gradients a thread makes one
-// pixel from the windows that cover it. What bounds these kernels is arithmetic: the position of
-// each element is found by divisions, and that of each of its neighbours by a product.
+// Pooling of every kind: windows of any size, bins, images with a depth, 1 for 2-d images, and
+// 64-bit indices. pooling_small.cu has separate kernels for small windows. A thread, or a warp for
+// large windows, computes one output; in the gradients a thread computes one pixel from the windows
+// that cover it. These kernels are compute-bound: each element's position needs divisions, and each
+// neighbor's a product.
 #include "kernel.h"
 #include "pooling.h"
 #include "reduce.h"
 
 using namespace opwright_cuda;
 
-// Images of [n, depth, height, width, channels]; where channels come before these axes, each of
-// them is an image of one channel.
+// Images of [n, depth, height, width, channels]; channels-first images are treated as
+// single-channel images.
 struct Pooling {
   PoolAxis d;
   PoolAxis h;
@@ -18,7 +18,7 @@ struct Pooling {
   int64_t n_outputs;
   int64_t n_pixels;
   int32_t channels;
-  int32_t divisor;  // of means; 0: the number of elements
+  int32_t divisor;  // divisor of means; 0: the number of elements
   Divider by_channels;
 };
 
@@ -34,7 +34,7 @@ OW_INLINE Span WindowsOf(int32_t place, const PoolAxis& axis) {
   return {first, min(padded / axis.stride + 1, axis.n_windows)};
 }
 
-// Whether one of these windows covers the element: with a dilation some do not.
+// Whether one of these windows covers the element: with a dilation not all do.
 OW_INLINE bool Covers(int32_t window, int32_t place, const PoolAxis& axis) {
   return axis.dilation == 1 || (place + axis.before - window * axis.stride) % axis.dilation == 0;
 }
@@ -49,7 +49,7 @@ struct Position {
 
 constexpr int64_t kNarrow = int64_t(1) << 31;
 
-// Of the element of this number among `n`, in images of such sizes.
+// The position of this element among `n`, in images of these sizes.
 OW_INLINE Position PositionOf(int64_t number, int64_t n, Divider by_depth, Divider by_height,
                               Divider by_width, Divider by_channels) {
   if (n < kNarrow) {
@@ -79,7 +79,7 @@ OW_INLINE Position OutputAt(int64_t number, const Pooling& p) {
 OW_INLINE Position PixelAt(int64_t number, const Pooling& p) {
   return PositionOf(number, p.n_pixels, p.d.by_size, p.h.by_size, p.w.by_size, p.by_channels);
 }
-// Of a pixel, or a window, in the slice that begins at row `row` of all rows.
+// The offset of a pixel or window in the slice that begins at row `row` of all rows.
 OW_INLINE int64_t OffsetOfPixel(const Position& at, int64_t row, int32_t w, const Pooling& p) {
   return (row * p.w.size + w) * p.channels + at.channel;
 }
@@ -88,7 +88,7 @@ OW_INLINE int64_t OffsetOfOutput(const Position& at, int64_t row, int32_t w, con
 }
 
 // Calls function(row of all rows of images, slice, row) for every `by_slice`-th slice and every
-// `by_row`-th row of what the spans cover.
+// `by_row`-th row in the spans.
 template <typename Function>
 OW_INLINE void OverRows(int64_t image, Span slices, Span rows, int32_t depth, int32_t height,
                         const Function& function, int32_t by_slice = 1, int32_t by_row = 1) {
@@ -98,13 +98,13 @@ OW_INLINE void OverRows(int64_t image, Span slices, Span rows, int32_t depth, in
   }
 }
 
-// What the sum of a window is divided by.
+// The divisor of a window's sum.
 OW_INLINE int64_t CountAt(int32_t d, int32_t h, int32_t w, const Pooling& p) {
   if (p.divisor != 0) return p.divisor;
   return int64_t(CountOf(d, p.d)) * CountOf(h, p.h) * CountOf(w, p.w);
 }
 
-// Of equal elements the first; NaN is greater than every number. `index` may be null.
+// The first of equal elements; NaN is greater than every number. `index` may be null.
 template <typename T>
 __global__ void pool_max(T* out, int32_t* index, const T* x, Pooling p) {
   using Value = Compute<T>;
@@ -133,7 +133,7 @@ __global__ void pool_max(T* out, int32_t* index, const T* x, Pooling p) {
   }
 }
 
-// A place outside of the image is reported; its window hands on nothing.
+// An index outside of the image is reported; its window contributes nothing.
 template <typename T>
 __global__ void pool_max_grad(T* x_grad, const int32_t* index, const T* out_grad, Pooling p,
                               Fault* fault, int32_t text) {
@@ -159,7 +159,7 @@ __global__ void pool_max_grad(T* x_grad, const int32_t* index, const T* out_grad
   }
 }
 
-// `lanes` threads, 1 or those of a warp, add up one window.
+// `lanes` threads, 1 or a warp, sum one window.
 template <typename T>
 __global__ void pool_average(T* out, const T* x, Pooling p, int32_t lanes) {
   using Value = Compute<T>;
@@ -171,7 +171,7 @@ __global__ void pool_average(T* out, const T* x, Pooling p, int32_t lanes) {
     const Span columns = WindowAt(at.w, p.w);
     const int32_t width = CeilOfQuotient(columns.end - columns.begin, p.w.dilation);
     Value sum = 0;
-    int32_t w = lane;  // of the rows as if they were one
+    int32_t w = lane;  // of the rows concatenated
     const auto add = [&](int64_t row, int32_t, int32_t) {
       for (; w < width; w += lanes) {
         sum += Load(x[OffsetOfPixel(at, row, columns.begin + w * p.w.dilation, p)]);

@@ -1,4 +1,4 @@
-// Windows along one spatial axis of images: what they cover, and by what a mean divides. Made by
+// Windows along one spatial axis of images: covered elements and divisors of means. Created by
 // opwright_cuda.kernels.pooling.
 #ifndef OPWRIGHT_CUDA_POOLING_H_
 #define OPWRIGHT_CUDA_POOLING_H_
@@ -7,9 +7,9 @@
 
 namespace opwright_cuda {
 
-// One spatial axis. Window i covers `kernel` elements from i * stride - before on, `dilation`
-// apart; with kernel 0 the axis is cut into `n_windows` bins, those of sizes that do not divide it
-// overlapping.
+// One spatial axis. Window i covers `kernel` elements from i * stride - before, `dilation` apart;
+// with kernel 0 the axis is divided into `n_windows` bins, which overlap if they do not divide it
+// evenly.
 struct PoolAxis {
   int32_t size;
   int32_t n_windows;
@@ -33,21 +33,21 @@ OW_INLINE int32_t CeilOfQuotient(int64_t x, int64_t by) {
   return static_cast<int32_t>((x + by - 1) / by);
 }
 
-// What a window that has a kernel and no dilation covers, without padding, and by what its sum is
-// divided along this axis.
+// The elements covered by a window with a kernel and no dilation, without padding, and its divisor
+// along this axis.
 OW_INLINE Span SlidingWindowAt(int32_t i, const PoolAxis& axis) {
   const int32_t begin = i * axis.stride - axis.before;
   return {max(begin, 0), min(begin + axis.kernel, axis.size)};
 }
 OW_INLINE int32_t CountOfSliding(int32_t i, const PoolAxis& axis) {
   const int32_t begin = i * axis.stride - axis.before;
-  // What sticks out beyond the padding is nothing at all.
+  // Elements beyond the padding do not count.
   if (axis.counts_padding) return min(begin + axis.kernel, axis.size + axis.after) - begin;
   const Span span = SlidingWindowAt(i, axis);
   return span.end - span.begin;
 }
 
-// What a window with a dilation covers, with the padding behind it that counts.
+// The range of a window with a dilation, including the padding after it that counts.
 OW_INLINE Span DilatedWindowAt(int32_t i, const PoolAxis& axis, bool with_padding) {
   const int32_t begin = i * axis.stride - axis.before;
   const int32_t end = begin + (axis.kernel - 1) * axis.dilation + 1;

@@ -1,16 +1,16 @@
-// The greatest elements and the means of small windows: a thread makes the windows of a strip.
+// Maxima and means of small windows: a thread computes the windows of a strip.
 #include "kernel.h"
 #include "pooling_small.h"
 
 using namespace opwright_cuda;
 
-// Of equal elements the first; NaN is greater than every number.
+// The first of equal elements; NaN is greater than every number.
 template <typename Value>
 OW_INLINE bool IsGreater(Value value, Value than) {
   return !(value <= than) && than == than;
 }
 
-// The greatest elements of `n` channels, and where they are.
+// The maxima of `n` channels, and their indices.
 template <typename Value, int n>
 struct Greatest {
   Value values[n];
@@ -26,9 +26,8 @@ struct Greatest {
   }
 };
 
-// `many` windows one below the other. What a window covers of the padding is replaced by the
-// nearest element of the image, which is one of the window's: it changes neither the greatest nor
-// the first place of it. `index` may be null.
+// `many` vertically adjacent windows. Padding is replaced by the nearest element of the image,
+// which is in the window: it changes neither the maximum nor its first index. `index` may be null.
 template <typename T, bool is_single, int n, typename Window, int many>
 __global__ void __launch_bounds__(kThreads)
     pool_max_small(T* out, int32_t* index, const T* x, Strips p) {
@@ -84,8 +83,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// `many` windows one below the other. A row that several of them cover is added up once. Padding is
-// read as the nearest element, for a branch would keep reads apart, and counts as 0.
+// `many` vertically adjacent windows. A row shared by several of them is summed once. Padding is
+// read as the nearest element, since a branch would serialize reads, and counts as 0.
 template <typename T, bool is_single, int n, typename Window, int many>
 __global__ void __launch_bounds__(kThreads) pool_average_small(T* out, const T* x, Strips p) {
   using Value = Compute<T>;

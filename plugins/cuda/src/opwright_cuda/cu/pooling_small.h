@@ -1,13 +1,10 @@
-// Pooling with windows of a few elements that the compiler knows, over images of height and width.
-// All of these kernels are bounded by memory: each input is read from it once, and again only from
-// the caches. A thread works on a strip, neighbours in a column of an image and `n` channels of
-// them, so that
-//   - its divisions and what depends on its column are shared by the whole strip,
-//   - rows, or windows, that several of its results need are read once,
-//   - all its reads are under way together: none depends on another one,
-//   - threads side by side read and write side by side, as vectors where channels are last.
-// Results are gathered, so that the order of every sum is fixed. Made by
-// opwright_cuda.kernels.pooling.
+// Pooling with small windows known at compile time, over images of height and width. All of these
+// kernels are memory-bound: each input is read from memory once, and again only from the caches. A
+// thread processes a strip, vertically adjacent pixels with `n` channels, so that - its divisions
+// and what depends on its column are shared by the whole strip, - rows or windows shared by several
+// of its results are read once, - all its reads are in flight together, without dependencies, -
+// adjacent threads access adjacent memory, as vectors for channels-last images. Results are
+// gathered, so that the order of every sum is fixed. Created by opwright_cuda.kernels.pooling.
 #ifndef OPWRIGHT_CUDA_POOLING_SMALL_H_
 #define OPWRIGHT_CUDA_POOLING_SMALL_H_
 
@@ -17,34 +14,33 @@ namespace opwright_cuda {
 
 constexpr int kThreads = 256;
 
-// Elements of a window, and distances of two windows.
+// Elements of a window, and distances between windows.
 template <int rows, int columns, int down, int across>
 struct Window {
   static constexpr int kRows = rows;
   static constexpr int kColumns = columns;
   static constexpr int kDown = down;
   static constexpr int kAcross = across;
-  // The most windows before the last one that cover an element with it, in each direction.
+  // Maximum number of other windows that cover an element with the last one, in each direction.
   static constexpr int kAbove = (rows - 1) / down;
   static constexpr int kLeft = (columns - 1) / across;
 };
 
-// Images of [n, height, width, channels], cut into strips: of windows, or of pixels.
+// Images of [n, height, width, channels], split into strips of windows or pixels.
 //
-// In the kernels `is_single` says that there is one channel, as where channels come before height
-// and width.
+// In the kernels `is_single` means one channel, as for channels-first images.
 struct Strips {
   PoolAxis h;
   PoolAxis w;
   int32_t n_threads;
   int32_t channels;
-  int32_t first_cell;  // of the pixels that a window begins at, or would begin at, in each column
+  int32_t first_cell;  // of the actual or virtual begins of windows in each column
   Divider by_vectors;
   Divider by_columns;
   Divider by_strips;
 };
 
-// Where a thread works: elements of one column, `n` channels from `channel` on.
+// The work of a thread: elements of one column, `n` channels from `channel`.
 template <bool is_single>
 struct Strip {
   int32_t image;
@@ -53,7 +49,7 @@ struct Strip {
   int32_t channel;
   int32_t channels;
 
-  // The offset of a place in images of so many rows and columns.
+  // The offset of a position in images of these sizes.
   OW_INLINE int32_t OffsetAt(int32_t row, int32_t column, int32_t n_rows, int32_t n_columns) const {
     const int32_t pixel = (image * n_rows + row) * n_columns + column;
     return is_single ? pixel : pixel * channels + channel;
@@ -76,7 +72,7 @@ OW_INLINE bool IsIn(int32_t i, int32_t size) {
   return static_cast<uint32_t>(i) < static_cast<uint32_t>(size);
 }
 
-// What is in the range and nearest to i.
+// i clamped to the range.
 OW_INLINE int32_t Nearest(int32_t i, int32_t size) { return min(max(i, 0), size - 1); }
 
 template <int n, typename T>
@@ -84,7 +80,7 @@ OW_INLINE Vector<T, n> ReadVector(const T* place) {
   return *reinterpret_cast<const Vector<T, n>*>(place);
 }
 
-// Writes `n` values, at most 16 bytes in one go.
+// Writes `n` values, in vectors of at most 16 bytes.
 template <typename T, int n>
 OW_INLINE void WriteValues(T* place, const Vector<T, n>& values) {
   constexpr int kMost = 16 / sizeof(T) < n ? 16 / sizeof(T) : n;
@@ -105,7 +101,7 @@ OW_INLINE void WriteRounded(T* place, const Value (&values)[n]) {
   WriteValues(place, rounded);
 }
 
-// 1 / x, nearly, of what is neither very small nor very large.
+// Approximately 1 / x, for x neither very small nor very large.
 template <typename T>
 OW_INLINE T InverseOf(T x) {
   return T(1) / x;
@@ -119,9 +115,9 @@ OW_INLINE float InverseOf(float x) {
 }
 #endif
 
-// What sums are divided by: a whole number. The branches of a division for numbers that are too
-// small or too large would keep reads apart; of these numbers there are none, and a product is put
-// right by what is left over. Of a double it is a division.
+// An integer divisor of sums. The branches of a division for extreme numbers, which do not occur
+// here, would serialize reads; a product is corrected by the remainder instead. For double it is a
+// division.
 template <typename T>
 struct Count {
   T count;
@@ -132,7 +128,7 @@ struct Count {
     if constexpr (sizeof(T) == 8) return x / count;
     const T quotient = x * inverse;
     const T exact = fma(fma(-quotient, count, x), inverse, quotient);
-    return exact == exact ? exact : quotient;  // of infinity nothing is left over
+    return exact == exact ? exact : quotient;  // infinity has no remainder
   }
 };
 

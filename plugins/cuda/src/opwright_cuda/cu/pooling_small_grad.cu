@@ -1,16 +1,16 @@
-// The gradients of pooling with small windows: a thread makes the pixels of a strip from the
+// The gradients of pooling with small windows: a thread computes the pixels of a strip from the
 // windows that cover them.
 #include "kernel.h"
 #include "pooling_small.h"
 
 using namespace opwright_cuda;
 
-// The pixels of `many` cells one below the other; the pixels of a cell are those from where one
-// window begins, or would begin, to where the next one does, so that the same windows may cover
-// them. Of each row of windows that may cover one of them the gatherer gets as many neighbours as
-// may cover the column of the thread: gather.Read(k, offset, row, column, covers), where `covers`
-// says whether the row is one and the window covers the column. Where not, it is a window nearby: a
-// branch would keep reads apart. Then gather.Add(q) is called for each pixel that the row covers.
+// The pixels of `many` vertically adjacent cells; a cell spans from the actual or virtual begin of
+// one window to that of the next, so that the same windows may cover its pixels. For each row of
+// windows that may cover one of them, gather.Read(k, offset, row, column, covers) reads the windows
+// that may cover the thread's column, with `covers` true if the row exists and the window covers
+// the column. Otherwise it is a nearby window, since a branch would serialize reads. Then
+// gather.Add(q) is called for each pixel that the row covers.
 template <typename Window, int many, bool is_single, typename Gather>
 OW_INLINE void OverWindows(const Strip<is_single>& at, const Strips& p, Gather& gather) {
   const int32_t padded = at.column + p.w.before;
@@ -37,7 +37,7 @@ OW_INLINE void OverWindows(const Strip<is_single>& at, const Strips& p, Gather& 
   }
 }
 
-// Writes the sums of the pixels of `many` cells, of which the first row is `top`.
+// Writes the sums of the pixels of `many` cells from row `top`.
 template <bool is_single, typename T, int n, int n_pixels, typename Value>
 OW_INLINE void WritePixels(T* x_grad, const Strip<is_single>& at, const Strips& p, int32_t top,
                            const Value (&sums)[n_pixels][n]) {
@@ -56,7 +56,7 @@ struct MaxGather {
   int32_t place;  // of the first pixel in its image
   int32_t width;
   Compute<T> sums[n_pixels][n] = {};
-  uint32_t greatest = 0;  // of all places that were read: one below 0 is greater than all
+  uint32_t greatest = 0;  // the maximum of all indices as unsigned: negative ones are the largest
   Vector<int32_t, n> places[in_row];
   Vector<T, n> grads[in_row];
   bool is_there[in_row];
@@ -104,7 +104,7 @@ struct AverageGather {
   }
 };
 
-// A place outside of the image is reported; its window hands on nothing.
+// An index outside of the image is reported; its window contributes nothing.
 template <typename T, bool is_single, int n, typename Window, int many>
 __global__ void __launch_bounds__(kThreads)
     pool_max_grad_small(T* x_grad, const int32_t* index, const T* out_grad, Strips p, Fault* fault,

@@ -14,7 +14,7 @@ struct Power {
   OW_INLINE T operator()(T x, T y) const { return PowerOf(x, y); }
 };
 
-// Whole numbers wrap around. One with an exponent below 0 is none.
+// Integers wrap around; negative exponents have no integer result.
 template <typename T>
 struct WholePower {
   Fault* fault;
@@ -34,7 +34,7 @@ struct WholePower {
   }
 };
 
-// factor * x**y, also where the power alone over- or underflows.
+// factor * x**y, even if the power alone overflows or underflows.
 template <typename T>
 OW_INLINE T TimesPower(T factor, T x, T y) {
   constexpr T kLeastNormal = sizeof(T) == 4 ? T(0x1p-126f) : T(0x1p-1022);
@@ -46,8 +46,8 @@ OW_INLINE T TimesPower(T factor, T x, T y) {
   return (is_negative ? -factor : factor) * root * root;
 }
 
-// y x**(y - 1), and 0 for the constant x**0 even where x is 0. Where x**y is no number it has no
-// slope, though y - 1 may round to a whole number.
+// y x**(y - 1), and 0 for the constant x**0 even where x is 0. Where x**y is NaN the derivative is
+// too, though y - 1 may round to an integer.
 template <typename T>
 struct PowerGradOfBase {
   OW_INLINE T operator()(T x, T y, T out, T out_grad) const {

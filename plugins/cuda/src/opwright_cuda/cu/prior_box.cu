@@ -1,12 +1,12 @@
-// prior_box: boxes follow from shapes and attributes alone. Compiled without contraction, so that
-// they are NumPy's.
+// prior_box: boxes depend only on shapes and attributes. Compiled without contraction, for NumPy's
+// results.
 #include "kernel.h"
 
 using namespace opwright_cuda;
 
-constexpr int kMostPriors = 64;  // that a launch takes
+constexpr int kMostPriors = 64;  // in one launch
 
-// Width and height of some of the boxes at each place, in pixels of the image.
+// Width and height of some of the boxes at each position, in pixels of the image.
 struct Priors {
   double sizes[kMostPriors][2];
 };
@@ -15,7 +15,7 @@ struct Places {
   int64_t rows;
   int64_t columns;
   int64_t priors;  // of a place
-  int64_t first;   // of them that the launch takes
+  int64_t first;   // of them in this launch
   int64_t count;
   double extent[2];  // width and height of the image
   double pitch[2];
@@ -23,7 +23,7 @@ struct Places {
   double variance[4];
 };
 
-// A thread writes a box.
+// One thread per box.
 template <typename T>
 __global__ void prior_box(Vector<T, 4>* out, Vector<T, 4>* variances, Priors priors, Places p,
                           bool is_clipped) {

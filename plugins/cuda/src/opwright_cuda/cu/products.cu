@@ -1,23 +1,23 @@
-// Products of matrices that cuBLASLt does not know: of whole numbers, which wrap around, and of
-// stacks and alignments that it refuses.
+// Matrix products not supported by cuBLASLt: of integers, which wrap around, and of batches and
+// alignments that it refuses.
 #include "functions.h"
 #include "tiles.h"
 
 using namespace opwright_cuda;
 
-// What a product of these elements is added up in.
+// The accumulator type of a product of these elements.
 template <typename T>
 using SumOfProducts = Wrapping<Compute<T>>;
 
-// Rows, columns and stacks of one operand; strides in elements.
+// Rows, columns and batches of one operand; strides in elements.
 struct Strides {
   int64_t row;
   int64_t column;
   int64_t stack[kMaxRank];
 };
 
-// out[s, i, j] = sum over k of x[s, i, k] * y[s, k, j]; `dims` are the dimensions of the stacks,
-// the last one first.
+// out[s, i, j] = sum over k of x[s, i, k] * y[s, k, j]; `dims` are the batch dimensions, the last
+// one first.
 struct Product {
   int64_t m;
   int64_t n;
@@ -32,7 +32,7 @@ template <typename Out, typename T>
 __global__ void __launch_bounds__(kProductThreads)
     multiply(Out* out, const T* x, const T* y, Product product) {
   using Value = SumOfProducts<T>;
-  // What the grid's numbers count fits 32 bits, which are divided much faster.
+  // Grid indices fit in 32 bits, which divide much faster.
   constexpr int kTile = SquareTile::kRows;
   const auto column_tiles = static_cast<uint32_t>((product.n + kTile - 1) / kTile);
   const uint32_t tiles = static_cast<uint32_t>((product.m + kTile - 1) / kTile) * column_tiles;

@@ -1,6 +1,5 @@
-// uniform, normal, whole numbers and dropout. Compiled without contraction: the specification
-// rounds every product. A thread makes a block of words at a time and the elements that are its
-// own.
+// uniform, normal, randint and dropout. Compiled without contraction: the specification rounds
+// every product. A thread generates one block of words at a time and its elements.
 #include "kernel.h"
 #include "opwright/functors/box_muller.h"
 #include "philox.h"
@@ -11,7 +10,7 @@ using namespace opwright_cuda;
 template <typename T>
 constexpr int kDrawn = IsSame<T, double>::value ? 2 : 4;
 
-// Writes the elements of a block, of which the last may lie behind the end.
+// Writes the elements of a block, which may extend beyond the end.
 template <typename T, typename Out>
 OW_INLINE void WriteBlock(const Out* values, T* out, int64_t block, int64_t n) {
   constexpr int kMany = kDrawn<T>;
@@ -29,7 +28,7 @@ OW_INLINE void WriteBlock(const Out* values, T* out, int64_t block, int64_t n) {
   }
 }
 
-// What the words of one block are drawn from.
+// The source of the words of one block.
 struct BlockKey {
   uint64_t seed;
   uint32_t stream;
@@ -75,7 +74,7 @@ struct NormalNumbers {
   }
 };
 
-// Numbers beyond two deviations are drawn again, from blocks far behind; see box_muller.py.
+// Numbers beyond two deviations are redrawn from far later blocks; see box_muller.py.
 struct TruncatedNumbers {
   template <typename T>
   static OW_INLINE bool IsOutside(T number) {
@@ -113,8 +112,8 @@ __global__ void draw(T* out, int64_t n, RandomKey key, Compute<T> scale, Compute
   }
 }
 
-// Keeps an element whose word is at least `threshold`, which is 2^32 where none is kept. A dropped
-// one is 0 whatever x is: infinity times 0 is not. `x` may be `out`.
+// Keeps an element whose word is at least `threshold`, which is 2^32 if none is kept. A dropped one
+// is 0 for any x, since infinity times 0 is NaN. `x` may be `out`.
 template <typename T>
 __global__ void dropout(const T* x, T* out, bool* mask, int64_t n, RandomKey key,
                         uint64_t threshold, Compute<T> scale) {
@@ -150,7 +149,7 @@ __global__ void dropout(const T* x, T* out, bool* mask, int64_t n, RandomKey key
   }
 }
 
-// 1 where the word of an element is below floor(x * 2^32). What is no probability is reported.
+// 1 where the word of an element is below floor(x * 2^32). Values outside of [0, 1] are reported.
 template <typename T>
 __global__ void bernoulli(const T* x, T* out, int64_t n, RandomKey key, Fault* fault,
                           int32_t text) {
@@ -162,14 +161,14 @@ __global__ void bernoulli(const T* x, T* out, int64_t n, RandomKey key, Fault* f
       const auto chance = static_cast<double>(Load(x[i]));
       const bool is_right = chance >= 0.0 && chance <= 1.0;
       if (!is_right) Report(fault, text, 0);
-      // Converting cuts off what lies behind the point: the floor.
+      // Conversion truncates, which is the floor here.
       const auto least = static_cast<uint64_t>(is_right ? chance * 4294967296.0 : 0.0);
       out[i] = Store<T>(block.words[i % 4] < least ? 1.0f : 0.0f);
     }
   }
 }
 
-// Which elements of a larger tensor x has: `run` of them follow one another in both. `numbers` are
+// The elements of x in a larger tensor: `run` of them are contiguous in both. `numbers` are
 // the rows before x, its own, and those of all; the axis has `length`.
 struct PartKey {
   const int64_t* numbers;
@@ -186,7 +185,7 @@ struct WordsOfPart {
   uint32_t stream;
   uint32_t step;
 
-  // False, and reported, where the numbers do not fit.
+  // False, and reported, if the numbers are inconsistent.
   OW_INLINE bool SetUp(const RandomKey& key, const PartKey& part, Fault* fault, int32_t text) {
     const int64_t before = part.numbers[0];
     const int64_t own = part.numbers[1];
@@ -207,14 +206,14 @@ struct WordsOfPart {
     const uint64_t place =
         first + static_cast<uint64_t>(i / run) * stride + static_cast<uint64_t>(i % run);
     const auto block = Philox(seed, stream, step, place / 4);
-    // Chosen by conditions: an index would have the words lie in memory.
+    // Selected by conditions: an index would place the words in local memory.
     const uint32_t low = place % 2 == 0 ? block.words[0] : block.words[1];
     const uint32_t high = place % 2 == 0 ? block.words[2] : block.words[3];
     return place % 4 < 2 ? low : high;
   }
 };
 
-// As dropout, for a part of a larger tensor: an element a thread, for its word may stand anywhere
+// As dropout, for a part of a larger tensor: one thread per element, since its word may be anywhere
 // in a block.
 template <typename T>
 __global__ void dropout_part(const T* x, T* out, bool* mask, int64_t n, RandomKey key, PartKey part,

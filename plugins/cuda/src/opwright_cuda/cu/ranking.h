@@ -1,4 +1,4 @@
-// Elements as numbers of the same order, and sorting them in a block.
+// Order-preserving integer keys of elements, and sorting in a block.
 #ifndef OPWRIGHT_CUDA_RANKING_H_
 #define OPWRIGHT_CUDA_RANKING_H_
 
@@ -44,14 +44,14 @@ OW_INLINE Rank<T> AscendingRank(T given) {
   }
 }
 
-// The least rank is the best.
+// The smallest rank is the best.
 template <typename T>
 OW_INLINE Rank<T> RankOf(T x, bool largest) {
   const Rank<T> rank = AscendingRank(x);
   return largest ? ~rank : rank;
 }
 
-// Of equal elements the first comes first.
+// Equal elements keep their order.
 template <typename R>
 struct Ranked {
   R rank;
@@ -61,7 +61,7 @@ template <typename R>
 OW_INLINE bool IsBefore(const Ranked<R>& a, const Ranked<R>& b) {
   return a.rank < b.rank || (a.rank == b.rank && a.place < b.place);
 }
-// Behind every element.
+// Sorts after every element.
 template <typename R>
 OW_INLINE Ranked<R> Last() {
   return {~R(0), ~uint32_t(0)};

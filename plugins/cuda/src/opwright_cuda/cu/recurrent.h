@@ -1,5 +1,5 @@
-// What one element of a recurrent state makes of the sums of its gates, and back: the kinds that
-// cells and layers share. The gates of a row lie side by side, `size` of each.
+// Element-wise steps of recurrent kinds from gate sums, and their gradients, shared by cells and
+// layers. The gates of a row are adjacent, `size` of each.
 #ifndef OPWRIGHT_CUDA_RECURRENT_H_
 #define OPWRIGHT_CUDA_RECURRENT_H_
 
@@ -7,7 +7,7 @@
 
 namespace opwright_cuda {
 
-// What x and h give to the gates, [n, gates * size]; h may give nothing, and biases may be null.
+// The gate parts from x and h, [n, gates * size]; that from h and the biases may be null.
 template <typename T>
 struct Parts {
   const Compute<T>* of_x;
@@ -29,7 +29,7 @@ OW_INLINE Compute<T> LoadOr0(const T* x, int64_t i) {
   return x == nullptr ? Compute<T>(0) : Load(x[i]);
 }
 
-// The sums of one element: where those of its first gate are, and its place in the state.
+// The sums of one element: the offset of its first gate, and its index in the state.
 template <typename T>
 struct Sums {
   Parts<T> parts;
@@ -47,7 +47,7 @@ struct Sums {
   OW_INLINE Compute<T> Both(int gate) const { return FromX(gate) + FromH(gate); }
 };
 
-// Where the gradients of both sums of an element go: those of h to two places, which may be null.
+// Destinations of the gradients of both sums of an element: two for h, which may be null.
 template <typename T>
 struct PartGrads {
   T* of_x;
@@ -70,7 +70,7 @@ struct StateCell {
   C cell;
 };
 
-// What the gradient of one element reads; `gates` are those that were saved.
+// Inputs of the gradient of one element; `gates` are the saved ones.
 template <typename T>
 struct Saved {
   const T* gates;
@@ -84,7 +84,7 @@ struct Saved {
 };
 
 // Each kind has `Step`, which saves the gates, and `Back`, which returns the gradient of the old
-// state where it is read directly, and that of the old cell.
+// state as read directly, and that of the old cell.
 template <typename T>
 struct Lstm {
   using C = Compute<T>;
@@ -116,7 +116,7 @@ struct Lstm {
   }
 };
 
-// The fourth of the saved gates is what h gives to the third.
+// The fourth saved gate is h's part of the third.
 template <typename T>
 struct Gru {
   using C = Compute<T>;
@@ -146,7 +146,7 @@ struct Gru {
   }
 };
 
-// Plain recurrence saves nothing but the state.
+// Plain recurrence saves only the state.
 template <typename T>
 struct TanhRnn {
   using C = Compute<T>;

@@ -1,10 +1,10 @@
-// One step of lstm, gru and rnn between the products, and back: a thread for each element of the
-// state. Rows of x and out are in the order of x, those of everything else in that of time.
+// One step of lstm, gru and rnn between the products, forward and backward: one thread per element
+// of the state. Rows of x and out are in the order of x, all others in time order.
 #include "recurrent.h"
 
 using namespace opwright_cuda;
 
-// One direction of a layer. `lengths` may be null: then all sequences have all steps.
+// One direction of a layer. `lengths` may be null for full lengths.
 template <typename Index>
 struct Direction {
   const Index* lengths;
@@ -27,26 +27,26 @@ struct Direction {
   }
 };
 
-// The state of a direction as its product with the weights reads it, and as it is computed: the
-// same memory where nothing is rounded. The cell, and what all steps leave.
+// The state of a direction as stored for the product with the weights, and as computed: the same
+// memory if nothing is rounded. The cell, and the saved values of all steps.
 template <typename T>
 struct Trace {
   T* rounded;
   Compute<T>* state;
-  Compute<T>* cell;  // null where the kind has none, as `cells`
+  Compute<T>* cell;  // null if the kind has none, as `cells`
   T* states;
   T* cells;
   T* gates;
   T* out;
 };
 
-// The state or the cell before the first step, which is not kept as T; `first` may be null.
+// The state or the cell before the first step, which is not stored as T; `first` may be null.
 template <typename T>
 __global__ void begin_layer(Compute<T>* state, const T* first, int64_t n) {
   for (int64_t k = GlobalIndex(); k < n; k += GridThreads()) state[k] = LoadOr0(first, k);
 }
 
-// Step `t`. Where a sequence has ended its state and cell stay, and its gates are 0.
+// Step `t`. After the end of a sequence its state and cell are kept, and its gates are 0.
 template <typename T, typename Index, typename Kind>
 __global__ void layer_step(Trace<T> trace, Parts<T> parts, Direction<Index> d, int64_t t) {
   using C = Compute<T>;
@@ -71,7 +71,7 @@ __global__ void layer_step(Trace<T> trace, Parts<T> parts, Direction<Index> d, i
   }
 }
 
-// What a direction gave to the next layer, from its states.
+// The output of a direction for the next layer, from its states.
 template <typename T, typename Index>
 __global__ void join_states(T* out, const T* states, Direction<Index> d) {
   const int64_t of_step = d.n * d.size;
@@ -82,12 +82,12 @@ __global__ void join_states(T* out, const T* states, Direction<Index> d) {
   }
 }
 
-// The gradient of a state: what its product with the weights passes on, and what is beside it.
+// The gradient of a state: the part from its product with the weights, and the direct part.
 template <typename T>
 struct StateFlow {
   Compute<T>* direct;
   Compute<T>* cell;
-  const Compute<T>* through;  // null at the last step: then the next two count
+  const Compute<T>* through;  // null at the last step: then the next two are used
   const T* h_n_grad;
   const T* c_n_grad;
 
@@ -97,17 +97,17 @@ struct StateFlow {
   }
 };
 
-// What a direction left in all steps, and the states and cells before each of them.
+// The saved values of a direction in all steps, and the states and cells before each of them.
 template <typename T>
 struct Kept {
   const T* gates;
   const T* states;
-  const T* cells;  // null where the kind has none, as `old_cells`
+  const T* cells;  // null if the kind has none, as `old_cells`
   const T* old_states;
   const T* old_cells;
 };
 
-// Step `t` back; `out_grad` may be null. `to` begins with the first element of the first step.
+// Step `t` backward; `out_grad` may be null. `to` begins with the first element of the first step.
 template <typename T, typename Index, typename Kind>
 __global__ void layer_step_back(PartGrads<T> to, StateFlow<T> flow, const T* out_grad, Kept<T> kept,
                                 Direction<Index> d, int64_t t) {

@@ -6,8 +6,8 @@
 //     OW_INLINE T operator()(T x, T y) const { ... }
 //   };
 //
-// The value may be a number or a struct. The order in which values meet is fixed by the size of the
-// block alone.
+// The value may be a number or a struct. The order of combination depends only on the size of the
+// block.
 #ifndef OPWRIGHT_CUDA_REDUCE_H_
 #define OPWRIGHT_CUDA_REDUCE_H_
 
@@ -21,9 +21,9 @@ constexpr int kMaxWarps = 32;  // in a block
 OW_INLINE int LaneIndex() { return static_cast<int>(threadIdx.x) % kWarp; }
 OW_INLINE int WarpIndex() { return static_cast<int>(threadIdx.x) / kWarp; }
 
-// ---- Values that are moved between lanes --------------------------------------------------------
+// ---- Exchange of values between lanes --------------------------------------------------------
 
-// The value of the lane whose number differs in the bits of `lanes`; any struct, word by word.
+// The value of the lane whose index differs in the bits of `lanes`; any struct, word by word.
 template <typename T>
 OW_INLINE T ShuffleXor(T value, int lanes) {
   constexpr int kWords = (sizeof(T) + 3) / 4;
@@ -37,7 +37,7 @@ OW_INLINE T ShuffleXor(T value, int lanes) {
 
 // ---- Functors -----------------------------------------------------------------------------------
 
-// The least and the largest value of a number's type; of floats minus and plus infinity.
+// The minimum and maximum of a numeric type; minus and plus infinity for floats.
 template <typename T>
 OW_INLINE T Highest() {
   if constexpr (IsFloat<T>::value) {
@@ -63,7 +63,7 @@ struct SumOf {
   OW_INLINE T operator()(T x, T y) const { return x + y; }
 };
 
-// NaN wins, as with numpy.max and numpy.min.
+// NaN wins, as in numpy.max and numpy.min.
 template <typename T>
 struct MaxOf {
   static OW_INLINE T Identity() { return Lowest<T>(); }
@@ -75,7 +75,7 @@ struct MinOf {
   OW_INLINE T operator()(T x, T y) const { return opwright::functors::Minimum(x, y); }
 };
 
-// Sums of squares that may over- or underflow.
+// Sums of squares that may overflow or underflow.
 template <typename T>
 struct SquareSumOf {
   static OW_INLINE functors::SquareSum<T> Identity() { return {T(0), T(0), T(0)}; }
@@ -86,8 +86,8 @@ struct SquareSumOf {
   }
 };
 
-// A value and where it was found; of equal ones the first. The first NaN wins over all numbers.
-// An index of -1 is no place at all.
+// A value and its index; the first of equal ones. The first NaN wins over all numbers. An index of
+// -1 means none.
 template <typename T>
 struct Indexed {
   T value;
@@ -114,8 +114,8 @@ using ArgMaxOf = BestOf<T, true>;
 template <typename T>
 using ArgMinOf = BestOf<T, false>;
 
-// The share of a part, of numbers that are counted, to two units in the last place. No branch for
-// numbers that are too small or too large keeps reads apart, which a division has.
+// The ratio of two counts, to two ulp. Unlike a division it has no branches for extreme numbers,
+// which would serialize reads.
 template <typename T>
 OW_INLINE T ShareOf(T part, T all) {
   return part / all;
@@ -127,14 +127,14 @@ OW_INLINE float ShareOf(float part, float all) {
 }
 #endif
 
-// Mean and sum of squared deviations of so many values: no cancellation where the mean is large.
+// Mean and sum of squared deviations of a number of values, without cancellation for a large mean.
 template <typename T>
 struct Moments {
   T count;
   T mean;
   T squares;
 
-  // Chan's rule; `share` is that of the others in the count of all.
+  // Chan's rule; `share` is the others' fraction of the total count.
   OW_INLINE void Join(Moments others, T share) {
     const T change = others.mean - mean;
     mean += change * share;
@@ -155,8 +155,8 @@ struct MomentsOf {
 
 // ---- Over threads -------------------------------------------------------------------------------
 
-// Over each group of `width` neighbouring lanes, a power of 2. All lanes of the warp must arrive;
-// each gets the value of its group.
+// Over each group of `width` adjacent lanes, a power of 2. All lanes of the warp must participate;
+// each receives the value of its group.
 template <int width = kWarp, typename T, typename Function>
 OW_INLINE T WarpReduce(T value, Function function) {
 #pragma unroll
@@ -167,7 +167,7 @@ OW_INLINE T WarpReduce(T value, Function function) {
 }
 
 // Over all threads of a block of one dimension whose size is a multiple of 32. All of them must
-// arrive, each gets the value; it may be called again at once.
+// participate, each receives the value; it may be called again immediately.
 template <typename T, typename Function>
 OW_INLINE T BlockReduce(T value, Function function) {
   OW_SHARED(T, partials, kMaxWarps);

@@ -1,15 +1,15 @@
-// Sums, extrema and positions along lines.
+// Sums, extrema and their indices along lines.
 #include "columns.h"
 #include "functions.h"
 
 using namespace opwright_cuda;
 
-// What is reduced: a functor as in reduce.h that also makes a value of an element (`Of`) and an
-// output of the value (`Finish`).
+// A reduction: a functor as in reduce.h with conversions from an element (`Of`) and to the output
+// (`Finish`).
 template <typename Acc>
 struct Total : SumOf<Acc> {
   using Value = Acc;
-  Acc count;  // what the sum is divided by, for the mean
+  Acc count;  // the divisor of the sum, for the mean
   template <typename In>
   OW_INLINE Acc Of(In x, int64_t) const {
     return static_cast<Acc>(x);
@@ -56,7 +56,7 @@ struct Norm : SquareSumOf<Acc> {
   }
 };
 
-// Whether all elements are other than 0, or any is.
+// Whether all elements are nonzero, or any is.
 template <bool is_all>
 struct Truth {
   using Value = uint8_t;
@@ -103,13 +103,13 @@ struct Position : BestOf<Acc, is_largest> {
   }
 };
 
-// Several values at once, so that one need not wait for the other.
+// Several values together, to overlap their latencies.
 constexpr int kWays = 4;
 
 template <typename In>
 constexpr int kVectorWidth = sizeof(In) >= 16 ? 1 : 16 / static_cast<int>(sizeof(In));
 
-// Elements side by side, as vectors between where these begin and end.
+// Contiguous elements, as vectors within their alignment.
 template <typename Team, typename Function, typename In>
 OW_INLINE void ReduceRow(const Team& team, const In* x, Function function,
                          typename Function::Value* values) {

@@ -1,11 +1,11 @@
-// Regions of interest: roi_align. Where bins lie is found in double, as everywhere, so that no
-// sample falls on another side of an edge.
+// Regions of interest: roi_align. Bin positions are computed in double, as on all devices, so that
+// samples fall on the same side of edges.
 #include "functions.h"
 #include "regions.h"
 
 using namespace opwright_cuda;
 
-// Reports boxes that are not finite or far outside, and images that are not there.
+// Reports boxes that are not finite or far outside, and image indices out of range.
 template <typename T, typename Index>
 __global__ void check_regions(Regions<T, Index> r, Fault* fault, int32_t far_text,
                               int32_t image_text) {
@@ -18,13 +18,13 @@ __global__ void check_regions(Regions<T, Index> r, Fault* fault, int32_t far_tex
   }
 }
 
-// The pixels that have a share of a bin, along one axis.
+// The pixels with a weight in a bin, along one axis.
 struct Span {
   int64_t begin;
   int64_t end;
 };
 
-// The share that each pixel of an axis has of each bin: [boxes, bins, size]. A thread makes a bin.
+// The weight of each pixel of an axis in each bin: [boxes, bins, size]. One thread per bin.
 template <typename T, typename Index, int axis>
 __global__ void share_pixels(double* shares, Span* spans, Regions<T, Index> r, int64_t ratio,
                              bool aligned) {
@@ -65,7 +65,7 @@ struct Shares {
   const Span* spans[2];
 };
 
-// Only what has a share is read: 0 * NaN is NaN.
+// Only pixels with a weight are read: 0 * NaN is NaN.
 template <typename T, typename Index>
 __global__ void roi_align(T* out, const T* x, Regions<T, Index> r, Shares shares) {
   using C = Compute<T>;
@@ -88,7 +88,7 @@ __global__ void roi_align(T* out, const T* x, Regions<T, Index> r, Shares shares
   }
 }
 
-// A thread sums up what all boxes of its image give to a pixel, always in the same order.
+// A thread sums the contributions of all boxes of an image to a pixel, in fixed order.
 template <typename T, typename Index>
 __global__ void roi_align_grad(T* x_grad, const T* out_grad, Regions<T, Index> r, Shares shares) {
   using C = Compute<T>;

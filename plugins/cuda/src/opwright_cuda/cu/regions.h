@@ -1,4 +1,4 @@
-// Boxes in images, [boxes, 4] and the image of each, as roi_align and roi_pool take them.
+// Boxes in images, [boxes, 4] and the image of each, as for roi_align and roi_pool.
 #ifndef OPWRIGHT_CUDA_REGIONS_H_
 #define OPWRIGHT_CUDA_REGIONS_H_
 
@@ -29,7 +29,7 @@ struct Regions {
     const auto image = static_cast<int64_t>(images[box]);
     return image >= 0 && image < n;
   }
-  // Where the plane of a box begins; its image must be there.
+  // The offset of a box's plane; its image must exist.
   OW_INLINE int64_t PlaneOf(int64_t box, int64_t channel) const {
     return (static_cast<int64_t>(images[box]) * channels + channel) * size[0] * size[1];
   }

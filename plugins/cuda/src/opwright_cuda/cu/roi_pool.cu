@@ -1,5 +1,5 @@
-// Maxima of the bins of boxes. Corners are multiplied in double and not contracted, so that none is
-// rounded to another pixel than elsewhere.
+// Maxima of the bins of boxes. Corners are multiplied in double without contraction, so that they
+// round to the same pixel on all devices.
 #include "regions.h"
 
 #include "opwright/functors/regions.h"
@@ -7,7 +7,7 @@
 using namespace opwright_cuda;
 using opwright::functors::PooledSpan;
 
-// The pixels of a box along an axis; none where it lies too far outside, which is reported.
+// The pixels of a box along an axis; none if it is too far outside, which is reported.
 template <typename T, typename Index>
 OW_INLINE PooledSpan SpanOf(const Regions<T, Index>& r, int64_t box, int axis) {
   const double first = r.Corner(box, 1 - axis), last = r.Corner(box, 3 - axis);
@@ -16,7 +16,7 @@ OW_INLINE PooledSpan SpanOf(const Regions<T, Index>& r, int64_t box, int axis) {
                                           r.size[axis], r.bins[axis]);
 }
 
-// A thread makes a bin. NaN is greater than all numbers, and of equal elements the first counts.
+// One thread per bin. NaN is greater than all numbers, and the first of equal elements counts.
 template <typename T, typename Index>
 __global__ void roi_pool(T* out, int32_t* index, const T* x, Regions<T, Index> r) {
   using C = Compute<T>;
@@ -43,8 +43,8 @@ __global__ void roi_pool(T* out, int32_t* index, const T* x, Regions<T, Index> r
   }
 }
 
-// Where in x the slope of each bin belongs; -1 where it belongs nowhere, or what is given is wrong,
-// which is reported.
+// The flat index in x of each bin's gradient; -1 for none, or for invalid inputs, which are
+// reported.
 template <typename Index>
 __global__ void roi_pool_places(int64_t* places, const int32_t* index, const Index* images,
                                 int64_t n, int64_t channels, int64_t of_box, int64_t n_images,

@@ -1,5 +1,5 @@
-// Memory of a block for the states of one sequence at a time: shared where there is enough, else a
-// part of the workspace. Made by opwright_cuda.kernels.room.
+// Scratch memory of a block for the states of one sequence at a time: shared memory if there is
+// enough, else a part of the workspace. Created by opwright_cuda.kernels.room.
 #ifndef OPWRIGHT_CUDA_ROOM_H_
 #define OPWRIGHT_CUDA_ROOM_H_
 
@@ -11,7 +11,7 @@ struct Room {
   unsigned char* workspace;  // null: shared memory
   int64_t n_bytes;           // of a block
 
-  // All of it, for a block that is done with the last sequence.
+  // All of it, for a block that has finished the last sequence.
   template <typename T>
   OW_INLINE T* OfBlock() const {
     OW_DYNAMIC_SHARED(unsigned char, shared);

@@ -1,10 +1,10 @@
-// rotary_embedding, and back.
+// rotary_embedding and its gradient.
 #include "kernel.h"
 
 using namespace opwright_cuda;
 
-// How x [outer, t, size] and the tables [positions, half] lie. Positions are those of a row of
-// `index` for each `repeats` neighbours of outer, or one row of them for all.
+// The dimensions of x [outer, t, size] and of the tables [positions, half]. Each row of `index`
+// serves `repeats` adjacent indices of outer, or one row serves all.
 struct Rotary {
   int64_t n;  // elements of x
   int64_t t;
@@ -17,7 +17,8 @@ struct Rotary {
   int32_t sign;
 };
 
-// A thread makes single elements. A position out of range is reported, and its elements stay.
+// A thread computes single elements. A position out of range is reported, and its elements are
+// unchanged.
 template <typename T, typename Index>
 __global__ void rotate(T* out, const T* x, const T* cos, const T* sin, const Index* index,
                        Rotary shape, Fault* fault, int32_t text) {

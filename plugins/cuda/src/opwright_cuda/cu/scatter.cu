@@ -1,5 +1,5 @@
-// Elements combined with the updates of their places, the same in every run: the updates of a place
-// are listed (add_slices.cu), put in order by one thread and taken one after the other.
+// Deterministic combination of elements with updates: the updates of an index are listed
+// (add_slices.cu), sorted by one thread and applied in order.
 #include "kernel.h"
 #include "listed.h"
 
@@ -11,7 +11,7 @@ struct Last {
     return update;
   }
 };
-// Whole numbers wrap: they are added and multiplied without their signs.
+// Integers wrap around: they are added and multiplied as unsigned.
 struct Add {
   template <typename T>
   static OW_INLINE T Of(T x, T update) {
@@ -26,7 +26,7 @@ struct Multiply {
     return static_cast<T>(static_cast<uint64_t>(x) * static_cast<uint64_t>(update));
   }
 };
-// A NaN stays, wherever it stands.
+// NaN propagates from any position.
 struct Maximum {
   template <typename T>
   static OW_INLINE T Of(T x, T update) {
@@ -52,7 +52,7 @@ OW_INLINE void SiftDown(int32_t* heap, int32_t at, int32_t n) {
   heap[at] = value;
 }
 
-// Heap sort: in place, and no worse where all updates have one place.
+// Heap sort: in place, and no worse if all updates have the same index.
 OW_INLINE void PutInOrder(int32_t* numbers, int32_t n) {
   for (int32_t i = n / 2; i-- > 0;) SiftDown(numbers, i, n);
   for (int32_t end = n - 1; end > 0; --end) {
@@ -63,7 +63,7 @@ OW_INLINE void PutInOrder(int32_t* numbers, int32_t n) {
   }
 }
 
-// The updates of one place, in order.
+// The updates of one index, in order.
 struct Updates {
   int64_t place;
   int32_t* numbers;
@@ -97,8 +97,8 @@ struct Slots {
   const T* updates;
   const T* out;
   const T* grad;
-  T* x_grad;        // null where it is not wanted; else it holds the gradient of out
-  T* updates_grad;  // null where it is not wanted
+  T* x_grad;        // null if not requested; else it holds the gradient of out
+  T* updates_grad;  // null if not requested
 };
 
 template <typename T>
@@ -106,7 +106,7 @@ OW_INLINE bool Took(T value, T out) {
   return value == out || (value != value && out != out);
 }
 
-// The gradients of one place; `before` is scratch of the size of the updates.
+// The gradients of one index; `before` is scratch memory of the size of the updates.
 struct GradOfLast {
   template <typename T>
   static OW_INLINE void Write(const Slots<T>& s, const Updates& of, Compute<T>*) {
@@ -124,7 +124,7 @@ struct GradOfSum {
     }
   }
 };
-// Products of all other factors, without a division: there may be zeros among them.
+// Products of all other factors, without a division, since factors may be zero.
 struct GradOfProduct {
   template <typename T>
   static OW_INLINE void Write(const Slots<T>& s, const Updates& of, Compute<T>* before) {
@@ -143,7 +143,7 @@ struct GradOfProduct {
     if (s.x_grad != nullptr) s.x_grad[of.place] = Store<T>(grad * behind);
   }
 };
-// All that are equal to the greatest or least share its gradient.
+// All elements equal to the extremum share its gradient.
 struct GradOfExtremum {
   template <typename T>
   static OW_INLINE void Write(const Slots<T>& s, const Updates& of, Compute<T>*) {

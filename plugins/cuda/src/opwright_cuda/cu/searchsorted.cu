@@ -1,4 +1,4 @@
-// Where values would stand in a vector in rising order: a thread for each value.
+// Insertion positions in a sorted vector: one thread per value.
 #include "functions.h"
 
 using namespace opwright_cuda;
@@ -16,7 +16,7 @@ __global__ void searchsorted(Out* out, const T* rows, const T* values, int64_t l
   for (int64_t k = GlobalIndex(); k < n; k += GridThreads()) {
     const auto value = Load(values[k]);
     const T* x = rows + k / row * length;
-    int64_t low = 0, high = length;  // all before `low` stand before the value, none from `high` on
+    int64_t low = 0, high = length;  // [0, low) precede the value, [high, length) do not
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;
       const auto other = Load(x[middle]);

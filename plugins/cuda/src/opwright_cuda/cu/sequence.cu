@@ -1,5 +1,5 @@
-// Padded sequences [n, steps, inner]: their mask, their reversal, and one row for each of them. A
-// length out of range is reported by check_lengths and cut to the range elsewhere.
+// Padded sequences [n, steps, inner]: mask, reversal, and pooling. check_lengths reports lengths
+// out of range, which are clamped elsewhere.
 #include "functions.h"
 #include "lengths.h"
 
@@ -25,7 +25,7 @@ __global__ void sequence_mask(bool* out, const Index* lengths, Padded p) {
   }
 }
 
-// T is anything of the size of an element.
+// T is any type of the size of an element.
 template <typename T, typename Index>
 __global__ void sequence_reverse(T* out, const T* x, const Index* lengths, Padded p) {
   const int64_t of_one = p.steps * p.inner;
@@ -36,10 +36,10 @@ __global__ void sequence_reverse(T* out, const T* x, const Index* lengths, Padde
   }
 }
 
-// The rows that sequence_pool makes.
+// The rows of sequence_pool.
 constexpr int32_t kMean = 1, kRoot = 2, kGreatest = 3, kFirst = 4, kLast = 5;
 
-// What the sum of a sequence is divided by.
+// The divisor of a sequence's sum.
 template <typename C>
 OW_INLINE C DivisorOf(int64_t length, int32_t kind) {
   const C count = static_cast<C>(length);
@@ -57,7 +57,7 @@ __global__ void sequence_pool(T* out, const T* x, const Index* lengths, Padded p
       made = Load(from[kind == kLast ? (length - 1) * p.inner : 0]);
       for (int64_t s = 1; kind == kGreatest && s < length; ++s) {
         const C other = Load(from[s * p.inner]);
-        if (other > made || other != other) made = other;  // NaN is never left again
+        if (other > made || other != other) made = other;  // NaN propagates
       }
     } else if (length > 0) {
       for (int64_t s = 0; s < length; ++s) made += Load(from[s * p.inner]);
@@ -72,7 +72,7 @@ OW_INLINE bool IsBest(C x, C best) {
   return x == best || (x != x && best != best);
 }
 
-// `x` and `out` are read for kGreatest only: all that are equally great get equal shares.
+// `x` and `out` are read for kGreatest only: equal maxima share the gradient equally.
 template <typename T, typename Index>
 __global__ void sequence_pool_grad(T* x_grad, const T* x, const T* out, const T* out_grad,
                                    const Index* lengths, Padded p, int32_t kind) {
@@ -101,7 +101,7 @@ __global__ void sequence_pool_grad(T* x_grad, const T* x, const T* out, const T*
   }
 }
 
-// Where each packed sequence begins, and at n their end, which must be `rows`. One block.
+// The begin of each packed sequence, and at n their end, which must be `rows`. One block.
 template <typename Index>
 __global__ void sequence_begins(int64_t* begins, const Index* lengths, Padded p, int64_t rows,
                                 Fault* fault, int32_t text) {
@@ -123,7 +123,7 @@ __global__ void sequence_begins(int64_t* begins, const Index* lengths, Padded p,
   if (threadIdx.x == kThreads - 1 && begin != rows) Report(fault, text, begin);
 }
 
-// T is anything of the size of an element; `rows` are those of the packed sequences.
+// T is any type of the size of an element; `rows` are those of the packed sequences.
 template <typename T, typename Index>
 __global__ void sequence_unpack(T* padded, const T* packed, const Index* lengths,
                                 const int64_t* begins, Padded p, int64_t rows) {

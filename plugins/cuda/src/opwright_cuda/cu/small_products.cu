@@ -4,8 +4,7 @@
 
 using namespace opwright_cuda;
 
-// Rows and columns of out and the inner dimension; the distance of neighbours in a stack of x, y
-// and out.
+// Rows and columns of out and the inner dimension; the batch strides of x, y and out.
 struct SmallSizes {
   int32_t m;
   int32_t n;
@@ -14,7 +13,7 @@ struct SmallSizes {
   int32_t y_stack;
 };
 
-// `x_along` and `y_along` say whether neighbours in memory are neighbouring steps.
+// `x_along` and `y_along`: whether adjacent memory is adjacent steps.
 template <typename T, typename Tile, bool x_along, int x_width, bool y_along, int y_width,
           template <typename> class Activation>
 __global__ void __launch_bounds__(Tile::kThreads)

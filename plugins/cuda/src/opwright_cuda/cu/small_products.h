@@ -1,10 +1,10 @@
-// Small products of matrices, where time is how long a chain of reads is: as many blocks as the GPU
-// has room for, and in each of them all threads read at once, straight into registers.
+// Small matrix products, bound by the latency of reads: as many blocks as fit on the GPU, with all
+// threads reading directly into registers.
 //
-// A thread adds up 4 x 4 sums. A few lanes side by side make a tile; the other lanes and warps take
-// other steps of the inner dimension, four neighbouring ones at a time, so that no two of them need
-// the same element and shared memory would save nothing. What they have added up meets there at
-// the end, in an order that the shape alone decides.
+// A thread accumulates 4 x 4 sums. A few adjacent lanes form a tile; the other lanes and warps take
+// other steps of the inner dimension, four adjacent ones at a time, so that no element is needed
+// twice and shared memory would save nothing. Partial sums are combined there at the end, in an
+// order determined by the shape.
 #ifndef OPWRIGHT_CUDA_SMALL_PRODUCTS_H_
 #define OPWRIGHT_CUDA_SMALL_PRODUCTS_H_
 
@@ -13,7 +13,7 @@
 
 namespace opwright_cuda {
 
-// How the threads of a block share a tile.
+// The partition of a tile over the threads of a block.
 template <int row_lanes, int column_lanes, int warps>
 struct SmallTile {
   static constexpr int kRowLanes = row_lanes;
@@ -22,22 +22,22 @@ struct SmallTile {
   static constexpr int kColumns = column_lanes * kSide;
   static constexpr int kSums = kRows * kColumns;
   static constexpr int kThreads = warps * kWarp;
-  // Threads that add up the same sums, and the steps that all of them take at once.
+  // Threads that accumulate the same sums, and the steps they process together.
   static constexpr int kParts = kThreads / (row_lanes * column_lanes);
   static constexpr int kSteps = kParts * kSide;
-  // Of a sum at the end: how many threads make one of its parts, how many sums each of them has.
+  // For the final reduction: threads per partial sum, and sums per thread.
   static constexpr int kAdders = kThreads > kSums ? kThreads / kSums : 1;
   static constexpr int kEach = kSums > kThreads ? kSums / kThreads : 1;
-  // The adders of a sum read in different banks, 16 of them in pairs in the same: what a thread
-  // added up begins where a vector of 16 bytes may.
+  // The threads of a sum read from different banks, 16 of them in pairs from the same: each
+  // thread's sums are aligned to 16 bytes.
   static constexpr int kApart = kWarp / kAdders > kSide ? kWarp / kAdders : kSide;
   static constexpr int kPitch = kSums + (kAdders > 1 ? kApart : 0);
-  static constexpr int kMemory = kParts * kPitch;  // what threads added up, in shared memory
-  // Few blocks: each has to keep more reads on their way.
+  static constexpr int kMemory = kParts * kPitch;  // partial sums of threads, in shared memory
+  // Few blocks: each needs more reads in flight.
   static constexpr bool kReadsAhead = kSums < 256;
 };
 
-// What is written to shared memory in one go.
+// The vector type of writes to shared memory.
 template <typename Value>
 using SmallPart = Vector<Value, 16 / sizeof(Value)>;
 template <typename Value, typename Tile>
@@ -45,7 +45,7 @@ constexpr int SmallParts() {
   return Tile::kMemory / (16 / static_cast<int>(sizeof(Value)));
 }
 
-// The elements of both sides that a thread multiplies next.
+// The next elements of both sides that a thread multiplies.
 template <typename Left, typename Right, int stride>
 struct SmallSteps {
   typename Left::Element left[kSide][kSide];
@@ -70,7 +70,7 @@ struct SmallSteps {
   }
 };
 
-// Adds the steps of one thread, from `step` on.
+// Accumulates the steps of one thread, from `step`.
 template <typename Tile, typename Left, typename Right, typename Value>
 OW_INLINE void AddSmallSteps(const Left& left, const Right& right, int32_t row, int32_t column,
                              int32_t step, Value (&sums)[kSide][kSide]) {
@@ -112,15 +112,15 @@ OW_INLINE void AddSmallSteps(const Left& left, const Right& right, int32_t row, 
   }
 }
 
-// Computes one tile of left[row, step] * right[column, step], added over steps. An epilogue makes
-// outputs of sums:
+// Computes one tile of left[row, step] * right[column, step], summed over steps. An epilogue
+// converts sums to outputs:
 //
 //   struct Epilogue {
 //     OW_INLINE Value Fetch(int32_t row, int32_t column) const;  // what else it needs, read early
 //     OW_INLINE void Put(int32_t row, int32_t column, Value sum, Value fetched) const;
 //   };
 //
-// `memory` is shared, SmallParts<Value, Tile>() long. All threads of the block arrive.
+// `memory` is shared, SmallParts<Value, Tile>() long. All threads of the block participate.
 template <typename Tile, typename Value, typename Left, typename Right, typename Epilogue>
 OW_INLINE void MultiplySmall(const Left& left, const Right& right, uint32_t tile,
                              const Epilogue& epilogue, SmallPart<Value>* memory) {

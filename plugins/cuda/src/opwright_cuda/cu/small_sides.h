@@ -1,5 +1,4 @@
-// One side of a small product: where its rows and steps lie, and how a thread reads some of them
-// straight into registers.
+// One side of a small product: offsets of rows and steps, and reads into registers.
 #ifndef OPWRIGHT_CUDA_SMALL_SIDES_H_
 #define OPWRIGHT_CUDA_SMALL_SIDES_H_
 
@@ -7,10 +6,10 @@
 
 namespace opwright_cuda {
 
-constexpr int kSide = 4;  // rows, columns and steps that a thread has at once
+constexpr int kSide = 4;  // rows, columns and steps per thread
 
-// Rows and steps of a matrix as they lie in memory, `width` elements in one go; there is a row.
-// `with_ones` adds a row of ones at the end: its sums are those of the other side's columns.
+// Rows and steps of a nonempty matrix in memory, in vectors of `width`. `with_ones` appends a row
+// of ones: its sums are the column sums of the other side.
 template <typename T, bool along_steps, int width, bool with_ones = false>
 struct SmallSide {
   using Element = T;
@@ -29,8 +28,8 @@ struct SmallSide {
   }
 };
 
-// Reads the rows of one thread, a few steps after the other. A row that is not there is the last
-// one once more: its sums are not stored, and no read has to wait for a comparison.
+// Reads the rows of one thread, a few steps at a time. A missing row repeats the last one: its sums
+// are not stored, and no read waits for a comparison.
 template <typename Side, int stride>
 class SmallReader {
  public:
@@ -45,7 +44,7 @@ class SmallReader {
     }
   }
 
-  // Steps from `step` on: all of them, or 0 for those that are not there.
+  // Steps from `step`: all of them, or 0 for missing ones.
   template <bool is_whole>
   OW_INLINE void Read(int32_t step, T (&at)[kSide][kSide]) const {
 #pragma unroll
@@ -85,7 +84,7 @@ class SmallReader {
 
   const Side& side_;
   int32_t row_;
-  int32_t rows_[kSide];  // where the next step of each begins
+  int32_t rows_[kSide];  // begin of the next step of each
 };
 
 }  // namespace opwright_cuda

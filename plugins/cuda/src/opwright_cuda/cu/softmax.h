@@ -1,4 +1,4 @@
-// The sum of the powers of e along a line, each divided by the largest: nothing overflows.
+// The sum of exponentials along a line relative to the largest one, without overflow.
 #ifndef OPWRIGHT_CUDA_SOFTMAX_H_
 #define OPWRIGHT_CUDA_SOFTMAX_H_
 
@@ -7,7 +7,7 @@
 
 namespace opwright_cuda {
 
-// NaN where one is NaN; whether 0 or -0 comes of both is not told.
+// NaN if either is NaN; the sign of zero is unspecified for 0 and -0.
 OW_INLINE float LargerOf(float x, float y) {
 #if defined(__CUDACC_RTC__)
   float larger;
@@ -19,8 +19,8 @@ OW_INLINE float LargerOf(float x, float y) {
 }
 OW_INLINE double LargerOf(double x, double y) { return functors::Maximum(x, y); }
 
-// A power that is added to 1: of one that is far from 1 fewer digits count. Within 2 ulp, and 1.2
-// more for each unit below 0; 0 where it would be denormal.
+// exp(x) for a sum with 1, where small terms need fewer digits. Within 2 ulp, and 1.2 more for each
+// unit below 0; 0 if it would be denormal.
 OW_INLINE float AddedPower(float x) {
 #if defined(__CUDACC_RTC__)
   float power;
@@ -32,24 +32,23 @@ OW_INLINE float AddedPower(float x) {
 }
 OW_INLINE double AddedPower(double x) { return functors::Exp(x); }
 
-// What ReadPowers leaves of each element x of a line that is kept: e**(x - top), or x - top. Where
-// nothing is wanted it takes a third of the instructions, of which there are more than memory has
-// time for.
+// The kept value of each element x after ReadPowers: exp(x - top), x - top, or nothing, which takes
+// a third of the instructions in compute-bound code.
 enum Left { kPowers, kShifted, kNothing };
 
-// The power of a difference that is not positive; 1 at 0.
+// exp of a non-positive difference; 1 at 0.
 template <Left left, typename T>
 OW_INLINE T PowerFor(T shifted) {
   return left == kNothing ? AddedPower(shifted) : functors::Exp(shifted);
 }
 
-// The largest element so far, and the sum of e**(x - top). NaN and infinity make the sum NaN.
+// The largest element so far, and the sum of exp(x - top). NaN and infinity make the sum NaN.
 template <typename T>
 struct Powers {
   T top;
   T total;
 
-  // Where all are minus infinity, nothing counts: later ones may be larger.
+  // If all are minus infinity, the sum is 0: later ones may be larger.
   OW_INLINE T Shift() const { return top == Lowest<T>() ? T(0) : top; }
   template <Left left, typename Stored, int n>
   OW_INLINE void Add(const Vector<Stored, n>& block) {
@@ -63,7 +62,7 @@ struct Powers {
     const T before = top;
     top = LargerOf(top, largest);
     const T shift = Shift();
-    total *= PowerFor<left>(before - shift);  // without a branch, which would keep reads apart
+    total *= PowerFor<left>(before - shift);  // without a branch, which would serialize reads
 #pragma unroll
     for (int k = 0; k < n; ++k) total += PowerFor<left>(x[k] - shift);
   }
@@ -79,7 +78,7 @@ struct PowersOf {
   }
 };
 
-// Reads a line once, and calls meanwhile() as soon as all its reads are on their way.
+// Reads a line once, and calls meanwhile() while its reads are in flight.
 template <Left left, typename Line, typename T, typename Function>
 OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x, Function meanwhile) {
   using C = Compute<T>;
@@ -116,7 +115,7 @@ OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x) {
   return ReadPowers<left>(line, x, [] {});
 }
 
-// What ReadPowers has left, or the same made again of a value that is read again.
+// The value kept by ReadPowers, or recomputed from a reread element.
 template <typename Line, typename C>
 OW_INLINE C ShiftedOf(C kept, C again, C top) {
   return Line::kKeeps ? kept : again - top;

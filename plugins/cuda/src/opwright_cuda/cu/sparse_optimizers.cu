@@ -1,13 +1,11 @@
-// Updates of the rows of a table that were looked up. Compiled without contraction, as those of
-// whole parameters.
+// Updates of looked-up rows of a table. Compiled without contraction, as for whole parameters.
 #include "adam_rules.h"
 #include "adaptive_rules.h"
 #include "listed.h"
 
 using namespace opwright_cuda;
 
-// The numbers of rows as int64; -1 for the row that is not updated, and for those out of range,
-// which are reported.
+// Row indices as int64; -1 for the padding row, and for rows out of range, which are reported.
 template <typename Index>
 __global__ void list_rows(int64_t* rows, const Index* given, int64_t n, int64_t count,
                           int64_t padding, Fault* fault, int32_t text) {
@@ -28,7 +26,7 @@ struct Table {
   uint8_t has_double_scalars;  // bit i: scalar i
 };
 
-// A block takes a row that is listed; `sums` holds the gradient of each of them.
+// A block updates one listed row; `sums` has the gradient of each.
 template <template <typename> class RuleOf, typename T>
 __global__ void update_rows(
     Table<RuleOf<Compute<T>>::kTensors - 1, RuleOf<Compute<T>>::kScalars> table,

@@ -1,7 +1,6 @@
-// Products of matrices by tiles: 256 threads add up 4,096 sums, 64 x 64 of them or as many in
-// another shape, 16 steps of the inner dimension at a time, 4 x 4 sums each. What is multiplied
-// need not lie anywhere as a matrix: a source says where row i and step k of its matrix are found,
-// as two places that are added.
+// Tiled matrix products: 256 threads accumulate 4,096 sums, 64 x 64 or another shape, 16 steps of
+// the inner dimension at a time, 4 x 4 sums each. Operands may be implicit matrices: a source
+// returns the positions of row i and step k, which are added.
 //
 //   struct Source {
 //     using Value = ...;                       // what it is added up in
@@ -32,12 +31,11 @@ struct TileShape {
 };
 using SquareTile = TileShape<64>;
 
-// Four more than there are rows: fewer threads meet in a bank, and vectors of 16 bytes stay
-// aligned.
+// Four more than rows: fewer bank conflicts, and vectors of 16 bytes stay aligned.
 constexpr int PitchOf(int rows) { return rows + 4; }
 
-// An offset in elements, and a position in an image for sources that have borders; d is 0 where
-// images have no depth.
+// An offset in elements, and a position in an image for sources that have borders; d is 0 for
+// images without a depth.
 struct Place {
   int64_t offset;
   int32_t h;
@@ -45,7 +43,7 @@ struct Place {
   int32_t d;
 };
 
-// Outside of every image, also when another place is added.
+// Outside of every image, even after adding another position.
 OW_INLINE Place Nowhere() { return {0, -(1 << 30), -(1 << 30), 0}; }
 OW_INLINE Place Sum(Place a, Place b) {
   return {a.offset + b.offset, a.h + b.h, a.w + b.w, a.d + b.d};
@@ -69,7 +67,7 @@ struct MatrixSource {
   }
 };
 
-// Provides one side of a tile, `rows` of them, into shared memory, through registers.
+// Loads `rows` of one side of a tile into shared memory, through registers.
 template <typename Source, int rows>
 class TileLoader {
  public:
@@ -132,7 +130,7 @@ struct TileSums {
   int column;
   Value at[kPerThread][kPerThread];
 
-  // Neighbouring threads have neighbouring rows, or columns: as they are stored.
+  // Adjacent threads have adjacent rows or columns, in storage order.
   OW_INLINE explicit TileSums(bool goes_along_rows) {
     const int n_fast = (goes_along_rows ? Shape::kRows : Shape::kColumns) / kPerThread;
     const int fast = static_cast<int>(threadIdx.x) % n_fast;
@@ -171,7 +169,7 @@ struct TileSums {
 };
 
 // Adds the steps from `begin` to `end` of the tile whose first row and column are given. All
-// threads of the block arrive.
+// threads of the block participate.
 template <typename Shape, typename Left, typename Right>
 OW_INLINE void MultiplyTiles(const Left& left, const Right& right, int64_t row, int64_t column,
                              int64_t begin, int64_t end,

@@ -7,7 +7,7 @@ using namespace opwright_cuda;
 
 constexpr int kSorted = 2048;  // elements that shared memory holds
 
-// Lines of `length` elements, `inner` apart; of each the best k are wanted.
+// Lines of `length` elements, `inner` apart; the best k of each are selected.
 struct Lines {
   int64_t count;
   int64_t length;
@@ -29,7 +29,7 @@ OW_INLINE void Write(const T* x, T* out, int64_t* places, const Ranked<Rank<T>>*
   }
 }
 
-// Lines that are sorted whole: `n_items`, a power of two, is at least their length.
+// Sorts whole lines: `n_items`, a power of two, is at least their length.
 template <typename T>
 __global__ void top_k_of_short(const T* x, T* out, int64_t* places, Lines lines, int64_t n_items) {
   OW_DYNAMIC_SHARED(Ranked<Rank<T>>, items);
@@ -49,16 +49,16 @@ __global__ void top_k_of_short(const T* x, T* out, int64_t* places, Lines lines,
   }
 }
 
-// Long lines: the rank of the last that is wanted is found first
+// Long lines: the rank of the k-th best is found first
 
 template <typename R>
 struct Limit {
   R rank;           // of the k-th best
-  int64_t n_equal;  // of those with this rank, the first so many are wanted
+  int64_t n_equal;  // number of elements to take with this rank, the first ones
 };
 
-// Digit by digit, from the highest: the elements that agree in all digits so far are counted by
-// their next one.
+// Radix select from the highest digit: elements that match all digits so far are counted by the
+// next one.
 template <typename T>
 OW_INLINE Limit<Rank<T>> FindLimit(const T* elements, const Lines& lines) {
   using R = Rank<T>;
@@ -87,7 +87,7 @@ OW_INLINE Limit<Rank<T>> FindLimit(const T* elements, const Lines& lines) {
   return *limit;
 }
 
-// The best k in any order, and behind them what is behind every element.
+// The best k in any order, padded with a key after every element.
 template <typename T>
 OW_INLINE void Select(Ranked<Rank<T>>* items, int64_t n_items, const T* elements,
                       const Lines& lines) {
@@ -122,8 +122,8 @@ OW_INLINE void Select(Ranked<Rank<T>>* items, int64_t n_items, const T* elements
   }
 }
 
-// The best are kept in shared memory where that holds `n_items`, else in the workspace, `n_items`
-// for each block; `n_items`, a power of two, is at least k.
+// The best are stored in shared memory if it holds `n_items`, else in the workspace, `n_items` per
+// block; `n_items`, a power of two, is at least k.
 template <typename T>
 __global__ void top_k_of_long(const T* x, T* out, int64_t* places, Lines lines, int64_t n_items,
                               Ranked<Rank<T>>* workspace) {
@@ -139,8 +139,8 @@ __global__ void top_k_of_long(const T* x, T* out, int64_t* places, Lines lines, 
   }
 }
 
-// x_grad is 0 but where an element was picked, which is once at most. A place outside of the line
-// is reported. T has the size of the dtype.
+// x_grad is 0 except for selected elements, each selected at most once. An index outside of the
+// line is reported. T has the size of the dtype.
 template <typename T>
 __global__ void top_k_grad(T* x_grad, const int64_t* places, const T* out_grad, int64_t n,
                            int64_t k, int64_t length, int64_t inner, Fault* fault, int32_t text) {

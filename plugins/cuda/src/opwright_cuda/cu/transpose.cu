@@ -1,4 +1,4 @@
-// Two axes exchanged, of which one is the innermost of the input and the other that of the output.
+// Swaps two axes, the innermost of the input and that of the output.
 #include "kernel.h"
 #include "layout.h"
 
@@ -7,12 +7,12 @@ using namespace opwright_cuda;
 constexpr int kLanes = 32;
 constexpr int kRows = 8;  // of threads in a block
 
-// Tiles go through shared memory, so that both sides are met in runs of `tile` elements; there a
-// column more than is used keeps the elements of one column in different banks.
+// Tiles pass through shared memory, so that both sides are accessed in runs of `tile` elements; an
+// extra column there avoids bank conflicts.
 //
-// The layout counts tiles; for each it holds the offset in `out`, that in `x`, the first place
-// along x's innermost axis (of `n_across` elements, a step of `out_step` in out) and the first one
-// along out's (of `n_down` elements, a step of `x_step` in x).
+// The layout counts tiles; for each it has the offset in `out`, that in `x`, the first index along
+// x's innermost axis (of `n_across` elements, with stride `out_step` in out) and the first one
+// along out's (of `n_down` elements, with stride `x_step` in x).
 template <typename T, typename Int, int tile>
 __global__ void transpose_tiles(T* out, const T* x, int64_t n_tiles, int64_t n_across,
                                 int64_t n_down, int64_t out_step, int64_t x_step,
@@ -42,6 +42,6 @@ __global__ void transpose_tiles(T* out, const T* x, int64_t n_tiles, int64_t n_a
         if (i < across && j < down) to[i * out_step + j] = kept[j * (tile + 1) + i];
       }
     }
-    __syncthreads();  // before the next tile is kept
+    __syncthreads();  // before the next tile is stored
   }
 }

@@ -4,8 +4,8 @@
 
 using namespace opwright_cuda;
 
-// The layout has the dimensions [matrices, rows, columns]; T is anything of the size of an element.
-// Where j - i is `k` lies the triangle's first diagonal. `out` may be `x`.
+// The layout has the dimensions [matrices, rows, columns]; T is any type of the size of an element.
+// The triangle's first diagonal is j - i = `k`. `out` may be `x`.
 template <typename T, typename Int, bool kUpper>
 __global__ void triangle(T* out, const T* x, int64_t n, Layout<0> layout, int64_t k) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {

@@ -1,12 +1,12 @@
-// A convolution's windows as the rows of a matrix, [windows, taps], and back: im2col and col2im.
-// For images without a depth, whose kernels are not dilated where they are folded.
+// im2col and col2im: a convolution's windows as rows of a matrix, [windows, taps], and their sum.
+// For images without a depth; fold does not support dilation.
 #include "convolution.h"
 
 using namespace opwright_cuda;
 
 constexpr int kWindows = 8;  // of one block
 
-// A block writes some windows; a thread finds out where its tap lies once for all of them.
+// A block writes some windows; a thread computes its tap's offset once for all of them.
 template <typename T>
 __global__ void unfold(T* columns, const T* x, int32_t n_taps, Convolution c) {
   OW_SHARED(Place, windows, kWindows);
@@ -35,14 +35,14 @@ __global__ void unfold(T* columns, const T* x, int32_t n_taps, Convolution c) {
 constexpr int kFoldSide = 32;  // channels and pixels of one block
 constexpr int kFoldRows = 8;
 
-// The first and the last window, along one axis, that cover a position of the padded image.
+// The first and last window along one axis that cover a position of the padded image.
 struct Covering {
   int32_t first;
   int32_t last;
 
   OW_INLINE Covering(int32_t position, int32_t kernel, int32_t stride, Divider by_stride,
                      int32_t n_windows) {
-    const int32_t before = position - kernel + stride;  // where the window before the first begins
+    const int32_t before = position - kernel + stride;  // begin of the window before the first
     first =
         before < 0 ? 0 : static_cast<int32_t>(QuotientOf(static_cast<uint32_t>(before), by_stride));
     last = min(static_cast<int32_t>(QuotientOf(static_cast<uint32_t>(position), by_stride)),
@@ -50,9 +50,9 @@ struct Covering {
   }
 };
 
-// Adds up what windows give to each element of x that they cover, in the order of the windows.
-// Grid: pixels, channels, by kFoldSide; threads: kFoldSide by kFoldRows. Neighbouring threads read
-// neighbouring channels and write neighbouring pixels.
+// Sums the windows that cover each element of x, in order.
+// Grid: pixels, channels, by kFoldSide; threads: kFoldSide by kFoldRows. Adjacent threads read
+// adjacent channels and write adjacent pixels.
 template <typename T>
 __global__ void fold(T* x, const T* columns, int32_t n_taps, Convolution c) {
   using Value = Compute<T>;

@@ -1,10 +1,10 @@
-// The inverse of maximum pooling. A thread makes a plane's channel, so that of several elements
-// with one place the last one stays; in the gradient a thread makes one element.
+// The inverse of maximum pooling. One thread per channel of a plane, so that the last of repeated
+// indices wins; in the gradient one thread per element.
 #include "kernel.h"
 
 using namespace opwright_cuda;
 
-// Planes of `pixels` and of `out_pixels` pixels; `run` channels lie side by side.
+// Planes of `pixels` and of `out_pixels` pixels; `run` channels are adjacent.
 struct Unpooling {
   int64_t n_lines;  // channels of all images
   int64_t pixels;

@@ -1,4 +1,4 @@
-// What an update is: the rules of sgd, momentum, lion, adam and adamw.
+// Update rules of sgd, momentum, lion, adam and adamw.
 #ifndef OPWRIGHT_CUDA_UPDATE_RULES_H_
 #define OPWRIGHT_CUDA_UPDATE_RULES_H_
 
@@ -25,8 +25,8 @@ struct Attributes {
   double d;
 };
 
-// What an update is: the tensors that it reads and overwrites, the factors of a step, computed once
-// in a block, and what happens to an element, whose values are those of param, grad and states.
+// An update rule: the tensors that it reads and overwrites, the factors of a step, computed once
+// per block, and the update of an element from param, grad and states.
 template <typename C>
 struct Sgd {
   static constexpr int kTensors = 2;
@@ -72,7 +72,7 @@ struct Adam {
   static OW_INLINE P Next(const Attributes& attrs, int which, P power, const double*) {
     return power * static_cast<P>(which == 0 ? attrs.a : attrs.b);
   }
-  // Both corrections of the bias are taken out of the loop over the elements.
+  // Both bias corrections are hoisted out of the loop over the elements.
   static OW_INLINE Adam Of(const Attributes& attrs, double rate, const double* scalars) {
     const double correction = functors::Sqrt(1 - scalars[1]);
     return {static_cast<C>(attrs.a),

@@ -1,10 +1,10 @@
-// viterbi_decode: the best way to each tag, step by step, and then the path back.
+// viterbi_decode: the best path to each tag, step by step, then backtracking.
 #include "chain.h"
 
 using namespace opwright_cuda;
 
-// The room holds two rows of tags, `from` the steps of each block: the best tag before each one. Of
-// equal sums the first counts, and NaN is greater than every number.
+// The scratch memory holds two rows of tags, `from` the best previous tag in the steps of each
+// block. The first of equal sums counts, and NaN is greater than every number.
 template <typename T>
 __global__ void viterbi_decode(T* out, int64_t* path, const T* x, Chain<T> chain, int32_t* from,
                                Room room) {
@@ -58,6 +58,6 @@ __global__ void viterbi_decode(T* out, int64_t* path, const T* x, Chain<T> chain
       }
       to[0] = tag;
     }
-    __syncthreads();  // before the next sequence is begun
+    __syncthreads();  // before the next sequence starts
   }
 }

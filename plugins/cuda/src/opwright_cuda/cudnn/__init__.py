@@ -1,10 +1,10 @@
-"""Convolutions by cuDNN: what it is given, and what it refuses.
+"""Convolutions by cuDNN.
 
-A convolution and what is done to its result are one graph of operations on tensors with extents and
-strides, so that every order of axes is described and nothing is copied here. The library makes a
-plan of it when the operator is prepared, and refuses where cuDNN has no engine that is exact and
-deterministic enough. Of those that are, the first by cuDNN's heuristics is taken; with the option
-``cuda.tune`` the fastest, so that another run may take another one.
+A convolution and its fused operations are one graph on tensors with extents and strides, so that
+every axis order is supported without copies. The library plans it when the operator is prepared,
+and refuses if cuDNN has no engine that is exact and deterministic enough. Of the valid ones, the
+first by cuDNN's heuristics is used; with the option ``cuda.tune`` the fastest, which may differ
+between runs.
 """
 
 from opwright_cuda.cudnn.graph import MAX_WORKSPACE, OperationGraph, Tensor, What, Windows

@@ -1,4 +1,4 @@
-"""What cuDNN is given: a convolution and what is done to its result, as one graph of operations."""
+"""cuDNN graphs of a convolution and its fused operations."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from opwright_cuda.launch import Pointer
 from opwright_cuda.options import EngineChoice
 
 MOST_TRIED: Final = 8
-"""Engines for one graph; those that cuDNN expects more of come first."""
+"""Maximum number of engines to try for a graph, in cuDNN's order."""
 
 MAX_WORKSPACE: Final = 2**30
-"""The most bytes that a graph may want; the operators of a plan share them."""
+"""Maximum workspace bytes of a graph, shared by the operators of a plan."""
 
 _DATA_TYPES: Final = {"float32": 0, "float16": 2, "bfloat16": 9}  # cudnnDataType
 
@@ -27,9 +27,9 @@ class Tensor(NamedTuple):
     Attributes
     ----------
     extents, strides : (int, int, int, int)
-        Sizes, and elements between neighbours.
+        Sizes, and strides in elements.
     pointer : Pointer or None
-        Where it lies; None where it is handed from one operation to the next in float32.
+        Its memory; None for an intermediate tensor in float32.
     """
 
     extents: Four
@@ -38,7 +38,7 @@ class Tensor(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """How windows slide; of each a number for the height and one for the width."""
+    """Window parameters, each for height and width."""
 
     strides: tuple[int, int]
     before: tuple[int, int]
@@ -47,7 +47,7 @@ class Windows(NamedTuple):
 
     @classmethod
     def of(cls, attrs: Mapping[str, Any]) -> Windows:
-        """Return those of an operator's attributes."""
+        """Return those in an operator's attributes."""
         top, bottom, left, right = attrs["paddings"]
         (down, across), (high, wide) = attrs["strides"], attrs["dilations"]
         return cls((down, across), (top, left), (bottom, right), (high, wide))
@@ -63,12 +63,12 @@ class What(IntEnum):
 
 
 class OperationGraph:
-    """What cuDNN computes at once.
+    """A graph that cuDNN computes as one.
 
     Parameters
     ----------
     dtype : str
-        Of all tensors that lie in memory; sums are float32.
+        Of all tensors in memory; sums are float32.
     """
 
     def __init__(self, dtype: str) -> None:
@@ -78,25 +78,25 @@ class OperationGraph:
 
     @property
     def pointers(self) -> list[Pointer | None]:
-        """Where the tensors lie, in their order."""
+        """Pointers of the tensors, in order."""
         return [tensor.pointer for tensor in self._tensors]
 
     @property
     def is_empty(self) -> bool:
-        """Whether a tensor has no elements, which cuDNN does not take."""
+        """Whether a tensor is empty, which cuDNN does not support."""
         return any(math.prod(tensor.extents) == 0 for tensor in self._tensors)
 
     def add_convolution(
         self, what: What, x: Tensor, weight: Tensor, result: Tensor, windows: Windows
     ) -> int:
-        """Add a convolution or one of its gradients; return the number of `result`."""
+        """Add a convolution or one of its gradients; return the index of `result`."""
         tensors = [self._add(tensor) for tensor in (x, weight, result)]
         numbers = [*windows.strides, *windows.before, *windows.behind, *windows.dilations]
         self._operations.append((what, *tensors, *numbers))
         return tensors[-1]
 
     def add_sum(self, x: int, y: Tensor, out: Tensor) -> None:
-        """Add y to the tensor of number x; extents of 1 in y are repeated."""
+        """Add y to tensor x; extents of 1 in y broadcast."""
         self._operations.append((What.ADD, x, self._add(y), self._add(out)))
 
     def _add(self, tensor: Tensor) -> int:
@@ -104,14 +104,14 @@ class OperationGraph:
         return len(self._tensors) - 1
 
     def record(self, places: Sequence[int], choice: EngineChoice) -> list[int]:
-        """Return what native/cudnn/record.cc reads.
+        """Return the record for native/cudnn/record.cc.
 
         Parameters
         ----------
         places : sequence of int
-            Where the pointers lie in the constants of a launch, for each tensor.
+            Offset of each tensor's pointer in the constants of a launch.
         choice : EngineChoice
-            What the options say.
+            Settings from the options.
         """
         allows_tensor_cores = self.dtype != "float32" or choice.allows_tf32
         allowed = int(allows_tensor_cores) + 2 * int(choice.allows_varying)

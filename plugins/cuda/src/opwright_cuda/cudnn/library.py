@@ -1,4 +1,4 @@
-"""cuDNN: where it is found, why it would refuse, and which of its engines it chooses."""
+"""Finding cuDNN, checking whether it can be used, and querying its choice of engines."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from opwright_cuda.products import tell_blas_path
 
 LIBRARY: Final = "libcudnn.so.9"
 INSTALL: Final = 'pip install "opwright-cuda[cudnn]"'
-"""The way to cuDNN."""
+"""How to install cuDNN."""
 
 
 class Engine(NamedTuple):
-    """What cuDNN chose for a graph.
+    """cuDNN's choice for a graph.
 
     Attributes
     ----------
     number : int
-        Among its engines for graphs of this form.
+        Index among its engines for graphs of this form.
     workspace_bytes : int
-        What it wants.
+        Its workspace.
     notes : int
-        Bits by ``cudnnBackendNumericalNote``: 1 for tensor cores, 1 << 4 for results that vary.
+        Bits by ``cudnnBackendNumericalNote``: 1 for tensor cores, 1 << 4 for nondeterministic
+        results.
     """
 
     number: int
@@ -38,21 +39,21 @@ class Engine(NamedTuple):
 
 
 def choose_engine(graph: OperationGraph, properties: str, choice: EngineChoice) -> Engine:
-    """Return what cuDNN would choose on a GPU, which need not be there.
+    """Return cuDNN's choice for a GPU, which need not be present.
 
     Parameters
     ----------
     graph : OperationGraph
-        What shall be computed.
+        The graph to compute.
     properties : str
-        The GPU as cuDNN writes it down, in JSON.
+        The GPU as cuDNN serializes it, in JSON.
     choice : EngineChoice
-        What the options say.
+        Settings from the options.
 
     Raises
     ------
     KernelError
-        Where it has no engine, or cannot be used.
+        If it has no engine, or cannot be used.
     """
     places = [8 * i for i, _ in enumerate(graph.pointers)]
     return Engine(*native.choose_engine(graph.record(places, choice), properties))
@@ -60,13 +61,13 @@ def choose_engine(graph: OperationGraph, properties: str, choice: EngineChoice) 
 
 @cache
 def find_refusal() -> str | None:
-    """Return why nothing can be computed by cuDNN here, None where it can.
+    """Return the reason why cuDNN cannot be used, None if it can.
 
-    The library is loaded by the first call in a process.
+    The first call in a process loads the library.
     """
     try:
         if native.find_cudnn_path() is None:
-            tell_blas_path()  # cuDNN ends the process where it does not find it by itself
+            tell_blas_path()  # cuDNN aborts the process if it does not find it
             native.set_cudnn_path(_find_library())
     except PluginError:
         return f"cuDNN needs cuBLASLt, which is not found; {INSTALL}"
@@ -78,14 +79,14 @@ def find_refusal() -> str | None:
 
 
 def find_tf32_refusal(options: Mapping[str, Any]) -> str | None:
-    """Return why nothing can be computed by cuDNN in TF32 here, None where it can."""
+    """Return the reason why cuDNN cannot be used in TF32, None if it can."""
     if not options[ALLOW_TF32]:
         return f"float32 is not rounded to TF32; the option {ALLOW_TF32} allows it"
     return find_refusal()
 
 
 def _find_library() -> str:
-    """Return the library of the wheel, beside Python's packages, or the loader's own name."""
+    """Return the library path in the wheel, or the name for the loader."""
     try:
         spec = importlib.util.find_spec("nvidia.cudnn")
     except ModuleNotFoundError:  # no package is called nvidia

@@ -1,1 +1,1 @@
-"""The kernels by family: each module says what its operators launch."""
+"""The kernels by family: each module defines the launches of its operators."""

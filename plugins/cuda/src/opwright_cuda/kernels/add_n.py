@@ -1,4 +1,4 @@
-"""The sum of several tensors, which is how gradients meet."""
+"""The sum of several tensors, for accumulated gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_TERMS: Final = 32
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Add up in the order of the list; sums of 16 bits are rounded once for 32 terms."""
+    """Add in the order of the list; 16-bit sums are rounded once per 32 terms."""
     meta = ctx.outputs["out"][0]
     n, out = count_of(meta), plan.output("out")
     width = VECTOR_BYTES // ITEM_BYTES[meta.dtype]

@@ -1,7 +1,7 @@
-"""Slices added up by their position: the gradient of every look-up, the same in every run.
+"""Deterministic sums of slices by index: the gradient of every look-up.
 
-Sums of floats depend on their order, so no two slices are added by atomic operations: those of one
-position are listed first, by counting whole numbers, and then added in the order in which they lie.
+Float sums depend on the order, so slices are not added by atomic operations: the slices of each
+index are listed first, by counting, and then added in order.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ LISTED: Final = 1024
 """``kListed`` of add_slices.cu."""
 
 MOST_LOOKS: Final = 4096
-"""Blocks of indices that are looked at before listing the slices is quicker."""
+"""Blocks of indices that are searched before listing the slices is faster."""
 
 _MOST_COLUMN_BLOCKS: Final = 65_535
 
 NO_REPORT: Final[list[Argument]] = [None, np.int32(0)]
-"""Of positions out of range, which are left out."""
+"""For indices out of range, which are ignored."""
 
 
 @dataclass(frozen=True)
 class LookUp:
-    """A table as [outer, count, row], and which positions of it there are.
+    """A table as [outer, count, row], and the range of its indices.
 
     Attributes
     ----------
     outer, count, row : int
         Its dimensions.
     least : int
-        The least position: ``-count`` where they may be counted from the end.
+        The minimum index: ``-count`` if negative indices are allowed.
     zero_at : int
-        The position whose slice is 0; -1 for none.
+        The index whose slice is 0; -1 for none.
     """
 
     outer: int
@@ -52,22 +52,22 @@ class LookUp:
     zero_at: int
 
     def text(self, op_type: str) -> str:
-        """Return what is reported of a position out of range."""
+        """Return the fault text of an index out of range."""
         return f"{op_type}: index must be in [{self.least}, {self.count}), got {{value}}"
 
 
 @dataclass(frozen=True)
 class Slices:
-    """What is added up: the slices [outer, n, row], and their positions.
+    """The slices [outer, n, row] to sum, and their indices.
 
     Attributes
     ----------
     pointer : Pointer
         The slices.
     index : Pointer
-        The positions.
+        The indices.
     index_meta : Meta
-        Of the positions.
+        Of the indices.
     """
 
     pointer: Pointer
@@ -89,22 +89,22 @@ def launch_add_slices(
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     out, out_meta : Pointer, Meta
-        What is written, everywhere: [outer, count, row].
+        The output, fully overwritten: [outer, count, row].
     slices : Slices
-        What is read, of the dtype of `out`.
+        The input, of the dtype of `out`.
     look_up : LookUp
         The dimensions; nothing is added to the slice of ``zero_at``.
     text : str or None
-        What is reported of a position out of range; None: such a slice is left out.
+        The fault text of an index out of range; None: such a slice is ignored.
     sum_type : str, optional
-        The C++ type of the sums, by default the one that the dtype is computed in.
+        The C++ type of the sums, by default the compute type of the dtype.
 
     Raises
     ------
     Refuse
-        For 2**31 positions or more.
+        For 2**31 indices or more.
     """
     n = count_of(slices.index_meta)
     if max(n, look_up.count) >= NARROW:
@@ -128,23 +128,23 @@ def launch_add_slices(
 def launch_add_listed(
     plan: LaunchPlan, dtype: str, slices: Slices, look_up: LookUp
 ) -> tuple[Pointer, Struct]:
-    """Add the sums of the slices of each position that has some, whatever else there is.
+    """Add the sums of slices for the occurring indices only.
 
     Parameters
     ----------
     plan : LaunchPlan
-        Where they are added.
+        The plan to extend.
     dtype : str
         Of the slices.
     slices : Slices
-        What is read; those with positions out of range are left out.
+        The input; slices with indices out of range are ignored.
     look_up : LookUp
         The dimensions; ``outer`` is 1.
 
     Returns
     -------
     Pointer
-        The sums as they are computed, in the order of the listed positions.
+        The sums in the compute type, in the order of the listed indices.
     Struct
         ``Listed`` of listed.h.
     """
@@ -157,16 +157,16 @@ def launch_add_listed(
 
 
 class _Listing(NamedTuple):
-    """What the blocks of add_slices.cu work on.
+    """The work list of add_slices.cu.
 
     Attributes
     ----------
     n_blocks : int
-        Positions that may have slices.
+        Indices that may have slices.
     listed : Struct
         ``Listed`` of listed.h.
     report : list
-        The fault record, and the text for a position out of range.
+        The fault record, and the text for an index out of range.
     """
 
     n_blocks: int
@@ -200,18 +200,18 @@ def _launch_sums(
 def launch_listing(
     plan: LaunchPlan, index: Pointer, index_meta: Meta, look_up: LookUp, report: list[Argument]
 ) -> Struct:
-    """Add the launches that list the slices of each position.
+    """Add the launches that list the slices of each index.
 
     Parameters
     ----------
     plan : LaunchPlan
-        Where they are added.
+        The plan to extend.
     index, index_meta : Pointer, Meta
-        The positions.
+        The indices.
     look_up : LookUp
-        Which positions there are.
+        The range of indices.
     report : list
-        The fault record, and the text for a position out of range.
+        The fault record, and the text for an index out of range.
 
     Returns
     -------

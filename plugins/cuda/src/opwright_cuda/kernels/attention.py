@@ -1,4 +1,4 @@
-"""scaled_dot_product_attention: products, and between them the rows of all scores."""
+"""scaled_dot_product_attention: products, and row operations on the scores."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from opwright_cuda.source import own_source
 
 
 class _Extents(NamedTuple):
-    """Queries that share keys and values are rows of one matrix: q is [groups, rows, size].
+    """Dimensions, with queries that share keys as rows of one matrix: q is [groups, rows, size].
 
     Attributes
     ----------
     groups, rows, keys, size, columns : int
         Extents of the products.
     queries : int
-        Of one head.
+        Number of queries per head.
     dtype : str
         Of q, k and v.
     hides : bool
-        Whether a query may not see a key.
+        Whether keys may be hidden from queries.
     """
 
     groups: int
@@ -50,7 +50,7 @@ class _Extents(NamedTuple):
 
     @property
     def score_dtype(self) -> str:
-        """Of scores before they become weights: a sum of 16-bit numbers stays float32."""
+        """Dtype of scores before softmax: sums of 16-bit numbers stay float32."""
         return compute_dtype(self.dtype)
 
     def scores(self, plan: LaunchPlan) -> Pointer:
@@ -58,13 +58,13 @@ class _Extents(NamedTuple):
         return plan.workspace(self.n_scores * ITEM_BYTES[self.score_dtype])
 
     def weights(self, plan: LaunchPlan, scores: Pointer) -> Pointer:
-        """Return memory for what becomes of scores: theirs, where it has their dtype."""
+        """Return memory for the results of scores, in place if the dtype is equal."""
         if self.score_dtype == self.dtype:
             return scores
         return plan.workspace(self.n_scores * ITEM_BYTES[self.dtype])
 
     def team(self, n_arrays: int = 1) -> Team:
-        """Return the teams for the rows of so many arrays of scores."""
+        """Return the teams for the rows of this many arrays of scores."""
         lines = Lines(self.groups * self.rows, self.keys, 1)
         return team_to_keep(lines, self.score_dtype, n_arrays)
 
@@ -77,19 +77,19 @@ class _Extents(NamedTuple):
         turned: tuple[bool, bool] = (False, False),
         out_dtype: str | None = None,
     ) -> None:
-        """Add the product of two matrices of each group."""
+        """Add the matrix product of each group."""
         shapes = (self.groups, *x), (self.groups, *y)
         product = describe_product(*shapes, *turned, self.dtype, out_dtype)
         add_either_product(plan, product, operands)
 
     def weigh(self, plan: LaunchPlan, operands: Operands, columns: int, turned: bool) -> None:
-        """Add the product of weights, `turned` or not, and rows; hidden keys have no part in it."""
+        """Add the product of weights, transposed or not, and rows, without hidden keys."""
         rows, terms = (self.keys, self.rows) if turned else (self.rows, self.keys)
         weighing = Weighing(self.groups, rows, terms, columns, turned, self.dtype)
         add_seen_product(plan, weighing, operands, self.hides)
 
     def score(self, plan: LaunchPlan, size: int, x: Pointer, y: Pointer) -> Pointer:
-        """Add the products of rows and keys of so many elements; return where they lie."""
+        """Add the products of rows and keys; return their memory."""
         scores = self.scores(plan)
         shapes = (self.rows, size), (self.keys, size)
         self.multiply(plan, *shapes, Operands(x, y, scores), (False, True), self.score_dtype)
@@ -131,7 +131,7 @@ def _launch(
 
 
 def _fill_in_attention(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute all scores, their weights, and the means of the values."""
+    """Compute all scores, weights, and weighted means of the values."""
     e = _extents(ctx)
     if e.groups * e.rows == 0:
         return
@@ -149,7 +149,7 @@ ATTENTION: Final = Kernel(_fill_in_attention)
 
 
 def _fill_in_attention_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the weights again, and from them the gradients."""
+    """Recompute the weights, and from them the gradients."""
     e = _extents(ctx)
     if e.n_scores == 0:
         for slot, metas in ctx.outputs.items():

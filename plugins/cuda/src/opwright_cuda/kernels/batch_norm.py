@@ -1,7 +1,7 @@
-"""batch_norm, what follows it, and the gradients.
+"""batch_norm with fused residual and activation, and the gradients.
 
-Images in 16 bits may stand beside parameters and statistics in float32, as mixed precision has
-them. Channels are cut into parts whose statistics a second launch puts together.
+16-bit images may have float32 parameters and statistics, as in mixed precision. Channels are split
+into parts whose statistics a second launch combines.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, 
 from opwright_cuda.source import own_source
 
 MOST_CHANNEL_THREADS: Final = 512
-"""In the block that puts the parts of a channel together, with one for each where it can be."""
+"""Threads of the block that combines the parts of a channel, one per part if possible."""
 
 MOST_OF_LANES: Final = 1024
-"""Elements of a line that is read by the lanes of a warp, however few lines there are."""
+"""Lines of at most this length are read by the lanes of a warp, even if there are few."""
 
 MANY_LINES: Final = 2048
-"""Of any length: with a warp each they keep a GPU busy."""
+"""Lines of any length: with a warp each they keep a GPU busy."""
 
 SOURCE: Final = "batch_norm.cu"
 
@@ -48,18 +48,18 @@ Shape = tuple[int, int, int]
 
 
 class Channels(NamedTuple):
-    """How channels are cut into parts, each the work of a team.
+    """The partition of channels into parts for teams.
 
     Attributes
     ----------
     team : Team
-        Of lines [n, channels], or of columns where a channel's elements are not neighbours.
+        For lines [n, channels], or for columns if a channel's elements are not contiguous.
     kernels : str
-        What the names of its kernels end in.
+        The suffix of its kernels.
     parts : Struct
-        ``Parts`` of batch_norm.cu: where what is found for the parts of a channel lies.
+        ``Parts`` of batch_norm.cu: the layout of partial results.
     threads : int
-        That put them together.
+        Threads that combine them.
     """
 
     team: Team
@@ -87,14 +87,14 @@ def _channels_of(meta: Meta) -> Channels:
 
 
 def _put_together(team: Team, kernels: str, channels: int, *, inner: int, outer: int) -> Channels:
-    """Return the rest of what is known of channels with [outer, channels, inner] parts."""
+    """Return the partition with [outer, channels, inner] parts."""
     n = inner * outer
     threads = min(max(power_of_two(n), WARP), MOST_CHANNEL_THREADS)
     return Channels(team, kernels, Struct(*map(np.int64, (channels, inner, n))), threads)
 
 
 class Types(NamedTuple):
-    """C++ types: of images, of their parameters and statistics, and of what is computed with."""
+    """C++ types of images, of parameters and statistics, and of the computation."""
 
     images: str
     parameters: str
@@ -111,7 +111,7 @@ def _as_channels(shape: Shape, pointers: Iterable[Pointer], ctype: str) -> list[
 
 
 def _find_input(ctx: PrepareContext, plan: LaunchPlan, slot: str) -> Pointer | None:
-    """Return an input of a slot that only some of the operators have."""
+    """Return the input in a slot that only some of the operators have."""
     return plan.input(slot) if ctx.inputs.get(slot) else None
 
 
@@ -122,7 +122,7 @@ def _check_activation(ctx: PrepareContext) -> None:
 
 
 def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write the statistics that every channel is normalised by: its own, or the running ones."""
+    """Write the statistics for every channel: those of the batch, or the running ones."""
     meta = ctx.inputs["x"][0]
     types, source = _types_of(ctx), own_source(SOURCE)
     n, n_channels, size = _shape_of(meta)
@@ -150,7 +150,7 @@ def _fill_in_statistics(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Normalise every channel, then add the residual and apply the activation."""
+    """Normalize every channel, then add the residual and apply the activation."""
     _check_activation(ctx)
     _fill_in_statistics(ctx, plan)
     shape, types = _shape_of(ctx.inputs["x"][0]), _types_of(ctx)
@@ -175,12 +175,12 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     meta = ctx.inputs["x"][0]
     if math.prod(meta.shape) == 0:
         for slot, metas in ctx.outputs.items():
-            if metas:  # nothing to take a gradient of
+            if metas:  # no elements
                 plan.fill(plan.output(slot), bytes_of(metas[0]))
         return
     shape, types = _shape_of(meta), _types_of(ctx)
     means = [plan.workspace(shape[1] * compute_bytes(meta.dtype)) for _ in range(2)]
-    # batch_norm_grad knows of a bias as well, but not its values.
+    # batch_norm_grad has a bias as well, but not its values.
     bias = _find_input(ctx, plan, "bias") if ctx.attrs.get("activation") else None
     behind = plan.output("residual_grad") if ctx.outputs.get("residual_grad") else None
     uses_batch = ctx.attrs["training"]
@@ -206,18 +206,18 @@ def _fill_in_sums(
     bias: Pointer | None,
     behind: Pointer | None,
 ) -> None:
-    """Sum the gradient and its product with the normal; write what is made of these sums.
+    """Sum the gradient and its product with the normal; write the results.
 
     Parameters
     ----------
     ctx, plan
-        As elsewhere.
+        As in other kernels.
     means : list of Pointer
-        Where the means of both are written.
+        Outputs of both means.
     bias : Pointer, optional
-        With it, relu's input is computed anew.
+        If given, relu's input is recomputed.
     behind : Pointer, optional
-        Where the gradient behind relu is written.
+        Output of the gradient through relu.
     """
     meta = ctx.inputs["x"][0]
     types, source = _types_of(ctx), own_source(SOURCE)
@@ -237,4 +237,4 @@ def _fill_in_sums(
 
 
 BATCH_NORM_GRAD: Final = Kernel(_fill_in_grad)
-"""Of batch_norm, and of the fused operator."""
+"""For batch_norm and the fused operator."""

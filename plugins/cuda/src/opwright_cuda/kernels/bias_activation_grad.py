@@ -1,4 +1,4 @@
-"""The gradient of an activation and that of the bias before it, for the rows of a small batch."""
+"""The gradient of an activation and of the bias before it, for small batches."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from opwright_cuda.launch import Kernel, LaunchPlan
 from opwright_cuda.source import own_source
 
 MOST_ROWS: Final = 512
-"""With more, one thread would add up too many: two launches that use the whole GPU are faster."""
+"""With more rows per thread, two launches that use the whole GPU are faster."""
 
-_EACH: Final = 16  # rows that a thread adds up, at most
+_EACH: Final = 16  # maximum rows summed by a thread
 _THREADS_OF_COLUMN: Final = 8  # at least
 
 _FUNCTORS: Final = {"relu": "ReluGrad", "sigmoid": "SigmoidGrad", "tanh": "TanhGrad"}
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute both gradients, a tile of columns in each block."""
+    """Compute both gradients, one tile of columns per block."""
     *outer, columns = ctx.inputs["out"][0].shape
     rows = math.prod(outer)
     if rows > MOST_ROWS:
         ctx.refuse(f"out has {rows} rows, more than {MOST_ROWS}")
-    # Tiles of 32 columns, down to 8 where there are many rows: a sector of memory in float32.
+    # Tiles of 32 columns, down to 8 for many rows: a memory sector in float32.
     of_column = max(power_of_two(quotient_up(rows, _EACH)), _THREADS_OF_COLUMN)
     width = min(power_of_two(columns), THREADS // of_column)
     lines = Lines(1, rows, columns)

@@ -1,4 +1,4 @@
-"""The same values in another dtype."""
+"""Conversion to another dtype."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 CAST: Final = Kernel(_fill_in)
-"""All pairs of dtypes; what NumPy leaves undefined is what x86 does."""
+"""All pairs of dtypes; conversions undefined in NumPy behave as on x86."""

@@ -1,4 +1,4 @@
-"""Tensors joined along an axis, or cut."""
+"""Joining and splitting tensors along an axis."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_PARTS: Final = 32
 
 
 class Part(NamedTuple):
-    """One of the tensors that follow each other along the axis."""
+    """One of the consecutive parts along the axis."""
 
     pointer: Pointer
     meta: Meta
@@ -31,18 +31,18 @@ class Part(NamedTuple):
 def launch_parts(
     plan: LaunchPlan, whole: Pointer, parts: Sequence[Part], axis: int, into_whole: bool
 ) -> None:
-    """Add the copy of parts into the whole, or out of it.
+    """Add the copy between parts and the whole.
 
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     whole : Pointer
-        The tensor that they make up.
+        The tensor made of the parts.
     parts : sequence of Part
-        In their order, of one dtype; their shapes differ along the axis only.
+        In order, of equal dtype and equal shapes except for the axis.
     axis : int
-        Counted from the front; what lies between it and the end of a part is one piece.
+        Counted from the front; trailing axes are contiguous.
     into_whole : bool
         The direction.
     """
@@ -80,20 +80,20 @@ def _axis(ctx: PrepareContext, slot: Meta) -> int:
 
 
 def _fill_in_concat(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy every input to its place: of concat and of stack."""
+    """Copy every input into the output, for concat and stack."""
     parts = [Part(plan.input("x", i), meta) for i, meta in enumerate(ctx.inputs["x"])]
     axis = _axis(ctx, ctx.outputs["out"][0])
     launch_parts(plan, plan.output("out"), parts, axis, into_whole=True)
 
 
 def _fill_in_split(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy every part out: of split and of unstack."""
+    """Copy every part into its output, for split and unstack."""
     parts = _outputs(ctx, plan, "out")
     launch_parts(plan, plan.input("x"), parts, _axis(ctx, ctx.inputs["x"][0]), into_whole=False)
 
 
 def _fill_in_concat_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Cut the gradient into those of the inputs."""
+    """Split the gradient into those of the inputs."""
     parts = _outputs(ctx, plan, "x_grad")
     axis = _axis(ctx, ctx.inputs["out_grad"][0])
     launch_parts(plan, plan.input("out_grad"), parts, axis, into_whole=False)

@@ -1,8 +1,8 @@
-"""Convolution by our own kernels: products of matrices that are never written down.
+"""Convolution by our own kernels, as implicit GEMM.
 
-An element of x outside of the image counts as 0 and is multiplied all the same: where the weight
-is infinite, or not a number, so is what a window that reaches beyond the border gets. In the
-gradient of x that holds for every pixel of a tile whose window is not there.
+Elements of x outside of the image are 0 and still multiplied: an infinite or NaN weight makes the
+results of windows at the border NaN. In the gradient of x this applies to every pixel of a tile
+with a missing window.
 """
 
 from __future__ import annotations
@@ -25,27 +25,26 @@ NARROW_TILE: Final = 32
 """The short side of a flat tile."""
 
 PART_STEPS: Final = 256
-"""The fewest steps of a sum that make one part."""
+"""Minimum number of steps in one part of a sum."""
 
 PART_BLOCKS: Final = 512
-"""Into how many blocks the sums of a gradient are cut, where they are long enough; not the GPU's
-number, so that all GPUs add in one order."""
+"""Blocks for the sums of a gradient, independent of the GPU, so that all GPUs add alike."""
 
 TILE_BLOCKS: Final = 256
-"""The same of outputs, where it costs more to write parts down: half of that is not split."""
+"""The same for outputs, where writing parts costs more: half of that is not split."""
 
 PART_BYTES: Final = 2**26
-"""The most memory for partial sums."""
+"""Maximum memory for partial sums."""
 
 LIMIT: Final = 2**30
-"""Sizes of images and kernels, padded and spread out, below which positions are added safely."""
+"""Sizes of padded images and dilated kernels below which sums of positions cannot overflow."""
 
 SUM_CHANNELS: Final = 32
-"""Neighbouring channels whose sums one block makes where channels are last."""
+"""Adjacent channels summed by one block for channels-last images."""
 
 
 class Images(NamedTuple):
-    """The dimensions of images, whatever the order of their axes; axes they lack have length 1."""
+    """The dimensions of images in any axis order; missing axes have length 1."""
 
     n: int
     channels: int
@@ -92,11 +91,11 @@ class Convolution(NamedTuple):
     groups : int
         How many.
     is_channels_last : bool
-        Whether data_format says so.
+        Whether the channels are last.
     is_deep : bool
         Whether images have a depth.
     ctype : str
-        Of all tensors, as C++ names it.
+        The C++ type of all tensors.
     struct : Struct
         ``Convolution`` of convolution.cu.
     """
@@ -119,12 +118,12 @@ class Convolution(NamedTuple):
 
     @property
     def deep(self) -> str:
-        """Whether images have a depth, as C++ writes it."""
+        """Whether images have a depth, in C++."""
         return "true" if self.is_deep else "false"
 
 
 def describe(ctx: PrepareContext, x: Meta, weight: Meta, out: Meta) -> Convolution:
-    """Return the convolution of a context's attributes, refusing what cannot be counted."""
+    """Return the convolution of a context's attributes; refuse sizes beyond 32 bits."""
     attrs = ctx.attrs
     images, result = Images.of(x, attrs["data_format"]), Images.of(out, attrs["data_format"])
     filters, channels, *sizes = weight.shape
@@ -151,7 +150,7 @@ def describe(ctx: PrepareContext, x: Meta, weight: Meta, out: Meta) -> Convoluti
 
 
 def _check_sizes(ctx: PrepareContext, x: Images, out: Images, n_taps: int) -> None:
-    """Refuse what the kernels' 32-bit numbers cannot count."""
+    """Refuse sizes beyond the kernels' 32-bit indices."""
     counted = max(x.n_places, out.n_places, n_taps)
     if counted >= NARROW:
         ctx.refuse(f"pixels, windows and taps are counted to {NARROW}, got {counted}")
@@ -168,20 +167,20 @@ def _divider(divisor: int) -> Struct:
 
 
 def _tap_dividers(n: int, kernel: list[int], is_last: bool) -> list[Struct]:
-    """All digits of taps but the first: of (n, d, h, w), or (d, h, w, n) for channels last."""
+    """Bases of the digits of taps after the first: (n, d, h, w), or (d, h, w, n) channels last."""
     digits = [*kernel[1:], n] if is_last else kernel
     return [_divider(digit) for digit in digits]
 
 
 class _Tiling(NamedTuple):
-    """Tiles of a product: the rows of one, and how many there are."""
+    """Tiles of a product: rows per tile, and number of tiles."""
 
     rows: int
     n_tiles: int
 
 
 def _tile(rows: int, columns: int) -> _Tiling:
-    """Return square tiles, or flat ones where the product is narrow."""
+    """Return square tiles, or flat ones for narrow products."""
     shape = TILE
     if columns <= NARROW_TILE:
         shape = TILE_SUMS // NARROW_TILE
@@ -213,7 +212,7 @@ CONVOLUTION: Final = Kernel(_fill_in)
 
 
 def _fill_in_transposed(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Spread each element of x out over its window."""
+    """Scatter each element of x over its window."""
     (x,), (weight,), (out,) = ctx.inputs["x"], ctx.inputs["weight"], ctx.outputs["out"]
     conv = describe(ctx, out, weight, x)
     tensors = plan.output("out"), plan.input("x"), plan.optional_input("bias")
@@ -225,7 +224,7 @@ CONV_TRANSPOSE: Final = Kernel(_fill_in_transposed)
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the gradients that are wanted."""
+    """Compute the requested gradients."""
     slots = [slot for slot, metas in ctx.outputs.items() if metas]
     if not slots:
         return
@@ -242,7 +241,7 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 def _spread(
     plan: LaunchPlan, conv: Convolution, result: Pointer, slopes: Pointer, bias: Pointer | None
 ) -> None:
-    """Add the gradient of a convolution to its input, plus a bias."""
+    """Add the input gradient of a convolution, plus a bias."""
     tiling = _tile(conv.x.n_places, conv.channels)
     n, blocks = conv.x.n_places * conv.x.channels, tiling.n_tiles * conv.groups
     n_steps = conv.filters // conv.groups * conv.kernel_size
@@ -294,17 +293,17 @@ class _Parts:
     Parameters
     ----------
     plan : LaunchPlan
-        Where the passes are added.
+        The plan to extend.
     conv : Convolution
-        What is computed.
+        The convolution.
     out : Pointer
-        Where the sums go.
+        The destination of the sums.
     n, n_steps : int
-        How many sums there are, and of how many steps.
+        Number of sums, and of steps in each.
     blocks : int
-        Into how many blocks the sums are cut already.
+        Number of blocks without splitting.
     enough : int
-        How many there should be.
+        Number of blocks that is enough.
 
     Attributes
     ----------
@@ -333,7 +332,7 @@ class _Parts:
         self._plan, self._conv, self._n = plan, conv, n
 
     def finish(self, images: Images | None = None, bias: Pointer | None = None) -> None:
-        """Add the second pass where there is one; a bias is added to the images that it makes."""
+        """Add the second pass, if any, with the bias."""
         if self.n_parts == 1:
             return
         conv = self._conv

@@ -1,4 +1,4 @@
-"""Copies: of whole tensors under any shape, and of tensors that are repeated to fill another."""
+"""Copies of whole tensors in any shape, and of broadcast tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
 
 
 def _fill_in_copy(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy the elements in their order."""
+    """Copy the elements in order."""
     plan.copy(plan.output("out"), plan.input("x"), bytes_of(ctx.inputs["x"][0]))
 
 
@@ -19,7 +19,7 @@ COPY: Final = Kernel(_fill_in_copy)
 
 
 def _fill_in_expand(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Repeat the elements along the axes that broadcast."""
+    """Repeat the elements along broadcast axes."""
     x, out = ctx.inputs["x"][0], ctx.outputs["out"][0]
     bits = BITS[ITEM_BYTES[x.dtype]]
     inputs = [operand(plan.input("x"), x, bits)]

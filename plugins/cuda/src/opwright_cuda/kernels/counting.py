@@ -1,4 +1,4 @@
-"""bincount and histogram: how many elements there are of each kind."""
+"""bincount and histogram: counts of elements by kind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _launch_count(
     plan.fill(plan.output("out"), 8 * n_kinds)
     is_shared = n_kinds <= MOST_SHARED
     blocks = blocks_for(n, plan)
-    if is_shared:  # a block adds up all of its counts: it has more elements than those
+    if is_shared:  # a block adds all of its counts, so it needs more elements than kinds
         blocks = min(blocks, -(-n // (4 * n_kinds)))
     given = [
         plan.output("out"),
@@ -45,7 +45,7 @@ def _launch_count(
 
 
 def _fill_in_bincount(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Count each id, or add up its weights in the order in which they lie."""
+    """Count each id, or sum its weights in order."""
     (x,), (out,) = ctx.inputs["x"], ctx.outputs["out"]
     length = ctx.attrs["length"]
     text = f"{ctx.op_type}: x must be in [0, {length}), got {{value}}"

@@ -1,4 +1,4 @@
-"""One value everywhere."""
+"""Tensors filled with one value."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from opwright_cuda.launch import Kernel, LaunchPlan, Struct, bytes_of
 
 
 def item_of(dtype: str, value: float) -> Any:
-    """Return a value as the bits of an element: an unsigned whole number of the dtype's size.
+    """Return the bits of a value as an unsigned integer of the dtype's size.
 
-    A whole number or bool holds the value: the shape rule has checked it.
+    The shape rule has checked that an integer or bool can represent the value.
     """
     with np.errstate(over="ignore"):  # infinity in a narrower dtype
         made = np.array(value).astype(dtype_to_numpy(dtype))
@@ -24,7 +24,7 @@ def item_of(dtype: str, value: float) -> Any:
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write one value everywhere."""
+    """Fill the output with one value."""
     meta = ctx.outputs["out"][0]
     item = item_of(meta.dtype, ctx.attrs["value"])
     if len(set(item.tobytes())) == 1:

@@ -1,4 +1,4 @@
-"""ctc_loss and its gradient: a block for each row."""
+"""ctc_loss and its gradient: one block per row."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, bytes_of
 from opwright_cuda.source import own_source
 
 BLOCKS_AT_ONCE: Final = 2
-"""Of a multiprocessor, where each keeps what it has found in every step."""
+"""Blocks per multiprocessor, if each stores the results of every step."""
 
 _BYTES: Final = 8
-"""Of a class, a link and a logarithm."""
+"""Bytes of a class, a link and a logarithm."""
 
 
 def _describe_rows(ctx: PrepareContext, plan: LaunchPlan) -> Struct:
@@ -44,7 +44,7 @@ def _describe_rows(ctx: PrepareContext, plan: LaunchPlan) -> Struct:
 def _launch(
     ctx: PrepareContext, plan: LaunchPlan, n_rows: int, arguments: list[Argument], most: int | None
 ) -> None:
-    """Add the operator's kernel with room for so many rows of states."""
+    """Add the operator's kernel with scratch memory for this many rows of states."""
     (x,), (label,) = ctx.inputs["x"], ctx.inputs["label"]
     labels = label.shape[1]
     n_bytes = n_rows * (2 * labels + 3) * _BYTES
@@ -54,7 +54,7 @@ def _launch(
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Go through all steps of each row."""
+    """Run the forward pass of each row."""
     rows = _describe_rows(ctx, plan)
     arguments: list[Argument] = [plan.output("out"), rows, np.bool_(ctx.attrs["zero_infinity"])]
     _launch(ctx, plan, 3, arguments, None)
@@ -64,7 +64,7 @@ CTC_LOSS: Final = Kernel(_fill_in)
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Go through all steps of each row, and back."""
+    """Run the forward and backward pass of each row."""
     for x_grad in ctx.outputs["x_grad"]:
         (n, time, _), labels = x_grad.shape, ctx.inputs["label"][0].shape[1]
         rows = _describe_rows(ctx, plan)

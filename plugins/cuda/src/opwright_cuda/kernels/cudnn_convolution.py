@@ -1,4 +1,4 @@
-"""Convolution by cuDNN: a bias is added before a sum is rounded, gradients are a graph each."""
+"""Convolution by cuDNN: a bias is added before rounding, and each gradient is a separate graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of
 
 
 def _images(ctx: PrepareContext, meta: Meta, pointer: Pointer | None) -> Tensor:
-    """Return images, in the order that data_format says."""
+    """Return images in the axis order of data_format."""
     images = Images.of(meta, ctx.attrs["data_format"])
     extents = images.n, images.channels, images.height, images.width
     image, channel, _, row, pixel = images.strides
@@ -35,7 +35,7 @@ def _weight(meta: Meta, pointer: Pointer) -> Tensor:
 
 
 def _bias(like: Tensor, pointer: Pointer) -> Tensor:
-    """Return one number a channel, in the order of axes of what it is added to."""
+    """Return a channel vector, broadcast in the axis order of the images."""
     channels = like.extents[1]
     is_last = like.strides[1] == 1
     strides = (channels, 1, channels, channels) if is_last else (channels, 1, 1, 1)
@@ -43,7 +43,7 @@ def _bias(like: Tensor, pointer: Pointer) -> Tensor:
 
 
 def _add(ctx: PrepareContext, plan: LaunchPlan, graph: OperationGraph, slot: str) -> None:
-    """Add a graph whose result is an output; a sum of nothing is 0, or the bias."""
+    """Add a graph that computes an output; an empty sum is 0, or the bias."""
     reason, meta = cudnn.find_refusal(), ctx.outputs[slot][0]
     if reason is not None:
         ctx.refuse(reason)
@@ -85,7 +85,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the gradients that are wanted."""
+    """Compute the requested gradients."""
     slots = [slot for slot, metas in ctx.outputs.items() if metas]
     if not slots:
         return
@@ -116,7 +116,7 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 def _where_tf32_is_allowed(
     fill_in: Callable[[PrepareContext, LaunchPlan], None],
 ) -> Callable[[PrepareContext, LaunchPlan], None]:
-    """Return what refuses where single precision must be kept."""
+    """Return a kernel that refuses if single precision is required."""
 
     def fill_in_if_allowed(ctx: PrepareContext, plan: LaunchPlan) -> None:
         reason = cudnn.find_tf32_refusal(ctx.options)
@@ -129,13 +129,13 @@ def _where_tf32_is_allowed(
 
 
 CONV2D: Final = Kernel(_fill_in)
-"""conv2d; where cuDNN refuses, our own kernel serves."""
+"""conv2d; if cuDNN refuses, our own kernel is used."""
 
 CONV2D_GRAD: Final = Kernel(_fill_in_grad)
-"""conv2d_grad; sums of the bias are our own kernel's."""
+"""conv2d_grad; bias sums use our own kernel."""
 
 CONV2D_TF32: Final = Kernel(_where_tf32_is_allowed(_fill_in))
-"""conv2d of float32; it wants images in another order than where nothing is rounded to TF32."""
+"""conv2d of float32 in TF32; it prefers another axis order than full precision."""
 
 CONV2D_GRAD_TF32: Final = Kernel(_where_tf32_is_allowed(_fill_in_grad))
 """conv2d_grad of float32, as `CONV2D_TF32`."""

@@ -1,4 +1,4 @@
-"""Running sums and products along one axis, and the gradient of the product."""
+"""Cumulative sums and products along one axis, and the gradient of the product."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _turns(ctx: PrepareContext) -> list[Argument]:
 
 
 def _fill_in_running(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Scan each line by a block, or side by side by threads; whole numbers in 64 bits."""
+    """Scan each line by a block, or adjacent lines by threads; integers in 64 bits."""
     x = ctx.inputs["x"][0]
     if count_of(x) == 0:
         return
@@ -45,7 +45,7 @@ RUNNING: Final = Kernel(_fill_in_running)
 
 
 def _fill_in_cumprod_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Walk along each line and back."""
+    """Scan each line forward and backward."""
     if not ctx.outputs["x_grad"] or count_of(ctx.outputs["x_grad"][0]) == 0:
         return
     x = ctx.inputs["x"][0]

@@ -1,4 +1,4 @@
-"""Tensors that attributes describe: constant, arange, linspace and eye."""
+"""Tensors described by attributes: constant, arange, linspace and eye."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from opwright_cuda.launch.indexing import Layout, layout_struct
 from opwright_cuda.source import own_source
 
 CHUNK_WORDS: Final = 256
-"""``kChunkWords`` of described.cu: what a launch takes along of a constant."""
+"""``kChunkWords`` of described.cu: words of a constant in one launch."""
 
 
 def _fill_in_constant(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write the elements that the launches bring as parameters."""
+    """Write the elements passed as launch parameters."""
     (out,) = ctx.outputs["out"]
     with np.errstate(over="ignore"):  # infinity in a narrower dtype
         items = np.array(ctx.attrs["values"], np.float64).astype(dtype_to_numpy(out.dtype))
@@ -40,7 +40,7 @@ CONSTANT: Final = Kernel(_fill_in_constant)
 
 
 def _fill_in_steps(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write evenly spaced numbers: of arange and of linspace."""
+    """Write evenly spaced numbers, for arange and linspace."""
     (out,) = ctx.outputs["out"]
     n, start, stop = count_of(out), ctx.attrs["start"], ctx.attrs["stop"]
     is_closed = "num" in ctx.attrs

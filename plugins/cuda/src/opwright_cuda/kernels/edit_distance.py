@@ -1,4 +1,4 @@
-"""edit_distance: a block for each pair of sequences."""
+"""edit_distance: one block per pair of sequences."""
 
 from __future__ import annotations
 

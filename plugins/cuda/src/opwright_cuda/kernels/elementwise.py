@@ -1,4 +1,4 @@
-"""Functions of elements: one output, inputs that broadcast."""
+"""Element-wise functions: one output, broadcast inputs."""
 
 from __future__ import annotations
 
@@ -26,18 +26,16 @@ THREADS: Final = 256
 """In a block."""
 
 BLOCKS_PER_MULTIPROCESSOR: Final = 32
-"""Several times what there is room for at once: of fewer, those that many registers leave no room
-for at first would run last and alone."""
+"""Several times the resident blocks: with fewer, the last wave would leave the GPU idle."""
 
 MANY_VECTORS: Final = 2**19
-"""So many keep any GPU busy where each thread has two of them, or the 8 rows of `columns_of`."""
+"""Enough to keep any GPU busy with two per thread, or the 8 rows of `columns_of`."""
 
 
 class Operand(NamedTuple):
-    """One tensor: where it lies, its shape and its C++ type.
+    """A tensor: its pointer, shape and C++ type.
 
-    A tensor of a plan begins at a multiple of the device's alignment; what begins within one, at
-    an offset, may not be ``is_aligned``.
+    Tensors of a plan have the device's alignment; a view at an offset may not be ``is_aligned``.
     """
 
     pointer: Pointer
@@ -47,7 +45,7 @@ class Operand(NamedTuple):
 
 
 def blocks_for(n_threads: int, plan: LaunchPlan) -> int:
-    """Return how many blocks a loop over the whole grid gets."""
+    """Return the number of blocks for a grid-stride loop."""
     most = plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR
     return min(-(-n_threads // THREADS), most)
 
@@ -65,13 +63,13 @@ def launch_elementwise(
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     function : str
         The functor, a type of functions.h or mathematics.h: ``"Sigmoid<float>"``.
     out : Operand
-        What is written, compact.
+        The output, compact.
     inputs : sequence of Operand
-        What is read, compact, of shapes that broadcast to the output's.
+        The inputs, compact, of shapes that broadcast to the output's.
     parameters : Struct, optional
         The functor's members.
     source : Source, optional
@@ -117,7 +115,7 @@ def launch_elementwise(
 
 
 def _columns(layout: Layout, n: int, width: int) -> Team | None:
-    """Return teams for a large matrix with inputs that are one row of it, or scalars."""
+    """Return teams for a large matrix with inputs that are one row, or scalars."""
     if len(layout.dims) != 2 or n < MANY_VECTORS * width:
         return None
     rows, columns = layout.dims
@@ -128,12 +126,12 @@ def _columns(layout: Layout, n: int, width: int) -> Team | None:
 
 
 def _vectors_each(n_vectors: int, n_inputs: int) -> int:
-    """How many vectors of each input a thread reads at once: of one input as many as of two."""
+    """Vectors of each input that a thread reads together, equal for one and two inputs."""
     return 2 if n_vectors >= MANY_VECTORS and n_inputs == 1 else 1
 
 
 def _in_blocks(layout: Layout, width: int) -> bool:
-    """Whether blocks of the output are blocks of each input, or one element of it."""
+    """Whether blocks of the output are contiguous blocks, or one element, of each input."""
     return layout.dims[-1] % width == 0 and all(
         s[-1] == 0 or (s[-1] == 1 and all(step % width == 0 for step in s[:-1]))
         for s in layout.strides
@@ -141,7 +139,7 @@ def _in_blocks(layout: Layout, width: int) -> bool:
 
 
 def _blocked(layout: Layout, width: int) -> tuple[Layout, int]:
-    """Return the layout that counts blocks, and which inputs are one element in each block."""
+    """Return the layout that counts blocks, and the inputs with one element per block."""
     if width == 1:
         return layout, 0
     scalars = sum(1 << i for i, s in enumerate(layout.strides) if s[-1] == 0)
@@ -150,14 +148,14 @@ def _blocked(layout: Layout, width: int) -> tuple[Layout, int]:
 
 
 def _width(out: Operand, inputs: Sequence[Operand], layout: Layout, n: int) -> int:
-    """How many elements a thread takes at once: as many as fill a vector of the widest type."""
+    """Elements per vector: as many as fill one of the widest type."""
     operands = (out, *inputs)
     if not all(operand.is_aligned for operand in operands):
         return 1
-    # Of those that are not read for many rows, or elements, at once.
+    # Of inputs that are not kept over many rows or elements.
     moving = [o for o, s in zip(operands, layout.strides, strict=True) if s and s[0] and s[-1]]
     width = VECTOR_BYTES // max(size_of(operand.ctype) for operand in moving or operands)
-    # Short arrays keep more threads busy one by one.
+    # Short arrays use more threads without vectors.
     return width if n >= 4 * width * THREADS else 1
 
 
@@ -175,7 +173,7 @@ Parameters = Callable[[PrepareContext, str], Struct]
 
 
 def _constants(*names: str) -> Parameters:
-    """Float attributes as members of the type that the functor computes in."""
+    """Float attributes as members of the functor's compute type."""
 
     def make(ctx: PrepareContext, ctype: str) -> Struct:
         kind: Any = np.float64 if ctype == "double" else np.float32
@@ -188,7 +186,7 @@ _BOUNDS: Final = {ctype: np.dtype(dtype) for dtype, ctype in CTYPES.items() if "
 
 
 def _clip_bounds(ctx: PrepareContext, ctype: str) -> Struct:
-    """Bounds in the dtype; whole numbers take the nearest one inside, or the end of their range."""
+    """Bounds in the dtype; integers use the nearest one inside, or the end of their range."""
     if ctype not in _BOUNDS:
         return _constants("min", "max")(ctx, ctype)
     info = np.iinfo(_BOUNDS[ctype])
@@ -219,10 +217,10 @@ _MOST: Final = {
 
 
 def _substitutes(ctx: PrepareContext, ctype: str) -> Struct:
-    """What stands for NaN and infinities, within the range of the dtype."""
+    """Replacements of NaN and infinities, within the range of the dtype."""
     most = _MOST.get(ctx.inputs["x"][0].dtype)
     if most is None:
-        return Struct()  # whole numbers do not change
+        return Struct()  # integers do not change
     kind: Any = np.float64 if ctype == "double" else np.float32
     ends = (min(max(ctx.attrs[name], -most), most) for name in ("posinf", "neginf"))
     return Struct(kind(ctx.attrs["nan"]), *(kind(end) for end in ends))
@@ -236,7 +234,7 @@ class Function(NamedTuple):
     name : str
         The template in functions.h or mathematics.h.
     slots : tuple of str
-        The inputs that it takes, in its order; by default all that are given.
+        The inputs of the functor, in order; by default all given ones.
     parameters : callable, optional
         Its members, from the attributes.
     """
@@ -247,7 +245,7 @@ class Function(NamedTuple):
 
 
 def functor_name(op_type: str) -> str:
-    """Return the functor of an operator type: ``Log1p`` of ``log1p``."""
+    """Return the functor of an operator type: ``Log1p`` for ``log1p``."""
     return "".join(word.capitalize() for word in op_type.split("_"))
 
 
@@ -326,7 +324,7 @@ def _function_of(ctx: PrepareContext) -> Function:
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute a function of elements."""
+    """Compute an element-wise function."""
     function = _function_of(ctx)
     slots = function.slots or tuple(ctx.inputs)
     (out_slot, (out_meta, *_)), *_ = ctx.outputs.items()
@@ -342,7 +340,7 @@ ELEMENTWISE: Final = Kernel(_fill_in)
 
 
 def _fill_in_where(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Choose between two inputs, whatever their elements are."""
+    """Select between two inputs of any dtype."""
     meta = ctx.outputs["out"][0]
     bits = BITS[ITEM_BYTES[meta.dtype]]
     inputs = [

@@ -1,8 +1,8 @@
-"""Several functions of elements in one loop: their functor is written when a plan is made.
+"""Fused element-wise functions: their functor is generated when a plan is made.
 
-Every function is one of functions.h. Between two of them the value is rounded as it would have been
-if it had been stored, so that 16-bit types give what the functions give one by one. In the wider
-types the compiler may round a product and a sum after it once instead of twice.
+Every function is one of functions.h. Intermediate values are rounded as if stored, so that 16-bit
+types have the same results as separate functions. In wider types the compiler may contract a
+product and a following sum.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MEMBERS: Final = {
         for suffix in ("", "_grad")
     },
 }
-"""How many numbers a functor has, in the order in which a chain gives them."""
+"""Number of parameters of a functor, in the order of a chain."""
 _BINARY: Final = (
     *("add", "subtract", "multiply", "divide", "maximum", "minimum"),
     *("squared_difference", "atan2", "atan2_slope", "mod", "floor_divide", "prelu"),
@@ -54,7 +54,7 @@ class Step(NamedTuple):
     functor : str
         A template of functions.h.
     operands : sequence of int
-        Inputs of the chain, and behind them results of steps before.
+        Inputs of the chain, followed by results of previous steps.
     numbers : sequence of float
         Its members.
     """
@@ -65,7 +65,7 @@ class Step(NamedTuple):
 
 
 def operands_of(op_type: str) -> int:
-    """Return how many operands a function reads."""
+    """Return the number of operands of a function."""
     return 2 if op_type in _BINARY or op_type.endswith("_grad") else 1
 
 
@@ -87,7 +87,7 @@ def _functor(ctx: PrepareContext, op_type: str, number: float) -> str:
 
 
 def write_functor(steps: list[Step], n_inputs: int, dtype: str) -> str:
-    """Return ``Chain``, a functor of so many inputs that applies all steps.
+    """Return ``Chain``, a functor of `n_inputs` that applies all steps.
 
     >>> steps = [Step("Scale", [0], [2.0, 1.0]), Step("Add", [2, 1], [])]
     >>> print(write_functor(steps, 2, "float16"))

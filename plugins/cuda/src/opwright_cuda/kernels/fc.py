@@ -1,6 +1,6 @@
 """Fully connected layers: the bias is added before a sum is stored.
 
-Of a small layer the activation is applied then as well.
+For small layers the activation is fused as well.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_small(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Multiply, add the bias and apply the activation in one launch; softmax takes another one."""
+    """Multiply, add the bias and apply the activation in one launch; softmax needs another one."""
     activation = ctx.attrs["activation"]
     product = _describe(ctx)
     reason = find_small_refusal(product, plan.gpu.multiprocessors, plan.allows_tf32)
@@ -96,7 +96,7 @@ def _out(ctx: PrepareContext, plan: LaunchPlan) -> Operand:
 
 
 FC: Final = Kernel(_fill_in)
-"""By cuBLASLt; where that refuses, the operator is computed as a product, a sum, an activation."""
+"""By cuBLASLt; if it refuses, the operator is decomposed into product, sum and activation."""
 
 SMALL_FC: Final = Kernel(_fill_in_small)
 """By our own kernel for small products."""

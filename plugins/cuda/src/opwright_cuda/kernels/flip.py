@@ -1,4 +1,4 @@
-"""Elements that change their place along axes: flip and roll."""
+"""flip and roll: permutations of elements along axes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright_cuda.launch.indexing import compact_strides
 
 
 def _fill_in_flip(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Read backwards along the axes."""
+    """Read backward along the axes."""
     x = ctx.inputs["x"][0]
     if count_of(x) == 0:
         return
@@ -32,7 +32,7 @@ FLIP: Final = Kernel(_fill_in_flip)
 
 
 def _fill_in_roll(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy boxes: along each axis what moves on, and what leaves and enters again in front."""
+    """Copy boxes: along each axis the shifted part and the part that wraps around."""
     x = ctx.inputs["x"][0]
     if count_of(x) == 0:
         return
@@ -42,7 +42,7 @@ def _fill_in_roll(ctx: PrepareContext, plan: LaunchPlan) -> None:
     for axis, shift in zip(ctx.attrs["axis"] or (0,), ctx.attrs["shift"], strict=True):
         by[axis] = shift % dims[axis]
     compact = compact_strides(dims)
-    # (length, place in x, place in out) of both parts of each axis.
+    # (length, index in x, index in out) of both parts of each axis.
     pairs = [((n - s, 0, s), (s, n - s, 0)) for n, s in zip(dims, by, strict=True)]
     for box in itertools.product(*pairs):
         lengths = [length for length, _, _ in box]

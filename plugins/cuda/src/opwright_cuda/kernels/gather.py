@@ -1,4 +1,4 @@
-"""Slices picked by their positions: gather and embedding."""
+"""Slices selected by index: gather and embedding."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def launch_gather(
     look_up: LookUp,
     op_type: str,
 ) -> None:
-    """Add the copy of slices; a position out of range is reported, its slice is 0.
+    """Add the copy of slices; an index out of range is reported, and its slice is 0.
 
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added; the slot ``out`` is written, which is not empty.
+        The plan to extend; the slot ``out``, not empty, is written.
     slot, table : str, Meta
-        The input that has the slices.
+        The input with the slices.
     index, index_meta : Pointer, Meta
-        The positions.
+        The indices.
     look_up : LookUp
         The dimensions.
     op_type : str
-        For what is reported.
+        For error messages.
     """
     item_bytes = ITEM_BYTES[table.dtype]
     unit = unit_of(item_bytes, [look_up.row * item_bytes])
@@ -65,7 +65,7 @@ def launch_gather(
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy the slices that the positions name."""
+    """Copy the slices at the indices."""
     slot = "weight" if ctx.op_type == "embedding" else "x"
     table, index = ctx.inputs[slot][0], ctx.inputs["index"][0]
     if count_of(ctx.outputs["out"][0]) == 0:
@@ -75,11 +75,11 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 GATHER: Final = Kernel(_fill_in)
-"""Of gather and of embedding."""
+"""For gather and embedding."""
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Add up the gradients of the slices that came from one position."""
+    """Sum the gradients of the slices with the same index."""
     ((slot, metas),) = ctx.outputs.items()
     if not metas:
         return
@@ -90,4 +90,4 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 GATHER_GRAD: Final = Kernel(_fill_in_grad)
-"""Of gather and of embedding."""
+"""For gather and embedding."""

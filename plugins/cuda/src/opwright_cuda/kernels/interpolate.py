@@ -1,4 +1,4 @@
-"""Images of another height and width; the gradient gathers from what a pixel has a share in."""
+"""Resizing images; the gradient of a pixel gathers from the outputs that read it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _describe(ctx: PrepareContext, x: Meta, out: Meta) -> Struct:
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Take the pixels around each place."""
+    """Interpolate the pixels around each position."""
     (x,), (out,) = ctx.inputs["x"], ctx.outputs["out"]
     arguments: list[Argument] = [plan.output("out"), plan.input("x"), _describe(ctx, x, out)]
     expression = f"resize<{CTYPES[x.dtype]}>"
@@ -37,7 +37,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Add up the shares that a pixel has in outputs."""
+    """Sum the contributions of a pixel to outputs."""
     if not ctx.outputs["x_grad"]:
         return
     (x,), (out,) = ctx.outputs["x_grad"], ctx.inputs["out_grad"]

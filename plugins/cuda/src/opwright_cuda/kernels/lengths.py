@@ -1,4 +1,4 @@
-"""Lengths of padded sequences: what reports those that are out of range."""
+"""Lengths of padded sequences, with range checks."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def launch_check(
     Parameters
     ----------
     ctx : PrepareContext
-        As given to ``prepare``; nothing is added where the slot is absent.
+        As given to ``prepare``; nothing is added if the slot is absent.
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     op_type : str
-        With which the error begins.
+        The beginning of the error.
     steps : int
-        The most.
+        The maximum.
     slot : str
-        Which one.
+        The input slot.
     """
     for meta in ctx.inputs[slot]:
         wanted = f"{op_type}: {slot} must be in [0, {steps}], got {{value}}"

@@ -1,4 +1,4 @@
-"""Chains of tags: linear_chain_crf, its gradient, and viterbi_decode. A block takes a sequence."""
+"""Chains of tags: linear_chain_crf, its gradient, and viterbi_decode. One block per sequence."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct
 from opwright_cuda.source import own_source
 
 MOST_PARTS: Final = 256
-"""Blocks that add up the gradient of the transitions of their sequences, on any GPU."""
+"""Number of blocks that sum the transition gradient of their sequences, on any GPU."""
 
 MOST_PART_BYTES: Final = 2**26
-"""That all of them have for it."""
+"""Maximum memory for their partial sums."""
 
 
 def _describe_chain(ctx: PrepareContext, plan: LaunchPlan, x: Meta) -> Struct:
@@ -44,7 +44,7 @@ def _take_exponents(plan: LaunchPlan, x: Meta) -> Struct:
 
 
 def _fill_in_crf(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compare the score of the tags with those of all sequences of tags."""
+    """Compare the score of the tags with the scores of all tag sequences."""
     (x,) = ctx.inputs["x"]
     n, _, tags = x.shape
     team = blocks_with_room(plan, n, tags, 3 * tags * compute_bytes(x.dtype))
@@ -59,7 +59,7 @@ LINEAR_CHAIN_CRF: Final = Kernel(_fill_in_crf)
 
 
 def _fill_in_crf_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Find the shares of tags and moves, in parts that are added up behind each other."""
+    """Compute the marginals of tags and transitions, in parts summed in order."""
     (alpha,) = ctx.inputs["alpha"]
     (n, _, tags), size = alpha.shape, compute_bytes(alpha.dtype)
     stride = tags * (tags + 2)
@@ -88,7 +88,7 @@ LINEAR_CHAIN_CRF_GRAD: Final = Kernel(_fill_in_crf_grad)
 
 
 def _fill_in_viterbi(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Find the best sequence of tags."""
+    """Find the best tag sequence."""
     (x,) = ctx.inputs["x"]
     n, steps, tags = x.shape
     team = blocks_with_room(plan, n, tags, 2 * tags * compute_bytes(x.dtype))

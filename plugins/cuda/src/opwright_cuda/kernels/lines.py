@@ -1,4 +1,4 @@
-"""Lines of an array, its elements along one axis, and the teams of threads that work on them."""
+"""Lines of an array, its elements along one axis, and the teams of threads that process them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from opwright_cuda.launch import Argument, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import Source
 
 VECTOR_BYTES: Final = 16
-"""Read or written by one thread at once."""
+"""Bytes read or written by one thread as a vector."""
 THREADS: Final = 256
-"""In a block, but for long lines; ``kTileThreads`` of lines.h."""
+"""Threads of a block, except for long lines; ``kTileThreads`` of lines.h."""
 WARP: Final = 32
 ENOUGH_BLOCKS: Final = 1024
-"""So many keep any GPU busy; a fixed number, so that sums do not depend on the GPU."""
+"""Enough blocks to keep any GPU busy; a fixed number, so that sums do not depend on the GPU."""
 FEW_ELEMENTS: Final = 2**19
-"""With two each they keep no more threads busy than a GPU has at once."""
+"""With two each they fill the resident threads of a GPU."""
 MANY_LINES: Final = 2**15
-"""With a warp each they keep any GPU busy, several times over."""
+"""With a warp each they fill any GPU several times."""
 MOST_KEPT_BYTES: Final = 128
-"""That a thread keeps in registers."""
+"""Elements that a thread keeps in registers."""
 
 
 class Lines(NamedTuple):
-    """An array as [outer, length, inner], whose lines go along the middle axis."""
+    """An array as [outer, length, inner], with lines along the middle axis."""
 
     outer: int
     length: int
@@ -41,9 +41,9 @@ class Lines(NamedTuple):
 
 
 def lines_along(shape: Sequence[int], axis: int) -> Lines:
-    """Return the lines of a shape along one of its axes; a negative one counts from the back.
+    """Return the lines of a shape along one of its axes; a negative one counts from the end.
 
-    A number is one line of one element.
+    A scalar is one line of one element.
     """
     if not shape:
         return Lines(1, 1, 1)
@@ -52,20 +52,20 @@ def lines_along(shape: Sequence[int], axis: int) -> Lines:
 
 
 class Team(NamedTuple):
-    """How lines are given to threads.
+    """The assignment of lines to threads.
 
     Attributes
     ----------
     ctype : str
         The team of lines.h.
     lines : Lines
-        What it works on.
+        The lines to process.
     width : int
         Lanes of a line, or lines of a tile.
     grid, block : int
         Blocks, and threads of each.
     parts, chunk : int
-        Teams for each line, and elements of each.
+        Teams per line, and elements per team.
     """
 
     ctype: str
@@ -105,49 +105,49 @@ def quotient_up(x: int, y: int) -> int:
 
 
 def lanes_of(lines: Lines, lanes: int, ctype: str = "LaneTeam") -> Team:
-    """Return teams of so many lanes."""
+    """Return teams of this many lanes."""
     return Team(ctype, lines, lanes, quotient_up(lines.n_lines * lanes, THREADS), THREADS)
 
 
 def _tile_width(lines: Lines) -> int:
-    """Lines of a tile: at least as many as fill a transaction, more where lines are short."""
+    """Lines of a tile: at least as many as fill a transaction, more for short lines."""
     rows = min(8, power_of_two(lines.length // 8))
     return min(power_of_two(lines.inner), THREADS // rows)
 
 
 def tiles_of(lines: Lines, ctype: str = "TileTeam") -> Team:
-    """Return teams for lines that lie side by side."""
+    """Return teams for adjacent lines."""
     width = _tile_width(lines)
     return Team(ctype, lines, width, lines.outer * quotient_up(lines.inner, width), THREADS)
 
 
 def split(team: Team, least: int) -> Team:
-    """Return the team, or teams of parts of its lines where there are few blocks.
+    """Return the team, or teams of parts of its lines if there are few blocks.
 
     Parameters
     ----------
     team : Team
-        Of whole lines, blocks or tiles.
+        The team of whole lines, blocks or tiles.
     least : int
-        Elements that a part has at least.
+        Minimum elements of a part.
     """
     length = team.lines.length
     wanted = min(quotient_up(ENOUGH_BLOCKS, max(team.grid, 1)), length // least)
     if wanted < 2:
         return team
-    # A multiple of a vector: parts begin where vectors do, if lines do.
+    # A multiple of a vector: parts are aligned if lines are.
     chunk = quotient_up(quotient_up(length, wanted), 16) * 16
     parts = quotient_up(length, chunk)
     return team._replace(grid=team.grid * parts, parts=parts, chunk=chunk)
 
 
 def team_to_read(lines: Lines, may_split: bool = False) -> Team:
-    """Return the teams that read every line once, element by element where they lie side by side.
+    """Return teams that read every line once, element by element for adjacent lines.
 
     Parameters
     ----------
     lines : Lines
-        What they work on.
+        The lines to process.
     may_split : bool
         Whether several teams may share a line.
     """
@@ -162,21 +162,21 @@ def team_to_read(lines: Lines, may_split: bool = False) -> Team:
 
 
 def _vector_of(lines: Lines, ctype: str, item_bytes: int) -> int:
-    """Elements that a thread of such a team reads at once."""
+    """Elements that a thread of such a team reads as a vector."""
     vector = VECTOR_BYTES // item_bytes
-    # Blocks may begin a line with single elements; few lanes would lose too much by it.
+    # Blocks may begin a line with single elements, which would be too slow for few lanes.
     if ctype == "LaneTeam":
         return math.gcd(vector, lines.length)
     return vector if ctype == "BlockTeam" else 1
 
 
 def streamed(lines: Lines, dtype: str, may_split: bool = False) -> Team:
-    """Return the teams that read every line once, a vector at a time.
+    """Return teams that read every line once, by vectors.
 
     Parameters
     ----------
     lines : Lines
-        What they work on.
+        The lines to process.
     dtype : str
         Of the elements.
     may_split : bool
@@ -188,20 +188,19 @@ def streamed(lines: Lines, dtype: str, may_split: bool = False) -> Team:
 def streamed_by_lanes(lines: Lines, dtype: str) -> Team:
     """Return teams of a warp or less that read lines as `streamed` does.
 
-    What a thread does for its line beside reading it, and putting together what all its threads
-    have found, takes as long as some tens of elements: it has 16 of them or more, where there are
-    so many that all threads of a GPU have work.
+    The overhead per line, including the reduction over its threads, is as long as some tens of
+    elements: each thread has at least 16 of them if there is enough work for all threads of a GPU.
 
     Parameters
     ----------
     lines : Lines
-        What they work on; the elements of a line lie side by side.
+        The lines to process, contiguous.
     dtype : str
         Of the elements.
     """
     each = 16 if lines.n_lines * lines.length > 4 * FEW_ELEMENTS else 4
     lanes = _floor_power_of_two(lines.length // each)
-    # Together they read a sector of memory at least, or half of one.
+    # Together they read at least a memory sector, or half of one.
     n_bytes = _vector_of(lines, "LaneTeam", ITEM_BYTES[dtype]) * ITEM_BYTES[dtype]
     least = min(8, quotient_up(32, n_bytes))
     return _streamed(lanes_of(lines, min(max(lanes, least), WARP)), dtype)
@@ -217,13 +216,13 @@ def _kept_line(team: str, kept: str, items: int, vector: int) -> str:
 
 
 def _type_to_keep(dtype: str, n_arrays: int) -> str:
-    """Return what is kept of elements that belong together."""
+    """Return the kept type for elements of several arrays."""
     ctype = compute_type(dtype)
     return ctype if n_arrays == 1 else f"Pair<{ctype}>"
 
 
 def _lanes_to_keep(lines: Lines, dtype: str, n_arrays: int) -> Team | None:
-    """Return teams of a warp or less that keep their lines, None where those are too long."""
+    """Return teams of a warp or less that keep their lines, None if those are too long."""
     kept, length = _type_to_keep(dtype, n_arrays), lines.length
     vector = _vector_of(lines, "LaneTeam", ITEM_BYTES[dtype])
     most = MOST_KEPT_BYTES // (n_arrays * compute_bytes(dtype))
@@ -235,16 +234,16 @@ def _lanes_to_keep(lines: Lines, dtype: str, n_arrays: int) -> Team | None:
 
 
 def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
-    """Return the teams that go over every line several times and keep it where there is room.
+    """Return teams that read every line several times, and keep it if there is room.
 
     Parameters
     ----------
     lines : Lines
-        What they work on.
+        The lines to process.
     dtype : str
         Of the elements.
     n_arrays : int
-        How many arrays they read: of one they keep an element, of two a pair of them.
+        Number of arrays read: for one an element is kept, for two a pair.
     """
     kept = _type_to_keep(dtype, n_arrays)
     if lines.inner > 1:
@@ -255,8 +254,7 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
     length = lines.length
     vector = _vector_of(lines, "LaneTeam", ITEM_BYTES[dtype])
     most = MOST_KEPT_BYTES // (n_arrays * compute_bytes(dtype))
-    # So many are too many for the registers of so many threads where they are wide, or do not come
-    # in whole vectors.
+    # Wide or unaligned elements would need too many registers.
     is_whole = vector * ITEM_BYTES[dtype] == VECTOR_BYTES
     longest = [(512, most)] if is_whole and compute_bytes(dtype) == 4 else []
     usual = [(128, most // 2), (256, most // 2), (512, most // 2)]
@@ -270,15 +268,15 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
 
 
 def team_to_sum(lines: Lines, dtype: str) -> Team:
-    """Return the teams that need every line once and write only what they found in it.
+    """Return teams that read every line once and write only its result.
 
-    A line that lanes can keep is kept. Longer ones pass by: a block that kept one would read
-    nothing while its threads wait for each other.
+    A line that lanes can keep is kept. Longer ones are streamed: a block that kept one would not
+    read while its threads synchronize.
 
     Parameters
     ----------
     lines : Lines
-        What they work on.
+        The lines to process.
     dtype : str
         Of the elements.
     """
@@ -295,15 +293,14 @@ def team_to_sum(lines: Lines, dtype: str) -> Team:
 
 
 def columns_of(lines: Lines, vector: int, may_split: bool = True) -> Team:
-    """Return the teams for lines that lie side by side: columns of matrices, read row by row.
+    """Return teams for adjacent lines: columns of matrices, read row by row.
 
     Parameters
     ----------
     lines : Lines
-        What they work on.
+        The lines to process.
     vector : int
-        Neighbours that a thread has at most; a smaller power of 2 where they are none, or do not
-        divide a row.
+        Maximum adjacent elements per thread; a smaller power of 2 if they do not divide a row.
     may_split : bool
         Whether several teams may share a column.
     """
@@ -311,11 +308,11 @@ def columns_of(lines: Lines, vector: int, may_split: bool = True) -> Team:
     n_lanes = lines.inner // vector
     most = min(power_of_two(n_lanes), THREADS)
     if may_split:
-        # Rows for each thread, and lanes that fill lines of the cache.
+        # Rows per thread, and lanes that fill cache lines.
         least = THREADS // min(_floor_power_of_two(lines.length // 4), THREADS)
         listed = (64, 32, 128, 256) if vector == 1 else (32, 16, 8, 64, 128, 256)
         widths = [width for width in listed if least <= width < 2 * n_lanes]
-        # Rather more tiles than lanes that idle.
+        # More tiles are better than idle lanes.
         width = min(widths, key=lambda w: -n_lanes % w, default=most)
     else:
         width = min(max(THREADS // _floor_power_of_two(lines.length), 4), most)
@@ -325,5 +322,5 @@ def columns_of(lines: Lines, vector: int, may_split: bool = True) -> Team:
 
 
 def partials(plan: LaunchPlan, team: Team, n_bytes: int) -> Pointer:
-    """Return scratch memory with so many bytes for every part of every line."""
+    """Return scratch memory with `n_bytes` for every part of every line."""
     return plan.workspace(team.lines.n_lines * team.parts * n_bytes)

@@ -1,4 +1,4 @@
-"""Losses and accuracy. A label out of range is a fault; its row counts as one without a label."""
+"""Losses and accuracy. A label out of range is a fault, and its row is ignored."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ SOFTMAX_LOSS_GRAD: Final = Kernel(_fill_in_softmax_loss_grad)
 
 
 def _fill_in_softmax_cross_entropy(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the loss of scores and their gradient at once."""
+    """Compute the loss of scores and their gradient together."""
     x = ctx.inputs["logits"][0]
     lines = lines_along(x.shape, -1)
     ctype = compute_type(x.dtype)
@@ -179,7 +179,7 @@ ACCURACY: Final = Kernel(_fill_in_accuracy)
 
 
 def _fill_in_nll(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Pick the logarithm of each line's class."""
+    """Select the logarithm of each line's class."""
     x = ctx.inputs["x"][0]
     lines = lines_along(x.shape, ctx.attrs["axis"])
     n = lines.outer * lines.inner
@@ -196,7 +196,7 @@ NLL: Final = Kernel(_fill_in_nll)
 
 
 def _fill_in_nll_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Give each line's gradient to its class."""
+    """Write each line's gradient to its class."""
     x = ctx.inputs["x"][0]
     n = math.prod(x.shape)
     if n == 0 or not ctx.outputs["x_grad"]:

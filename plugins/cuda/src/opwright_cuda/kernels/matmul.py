@@ -1,4 +1,4 @@
-"""Matrix products by NumPy's rules: by cuBLASLt, or by our own kernels: small ones, others."""
+"""Matrix products by NumPy's rules: by cuBLASLt, or by our own kernels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _fill_in_blas(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _add_parts(plan: LaunchPlan, product: Product, parts: int) -> None:
-    """Multiply parts of the sums at the same time, and add them up."""
+    """Multiply parts of long sums in parallel, then add them."""
     operands, dtype = _operands(plan), product.dtype
     m, n = product.m, product.n
     sums = plan.workspace(parts * m * n * ITEM_BYTES[dtype])
@@ -73,7 +73,7 @@ def _fill_in_small(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Multiply numbers."""
+    """Multiply any numbers."""
     product = _describe(ctx)
     if len(product.stacks.dims) > MAX_RANK:
         ctx.refuse(f"the stacks broadcast in more than {MAX_RANK} dimensions")

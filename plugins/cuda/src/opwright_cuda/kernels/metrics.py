@@ -1,4 +1,4 @@
-"""auc and precision_recall: counts that grow from batch to batch, and what follows from them."""
+"""auc and precision_recall: metrics from counts accumulated over batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNTS: Final = 4
 
 
 def _fill_in_auc(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Count the scores in their bins, then the pairs that are in order."""
+    """Count the scores in bins, then the ordered pairs."""
     (x,), thresholds = ctx.inputs["x"], ctx.attrs["num_thresholds"]
     n, n_bins, source = count_of(x), thresholds + 1, own_source("metrics.cu")
     states = [plan.output(f"{slot}_out") for slot in ("positives", "negatives")]
@@ -44,7 +44,7 @@ AUC: Final = Kernel(_fill_in_auc)
 
 
 def _fill_in_precision_recall(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Count right and wrong rows of each class, add them to the states, and take the means."""
+    """Count true and false rows of each class, add them to the states, and compute the means."""
     (x,) = ctx.inputs["x"]
     rows, classes = x.shape
     source, n_bytes = own_source("metrics.cu"), 8 * _COUNTS * classes
@@ -54,7 +54,7 @@ def _fill_in_precision_recall(ctx: PrepareContext, plan: LaunchPlan) -> None:
     arguments: list[Argument] = [counts, plan.input("x"), describe_labels(ctx, plan, classes)]
     expression = f"count_guesses_lines<{team.ctype}, {CTYPES[x.dtype]}>"
     team.launch(plan, source, expression, arguments)
-    # So many for any GPU: sums do not depend on it.
+    # The same for any GPU, so that sums do not depend on it.
     n_parts = min(-(-classes // THREADS), _MOST_PARTS)
     parts = plan.workspace(max(2 * n_parts * _SCORES_BYTES, 8))
     arguments = [parts, plan.output("states_out"), counts, np.int64(classes), np.int64(rows)]

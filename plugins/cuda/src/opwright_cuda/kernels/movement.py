@@ -1,4 +1,4 @@
-"""Boxes of a tensor copied into boxes of another: what slices and their like are made of."""
+"""Strided copies between tensors, for slices and similar operators."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from opwright_cuda.source import own_source
 
 
 def unit_of(item_bytes: int, lengths: Iterable[int]) -> int:
-    """Return the bytes that can be moved at once: the most that divide all lengths, in bytes."""
+    """Return the widest unit, in bytes, that divides all lengths."""
     unit = math.gcd(VECTOR_BYTES, *lengths)
     return max(unit, item_bytes)
 
 
 def index_type(n: int) -> str:
-    """Return ``Int`` for a launch over so many elements."""
+    """Return ``Int`` for a launch over `n` elements."""
     return "uint32_t" if n < NARROW else "int64_t"
 
 
@@ -39,7 +39,7 @@ def launch_move(
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     out, x : Pointer
         The first element on each side.
     dims : sequence of int

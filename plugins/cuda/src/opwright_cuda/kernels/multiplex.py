@@ -1,4 +1,4 @@
-"""Of each row one of several tensors."""
+"""Select each row from one of several tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opwright_cuda.source import own_source
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy from each tensor the rows that are taken from it."""
+    """Copy the selected rows of each tensor."""
     (out,) = ctx.outputs["out"]
     sides = [(plan.output("out"), plan.input("x", i)) for i in range(len(ctx.inputs["x"]))]
     _launch(ctx, plan, sides, bytes_of(out), out.dtype, "false")
@@ -26,7 +26,7 @@ MULTIPLEX: Final = Kernel(_fill_in)
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy the gradients of the rows that were taken; others are 0."""
+    """Copy the gradients of the selected rows; others are 0."""
     (grad,) = ctx.inputs["out_grad"]
     outputs = range(len(ctx.outputs["x_grad"]))
     sides = [(plan.output("x_grad", i), plan.input("out_grad")) for i in outputs]
@@ -44,7 +44,7 @@ def _launch(
     dtype: str,
     with_zeros: str,
 ) -> None:
-    """Add a launch for each pair (written, read)."""
+    """Add a launch for each pair (output, input)."""
     (index,) = ctx.inputs["index"]
     if n_bytes == 0:
         return

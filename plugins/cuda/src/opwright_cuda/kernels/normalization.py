@@ -1,7 +1,7 @@
 """layer_norm, rms_norm, group_norm, instance_norm, cos_sim and their gradients.
 
-Means and variances are those of two passes: a row is kept between them where there is room, and
-read again where there is none.
+Means and variances need two passes: a row is kept in registers between them if there is room, and
+otherwise read again.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ def _fill_zeros(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 class _Rows(NamedTuple):
-    """What is normalised together, and how its scale and bias lie.
+    """Normalized rows, and the layout of scale and bias.
 
     Attributes
     ----------
     lines : Lines
         The rows.
     centered : bool
-        The mean is taken off.
+        Whether the mean is subtracted.
     layout : tuple of numpy.uint32
-        Groups of an item, channels of a group and elements of a channel; none where there is a
-        scale for each element of a row.
+        Groups of an item, channels of a group and elements of a channel; none if every element of a
+        row has a scale.
     """
 
     lines: Lines
@@ -73,14 +73,14 @@ class _Rows(NamedTuple):
     layout: tuple[np.uint32, ...] = ()
 
     def parameter(self, ctx: PrepareContext, plan: LaunchPlan, slot: str) -> Struct:
-        """Return the source of a scale or bias: without one all are 1 or 0."""
+        """Return the source of a scale or bias, by default 1 or 0."""
         ctype = compute_type(ctx.inputs["x"][0].dtype)
         otherwise = scalar(ctype, 1.0 if slot == "scale" else 0.0)
         given = plan.input(slot) if ctx.inputs.get(slot) else None
         return Struct(given, otherwise, *self.layout)
 
     def template(self, meta: Meta) -> tuple[str, str]:
-        """Return what the kernels are instantiated with behind the dtype."""
+        """Return the template arguments of the kernels after the dtype."""
         source = "ForChannels" if self.layout else "ForAllLines"
         return str(self.centered).lower(), f"{source}<{CTYPES[meta.dtype]}>"
 
@@ -102,7 +102,7 @@ def _groups(ctx: PrepareContext, statistics: Meta) -> _Rows:
 
 
 def _normalize(ctx: PrepareContext, plan: LaunchPlan, rows: _Rows) -> None:
-    """Normalise every row."""
+    """Normalize every row."""
     x = ctx.inputs["x"][0]
     if math.prod(x.shape) == 0:
         _fill_zeros(ctx, plan)
@@ -117,7 +117,7 @@ def _normalize(ctx: PrepareContext, plan: LaunchPlan, rows: _Rows) -> None:
 
 
 def _fill_in_layer_norm(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Normalise every row."""
+    """Normalize every row."""
     _normalize(ctx, plan, _rows(ctx, True))
 
 
@@ -127,7 +127,7 @@ def _fill_in_rms_norm(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_group_norm(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Normalise every group of channels."""
+    """Normalize every group of channels."""
     _normalize(ctx, plan, _groups(ctx, ctx.outputs["mean"][0]))
 
 
@@ -137,14 +137,14 @@ GROUP_NORM: Final = Kernel(_fill_in_group_norm)
 
 
 def _read(plan: LaunchPlan, rows: _Rows) -> list[Argument]:
-    """Return what the gradients of the rows are computed from."""
+    """Return the inputs of the row gradients."""
     mean = plan.input("mean") if rows.centered else None
     inv_std = plan.input("inv_std" if rows.centered else "inv_rms")
     return [plan.input("x"), mean, inv_std, plan.input("out_grad")]
 
 
 def _add_x_grad(ctx: PrepareContext, plan: LaunchPlan, rows: _Rows) -> None:
-    """Compute the gradient of the rows, where it is wanted."""
+    """Compute the gradient of the rows if requested."""
     x = ctx.inputs["x"][0]
     if ctx.outputs["x_grad"]:
         source, *others = _read(plan, rows)
@@ -154,7 +154,7 @@ def _add_x_grad(ctx: PrepareContext, plan: LaunchPlan, rows: _Rows) -> None:
 
 
 def _parameter_grads(ctx: PrepareContext, plan: LaunchPlan) -> list[Pointer | None]:
-    """Return where the gradients of bias and scale go; None where they are not wanted."""
+    """Return the outputs for the gradients of bias and scale, None if not requested."""
     slots = ("bias_grad", "scale_grad")
     return [plan.output(slot) if ctx.outputs.get(slot) else None for slot in slots]
 
@@ -162,14 +162,14 @@ def _parameter_grads(ctx: PrepareContext, plan: LaunchPlan) -> list[Pointer | No
 def _add_pairs(
     plan: LaunchPlan, x: Meta, pairs: Pointer, shape: tuple[int, int], target: Struct
 ) -> None:
-    """Add up the rows of an array of pairs."""
+    """Sum the rows of an array of pairs."""
     team = columns_of(Lines(1, *shape), 1, may_split=False)
     expression = f"sum_pair_columns<{CTYPES[x.dtype]}>"
     team.launch(plan, own_source("normalization.cu"), expression, [target, pairs])
 
 
 def _differentiate_rows(ctx: PrepareContext, plan: LaunchPlan, rows: _Rows) -> None:
-    """Compute the gradients of the rows, and of scale and bias, one for each element of a row."""
+    """Compute the gradients of the rows, and of scale and bias per element of a row."""
     x = ctx.inputs["x"][0]
     if math.prod(x.shape) == 0:
         _fill_zeros(ctx, plan)
@@ -201,7 +201,7 @@ def _fill_in_rms_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_group_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the gradients of the groups, and of scale and bias, one for each channel."""
+    """Compute the gradients of the groups, and of scale and bias per channel."""
     x = ctx.inputs["x"][0]
     if math.prod(x.shape) == 0:
         _fill_zeros(ctx, plan)
@@ -225,7 +225,7 @@ GROUP_NORM_GRAD: Final = Kernel(_fill_in_group_norm_grad)
 
 
 def _broadcast_shape(ctx: PrepareContext) -> tuple[int, ...]:
-    """Return the shape of x times y, before anything is added up."""
+    """Return the broadcast shape of x and y, before the reduction."""
     x, y, axis = ctx.inputs["x"][0].shape, ctx.inputs["y"][0].shape, ctx.attrs["axis"]
     if not x or len(x) != len(y) or x[axis] != y[axis]:
         ctx.refuse(f"reads vectors of one length and rank, got {list(x)} and {list(y)}")
@@ -233,7 +233,7 @@ def _broadcast_shape(ctx: PrepareContext) -> tuple[int, ...]:
 
 
 def _fill_in_cos_sim(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute cosines and norms; in one launch where nothing is broadcast."""
+    """Compute cosines and norms, in one launch without broadcasting."""
     x, y, out = ctx.inputs["x"][0], ctx.inputs["y"][0], ctx.outputs["out"][0]
     ctype, axis = compute_type(x.dtype), ctx.attrs["axis"]
     scale, epsilon = (scalar(ctype, ctx.attrs[name]) for name in ("scale", "epsilon"))
@@ -261,10 +261,10 @@ COS_SIM: Final = Kernel(_fill_in_cos_sim)
 
 
 def _fill_in_cos_sim_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the gradients of both sides, added up where they were broadcast."""
+    """Compute the gradients of both sides, summed over broadcast axes."""
     dtype = ctx.inputs["x"][0].dtype
     ctype = compute_type(dtype)
-    # A norm that was held at epsilon was rounded with it when it was stored.
+    # A norm clamped to epsilon was rounded with it when stored.
     epsilon = float(np.array(ctx.attrs["epsilon"]).astype(dtype_to_numpy(dtype)))
     members = Struct(scalar(ctype, ctx.attrs["scale"]), scalar(ctype, epsilon))
     read = {

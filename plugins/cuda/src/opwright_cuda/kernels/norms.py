@@ -1,7 +1,7 @@
-"""What the norm of a whole tensor scales: clip_by_norm, clip_by_global_norm and lamb.
+"""Operators scaled by the norm of a whole tensor: clip_by_norm, clip_by_global_norm and lamb.
 
-Each tensor is read by a launch that adds up squares, one block finds the factor, and another launch
-for each tensor multiplies by it.
+A launch per tensor sums squares, one block computes the factor, and another launch per tensor
+multiplies by it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct, count_of
 from opwright_cuda.source import Source, own_source
 
 _RULE_BYTES: Final = 64
-"""At least those of ``Lamb<double>``."""
+"""At least the size of ``Lamb<double>``."""
 
 
 def _source() -> Source:
@@ -26,7 +26,7 @@ def _source() -> Source:
 
 
 def _fill_in_clip(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Multiply tensors by what their norm exceeds the bound."""
+    """Scale tensors to the bound of their norm."""
     metas = ctx.inputs["x"]
     ctype = CTYPES[metas[0].dtype]
     sizes = {i: count_of(meta) for i, meta in enumerate(metas) if count_of(meta)}
@@ -54,7 +54,7 @@ def _is_double(ctx: PrepareContext, slot: str) -> np.int32:
 
 
 def _fill_in_lamb(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Move the moments, find the length of the step, and take it."""
+    """Update the moments, compute the length of the step, and apply it."""
     meta = ctx.inputs["param"][0]
     n = count_of(meta)
     grid = blocks_for(n, plan)

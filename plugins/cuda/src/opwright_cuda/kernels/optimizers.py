@@ -1,8 +1,7 @@
-"""Updates of parameters where they lie: of one, or of many in one launch.
+"""In-place updates of one parameter, or of many in one launch.
 
-What a launch needs to know of its parameters is a parameter of the kernel itself, a table of
-addresses; a block works at one parameter and finds in the table which. States of one number are
-read by every block, so that another launch advances them.
+A launch passes a table of addresses as a kernel parameter; each block updates one parameter, found
+in the table. Every block reads the scalar states, so another launch advances them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, 
 from opwright_cuda.source import Source, own_source
 
 PARAMETER_BYTES: Final = 4096
-"""That a kernel may have."""
+"""Maximum bytes of kernel parameters."""
 
 _NO_BLOCK: Final = 2**32 - 1
 
@@ -33,9 +32,9 @@ class Rule(NamedTuple):
     name : str
         The template in update_rules.h or adaptive_rules.h.
     states : tuple of str
-        Slots that are shaped like the parameter.
+        Slots with the shape of the parameter.
     scalars : tuple of str
-        Slots of one number for each parameter.
+        Slots of one number per parameter.
     attributes : tuple of str
         In the order of ``Attributes``; absent ones are 0.
     """
@@ -47,10 +46,10 @@ class Rule(NamedTuple):
 
     @property
     def most(self) -> int:
-        """How many parameters fit one launch."""
+        """Number of parameters that fit into one launch."""
         tensors = 2 + len(self.states)
         each = 8 * (tensors + max(len(self.scalars), 1)) + 8 + 4 + 1
-        others = 4 * 8 + 16 + 8 + 16  # attributes, rate and chunk, and what alignment takes
+        others = 4 * 8 + 16 + 8 + 16  # attributes, rate, chunk and alignment
         return (PARAMETER_BYTES - others) // each
 
 
@@ -76,11 +75,11 @@ RULES: Final = {
     "proximal_adagrad": Rule("ProximalAdagrad", ("squares",), (), (*_PENALTIES, "epsilon")),
     "ftrl": Rule("Ftrl", ("squares", "linear"), (), _PENALTIES),
 }
-"""What the operator of each type, and ``std.multi_<type>``, computes."""
+"""The rule of each type, and of ``std.multi_<type>``."""
 
 
 def _rule_of(ctx: PrepareContext) -> Rule:
-    """Return the rule of an operator, for rmsprop with the states that it is given."""
+    """Return the rule of an operator, for rmsprop with its given states."""
     rule = RULES[ctx.op_type.removeprefix("std.multi_")]
     if rule.name != "Rmsprop":
         return rule
@@ -91,7 +90,7 @@ def _rule_of(ctx: PrepareContext) -> Rule:
 
 
 def optimizer_source(name: str) -> Source:
-    """Return a file of kernels that round as those of the CPU do."""
+    """Return a file of kernels that round as on the CPU."""
     return own_source(name, ("-fmad=false",))
 
 
@@ -126,7 +125,7 @@ def attributes_of(ctx: PrepareContext, names: Sequence[str]) -> Struct:
 
 
 def _chunk(plan: LaunchPlan, n: int, dtype: str) -> int:
-    """How many elements a block takes: as few as keep the whole GPU busy to the end, in vectors."""
+    """Elements per block, in vectors: few enough to balance the whole GPU."""
     step = THREADS * VECTOR_BYTES // ITEM_BYTES[dtype]
     blocks = plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR
     return max(-(-n // (blocks * step)), 1) * step
@@ -148,7 +147,7 @@ def _filled(listed: Sequence[Any], most: int, rest: Any) -> list[Any]:
 def _table(
     ctx: PrepareContext, plan: LaunchPlan, rule: Rule, listed: Sequence[int], chunk: int, most: int
 ) -> tuple[Struct, int]:
-    """Return ``Updates`` of some of the parameters, and how many blocks they take."""
+    """Return ``Updates`` of some of the parameters, and their number of blocks."""
     pointers: list[Pointer | None] = []
     pointers += _filled([plan.output("param_out", i) for i in listed], most, None)
     pointers += _filled([plan.input("grad", i) for i in listed], most, None)
@@ -171,7 +170,7 @@ def _table(
 
 
 def launch_advance(ctx: PrepareContext, plan: LaunchPlan, rule: Rule, attributes: Struct) -> None:
-    """Add what gives every scalar its next value."""
+    """Add the launch that advances every scalar."""
     count = len(ctx.inputs["param"])
     each = 8 * len(rule.scalars) + 1
     most = 1 if count == 1 else (PARAMETER_BYTES - 64) // each
@@ -188,7 +187,7 @@ def launch_advance(ctx: PrepareContext, plan: LaunchPlan, rule: Rule, attributes
 
 
 def double_bits(ctx: PrepareContext, rule: Rule, index: int) -> int:
-    """Return which scalars of a parameter are float64, a bit each."""
+    """Return the float64 scalars of a parameter as bits."""
     return sum(is_double(ctx, slot, index) << bit for bit, slot in enumerate(rule.scalars))
 
 

@@ -1,4 +1,4 @@
-"""Borders around tensors; those of negative width crop them."""
+"""Padding of tensors; negative widths crop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODES: Final = {"constant": 0, "reflect": 1, "edge": 2, "wrap": 3}
 
 
 class Axis(NamedTuple):
-    """The border before and behind an axis, negative where it crops, and its own length."""
+    """The padding before and after an axis, negative to crop, and its length."""
 
     before: int
     behind: int
@@ -30,12 +30,12 @@ class Axis(NamedTuple):
 
     @property
     def whole(self) -> int:
-        """The length with the border."""
+        """The padded length."""
         return self.before + self.length + self.behind
 
     @property
     def inverse(self) -> Axis:
-        """The axis with the border, and a border that takes away the first one."""
+        """The padded axis, with the padding that undoes it."""
         return Axis(-self.before, -self.behind, self.whole)
 
     @property
@@ -44,14 +44,14 @@ class Axis(NamedTuple):
         return self.before == self.behind == 0
 
     def times(self, n: int) -> Axis:
-        """Return the axis with `n` elements for each."""
+        """Return the axis with `n` elements for each element."""
         return Axis(self.before * n, self.behind * n, self.length * n)
 
 
 def merge_axes(axes: Sequence[Axis], is_constant: bool) -> list[Axis]:
-    """Return the same places in fewer axes.
+    """Merge axes where possible.
 
-    An axis without a border joins one without; where the border is a constant, any axis before it.
+    An unpadded axis merges with an unpadded one; with constant padding, with any axis before it.
     """
     kept: list[Axis] = []
     for axis in axes:
@@ -75,7 +75,7 @@ def _border(axes: Sequence[Axis]) -> Struct:
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write every element of the output: one of the input, or the border's value."""
+    """Write every element of the output, from the input or the padding value."""
     x, mode = ctx.inputs["x"][0], ctx.attrs["mode"]
     if count_of(ctx.outputs["out"][0]) == 0:
         return
@@ -92,7 +92,7 @@ def _launch(
     mode: str,
     value: float = 0.0,
 ) -> None:
-    """Add the launch that writes an output, which is not empty, from an input of these axes."""
+    """Add the launch that writes a nonempty output from an input with these axes."""
     unit = item_bytes = ITEM_BYTES[dtype]
     axes = merge_axes(axes, mode == "constant")
     last = axes[-1]
@@ -114,7 +114,7 @@ PAD: Final = Kernel(_fill_in)
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Give every element the sum of the places that showed it."""
+    """Sum the gradients of all copies of every element."""
     if not ctx.outputs["x_grad"]:
         return
     x_grad, mode = ctx.outputs["x_grad"][0], ctx.attrs["mode"]

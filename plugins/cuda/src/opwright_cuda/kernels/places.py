@@ -1,4 +1,4 @@
-"""Where elements lie that an index names: what gather_nd, scatter and their like begin with."""
+"""Flat indices from index tensors: the first step of gather_nd, scatter and similar operators."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ MAX_INDEXED: Final = 32
 
 
 class Places(NamedTuple):
-    """Places in a tensor, written when the plan runs.
+    """Flat indices into a tensor, computed when the plan runs.
 
     Attributes
     ----------
     pointer : Pointer
-        The places.
+        The flat indices.
     meta : Meta
-        How many there are, as int64 [n].
+        Their shape, int64 [n].
     """
 
     pointer: Pointer
@@ -47,14 +47,14 @@ def _workspace(plan: LaunchPlan, n: int) -> Places:
 
 
 def launch_row_places(ctx: PrepareContext, plan: LaunchPlan, x: Meta, row: int) -> Places:
-    """Add the search for the places of rows of `row` elements that the slot ``index`` names.
+    """Add the computation of flat indices of rows of `row` elements from the slot ``index``.
 
-    With ``row`` 1 they are the numbers of the rows.
+    With ``row`` 1 they are row indices.
     """
     (index,) = ctx.inputs["index"]
     k = index.shape[-1]
     if k > MAX_INDEXED:
-        ctx.refuse(f"index names {k} axes, {MAX_INDEXED} are the most")
+        ctx.refuse(f"index has {k} axes, at most {MAX_INDEXED} are supported")
     n = math.prod(index.shape[:-1])
     found = _workspace(plan, n * row)
     op_type, rest = ctx.op_type.removesuffix("_grad"), [0] * (MAX_INDEXED - k)
@@ -72,7 +72,7 @@ def launch_row_places(ctx: PrepareContext, plan: LaunchPlan, x: Meta, row: int) 
 
 
 class _Along(NamedTuple):
-    """Elements of x named by positions along an axis."""
+    """Elements of x at indices along an axis."""
 
     layout: Layout
     n_positions: int
@@ -80,7 +80,7 @@ class _Along(NamedTuple):
 
 
 def _along(x: Meta, index: Meta, dims: Sequence[int], axis: int, repeats: bool) -> _Along:
-    """Return how `dims` elements lie in x, whose axes of length 1 are repeated or not."""
+    """Return the strides of x for `dims` elements, with broadcasting or not."""
     dims, shape = dims or (1,), x.shape or (1,)
     axis %= len(dims)
     compact = compact_strides(shape)
@@ -102,7 +102,7 @@ def _report(ctx: PrepareContext, plan: LaunchPlan, along: _Along) -> list[Argume
 def launch_element_places(
     ctx: PrepareContext, plan: LaunchPlan, x: Meta, dims: Sequence[int], repeats: bool
 ) -> Places:
-    """Add the search for the places of `dims` elements of x that the slot ``index`` names."""
+    """Add the computation of flat indices of `dims` elements of x from the slot ``index``."""
     (index,) = ctx.inputs["index"]
     n = math.prod(dims)
     found = _workspace(plan, n)
@@ -117,7 +117,7 @@ def launch_element_places(
 
 
 def launch_take(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Add the copy of the elements that the slot ``index`` names along an axis."""
+    """Add the copy of the elements at the slot ``index`` along an axis."""
     (x,), (index,), (out,) = ctx.inputs["x"], ctx.inputs["index"], ctx.outputs["out"]
     n = count_of(out)
     if n == 0:

@@ -1,4 +1,4 @@
-"""Losses of a score and its label, or of two scores, element by element."""
+"""Element-wise losses of a score and its label, or of two scores."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Formula(NamedTuple):
     name : str
         The template in loss_functions.h.
     parameter : str or None
-        The attribute that is its member.
+        The attribute passed as its member.
     constant : float or None
-        Its member where there is no attribute.
+        Its member without an attribute.
     """
 
     name: str
@@ -48,7 +48,7 @@ def _formula_of(ctx: PrepareContext) -> Formula:
 
 
 def _launch(ctx: PrepareContext, plan: LaunchPlan, functor: str, output: str) -> None:
-    """Launch a functor over an output; it reads all inputs, in the order of their slots."""
+    """Launch a functor over an output; it reads all inputs, in slot order."""
     formula = _formula_of(ctx)
     meta = ctx.inputs["x"][0]
     ctype = compute_type(meta.dtype)

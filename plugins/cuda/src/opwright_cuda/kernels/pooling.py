@@ -21,18 +21,17 @@ LIMIT: Final = 2**30
 """Sizes of padded images below which positions fit 32 bits."""
 
 WARP: Final = 32
-"""Threads that add up one large window together."""
+"""Threads that sum one large window together."""
 
 SMALL: Final = 5
-"""The most elements of a window, and the longest way to the next one, along each axis, that
-pooling_small.cu writes out."""
+"""Maximum elements of a window and stride along each axis for pooling_small.cu."""
 
 ENOUGH_THREADS: Final = 2**18
-"""So many fill any GPU: where there are more, each takes several neighbours."""
+"""Enough threads to fill any GPU: with more work, each processes several adjacent elements."""
 
 
 class Axis(NamedTuple):
-    """One spatial axis: its size, its windows, and what they are; kernel 0 for bins."""
+    """One spatial axis: its size and its windows; kernel 0 for bins."""
 
     size: int
     n_windows: int
@@ -45,7 +44,7 @@ class Axis(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """The most elements that a window covers."""
+        """The maximum number of elements in a window."""
         return self.kernel or -(-self.size // self.n_windows) + 1
 
     def struct(self) -> Struct:
@@ -60,13 +59,13 @@ class Pooling(NamedTuple):
     Attributes
     ----------
     depth, height, width : Axis
-        The spatial axes, those that images lack of length 1.
+        The spatial axes; missing ones have length 1.
     n_outputs, n_pixels : int
         Elements of out and of x.
     channels : int
-        Elements between two neighbours in a row.
+        Elements between adjacent pixels in a row.
     divisor : int
-        What the sum of a window is divided by; 0 for the number of its elements.
+        The divisor of a window's sum; 0 for the number of its elements.
     """
 
     depth: Axis
@@ -90,21 +89,21 @@ class Pooling(NamedTuple):
 
 
 class Strips(NamedTuple):
-    """Work of the kernels for small windows: one thread for each strip of a column.
+    """Work of the kernels for small windows: one thread per strip of a column.
 
     Attributes
     ----------
     pooling : Pooling
         The windows.
     vector : int
-        Neighbouring channels of a strip.
+        Adjacent channels of a strip.
     each : int
-        Windows of a strip; in gradients cells, which are as many rows of pixels as lie between the
-        begin of one window and that of the next.
+        Windows of a strip; in gradients cells, the rows of pixels from the begin of one window to
+        that of the next.
     n_columns, n_strips : int
         Columns of an image, strips of a column.
     first_cell : int
-        In gradients, the cell of the first row of pixels, counted from that of the padding.
+        In gradients, the cell of the first row of pixels, counted from the padding's.
     """
 
     pooling: Pooling
@@ -131,7 +130,7 @@ class Strips(NamedTuple):
     def launch(
         self, plan: LaunchPlan, name: str, meta: Meta, arguments: Sequence[Argument]
     ) -> None:
-        """Add the launch of ``name_small``; `arguments` hold `struct` where it takes it."""
+        """Add the launch of ``name_small``; `arguments` include `struct` at its position."""
         source = own_source("pooling_small_grad.cu" if "grad" in name else "pooling_small.cu")
         axes = self.pooling.height, self.pooling.width
         window = ", ".join(str(n) for n in (*(a.kernel for a in axes), *(a.stride for a in axes)))
@@ -144,10 +143,10 @@ class Strips(NamedTuple):
 
 
 def _strips(pooling: Pooling, meta: Meta, of_pixels: bool) -> Strips | None:
-    """Return strips where pooling_small.cu serves: small windows over height and width.
+    """Return strips if pooling_small.cu applies: small windows over height and width.
 
-    Other windows, bins, a depth, and more elements than 32 bits count are pooling.cu's; so are the
-    gradients of images with fewer windows side by side than may cover one pixel.
+    pooling.cu handles other windows, bins, a depth, and more elements than 32 bits count, as well
+    as gradients of images with fewer windows in a row than may cover one pixel.
     """
     height, width = pooling.height, pooling.width
     is_small = all(0 < axis.kernel <= SMALL and axis.stride <= SMALL for axis in (height, width))
@@ -156,7 +155,7 @@ def _strips(pooling: Pooling, meta: Meta, of_pixels: bool) -> Strips | None:
     if not (is_small and is_plain and is_narrow and pooling.depth == Axis(1, 1, 1)):
         return None
     vector = math.gcd(VECTOR_BYTES // ITEM_BYTES[meta.dtype], pooling.channels)
-    # A vector for each neighbour is kept in registers.
+    # A vector per neighbor is kept in registers.
     most = 4 if vector == 1 else 2
     if not of_pixels:
         rows, n_columns, first_cell = height.n_windows, width.n_windows, 0
@@ -210,12 +209,12 @@ def _launch(
     pointers: Sequence[Pointer | None],
     behind: Sequence[Argument] = (),
 ) -> None:
-    """Add the launch of a kernel, or of that for small windows where it serves.
+    """Add the launch of a kernel, or of the one for small windows if it applies.
 
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     name : str
         In pooling.cu.
     meta : Meta
@@ -223,7 +222,7 @@ def _launch(
     pooling : Pooling
         The windows.
     pointers, behind : sequence
-        The arguments before those that say how images lie, and after them.
+        The arguments before and after those for the image layout.
     """
     of_pixels = name.endswith("_grad")
     strips = _strips(pooling, meta, of_pixels)
@@ -241,8 +240,8 @@ def _launch(
 
 
 def _lanes(pooling: Pooling) -> int:
-    """Return how many threads add up one window."""
-    # Where channels are last, the threads of a warp read neighbours anyway.
+    """Return the number of threads that sum one window."""
+    # With channels last, the threads of a warp read adjacent elements anyway.
     is_large = pooling.depth.longest * pooling.height.longest * pooling.width.longest >= 2 * WARP
     return WARP if is_large and pooling.channels < WARP else 1
 
@@ -277,7 +276,7 @@ def _gradient(
 
 
 def _fill_in_max_grad(ctx: PrepareContext, plan: LaunchPlan, meta: Meta, pooling: Pooling) -> None:
-    """Add up the gradients of the windows whose greatest element this is."""
+    """Sum the gradients of the windows with this maximum."""
     count = pooling.depth.size * pooling.height.size * pooling.width.size
     text = plan.fault_text(f"{ctx.op_type}: index must be in [0, {count}), got {{value}}")
     pointers = [plan.output("x_grad"), plan.input("index"), plan.input("out_grad")]
@@ -287,7 +286,7 @@ def _fill_in_max_grad(ctx: PrepareContext, plan: LaunchPlan, meta: Meta, pooling
 def _fill_in_average_grad(
     ctx: PrepareContext, plan: LaunchPlan, meta: Meta, pooling: Pooling
 ) -> None:
-    """Add up the shares in the gradients of the windows that cover an element."""
+    """Sum the contributions of the windows that cover an element."""
     pointers = [plan.output("x_grad"), plan.input("out_grad")]
     _launch(plan, "pool_average_grad", meta, pooling, pointers)
 

@@ -17,7 +17,7 @@ _BELOW_0: Final = (
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute x**y; whole numbers wrap around, and an exponent below 0 is reported."""
+    """Compute x**y; integers wrap around, and a negative exponent is reported."""
     out = operand(plan.output("out"), ctx.outputs["out"][0])
     inputs = [operand(plan.input(slot), ctx.inputs[slot][0]) for slot in ("x", "y")]
     dtype = ctx.inputs["x"][0].dtype
@@ -32,7 +32,7 @@ POWER: Final = Kernel(_fill_in)
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the slopes, and add up those of an element that broadcast."""
+    """Compute the gradients, summed over broadcast axes."""
     out = ctx.inputs["out"][0]
     slots = ("x", "y", "out", "out_grad")
     ctype = compute_type(out.dtype)

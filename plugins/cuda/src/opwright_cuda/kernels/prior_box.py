@@ -1,4 +1,4 @@
-"""Prior boxes: written by their places, their sizes found here."""
+"""Prior boxes, with sizes computed on the host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_PRIORS: Final = 64
 
 
 def _expand_ratios(attrs: Mapping[str, Any]) -> list[float]:
-    """Return 1 and the other ratios, each one once, followed by its reciprocal with flip."""
+    """Return 1 and the other distinct ratios, each followed by its reciprocal with flip."""
     expanded = [1.0]
     for ratio in attrs["aspect_ratios"]:
         if all(abs(ratio - other) >= 1e-6 for other in expanded):
@@ -28,7 +28,7 @@ def _expand_ratios(attrs: Mapping[str, Any]) -> list[float]:
 
 
 def _sizes(attrs: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """Return width and height of each box of a place, in pixels of the image."""
+    """Return width and height of each box of a position, in pixels of the image."""
     roots = [sqrt(ratio) for ratio in _expand_ratios(attrs)]
     sizes = []
     for i, size in enumerate(attrs["min_sizes"]):
@@ -40,7 +40,7 @@ def _sizes(attrs: Mapping[str, Any]) -> list[tuple[float, float]]:
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write the boxes of every place, as many at once as a launch takes."""
+    """Write the boxes of every position, as many as fit per launch."""
     (out,), (image,), attrs = ctx.outputs["out"], ctx.inputs["image"], ctx.attrs
     rows, columns, priors, _ = out.shape
     extent = np.array(image.shape[:1:-1], np.float64)

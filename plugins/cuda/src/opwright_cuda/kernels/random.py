@@ -1,6 +1,6 @@
-"""Random tensors and dropout: the same bits as on every other device.
+"""Random tensors and dropout: equal bits on every device.
 
-A block of words belongs to elements, never to a thread, so that no grid changes a number.
+A block of words belongs to elements, not to a thread, so that numbers do not depend on the grid.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _draw(ctx: PrepareContext, plan: LaunchPlan, numbers: str, scale: float, shi
 
 
 def _fill_in_uniform(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Draw evenly between two numbers."""
+    """Draw uniformly between two numbers."""
     low, high = ctx.attrs["min"], ctx.attrs["max"]
     _draw(ctx, plan, "UniformNumbers", high - low, low)
 
@@ -58,7 +58,7 @@ def _fill_in_normal(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_truncated_normal(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Draw what lies beyond two deviations again."""
+    """Redraw numbers beyond two standard deviations."""
     _draw(ctx, plan, "TruncatedNumbers", ctx.attrs["std"], ctx.attrs["mean"])
 
 
@@ -79,7 +79,7 @@ def _fill_in_bernoulli(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_randint(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Draw whole numbers of a range."""
+    """Draw integers in a range."""
     (meta,) = ctx.outputs["out"]
     n, low = count_of(meta), ctx.attrs["low"]
     arguments: list[Argument] = [plan.output("out"), np.int64(n), _key(ctx, plan)]
@@ -89,7 +89,7 @@ def _fill_in_randint(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _part(ctx: PrepareContext, plan: LaunchPlan) -> tuple[Struct, Argument]:
-    """Return ``PartKey`` of random.cu, and what is reported where its numbers do not fit."""
+    """Return ``PartKey`` of random.cu, and the fault text for inconsistent numbers."""
     (meta,) = ctx.inputs["x"]
     axis = ctx.attrs["axis"]
     run, length = math.prod(meta.shape[axis:]), meta.shape[axis]
@@ -101,7 +101,7 @@ def _part(ctx: PrepareContext, plan: LaunchPlan) -> tuple[Struct, Argument]:
 
 
 def _fill_in_bernoulli_part(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write 1 where the word that an element has in the larger tensor is below the probability."""
+    """Write 1 where the element's word in the larger tensor is below the probability."""
     (meta,) = ctx.inputs["x"]
     n = count_of(meta)
     part, part_text = _part(ctx, plan)
@@ -148,7 +148,7 @@ def _fill_in_dropout(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_dropout_part(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Drop the elements whose words in the larger tensor are too small."""
+    """Drop the elements with small words in the larger tensor."""
     (meta,) = ctx.inputs["x"]
     part, text = _part(ctx, plan)
     arguments = [*_tensors(ctx, plan), _key(ctx, plan), part, *_threshold_and_scale(ctx)]
@@ -158,7 +158,7 @@ def _fill_in_dropout_part(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_dropout_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Scale the gradients of what was kept."""
+    """Scale the gradients of kept elements."""
     (meta,) = ctx.outputs["x_grad"]
     x_grad = operand(plan.output("x_grad"), meta)
     out_grad = operand(plan.input("out_grad"), ctx.inputs["out_grad"][0])

@@ -1,4 +1,4 @@
-"""lstm_cell and gru_cell: two products, and one launch for the gates; the same back."""
+"""lstm_cell and gru_cell: two products, and one launch for the gates, forward and backward."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Cell(NamedTuple):
         return [np.int64(self.n), np.int64(self.size)]
 
     def launch(self, plan: LaunchPlan, kernel: str, arguments: list[Argument]) -> None:
-        """Add a launch with a thread for each element of the state."""
+        """Add a launch with one thread per element of the state."""
         n = self.n * self.size
         if n == 0:
             return
@@ -44,7 +44,7 @@ class _Cell(NamedTuple):
         return plan.workspace(max(self.n * self.width, 1) * ITEM_BYTES[self.dtype])
 
     def sums(self, plan: LaunchPlan, columns: int) -> Pointer:
-        """Return memory for [n, columns] numbers as they are computed."""
+        """Return memory for [n, columns] numbers of the compute type."""
         return plan.workspace(max(self.n * columns, 1) * compute_bytes(self.dtype))
 
 
@@ -84,7 +84,7 @@ def _fill_in_gru(ctx: PrepareContext, plan: LaunchPlan) -> None:
 def _write_parameters(
     ctx: PrepareContext, plan: LaunchPlan, cell: _Cell, of_x: Pointer, of_h: Pointer
 ) -> None:
-    """Add the gradients of x, the weights and the biases that are wanted."""
+    """Add the requested gradients of x, the weights and the biases."""
     sums = Meta((cell.n, cell.width), cell.dtype)
     if ctx.outputs["x_grad"]:
         shapes = (cell.n, cell.width), (cell.width, cell.inputs)

@@ -1,6 +1,6 @@
-"""lstm, gru and rnn: what x gives to all steps at once, then a product and a launch per step.
+"""lstm, gru and rnn: one product of x for all steps, then a product and a launch per step.
 
-Rows of x and of out are in the order of x, [t, n] or [n, t]; all else is in that of time.
+Rows of x and of out are in the order of x, [t, n] or [n, t]; all others are time-major.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _GATES: Final = {"lstm": 4, "gru": 3, "rnn": 1}
 
 
 class Layers(NamedTuple):
-    """What all layers of an operator share.
+    """The common properties of all layers of an operator.
 
     Attributes
     ----------
     kind : str
         The operator's type without ``_grad``.
     functor : str
-        What a step computes, of recurrent.h.
+        The functor of a step in recurrent.h.
     dtype, length_type : str
         The dtype of the states, and the C++ type of lengths.
     steps, n, inputs, size : int
         The extents of x and of a state.
     n_parts, directions : int
-        All directions of all layers, and those of one layer.
+        Directions of all layers, and of one layer.
     is_batch_first : bool
         Whether x is [n, t, inputs].
     """
@@ -58,22 +58,22 @@ class Layers(NamedTuple):
 
     @property
     def width(self) -> int:
-        """That of the sums of all gates."""
+        """Width of the sums of all gates."""
         return _GATES[self.kind] * self.size
 
     @property
     def out_width(self) -> int:
-        """That of the states of all directions."""
+        """Width of the states of all directions."""
         return self.directions * self.size
 
     @property
     def rows(self) -> int:
-        """All steps of all sequences."""
+        """Number of steps of all sequences."""
         return self.steps * self.n
 
     @property
     def has_cell(self) -> bool:
-        """Whether there are cells beside the states."""
+        """Whether there are cells in addition to states."""
         return self.kind == "lstm"
 
     @property
@@ -82,15 +82,15 @@ class Layers(NamedTuple):
         return self.n * self.size * ITEM_BYTES[self.dtype]
 
     def order(self, i: int) -> range:
-        """Return the steps of a direction, its first one first."""
+        """Return the steps of a direction in order."""
         return range(self.steps - 1, -1, -1) if self.is_reverse(i) else range(self.steps)
 
     def is_reverse(self, i: int) -> bool:
-        """Whether a direction begins at the end."""
+        """Whether a direction runs backward."""
         return i % self.directions == 1
 
     def inputs_of(self, i: int) -> int:
-        """Return the width of what a direction reads."""
+        """Return the input width of a direction."""
         return self.inputs if i < self.directions else self.out_width
 
     def memory(self, plan: LaunchPlan, n: int) -> Pointer:
@@ -98,15 +98,15 @@ class Layers(NamedTuple):
         return plan.workspace(max(n, 1) * ITEM_BYTES[self.dtype])
 
     def sums(self, plan: LaunchPlan, n: int) -> Pointer:
-        """Return memory for numbers as they are computed."""
+        """Return memory for numbers of the compute type."""
         return plan.workspace(max(n, 1) * compute_bytes(self.dtype))
 
     def part(self, pointer: Pointer, i: int, width: int) -> Pointer:
-        """Return where a direction's numbers begin in a tensor [n_parts, t, n, width]."""
+        """Return the begin of a direction in a tensor [n_parts, t, n, width]."""
         return pointer + i * self.rows * width * ITEM_BYTES[self.dtype]
 
     def end(self, pointer: Pointer | None, i: int) -> Pointer | None:
-        """Return where a direction's numbers begin in a tensor [n_parts, n, size]."""
+        """Return the begin of a direction in a tensor [n_parts, n, size]."""
         return None if pointer is None else pointer + i * self.state_bytes
 
     def direction(self, plan: LaunchPlan, i: int) -> Struct:
@@ -119,7 +119,7 @@ class Layers(NamedTuple):
     def launch(
         self, plan: LaunchPlan, kernel: str, types: str, n: int, arguments: list[Argument]
     ) -> None:
-        """Add a launch with a thread for each of `n` elements."""
+        """Add a launch with one thread per element."""
         if n > 0:
             source, blocks = own_source("recurrent_layers.cu"), blocks_for(n, plan)
             plan.launch(source, f"{kernel}<{types}>", blocks, THREADS, arguments)
@@ -154,7 +154,7 @@ def describe_layers(ctx: PrepareContext) -> Layers:
 
 
 def copy_or_clear(plan: LaunchPlan, out: Pointer, x: Pointer | None, n_bytes: int) -> None:
-    """Add the copy of memory, or its filling with 0 where there is none to copy."""
+    """Add a copy of memory, or fill it with 0 without a source."""
     if x is None:
         plan.fill(out, n_bytes)
     else:
@@ -162,10 +162,10 @@ def copy_or_clear(plan: LaunchPlan, out: Pointer, x: Pointer | None, n_bytes: in
 
 
 class _Room(NamedTuple):
-    """Memory that all directions use behind each other.
+    """Memory reused by all directions.
 
-    The state is there twice where its product with the weights reads 16 bits: kept in those alone,
-    it would be rounded in each step.
+    The state has a second copy if its product with the weights reads 16 bits: stored only in 16
+    bits, it would be rounded in each step.
     """
 
     x_sums: Pointer
@@ -217,14 +217,14 @@ def _optional(plan: LaunchPlan, slot: str, layers: Layers) -> Pointer | None:
 
 
 def _begin(plan: LaunchPlan, layers: Layers, now: Pointer, first: Pointer | None) -> None:
-    """Add the copy of a first state or cell to where it is not rounded."""
+    """Add the copy of a first state or cell to unrounded memory."""
     n = layers.n * layers.size
     arguments: list[Argument] = [now, first, np.int64(n)]
     layers.launch(plan, "begin_layer", CTYPES[layers.dtype], n, arguments)
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Run layer after layer; the last one writes out."""
+    """Run the layers in order; the last one writes out."""
     layers = describe_layers(ctx)
     launch_check(ctx, plan, layers.kind, layers.steps)
     of_state = layers.n * layers.size

@@ -1,4 +1,4 @@
-"""The gradients of lstm, gru and rnn: step by step back, then products over all steps at once."""
+"""The gradients of lstm, gru and rnn: step by step backward, then products over all steps."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from opwright_cuda.products import (
 
 
 class _Room(NamedTuple):
-    """Memory that all directions use behind each other.
+    """Memory reused by all directions.
 
-    The gradients of the sums from x are in the order of x, those of the sums from h in that of
-    time: one and the same where that order is one and the values are.
+    The gradients of the sums from x are in the order of x, those of the sums from h time-major: the
+    same memory if order and values are equal.
     """
 
     of_x: Pointer
@@ -61,7 +61,7 @@ def _make_room(plan: LaunchPlan, layers: Layers) -> _Room:
 
 
 def _shift(plan: LaunchPlan, layers: Layers, i: int, slots: tuple[str, str], to: Pointer) -> None:
-    """Add the copies that make the states before each step of those after it."""
+    """Add the copies from the states after each step to those before the next."""
     if layers.steps == 0:
         return
     kept, first = layers.part(plan.input(slots[0]), i, layers.size), plan.optional_input(slots[1])
@@ -80,7 +80,7 @@ def _add_steps(
     room: _Room,
     out_grad: Pointer | None,
 ) -> None:
-    """Add all steps of a direction back, and the gradients of its first state and cell."""
+    """Add all backward steps of a direction, and the gradients of its first state and cell."""
     _shift(plan, layers, i, ("states", "h0"), room.old_states)
     if room.old_cells is not None:
         _shift(plan, layers, i, ("cells", "c0"), room.old_cells)
@@ -118,7 +118,7 @@ def _optional_output(ctx: PrepareContext, plan: LaunchPlan, slot: str) -> Pointe
 def _write_parameters(
     ctx: PrepareContext, plan: LaunchPlan, layers: Layers, i: int, room: _Room, source: Pointer
 ) -> None:
-    """Add the gradients of the weights and the biases of a direction that are wanted."""
+    """Add the requested gradients of a direction's weights and biases."""
     sums = Meta((layers.rows, layers.width), layers.dtype)
     for part, read, width, name in (
         (room.of_x, source, layers.inputs_of(i), "ih"),
@@ -138,7 +138,7 @@ def _write_parameters(
 def _add_x_grad(
     plan: LaunchPlan, layers: Layers, i: int, room: _Room, out: Pointer, parts: list[Pointer]
 ) -> None:
-    """Add what a direction gives to the gradient of its input; the second one adds both."""
+    """Add a direction's input gradient; the second direction adds to the first."""
     width, wide = layers.inputs_of(i), compute_dtype(layers.dtype)
     shapes = (layers.rows, layers.width), (layers.width, width)
     made = parts[i % 2] if parts else out
@@ -151,7 +151,7 @@ def _add_x_grad(
 
 
 def _joined(plan: LaunchPlan, layers: Layers, layer: int, out: Pointer) -> Pointer:
-    """Add what a layer gave to the next one, from the states of its directions."""
+    """Add the input of the next layer, from the states of its directions."""
     types = f"{CTYPES[layers.dtype]}, {layers.length_type}"
     for i in range(layer * layers.directions, (layer + 1) * layers.directions):
         states = layers.part(plan.input("states"), i, layers.size)
@@ -161,7 +161,7 @@ def _joined(plan: LaunchPlan, layers: Layers, layer: int, out: Pointer) -> Point
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Run layer after layer back, the last one first."""
+    """Run the layers backward, from the last one."""
     layers = describe_layers(ctx)
     launch_check(ctx, plan, layers.kind, layers.steps)
     room = _make_room(plan, layers)

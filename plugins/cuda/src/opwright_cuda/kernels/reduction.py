@@ -1,8 +1,7 @@
 """Reductions over axes and their gradients.
 
-Sums are the same in every run: lines are cut by their shape alone, and what belongs to the parts is
-added up by a second launch. Several groups of axes are reduced one after the other, the last one
-first, in the type that the first launch computes in.
+Sums are deterministic: lines are split by their shape, and a second launch sums the parts. Several
+groups of axes are reduced in sequence from the last one, in the compute type of the first launch.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import own_source
 
 SHARED_BYTES: Final = 16 * 1024
-"""For what the threads of a block have found: they keep it in registers until then."""
+"""Minimum number of lines for which threads keep results in registers."""
 
 
 class Reducer(NamedTuple):
@@ -41,11 +40,11 @@ class Reducer(NamedTuple):
     ctype : str
         The functor.
     value : str
-        The type of what it reduces.
+        The type of the reduced value.
     value_bytes : int
         The size of that.
     divisor : np.generic or None
-        Its member: what a sum is divided by.
+        Its member: the divisor of a sum.
     """
 
     ctype: str
@@ -54,7 +53,7 @@ class Reducer(NamedTuple):
     divisor: np.generic | None = None
 
     def members(self, is_last: bool) -> Struct:
-        """Return the functor by value; only the last launch divides."""
+        """Return the functor as a value; only the last launch divides."""
         if self.divisor is None:
             return Struct()
         return Struct(self.divisor if is_last else type(self.divisor)(1))
@@ -69,21 +68,21 @@ _ACCUMULATORS: Final[dict[str, type[Any]]] = {
 
 
 def total_of(dtype: str, count: int = 1) -> Reducer:
-    """Return the sum of elements of a dtype, divided by `count`; of whole numbers in 64 bits."""
+    """Return the sum of elements of a dtype, divided by `count`; integers in 64 bits."""
     kind = _ACCUMULATORS.get(dtype, np.uint64)
     value = CTYPES[np.dtype(kind).name]
     return Reducer(f"Total<{value}>", value, np.dtype(kind).itemsize, kind(count))
 
 
 def product_of(dtype: str) -> Reducer:
-    """Return the product of elements of a dtype; of whole numbers in 64 bits."""
+    """Return the product of elements of a dtype; integers in 64 bits."""
     kind = _ACCUMULATORS.get(dtype, np.uint64)
     value = CTYPES[np.dtype(kind).name]
     return Reducer(f"Product<{value}>", value, np.dtype(kind).itemsize)
 
 
 def truth_of(is_all: bool) -> Reducer:
-    """Return whether any element is other than 0, or all are."""
+    """Return the test whether any element is nonzero, or all are."""
     return Reducer(f"Truth<{'true' if is_all else 'false'}>", "uint8_t", 8)
 
 
@@ -110,7 +109,7 @@ def launch_lines(
         team = team_to_read(lines, may_split=True)
     else:
         most = SHARED_BYTES // THREADS // reducer.value_bytes
-        # A launch before may have found what is of no dtype.
+        # A previous launch may have written a type without a dtype.
         is_dtype = x.ctype in CTYPES.values()
         n_bytes = size_of(x.ctype) if is_dtype else reducer.value_bytes
         team = columns_of(lines, min(VECTOR_BYTES // n_bytes, most))
@@ -138,15 +137,15 @@ def launch_reduction(
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     reducer : Reducer
-        What is done.
+        The reduction.
     x : Operand
-        What is read, compact.
+        The input, compact.
     axes : sequence of int
         Counted from the front.
     out : Operand
-        What is written, compact; of its shape only the number of elements counts.
+        The output, compact; only its number of elements matters.
     """
     if math.prod(out.shape) == 0:
         return
@@ -206,7 +205,7 @@ REDUCE: Final = Kernel(_fill_in_reduce)
 
 
 def _fill_in_sum_like(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Sum over the axes along which an array of the shape of like would be repeated."""
+    """Sum over the axes along which the shape of like would broadcast."""
     x, out = ctx.inputs["x"][0], ctx.outputs["out"][0]
     added = len(x.shape) - len(out.shape)
     stretched = [i for i, dim in enumerate(out.shape, added) if dim == 1 != x.shape[i]]
@@ -221,7 +220,7 @@ SUM_LIKE: Final = Kernel(_fill_in_sum_like)
 
 
 def _fill_in_position(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Find where the first largest or smallest element is."""
+    """Find the index of the first extremum."""
     x, out = ctx.inputs["x"][0], ctx.outputs["out"][0]
     if math.prod(out.shape) == 0:
         return
@@ -238,13 +237,13 @@ POSITION: Final = Kernel(_fill_in_position)
 
 
 def _spread(ctx: PrepareContext, shape: tuple[int, ...], at: Operand) -> Operand:
-    """Return what has been reduced as an operand that broadcasts against `shape`."""
+    """Return a reduced operand that broadcasts against `shape`."""
     axes = _axes(ctx, len(shape))
     return at._replace(shape=tuple(1 if i in axes else dim for i, dim in enumerate(shape)))
 
 
 def _fill_in_expand(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Give every element the gradient of its sum, or its part of that of its mean."""
+    """Broadcast the gradient of a sum, or of a mean divided by the count."""
     if not ctx.outputs["x_grad"]:
         return
     x_grad = ctx.outputs["x_grad"][0]
@@ -264,7 +263,7 @@ EXPAND: Final = Kernel(_fill_in_expand)
 
 
 def _fill_in_extremum_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Share the gradient between the elements that are equal to the extremum."""
+    """Share the gradient between the elements equal to the extremum."""
     if not ctx.outputs["x_grad"]:
         return
     x_grad = ctx.outputs["x_grad"][0]
@@ -286,5 +285,5 @@ EXTREMUM_GRAD: Final = Kernel(_fill_in_extremum_grad)
 
 
 def scalar(ctype: str, value: float) -> np.generic:
-    """Return a number of the type that floats are computed in."""
+    """Return a number of the compute type."""
     return np.float64(value) if ctype == "double" else np.float32(value)

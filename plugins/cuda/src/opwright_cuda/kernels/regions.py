@@ -44,19 +44,19 @@ class _Boxes(NamedTuple):
         arguments: list[Argument],
         last: str = "",
     ) -> None:
-        """Add a kernel for the types of the boxes, and `last` behind them."""
+        """Add a kernel for the types of the boxes, followed by `last`."""
         blocks = blocks_for(n_threads, plan)
         plan.launch(_source_of(kernel), f"{kernel}<{self.types}{last}>", blocks, THREADS, arguments)
 
 
 def _source_of(kernel: str) -> Source:
-    # A product and a sum in one operation would put samples on other sides of edges.
+    # Contraction could move samples across edges.
     file = "roi_pool.cu" if kernel.startswith("roi_pool") else "regions.cu"
     return own_source(file, ("-fmad=false",))
 
 
 def _check_boxes(ctx: PrepareContext, plan: LaunchPlan, images: Meta) -> _Boxes:
-    """Add the check of the boxes and of their images, which are those of x."""
+    """Add the checks of the boxes and of their image indices."""
     (rois,), (batch_index,) = ctx.inputs["rois"], ctx.inputs["batch_index"]
     n_boxes, bins, size = rois.shape[0], ctx.attrs["output_size"], images.shape[2:]
     extents = np.array([n_boxes, *images.shape[:2], *size, *bins], np.int64)
@@ -80,7 +80,7 @@ def _image_text(ctx: PrepareContext, images: Meta) -> str:
 def _launch_align(
     ctx: PrepareContext, plan: LaunchPlan, pointers: tuple[Pointer, Pointer], images: Meta
 ) -> None:
-    """Add the operator's kernel from one tensor to another; `images` are those of x."""
+    """Add the operator's kernel from one tensor to another, for the images of x."""
     boxes, size, bins = _check_boxes(ctx, plan, images), images.shape[2:], ctx.attrs["output_size"]
     n = boxes.n
     shares = [plan.workspace(max(n * b * s, 1) * 8) for b, s in zip(bins, size, strict=True)]
@@ -95,18 +95,18 @@ def _launch_align(
 
 
 def _fill_in_align(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Mix the pixels of each bin."""
+    """Average the samples of each bin."""
     _launch_align(ctx, plan, (plan.output("out"), plan.input("x")), ctx.inputs["x"][0])
 
 
 def _fill_in_align_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Sum up what bins give to each pixel."""
+    """Sum the contributions of bins to each pixel."""
     for x_grad in ctx.outputs["x_grad"]:
         _launch_align(ctx, plan, (plan.output("x_grad"), plan.input("out_grad")), x_grad)
 
 
 def _fill_in_pool(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Take the greatest pixel of each bin, and its place."""
+    """Find the maximum of each bin, and its index."""
     (x,), (out,) = ctx.inputs["x"], ctx.outputs["out"]
     boxes = _check_boxes(ctx, plan, x)
     made = [plan.output("out"), plan.output("index")]
@@ -115,7 +115,7 @@ def _fill_in_pool(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_pool_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Add up what bins give to the pixels that they took, in the order of the bins."""
+    """Sum the gradients of bins at their maxima, in order."""
     (index,), (batch_index,) = ctx.inputs["index"], ctx.inputs["batch_index"]
     for x_grad in ctx.outputs["x_grad"]:
         n, pixels = prod(index.shape), prod(x_grad.shape[2:])

@@ -1,4 +1,4 @@
-"""Blocks that take one sequence after the other, and the memory that each of them has."""
+"""Blocks that process sequences in turn, and their scratch memory."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from opwright_cuda.launch import Argument, LaunchPlan, Struct
 from opwright_cuda.source import Source
 
 MOST_SHARED_BYTES: Final = 40 * 1024
-"""Less than a block may have without asking: reductions take some as well."""
+"""Less than the default limit of shared memory, since reductions need some as well."""
 
 BLOCKS_PER_MULTIPROCESSOR: Final = 8
-"""Where each may want memory of its own."""
+"""Blocks per multiprocessor if each needs its own memory."""
 
 _WARP: Final = 32
 _MOST_THREADS: Final = 256
 
 
 class BlockTeam(NamedTuple):
-    """Blocks that work on sequences, each with room for the states of one.
+    """Blocks that process sequences, each with scratch memory for the states of one.
 
     Attributes
     ----------
     n_blocks, n_threads : int
-        How many there are, and threads of each.
+        Number of blocks, and threads per block.
     room : Struct
         ``Room`` of room.h.
     shared_bytes : int
@@ -53,15 +53,15 @@ def blocks_with_room(
     Parameters
     ----------
     plan : LaunchPlan
-        Where their memory is added.
+        The plan that allocates their memory.
     n : int
         Sequences.
     width : int
-        Elements of a sequence that can be worked on at once.
+        Elements of a sequence that can be processed in parallel.
     n_bytes : int
-        Memory that each block has.
+        Memory per block.
     most : int, optional
-        Blocks; by default as many as keep the GPU busy.
+        Maximum number of blocks; by default as many as keep the GPU busy.
     """
     n_blocks = min(n, most or plan.gpu.multiprocessors * BLOCKS_PER_MULTIPROCESSOR)
     n_bytes = -(-max(n_bytes, 1) // 16) * 16

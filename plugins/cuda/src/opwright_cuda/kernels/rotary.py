@@ -1,4 +1,4 @@
-"""rotary_embedding and its gradient, which turns the other way."""
+"""rotary_embedding and its gradient, the inverse rotation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opwright_cuda.source import own_source
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan, sign: int) -> None:
-    """Turn all pairs."""
+    """Rotate all pairs."""
     source, result = ("x", "out") if sign > 0 else ("out_grad", "x_grad")
     x, cos = ctx.inputs[source][0], ctx.inputs["cos"][0]
     n = math.prod(x.shape)

@@ -1,4 +1,4 @@
-"""Elements read from positions along an axis, and elements combined with those of their place."""
+"""Elements gathered at indices along an axis, and elements combined with updates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RULES: Final = {
 
 
 def _fill_in_take(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy the elements that the positions name."""
+    """Copy the elements at the indices."""
     launch_take(ctx, plan)
 
 
@@ -38,7 +38,7 @@ TAKE_ALONG_AXIS: Final = Kernel(_fill_in_take)
 
 
 def _fill_in_take_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Add up the gradients of the elements that came from one place."""
+    """Sum the gradients of the elements with the same index."""
     if not ctx.outputs["x_grad"]:
         return
     (x_grad,), (out_grad,) = ctx.outputs["x_grad"], ctx.inputs["out_grad"]
@@ -60,7 +60,7 @@ def _places(ctx: PrepareContext, plan: LaunchPlan) -> Places:
 
 
 def _listed(ctx: PrepareContext, plan: LaunchPlan) -> Struct:
-    """Add the launches that list the updates of each place; return ``Listed`` of listed.h."""
+    """Add the launches that list the updates of each index; return ``Listed`` of listed.h."""
     n, count = count_of(ctx.inputs["updates"][0]), count_of(ctx.inputs["x"][0])
     if max(n, count) >= NARROW:
         raise Refuse(f"{max(n, count)} elements are more than {NARROW - 1}")
@@ -89,11 +89,11 @@ def _fill_in_scatter(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 SCATTER: Final = Kernel(_fill_in_scatter)
-"""Of scatter and of scatter_nd."""
+"""For scatter and scatter_nd."""
 
 
 def _fill_in_scatter_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy the gradient of out, then write the gradients of each place that has updates."""
+    """Copy the gradient of out, then write the gradients of each index with updates."""
     (x,), (updates,) = ctx.inputs["x"], ctx.inputs["updates"]
     x_grad, updates_grad = plan.optional_output("x_grad"), plan.optional_output("updates_grad")
     if x_grad is not None:
@@ -112,4 +112,4 @@ def _fill_in_scatter_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 SCATTER_GRAD: Final = Kernel(_fill_in_scatter_grad)
-"""Of scatter and of scatter_nd."""
+"""For scatter and scatter_nd."""

@@ -1,4 +1,4 @@
-"""Where values would stand in a vector in rising order."""
+"""Insertion positions in a sorted vector."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from opwright_cuda.source import own_source
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Search for each value by halves."""
+    """Search each value by bisection."""
     (x,), (out,) = ctx.inputs["x"], ctx.outputs["out"]
     n = count_of(out)
-    row = max(out.shape[-1] if ctx.attrs["rows"] else n, 1)  # values for one row of x
+    row = max(out.shape[-1] if ctx.attrs["rows"] else n, 1)  # values per row of x
     arguments: list[Argument] = [plan.output("out"), plan.input("x"), plan.input("values")]
     arguments += [np.int64(x.shape[-1]), np.int64(row), np.int64(n)]
     arguments.append(np.bool_(ctx.attrs["side"] == "right"))

@@ -1,4 +1,4 @@
-"""Products in which what is hidden, by lengths or a mask, has no part: it may be NaN."""
+"""Products that skip rows hidden by lengths or a mask, which may be NaN."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Weighing(NamedTuple):
     groups, rows, terms, columns : int
         Extents.
     turned : bool
-        Whether the weights lie as [groups, terms, rows].
+        Whether the weights are stored as [groups, terms, rows].
     dtype : str
         Of all.
     """
@@ -37,8 +37,7 @@ class Weighing(NamedTuple):
 def add_seen_product(plan: LaunchPlan, w: Weighing, operands: Operands, hides: bool) -> None:
     """Add the product of weights and rows.
 
-    Where something may be hidden, `hides`, sums that are not finite are made again without what has
-    weight 0.
+    If rows may be hidden, `hides`, non-finite sums are recomputed without rows of weight 0.
     """
     lying = (w.terms, w.rows) if w.turned else (w.rows, w.terms)
     groups = (w.groups,) if w.groups != 1 else ()

@@ -15,7 +15,7 @@ from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct
 from opwright_cuda.source import own_source
 
 _KINDS: Final = ("sum", "mean", "sqrt", "max", "first", "last")
-"""In the order of ``kMean`` and its like in sequence.cu."""
+"""In the order of the enumeration with ``kMean`` in sequence.cu."""
 
 
 def _launch(
@@ -44,14 +44,14 @@ def _fill_in_mask(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_reverse(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy every element from its place."""
+    """Copy every element from its reversed index."""
     (x,) = ctx.inputs["x"]
     types = f"{BITS[ITEM_BYTES[x.dtype]]}, "
     _launch(ctx, plan, types, x.shape, prod(x.shape), [plan.output("out"), plan.input("x")])
 
 
 def _fill_in_pool(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Make one element of each column of a sequence."""
+    """Reduce each column of a sequence to one element."""
     (x,) = ctx.inputs["x"]
     n_threads = prod(ctx.outputs["out"][0].shape)
     arguments: list[Argument] = [plan.output("out"), plan.input("x")]
@@ -59,7 +59,7 @@ def _fill_in_pool(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_pool_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Give a slope to the steps of its column."""
+    """Distribute the gradient over the steps of its column."""
     (x,), (out_grad,) = ctx.inputs["x"], ctx.inputs["out_grad"]
     if ctx.outputs["x_grad"]:
         read = [plan.input(slot) for slot in ("x", "out", "out_grad")]

@@ -24,7 +24,7 @@ def _launch(
     padded: Meta,
     rows: int,
 ) -> None:
-    """Add `kernel` from one tensor to another, behind what finds where each sequence begins."""
+    """Add `kernel` from one tensor to another, after the computation of each sequence's begin."""
     n, steps, *rest = padded.shape
     launch_check(ctx, plan, ctx.op_type, steps)
     index = CTYPES[ctx.inputs["lengths"][0].dtype]
@@ -42,14 +42,14 @@ def _launch(
 
 
 def _fill_in_unpack(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy rows to their places."""
+    """Copy rows to their padded positions."""
     (x,), (out,) = ctx.inputs["x"], ctx.outputs["out"]
     pointers = plan.output("out"), plan.input("x")
     _launch(ctx, plan, "sequence_unpack", pointers, out, x.shape[0])
 
 
 def _fill_in_pack_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy the slopes of rows to their places."""
+    """Copy the gradients of rows to their padded positions."""
     (out_grad,) = ctx.inputs["out_grad"]
     for x_grad in ctx.outputs["x_grad"]:
         pointers = plan.output("x_grad"), plan.input("out_grad")
@@ -57,7 +57,7 @@ def _fill_in_pack_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_unpack_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy the slopes of steps to their rows."""
+    """Copy the gradients of steps to their rows."""
     (out_grad,) = ctx.inputs["out_grad"]
     for x_grad in ctx.outputs["x_grad"]:
         pointers = plan.output("x_grad"), plan.input("out_grad")

@@ -1,4 +1,4 @@
-"""Boxes with steps cut out of a tensor, or set in it."""
+"""Strided slices read from a tensor, or set in it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SLICE: Final = Kernel(_fill_in)
 
 
 def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Put the gradient into the box; it is 0 elsewhere."""
+    """Write the gradient into the box, and 0 elsewhere."""
     if not ctx.outputs["x_grad"]:
         return
     x_grad = ctx.outputs["x_grad"][0]
@@ -63,7 +63,7 @@ SLICE_GRAD: Final = Kernel(_fill_in_grad)
 
 
 def _fill_in_scatter(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Copy x, then put the updates into the box."""
+    """Copy x, then write the updates into the box."""
     x = ctx.inputs["x"][0]
     item_bytes = ITEM_BYTES[x.dtype]
     box = _box(x.shape, ctx.attrs)

@@ -1,7 +1,7 @@
 """softmax and log_softmax along an axis, and their gradients.
 
-A row is read once and kept in the registers of a warp or of a block; one that is too long for
-them, and lines that lie side by side, are read twice.
+A row is read once and kept in the registers of a warp or block; longer ones, and adjacent lines,
+are read twice.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from opwright_cuda.source import own_source
 def launch_softmax(
     plan: LaunchPlan, op_type: str, out: Pointer, x: Pointer, meta: Meta, axis: int
 ) -> None:
-    """Add softmax or log_softmax along an axis; out may lie where x lies.
+    """Add softmax or log_softmax along an axis; out may share memory with x.
 
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     op_type : str
         ``"softmax"`` or ``"log_softmax"``.
     out, x : Pointer
-        Where they lie, compact.
+        Their pointers; both are compact.
     meta : Meta
         Shape and dtype of both.
     axis : int
-        A negative one counts from the back.
+        A negative one counts from the end.
     """
     if math.prod(meta.shape) == 0:
         return

@@ -1,8 +1,8 @@
-"""Updates of the rows of a table that were looked up; other rows are neither read nor written.
+"""Updates of looked-up rows of a table; other rows are neither read nor written.
 
-The slices of each row are listed and added up in the order in which they lie, so that a row is
-updated once, the same in every run. The list takes 8 bytes for each row of the table, however many
-were looked up: a few hundredths of what the table takes.
+The slices of each row are listed and summed in order, so that each row is updated once,
+deterministically. The list takes 8 bytes per row of the table for any number of lookups: a few
+percent of the table.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _rule_of(ctx: PrepareContext) -> Rule:
 
 
 def _list_rows(ctx: PrepareContext, plan: LaunchPlan, count: int) -> Slices:
-    """Add what puts the lookups behind each other: their numbers, and the slices of each."""
+    """Add the concatenation of the lookups: their row indices and slices."""
     metas, param = ctx.inputs["rows"], ctx.inputs["param"][0]
     n, slice_bytes = sum(map(count_of, metas)), param.shape[1] * ITEM_BYTES[param.dtype]
     rows, source = plan.workspace(8 * n), optimizer_source("sparse_optimizers.cu")
@@ -64,7 +64,7 @@ def _list_rows(ctx: PrepareContext, plan: LaunchPlan, count: int) -> Slices:
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Add up the gradients of each row, update it, and let the scalars go on."""
+    """Sum the gradients of each row, update it, and advance the scalars."""
     (param,), rule = ctx.inputs["param"], _rule_of(ctx)
     (count, size), attributes = param.shape, attributes_of(ctx, rule.attributes)
     n = sum(map(count_of, ctx.inputs["rows"]))

@@ -1,4 +1,4 @@
-"""The axes in another order."""
+"""Permutation of axes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LANES, ROWS = 32, 8
 """Threads of a block; ``kLanes`` and ``kRows`` of transpose.cu."""
 
 LEAST_SIDE: Final = 8
-"""Below it most of a tile would be empty, and what lies side by side is met in caches anyway."""
+"""For shorter axes most of a tile would be empty, and caches serve adjacent elements anyway."""
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -40,18 +40,18 @@ def launch_transpose(
     axes: Sequence[int],
     item_bytes: int,
 ) -> None:
-    """Add a copy tile by tile where the innermost axis changes, else run by run.
+    """Add a copy by tiles if the innermost axis changes, else by contiguous runs.
 
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     out, x : Pointer
-        What is written and read, both compact.
+        Output and input, both compact.
     shape : sequence of int
         Of x.
     axes : sequence of int
-        Those of x in their new order, counted from the front.
+        The axes of x in their new order, counted from the front.
     item_bytes : int
         Bytes of an element.
     """
@@ -73,7 +73,7 @@ def launch_transpose(
 def _launch_tiles(
     plan: LaunchPlan, out: Pointer, x: Pointer, layout: Layout, across: int, item_bytes: int
 ) -> None:
-    """Add the exchange of the axis `across`, which is the input's innermost, with the last one."""
+    """Add the swap of the axis `across`, the input's innermost, with the last one."""
     down = len(layout.dims) - 1
     tile = 32 if item_bytes >= 4 else 64
     dims = list(layout.dims)

@@ -1,7 +1,7 @@
-"""Convolutions as products of matrices that are written down: windows by taps (im2col).
+"""Convolutions as explicit im2col matrix products.
 
-Where windows lie further apart than one pixel, or images are nearly as small as the kernel, cuDNN's
-engines for single precision reach a tenth to a third of what cuBLASLt does (decision 0109).
+For strides above 1, or images nearly as small as the kernel, cuDNN's single-precision engines reach
+a tenth to a third of cuBLASLt's speed (decision 0109).
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from opwright_cuda.source import own_source
 DTYPE: Final = "float32"
 
 LEAST_WORK: Final = 2**27
-"""The fewest multiplications: below it launches decide."""
+"""Minimum number of multiplications: below it launches dominate."""
 
 SMALL_IMAGE: Final = 64
-"""The most windows of an image whose outputs are computed here."""
+"""Maximum windows of an image for outputs computed here."""
 
 SMALL_IMAGE_GRAD: Final = 256
-"""The most windows of an image whose gradient is computed here."""
+"""Maximum windows of an image for gradients computed here."""
 
 LEAST_PART: Final = 256
-"""The fewest windows of a part of the sums that a weight's gradient is."""
+"""Minimum windows in a part of the sums of a weight gradient."""
 
 TILES: Final = 4
-"""Into how many tiles a multiprocessor's share of that gradient is cut, where it is long enough."""
+"""Number of tiles of that gradient per multiprocessor, if it is long enough."""
 
 FOLD_SIDE, FOLD_ROWS = 32, 8
 """``kFoldSide`` and ``kFoldRows`` of unfold.cu; with fewer channels most of its threads idle."""
@@ -58,21 +58,21 @@ _ITEM: Final = ITEM_BYTES[DTYPE]
 
 
 class UnfoldedConvolution:
-    """What can be computed of a convolution by one matrix of windows and taps.
+    """The parts of a convolution that are computed from one im2col matrix.
 
     Parameters
     ----------
     plan : LaunchPlan
-        Where launches are added.
+        The plan to extend.
     conv : Convolution
         What is computed.
     is_strided : bool
-        Whether windows lie further apart than one pixel.
+        Whether a stride is above 1.
 
     Attributes
     ----------
     gives_out, gives_x_grad, gives_weight_grad : bool
-        What is better computed here than by cuDNN.
+        Results that are faster here than by cuDNN.
     """
 
     def __init__(self, plan: LaunchPlan, conv: Convolution, is_strided: bool) -> None:
@@ -86,7 +86,7 @@ class UnfoldedConvolution:
         self.gives_weight_grad = is_strided
 
     def add_out(self) -> None:
-        """Add the convolution, with its bias where there is one."""
+        """Add the convolution, with its bias if any."""
         plan, conv = self._plan, self._conv
         self._unfold()
         rows = plan.workspace(self._n_windows * conv.filters * _ITEM)
@@ -109,7 +109,7 @@ class UnfoldedConvolution:
         plan.launch(own_source("unfold.cu"), expression, grid, (FOLD_SIDE, FOLD_ROWS), given)
 
     def add_weight_grad(self) -> None:
-        """Add the gradient of the weight: parts of the windows at the same time, then their sum."""
+        """Add the gradient of the weight: parts of the windows in parallel, then their sum."""
         plan, conv = self._plan, self._conv
         slopes = self._rows_of_slopes()
         self._unfold()
@@ -128,14 +128,14 @@ class UnfoldedConvolution:
 
     @property
     def _matrix(self) -> Pointer:
-        """The memory of windows by taps, which gradients use one after the other."""
+        """The memory of the im2col matrix, reused by the gradients."""
         if self._columns is None:
             n_bytes = self._n_windows * self._conv.n_taps * _ITEM
             self._columns = self._plan.workspace(n_bytes)
         return self._columns
 
     def _product(self, n: int, k: int, transpose_y: bool = False) -> Product:
-        """Return the product of a row for each window with the weight."""
+        """Return the product of the im2col matrix and the weight."""
         stacks = Layout((), ((), (), ()))
         return Product(self._n_windows, n, k, False, transpose_y, stacks, DTYPE, DTYPE)
 
@@ -166,14 +166,14 @@ class UnfoldedConvolution:
 def find_unfolded(
     ctx: PrepareContext, plan: LaunchPlan, x: Meta, weight: Meta, out: Meta
 ) -> UnfoldedConvolution | None:
-    """Return what computes a convolution or parts of its gradient, None where all is cuDNN's.
+    """Return the parts computed here, None if cuDNN computes all.
 
     Parameters
     ----------
     ctx : PrepareContext
-        Of conv2d or conv2d_grad.
+        The context of conv2d or conv2d_grad.
     plan : LaunchPlan
-        Where launches are added.
+        The plan to extend.
     x, weight, out : Meta
         Of the convolution.
     """
@@ -194,5 +194,5 @@ def find_unfolded(
 
 
 def _has_small_images(conv: Convolution, most: int) -> bool:
-    """Whether images are not much larger than the kernel: they have so many windows at most."""
+    """Whether images are not much larger than the kernel: at most `most` windows."""
     return conv.kernel_size > 1 and conv.out.n_places <= most * conv.out.n

@@ -1,4 +1,4 @@
-"""assert_true: what is false is reported with the next wait for the GPU."""
+"""assert_true: false elements are reported at the next synchronization."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opwright_cuda.source import own_source
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Look at every element; what comes behind goes on until the host waits."""
+    """Check every element; later operators run until the host synchronizes."""
     n = count_of(ctx.inputs["condition"][0])
     if n == 0:
         return

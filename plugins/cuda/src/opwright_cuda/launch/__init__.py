@@ -1,4 +1,4 @@
-"""What an operator launches on a GPU: decided in ``prepare``, done by the library in every run."""
+"""Launches of an operator on a GPU: planned in ``prepare``, executed in every run."""
 
 from opwright_cuda.launch.arguments import Argument, Pointer, Struct
 from opwright_cuda.launch.copying import UNITS

@@ -23,7 +23,7 @@ class Pointer(NamedTuple):
     offset: int
 
     def __add__(self, n_bytes: int) -> Pointer:  # type: ignore[override]
-        """Return the address that many bytes further on."""
+        """Return the address plus this many bytes."""
         return Pointer(self.argument, self.offset + n_bytes)
 
 
@@ -33,7 +33,7 @@ class Struct:
     Parameters
     ----------
     *members : Pointer, NumPy scalar, NumPy array or Struct
-        An array stands for an array member; None for a null pointer.
+        An array for an array member; None for a null pointer.
     """
 
     def __init__(self, *members: Argument) -> None:
@@ -56,7 +56,7 @@ class Constants:
     data : bytearray
         The bytes.
     fixups : list of int
-        Argument, offset in bytes and place in `data`, for each pointer.
+        Argument, offset in bytes and position in `data`, for each pointer.
     """
 
     def __init__(self, op_type: str) -> None:
@@ -65,7 +65,7 @@ class Constants:
         self.fixups: list[int] = []
 
     def pack(self, argument: Argument) -> tuple[int, int]:
-        """Append one parameter; return its place and its bytes."""
+        """Append one parameter; return its position and its bytes."""
         self._align(8)
         place = len(self.data)
         self._append(argument)
@@ -84,7 +84,7 @@ class Constants:
                 self._append(member)
             self._align(alignment)
             if not argument.members:
-                self.data += bytes(1)  # as C++ has it
+                self.data += bytes(1)  # as in C++
         elif isinstance(argument, (np.generic, np.ndarray)):
             self._align(argument.dtype.alignment)
             self.data += argument.tobytes()

@@ -1,4 +1,4 @@
-"""Copies of memory: by a kernel, for as a part of a graph the driver's are a third slower."""
+"""Memory copies by a kernel, since the driver's copies are a third slower in graphs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from opwright_cuda.launch.arguments import Argument, Pointer
 from opwright_cuda.source import Source, own_source
 
 UNITS: Final = {**BITS, 16: "Vector<uint64_t, 2>"}
-"""The type that is moved at once, by its size in bytes."""
+"""The type of a moved unit, by its size in bytes."""
 
 THREADS: Final = 256
 """In a block."""
 
 UNITS_AT_ONCE: Final = 4
-"""That a thread reads before it writes, where there are many."""
+"""Units that a thread reads before it writes, for long copies."""
 
 MANY_UNITS: Final = 2**20
-"""With `UNITS_AT_ONCE` each they keep all threads of any GPU busy."""
+"""Threads that keep any GPU busy with `UNITS_AT_ONCE` each."""
 
 
 class Copying(NamedTuple):
-    """What `LaunchPlan.launch` takes to copy memory."""
+    """Arguments of `LaunchPlan.launch` for a memory copy."""
 
     source: Source
     expression: str
@@ -35,12 +35,12 @@ class Copying(NamedTuple):
 
 
 def describe_copy(out: Pointer, x: Pointer, n_bytes: int) -> Copying:
-    """Return the launch that copies so many bytes.
+    """Return the launch that copies `n_bytes`.
 
     Parameters
     ----------
     out, x : Pointer
-        To where, and from where; what they point into begins where any unit may begin.
+        Destination and source, in tensors aligned for any unit.
     n_bytes : int
         At least 1.
     """

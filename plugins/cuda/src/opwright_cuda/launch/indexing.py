@@ -1,4 +1,4 @@
-"""Shapes as kernels read them: merged dimensions, strides, divisors as products."""
+"""Shapes in the form of kernels: merged dimensions, strides, divisors as multiplications."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_RANK: Final = 8
 """``kMaxRank`` of kernel.h."""
 
 NARROW: Final = 2**31
-"""Below it the indices of a launch fit the kernels' 32-bit arithmetic."""
+"""Smaller indices fit into the kernels' 32-bit arithmetic."""
 
 
 class Layout(NamedTuple):
@@ -25,7 +25,7 @@ class Layout(NamedTuple):
 
 
 def broadcast_strides(shape: Sequence[int], out: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a compact array read as one of shape `out`: 0 where it is repeated."""
+    """Return the strides of a compact array broadcast to shape `out`: 0 for broadcast axes."""
     strides = []
     step = 1
     padded = (1,) * (len(out) - len(shape)) + tuple(shape)
@@ -46,7 +46,7 @@ def compact_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def merge(dims: Sequence[int], strides: Sequence[Sequence[int]]) -> Layout:
-    """Return the same places in as few dimensions as possible."""
+    """Merge dimensions as far as possible."""
     kept: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]
     for axis, dim in enumerate(dims):
@@ -76,11 +76,11 @@ def layout_struct(layout: Layout) -> Struct:
     Raises
     ------
     Refuse
-        For more dimensions than it has.
+        If there are too many dimensions.
     """
     rank = len(layout.dims)
     if rank > MAX_RANK:
-        raise Refuse(f"{rank} dimensions are left after merging, {MAX_RANK} are the most")
+        raise Refuse(f"{rank} dimensions remain after merging, at most {MAX_RANK} are supported")
     rest = MAX_RANK - rank
     dims = np.array([*reversed(layout.dims), *[1] * rest], np.int64)
     strides = [np.array([*reversed(s), *[0] * rest], np.int64) for s in layout.strides]

@@ -1,4 +1,4 @@
-"""What a kernel decides in ``prepare``: the launches of every run.
+"""Launch plans: the launches of every run, built in ``prepare``.
 
 >>> class Cosine:
 ...     @staticmethod
@@ -31,20 +31,20 @@ from opwright_cuda.options import ALLOW_TF32, ALLOW_VARYING, TUNE, EngineChoice
 from opwright_cuda.source import Source
 
 LAUNCH_NS: Final = 2_000
-"""What a launch takes at least, as an estimate."""
+"""Estimated minimum time of a launch."""
 
 _COMPILED_LATER: Final = LoadedKernel(0, None)
 WORKSPACE_ALIGNMENT: Final = 256
 MAX_GRID: Final = (2**31 - 1, 65_535, 65_535)
 """The largest grid in each direction."""
 MAX_THREADS: Final = 1024
-"""The most threads in a block."""
+"""Maximum threads in a block."""
 FREE_SHARED_BYTES: Final = 48 * 1024
-"""Shared memory that a block may have without asking."""
+"""Shared memory of a block without opting in to more."""
 
 
 class ActionCode(IntEnum):
-    """How the record of an action begins: ``ActionCode`` of native/launch/launch.h."""
+    """Codes at the beginning of an action's record: ``ActionCode`` of native/launch/launch.h."""
 
     LAUNCH = 0
     FILL = 1
@@ -54,14 +54,14 @@ class ActionCode(IntEnum):
 
 
 class OperationGraph(Protocol):
-    """What cuDNN computes at once, as a plan needs it; see `opwright_cuda.cudnn`."""
+    """A cuDNN graph, as a plan needs it; see `opwright_cuda.cudnn`."""
 
     @property
     def pointers(self) -> Sequence[Pointer | None]:
-        """Where the tensors lie, in their order."""
+        """Pointers of the tensors, in order."""
 
     def record(self, places: Sequence[int], choice: EngineChoice) -> list[int]:
-        """Return what native/cudnn/record.cc reads; the pointers lie at `places`."""
+        """Return the record for native/cudnn/record.cc, with the pointers at `places`."""
 
 
 class Grid(NamedTuple):
@@ -84,7 +84,7 @@ class _Launch(NamedTuple):
 
 
 class LaunchPlan:
-    """Collects what one operator launches.
+    """Collects the launches of one operator.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class LaunchPlan:
     Attributes
     ----------
     gpu : GpuInfo
-        The GPU that it will run on.
+        The target GPU.
     """
 
     def __init__(self, ctx: PrepareContext) -> None:
@@ -118,23 +118,23 @@ class LaunchPlan:
 
     @property
     def tunes(self) -> bool:
-        """Whether engines and algorithms of libraries are tried out."""
+        """Whether engines and algorithms of libraries are benchmarked."""
         return bool(self._ctx.options[TUNE]) and not self._ctx.deterministic
 
     def input(self, slot: str, index: int = 0) -> Pointer:
-        """Return the address of an input's data, null where it has no elements."""
+        """Return the address of an input's data, null if it is empty."""
         return self._argument(True, slot, index)
 
     def output(self, slot: str, index: int = 0) -> Pointer:
-        """Return the address of an output's data, null where it has no elements."""
+        """Return the address of an output's data, null if it is empty."""
         return self._argument(False, slot, index)
 
     def optional_input(self, slot: str) -> Pointer | None:
-        """Return the address of an input's data, or None where the slot is absent."""
+        """Return the address of an input's data, or None if the slot is absent."""
         return self.input(slot) if self._ctx.inputs[slot] else None
 
     def optional_output(self, slot: str) -> Pointer | None:
-        """Return the address of an output's data, or None where it is absent or never read."""
+        """Return the address of an output's data, or None if it is absent or never read."""
         is_wanted = self._ctx.outputs[slot] and slot not in self._ctx.unread
         return self.output(slot) if is_wanted else None
 
@@ -143,12 +143,12 @@ class LaunchPlan:
         if index >= len(metas):
             raise KernelError(
                 f"{self._ctx.op_type}: slot {slot!r} holds {len(metas)} variables, "
-                f"got index {index}; ask ctx.inputs and ctx.outputs before"
+                f"got index {index}; check ctx.inputs and ctx.outputs first"
             )
         return Pointer(self._begin[is_input, slot] + index, 0)
 
     def workspace(self, n_bytes: int) -> Pointer:
-        """Return scratch memory, aligned to 256 bytes; what it holds is not kept."""
+        """Return scratch memory, aligned to 256 bytes, not preserved between runs."""
         begin = -(-self._workspace_bytes // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
         self._workspace_bytes = begin + n_bytes
         return Pointer(WORKSPACE, begin)
@@ -158,12 +158,12 @@ class LaunchPlan:
         return Pointer(FAULT, 0)
 
     def fault_text(self, text: str) -> np.int32:
-        """Return the number by which a kernel reports a fault.
+        """Return the number with which a kernel reports a fault.
 
         Parameters
         ----------
         text : str
-            The error's text, ``{value}`` where the value stands that the kernel found.
+            The error's text, with ``{value}`` for the reported value.
         """
         return np.int32(native.register_fault(text))
 
@@ -181,14 +181,14 @@ class LaunchPlan:
         Parameters
         ----------
         source : Source
-            Where the kernel is.
+            The source of the kernel.
         expression : str
             The instance of the ``__global__`` function: ``"cosine<float>"``.
         grid, block : int or sequence of int
-            Blocks, and threads in a block, in up to three directions. A grid without blocks
-            launches nothing.
+            Blocks, and threads in a block, in up to three directions. An empty grid launches
+            nothing.
         arguments : sequence
-            The kernel's parameters, in its order and of its types: pointers, NumPy scalars,
+            The kernel's parameters, in order and with their types: pointers, NumPy scalars,
             structs.
         shared_bytes : int
             Dynamic shared memory of each block.
@@ -196,7 +196,7 @@ class LaunchPlan:
         Raises
         ------
         KernelError
-            Where grid, block or shared memory are more than a GPU has.
+            If grid, block or shared memory exceed the limits of GPUs.
         """
         if min(_grid(grid)) > 0:
             self._actions.append(
@@ -218,8 +218,8 @@ class LaunchPlan:
         ):
             raise KernelError(
                 f"{self._ctx.op_type}: {expression} must be launched with a grid of at most "
-                f"{MAX_GRID} and a block of at most {MAX_THREADS} threads, got {tuple(blocks)} and "
-                f"{tuple(threads)}; let each thread do more"
+                f"{MAX_GRID} and a block of at most {MAX_THREADS} threads, got {tuple(blocks)} "
+                f"and {tuple(threads)}; give each thread more work"
             )
         if shared_bytes > self.gpu.shared_bytes:
             self._ctx.refuse(
@@ -231,12 +231,12 @@ class LaunchPlan:
         return _Launch(source, expression, blocks, threads, shared_bytes, places, sizes)
 
     def fill(self, pointer: Pointer, n_bytes: int, value: int = 0) -> None:
-        """Add the filling of memory with one byte."""
+        """Add a fill of memory with one byte value."""
         if n_bytes > 0:
             self._actions.append([ActionCode.FILL, self._place(pointer), n_bytes, value])
 
     def copy(self, out: Pointer, x: Pointer, n_bytes: int) -> None:
-        """Add the copy of compact memory; nothing is launched where `out` lies on `x`."""
+        """Add a copy of compact memory; nothing is launched if `out` is `x`."""
         if n_bytes > 0:
             copying = describe_copy(out, x, n_bytes)
             launch = self._prepare_launch(*copying)
@@ -244,12 +244,12 @@ class LaunchPlan:
             self._actions.append(launch._replace(unless_same=same))
 
     def product(self, numbers: Sequence[int], pointers: Sequence[Pointer | None]) -> None:
-        """Add a matrix product; see `opwright_cuda.products`, which writes the numbers."""
+        """Add a matrix product; `opwright_cuda.products` provides the numbers."""
         places = [self._place(pointer) for pointer in pointers]
         self._actions.append([ActionCode.PRODUCT, *numbers, *places])
 
     def operations(self, graph: OperationGraph) -> None:
-        """Add what cuDNN computes; memory for it is added to the workspace."""
+        """Add a cuDNN graph; its workspace is added to that of the plan."""
         places = [self._place(pointer) for pointer in graph.pointers]
         allows_varying = bool(self._ctx.options[ALLOW_VARYING]) and not self._ctx.deterministic
         choice = EngineChoice(self.allows_tf32, self.tunes, allows_varying)
@@ -259,13 +259,13 @@ class LaunchPlan:
         return self._constants.pack(pointer)[0]
 
     def finish(self, estimate_ns: int | None = None) -> DeviceCall:
-        """Return what ``prepare`` returns, with the kernels compiled where lowering cannot wait.
+        """Return the result of ``prepare``, compiling kernels unless lowering defers it.
 
         Parameters
         ----------
         estimate_ns : int, optional
-            How long a run takes; by default what a launch takes, and what it takes to read and
-            write every argument.
+            Estimated time of a run; by default that of a launch plus reading and writing every
+            argument.
         """
         kernels = self._compile()
         actions: list[int] = []
@@ -293,16 +293,16 @@ class LaunchPlan:
         return DeviceCall("cuda.launch", attrs)
 
     def _check_sizes(self, action: _Launch, sizes: tuple[int, ...]) -> None:
-        """Check that what was packed is what the kernel reads: it would read on regardless."""
+        """Check packed arguments against the kernel's parameters; the driver does not."""
         if action.sizes != sizes:
             raise KernelError(
                 f"{self._ctx.op_type}: the parameters of {action.expression} in "
                 f"{action.source.name} have {sizes} bytes, got arguments of {action.sizes}; "
-                "give each in the kernel's order and of its type"
+                "pass each in the kernel's order and with its type"
             )
 
     def _compile(self) -> dict[tuple[Source, str], LoadedKernel]:
-        """Return the kernels, or leave them to be compiled with those of other operators."""
+        """Return the kernels, or defer them to be compiled with those of other operators."""
         wanted: dict[Source, dict[str, None]] = {}
         for action in self._actions:
             if isinstance(action, _Launch):
@@ -329,12 +329,12 @@ def _grid(extent: int | Sequence[int]) -> Grid:
 
 
 def bytes_of(meta: Meta) -> int:
-    """Return how many bytes a tensor has."""
+    """Return the size of a tensor in bytes."""
     return count_of(meta) * ITEM_BYTES[meta.dtype]
 
 
 def count_of(meta: Meta) -> int:
-    """Return how many elements a tensor has."""
+    """Return the number of elements of a tensor."""
     n = 1
     for dim in meta.shape:
         n *= dim
@@ -342,7 +342,7 @@ def count_of(meta: Meta) -> int:
 
 
 class Kernel:
-    """A kernel written as a function of its plan: what hooks name, with ``prepare``.
+    """A kernel from a function that fills a plan, for hooks, with ``prepare``.
 
     Parameters
     ----------
@@ -355,7 +355,7 @@ class Kernel:
         self.__doc__ = fill_in.__doc__
 
     def prepare(self, ctx: PrepareContext) -> DeviceCall:
-        """Decide what is launched; see `opwright.kernel`."""
+        """Build the launch plan; see `opwright.kernel`."""
         plan = LaunchPlan(ctx)
         self._fill_in(ctx, plan)
         return plan.finish()

@@ -1,1 +1,1 @@
-"""What only this package rewrites in a plan; opwright-std's passes do the rest."""
+"""Graph rewrites for this device only; opwright-std's passes do the rest."""

@@ -1,7 +1,7 @@
-"""``fuse_bias_grad``: gradients of an activation and of the bias before it come from one launch.
+"""``fuse_bias_grad``: fuse the gradients of an activation and of the bias before it.
 
-The sum over rows reads what the derivative has just written; of a small batch both take less time
-than a launch.
+The sum over rows reads the output of the derivative; for a small batch both take less time than a
+launch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DERIVATIVES: Final = {"relu_grad": "relu", "sigmoid_grad": "sigmoid", "tanh_grad
 
 
 def fuse_bias_grad(graph: Graph) -> None:
-    """Make ``cuda.bias_activation_grad`` of a derivative and the sum of its rows."""
+    """Fuse a derivative and the sum of its rows into ``cuda.bias_activation_grad``."""
     edit = graph.edit()
     for derivative in graph.of_type(*DERIVATIVES):
         grad = output_of(derivative, "x_grad")
@@ -35,7 +35,7 @@ def fuse_bias_grad(graph: Graph) -> None:
 
 
 def find_sum_of_rows(graph: Graph, grad: Value) -> LoweredOp | None:
-    """Return the operator that adds up all rows of ``grad``, if there is one."""
+    """Return the operator that sums all rows of ``grad``, if any."""
     for reader in graph.uses().readers(grad):
         total = output_of(reader, "out")
         if reader.type != "sum_like" or total is None or input_of(reader, "x") is not grad:

@@ -1,7 +1,7 @@
-"""``fuse_layer_grads``: all gradients of a small layer come from one launch.
+"""``fuse_layer_grads``: fuse all gradients of a small layer into one launch.
 
-Those of its weight, its bias and its input read the same gradient, and what gave the input has its
-own derivative: of a small layer each of these takes less time than a launch.
+Those of its weight, bias and input read the same gradient, followed by the derivative of the
+activation before it: in a small layer each takes less time than a launch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FUSED: Final = "cuda.layer_grads"
 
 
 def fuse_layer_grads(graph: Graph) -> None:
-    """Make ``cuda.layer_grads`` of products, a sum of rows and a derivative."""
+    """Fuse products, a sum of rows and a derivative into ``cuda.layer_grads``."""
     edit = graph.edit()
     for product in graph.of_type("matmul"):
         layer = _find_layer(graph, product)
@@ -41,7 +41,7 @@ class _Layer(NamedTuple):
 
 
 def _find_layer(graph: Graph, product: LoweredOp) -> _Layer | None:
-    """Return the gradients of a layer by that of its weight, None where that stands alone."""
+    """Return the gradients of a layer for that of its weight, None if there are no others."""
     x, grad = input_of(product, "x"), input_of(product, "y")
     if x is None or grad is None or not _is(product, True, False):
         return None
@@ -52,7 +52,7 @@ def _find_layer(graph: Graph, product: LoweredOp) -> _Layer | None:
 
 
 def _is(product: LoweredOp, transpose_x: bool, transpose_y: bool) -> bool:
-    """Whether a product is one of two matrices, transposed so."""
+    """Whether a product has two matrices with these transpositions."""
     attrs = product.attrs
     return (attrs["transpose_x"], attrs["transpose_y"]) == (transpose_x, transpose_y) and all(
         len(value.meta.shape) == 2 for values in product.inputs for value in values
@@ -60,7 +60,7 @@ def _is(product: LoweredOp, transpose_x: bool, transpose_y: bool) -> bool:
 
 
 def _find_of_x(graph: Graph, grad: Value, x: Value) -> LoweredOp | None:
-    """Return the product that gives the gradient of x."""
+    """Return the product that computes the gradient of x."""
     for reader in graph.uses().readers(grad):
         if reader.type != "matmul" or input_of(reader, "x") is not grad:
             continue
@@ -71,7 +71,7 @@ def _find_of_x(graph: Graph, grad: Value, x: Value) -> LoweredOp | None:
 
 
 def _find_derivative(graph: Graph, of_x: LoweredOp, x: Value) -> LoweredOp | None:
-    """Return the derivative of what gave x, where nothing else reads the gradient of x."""
+    """Return the derivative of the operator that wrote x, if it alone reads the gradient of x."""
     made = output_of(of_x, "out")
     reader = None if made is None else graph.uses().only_reader(made)
     if reader is None or reader.type not in DERIVATIVES or input_of(reader, "out") is not x:
@@ -80,7 +80,7 @@ def _find_derivative(graph: Graph, of_x: LoweredOp, x: Value) -> LoweredOp | Non
 
 
 def _make(graph: Graph, layer: _Layer) -> LoweredOp | None:
-    """Return the one operator, None where no kernel computes it."""
+    """Return the fused operator, None without a kernel for it."""
     of_weight, of_bias, of_x, derivative = layer
     last, slot = (of_x, "out") if derivative is None else (derivative, "x_grad")
     inputs = {

@@ -1,1 +1,1 @@
-"""Operators that the pass of this package alone puts into plans."""
+"""Operators that only the passes of this package create."""

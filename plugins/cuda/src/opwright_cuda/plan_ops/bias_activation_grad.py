@@ -1,4 +1,4 @@
-"""What gradients of layers are fused into."""
+"""Fused gradients of an activation and a bias."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def _shape(ctx: InferContext) -> None:
 BIAS_ACTIVATION_GRAD = (
     OpMaker("cuda.bias_activation_grad")
     .add_comment(
-        "Gradients of what an activation is applied to, and of the bias that was added to it: "
-        "x_grad = activation'(x) * out_grad, bias_grad its sum over all rows."
+        "Gradients of an activation's input, and of the bias added before it: x_grad = "
+        "activation'(x) * out_grad, bias_grad its sum over all rows."
     )
-    .add_input("out", "float [..., columns], what the activation gave")
+    .add_input("out", "float [..., columns], output of the activation")
     .dtypes(*FLOATS)
     .add_input("out_grad", "its gradient, shape of out")
     .same_dtype_as("out")

@@ -1,4 +1,4 @@
-"""What all gradients of a small layer are fused into."""
+"""Fused gradients of a small layer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ def _shape(ctx: InferContext) -> None:
     weight = x[1], grad[1]
     if ctx.has_input("weight"):
         ctx.require_shape("weight", weight)
-    ctx.require(
-        ctx.has_input("weight") or not ctx.has_output("x_grad"), "x_grad is computed of weight"
-    )
+    ctx.require(ctx.has_input("weight") or not ctx.has_output("x_grad"), "x_grad needs weight")
     ctx.set_output("weight_grad", weight)
     ctx.set_output("bias_grad", weight[1:])
     ctx.set_output("x_grad", x)
@@ -29,11 +27,11 @@ LAYER_GRADS = (
     .add_comment(
         "Gradients of a layer of x, weight and a bias: weight_grad = transpose(x) out_grad, "
         "bias_grad the sums of out_grad over rows, x_grad = activation'(x) * "
-        "(out_grad transpose(weight)), where the activation is what gave x."
+        "(out_grad transpose(weight)), with the activation that wrote x."
     )
     .add_input("x", "float [rows, inputs]")
     .dtypes(*FLOATS)
-    .add_input("weight", "[inputs, outputs], where x_grad is wanted")
+    .add_input("weight", "[inputs, outputs], if x_grad is requested")
     .same_dtype_as("x")
     .as_optional()
     .add_input("out_grad", "[rows, outputs]")
@@ -46,7 +44,7 @@ LAYER_GRADS = (
     .add_output("x_grad", "[rows, inputs]")
     .same_dtype_as("x")
     .as_optional()
-    .add_attr("activation", str, "what gave x, empty for nothing")
+    .add_attr("activation", str, "the activation that wrote x, empty for none")
     .one_of("", "relu", "sigmoid", "tanh")
     .default("")
     .build(infer_shape=_shape, plan_only=True)

@@ -1,11 +1,10 @@
-"""Matrix products by cuBLASLt: what it refuses, and what it is given.
+"""Matrix products by cuBLASLt: refusals and problem descriptions.
 
-cuBLASLt's matrices are column-major, ours row-major: it computes the transpose, outT = yT xT, in
-which every matrix lies as it is. Its A is therefore our y, its B our x, its m our n.
+cuBLASLt's matrices are column-major, ours row-major: it computes the transpose, outT = yT xT,
+without moving any matrix. Its A is therefore our y, its B our x, its m our n.
 
 Single precision is multiplied in single precision. With the option ``cuda.allow_tf32`` it is
-rounded to TF32, 10 bits of fraction, before it is multiplied, which tensor cores do many times
-faster.
+rounded to TF32, 10 bits of fraction, which tensor cores multiply many times faster.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from opwright_cuda.launch.indexing import Layout
 from opwright_cuda.products.product import Operands, Product
 
 MAX_PRODUCTS: Final = 16
-"""Calls of cuBLASLt for one product of stacks that broadcast in several dimensions."""
+"""Maximum calls of cuBLASLt for one product with several broadcast batch dimensions."""
 
 MAX_EXTENT: Final = 2**31 - 1
-"""The most rows, columns and matrices in a stack that cuBLASLt takes."""
+"""Maximum rows, columns and batch size of cuBLASLt."""
 
 MOST_TRIED: Final = 8
-"""Algorithms for one product; those that cuBLASLt expects more of come first."""
+"""Maximum number of algorithms to try for a product, in cuBLASLt's order."""
 
 _ALIGNMENT: Final = 256  # of every tensor
 
 
 class Epilogue(IntEnum):
-    """What cuBLASLt does with a sum before it is stored: ``cublasLtEpilogue_t``.
+    """Epilogues of cuBLASLt: ``cublasLtEpilogue_t``.
 
-    Its relu makes 0 of what is not a number, and would hide that a network has gone wrong.
+    Its relu maps NaN to 0, which would hide a diverging network.
     """
 
     DEFAULT = 1
@@ -76,7 +75,7 @@ class Numbers(NamedTuple):
 
 
 def product_scratch(plan: LaunchPlan, product: Product) -> Pointer:
-    """Return the memory that cuBLASLt may have; products behind each other may share it."""
+    """Return the workspace for cuBLASLt; consecutive products may share it."""
     return plan.workspace(workspace_limit(product, plan.gpu.capability))
 
 
@@ -88,7 +87,7 @@ def add_product(
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     product : Product
         Its shapes; k is at least 1.
     operands : Operands
@@ -99,7 +98,7 @@ def add_product(
     Raises
     ------
     MissingRequirementError
-        Where cuBLASLt is not installed.
+        If cuBLASLt is not installed.
     """
     tell_blas_path()
     limit = workspace_limit(product, plan.gpu.capability)
@@ -116,21 +115,21 @@ def add_product(
 
 
 def find_refusal(product: Product) -> str | None:
-    """Return why a product cannot be cuBLASLt's, None where it can or nothing is computed."""
+    """Return the reason why cuBLASLt cannot compute a product, None if it can or it is empty."""
     if product.is_empty:
         return None
     if max(product.m, product.n, product.k, product.n_stacked) > MAX_EXTENT:
         return f"cuBLASLt multiplies up to {MAX_EXTENT} rows, columns and matrices"
     n_calls = product.n_stacked // max(product.stacks.dims, default=1)
     if n_calls > MAX_PRODUCTS:
-        return f"the stacks broadcast in a way that takes {n_calls} products of cuBLASLt"
+        return f"the batch dimensions broadcast in a way that needs {n_calls} products of cuBLASLt"
     return None
 
 
 def product_numbers(
     product: Product, epilogue: Epilogue, workspace: int, allows_tf32: bool, most_tried: int = 1
 ) -> Numbers:
-    """Return what cuBLASLt is given: the longest dimension of the stack is its batch."""
+    """Return the problem for cuBLASLt: the longest batch dimension is its batch."""
     m, n, k, transpose_x, transpose_y, stacks, dtype, out_dtype = product
     axis = _batch_axis(stacks)
     stride_x, stride_y, stride_out = (
@@ -167,9 +166,9 @@ def product_numbers(
 
 
 def workspace_limit(product: Product, capability: tuple[int, int]) -> int:
-    """Return how many bytes cuBLASLt may have: what NVIDIA advises, less for a small product.
+    """Return the workspace size for cuBLASLt: NVIDIA's advice, less for a small product.
 
-    It keeps partial sums there, so that a few times the size of out is all that can be used.
+    It stores partial sums there, so more than a few times the size of out is useless.
     """
     most = 2**25 if capability >= (9, 0) else 2**22
     n_sums = product.m * product.n * product.n_stacked
@@ -182,7 +181,7 @@ def _batch_axis(stacks: Layout) -> int | None:
 
 
 def _offsets(product: Product) -> Iterator[tuple[int, ...]]:
-    """Give where x, y and out of each call begin, in elements."""
+    """Yield the offsets of x, y and out of each call, in elements."""
     stacks = product.stacks
     axis = _batch_axis(stacks)
     others = [range(1 if i == axis else dim) for i, dim in enumerate(stacks.dims)]
@@ -194,7 +193,7 @@ def _offsets(product: Product) -> Iterator[tuple[int, ...]]:
 
 
 def _alignment_of(product: Product) -> int:
-    """Return what every matrix of every call begins at a multiple of, in bytes."""
+    """Return the common alignment of every matrix of every call, in bytes."""
     strides = itertools.chain(*product.stacks.strides)
     return math.gcd(_ALIGNMENT, *(stride * ITEM_BYTES[product.dtype] for stride in strides))
 
@@ -205,7 +204,7 @@ def tell_blas_path() -> None:
     Raises
     ------
     MissingRequirementError
-        Where it is not installed.
+        If it is not installed.
     """
     if native.has_blas_path():
         return

@@ -1,4 +1,4 @@
-"""A matrix product by whichever kernel takes it."""
+"""A matrix product by the first kernel that supports it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def add_either_product(plan: LaunchPlan, product: Product, operands: Operands) -
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     product : Product
-        Its shapes; nothing is added where it has no elements.
+        Its shapes; nothing is added if it is empty.
     operands : Operands
         Without a bias.
     """
@@ -34,12 +34,12 @@ def add_either_product(plan: LaunchPlan, product: Product, operands: Operands) -
 
 
 def repeated_product(plan: LaunchPlan, product: Product) -> Callable[[Operands], None]:
-    """Return what adds a product of these shapes each time, in the same scratch memory.
+    """Return a function that adds products of these shapes with shared scratch memory.
 
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     product : Product
         Its shapes; k is at least 1.
     """

@@ -26,7 +26,7 @@ class LayerGrads(NamedTuple):
     dtype : str
         Of all tensors.
     has_bias : bool
-        Whether that of a bias is wanted.
+        Whether the bias gradient is requested.
     """
 
     rows: int
@@ -48,37 +48,37 @@ class LayerGrads(NamedTuple):
         return Product(*extents, False, True, _ONE, self.dtype, self.dtype)
 
     def tiles_of(self, tile: Tile) -> int:
-        """Return how many tiles make weight_grad; bias_grad is one more row of it."""
+        """Return the number of tiles of weight_grad, including bias_grad as an extra row."""
         return tile.tiles_of(self.inputs + self.has_bias, self.outputs)
 
 
 def find_layer_refusal(
     layer: LayerGrads, multiprocessors: int, allows_tf32: bool = False
 ) -> str | None:
-    """Return why gradients are not one launch of our kernel for small products."""
+    """Return the reason why the gradients cannot be one launch, if any."""
     if layer.inputs == 0:
         return "a layer without inputs has no rows to read"
     return find_small_refusal(layer.of_weight, multiprocessors, allows_tf32)
 
 
 def choose_layer_tiles(layer: LayerGrads, multiprocessors: int) -> tuple[Tile, Tile]:
-    """Return the tiles of x_grad and of weight_grad, whose blocks run beside the others."""
+    """Return the tiles of x_grad and of weight_grad, whose blocks run concurrently."""
     of_x = choose_tile(layer.of_x, multiprocessors, 0)
     n_others = of_x.tiles_of(layer.rows, layer.inputs)
     return of_x, choose_tile(layer.of_weight, multiprocessors, n_others)
 
 
 def add_layer_grads(plan: LaunchPlan, layer: LayerGrads, derivative: str | None) -> None:
-    """Add the launch that computes the outputs of ``cuda.layer_grads`` that are wanted.
+    """Add the launch of the requested outputs of ``cuda.layer_grads``.
 
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     layer : LayerGrads
         Its shapes, not refused.
     derivative : str, optional
-        The gradient of what gave x, a functor of functions.h of x and a gradient.
+        The gradient of the operator that wrote x, a functor of functions.h on x and a gradient.
     """
     operands = Operands(plan.input("x"), plan.input("out_grad"), plan.output("weight_grad"))
     left, right = sides_of(layer.of_weight, operands)

@@ -1,7 +1,7 @@
-"""Products of few tiles and long sums: cut along the sum, so that the whole GPU adds.
+"""Products of few tiles and long sums, split along the sum to use the whole GPU.
 
-The gradient of a layer's weight is one: a sum over all rows of a batch for each of a few elements.
-cuBLASLt computes it in tiles, each on one multiprocessor, and most of the GPU stands idle.
+An example is the gradient of a layer's weight: sums over all rows of a batch for a few elements.
+cuBLASLt computes each tile on one multiprocessor, and most of the GPU is idle.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from opwright_cuda.launch.indexing import Layout
 from opwright_cuda.products.product import Product
 
 TILE: Final = 64
-"""Rows and columns of the tiles by which cuBLASLt is expected to cut a product."""
+"""Expected rows and columns of cuBLASLt's tiles."""
 
 IDLE: Final = 8
-"""A product is cut where it has at most one tile for so many multiprocessors."""
+"""A product is split if it has at most one tile per this many multiprocessors."""
 
 LEAST: Final = 1024
-"""The shortest sum that is cut."""
+"""Minimum length of a split sum."""
 
 LEAST_PART: Final = 128
-"""The fewest steps of a part."""
+"""Minimum steps of a part."""
 
 
 def count_parts(product: Product, multiprocessors: int, allows_tf32: bool) -> int:
-    """Return into how many equal parts the sums of a product are cut; 1: they stay whole.
+    """Return the number of equal parts of a product's sums; 1: not split.
 
     Parameters
     ----------
     product : Product
-        Its shapes. Only where steps of the sum are rows of both operands the parts are matrices.
+        Its shapes. Parts are matrices only if steps of the sum are rows of both operands.
     multiprocessors : int
-        How many the GPU has.
+        Number of multiprocessors of the GPU.
     allows_tf32 : bool
-        Whether float32 may be rounded to TF32: tensor cores need no help.
+        Whether float32 may be rounded to TF32: tensor cores need no splitting.
     """
     are_rows = product.transpose_x and not product.transpose_y and not product.stacks.dims
     if product.dtype != "float32" or allows_tf32 or not are_rows or product.k < LEAST:
@@ -54,7 +54,7 @@ def equal_parts(n: int, most: int) -> int:
 
 
 def cut_product(product: Product, parts: int) -> Product:
-    """Return the stack of products of the parts, [parts, m, n]; their sum is the product."""
+    """Return the batched product of the parts, [parts, m, n]; their sum is the product."""
     m, n, k = product.m, product.n, product.k // parts
     stacks = Layout((parts,), ((k * m,), (k * n,), (m * n,)))
     return product._replace(k=k, stacks=stacks)

@@ -1,4 +1,4 @@
-"""A matrix product of stacks, by NumPy's rules: its extents, and where its operands lie."""
+"""A batched matrix product by NumPy's rules: its extents and operands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Product(NamedTuple):
     transpose_x, transpose_y : bool
         Whether x is stored as [k, m], and y as [n, k].
     stacks : Layout
-        The dimensions of the stack, and the strides of x, y and out along them in elements.
+        The batch dimensions, and the strides of x, y and out along them in elements.
     dtype : str
         Of x and y.
     out_dtype : str
@@ -40,7 +40,7 @@ class Product(NamedTuple):
 
     @property
     def n_stacked(self) -> int:
-        """The number of matrices in the stack."""
+        """The batch size."""
         return math.prod(self.stacks.dims)
 
     @property
@@ -59,8 +59,8 @@ def describe_product(
 ) -> Product:
     """Return the product of arrays of these shapes by NumPy's rules.
 
-    A stack that one matrix y serves is made one tall matrix. `out_dtype` is `dtype` where it is not
-    given; the sums of 16-bit floats may stay float32.
+    A batch with a shared matrix y becomes one tall matrix. `out_dtype` defaults to `dtype`; sums of
+    16-bit floats may stay float32.
     """
     x, y = ((1, *x) if len(x) == 1 else tuple(x)), ((*y, 1) if len(y) == 1 else tuple(y))
     k, m = x[-2:] if transpose_x else (x[-1], x[-2])
@@ -77,7 +77,7 @@ def describe_product(
 
 
 class Operands(NamedTuple):
-    """Where the operands of a product lie."""
+    """Pointers of a product's operands."""
 
     x: Pointer
     y: Pointer

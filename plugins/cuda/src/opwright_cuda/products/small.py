@@ -1,7 +1,7 @@
-"""Small matrix products by our own kernel: which they are, and how they are cut into tiles.
+"""Small matrix products by our own kernel: criteria and tiling.
 
-cuBLASLt is made for large products. Of one that takes a microsecond it computes few tiles, each by
-a long chain of reads, or clears memory and adds parts up in launches of their own.
+cuBLASLt is optimized for large products. For one of a microsecond it computes few tiles, each with
+a long chain of reads, or clears memory and adds parts in separate launches.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from opwright_cuda.products.product import Operands, Product
 from opwright_cuda.source import own_source
 
 WORK: Final = 2**18
-"""The most multiplications of a small product for each multiprocessor: those of a microsecond."""
+"""Maximum multiplications of a small product per multiprocessor, about a microsecond."""
 
 MAX_ROWS: Final = 2**19
-"""The largest m, n and k: places a few thousand rows beyond a matrix still fit 32 bits."""
+"""Maximum m, n and k: offsets a few thousand rows beyond a matrix still fit in 32 bits."""
 
 MAX_STACK: Final = 65_535
-"""The most matrices in a stack: blocks of a grid in its second direction."""
+"""Maximum batch size: blocks of a grid in its second direction."""
 
 _SIDE: Final = 4  # ``kSide`` of small_products.h
 _LANES: Final = 32
@@ -55,7 +55,7 @@ class Tile(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Steps of the inner dimension that a block takes at once."""
+        """Steps of the inner dimension that a block processes together."""
         return self.threads // (self.row_lanes * self.column_lanes) * _SIDE
 
     @property
@@ -64,21 +64,20 @@ class Tile(NamedTuple):
         return f"SmallTile<{self.row_lanes}, {self.column_lanes}, {self.warps}>"
 
     def tiles_of(self, m: int, n: int) -> int:
-        """Return how many tiles make m rows and n columns."""
+        """Return the number of tiles for m rows and n columns."""
         return -(-m // self.rows) * -(-n // self.columns)
 
     @property
     def reads_ahead(self) -> bool:
-        """Whether a thread reads what comes next while it multiplies; ``kReadsAhead``."""
+        """Whether a thread prefetches while it multiplies; ``kReadsAhead``."""
         return self.rows * self.columns < 256
 
 
 TILES: Final = (Tile(4, 8), Tile(4, 4), Tile(2, 4), Tile(1, 2))
-"""The largest reads least, the smallest cuts most."""
+"""The largest tile reads least, the smallest one splits most."""
 
 LONG_TILES: Final = (Tile(2, 4, _MANY_WARPS), Tile(1, 2, _MANY_WARPS))
-"""For long sums: where one block has a multiprocessor to itself, more warps keep more reads on
-their way. Not in double precision, whose sums would not fit shared memory."""
+"""For long sums: more warps keep more reads in flight. Not for double, which needs more memory."""
 
 
 class Side(NamedTuple):
@@ -87,9 +86,9 @@ class Side(NamedTuple):
     Attributes
     ----------
     goes_along_steps : bool
-        Whether neighbours in memory are neighbouring steps of the inner dimension.
+        Whether adjacent memory is adjacent steps of the inner dimension.
     width : int
-        Elements that are read in one go.
+        Elements per vector read.
     """
 
     goes_along_steps: bool
@@ -104,7 +103,7 @@ class Side(NamedTuple):
 def find_small_refusal(
     product: Product, multiprocessors: int, allows_tf32: bool = False
 ) -> str | None:
-    """Return why a product is not one of our kernel for small ones, None where it is.
+    """Return the reason why a product is not small, None if it is.
 
     Parameters
     ----------
@@ -125,19 +124,19 @@ def find_small_refusal(
     if max(product.m, product.n, product.k) > MAX_ROWS:
         return f"a small product has up to {MAX_ROWS} rows, columns and steps, got {extents}"
     if len(product.stacks.dims) > 1:
-        return "the stacks broadcast in more than one dimension"
+        return "the batch broadcasts in more than one dimension"
     if product.n_stacked > MAX_STACK:
         return f"a stack has up to {MAX_STACK} matrices, got {product.n_stacked}"
     return None
 
 
 def _dtypes(allows_tf32: bool) -> tuple[str, ...]:
-    """Return the dtypes that tensor cores do not multiply faster."""
+    """Return the dtypes without a speedup by tensor cores."""
     return ("float64",) if allows_tf32 else ("float32", "float64")
 
 
 def choose_tile(product: Product, multiprocessors: int, n_others: int | None = None) -> Tile:
-    """Return the tile that takes least time by `estimate_cycles`, the largest of equal ones.
+    """Return the fastest tile by `estimate_cycles`, the largest of equal ones.
 
     Parameters
     ----------
@@ -146,7 +145,7 @@ def choose_tile(product: Product, multiprocessors: int, n_others: int | None = N
     multiprocessors : int
         How many the GPU has.
     n_others : int, optional
-        How many blocks of the same launch compute something else; None where none can.
+        Number of other blocks in the same launch; None if there can be none.
     """
     is_long = n_others is None and product.dtype == "float32"
     tiles = TILES + LONG_TILES if is_long else TILES
@@ -156,11 +155,11 @@ def choose_tile(product: Product, multiprocessors: int, n_others: int | None = N
 def estimate_cycles(
     tile: Tile, product: Product, multiprocessors: int, n_others: int | None = None
 ) -> int:
-    """Return about how long a product takes: rounds of reads, each of which waits or is crowded.
+    """Estimate the cycles of a product: rounds of reads bound by latency or throughput.
 
-    A read from the second cache takes some 600 cycles, half of that where the next one is on its
-    way already. A warp's 8 reads of 16 bytes for each lane take 32 cycles of the unit that loads.
-    As many blocks run at once as their registers leave room for.
+    A read from L2 takes some 600 cycles, half of that with prefetching. A warp's 8 reads of 16
+    bytes per lane occupy the load unit for 32 cycles. Registers limit the number of resident
+    blocks.
     """
     blocks = tile.tiles_of(product.m, product.n) * product.n_stacked + (n_others or 0)
     each = -(-blocks // multiprocessors)
@@ -185,7 +184,7 @@ def add_small_product(
     operands : Operands
         A bias, [n], is added to every row of sums.
     activation : str
-        What is applied then, a functor of functions.h of one argument.
+        Applied to the sums, a unary functor of functions.h.
     """
     if product.is_empty:
         return
@@ -203,7 +202,7 @@ def add_small_product(
 
 
 def sides_of(product: Product, operands: Operands) -> tuple[Side, Side]:
-    """Return how x and y are read."""
+    """Return the sides x and y."""
     m, n, k, transpose_x, transpose_y, stacks, dtype, _ = product
     of_x, of_y, _ = stacks.strides
     x = m if transpose_x else k
@@ -215,7 +214,7 @@ def sides_of(product: Product, operands: Operands) -> tuple[Side, Side]:
 
 
 def _width(dtype: str, pointer: Pointer, *strides: int) -> int:
-    """Return how many elements every vector of a matrix can have."""
+    """Return the vector width that a matrix allows."""
     size = ITEM_BYTES[dtype]
     places = (stride * size for stride in strides)
     return max(math.gcd(_VECTOR_BYTES, pointer.offset, *places) // size, 1)

@@ -1,4 +1,4 @@
-"""Matrix products by our own kernel, in tiles: of any dtype and stack, where cuBLASLt refuses."""
+"""Matrix products by our own kernel, in tiles: for any dtype and batch that cuBLASLt refuses."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PRODUCT_THREADS: Final = 256
 
 
 def add_own_product(plan: LaunchPlan, product: Product, operands: Operands) -> None:
-    """Add a product by our own kernel: of any dtype, k and stack.
+    """Add a product by our own kernel: any dtype, k and batch.
 
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added.
+        The plan to extend.
     product : Product
         Its shapes.
     operands : Operands
@@ -55,5 +55,5 @@ def add_own_product(plan: LaunchPlan, product: Product, operands: Operands) -> N
 
 
 def _reversed(numbers: Sequence[int], rest: int) -> list[int]:
-    """The last one first, as many as kernel.h has room for."""
+    """The last one first, padded to the rank of kernel.h."""
     return [*reversed(numbers), *[rest] * (MAX_RANK - len(numbers))]

@@ -1,4 +1,4 @@
-"""What connects the processes of a group: implemented by packages such as opwright-mpi."""
+"""The interface of engines, which connect processes, such as opwright-mpi."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENGINES: Final = "opwright_dist.engines"
 
 
 class Rendezvous(ABC):
-    """Where the processes of one run find each other; their launcher keeps it open."""
+    """The rendezvous of the processes of one run, kept open by their launcher."""
 
     @abstractmethod
     def environment(self, rank: int) -> dict[str, str]:
@@ -25,50 +25,50 @@ class Rendezvous(ABC):
 
 
 class Engine(ABC):
-    """Connects the processes that a launcher has started; one of it in a process.
+    """Connects the processes started by a launcher; one instance per process.
 
     Constructing it connects to the other processes, so all of them construct it. Its kernels for
     the operators of opwright-dist are registered by its plugin, as any kernels are.
     """
 
     name: str
-    """By which it is chosen: the name of its entry point."""
+    """The name of its entry point, which selects it."""
 
     @classmethod
     @abstractmethod
     def was_launched(cls) -> bool:
-        """Tell whether a launcher of this engine has started the process: reads the environment."""
+        """Return whether a launcher of this engine started the process, from the environment."""
 
     @classmethod
     def open_rendezvous(cls, nodes: Sequence[int], address: str) -> Rendezvous:
-        """Open what a launcher needs that starts the processes by itself, as opwright-ray does.
+        """Open the rendezvous for an external launcher, such as opwright-ray.
 
         Parameters
         ----------
         nodes : sequence of int
-            For each process the number of the machine on which it runs.
+            The index of each process's machine.
         address : str
             Of this machine, as the others reach it.
 
         Raises
         ------
         DistError
-            The engine has launchers of its own alone, or cannot listen at the address.
+            If the engine supports only its own launchers, or cannot listen at the address.
         """
         raise DistError(
             f"{cls.name}: the engine must serve other launchers, got one that does not; start the "
-            "processes with a launcher of its own"
+            f"processes with its own launcher"
         )
 
     @property
     @abstractmethod
     def rank(self) -> int:
-        """Number of this process, from 0."""
+        """Rank of this process, from 0."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many processes there are."""
+        """Number of processes."""
 
     @abstractmethod
     def add_group(self, name: str, ranks: Sequence[int]) -> None:
@@ -76,17 +76,17 @@ class Engine(ABC):
 
     @abstractmethod
     def gather(self, data: bytes, group: str) -> list[bytes]:
-        """Return what each process of a group gives, in the order of their ranks in the group.
+        """Return the data of each process of a group, in rank order.
 
         Raises
         ------
         DistError
-            A process did not come within the deadline, or the group is unusable.
+            If a process missed the deadline, or the group is unusable.
         """
 
     @abstractmethod
     def set_deadline(self, seconds: float) -> None:
-        """Say how long a collective may wait for another process."""
+        """Set the time that a collective may wait for another process."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -94,35 +94,35 @@ class Engine(ABC):
 
 
 class SingleProcess(Engine):
-    """The engine of a process that no launcher started: a group of one."""
+    """The engine of a process without a launcher: a group of one."""
 
     name = "single"
 
     @classmethod
     def was_launched(cls) -> bool:
-        """Every process can be alone."""
+        """Any process can be a group of one."""
         return True
 
     @property
     def rank(self) -> int:
-        """Number of this process: 0."""
+        """Rank of this process: 0."""
         return 0
 
     @property
     def size(self) -> int:
-        """How many processes there are: 1."""
+        """Number of processes: 1."""
         return 1
 
     def add_group(self, name: str, ranks: Sequence[int]) -> None:
-        """Nothing is to be connected."""
+        """There is nothing to connect."""
 
     def gather(self, data: bytes, group: str) -> list[bytes]:
-        """Return what this process gives."""
+        """Return the data of this process."""
         return [data]
 
     def set_deadline(self, seconds: float) -> None:
         """Nothing ever waits."""
 
     def describe(self) -> str:
-        """Return that there is one process."""
+        """Describe the single process."""
         return "one process, no launcher"

@@ -16,14 +16,14 @@ _NUMBERS: Final = (bool, int, float)
 
 
 def pack(value: Any) -> bytes:
-    """Return what stands for a value: a line of JSON with its kind, and its bytes.
+    """Serialize a value: a line of JSON with its kind, then its bytes.
 
     Raises
     ------
     AttributeTypeError
-        It is neither bytes nor a number nor an array.
+        If it is neither bytes nor a number nor an array.
     DtypeError
-        It is an array of what is no dtype, such as objects.
+        If it is an array without a dtype of opwright, such as objects.
     """
     if isinstance(value, bytes | bytearray | memoryview):
         return b'{"kind": "bytes"}\n' + value
@@ -44,17 +44,17 @@ def _find_array(value: Any) -> Any:
         return np.from_dlpack(value)
     raise AttributeTypeError(
         f"gather: data must be bytes, a number or an array, got {type(value).__name__}; encode "
-        "text, and make an array of lists"
+        f"text, and convert lists to arrays"
     )
 
 
 def unpack(parts: Sequence[bytes]) -> list[Any]:
-    """Return the values that `pack` has packed, one of each process.
+    """Return the values packed by `pack`, one per process.
 
     Raises
     ------
     DistError
-        They are of unlike kinds or dtypes.
+        If their kinds or dtypes differ.
     """
     splits = [part.partition(b"\n") for part in parts]
     heads = [json.loads(head) for head, _, _ in splits]
@@ -62,7 +62,8 @@ def unpack(parts: Sequence[bytes]) -> list[Any]:
     for rank, kind in enumerate(kinds):
         if kind != kinds[0]:
             raise DistError(
-                f"gather: all processes must give data of one kind and dtype, got {kinds[0]} on "
+                f"gather: all processes must pass data of the same kind and dtype, got {kinds[0]} "
+                f"on "
                 f"rank 0 and {kind} on rank {rank}; convert it before"
             )
     return [_read(head, data) for head, (_, _, data) in zip(heads, splits, strict=True)]

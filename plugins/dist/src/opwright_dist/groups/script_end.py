@@ -1,4 +1,4 @@
-"""The end of a script, which an engine must hear of: the other processes wait, or learn why."""
+"""Detects the end of a script, so that an engine can release or notify the other processes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from opwright.plugin import suggest_arguments
 
 
 class ScriptEnd:
-    """Calls a function when the script of this process ends, and knows whether by an exception.
+    """Calls a function when the script of this process ends, and records an exception.
 
     Parameters
     ----------
     function : callable
-        Called when the interpreter ends; not in a forked child, which has no part in it.
+        Called when the interpreter ends; not in a forked child.
 
     Attributes
     ----------
     has_failed : bool
-        Whether an exception has ended the script.
+        Whether an exception ended the script.
     """
 
     @suggest_arguments
@@ -36,7 +36,7 @@ class ScriptEnd:
 
     @property
     def is_of_parent(self) -> bool:
-        """Whether this process was forked from that whose script it is."""
+        """Whether this process is a fork of the script's process."""
         return os.getpid() != self._pid
 
     def _note_failure(

@@ -1,4 +1,4 @@
-"""What a process asks about itself and its groups."""
+"""Queries of a process about itself and its groups."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ Number = TypeVar("Number", bool, int, float)
 
 @suggest_arguments
 def rank(group: str = "world") -> int:
-    """Return the number of this process in a group, -1 where it does not belong to it."""
+    """Return the rank of this process in a group, -1 if it is not a member."""
     return current_world().group(group).rank
 
 
 @suggest_arguments
 def size(group: str = "world") -> int:
-    """Return how many processes a group has."""
+    """Return the number of processes in a group."""
     return current_world().group(group).size
 
 
 @suggest_arguments
 def new_group(name: str, ranks: Sequence[int]) -> Group:
-    """Make a group of some processes; every process of the world calls it alike.
+    """Create a group of some processes; all processes call it with the same arguments.
 
     Parameters
     ----------
     name : str
-        New; the attribute ``group`` of collectives.
+        A new name, for the attribute ``group`` of collectives.
     ranks : sequence of int
-        The members by their numbers in the world, in the order of their numbers in the group.
+        The members by their ranks in the world, in the order of their ranks in the group.
 
     Raises
     ------
     DistError
-        The name is taken, or the ranks are not different numbers of processes.
+        If the name exists, or the ranks are not distinct ranks of processes.
     """
     return current_world().new_group(name, ranks)
 
 
 @suggest_arguments
 def new_groups(name: str, parts: Sequence[Sequence[int]]) -> Group:
-    """Divide all processes into groups that have one name; every process calls it alike.
+    """Partition all processes into groups of one name; all call it with the same arguments.
 
-    To each process the name stands for the group that it is in, so that all build one program::
+    In each process the name refers to its own group, so that all build the same program::
 
         dist.new_groups("tensor", [[0, 1], [2, 3]])  # these share layers
         dist.new_groups("data", [[0, 2], [1, 3]])  # and these average their gradients
@@ -58,19 +58,19 @@ def new_groups(name: str, parts: Sequence[Sequence[int]]) -> Group:
     Parameters
     ----------
     name : str
-        New; the attribute ``group`` of collectives.
+        A new name, for the attribute ``group`` of collectives.
     parts : sequence of sequence of int
-        The members of each group by their numbers in the world. Each process is in one of them.
+        The members of each group by their ranks in the world. Each process is in one of them.
 
     Returns
     -------
     Group
-        That of this process.
+        The group of this process.
 
     Raises
     ------
     DistError
-        The name is taken, or not every process is in one of the groups and in no other.
+        If the name exists, or a process is not in exactly one of the groups.
     """
     return current_world().new_groups(name, parts)
 
@@ -85,7 +85,7 @@ def gather(data: Any, group: str = ...) -> list[npt.NDArray[Any]]: ...
 
 @suggest_arguments
 def gather(data: Any, group: str = "world") -> list[Any]:
-    """Return what each process of a group gives, in the order of ranks; all of them call it.
+    """Return the data of each process of a group, in rank order; all of them call it.
 
     Outside of programs, for results such as losses and predictions; within one the operator
     ``dist.all_gather`` joins tensors.
@@ -93,25 +93,25 @@ def gather(data: Any, group: str = "world") -> list[Any]:
     Parameters
     ----------
     data : bytes, bool, int, float or array
-        Of one kind and dtype on all processes. Arrays have any shapes, also unlike ones; NumPy
-        scalars and arrays of other libraries in the memory of the host count as arrays.
+        Equal kind and dtype on all processes. Arrays may have different shapes; NumPy scalars and
+        host arrays of other libraries count as arrays.
     group : str
-        The processes that give and get.
+        The participating processes.
 
     Returns
     -------
     list
-        One entry for each process: bytes, a number of the same type, or an array of NumPy of its
-        own, of shape [] for a scalar.
+        One entry per process: bytes, a number of the same type, or a separate NumPy array, of shape
+        [] for a scalar.
 
     Raises
     ------
     AttributeTypeError
-        The data is none of these.
+        If the data is none of these.
     DtypeError
-        The array has objects or text.
+        If the array has objects or text.
     DistError
-        The group is unknown, the processes give unlike kinds or dtypes, or one did not come.
+        If the group is unknown, kinds or dtypes differ, or a process is missing.
     """
     from opwright_dist.groups.gathering import pack, unpack  # of NumPy, which a rank needs not
 
@@ -122,8 +122,8 @@ def gather(data: Any, group: str = "world") -> list[Any]:
 
 @suggest_arguments
 def set_deadline(seconds: float) -> None:
-    """Say how long a collective may wait for another process: 60 s by default.
+    """Set the time that a collective may wait for another process, 60 s by default.
 
-    The environment variable ``OPWRIGHT_DIST_DEADLINE`` says it for a whole run.
+    The environment variable ``OPWRIGHT_DIST_DEADLINE`` sets it for a whole run.
     """
     current_world().set_deadline(seconds)

@@ -1,4 +1,4 @@
-"""The processes that run together: which engine connects them, and how they are grouped."""
+"""The processes of a run: their engine and their groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORLD: Final = "world"
 """The name of the group of all processes."""
 
 ENGINE_VARIABLE: Final = "OPWRIGHT_DIST_ENGINE"
-"""Names the engine; without it the one whose launcher has started the process."""
+"""Selects the engine; by default the one whose launcher started the process."""
 
 DEADLINE_VARIABLE: Final = "OPWRIGHT_DIST_DEADLINE"
 """Seconds that a collective may wait for another process."""
@@ -31,11 +31,11 @@ class Group(NamedTuple):
     ----------
     name : str
     ranks : tuple of int
-        Their numbers in the world, in the order of their numbers in the group.
+        Their ranks in the world, in the order of their ranks in the group.
     rank : int
-        The number of this process in the group; -1 where it does not belong to it.
+        The rank of this process in the group; -1 if it is not a member.
     parts : tuple of tuple of int
-        The members of all groups of this name: one group, but for those of `new_groups`.
+        The members of all groups of this name: one group, except for `new_groups`.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Group(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
+        """Number of processes."""
         return len(self.ranks)
 
     def find_number(self, rank: int) -> int | None:
-        """Return the number that a process of the world has in its group of this name."""
+        """Return the rank of a process in its group of this name."""
         for part in self.parts:
             if rank in part:
                 return part.index(rank)
@@ -57,7 +57,7 @@ class Group(NamedTuple):
 
 
 class World:
-    """All processes, connected by one engine, and the groups that were made of them.
+    """All processes, connected by one engine, and their groups.
 
     Parameters
     ----------
@@ -74,12 +74,12 @@ class World:
         self.set_deadline(_default_deadline() if deadline_s is None else deadline_s)
 
     def set_deadline(self, seconds: float) -> None:
-        """Say how long a collective may wait for another process.
+        """Set the time that a collective may wait for another process.
 
         Raises
         ------
         DistError
-            The time is not more than 0.
+            If the time is not positive.
         """
         self.deadline_s = _check_deadline(seconds, "set_deadline")
         self.engine.set_deadline(self.deadline_s)
@@ -91,23 +91,23 @@ class World:
         ----------
         name : str
         who : str
-            What has named it, such as the type of an operator, for the error.
+            The user of the name, such as the type of an operator, for errors.
 
         Raises
         ------
         DistError
-            There is no such group; the error names those that there are.
+            If there is no such group; the error lists the existing ones.
         """
         group = self._groups.get(name)
         if group is None:
             raise DistError(
-                f"{who}: unknown group, got {name!r}{hint(name, self._groups, 'groups')}; make it "
-                "with opwright_dist.new_group on every process"
+                f"{who}: unknown group, got {name!r}{hint(name, self._groups, 'groups')}; create "
+                f"it with opwright_dist.new_group on every process"
             )
         return group
 
     def new_group(self, name: str, ranks: Sequence[int]) -> Group:
-        """Make a group of some processes; every process of the world calls it alike.
+        """Create a group of some processes; all processes call it with the same arguments.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class World:
         return self._add(name, members, (members,))
 
     def new_groups(self, name: str, parts: Sequence[Sequence[int]]) -> Group:
-        """Divide the world into groups of one name; every process calls it alike.
+        """Partition the world into groups of one name; all call it with the same arguments.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class World:
             )
         if not members or len(set(members)) != len(members):
             raise DistError(
-                f"{who}: ranks must be one or more different numbers, got {list(members)}"
+                f"{who}: ranks must be one or more distinct numbers, got {list(members)}"
             )
         wrong = [rank for rank in members if rank not in range(self.engine.size)]
         if wrong:
@@ -194,7 +194,7 @@ def current_world() -> World:
     Raises
     ------
     DistError
-        The engine that the environment names is not installed, or fails to connect.
+        If the engine of the environment is not installed, or fails to connect.
     """
     global _world  # noqa: PLW0603  # a process belongs to one world as it has one rank
     if _world is None:
@@ -206,7 +206,7 @@ def current_world() -> World:
 
 @suggest_arguments
 def set_world(world: World | None) -> World | None:
-    """Replace the world of this process, for tests and for launchers; return the one before."""
+    """Replace the world of this process, for tests and launchers; return the previous one."""
     global _world
     with _lock:
         before, _world = _world, world
@@ -222,12 +222,12 @@ def get_engine(name: str, who: str = ENGINE_VARIABLE) -> type[Engine]:
     name : str
         Of its entry point, such as ``"mpi"``.
     who : str
-        What has named it, for the error.
+        The user of the name, for errors.
 
     Raises
     ------
     DistError
-        No installed package provides it.
+        If no installed package provides it.
     """
     if name == SingleProcess.name:
         return SingleProcess
@@ -242,7 +242,7 @@ def get_engine(name: str, who: str = ENGINE_VARIABLE) -> type[Engine]:
 
 
 def _open_engine() -> Engine:
-    """Construct the engine that the environment names, or whose launcher started the process."""
+    """Construct the engine of the environment, or the one whose launcher started the process."""
     wanted = os.environ.get(ENGINE_VARIABLE)
     if wanted is not None:
         return get_engine(wanted)()

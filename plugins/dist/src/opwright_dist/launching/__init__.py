@@ -1,4 +1,4 @@
-"""Launchers: processes of this machine that begin, print and end together."""
+"""Launchers, which start several processes of this machine."""
 
 from __future__ import annotations
 

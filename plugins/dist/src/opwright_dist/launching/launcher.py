@@ -33,24 +33,24 @@ They share the CPUs: each has OPWRIGHT_NUM_THREADS = CPUs / N, at least 1, where
 
 
 class Tool(NamedTuple):
-    """A command that starts processes which one library connects.
+    """A command that starts processes connected by one library.
 
     Attributes
     ----------
     name : str
         Of the command.
     library : str
-        What connects the processes, for people.
+        The library that connects the processes, for messages.
     more : str
         Sentences for the help.
     check : callable
-        Raises `DistError` where the library is missing: before each process says so.
+        Raises `DistError` if the library is missing, before any process starts.
     open_meeting : callable
-        Opens, for a number of processes, where they find each other.
+        Opens the rendezvous for a number of processes.
     variables : callable
         Returns more variables of the environment for a rank.
     goodbye : str
-        What a process has done that has ended as it should: "it had finalized MPI".
+        The last act of a process that ends properly: "it had finalized MPI".
     """
 
     name: str
@@ -100,7 +100,7 @@ def _help_of(tool: Tool) -> str:
 
 
 class _Chosen(NamedTuple):
-    """What the command line says."""
+    """The parsed command line."""
 
     n: int
     is_module: bool
@@ -108,7 +108,7 @@ class _Chosen(NamedTuple):
 
 
 def _read(tool: Tool, words: list[str]) -> tuple[list[str], int] | None:
-    """Return what each process runs, and how many there are; None where help was printed."""
+    """Return the command of each process and their number; None if help was printed."""
     if not words or words[0] in _HELP_OPTIONS:
         print(_help_of(tool))  # noqa: T201
         return None
@@ -125,7 +125,7 @@ def _read(tool: Tool, words: list[str]) -> tuple[list[str], int] | None:
 
 
 def _read_options(words: list[str]) -> _Chosen | None:
-    """Read what stands before the script; None where that asks for help."""
+    """Parse the options before the script; None for help."""
     rest = list(words)
     n: int | None = None
     is_module = False
@@ -171,7 +171,7 @@ def _check_script(script: str) -> None:
 
 
 def _check_module(name: str) -> None:
-    sys.path.insert(0, "")  # as python -m has it
+    sys.path.insert(0, "")  # as for python -m
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):

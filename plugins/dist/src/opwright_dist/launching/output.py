@@ -1,4 +1,4 @@
-"""Prefixes what processes print by their ranks, whole lines at a time."""
+"""Prefixes the output of processes with their ranks, by whole lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LONGEST_LINE: Final = 1 << 20
 
 
 class Lines:
-    """One stream of one process, made into whole lines that begin with its rank.
+    """Splits one stream of one process into lines prefixed with its rank.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ class Lines:
         self._pending = b""
 
     def add(self, data: bytes) -> bytes:
-        """Return the lines that are whole now; the rest waits for what is still to come."""
+        """Return complete lines; the rest is buffered."""
         *lines, self._pending = (self._pending + data).split(b"\n")
         if len(self._pending) > _LONGEST_LINE:
             lines.append(self._pending)

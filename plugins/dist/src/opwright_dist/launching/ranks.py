@@ -1,4 +1,4 @@
-"""Starts the processes of a run here, forwards what they print, and ends them together."""
+"""Starts the processes of a run, forwards their output, and ends them together."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from opwright_dist.rendezvous import Meeting
 
 _LOOK_S: Final = 0.05
 _TERMINATE_S: Final = 0.5
-"""How long a process may take to end by SIGTERM, where another one has failed."""
+"""Grace period after SIGTERM when another process has failed."""
 
 _INTERRUPT_S: Final = 10.0
-"""How long they may take to end by a signal to the launcher, or by Ctrl-C where one has ended."""
+"""Grace period after a signal to the launcher, or Ctrl-C when one has ended."""
 
 _LAST_WORDS_S: Final = 1.0
-"""How long a process that has ended may have children that print."""
+"""Time that children of an ended process may continue to print."""
 
 _READ_BYTES: Final = 65_536
 
 _THREADS_VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
-"""Of the core: how many threads kernels may use."""
+"""The core's variable for the number of kernel threads."""
 
 
 class _Stream(NamedTuple):
@@ -39,14 +39,14 @@ class _Stream(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """Why a run has ended.
+    """The outcome of a run.
 
     Attributes
     ----------
     status : int
-        0, or what the launcher returns.
+        The exit status of the launcher.
     message : str
-        Names the process that was the first to fail; empty where none was.
+        Names the first process that failed; empty without a failure.
     """
 
     status: int
@@ -59,13 +59,13 @@ class Ranks:
     Parameters
     ----------
     command : sequence of str
-        What each of them runs.
+        The command of each process.
     meeting : Meeting
-        Where they find each other; it is closed with the run.
+        Their rendezvous, closed with the run.
     variables : callable
         Returns more variables of the environment for a rank.
     goodbye : str
-        What a process has done that has said goodbye: "it had finalized MPI".
+        The last act of a process that ends properly: "it had finalized MPI".
     """
 
     def __init__(
@@ -87,16 +87,16 @@ class Ranks:
         self._kill_at = float("inf")
 
     def interrupt(self, number: int, frame: FrameType | None = None) -> None:
-        """Take a signal, as a handler of it: the processes get it, too."""
+        """Signal handler that forwards the signal to the processes."""
         self._signals.append(number)
 
     def run(self) -> Ending:
-        """Start the processes, forward what they print until all have ended; say how that came.
+        """Start the processes, forward their output until all have ended; return the outcome.
 
         Raises
         ------
         OSError
-            The machine has no room for so many; those that had started are ended.
+            If the machine cannot start this many; started ones are ended.
         """
         try:
             for rank in range(self._server.size):
@@ -134,7 +134,7 @@ class Ranks:
         admission, connection = self._server.admit(rank)
         with connection or contextlib.nullcontext():
             variables = {
-                "PYTHONUNBUFFERED": "1",  # a pipe would keep what is printed until it is full
+                "PYTHONUNBUFFERED": "1",  # a pipe would buffer the output
                 _THREADS_VARIABLE: str(max(1, get_num_threads() // self._server.size)),
                 **os.environ,
                 **admission,
@@ -147,7 +147,7 @@ class Ranks:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=[] if connection is None else [connection.fileno()],
-                process_group=0,  # Ctrl-C comes to the launcher alone, which passes it on once
+                process_group=0,  # Ctrl-C only reaches the launcher, which forwards it once
             )
         self._children.append(child)
         for source, target in ((child.stdout, sys.stdout), (child.stderr, sys.stderr)):
@@ -155,7 +155,7 @@ class Ranks:
             self._selector.register(cast(IO[bytes], source), selectors.EVENT_READ, stream)
 
     def _forward(self, timeout_s: float) -> None:
-        """Print what has come, and wait for it at most so long."""
+        """Print new output, waiting at most `timeout`."""
         if not self._selector.get_map():
             time.sleep(timeout_s)
         for key, _ in self._selector.select(timeout_s):
@@ -173,7 +173,9 @@ class Ranks:
         try:
             stream.target.write(lines)
             stream.target.flush()
-        except BrokenPipeError:  # as by `| head`: as any program, it ends when its reader has ended
+        except (
+            BrokenPipeError
+        ):  # as for `| head`: like any program, it ends when its reader has ended
             self._signals.append(signal.SIGPIPE)
             with open(os.devnull, "wb") as nowhere:
                 os.dup2(nowhere.fileno(), stream.target.fileno())
@@ -185,7 +187,7 @@ class Ranks:
                 self._kill_at = 0.0
                 continue
             if number == signal.SIGINT and not self._is_interrupted:
-                self._is_interrupted = True  # a training ends by itself, as soon as all is saved
+                self._is_interrupted = True  # a training ends by itself after saving
                 self._send(number)
                 continue
             reason = f"ended by {_name_signal(number)}"
@@ -199,7 +201,7 @@ class Ranks:
             fault = None if code is None else self._find_fault(rank, code)
             if code is None or fault is None:
                 continue
-            if self._is_interrupted:  # all have been told: the others may end by themselves
+            if self._is_interrupted:  # all were notified: the others may end by themselves
                 reason = f"ended by {_name_signal(signal.SIGINT)}"
                 self._end_all(128 + signal.SIGINT, reason, 0, _INTERRUPT_S)
             else:
@@ -208,7 +210,7 @@ class Ranks:
             return
 
     def _find_fault(self, rank: int, code: int) -> str | None:
-        """Return what is wrong with how a process has ended, None where nothing is."""
+        """Return the fault in the end of a process, None for a proper end."""
         if code < 0:
             return f"was ended by {_name_signal(-code)}"
         if code > 0:
@@ -227,7 +229,7 @@ class Ranks:
         self._send(number)
 
     def _send(self, number: int) -> None:
-        """Send a signal to all processes, and to those that they have started; 0 sends none."""
+        """Send a signal to all processes and their children; 0 sends none."""
         for child in self._children:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, number)

@@ -1,4 +1,4 @@
-"""Layers that the processes of a group divide among them; they need opwright-nn.
+"""Layers partitioned over the processes of a group; they need opwright-nn.
 
 - `embedding`: each process has some rows of the table.
 - `fc`: each process has some columns or rows of the weight.
@@ -12,7 +12,8 @@ from opwright.errors import MissingRequirementError
 
 if find_spec("opwright_nn") is None:
     raise MissingRequirementError(
-        "opwright_dist.layers: opwright-nn must be installed, whose layers they divide, got none; "
+        "opwright_dist.layers: opwright-nn, whose layers they partition, must be installed, got "
+        "none; "
         "run: pip install opwright-nn"
     )
 

@@ -1,4 +1,4 @@
-"""embedding: a table of which each process has every n-th row."""
+"""embedding: a table with every n-th row on each process."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def embedding(
     name: str | None = None,
     param_attr: ParamLike | None = None,
 ) -> ow.Variable:
-    """Append the rows of a table at `ids`, of which each of n processes has every n-th row.
+    """Append a look-up at `ids` in a table whose rows are distributed over n processes.
 
-    Id i is on process ``i % n``: where small numbers are frequent, as in a vocabulary sorted by
-    frequency, all processes have as much to do. Ids go to the processes that have their rows, each
-    id of a process once, rows come back, and gradients go to the rows: what travels is what was
-    asked for, and none is left out. All processes have equally many ids.
+    Id i is on process ``i % n``: if small ids are frequent, as in a vocabulary sorted by frequency,
+    the load is balanced. Each process sends its distinct ids to the owners of their rows, receives
+    the rows, and sends their gradients back: only requested rows are transferred, without drops.
+    All processes have equally many ids.
 
-    The gradient is that of the mean of the losses of the processes, which count alike, as
-    `data_parallel` over the same group trains by.
+    The gradient is that of the mean loss of the processes, with equal weights, as for
+    `data_parallel` over the same group.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def embedding(
     size : (rows, columns)
         Of the whole table.
     group : str
-        The processes that have the rows.
+        The processes that own the rows.
     padding_index : int
-        The id that reads as 0 and is not trained; -1 for none.
+        The id with a zero vector that is not trained; -1 for none.
     sparse : bool
         Whether optimizers update only the rows that were looked up, in any process.
     dtype : str or NumPy dtype
@@ -59,9 +59,9 @@ def embedding(
     name : str, optional
         The prefix of the names of its variables.
     param_attr : ParamAttr or Initializer, optional
-        For ``<name>_w_param``, of which a process has 1 + ⌈rows / n⌉ rows. The first is of zeros:
-        it is what an id without a row reads. By default normal with standard deviation ``columns
-        ** -0.5``, the numbers that one process would draw.
+        For ``<name>_w_param``, with 1 + ⌈rows / n⌉ rows per process. The first one is zero, for ids
+        without a row. By default normal with standard deviation ``columns ** -0.5``, the numbers
+        that one process would draw.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def _check_size(size: Iterable[int]) -> Sequence[int]:
 
 
 class _Route(NamedTuple):
-    """Which rows a process wants of the others, and how many they want of it.
+    """The rows that a process requests from the others, and the counts they request from it.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class _Route(NamedTuple):
     wanted, places, counts : str
         The outputs of ``dist.route_rows``.
     asked_counts : str
-        How many rows each of the others wants.
+        Numbers of rows requested by each of the others.
     """
 
     layer: Layer
@@ -137,7 +137,7 @@ class _Route(NamedTuple):
         receive: str,
         **like: str,
     ) -> ow.Variable:
-        """Append what sends so many rows of x to each process, and receives so many."""
+        """Append an exchange of rows of x with these counts."""
         inputs = {"x": x, "send_counts": send, "receive_counts": receive, **like}
         attrs = {"group": self.group}
         name = self.layer.part(name)

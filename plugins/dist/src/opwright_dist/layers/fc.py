@@ -1,4 +1,4 @@
-"""fc: the fully connected layer, each process having some columns or some rows of the weight."""
+"""fc: the fully connected layer with the weight split by columns or rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHO: Final = "dist.fc"
 SPLITS: Final = ("columns", "rows")
 
 _OF_ROWS: Final = ("softmax", "log_softmax")
-"""Activations that look at all columns at once."""
+"""Activations over all columns."""
 
 
 @arguments.suggest
@@ -39,11 +39,11 @@ def fc(
     param_attr: ParamLike | None = None,
     bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
-    """Append ``activation(x · w + b)``, of whose weight each process has a part.
+    """Append ``activation(x · w + b)`` with a weight partitioned over processes.
 
-    All processes of the group compute one batch and one loss together. Two layers in a row, the
-    first by columns and the second by rows, with an elementwise activation between them, send one
-    sum forward and one backward::
+    All processes of the group compute one batch and one loss together. Two consecutive layers,
+    split by columns and then by rows, with an element-wise activation in between, need one sum
+    forward and one backward::
 
         hidden = dist.layers.fc(x, 4096, split="columns", group="tensor", activation="gelu")
         out = dist.layers.fc(hidden, 1024, split="rows", group="tensor", x_is_split=True)
@@ -51,44 +51,44 @@ def fc(
     Parameters
     ----------
     x : Variable, [n, …]
-        Alike on all processes; with `x_is_split` the columns of this process of a whole.
+        Equal on all processes; with `x_is_split` the columns of this process.
     size : int
         The width of the whole output.
     split : str
-        ``"columns"``: each process computes some columns of the output. ``"rows"``: each takes some
+        ``"columns"``: each process computes some columns of the output. ``"rows"``: each reads some
         columns of x, and the output is the sum over the processes.
     group : str
-        The processes that divide the layer; their number divides what is split.
+        The processes that share the layer; their number divides the split dimension.
     gather : bool
-        Of columns: whether every process gets the whole output.
+        For columns: whether every process receives the whole output.
     x_is_split : bool
-        Of rows: whether x is the output of a layer split by columns, not gathered.
+        For rows: whether x is the ungathered output of a layer split by columns.
     bias : bool
-        Whether to add b, which is added once.
+        Whether to add b (once).
     activation : str, optional
-        As of `layers.fc`. Softmax by columns needs `gather`.
+        As in `layers.fc`. Softmax by columns needs `gather`.
     num_flatten_dims : int
-        As of `layers.fc`; split by rows, x has one axis more.
+        As in `layers.fc`; split by rows, x has one more axis.
     name : str, optional
         The prefix of the names of its variables.
     param_attr, bias_attr : ParamAttr or Initializer, optional
-        For ``<name>_w_param``, of which a process has [width of x, size / n] or [width of x / n,
+        For ``<name>_w_param``, per process [width of x, size / n] or [width of x / n,
         size], and ``<name>_b_param``, [size / n] or [size]. Initial values are those of one
         process.
 
     Returns
     -------
     Variable
-        The leading axes of x, and then `size`, or size / n by columns without `gather`.
+        The leading axes of x, then `size`, or size / n by columns without `gather`.
 
     Raises
     ------
     AttributeValueError
-        An argument does not belong to the kind of split, or n does not divide `size`.
+        If an argument does not apply to the kind of split, or n does not divide `size`.
     ShapeError
-        n does not divide the width of x.
+        If n does not divide the width of x.
     DistError
-        The group is unknown.
+        If the group is unknown.
 
     Notes
     -----
@@ -121,7 +121,7 @@ def _check_choices(split: str, gather: bool, x_is_split: bool, activation: str) 
         )
     if split == "columns" and not gather and activation in _OF_ROWS:
         raise AttributeValueError(
-            f"{_WHO}: activation must be elementwise where a process has some columns, got "
+            f"{_WHO}: activation must be element-wise for ungathered columns, got "
             f"{activation!r}; pass gather=True"
         )
 
@@ -134,7 +134,7 @@ class _Builder:
     layer : Layer
         The block and the prefix of names.
     group : str
-        Who divides it.
+        The processes that share it.
     size : int
         The width of the whole output.
     bias, activation, flat

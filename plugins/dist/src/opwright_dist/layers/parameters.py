@@ -1,4 +1,4 @@
-"""Parameters of which each process has a part: begun as one process begins, and marked as parts."""
+"""Partitioned parameters: initialized as in one process, and marked as parts."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from opwright_nn.parameters.param_attr import ParamAttr, check_param_attr
 
 
 class Part(Initializer):
-    """Begins with the part of this process of what `initializer` gives the whole.
+    """Initializes with this process's part of the whole from `initializer`.
 
     Parameters
     ----------
     initializer : Initializer
-        Of the whole: its random numbers are those of one process.
+        The initializer of the whole, with the random numbers of one process.
     group : str
-        The processes that have the parts.
+        The processes that own the parts.
     axis : int
-        The axis that is divided.
+        The partitioned axis.
     layout : str
-        As of the operator ``dist.own_part``.
+        As in the operator ``dist.own_part``.
     size : int
-        For a table its number of rows, without that of zeros.
+        For a table its number of rows, without the zero row.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class Part(Initializer):
         self._size = size
 
     def describe(self, shape: tuple[int, ...]) -> tuple[str, dict[str, Any]]:
-        """Return the operator that takes the part."""
+        """Return the operator that extracts the part."""
         attrs = {"axis": self._axis, "group": self._group, "layout": self._layout}
         return "dist.own_part", attrs
 
     def append(self, block: ow.Block, variable: ow.Variable, stream: int) -> None:
-        """Append the initializer of the whole, and behind it what takes the part."""
+        """Append the initializer of the whole, then the extraction of the part."""
         if self._layout == BLOCKS and isinstance(self._initializer, Constant):
             self._initializer.append(block, variable, stream)  # a whole has no other numbers
             return
@@ -68,23 +68,23 @@ def divide(
     default: Initializer,
     part: Mapping[str, Any],
 ) -> ParamAttr:
-    """Return how a parameter begins of which each process has a part.
+    """Return the initializer of a partitioned parameter.
 
     Parameters
     ----------
     who, name : str
         Layer and argument, for messages.
     attr : ParamAttr or Initializer, optional
-        What the user has given.
+        The user's argument.
     default : Initializer
-        Where that has none.
+        The default initializer.
     part : mapping
-        The arguments of `Part` behind the first.
+        The arguments of `Part` after the first.
 
     Raises
     ------
     ProgramError
-        The parameter exists, and is not divided in this way.
+        If the parameter exists, and is not partitioned in this way.
     """
     checked = check_param_attr(who, name, attr)
     program = ow.default_main_program()
@@ -94,12 +94,12 @@ def divide(
     layout = part.get("layout", BLOCKS)
     if known is None or known[:3] != (part["axis"], part["group"], layout):
         raise ProgramError(
-            f"{who}: the shared parameter {checked.name!r} must be divided as by this layer, on "
-            f"axis {part['axis']} over group {part['group']!r}, got "
+            f"{who}: the shared parameter {checked.name!r} must be partitioned as in this layer, "
+            f"on axis {part['axis']} over group {part['group']!r}, got "
             + (f"axis {known.axis} over {known.group!r}" if known else "one that is not divided")
             + "; share only between layers that divide alike"
         )
-    return checked  # it has its values from the layer that has made it
+    return checked  # the layer that created it initializes it
 
 
 def mark(
@@ -111,22 +111,22 @@ def mark(
     *,
     rows: int = 0,
 ) -> ow.Variable:
-    """Append what says that an output was computed of parts of parameters.
+    """Append a marker that an output was computed from parts of parameters.
 
     Parameters
     ----------
     out : Variable
         The output.
     name : str
-        Of the new variable.
+        Name of the new variable.
     parts : sequence of Variable
         The parameters.
     axes : sequence of int
-        The axis of each that is divided.
+        The partitioned axis of each.
     group : str
-        The processes that have the parts.
+        The processes that own the parts.
     rows : int
-        For a table its number of rows, with that of zeros: then each process has a loss of its own.
+        For a table its number of rows, including the zero row: then each process has its own loss.
     """
     attrs = {
         "group": group,

@@ -46,7 +46,7 @@ class _Writer:
         return self.b.emit(op_type, inputs, attrs=attrs)
 
     def line_up(self, channels: str) -> str:
-        """Write the shape that lines a number a channel up with x."""
+        """Write the shape that aligns a channel vector with x."""
         lined_up = [1, -1, *(1 for _ in self.shape[2:])]
         return self.apply("reshape", channels, shape=lined_up)
 
@@ -73,7 +73,7 @@ class _Writer:
 
 
 def _is_plain(b: BodyContext) -> bool:
-    """Whether the statistics are those of this process, or no statistics of a batch at all."""
+    """Whether the statistics are local to this process, or not of a batch at all."""
     return not b.attr("training") or current_world().group(b.attr("group")).size == 1
 
 
@@ -105,7 +105,7 @@ def _body(b: BodyContext) -> None:
 
 
 def _grad_body(b: BodyContext) -> None:
-    """The sums over the whole batch flow back; see the module for the loss that this belongs to."""
+    """The gradient includes the sums over the whole batch; see the module for the loss."""
     if _is_plain(b):
         _emit_plain(b, "batch_norm_grad")
         return
@@ -131,7 +131,7 @@ def _grad_body(b: BodyContext) -> None:
 
 
 def _shape(ctx: InferContext) -> None:
-    """The output has the shape of x, all else is [channels]."""
+    """The output has the shape of x, the others are [channels]."""
     find_group(ctx)
     shape = ctx.input("x").shape
     ctx.require(len(shape) >= 2, f"x must be [n, channels, ...], got {format_shape(shape)}")
@@ -147,8 +147,8 @@ def _shape(ctx: InferContext) -> None:
 def _maker() -> OpMaker:
     maker = OpMaker("dist.batch_norm").add_comment(
         "batch_norm over the batch of all processes of a group: in training mean and variance are "
-        "those of all their examples. Its gradient is that of the mean of the losses of the "
-        "processes, weighted by their numbers of examples. Ioffe and Szegedy, 2015."
+        "those of all their examples. Its gradient is that of the mean loss of the processes, "
+        "weighted by their numbers of examples. Ioffe and Szegedy, 2015."
     )
     maker.add_input("x", "float [n, channels, ...], n of this process").dtypes(*_FLOATS)
     for slot in ("scale", "bias"):
@@ -157,7 +157,7 @@ def _maker() -> OpMaker:
         maker.add_input(slot, "[channels], running").same_dtype_as("x")
     maker.add_output("out", "shape and dtype of x").same_dtype_as("x")
     for slot in _STATISTICS:
-        maker.add_output(f"{slot}_out", f"the new {slot}, in the place of the old")
+        maker.add_output(f"{slot}_out", f"the new {slot}, which replaces the old one")
         maker.same_dtype_as("x").aliases(slot)
     maker.add_output("saved_mean", "[channels], of the batch").same_dtype_as("x").as_intermediate()
     maker.add_output("saved_inv_std", "[channels], 1 / sqrt(variance + epsilon)")
@@ -169,15 +169,17 @@ BATCH_NORM = (
     .add_attr("unequal_rows", str, "whether processes may have unequal numbers of examples")
     .default("refuse")
     .one_of("refuse", "weight")
-    .add_attr("momentum", float, "share of the old running statistics that stays")
+    .add_attr("momentum", float, "weight of the old running statistics")
     .default(0.9)
     .between(0.0, 1.0)
     .add_attr("epsilon", float, "added to the variance")
     .default(1e-5)
     .at_least(0.0)
-    .add_attr("training", bool, "whether to use and collect the statistics of the batch")
+    .add_attr(
+        "training", bool, "whether to use the statistics of the batch and update the running ones"
+    )
     .default(False)
-    .add_attr("unbiased", bool, "whether the running variance moves towards v * n / (n - 1)")
+    .add_attr("unbiased", bool, "whether the running variance uses v * n / (n - 1)")
     .default(False)
     .build(
         infer_shape=_shape,

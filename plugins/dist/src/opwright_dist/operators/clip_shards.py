@@ -1,7 +1,7 @@
-"""dist.clip_by_norm and dist.clip_by_global_norm: bounds for the norms of tensors in shards.
+"""dist.clip_by_norm and dist.clip_by_global_norm: clipping of sharded tensors by norm.
 
-The squares are summed in float64, as by the operators of the same names for whole tensors: those of
-this process first, then over all processes.
+Squares are summed in float64, as in the operators for whole tensors: first within this process,
+then over all processes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from opwright.op import BodyContext, InferContext, OpMaker, no_gradient
 from opwright_dist.operators.description import add_group, find_group, same_shape
 
 _FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
-_NO_GRADIENT: Final = no_gradient("it bounds gradients before an update")
+_NO_GRADIENT: Final = no_gradient("it clips gradients before an update")
 
 
 class _Clip:
-    """Writes the norm of tensors over all processes, and the tensors within the bound."""
+    """Writes the norm of tensors over all processes, and the clipped tensors."""
 
     def __init__(self, b: BodyContext, tensors: Sequence[str], dtype: str) -> None:
         self.b = b
@@ -32,7 +32,7 @@ class _Clip:
         return self.b.emit("sqrt", {"x": self.b.emit("dist.all_reduce", {"x": own}, attrs=attrs)})
 
     def factor(self, norm: str) -> str:
-        """Write what the tensors are multiplied by: exactly 1 within the bound."""
+        """Write the factor of the tensors: exactly 1 within the bound."""
         bound = self.b.emit("fill_like", {"x": norm}, attrs={"value": self.b.attr("max_norm")})
         longest = self.b.emit("maximum", {"x": norm, "y": bound})
         return self.narrow(self.b.emit("divide", {"x": bound, "y": longest}))
@@ -66,7 +66,7 @@ def _add_bound(maker: OpMaker) -> OpMaker:
 
 CLIP_BY_NORM = _add_bound(
     OpMaker("dist.clip_by_norm")
-    .add_comment("clip_by_norm of a tensor that lies in shards on the processes.")
+    .add_comment("clip_by_norm of a tensor sharded over the processes.")
     .add_input("x", "float, the shard of this process")
     .dtypes(*_FLOATS)
     .add_output("out", "shape and dtype of x")
@@ -97,12 +97,12 @@ def _count_outputs(ctx: InferContext) -> int:
 
 CLIP_BY_GLOBAL_NORM = _add_bound(
     OpMaker("dist.clip_by_global_norm")
-    .add_comment("clip_by_global_norm of tensors that lie in shards on the processes.")
+    .add_comment("clip_by_global_norm of tensors sharded over the processes.")
     .add_input("x", "list of floats of one dtype, the shards of this process")
     .as_duplicable()
     .dtypes(*_FLOATS)
     .same_dtype_as("x")
-    .add_output("out", "for each input its shape and dtype")
+    .add_output("out", "shape and dtype of each input")
     .as_duplicable()
     .same_dtype_as("x")
     .add_output("norm", "[], the norm of all tensors together, before")

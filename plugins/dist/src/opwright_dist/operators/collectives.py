@@ -1,4 +1,4 @@
-"""all_reduce, broadcast, all_gather, reduce_scatter, all_to_all and barrier: described."""
+"""all_reduce, broadcast, all_gather, reduce_scatter, all_to_all and barrier: definitions."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from opwright_dist.operators.description import (
 
 
 def _all_reduce_gradient(g: GradientContext) -> None:
-    """Each process has used the result: what it is to blame for are all their gradients."""
+    """Every process uses the result: the gradient is the sum over the processes."""
     reduce, group = g.attr("reduce"), g.attr("group")
     if g.attr("losses") == "one" and reduce == "sum":
         g.set_input_grad("x", g.output_grad("out"))
         return
     if g.has_input("rows"):
         raise GradientError(
-            "dist.all_reduce: a mean that looks at rows must be of gradients alone, got one to be "
+            "dist.all_reduce: a mean weighted by rows has no gradient, got one to be "
             "differentiated; leave rows out"
         )
     attrs = {"reduce": "mean" if reduce == "mean" else "sum", "group": group}
     total = g.emit("dist.all_reduce", {"x": g.output_grad("out")}, attrs=attrs)
-    if reduce in {"max", "min"}:  # of equal ones each has its share
+    if reduce in {"max", "min"}:  # equal ones share it
         where = g.emit("equal", {"x": g.input("x"), "y": g.output("out")})
         zeros = g.emit("fill_like", {"x": g.output("out")})
         ones = g.emit("fill_like", {"x": g.output("out")}, attrs={"value": 1.0})
@@ -51,8 +51,8 @@ _ALL_REDUCE_MAKER = (
         add_reduction(
             OpMaker("dist.all_reduce")
             .add_comment(
-                "Join the tensors of all processes element by element: each gets the sum, mean, "
-                "maximum or minimum. Equal bits on every process and in every run; 16-bit floats "
+                "Element-wise reduction over all processes, to the sum, mean, maximum or minimum. "
+                "Equal bits on every process and in every run; 16-bit floats "
                 "are summed in float32. MPI: A Message-Passing Interface Standard, 5.0, 6.9."
             )
             .add_input("x", "any shape, equal on all processes")
@@ -64,7 +64,7 @@ _ALL_REDUCE_MAKER = (
             .same_dtype_as("x")
         )
     )
-    .add_attr("unequal_rows", str, "what a mean does where processes have unequal numbers of rows")
+    .add_attr("unequal_rows", str, "behavior of a mean for unequal numbers of rows")
     .default("refuse")
     .one_of("refuse", "weight")
 )
@@ -89,16 +89,16 @@ def _broadcast_shape(ctx: InferContext) -> None:
 
 BROADCAST = add_group(
     OpMaker("dist.broadcast")
-    .add_comment("Give every process the tensor of one of them.")
+    .add_comment("Copies the tensor of one process to all.")
     .add_input("x", "any shape and dtype, equal on all processes")
     .add_output("out", "shape and dtype of x; the elements of the process root")
     .same_dtype_as("x")
-    .add_attr("root", int, "number in the group of the process whose tensor is given")
+    .add_attr("root", int, "rank in the group of the source process")
     .default(0)
     .at_least(0)
 ).build(
     infer_shape=_broadcast_shape,
-    gradient=no_gradient("it is for parameters, before the first step"),
+    gradient=no_gradient("it distributes parameters before the first step"),
     effect=True,
 )
 
@@ -114,7 +114,7 @@ def _all_gather_shape(ctx: InferContext) -> None:
 
 def _all_gather_gradient(g: GradientContext) -> None:
     attrs = {"axis": g.attr("axis"), "group": g.attr("group")}
-    # Of one loss each process has the whole gradient, and its tensor a part of it.
+    # For one common loss each process has the whole gradient, of which its tensor takes a part.
     own = "dist.own_part" if g.attr("losses") == "one" else "dist.reduce_scatter"
     g.set_input_grad("x", g.emit(own, {"x": g.output_grad("out")}, attrs=attrs))
 
@@ -123,11 +123,11 @@ ALL_GATHER = add_losses(
     add_group(
         add_tensors(
             OpMaker("dist.all_gather").add_comment(
-                "Join the tensors of all processes along an axis, in the order of their ranks."
+                "Concatenates the tensors of all processes along an axis, in rank order."
             ),
-            "shape of x with the axis as many times as long as there are processes",
+            "shape of x with the axis times the number of processes",
         )
-        .add_attr("axis", int, "axis along which the tensors are joined")
+        .add_attr("axis", int, "axis of the concatenation")
         .default(0)
     )
 ).build(infer_shape=_all_gather_shape, gradient=_all_gather_gradient, effect=True)
@@ -158,8 +158,8 @@ REDUCE_SCATTER = add_group(
     add_reduction(
         add_tensors(
             OpMaker("dist.reduce_scatter").add_comment(
-                "Join the tensors of all processes element by element, and give each process "
-                "the part of the result that is its own, in the order of ranks."
+                "Element-wise reduction over all processes, of which each process receives its "
+                "part, in rank order."
             ),
             "shape of x with the axis divided by the number of processes",
         )
@@ -183,8 +183,8 @@ def _all_to_all_gradient(g: GradientContext) -> None:
 ALL_TO_ALL = add_group(
     add_tensors(
         OpMaker("dist.all_to_all").add_comment(
-            "Exchange parts: of the parts of x along an axis, part i goes to process i; out has "
-            "the parts that came, in the order of the ranks that sent them."
+            "Exchanges parts of x along an axis: part i is sent to process i, and out has the "
+            "received parts in rank order."
         ),
         "shape of x",
     )
@@ -199,7 +199,7 @@ def _barrier_gradient(g: GradientContext) -> None:
 
 BARRIER = add_group(
     OpMaker("dist.barrier")
-    .add_comment("out = x, once every process of the group has come here.")
+    .add_comment("out = x, after every process of the group has arrived.")
     .add_input("x", "any shape and dtype")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")

@@ -1,4 +1,4 @@
-"""What the descriptions of collectives have in common."""
+"""Shared parts of the definitions of collectives."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from opwright_dist.groups.world import WORLD, Group, current_world
 from opwright_dist.names import BLOCKS, TABLE
 
 DTYPES: Final = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
-"""What can be reduced: 16-bit floats are summed in float32 and rounded once."""
+"""Reducible dtypes: 16-bit floats are summed in float32 and rounded once."""
 
 REDUCTIONS: Final = ("sum", "mean", "max", "min")
 
 
 def add_group(maker: OpMaker) -> OpMaker:
-    """Add the attribute that says which processes meet."""
-    return maker.add_attr("group", str, "name of the group of processes that meet").default(WORLD)
+    """Add the attribute for the group."""
+    return maker.add_attr("group", str, "name of the group of processes").default(WORLD)
 
 
 def add_reduction(maker: OpMaker) -> OpMaker:
-    """Add the attribute that says how elements are joined."""
+    """Add the attribute for the reduction."""
     return (
-        maker.add_attr("reduce", str, "how the elements of the processes are joined")
+        maker.add_attr("reduce", str, "reduction over the processes")
         .default("sum")
         .one_of(*REDUCTIONS)
     )
 
 
 def add_losses(maker: OpMaker) -> OpMaker:
-    """Add the attribute that says whose loss is differentiated."""
+    """Add the attribute for the differentiated loss."""
     return (
         maker.add_attr(
             "losses",
             str,
-            "'each': each process has a loss of its own; 'one': all compute one and the same loss",
+            "'each': each process has its own loss; 'one': all compute the same loss",
         )
         .default("each")
         .one_of("each", "one")
@@ -42,16 +42,16 @@ def add_losses(maker: OpMaker) -> OpMaker:
 
 
 def add_layout(maker: OpMaker) -> OpMaker:
-    """Add the attribute that says how a whole is divided into parts."""
+    """Add the attribute for the partition of a whole."""
     return (
-        maker.add_attr("layout", str, "how a whole is divided, see dist.own_part")
+        maker.add_attr("layout", str, "the partition of the whole, see dist.own_part")
         .default(BLOCKS)
         .one_of(BLOCKS, TABLE)
     )
 
 
 def add_tensors(maker: OpMaker, comment: str) -> OpMaker:
-    """Add the tensor that a process gives, and the one that it gets."""
+    """Add the input and output tensor of a process."""
     return (
         maker.add_input("x", "any shape")
         .dtypes(*DTYPES)
@@ -61,12 +61,12 @@ def add_tensors(maker: OpMaker, comment: str) -> OpMaker:
 
 
 def find_group(ctx: InferContext) -> Group:
-    """Return the group whose processes meet in the operator.
+    """Return the group of the operator.
 
     Raises
     ------
     DistError
-        There is no such group: every shape rule asks, so that no pass or kernel meets its name.
+        If there is no such group, checked by every shape rule, so that passes and kernels need not.
     """
     return current_world().group(ctx.attr("group"), ctx.op_type)
 

@@ -1,6 +1,6 @@
-"""dist.mean_share: what a tensor adds to the mean over the processes of a group.
+"""dist.mean_share: the contribution of a tensor to the mean over a group.
 
-A program that says it so runs with any number of processes, which is known when it is lowered.
+Such a program runs with any number of processes, resolved when it is lowered.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ def _gradient(g: GradientContext) -> None:
 
 MEAN_SHARE = add_group(
     OpMaker("dist.mean_share")
-    .add_comment(
-        "out = x / n, where n is the number of processes of the group; none is waited for."
-    )
+    .add_comment("out = x / n with n the number of processes of the group, without communication.")
     .add_input("x", "any shape")
     .dtypes(*_FLOATS)
     .add_output("out", "shape and dtype of x")

@@ -1,7 +1,7 @@
-"""dist.own_part, divided and copy_to_group: what a variable or a computation is a part of.
+"""dist.own_part, divided and copy_to_group: parts of variables and computations.
 
-Where the processes of a group divide one computation they compute one loss: what all have alike is
-used by each for its part, and its gradient is the sum over the parts.
+Processes of a group that share one computation compute one loss: replicated tensors are used by
+each for its part, and their gradient is the sum over the parts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from opwright_dist.operators.description import (
 
 
 def _own_part_shape(ctx: InferContext) -> None:
-    """Blocks divide the axis; a part of a table has a row of zeros, and a share of the rows."""
+    """Blocks divide the axis; a part of a table has a zero row and a fraction of the rows."""
     if ctx.attr("layout") == BLOCKS:
         shape, axis = check_divisible(ctx)
         if shape[axis] != -1:
@@ -68,7 +68,7 @@ def _own_part_gradient(g: GradientContext) -> None:
     if g.attr("layout") == TABLE:
         raise GradientError(
             "dist.own_part: only blocks have a gradient, got layout='table', which is for the "
-            "first values of a table"
+            "initial values of a table"
         )
     attrs = {"axis": g.attr("axis"), "group": g.attr("group"), "losses": "one"}
     grad = g.emit("dist.all_gather", {"x": g.output_grad("out")}, attrs=attrs)
@@ -79,16 +79,15 @@ OWN_PART = add_layout(
     add_group(
         add_tensors(
             OpMaker("dist.own_part").add_comment(
-                "The part of this process of a tensor that all processes have alike; none is "
-                "waited for. Of blocks each has one, in the order of ranks. Of a table each has a "
-                "row of zeros, and then every n-th row, where n is the number of processes, "
-                "beginning with that of its rank; parts are as long as the longest, by rows of "
-                "zeros. All use their parts for one loss: the gradient is joined of theirs."
+                "The part of this process of a replicated tensor, without communication. Blocks "
+                "are assigned in rank order. A part of a table is a zero row, then every n-th row "
+                "for n processes, starting with the row of its rank, padded with zero rows to "
+                "equal length. All use their parts for one loss: the gradient is gathered from all."
             ),
             "shape of x, shorter along the axis",
         )
     )
-    .add_attr("axis", int, "axis that is divided; of a table it is the first")
+    .add_attr("axis", int, "partitioned axis; the first for a table")
     .default(0)
 ).build(infer_shape=_own_part_shape, body=_own_part_body, gradient=_own_part_gradient)
 
@@ -114,8 +113,9 @@ def _divided_shape(ctx: InferContext) -> None:
             ctx.require(
                 length == wanted,
                 f"axis {axis} of a part must be {wanted} of the {size} of the whole in a group of "
-                f"{n_parts} processes, got {format_shape(part.shape)}; build the program in as "
-                "many processes as run it, and load its values with nn.checkpoint.resume",
+                f"{n_parts} processes, got {format_shape(part.shape)}; build the program with the "
+                f"same number of processes that run it, and load its values with "
+                f"nn.checkpoint.resume",
             )
     same_shape(ctx)
 
@@ -136,17 +136,17 @@ DIVIDED = add_losses(
         add_group(
             add_tensors(
                 OpMaker("dist.divided").add_comment(
-                    "out = x, and says which variables x was computed of are parts of whole ones: "
-                    "those that files hold, of any number of processes. Where each process has a "
-                    "loss of its own, the gradient is the share in the mean of the losses."
+                    "out = x; marks the variables from which x was computed as parts of whole "
+                    "ones, which files store for any number of processes. If each process has its "
+                    "own loss, the gradient is the contribution to the mean loss."
                 ),
                 "shape of x",
             )
         )
-        .add_input("parts", "parameters, of each of which this process has a part")
+        .add_input("parts", "parts of parameters on this process")
         .as_duplicable()
         .as_shape_only()
-        .add_attr("axes", list[int], "the axis of each of parts that is divided, from 0 on")
+        .add_attr("axes", list[int], "the partitioned axis of each of parts, from 0")
         .required()
         .add_attr("sizes", list[int], "the length of that axis of the whole; 0: that of all parts")
         .required()
@@ -162,8 +162,8 @@ def _copy_gradient(g: GradientContext) -> None:
 COPY_TO_GROUP = add_group(
     add_tensors(
         OpMaker("dist.copy_to_group").add_comment(
-            "out = x, which all processes have alike and use for parts of one computation: the "
-            "gradient is the sum of theirs. Shoeybi et al., Megatron-LM, 2019, section 3."
+            "out = x, a replicated tensor used for parts of one computation: the gradient is "
+            "summed over the processes. Shoeybi et al., Megatron-LM, 2019, section 3."
         ),
         "shape of x",
     )

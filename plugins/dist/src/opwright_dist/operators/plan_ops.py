@@ -1,4 +1,4 @@
-"""What passes make of collectives: reductions in two steps, a comparison, the part of a process."""
+"""Operators created by passes: reductions in two steps, a comparison, the part of a process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from opwright_dist.operators.description import DTYPES, add_group, add_reduction
 
 
 def _start_shape(ctx: InferContext) -> None:
-    """One number, which the operator that waits reads."""
+    """One number, read by the wait operator."""
     find_group(ctx)
     ctx.set_output("handle", [1])
 
@@ -17,8 +17,8 @@ ALL_REDUCE_START = (
         add_reduction(
             OpMaker("dist.all_reduce_start")
             .add_comment(
-                "Copy tensors into one bucket and start to reduce it over the processes; the x are "
-                "not needed any more. With rows and unequal_rows='weight' a mean is weighted by "
+                "Copies tensors into one bucket and starts its reduction over the processes; the "
+                "x are free afterwards. With rows and unequal_rows='weight' a mean is weighted by "
                 "the number of rows of each process."
             )
             .add_input("x", "the tensors of the bucket, of one dtype")
@@ -46,13 +46,13 @@ def _wait_shape(ctx: InferContext) -> None:
 
 ALL_REDUCE_WAIT = (
     OpMaker("dist.all_reduce_wait")
-    .add_comment("Wait for a reduction that dist.all_reduce_start began, and write its results.")
-    .add_input("x", "the tensors that were given to dist.all_reduce_start")
+    .add_comment("Waits for a reduction started by dist.all_reduce_start, and writes its results.")
+    .add_input("x", "the tensors passed to dist.all_reduce_start")
     .as_duplicable()
     .as_shape_only()
     .dtypes(*DTYPES)
     .same_dtype_as("x")
-    .add_input("handle", "int64 [1], of dist.all_reduce_start")
+    .add_input("handle", "int64 [1], from dist.all_reduce_start")
     .dtypes("int64")
     .add_output("out", "shapes and dtype of the x")
     .as_duplicable()
@@ -62,7 +62,7 @@ ALL_REDUCE_WAIT = (
 
 
 def _part_shape(ctx: InferContext) -> None:
-    """Three numbers, which random operators of parts read."""
+    """Three numbers, read by random operators of parts."""
     find_group(ctx)
     ctx.set_output("part", [3])
 
@@ -71,9 +71,9 @@ PART = (
     add_group(
         OpMaker("dist.part")
         .add_comment(
-            "Which rows of the whole batch are those of this process, in the order of ranks: how "
-            "many lie before, how many are its own, and how many there are. With "
-            "unequal_rows='weight' the processes tell one another, otherwise all have as many."
+            "The rows of this process in the whole batch, in rank order: rows before, own rows, "
+            "and all rows. With unequal_rows='weight' the processes exchange their numbers, "
+            "otherwise they are equal."
         )
         .add_input("rows", "at least 1-d; its length is the number of examples of a process")
         .as_shape_only()
@@ -83,7 +83,7 @@ PART = (
     .add_attr("unequal_rows", str, "as of dist.all_reduce")
     .default("refuse")
     .one_of("refuse", "weight")
-    .add_attr("seeds", list[int], "of the random operators, which must be equal on all processes")
+    .add_attr("seeds", list[int], "seed of the random operators, equal on all processes")
     .required()
     .add_attr("dtype", str, "selects the kernel")
     .default("int64")
@@ -101,11 +101,11 @@ def _no_shape(ctx: InferContext) -> None:
 COMPARE_PLANS = add_group(
     OpMaker("dist.compare_plans")
     .add_comment(
-        "Begin to compare the program and the collectives of this plan with those of the other "
-        "processes; the first collective waits for the answer, before any data moves, and names "
+        "Starts to compare the program and the collectives of this plan with those of the other "
+        "processes; the first collective waits for the result before any data moves, and names "
         "the first operator that differs."
     )
-    .add_attr("entries", list[str], "the program and the collectives of the group, in words")
+    .add_attr("entries", list[str], "the program and the collectives of the group, as text")
     .required()
     .add_attr("digest", int, "63 bits of the SHA-256 of entries")
     .required()

@@ -1,7 +1,7 @@
-"""dist.route_rows and exchange_rows: look-ups in a table of which each process has some rows.
+"""dist.route_rows and exchange_rows: look-ups in a table distributed by rows.
 
-Shapes are fixed when a plan is made, numbers of rows that travel are not: a process receives into
-as many places as all of them could ask for, and what is sent is what was asked for, no more.
+Shapes are fixed when a plan is made, numbers of transferred rows are not: a process has room for
+the maximum number of requests, and only requested rows are sent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from opwright_dist.operators.row_bodies import exchange_rows_body, route_rows_bo
 
 
 def _route_shape(ctx: InferContext) -> None:
-    """Rows have a place for each id, counts a number for each process."""
+    """Rows have one element per id, counts one per process."""
     shape = ctx.input("ids").shape
     n = -1 if -1 in shape else math.prod(shape)
     ctx.set_output("rows", [n])
@@ -26,34 +26,34 @@ ROUTE_ROWS = (
     add_group(
         OpMaker("dist.route_rows")
         .add_comment(
-            "Sort ids by the process that has their row of a table, id i being row 1 + i // n of "
-            "process i % n, each id once. padding_index has no row."
+            "Sorts distinct ids by the process that owns their row of a table: id i is row 1 + i "
+            "// n of process i % n. padding_index has no row."
         )
         .add_input("ids", "int32 or int64 of any shape, in [0, size)")
         .dtypes("int32", "int64")
         .add_output("rows", "int64 [number of ids]: rows of process 0, then of 1, ...; then 0")
         .dtypes("int64")
-        .add_output("places", "int64, shape of ids: where in rows each is; its row is 0 for none")
+        .add_output("places", "int64, shape of ids: index of each in rows; its row is 0 for none")
         .dtypes("int64")
-        .add_output("counts", "int64 [n]: how many rows of each process there are")
+        .add_output("counts", "int64 [n]: number of rows per process")
         .dtypes("int64")
     )
     .add_attr("size", int, "number of ids")
     .required()
     .at_least(1)
-    .add_attr("padding_index", int, "the id that has no row; -1: none")
+    .add_attr("padding_index", int, "the id without a row; -1: none")
     .default(-1)
     .at_least(-1)
     .build(
         infer_shape=_route_shape,
         body=route_rows_body,
-        gradient=no_gradient("ids are no numbers to be varied"),
+        gradient=no_gradient("ids are not continuous"),
     )
 )
 
 
 def _exchange_shape(ctx: InferContext) -> None:
-    """As many rows as like has; without it, what all processes could send."""
+    """The rows of like; by default the maximum that all processes could send."""
     shape, n_processes = ctx.input("x").shape, find_group(ctx).size
     ctx.require(len(shape) >= 1, "x must have rows, got a tensor without axes")
     for slot in ("send_counts", "receive_counts"):
@@ -81,18 +81,18 @@ def _exchange_gradient(g: GradientContext) -> None:
 EXCHANGE_ROWS = add_group(
     OpMaker("dist.exchange_rows")
     .add_comment(
-        "Send rows: the first send_counts[0] rows of x go to process 0, the next to process 1, and "
-        "so on. The rows that came are in the order of ranks, and behind them rows of zeros. What "
-        "travels is what is counted. All processes have as many rows in x, counted or not. Of one "
-        "process out is x."
+        "Sends the first send_counts[0] rows of x to process 0, the next to process 1, and so on. "
+        "Received rows are in rank order, followed by zero rows. Only counted rows are "
+        "transferred. All processes have equally many rows in x, counted or not. With one process "
+        "out is x."
     )
     .add_input("x", "[n, ...]")
     .dtypes(*DTYPES)
-    .add_input("send_counts", "int64 [processes]: rows for each process, n or fewer together")
+    .add_input("send_counts", "int64 [processes]: rows for each process, at most n in total")
     .dtypes("int64")
-    .add_input("receive_counts", "int64 [processes]: the send_counts of each for this process")
+    .add_input("receive_counts", "int64 [processes]: the send_counts of each process for this one")
     .dtypes("int64")
-    .add_input("like", "its length is the number of rows of out, and enough for those that come")
+    .add_input("like", "its length is the number of rows of out, at least the received ones")
     .as_optional()
     .as_shape_only()
     .add_output("out", "[length of like, or n times the number of processes, ...], dtype of x")

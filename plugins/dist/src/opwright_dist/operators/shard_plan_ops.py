@@ -1,4 +1,4 @@
-"""What passes make of reductions to shards and of joined shards: both in two steps."""
+"""Operators created by passes: reductions to shards and gathered shards, in two steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from opwright_dist.operators.shards import shard_length
 
 
 def _start_shape(ctx: InferContext) -> None:
-    """One number, which the operator that waits reads."""
+    """One number, read by the wait operator."""
     find_group(ctx)
     ctx.set_output("handle", [1])
 
@@ -18,7 +18,7 @@ def _add_tensors(maker: OpMaker, comment: str) -> OpMaker:
 
 
 def _add_handle(maker: OpMaker) -> OpMaker:
-    return maker.add_output("handle", "int64 [1], for the operator that waits").dtypes("int64")
+    return maker.add_output("handle", "int64 [1], for the wait operator").dtypes("int64")
 
 
 REDUCE_SHARD_START = (
@@ -27,8 +27,8 @@ REDUCE_SHARD_START = (
             _add_handle(
                 _add_tensors(
                     OpMaker("dist.reduce_shard_start").add_comment(
-                        "Start dist.reduce_shard of the tensors of a bucket; the x are not needed "
-                        "any more."
+                        "Starts dist.reduce_shard of the tensors of a bucket; the x are free "
+                        "afterwards."
                     ),
                     "the tensors of the bucket, of one dtype",
                 )
@@ -54,9 +54,9 @@ def _shards_shape(ctx: InferContext) -> None:
 REDUCE_SHARD_WAIT = add_group(
     _add_tensors(
         OpMaker("dist.reduce_shard_wait").add_comment(
-            "Wait for what dist.reduce_shard_start began, and write its results."
+            "Waits for dist.reduce_shard_start, and writes its results."
         ),
-        "the tensors that were given to dist.reduce_shard_start",
+        "the tensors passed to dist.reduce_shard_start",
     )
     .as_shape_only()
     .add_input("handle", "int64 [1], of dist.reduce_shard_start")
@@ -71,7 +71,7 @@ UNSHARD_START = add_group(
     _add_handle(
         _add_tensors(
             OpMaker("dist.unshard_start").add_comment(
-                "Start dist.unshard of the shards of a bucket; the x are not needed any more."
+                "Starts dist.unshard of the shards of a bucket; the x are free afterwards."
             ),
             "the shards of the bucket, of one dtype",
         )
@@ -86,7 +86,7 @@ def _whole_shape(ctx: InferContext) -> None:
 
 UNSHARD_WAIT = (
     OpMaker("dist.unshard_wait")
-    .add_comment("Wait for what dist.unshard_start began, and write its results.")
+    .add_comment("Waits for dist.unshard_start, and writes its results.")
     .add_input("like", "tensors of the shapes of the results")
     .as_duplicable()
     .as_shape_only()

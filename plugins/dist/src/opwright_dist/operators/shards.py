@@ -1,7 +1,7 @@
 """dist.shard, dist.reduce_shard and dist.unshard: tensors divided evenly among processes.
 
 A shard is flat. The elements of a tensor, in the order of its memory, are divided into parts of
-equal length, one for each process; what the last parts lack is filled with zeros.
+equal length, one per process, padded with zeros.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from opwright_dist.operators.description import (
 )
 
 LINE: Final = 16
-"""A shard is a multiple of so many elements: whole cache lines, and never as short as a state of
-one number. The kernels of opwright-mpi and opwright-nccl divide in the same way."""
+"""A shard is a multiple of this many elements: whole cache lines, as in the kernels."""
 
-_UPDATES: Final = no_gradient("it is for gradients and parameters, behind the backward operators")
+_UPDATES: Final = no_gradient("it is for gradients and parameters, after the backward operators")
 
 
 def shard_length(shape: Shape, n_processes: int) -> int:
-    """Return how many elements the shard of each process has; -1 where `shape` is not known."""
+    """Return the length of each process's shard; -1 if `shape` is unknown."""
     if -1 in shape:
         return -1
     lines = -(-numel(shape) // (LINE * n_processes))
@@ -42,7 +41,7 @@ def _shard_shape(ctx: InferContext) -> None:
 
 
 def _own_shard_shape(ctx: InferContext) -> None:
-    """As of any shard; what another process has saved holds that one's states."""
+    """As for any shard; a file saved by another process has that one's states."""
     wanted, rank = ctx.attr("rank"), find_group(ctx).rank
     if wanted not in {-1, rank}:
         raise DistError(
@@ -55,12 +54,12 @@ def _own_shard_shape(ctx: InferContext) -> None:
 
 SHARD = add_group(
     OpMaker("dist.shard")
-    .add_comment("The part of a tensor that belongs to this process; none is waited for.")
+    .add_comment("The part of a tensor that belongs to this process, without communication.")
     .add_input("x", "any shape, equal on all processes")
     .dtypes(*DTYPES)
-    .add_output("out", "flat, dtype of x: a part of its elements, zeros behind the last")
+    .add_output("out", "flat, dtype of x: a part of its elements, padded with zeros")
     .same_dtype_as("x")
-    .add_attr("rank", int, "of the process that may run it; -1 is any")
+    .add_attr("rank", int, "rank of the process that may run it; -1: any")
     .default(-1)
     .at_least(-1)
 ).build(infer_shape=_own_shard_shape, gradient=_UPDATES)
@@ -71,15 +70,15 @@ REDUCE_SHARD = (
         add_reduction(
             OpMaker("dist.reduce_shard")
             .add_comment(
-                "Join the tensors of all processes element by element; each gets the part of the "
-                "result that dist.shard gives it. The bits are those of dist.all_reduce."
+                "Element-wise reduction over all processes, of which each receives the part of "
+                "dist.shard. The bits are those of dist.all_reduce."
             )
             .add_input("x", "any shape, equal on all processes")
             .dtypes(*DTYPES)
             .add_input("rows", "at least 1-d; its length is the number of examples of a process")
             .as_optional()
             .as_shape_only()
-            .add_output("out", "flat, dtype of x: a part of the elements, zeros behind the last")
+            .add_output("out", "flat, dtype of x: a part of the elements, padded with zeros")
             .same_dtype_as("x")
         )
     )
@@ -91,14 +90,14 @@ REDUCE_SHARD = (
 
 
 def _unshard_shape(ctx: InferContext) -> None:
-    """The output has the shape of like, of which x is a shard."""
+    """The output has the shape of like; x is a shard of it."""
     ctx.require_shape("x", (_length_for(ctx, "like"),))
     ctx.set_output("out", ctx.input("like").shape)
 
 
 UNSHARD = add_group(
     OpMaker("dist.unshard")
-    .add_comment("Join the shards of all processes to the tensor of which they are parts.")
+    .add_comment("Gathers the shards of all processes into the whole tensor.")
     .add_input("x", "flat, the shard of this process")
     .dtypes(*DTYPES)
     .add_input("like", "of any shape and the dtype of x")
@@ -115,19 +114,19 @@ def _states_shape(ctx: InferContext) -> None:
 
 
 def _no_body(b: BodyContext) -> None:
-    """It says something, and computes nothing."""
+    """It is a marker without a computation."""
 
 
 SHARD_STATES = add_group(
     OpMaker("dist.shard_states")
     .add_comment(
-        "Says that variables are shards of states of a parameter: what is saved is joined, and "
-        "what is loaded is divided. It computes nothing."
+        "Marks variables as shards of a parameter's states: they are gathered when saved, and "
+        "partitioned when loaded. It computes nothing."
     )
     .add_input("x", "the states, flat")
     .as_duplicable()
     .as_shape_only()
-    .add_input("gradient", "what the parameter is updated by: it is said of a training step")
+    .add_input("gradient", "it marks a training step")
     .as_shape_only()
     .add_input("like", "the parameter")
     .as_shape_only()
@@ -149,7 +148,7 @@ def _every_body(b: BodyContext) -> None:
 
 EVERY = add_group(
     OpMaker("dist.every")
-    .add_comment("Whether x is true on every process, element by element.")
+    .add_comment("Element-wise, whether x is true on every process.")
     .add_input("x", "bool, any shape, equal on all processes")
     .dtypes("bool")
     .add_output("out", "bool, shape of x")

@@ -1,4 +1,4 @@
-"""``dist_alone``: in a group of one process a collective is nothing but its input."""
+"""``dist_alone``: removes collectives in a group of one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from opwright_dist.names import COLLECTIVE_TYPES
 
 
 def dist_alone(graph: Graph) -> None:
-    """Let the readers of a collective of one process read its input, or a copy where they must."""
+    """Let the readers of a collective of one process read its input, or a copy if required."""
     alone = [op for op in graph.of_type(*COLLECTIVE_TYPES) if _is_alone(op)]
     if not alone:
         return

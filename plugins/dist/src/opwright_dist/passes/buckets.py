@@ -1,7 +1,7 @@
-"""``dist_buckets``: collectives of equal kind travel together, while the rest of the plan runs.
+"""``dist_buckets``: fuse collectives of equal kind, overlapped with the rest of the plan.
 
 Each bucket is started as soon as its last tensor is written, and awaited before its first use. All
-processes start the buckets in one order, that of the program, whatever other passes have done.
+processes start the buckets in program order, independent of other passes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from opwright_dist.names import BUCKET_BYTES, DEFAULT_BUCKET_BYTES
 
 _KEPT: Final = ("reduce", "group", "unequal_rows")
 _WAITS_FOR: Final = {"dist.all_reduce": "x", "dist.reduce_shard": "x", "dist.unshard": "like"}
-"""The operators, and of each the input whose shapes tell those of the results."""
+"""The operators, each with the input that determines the result shapes."""
 
 
 class _Bucket(NamedTuple):
-    """What travels together: the collectives, and what takes their place."""
+    """A bucket: the collectives and their replacements."""
 
     ops: list[LoweredOp]
     start: LoweredOp
@@ -26,7 +26,7 @@ class _Bucket(NamedTuple):
 
 
 def dist_buckets(graph: Graph) -> None:
-    """Replace reductions and joins by a start and a wait of the bucket that they are put into."""
+    """Replace reductions and gathers by the start and wait of their bucket."""
     types = [name for name in _WAITS_FOR if graph.of_type(name)]
     served = [name for name in types if graph.is_served(f"{name}_start")]
     ops = [op for op in graph.of_type(*served) if _meets(op)]
@@ -38,7 +38,7 @@ def dist_buckets(graph: Graph) -> None:
 
 
 def _stays(uses: Uses, part: list[LoweredOp]) -> bool:
-    """Whether a collective is best left as it is: awaited at once, it needs no copy in a bucket."""
+    """Whether a collective stays as it is: awaited immediately, it needs no copy into a bucket."""
     if len(part) > 1:
         return False
     (op,) = part
@@ -51,14 +51,14 @@ def _meets(op: LoweredOp) -> bool:
 
 
 class _Divider:
-    """Divides collectives into parts of equal kind, in the order of the program."""
+    """Partitions collectives by kind, in program order."""
 
     def __init__(self, uses: Uses, limit: int) -> None:
         self._uses = uses
         self._limit = limit
 
     def divide(self, ops: list[LoweredOp]) -> list[list[LoweredOp]]:
-        """Return the parts; one ends at its limit, and where it could not start at one place."""
+        """Return the parts; each ends at its size limit, or if it could not start at one point."""
         parts: list[list[LoweredOp]] = []
         size = 0
         for op in ops:
@@ -70,9 +70,9 @@ class _Divider:
         return parts
 
     def _fits(self, op: LoweredOp, part: list[LoweredOp]) -> bool:
-        """Whether the part with `op` can start where its last tensor is written.
+        """Whether the part with `op` can start when its last tensor is written.
 
-        Every tensor must still be there, and no result may have been read.
+        Every tensor must still exist, and no result may have been read.
         """
         if _kind_of(op) != _kind_of(part[0]):
             return False
@@ -96,12 +96,12 @@ def _rows_of(op: LoweredOp) -> tuple[Value, ...]:
 
 
 def written_at(uses: Uses, value: Value) -> int:
-    """Return the position at which a value is written; -1 where it is given."""
+    """Return the position of a value's write; -1 for an input."""
     return uses.written_at(value.source or value)
 
 
 def first_use(uses: Uses, value: Value) -> int:
-    """Return the position of the first operator that reads a value; behind all where none does."""
+    """Return the position of a value's first reader; after all operators without one."""
     readers = uses.readers(value)
     return uses.position[readers[0]] if readers else len(uses.position)
 
@@ -124,13 +124,12 @@ def _make_bucket(graph: Graph, ops: list[LoweredOp]) -> _Bucket:
 
 
 def _place(graph: Graph, buckets: list[_Bucket]) -> None:
-    """Put each start behind the last write of its tensors, and each wait before the first use."""
+    """Place each start after the last write of its tensors, and each wait before the first use."""
     uses = graph.uses()
     gone = {op for bucket in buckets for op in bucket.ops}
     behind: dict[int, list[LoweredOp]] = {}
     before: dict[int, list[LoweredOp]] = {}
-    # Starts keep the order of the program, equal on all processes, also behind reductions that
-    # stay.
+    # Starts keep the program order, equal on all processes, also after unfused reductions.
     staying = [uses.position[op] for op in graph.of_type(*_WAITS_FOR) if op not in gone]
     started = -1
     for bucket in buckets:

@@ -1,9 +1,8 @@
-"""``dist_compare``: each run begins by comparing program and collectives with the other processes'.
+"""``dist_compare``: compare program and collectives between processes at the start of each run.
 
-A collective meets whatever comes next on the other processes: where plans differ, because a fetch,
-a shape or a version differs, they would mix up data of equal size without an error. Where programs
-differ, parameters would drift apart. The comparison travels while the plan computes, and the first
-collective waits for its answer.
+A collective matches the next one on the other processes: if plans differ, by a fetch, a shape or a
+version, data of equal size would be mixed up without an error. If programs differ, parameters would
+diverge. The comparison overlaps with the plan, and the first collective waits for its result.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ _WORDS: Final = ("reduce", "root", "axis", "unequal_rows")
 
 
 def dist_compare(graph: Graph) -> None:
-    """Put one ``dist.compare_plans`` for each group before all that computes.
+    """Insert one ``dist.compare_plans`` per group before all computation.
 
     Raises
     ------
     ProgramError
-        A collective of several processes stands in a loop or branch.
+        If a collective of several processes is in a loop or branch.
     """
     ops = [op for op in graph.of_type(*COMPARED_TYPES) if _meets(op)]
     if ops and graph.is_body:
         raise ProgramError(
-            f"{ops[0].type.removesuffix('_start')}: a collective must stand outside of loops and "
-            f"branches, which each process takes as its own data say, got one within for group "
+            f"{ops[0].type.removesuffix('_startf')}: a collective must be outside of loops and "
+            f"branches, whose path depends on each process's data, got one within for group "
             f"{ops[0].attrs['group']!r}; move it out"
         )
     if not ops or not graph.is_served("dist.compare_plans"):
@@ -41,7 +40,7 @@ def dist_compare(graph: Graph) -> None:
     by_group: dict[str, list[LoweredOp]] = {}
     for op in ops:
         by_group.setdefault(op.attrs["group"], []).append(op)
-    # The program, not the plan: processors may differ, and so do the kernels that are best there.
+    # The program, not the plan: the best kernels differ between processors.
     program = graph.program
     shared = list_operators(graph.operators) if program is None else list_entries(program)
     made = []
@@ -50,7 +49,7 @@ def dist_compare(graph: Graph) -> None:
         entries.append("the end of the collectives")
         attrs = {"group": group, "entries": entries, "digest": digest(entries)}
         made.append(graph.make("dist.compare_plans", {}, {}, attrs, like=members[0]))
-    # Behind the copies of feeds: what a device records as a graph begins behind them.
+    # After the copies of feeds, where a device's graph begins.
     place = next((i for i, op in enumerate(graph.ops) if not op.is_copy), len(graph.ops))
     graph.ops[place:place] = made
     graph.forget_uses()
@@ -70,11 +69,11 @@ def describe(op: LoweredOp) -> str:
     if "rows" in op.definition.input_index and op.input("rows") and not weighted:
         words.append(f"rows={op.input('rows')[0].meta.shape[0]}")
     shapes = "+".join(format_shape(meta.shape) for meta in metas)
-    kind = op.type.removesuffix("_start")  # where it is awaited may differ
+    kind = op.type.removesuffix("_start")  # the point of its wait may differ
     return f"{kind}({', '.join(words)}) of {metas[0].dtype} {shapes}"
 
 
 def digest(entries: list[str]) -> int:
-    """Return 63 bits that differ where the entries do."""
+    """Return a 63-bit digest of the entries."""
     hashed = hashlib.sha256("\0".join(entries).encode()).digest()
     return int.from_bytes(hashed[:8], "little") >> 1

@@ -1,4 +1,4 @@
-"""Describes a program line by line, as processes compare theirs before a plan computes."""
+"""Describes a program line by line, for comparison between processes."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, Final
 import opwright as ow
 
 _LONGEST: Final = 400
-"""Characters of a line; behind them stands a digest of the whole, as of a constant of 4,096."""
+"""Maximum characters of a line, followed by a digest of the whole, as for large constants."""
 
 
 def list_entries(program: ow.Program) -> list[str]:
-    """Return what must be equal on all processes that run plans of a program together.
+    """Return the description that must be equal on all processes that run a program together.
 
-    Every line says where it stands, so that the first that differs can be named without the others.
-    The attribute ``rank`` of an operator with the attribute ``group`` is not in it: it is the
-    number of the process itself.
+    Every line states its position, so that the first difference can be named on its own.
+    The attribute ``rank`` of an operator with the attribute ``group`` is omitted: it is the
+    process's own rank.
 
     Parameters
     ----------
     program : Program
-        Whose seed, operators and variables they are, with those of bodies of loops and branches.
+        The program with its seed, operators and variables, including bodies of loops and branches.
     """
     entries = [f"the seed {program.seed}"]
     for block in program.blocks:
@@ -33,7 +33,7 @@ def list_entries(program: ow.Program) -> list[str]:
 
 
 def list_operators(ops: Sequence[ow.Operator], place: str = "the network") -> list[str]:
-    """Return the entries of operators, also of those that belong to no program."""
+    """Return the entries of operators, also outside of a program."""
     entries = [
         _shorten(f"operator {number} of {place}: {describe_operator(op)}")
         for number, op in enumerate(ops, 1)
@@ -42,7 +42,7 @@ def list_operators(ops: Sequence[ow.Operator], place: str = "the network") -> li
 
 
 def describe_operator(op: ow.Operator) -> str:
-    """Return an operator with all its slots and attributes but a rank: ``o = relu(x=i) -> ...``."""
+    """Return an operator with slots and attributes except a rank: ``o = relu(x=i) -> ...``."""
     attrs: Mapping[str, Any] = op.attrs
     arguments = [f"{slot}={'+'.join(map(_printable, names))}" for slot, names in op.inputs.items()]
     arguments += [
@@ -65,12 +65,12 @@ def _type_of(op: ow.Operator, name: str) -> str:
 
 
 def _printable(name: str) -> str:
-    """Return a name on one line: lines are what is compared."""
+    """Return a name on one line, since lines are compared."""
     return name if name.isprintable() else ascii(name)
 
 
 def _describe_variables(block: ow.Block) -> Iterator[str]:
-    """Yield what a block is given and does not write itself, by name, and what it keeps."""
+    """Yield the inputs of a block by name, and its persistable variables."""
     written = {name for op in block.ops for name in op.output_names()}
     for name, variable in sorted(block.vars.items()):
         if variable.persistable or variable.is_data or name not in written:

@@ -1,8 +1,8 @@
-"""``dist_random``: processes that train together draw what one with the whole batch would draw.
+"""``dist_random``: processes draw the random numbers of one process with the whole batch.
 
-Random operators such as dropout draw for the elements of a tensor, by their index. Where the
-processes share a batch, the index becomes that in the tensor of the whole batch: each process says
-how many rows lie before its own, and the random operator draws for that part.
+Random operators such as dropout draw for the elements of a tensor, by their index. If the processes
+share a batch, indices refer to the tensor of the whole batch: each process determines the number of
+rows before its own, and the random operator draws for that part.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _AVERAGES = ("dist.all_reduce", "dist.reduce_shard")
 
 
 class _Sharing(NamedTuple):
-    """How processes share a batch.
+    """The distribution of a batch over processes.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class _Sharing(NamedTuple):
 
 
 def dist_random(graph: Graph) -> None:
-    """Replace the random operators of a program that averages gradients by those for parts."""
+    """Replace random operators by those for parts in a program that averages gradients."""
     ops = [op for op in graph.ops if _draws_for_elements(op)]
     sharing = _find_sharing(graph.program) if ops else None
     if sharing is None:
@@ -51,7 +51,7 @@ def dist_random(graph: Graph) -> None:
 
 
 def _draws_for_elements(op: LoweredOp) -> bool:
-    """Whether an operator draws for each element of an input, which it does in training alone."""
+    """Whether an operator draws for each element of an input, as in training."""
     if not op.definition.random or op.attrs.get("training") is False:
         return False
     if op.type.endswith("_part"):
@@ -60,7 +60,7 @@ def _draws_for_elements(op: LoweredOp) -> bool:
 
 
 def _find_sharing(program: ow.Program | None) -> _Sharing | None:
-    """Return what the gradients of a program are averaged over, None where they are not."""
+    """Return the sharing over which gradients are averaged, None if they are not."""
     if program is None:
         return None
     for op in program.global_block().ops:
@@ -71,9 +71,9 @@ def _find_sharing(program: ow.Program | None) -> _Sharing | None:
 
 
 def _find_axis(graph: Graph, op: LoweredOp) -> int | None:
-    """Return the axis of the batch: the first dimension that the program leaves unknown.
+    """Return the axis of the batch: the first unknown dimension in the program.
 
-    None where all are known: such a tensor, of parameters for example, is equal on all processes.
+    None if all are known: such a tensor, a parameter for example, is equal on all processes.
     """
     out = op.writes()[0]
     if graph.is_body or graph.program is None:
@@ -120,8 +120,8 @@ def _find_rows(graph: Graph, sharing: _Sharing, op: LoweredOp) -> Value:
     rows = graph.feeds.get(sharing.rows)
     if rows is None:
         raise ProgramError(
-            f"{op.type}: the number of examples must be known where random numbers of a batch "
-            f"that processes share are drawn, got a part of the program without {sharing.rows!r}; "
+            f"{op.type}: the number of examples must be known to draw random numbers for a shared "
+            f"batch, got a part of the program without {sharing.rows!r}; "
             f"run the whole, {_WAY_OUT}"
         )
     return rows
@@ -131,8 +131,8 @@ def _check_length(op: LoweredOp, axis: int, rows: Value) -> None:
     shape, n_rows = op.writes()[0].meta.shape, rows.meta.shape[0]
     if n_rows and shape[axis] % n_rows:
         raise ProgramError(
-            f"{op.type}: the first unknown dimension of what it draws for must be the examples, "
-            f"{n_rows} or a multiple of them, got {format_shape(shape)} with {shape[axis]} on axis "
+            f"{op.type}: the first unknown dimension of its tensor must be the examples, {n_rows} "
+            f"or a multiple of them, got {format_shape(shape)} with {shape[axis]} on axis "
             f"{axis}; let the examples be the first unknown dimension, {_WAY_OUT}"
         )
 

@@ -1,7 +1,7 @@
-"""``dist_shards``: each part of a parameter is copied just before it is updated.
+"""``dist_shards``: copy each part of a parameter just before its update.
 
-The program names all parts at once. Copied in its place, the parts of all parameters would be there
-together, where the memory of one serves all.
+The program lists all parts together. Copied there, the parts of all parameters would coexist,
+although the memory of one is enough.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from opwright.rewriting import Graph, LoweredOp
 
 
 def dist_shards(graph: Graph) -> None:
-    """Move every ``dist.shard`` to before its first reader, where its tensor still is."""
+    """Move every ``dist.shard`` before its first reader, if its tensor still exists."""
     uses = graph.uses()
     places: dict[int, list[LoweredOp]] = {}
     for op in graph.of_type("dist.shard"):

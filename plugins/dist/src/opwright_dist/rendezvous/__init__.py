@@ -1,4 +1,4 @@
-"""Where the processes of one run find each other: a server in their launcher, and its clients."""
+"""Rendezvous of the processes of one run: a server in their launcher, and its clients."""
 
 from __future__ import annotations
 

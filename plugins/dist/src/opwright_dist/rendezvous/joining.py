@@ -1,9 +1,9 @@
-"""The first line of a connection: who connects, and the token that only processes of the run know.
+"""The first line of a connection: the rank, and the secret token of the run.
 
 ::
 
     opwright <token> <rank>     or "-" for a further connection of a process that has joined
-    welcome                     or "refused" and "taken", behind which the server closes
+    welcome                     or "refused" and "taken", after which the server closes
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAP_S: Final = 0.05
 
 
 class Hello(NamedTuple):
-    """What the first line says.
+    """The parsed first line.
 
     Attributes
     ----------
@@ -43,12 +43,12 @@ class Hello(NamedTuple):
     rank: int | None
 
     def has(self, token: str) -> bool:
-        """Tell whether it has this token, in a time that says nothing of how much is right."""
+        """Compare the token in constant time."""
         return hmac.compare_digest(self.token, token.encode())
 
 
 def read_hello(line: bytes) -> Hello | None:
-    """Return what a first line says; None where it is none."""
+    """Parse a first line; None if it is invalid."""
     match = _HELLO.fullmatch(line)
     if match is None:
         return None
@@ -57,9 +57,9 @@ def read_hello(line: bytes) -> Hello | None:
 
 
 def join(who: str, address: str, token: str, rank: int | None) -> socket.socket:
-    """Return a connection to the server of a run, which has been welcomed.
+    """Return an accepted connection to the server of a run.
 
-    Where strangers keep the server busy it may close a connection before that: it is tried again.
+    A server busy with strangers may close a connection early: it is retried.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ def join(who: str, address: str, token: str, rank: int | None) -> socket.socket:
     token : str
         Of the run.
     rank : int or None
-        Of this process; None for a further connection.
+        Rank of this process; None for a further connection.
 
     Raises
     ------
     DistError
-        The server cannot be reached, or refuses.
+        If the server cannot be reached, or refuses.
     """
     end = time.monotonic() + _CONNECT_S
     name = "-" if rank is None else str(rank)
@@ -105,7 +105,7 @@ def _greet(address: str, hello: bytes) -> tuple[socket.socket, bytes]:
         connection.sendall(hello)
         answer = b""
         while not answer.endswith(b"\n") and len(answer) < MAX_HELLO_BYTES:
-            data = connection.recv(1)  # what stands behind the line is for the caller
+            data = connection.recv(1)  # data after the line is for the caller
             if not data:
                 break
             answer += data
@@ -116,7 +116,7 @@ def _greet(address: str, hello: bytes) -> tuple[socket.socket, bytes]:
 
 
 def unreachable(who: str, address: str, reason: str) -> DistError:
-    """Return the error of a process that cannot talk with the server of its run."""
+    """Return the error of a process that cannot reach the server of its run."""
     return DistError(
         f"{who}: the rendezvous of the run must be reachable at {address}, got: {reason}; the "
         "launcher keeps it open until all processes have ended"

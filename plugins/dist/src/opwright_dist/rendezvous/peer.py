@@ -1,4 +1,4 @@
-"""One connection of a server: what has come and is no message yet, and what waits to be sent."""
+"""One connection of a server with its receive and send buffers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final
 _READ_BYTES: Final = 1 << 18
 
 MAX_WAITING_BYTES: Final = 1 << 16
-"""Where more waits to be sent, nothing more is read: whoever asks must read the answers."""
+"""Beyond this many unsent bytes nothing more is read: clients must read their answers."""
 
 
 class MalformedError(ValueError):
-    """A message is not of the protocol: the connection that it came by is closed."""
+    """A message violates the protocol: its connection is closed."""
 
 
 class Peer:
@@ -24,9 +24,9 @@ class Peer:
     ----------
     connection : socket
     rank : int or None
-        Of its process, where that is known.
+        Rank of its process, if known.
     has_joined : bool
-        Whether it belongs to the run; otherwise its first line must show that.
+        Whether it belongs to the run; otherwise its first line must prove that.
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class Peer:
 
     @property
     def waits_to_send(self) -> bool:
-        """Whether something has still to be sent."""
+        """Whether there is unsent data."""
         return bool(self._outbox)
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits to be sent that no further message may be answered."""
+        """Whether too much is unsent to answer further messages."""
         return self._n_waiting > MAX_WAITING_BYTES
 
     def send(self, *parts: bytes) -> None:
-        """Send bytes, as far as the other side takes them now; the rest follows when it does."""
+        """Send bytes without blocking; the rest is buffered."""
         for part in parts:
             if part:
                 self._outbox.append(memoryview(part))
@@ -61,7 +61,7 @@ class Peer:
         self.flush()
 
     def flush(self) -> None:
-        """Send what waits, as far as the other side takes it now."""
+        """Send buffered data without blocking."""
         while self._outbox and not self.is_broken:
             part = self._outbox[0]
             try:
@@ -79,7 +79,7 @@ class Peer:
                 self._outbox[0] = part[n_sent:]
 
     def receive(self) -> None:
-        """Read what has come; the end of the connection breaks it."""
+        """Read available data; the end of the connection breaks it."""
         try:
             data = self.connection.recv(_READ_BYTES)
         except BlockingIOError:

@@ -1,7 +1,7 @@
-"""A server of messages for the processes of one run, which no connection can hold up or end.
+"""A message server for the processes of one run, robust against any connection.
 
-One thread serves all connections, and never waits for one of them. A message is a line, and for
-some protocols bytes behind it. Who connects over the network shows the token of the run first.
+One thread serves all connections, and never waits for one of them. A message is a line, followed by
+bytes in some protocols. Network clients present the token of the run first.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from opwright_dist.rendezvous.peer import MalformedError, Peer
 
 _TICK_S: Final = 1.0
 _HELLO_S: Final = 10.0
-"""How long a connection may take to show the token."""
+"""Time limit for presenting the token."""
 
 _STALL_S: Final = 30.0
-"""How long a connection may stand still within a message, or not take an answer."""
+"""Time limit for an incomplete message or an unread answer."""
 
 _MAX_STRANGERS: Final = 128
-"""Connections that have not shown the token; a further one takes the place of the oldest."""
+"""Maximum connections without a token; a further one replaces the oldest."""
 
 _BACKLOG: Final = 1024
 
 
 class Meeting(Rendezvous):
-    """A rendezvous that sees how processes begin and end.
+    """A rendezvous that observes the begin and end of processes.
 
     Attributes
     ----------
     size : int
         How many processes there are.
     joined, finalized : set of int
-        Processes that have connected, and those that have said goodbye.
+        Processes that have connected, and that have finished.
     """
 
     size: int
@@ -55,42 +55,42 @@ class Meeting(Rendezvous):
     finalized: set[int]
 
     def admit(self, rank: int) -> tuple[dict[str, str], socket.socket | None]:
-        """Return with what a process of this machine is started.
+        """Return the setup for starting a process of this machine.
 
         Returns
         -------
         dict, socket or None
-            Variables of its environment, and a connection that it inherits, where it has one.
+            Environment variables, and an inherited connection, if any.
         """
         return self.environment(rank), None
 
 
 class Server(Meeting):
-    """Answers the messages of a protocol, which a subclass knows.
+    """Answers the messages of a protocol, defined by a subclass.
 
-    A subclass sets up its own state before it calls this constructor, which begins to serve.
+    A subclass sets up its state before calling this constructor, which starts serving.
 
     Parameters
     ----------
     who : str
         The package, for errors.
     size : int
-        How many processes there are; each joins once.
+        Number of processes; each joins once.
     address : str or None
-        Of this machine, as the others reach it. None: processes inherit their connections, and no
+        Address of this machine for the others. None: processes inherit their connections, and no
         port is open.
 
     Raises
     ------
     DistError
-        It cannot listen there.
+        If it cannot listen there.
     """
 
     max_line_bytes: int = 8192
-    """A longer line ends its connection."""
+    """Maximum length of a line."""
 
     max_data_bytes: int = 0
-    """More bytes behind a line end its connection."""
+    """Maximum bytes after a line."""
 
     def __init__(self, who: str, size: int, address: str | None) -> None:
         self.size = size
@@ -109,46 +109,46 @@ class Server(Meeting):
         self._thread = threading.Thread(target=self._serve, name=f"{who}-server", daemon=True)
         self._thread.start()
 
-    # ---- What a protocol knows
+    # ---- Implemented by a protocol
 
     @abstractmethod
     def parse(self, line: bytes) -> tuple[Any, int]:
-        """Return the message of a line and how many bytes follow; raise `MalformedError`."""
+        """Parse a line into a message and the number of bytes after it, or `MalformedError`."""
 
     @abstractmethod
     def answer(self, peer: Peer, message: Any, data: bytes) -> None:
-        """Act on a message; `MalformedError` where it is not of the protocol."""
+        """Handle a message; `MalformedError` if it violates the protocol."""
 
     def welcome(self, peer: Peer) -> None:
-        """Note that a connection has shown the token."""
+        """Record that a connection has presented the token."""
 
     def leave(self, peer: Peer) -> None:
-        """Note that a connection that had joined has ended."""
+        """Record that a joined connection has ended."""
 
     def tick(self, now: float) -> float:
-        """Do what is due; return how many seconds may pass until the next call."""
+        """Handle timeouts; return the seconds until the next call."""
         del now
         return _TICK_S
 
-    # ---- What a launcher calls
+    # ---- Called by a launcher
 
     @property
     def address(self) -> str:
-        """Where it listens, ``host:port``."""
+        """The listening address, ``host:port``."""
         if self._listener is None:
             raise DistError("rendezvous: an address must be given to listen at, got None")
         host, port = self._listener.getsockname()[:2]
         return f"{host}:{port}"
 
     def open_pair(self, rank: int) -> socket.socket:
-        """Return one end of a connection whose other end is served as that of process `rank`."""
+        """Return one end of a connection served as that of process `rank`."""
         ours, theirs = socket.socketpair()
         self._arrivals.append(Peer(ours, rank, has_joined=True))
         self._waker.send(b"x")
         return theirs
 
     def close(self) -> None:
-        """End serving; processes that still wait for others fail."""
+        """Stop serving; processes that still wait for others fail."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -194,7 +194,7 @@ class Server(Meeting):
         try:
             connection, _ = listener.accept()
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except (BlockingIOError, ConnectionError):  # it has gone meanwhile
+        except (BlockingIOError, ConnectionError):  # it has disconnected meanwhile
             return
         except OSError:  # this process has as many files open as it may
             self._selector.unregister(listener)
@@ -215,7 +215,7 @@ class Server(Meeting):
         self._selector.register(peer.connection, selectors.EVENT_READ, peer)
 
     def _process(self, peer: Peer) -> None:
-        """Answer the whole messages that have come, as long as their answers are read."""
+        """Answer complete messages, as long as their answers are read."""
         try:
             peer.flush()
             while not peer.is_full and self._answer_next(peer):
@@ -224,7 +224,7 @@ class Server(Meeting):
             peer.is_broken = True
 
     def _answer_next(self, peer: Peer) -> bool:
-        """Answer one message; False where none has come as a whole."""
+        """Answer one message; False if none is complete."""
         longest = self.max_line_bytes if peer.has_joined else MAX_HELLO_BYTES
         length = peer.inbox.find(b"\n", 0, longest + 1)
         if length < 0:
@@ -263,7 +263,7 @@ class Server(Meeting):
         self.welcome(peer)
 
     def _follow(self) -> None:
-        """Close what is broken, and wait of each connection for what it can do next."""
+        """Close broken connections, and register the events to wait for."""
         for key in list(self._selector.get_map().values()):
             peer = key.data
             if peer is None:

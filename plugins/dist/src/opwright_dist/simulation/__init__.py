@@ -1,4 +1,4 @@
-"""Predicts a training on more processes than there are here, before anyone rents them.
+"""Predicts the performance of a training on many processes.
 
 >>> from opwright_dist import simulation
 >>> step = simulation.step_of_layers([(0.1, 400_000_000), (0.3, 60_000_000)], examples=64)

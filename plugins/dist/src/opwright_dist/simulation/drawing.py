@@ -16,7 +16,7 @@ _COLOURS: Final = {"compute": "tab:blue", "network": "tab:orange", "wait": "tab:
 
 
 def draw_efficiency(forecasts: Sequence[Forecast], path: str | Path) -> None:
-    """Draw the efficiency over the number of processes, a line for each network.
+    """Draw the efficiency over the number of processes, one line per network.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def draw_efficiency(forecasts: Sequence[Forecast], path: str | Path) -> None:
     Raises
     ------
     MissingRequirementError
-        matplotlib is not installed; the message has the command.
+        If If matplotlib is not installed; the message has the command.
     """
     figure = _load_figure()(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -51,19 +51,19 @@ def draw_efficiency(forecasts: Sequence[Forecast], path: str | Path) -> None:
 
 
 def draw_timelines(timelines: Mapping[str, Timeline], path: str | Path) -> None:
-    """Draw timelines below each other: what is computed, what travels, who waits.
+    """Draw stacked timelines of computation, communication and waits.
 
     Parameters
     ----------
     timelines : mapping of str to Timeline
-        By what stands beside them.
+        Timelines by label.
     path : str or Path
         Ends in ``.png`` or ``.svg``, or another format of matplotlib.
 
     Raises
     ------
     MissingRequirementError
-        matplotlib is not installed; the message has the command.
+        If If matplotlib is not installed; the message has the command.
     """
     rows = [
         (label, lane, [span for span in line.spans if span.lane == lane])
@@ -92,4 +92,4 @@ def _load_figure() -> Any:
             f"opwright_dist: matplotlib must be installed to draw, got {error}; run: pip install "
             "matplotlib"
         ) from None
-    return Figure  # without pyplot, which has windows and a global state
+    return Figure  # without pyplot, which has windows and global state

@@ -1,4 +1,4 @@
-"""Predicts a training on many processes: the step, what is lost, and what limits it."""
+"""Predicts a training on many processes: step time, losses and the bottleneck."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from opwright_dist.simulation.timeline import Timeline, play
 _TO_THE_RIGHT: Final = {1, 2, 3, 4, 5, 6}
 _TITLE: Final = ("network", "ranks", "step", "waiting", "stragglers", "failures", "efficiency")
 _NOTHING_LIMITS: Final = 0.02
-"""Below this share of the time a loss is not worth a remedy."""
+"""Smaller losses, as a fraction of time, need no remedy."""
 
 REMEDIES: Final = {
     "bandwidth": "send less: larger batches on each rank, parameters in 16 bits, large embeddings "
     "divided by rows; or faster links",
     "latency": "larger buckets (option dist.bucket_bytes), a network with levels",
     "stragglers": "equal work on all ranks: equal batches, pinned processes, fewer ranks a machine",
-    "failures": "checkpoints at the interval that the table names, written while training goes on",
+    "failures": "checkpoints at the interval in the table, written during training",
     "nothing": "more ranks",
 }
-"""What moves each limit."""
+"""Remedies for each bottleneck."""
 
 
 class Reliability(NamedTuple):
-    """How often something breaks, and what that costs.
+    """Failure rates and their costs.
 
     Attributes
     ----------
     rank_mtbf_s : float
         Mean time between failures of one process with its device, in seconds; infinity: never.
     checkpoint_s : float
-        Seconds that training stands still for a checkpoint.
+        Seconds that a checkpoint interrupts training.
     restart_s : float
-        Seconds from a failure until training goes on from the last checkpoint.
+        Seconds from a failure to the restart from the last checkpoint.
     interval_s : float or None
-        Seconds between checkpoints; None takes the best.
+        Seconds between checkpoints; None: the optimum.
     """
 
     rank_mtbf_s: float = math.inf
@@ -53,13 +53,13 @@ class Reliability(NamedTuple):
     interval_s: float | None = None
 
     def best_interval_s(self, ranks: int) -> float:
-        """Return the interval that loses least: sqrt(2 C M) of Young, CACM 17, 1974."""
+        """Return the optimal interval: sqrt(2 C M) of Young, CACM 17, 1974."""
         return math.sqrt(2 * self.checkpoint_s * self.rank_mtbf_s / ranks)
 
     def useful_share(self, ranks: int) -> float:
-        """Return the share of time that is no checkpoint, no restart and no work done twice.
+        """Return the fraction of time without checkpoints, restarts and repeated work.
 
-        Failures come independently of each other; J. T. Daly, A higher order estimate of the
+        Failures are independent; J. T. Daly, A higher order estimate of the
         optimum checkpoint interval, FGCS 22, 2006, equation 13.
         """
         if math.isinf(self.rank_mtbf_s):
@@ -76,7 +76,7 @@ class Reliability(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What is predicted for one network and one number of processes.
+    """The prediction for one network and one number of processes.
 
     Attributes
     ----------
@@ -85,15 +85,15 @@ class Forecast:
     alone_s : float
         Seconds of a step of one process alone.
     timeline : Timeline
-        The step of the process that all wait for.
+        The step of the slowest process.
     straggling_s : float
         Seconds that the slowest process computes longer than the mean.
     useful_share : float
-        As of `Reliability.useful_share`.
+        As in `Reliability.useful_share`.
     interval_s : float or None
-        Seconds between checkpoints; None where nothing fails and none was named.
+        Seconds between checkpoints; None without failures and a given interval.
     examples : int
-        Examples of a step of one process; 0 where that is unknown.
+        Examples of a step of one process; 0 if unknown.
     """
 
     network: Network
@@ -107,22 +107,22 @@ class Forecast:
 
     @property
     def step_s(self) -> float:
-        """Seconds of a step while nothing fails."""
+        """Seconds of a step without failures."""
         return self.timeline.step_s
 
     @property
     def efficiency(self) -> float:
-        """What the processes get done, as a share of as many that work alone."""
+        """Throughput relative to the same number of independent processes."""
         return self.useful_share * self.alone_s / self.step_s if self.step_s else 1.0
 
     @property
     def examples_per_s(self) -> float:
-        """Examples of all processes in a second, failures counted."""
+        """Examples per second of all processes, including failures."""
         return self.examples * self.ranks * self.useful_share / self.step_s
 
     @property
     def losses(self) -> dict[str, float]:
-        """Shares of the time that are lost: to latency, bandwidth, stragglers and failures."""
+        """Fractions of time lost to latency, bandwidth, stragglers and failures."""
         line = self.timeline
         network_s = line.latency_s + line.transfer_s
         latency = line.latency_s / network_s if network_s else 0.0
@@ -136,7 +136,7 @@ class Forecast:
 
     @property
     def limit(self) -> str:
-        """What loses most: a key of `REMEDIES`, ``"nothing"`` below 2 %."""
+        """The bottleneck: a key of `REMEDIES`, ``"nothing"`` below 2 %."""
         losses = self.losses
         worst = max(losses, key=lambda name: losses[name])
         return worst if losses[worst] >= _NOTHING_LIMITS else "nothing"
@@ -172,26 +172,26 @@ def simulate(
     Parameters
     ----------
     step : Step or callable
-        The step of one process, as `rehearse` or `step_of_layers` gives it; a callable is given the
-        number of processes, for programs whose shapes depend on it.
+        The step of one process, from `rehearse` or `step_of_layers`; a callable receives the number
+        of processes, for programs whose shapes depend on it.
     ranks : sequence of int
         Numbers of processes, each at least 1.
     networks : sequence of Network
     spread : float
-        Standard deviation of the time that a process computes, as a share of its mean. Times are
-        taken as normal and independent; each step waits for the slowest process.
+        Relative standard deviation of the computation time of a process. Times are assumed normal
+        and independent; each step waits for the slowest process.
     reliability : Reliability, optional
-        By default nothing ever fails.
+        By default without failures.
 
     Returns
     -------
     Report
-        A forecast for each network and number, in this order.
+        One forecast per network and number, in this order.
 
     Raises
     ------
     DistError
-        A number is out of its range.
+        If a number is out of range.
     """
     reliability = reliability or Reliability()
     _check(ranks, networks, spread, reliability)

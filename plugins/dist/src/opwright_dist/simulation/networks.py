@@ -1,4 +1,4 @@
-"""What connects processes, as latencies and bandwidths, and how long a collective takes on it.
+"""Network models by latency and bandwidth, and the cost of collectives.
 
 A link is described by two numbers, as in Hockney's model: a message of b bytes takes
 ``latency + b / bandwidth`` (R. W. Hockney, The communication challenge for MPP, Parallel Computing
@@ -20,7 +20,7 @@ from opwright_dist.errors import DistError
 
 
 class Link(NamedTuple):
-    """One way between two processes.
+    """A connection between two processes.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Link(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """How long a collective takes, in two parts that different measures shorten.
+    """The time of a collective, split into latency and transfer.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ NO_COST: Final = Cost(0.0, 0.0, "none")
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Machines, each with some processes, and what connects them.
+    """Machines with several processes each, and their connections.
 
     Attributes
     ----------
@@ -73,14 +73,14 @@ class Network:
     inside : Link
         Between two processes of a machine.
     between : Link
-        From one machine into the network: all its processes share this bandwidth.
+        From one machine to the network, shared by its processes.
     overlap : float
-        The share of a collective, in [0, 1], that goes on while the process computes: 1 where a
-        device or a network adapter does the work, 0 where the process itself does.
+        The fraction of a collective, in [0, 1], that overlaps with computation: 1 if a device or
+        network adapter does the work, 0 if the process does.
     cores_per_node : int or None
-        Where a machine has fewer cores than processes, they take turns; None: it has enough.
+        With fewer cores than processes, processes take turns; None: enough cores.
     comment : str
-        Where the numbers are from.
+        The source of the numbers.
 
     Raises
     ------
@@ -113,16 +113,16 @@ class Network:
                 raise DistError(f"Network: {rule}, got {self!r}")
 
     def nodes(self, ranks: int) -> int:
-        """Return how many machines so many processes need."""
+        """Return the number of machines for this many processes."""
         return -(-ranks // self.ranks_per_node)
 
     def crowding(self, ranks: int) -> float:
-        """Return how many processes share a core, at least 1."""
+        """Return the number of processes per core, at least 1."""
         on_one = min(ranks, self.ranks_per_node)
         return max(1.0, on_one / (self.cores_per_node or on_one))
 
     def cost(self, collective: str, size_bytes: int, ranks: int) -> Cost:
-        """Return how long a collective of `size_bytes` takes among `ranks` processes.
+        """Return the cost of a collective of `size_bytes` among `ranks` processes.
 
         Parameters
         ----------
@@ -130,19 +130,19 @@ class Network:
             Without ``dist.``: ``"all_reduce"`` and so on.
         size_bytes : int
             Of the whole tensor: the input of all_reduce, broadcast, reduce_scatter and all_to_all,
-            the output of all_gather; for exchange_rows all places of one process.
+            the output of all_gather; for exchange_rows the maximum rows of one process.
         ranks : int
-            At least 1; alone nothing is sent.
+            At least 1; a single process sends nothing.
 
         Returns
         -------
         Cost
-            Of the quickest algorithm.
+            The cost of the fastest algorithm.
 
         Raises
         ------
         DistError
-            The collective is unknown.
+            If the collective is unknown.
         """
         passes = _PASSES.get(collective)
         if passes is None:
@@ -165,7 +165,7 @@ class Network:
         return Cost(best.latency_s * crowding, best.transfer_s * crowding, best.algorithm)
 
     def _slowest(self, ranks: int) -> Link:
-        """Return the link that a ring through all machines waits for."""
+        """Return the slowest link of a ring through all machines."""
         if self.nodes(ranks) == 1:
             return self.inside
         return Link(
@@ -183,7 +183,7 @@ class Network:
         outer = math.ceil(math.log2(nodes))
         latency_s = inner * self.inside.latency_s + outer * self.between.latency_s
         bytes_s = size_bytes / link.bytes_per_s
-        # Cut into chunks of the best size, so that levels work at once: Sanders et al., section 2.
+        # Split into chunks of the optimal size, pipelined over levels: Sanders et al., section 2.
         filling_s = 2 * math.sqrt(latency_s * bytes_s)
         return Cost(passes * latency_s, passes * (bytes_s + filling_s), "tree")
 
@@ -206,7 +206,7 @@ _PASSES: Final[Mapping[str, int]] = {
     "broadcast": 1,
     "barrier": 1,
 }
-"""How often every byte crosses the network."""
+"""Number of times that every byte crosses the network."""
 
 _BY_TREE: Final = frozenset({"all_reduce", "broadcast", "barrier"})
 _BY_LEVELS: Final = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
@@ -238,7 +238,7 @@ NETWORKS: Final[Mapping[str, Network]] = {
         ),
     )
 }
-"""Networks by name, with the numbers that they stand for."""
+"""Networks by name."""
 
 
 def get_network(name: str) -> Network:
@@ -247,7 +247,7 @@ def get_network(name: str) -> Network:
     Raises
     ------
     DistError
-        There is none of this name; the error lists those that there are.
+        If the name is unknown; the error lists the existing ones.
     """
     network = NETWORKS.get(name)
     if network is None:
@@ -256,14 +256,14 @@ def get_network(name: str) -> Network:
 
 
 def fit_link(sizes_bytes: list[int], seconds: list[float], ranks: int) -> Link:
-    """Return the link that explains measured times of all_reduce between processes of one machine.
+    """Fit a link to measured times of all_reduce between processes of one machine.
 
     Parameters
     ----------
     sizes_bytes, seconds : list
-        Two or more sizes, and how long an all_reduce of each took.
+        Two or more sizes, and the time of an all_reduce of each.
     ranks : int
-        How many processes took part, at least 2, each with a core of its own.
+        Number of processes, at least 2, each with its own core.
 
     Returns
     -------
@@ -273,7 +273,7 @@ def fit_link(sizes_bytes: list[int], seconds: list[float], ranks: int) -> Link:
     Raises
     ------
     DistError
-        There are fewer than two sizes, or the times do not rise with them.
+        If there are fewer than two sizes, or the times do not increase with them.
     """
     if len(set(sizes_bytes)) < 2 or len(sizes_bytes) != len(seconds) or ranks < 2:
         raise DistError(

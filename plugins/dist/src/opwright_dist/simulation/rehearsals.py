@@ -1,4 +1,4 @@
-"""Runs the plan of one process of many alone, and notes what it computes and would send."""
+"""Runs the plan of one of many processes alone, and records computation and communication."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEPENDS_ON_RANKS: Final = frozenset(
 
 
 class Rehearsal(Engine):
-    """Says that there are many processes, of which this is the first, and connects none."""
+    """An engine that simulates the first of many processes, without connections."""
 
     name = LIBRARY
 
@@ -35,31 +35,31 @@ class Rehearsal(Engine):
 
     @classmethod
     def was_launched(cls) -> bool:
-        """Nothing launches it: it is made."""
+        """It has no launcher."""
         return False
 
     @property
     def rank(self) -> int:
-        """Number of this process: 0."""
+        """Rank of this process: 0."""
         return 0
 
     @property
     def size(self) -> int:
-        """How many processes are imagined."""
+        """The simulated number of processes."""
         return self._size
 
     def add_group(self, name: str, ranks: Sequence[int]) -> None:
-        """Nothing is to be connected."""
+        """There is nothing to connect."""
 
     def gather(self, data: bytes, group: str) -> list[bytes]:
-        """Return what all give who give the same."""
+        """Return equal data for all processes."""
         return [data] * self._size
 
     def set_deadline(self, seconds: float) -> None:
         """Nothing ever waits."""
 
     def describe(self) -> str:
-        """Return how many processes are imagined."""
+        """Describe the simulated processes."""
         return f"{self._size} imagined processes"
 
 
@@ -68,9 +68,9 @@ class Rehearsed:
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Refuse where processes are real."""
+        """Refuse outside of a rehearsal."""
         if not isinstance(current_world().engine, Rehearsal):
-            ctx.lack("a rehearsal of many processes, as `opwright-dist simulate` makes it")
+            ctx.lack("a rehearsal of many processes, as in `opwright-dist simulate`")
         if ctx.op_type == "dist.part":
             own = ctx.inputs["rows"][0].shape[0]
             numbers = (0, own, own * current_world().group(ctx.attrs["group"]).size)
@@ -95,42 +95,42 @@ def rehearse(
     runs: int = 30,
     examples: int | None = None,
 ) -> Callable[[int], Step]:
-    """Measure the training step of one process of many, on this machine, alone.
+    """Measure the training step of one of many processes alone, on this machine.
 
-    The plan is the one that each of so many processes runs, buckets included. Its collectives send
-    nothing; when they start and who waits for them is noted. opwright-kit must be installed.
+    The plan is that of each process, including buckets. Its collectives send nothing; their starts
+    and waits are recorded. opwright-kit must be installed.
 
     Parameters
     ----------
     program : Program
-        A training step with collectives, as `data_parallel` appends them.
+        A training step with collectives from `data_parallel`.
     feeds : mapping of str to array
         The batch of one process.
     fetches : sequence of str or Variable
-        What a step fetches.
+        The fetches of a step.
     scope : Scope, optional
         Holds parameters and states; they are not changed. Default: the default scope.
     device : str
     runs : int
-        How often the step is measured; medians count.
+        Number of measurements; medians are used.
     examples : int, optional
-        How many examples the batch has; by default the first dimension of the first feed.
+        Number of examples in the batch; by default the first dimension of the first feed.
 
     Returns
     -------
     callable
-        From a number of processes, at least 2, to the `Step`, as `simulate` takes it. Programs
-        whose shapes do not depend on that number are measured once.
+        From a number of processes, at least 2, to the `Step` for `simulate`. Programs with shapes
+        independent of that number are measured once.
 
     Raises
     ------
     DistError
-        The program has no collective, or states of its optimizer are divided: for so many
-        processes as there were when it was built.
+        If the program has no collective, or its optimizer states are sharded for the number of
+        processes that built it.
     MissingRequirementError
-        opwright-kit is not installed.
+        If opwright-kit is not installed.
     FeedError
-        A feed is missing, unknown or misshapen.
+        If a feed is missing, unknown or has a wrong shape.
     """
     types = {op.type.removeprefix(_PREFIX) for op in program.global_block().ops}
     if types & set(SHARD_OPS):
@@ -174,10 +174,10 @@ def _imagined(ranks: int) -> Iterator[None]:
 
 
 def _events(rows: Sequence[Any]) -> Iterator[Event]:
-    """Yield what the rows of a profile, as of opwright-kit, compute and send."""
+    """Yield the computation and communication in the rows of a profile of opwright-kit."""
     keys: dict[str, int] = {}
     buckets = {
-        row.inputs[-1][0]: _size_of(row.outputs)  # by the handle, which the start has written
+        row.inputs[-1][0]: _size_of(row.outputs)  # by the handle written by the start
         for row in rows
         if row.op_type == "dist.all_reduce_wait"
     }
@@ -199,9 +199,9 @@ def _events(rows: Sequence[Any]) -> Iterator[Event]:
 
 
 def _sent(name: str, row: Any) -> int:
-    """Return the bytes of the whole tensor; of rows that are exchanged, all that may be asked for.
+    """Return the bytes of the whole tensor; for exchanged rows, the maximum.
 
-    One side of such an exchange has places for the rows of every process.
+    One side of such an exchange has room for the rows of every process.
     """
     given, got = _size_of(row.inputs[:1]), _size_of(row.outputs)
     if name == "exchange_rows":

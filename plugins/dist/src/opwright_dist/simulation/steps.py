@@ -1,4 +1,4 @@
-"""A training step as a simulation sees it: what is computed, and when which bytes are sent."""
+"""Training steps for simulation: computation and communication events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Compute(NamedTuple):
     Attributes
     ----------
     seconds : float
-        How long, alone on a core or device.
+        Duration, alone on a core or device.
     label : str
         For pictures.
     """
@@ -25,16 +25,16 @@ class Compute(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A collective starts, and goes on beside what follows.
+    """The start of an asynchronous collective.
 
     Attributes
     ----------
     key : int
-        Different for each in a step; the `Wait` for it has the same.
+        Unique in a step; shared with its `Wait`.
     collective : str
         Without ``dist.``.
     size_bytes : int
-        As of `Network.cost`.
+        As in `Network.cost`.
     """
 
     key: int
@@ -59,7 +59,7 @@ class Step(NamedTuple):
     events : tuple of Compute, Start or Wait
         In order.
     examples : int
-        How many examples the process reads in a step, for rates; 0 where that is unknown.
+        Number of examples per process and step, for rates; 0 if unknown.
     """
 
     events: tuple[Event, ...]
@@ -67,17 +67,17 @@ class Step(NamedTuple):
 
     @property
     def compute_s(self) -> float:
-        """Seconds that the step takes where nothing has to be sent."""
+        """Seconds of the step without communication."""
         return sum(event.seconds for event in self.events if isinstance(event, Compute))
 
     @property
     def sent_bytes(self) -> int:
-        """Bytes of all tensors that collectives are given in one step."""
+        """Bytes of all collectives in one step."""
         return sum(event.size_bytes for event in self.events if isinstance(event, Start))
 
 
 _BACKWARD_SHARE: Final = 2 / 3
-"""Of the arithmetic of a layer of products: the gradients of its inputs and of its weights."""
+"""Fraction of a layer's arithmetic in the gradients of its inputs and weights."""
 
 
 def step_of_layers(
@@ -87,10 +87,10 @@ def step_of_layers(
     bucket_bytes: int = DEFAULT_BUCKET_BYTES,
     examples: int = 0,
 ) -> Step:
-    """Return the step of a network that is known by its layers only.
+    """Return the step of a network from estimates of its layers.
 
-    A third of each layer's time is forward. Backward goes from the last layer to the first; what is
-    ready is sent in buckets. All updates come at the end.
+    A third of each layer's time is forward. Backward runs from the last layer to the first, and
+    finished gradients are sent in buckets. All updates are at the end.
 
     Parameters
     ----------
@@ -99,14 +99,14 @@ def step_of_layers(
     update_s : float
         Seconds of the optimizer.
     bucket_bytes : int
-        A bucket takes gradients until it has as many bytes; a large one is sent whole.
+        Maximum bytes of a bucket; a larger gradient is sent whole.
     examples : int
-        As of `Step`.
+        As in `Step`.
 
     Raises
     ------
     DistError
-        There is no layer, or a number is negative.
+        If there is no layer, or a number is negative.
     """
     if not layers or min(map(min, layers)) < 0 or update_s < 0 or bucket_bytes < 1:
         raise DistError(

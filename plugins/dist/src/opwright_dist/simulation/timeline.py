@@ -1,4 +1,4 @@
-"""Plays a step: the process computes, one collective after the other travels, some are awaited."""
+"""Simulates a step: computation, sequential collectives, and waits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright_dist.simulation.steps import Compute, Start, Step
 
 
 class Span(NamedTuple):
-    """Something that takes time.
+    """An interval of a timeline.
 
     Attributes
     ----------
@@ -32,18 +32,18 @@ class Span(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """A step that was played.
+    """A simulated step.
 
     Attributes
     ----------
     spans : tuple of Span
-        In the order in which they begin, by lane.
+        Ordered by lane and begin.
     step_s : float
-        How long the step takes.
+        Duration of the step.
     wait_s : float
-        Of that: seconds in which the process waits for the network or works for it.
+        Of that: seconds that the process waits for the network or works for it.
     latency_s, transfer_s : float
-        Of all collectives, hidden behind computing or not.
+        Totals of all collectives, hidden by computation or not.
     """
 
     spans: tuple[Span, ...]
@@ -56,7 +56,7 @@ class Timeline(NamedTuple):
 def play(
     step: Step, cost: Callable[[Start], Cost], *, overlap: float = 1.0, slowdown: float = 1.0
 ) -> Timeline:
-    """Return how a step goes where collectives cost time.
+    """Simulate a step with the costs of collectives.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ def play(
     cost : callable
         From a `Start` to its `Cost`.
     overlap : float
-        The share of each collective that needs nothing of the process, in [0, 1].
+        The fraction of each collective that does not occupy the process, in [0, 1].
     slowdown : float
-        What computing takes more: 1 nothing.
+        Factor of the computation time.
     """
     spans: list[Span] = []
-    ends: dict[int, tuple[float, float]] = {}  # when it is there, and what is still to be worked
+    ends: dict[int, tuple[float, float]] = {}  # time of arrival, and remaining work
     now = free = wait_s = latency_s = transfer_s = 0.0
     for event in step.events:
         if isinstance(event, Compute):
@@ -101,19 +101,19 @@ def collect_timelines(profile: Any, group: str = WORLD) -> dict[str, Timeline]:
     Parameters
     ----------
     profile : opwright_kit.profiling.Profile
-        What ``network.profile`` returned in this process: its steps one by one, by their medians.
+        The result of ``network.profile`` in this process, with medians per step.
     group : str
 
     Returns
     -------
     dict of str to Timeline
-        ``"rank 0"`` and so on. Collectives are in the lane ``"wait"``: their time is that until
-        all processes have come and the data is there.
+        ``"rank 0"`` and so on. Collectives are in the lane ``"wait"``: their time includes waiting
+        for all processes and the data.
 
     Raises
     ------
     DistError
-        The group is unknown, or a process does not come.
+        If the group is unknown, or a process is missing.
     """
     rows = [(row.op_type, row.median_s) for row in profile.rows if not row.depth]
     texts = current_world().engine.gather(json.dumps(rows).encode(), group)
@@ -132,19 +132,19 @@ def _line_up(rows: Iterable[tuple[str, float]]) -> Timeline:
 
 
 def write_trace(path: str | Path, timelines: Mapping[str, Timeline]) -> None:
-    """Write a Chrome trace, for chrome://tracing and Perfetto: a process for each timeline.
+    """Write a Chrome trace, for chrome://tracing and Perfetto, with one process per timeline.
 
     Parameters
     ----------
     path : str or Path
-        A file of JSON, replaced where it exists.
+        A JSON file, overwritten if it exists.
     timelines : mapping of str to Timeline
-        By what stands beside them.
+        Timelines by label.
 
     Raises
     ------
     OSError
-        The file cannot be written.
+        If the file cannot be written.
     """
     events: list[dict[str, Any]] = []
     for process, (label, timeline) in enumerate(timelines.items()):

@@ -1,4 +1,4 @@
-"""Data-parallel training: every process computes its part of the batch, gradients are averaged."""
+"""Data-parallel training: processes share a batch, and gradients are averaged."""
 
 from __future__ import annotations
 
@@ -29,46 +29,47 @@ def data_parallel(
 ) -> list[Pair]:
     """Append the mean of every gradient over the processes of a group.
 
-    Stands between `append_backward` and the optimizer. In the plan the gradients travel in buckets,
-    each as soon as its last gradient is there; a group of one process costs nothing. Random
-    operators of the program then draw what one process with the whole batch would draw: the pass
-    ``dist_random`` sees to it. The gradient of a table that the group divides by
-    `layers.embedding` is that of all processes already, and is returned as it is.
+    Call it between `append_backward` and the optimizer. In the plan the gradients are sent in
+    buckets, each as soon as its last gradient is ready; a group of one process costs nothing. The
+    pass ``dist_random`` makes random operators of the program draw the numbers of one process with
+    the whole batch. The gradient of a table partitioned by `layers.embedding` over the group
+    already includes all processes, and is returned unchanged.
 
     Parameters
     ----------
     pairs : sequence of (Variable, Variable)
-        Each parameter with its gradient, of a loss that is a mean over the examples of the process.
+        Each parameter with its gradient, for a loss that is the mean over the examples of the
+        process.
     group : str
         The processes that train together.
     rows : Variable, optional
-        One whose first dimension is the number of examples; by default the first variable that the
-        program is fed and whose first dimension is unknown. Where there is none, numbers of
-        examples are not compared, and each process draws random numbers as if it were alone.
+        A variable whose first dimension is the number of examples; by default the first feed with
+        an unknown first dimension. Without one, numbers of examples are not compared, and each
+        process draws random numbers independently.
     unequal_rows : str
-        Where processes have unequal numbers of examples: ``"refuse"`` ends the run with an error,
-        ``"weight"`` weights each process by its number, as if one had computed the whole batch.
+        For unequal numbers of examples: ``"refuse"`` fails the run, ``"weight"`` weights each
+        process by its number, as if one had computed the whole batch.
     shard_optimizer : bool
-        True gives each process the mean of a part of every gradient alone, by which it updates that
-        part of the parameter: it keeps the optimizer's states of a part (ZeRO-1; Rajbhandari et
+        With True each process receives the mean of only a part of every gradient, updates that part
+        of the parameter, and stores the optimizer's states of that part (ZeRO-1; Rajbhandari et
         al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020). The
-        optimizers of opwright-nn find that out by themselves; any other updates the variables of
-        `find_shards`, names its states by `declare_states`, and `gather_parameters` comes behind
-        it. A table of `layers.embedding` over the group has states of its parts alone already, and
-        is not changed. In a group of one there are no parts, and the program is that of False.
+        optimizers of opwright-nn support it automatically; any other must update the variables of
+        `find_shards`, declare its states with `declare_states`, and be followed by
+        `gather_parameters`. A table of `layers.embedding` over the group already has states per
+        part, and is unchanged. A group of one has no parts, and the program is that of False.
 
     Returns
     -------
     list of (Variable, Variable)
-        Each parameter with the mean of its gradient, or with its part of it, flat.
+        Each parameter with the mean of its gradient, or with a flat part of it.
 
     Raises
     ------
     DistError
-        The group is unknown, or `unequal_rows` is ``"weight"`` and no variable says how many
-        examples there are; or the group divides a layer, so that its processes have one batch, or
-        processes of the group have different parts of a parameter that another group divides; or
-        `shard_optimizer` is true, and another group divides a parameter.
+        If the group is unknown, or `unequal_rows` is ``"weight"`` and no variable has the number of
+        examples; or the group partitions a layer, so that its processes share one batch, or
+        processes of the group have different parts of a parameter partitioned by another group; or
+        `shard_optimizer` is true, and another group partitions a parameter.
     """
     current_world().group(group)
     if unequal_rows not in UNEQUAL_ROWS:
@@ -95,7 +96,7 @@ def data_parallel(
         _check_whole(whole, divisions, group)
     has_shards = shard_optimizer and current_world().group(group).size > 1
     op_type = "dist.reduce_shard" if has_shards else "dist.all_reduce"
-    for _, gradient in reversed(pairs):  # the last layers' are there first
+    for _, gradient in reversed(pairs):  # gradients of the last layers are ready first
         if gradient.name in averaged:
             continue
         averaged[gradient.name] = _append_mean(op_type, gradient, group, examples, unequal_rows)
@@ -117,9 +118,9 @@ def _check_whole(
 
 
 def _is_joined(name: str, division: Division | None, group: str) -> bool:
-    """Whether a gradient is that of all processes of the group without a mean.
+    """Whether a gradient already includes all processes of the group.
 
-    By names, not by numbers of processes, on which no program depends.
+    By names, since programs do not depend on numbers of processes.
     """
     if division is None:
         return False
@@ -135,7 +136,7 @@ def _is_joined(name: str, division: Division | None, group: str) -> bool:
 
 
 def find_rows(program: ow.Program) -> ow.Variable | None:
-    """Return the first variable that a program is fed whose first dimension is unknown."""
+    """Return the first feed of a program with an unknown first dimension."""
     block = program.global_block()
     written: set[str] = set()
     for op in block.ops:

@@ -1,7 +1,7 @@
-"""Variables of which each process of a group has a part: joined for files, and cut again.
+"""Partitioned variables: gathered for files, and split again.
 
-A program says it by ``dist.divided``, whose input `parts` names them: so a program that was loaded
-knows it as well as one that was built. States of an optimizer go the way of their parameter.
+A program marks them by ``dist.divided`` with the input `parts`, which loaded programs have as well.
+States of an optimizer are partitioned like their parameter.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 
 _OF_GRADIENTS: Final = frozenset({"add_n", "clip", "scale"})
-"""What may lie between a gradient that is kept, such as the sum of several steps, and an update."""
+"""Operators allowed between a stored gradient, such as the sum of several steps, and an update."""
 
 _DIVIDED: Final = "dist.divided"
 _CHUNK_BYTES: Final = 16 << 20
-"""What a process gives at a time: while files are written, each has so much of every other."""
+"""Maximum bytes sent at a time, which each process receives from every other."""
 
 
 class Division(NamedTuple):
-    """How a variable of a process is one part of a whole one.
+    """The partition of a variable.
 
     Attributes
     ----------
     axis : int
-        The axis that is divided.
+        The partitioned axis.
     group : str
-        The processes that have the parts, in the order of their ranks.
+        The processes that own the parts, in rank order.
     layout : str
-        ``"blocks"``: equal parts in a row. ``"table"``: a table whose row 0 is on every process,
-        the other rows in turn, and rows of zeros where a part has one less.
+        ``"blocks"``: consecutive equal parts. ``"table"``: a table with row 0 on every process, the
+        other rows cyclic, padded with zero rows.
     size : int
-        The length of the axis of the whole; 0 where it is that of all parts together.
+        The length of the whole axis; 0 if it is the sum of all parts.
     losses : str
-        ``"each"``: each process of the group has a loss of its own; ``"one"``: all compute one.
+        ``"each"``: each process of the group has its own loss; ``"one"``: all compute one.
     """
 
     axis: int
@@ -78,7 +78,7 @@ class Division(NamedTuple):
         Parameters
         ----------
         held : ScopeVariable
-            What this process has.
+            The part of this process.
         """
         members = self._members()
         part = held.numpy()
@@ -88,14 +88,14 @@ class Division(NamedTuple):
         for begin in range(0, own.size, _CHUNK_BYTES):
             piece = slice(begin, begin + _CHUNK_BYTES)
             pieces = current_world().engine.gather(own[piece].tobytes(), self.group)
-            for row, data in zip(rows, pieces, strict=False):  # no row but in the first process
+            for row, data in zip(rows, pieces, strict=False):  # no rows except in the first process
                 row[piece] = np.frombuffer(data, np.uint8)
         if not is_root:
             return None
         return self._order(rows.view(part.dtype).reshape(members.size, *part.shape))
 
     def is_alike(self, group: str) -> bool:
-        """Tell whether the processes of a group all have the same part."""
+        """Return whether all processes of a group have the same part."""
         ranks = current_world().group(group).ranks
         numbers = {self._members().find_number(rank) for rank in ranks}
         return len(numbers) == 1 and None not in numbers
@@ -118,12 +118,12 @@ Divisions = dict[str, Division]
 
 
 def find_divisions(program: ow.Program) -> Divisions:
-    """Return the variables of a program that are parts of whole ones, by name.
+    """Return the partitioned variables of a program by name.
 
     Parameters
     ----------
     program : Program
-        The main program, or one that was loaded.
+        The main program, or a loaded one.
     """
     block = program.global_block()
     divisions: Divisions = {}
@@ -138,7 +138,7 @@ def find_divisions(program: ow.Program) -> Divisions:
 
 
 def _read(op: ow.Operator) -> Iterator[tuple[str, Division]]:
-    """Yield what one operator says of its parts."""
+    """Yield the partitions marked by one operator."""
     attrs: Mapping[str, Any] = op.attrs
     for name, axis, size in zip(op.input("parts"), attrs["axes"], attrs["sizes"], strict=True):
         yield name, Division(axis, attrs["group"], attrs["layout"], size, attrs["losses"])
@@ -147,7 +147,7 @@ def _read(op: ow.Operator) -> Iterator[tuple[str, Division]]:
 def _add_states(
     block: ow.Block, op: ow.Operator, writers: Mapping[str, ow.Operator], divisions: Divisions
 ) -> None:
-    """Add the moments, sums and the like that an update keeps of a divided parameter."""
+    """Add the states that an update stores for a partitioned parameter."""
     (param,) = op.input("param")
     division = divisions.get(param)
     names = list(op.input_names()) if division else []
@@ -163,12 +163,12 @@ def _add_states(
 
 
 def whole_divided(program: ow.Program) -> ow.Program:
-    """Return a program whose variables have the shapes of the whole; itself where none is a part.
+    """Return a program with whole variables; itself if none is partitioned.
 
     Parameters
     ----------
     program : Program
-        Is not changed.
+        Not modified.
     """
     divisions = find_divisions(program)
     if not divisions:
@@ -182,7 +182,7 @@ def whole_divided(program: ow.Program) -> ow.Program:
 
 
 def join_divided(program: ow.Program, scope: ow.Scope) -> ow.Scope:
-    """Return a scope that has, in the first process of each group, the whole of divided variables.
+    """Return a scope with whole variables in the first process of each group.
 
     Every process calls it. The scope has all other variables of `scope`, too.
 
@@ -191,7 +191,7 @@ def join_divided(program: ow.Program, scope: ow.Scope) -> ow.Scope:
     program : Program
         The main program.
     scope : Scope
-        Holds the parts; one without a value is left out, which must be so on all processes.
+        Holds the parts; variables without a value are skipped, consistently on all processes.
     """
     divisions = find_divisions(program)
     joined = scope.new_scope() if divisions else scope
@@ -205,19 +205,19 @@ def join_divided(program: ow.Program, scope: ow.Scope) -> ow.Scope:
 
 
 def take_divided(program: ow.Program, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Return values as this process has them: of divided variables its part.
+    """Split whole values for this process: its part of partitioned variables.
 
     Parameters
     ----------
     program : Program
-        Whose variables they are.
+        The program of the variables.
     values : mapping of str to array
         Whole values, by the names of variables.
 
     Raises
     ------
     DistError
-        A value does not have the shape of the whole.
+        If a value does not have the shape of the whole.
     """
     divisions = find_divisions(program)
     block = program.global_block()

@@ -1,4 +1,4 @@
-"""What one process does for all: saving, downloading."""
+"""Work of one process for all, such as saving and downloading."""
 
 from __future__ import annotations
 
@@ -13,30 +13,29 @@ from opwright_dist.groups.world import WORLD, current_world
 def run_on_root(
     function: Callable[[], object], group: str | Sequence[str] = WORLD, *, root: int = 0
 ) -> None:
-    """Call a function in one process of a group, while the others wait until it has returned.
+    """Call a function in one process of a group, while the others wait for its return.
 
     ::
 
         dist.run_on_root(lambda: opwright.save("folder", program))
 
-    Every process of the group calls it. It takes less time than a collective may wait, see
+    Every process of the group calls it. It must take less time than a collective may wait, see
     `set_deadline`.
 
     Parameters
     ----------
     function : callable
-        Without arguments; what it returns is not kept.
+        Without arguments; its result is discarded.
     group : str or sequence of str
-        The processes that wait. Of several groups it is called in the process that is `root` in
-        each of them; all processes of the groups name the same in the same order.
+        The waiting processes. With several groups it is called in the process that is `root` in
+        each of them; all processes pass the same groups in the same order.
     root : int
-        The number in the group of the process that calls it.
+        The rank in the group of the calling process.
 
     Raises
     ------
     DistError
-        In the other processes, where the function has raised an exception; in `root` that exception
-        itself is raised.
+        In the other processes if the function raised an exception, which `root` raises itself.
     """
     world = current_world()
     names = [group] if isinstance(group, str) else list(group)
@@ -50,7 +49,7 @@ def run_on_root(
     if all(world.group(name).rank == root for name in names):
         try:
             function()
-        except Exception as error:  # noqa: BLE001 - it is raised when the others know it
+        except Exception as error:  # noqa: BLE001 - raised after the others are notified
             fault, failure = f"{type(error).__name__}: {error}", error
     for name in names:  # a fault in one group is passed on to the next
         told = world.engine.gather(fault.encode(), name)

@@ -1,4 +1,4 @@
-"""Programs and states without the shards of ZeRO-1: joined for files, and cut again."""
+"""Programs and states without the shards of ZeRO-1: gathered for files, and split again."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _PLAIN: Final = {
     "dist.clip_by_norm": "clip_by_norm",
     "dist.clip_by_global_norm": "clip_by_global_norm",
 }
-"""Operators of shards, and those of whole tensors that compute the same."""
+"""Operators of shards, and their equivalents for whole tensors."""
 
 _GATHERED: Final = 1 << 20
-"""Elements that are gathered at once: each process has those of all for a moment."""
+"""Elements gathered together, temporarily present in each process."""
 
 
 def whole_sharded(program: ow.Program) -> ow.Program:
-    """Return a program as `data_parallel` makes it without ``shard_optimizer``.
+    """Return the program of `data_parallel` without ``shard_optimizer``.
 
     Parameters
     ----------
     program : Program
-        Is not changed; returned itself where nothing in it is divided.
+        Not modified; returned itself if nothing is sharded.
     """
     shards = find_shards(program)
     if not shards:
@@ -67,7 +67,7 @@ def whole_sharded(program: ow.Program) -> ow.Program:
 
 
 def _infer_behind(program: ow.Program, twin: ow.Program) -> None:
-    """Infer the shapes of what stands behind the first divided tensor: before it all are known."""
+    """Infer shapes after the first sharded tensor; earlier ones are known."""
     twin.infer_shapes()
     before, after = program.global_block(), twin.global_block()
     for op in before.ops:
@@ -83,7 +83,7 @@ def _is_of_shards(op: ow.Operator) -> bool:
 
 
 def _find_names(block: ow.Block, shards: Mapping[str, Shard]) -> dict[str, str]:
-    """Return the names that variables have where nothing is divided, of those that have others."""
+    """Return the unsharded names of variables that are renamed."""
     names = {}
     for op in block.ops:
         if op.type == _EVERY:
@@ -118,21 +118,21 @@ def _plain_of(op: ow.Operator, names: Mapping[str, str]) -> ow.Operator:
 
 
 def join_sharded(program: ow.Program, scope: ow.Scope) -> ow.Scope:
-    """Return a scope that has, in the first process of the group, the whole of states in shards.
+    """Return a scope with whole states in the first process of the group.
 
     Every process calls it. The scope has all other variables of `scope`, too.
 
     Parameters
     ----------
     program : Program
-        Of a training step.
+        The program of a training step.
     scope : Scope
         Holds the states.
 
     Raises
     ------
     DistError
-        A state has no value.
+        If a state has no value.
     """
     states = find_sharded_states(program)
     whole = scope.new_scope() if states else scope
@@ -163,14 +163,14 @@ def _gather(whole: ow.Scope, state: Shard, own: Array) -> None:
 
 
 def take_sharded(program: ow.Program, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Return arrays of whole states as each process has them: of those that it has a part of, it.
+    """Split arrays of whole states for this process.
 
     Parameters
     ----------
     program : Program
-        Of a training step.
+        The program of a training step.
     values : mapping of str to array
-        By the names of variables; parameters and other variables are returned as they are.
+        By the names of variables; parameters and other variables are returned unchanged.
     """
     states = find_sharded_states(program)
     return {

@@ -1,7 +1,7 @@
 """ZeRO-1: each process updates a part of every parameter, and gathers the others' parts.
 
-What lies in shards is read from the program: a ``dist.shard`` says of which parameter a variable is
-a part, and a ``dist.shard_states`` which variables are its states.
+The program records the shards: ``dist.shard`` links a variable to its parameter, and
+``dist.shard_states`` to its states.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Shard(NamedTuple):
     Attributes
     ----------
     variable : Variable
-        Flat, zeros behind the last element.
+        Flat, padded with zeros.
     whole : Variable
-        Of the shape and dtype of the tensor.
+        A variable of the shape and dtype of the tensor.
     group : str
-        The processes that have the parts.
+        The processes that own the parts.
     """
 
     variable: ow.Variable
@@ -41,7 +41,7 @@ class Shard(NamedTuple):
 
 
 def append_shards(parameters: Sequence[ow.Variable], group: str) -> None:
-    """Append the own part of each parameter."""
+    """Append the local part of each parameter."""
     for parameter in parameters:
         block = parameter.block
         name = block.program.free_name(f"{parameter.name}/shard")
@@ -56,12 +56,12 @@ def find_shards(program: ow.Program) -> dict[str, Shard]:
     Parameters
     ----------
     program : Program
-        To which ``data_parallel(..., shard_optimizer=True)`` has appended.
+        After ``data_parallel(..., shard_optimizer=True)``.
 
     Returns
     -------
     dict of str to Shard
-        Empty where nothing is divided.
+        Empty if nothing is sharded.
     """
     block = program.global_block()
     shards = {}
@@ -75,17 +75,17 @@ def find_shards(program: ow.Program) -> dict[str, Shard]:
 @suggest_arguments
 @ow.transaction()
 def gather_parameters(parameters: Iterable[ow.Variable]) -> None:
-    """Append what gives every process the whole of parameters of which each has updated a part.
+    """Append the gathering of parameters after partial updates.
 
     Parameters
     ----------
     parameters : iterable of Variable
-        Behind the operators that have written the variables of `find_shards`.
+        Parameters whose shards from `find_shards` have been updated.
 
     Raises
     ------
     DistError
-        A parameter is not divided.
+        If a parameter is not sharded.
     """
     for parameter in parameters:
         block = parameter.block
@@ -100,21 +100,21 @@ def gather_parameters(parameters: Iterable[ow.Variable]) -> None:
 @suggest_arguments
 @ow.transaction()
 def declare_states(pair: Pair, states: Sequence[ow.Variable]) -> None:
-    """Say that variables are the own part of states of a parameter, for saving and loading.
+    """Declare variables as local parts of a parameter's states, for saving and loading.
 
-    The optimizers of opwright-nn do so by themselves.
+    The optimizers of opwright-nn do so automatically.
 
     Parameters
     ----------
     pair : (Variable, Variable)
-        The parameter, and its part of the gradient as `data_parallel` has returned it.
+        The parameter, and its part of the gradient from `data_parallel`.
     states : sequence of Variable
-        Persistable, of the shape and in the place of the variable of `find_shards`: flat.
+        Persistable, flat, of the shape of the variable from `find_shards`.
 
     Raises
     ------
     DistError
-        The parameter is not divided.
+        If the parameter is not sharded.
     """
     parameter, gradient = pair
     shard = find_shards(parameter.block.program).get(parameter.name)
@@ -132,7 +132,7 @@ def _not_divided(who: str, parameter: ow.Variable) -> DistError:
 
 
 def find_sharded_states(program: ow.Program) -> dict[str, Shard]:
-    """Return the persistable variables of which each process has a part, by name."""
+    """Return the sharded persistable variables by name."""
     block = program.global_block()
     states: dict[str, Shard] = {}
     for op in block.ops:

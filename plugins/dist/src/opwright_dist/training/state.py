@@ -1,4 +1,4 @@
-"""One state for all processes: what one of them has is given to the others."""
+"""Broadcasting the state of one process to all."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def share_startup(
     root: int = 0,
     program: ow.Program | None = None,
 ) -> None:
-    """Let a startup program end by giving every process what process `root` has initialised.
+    """Append a broadcast of the state initialized by process `root` to a startup program.
 
     Parameters
     ----------
     startup : Program
-        What it has written so far is shared; what is appended behind is not. Variables of which
-        each process of the group has a part of its own are left out.
+        Variables written so far are shared; later ones are not. Variables with different parts in
+        the group are skipped.
     group : str
         The processes that share.
     root : int
-        The number in the group of the process whose state it is.
+        The rank in the group of the source process.
     program : Program, optional
-        The main program: states of parts, which it knows, are left out, too.
+        The main program, whose partitioned states are skipped, too.
     """
     current_world().group(group)
     divisions = {} if program is None else find_divisions(program)
@@ -57,7 +57,7 @@ def share_startup(
 
 
 def _is_own(op: ow.Operator, group: str) -> bool:
-    """Whether an operator initialises a part that other processes of the group do not have."""
+    """Whether an operator initializes a part that differs within the group."""
     if op.type != "dist.own_part":
         return False
     attrs: Any = op.attrs
@@ -65,7 +65,7 @@ def _is_own(op: ow.Operator, group: str) -> bool:
 
 
 def _differs(division: Division, group: str) -> bool:
-    """Whether the processes of a group have different parts; of one group always, by its name."""
+    """Whether the processes of a group have different parts, always true for the same group."""
     return division.group == group or not division.is_alike(group)
 
 
@@ -78,30 +78,30 @@ def broadcast_state(
     root: int = 0,
     device: str = "cpu",
 ) -> None:
-    """Give every process the parameters, optimizer states and ``@step`` of process `root`.
+    """Broadcast the parameters, optimizer states and ``@step`` of process `root`.
 
-    For a state that came from elsewhere than the startup program, such as a file that one process
-    has read. Every process of the group calls it. States of which each process has a part, of
-    ``data_parallel(..., shard_optimizer=True)``, stay what they are.
+    For a state from elsewhere than the startup program, such as a file read by one process. Every
+    process of the group calls it. Sharded states of ``data_parallel(..., shard_optimizer=True)``
+    are unchanged.
 
     Parameters
     ----------
     program : Program
-        The main program, whose persistable variables they are.
+        The main program with the persistable variables.
     scope : Scope, optional
-        Where they lie; by default the default scope. A variable without a value is left out, which
-        must be so on all processes, and so is one of which each has a part of its own.
+        The scope of the variables; by default the default scope. Variables without a value,
+        consistently on all processes, and partitioned ones are skipped.
     group : str
         The processes that share.
     root : int
-        The number in the group of the process whose state it is.
+        The rank in the group of the source process.
     device : str
-        Where the variables live.
+        The device of the variables.
 
     Raises
     ------
     DistError
-        The processes have variables of unlike shapes or dtypes, or a process did not come.
+        If shapes or dtypes differ between processes, or a process is missing.
     """
     if current_world().group(group).size == 1:
         return
@@ -124,7 +124,7 @@ def broadcast_state(
 
 
 def _share_step(step: Any, group: str, root: int) -> None:
-    """Give every process the count of runs; a plan that reads it would raise it, too."""
+    """Broadcast the run count outside of plans, which would increment it."""
     count = int(step.numpy().item())
     counts = current_world().engine.gather(str(count).encode(), group)
     step.set(np.array([int(counts[root])], np.int64))

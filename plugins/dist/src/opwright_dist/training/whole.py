@@ -1,6 +1,6 @@
-"""Programs and states as one process would have them: what is saved, and what is read again.
+"""Programs and states in the form of one process, for saving and loading.
 
-Files hold no trace of the number of processes, nor of how they have divided layers or states.
+Files are independent of the number of processes and of partitions of layers or states.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ Array = npt.NDArray[Any]
 
 @suggest_arguments
 def whole_program(program: ow.Program) -> ow.Program:
-    """Return a program with the variables of one process; itself where it has these.
+    """Return a program with the variables of one process; itself if unchanged.
 
     Parameters
     ----------
     program : Program
-        Is not changed.
+        Not modified.
     """
     return whole_divided(whole_sharded(program))
 
 
 @suggest_arguments
 def gather_state(program: ow.Program, scope: ow.Scope | None = None) -> ow.Scope:
-    """Return a scope that has whole variables for those of which each process has a part.
+    """Return a scope with whole variables for partitioned ones.
 
-    Every process calls it, and the first one gets them; its scope has all other variables of
-    `scope`, too. Give it and `whole_program` to `opwright.save`.
+    Every process calls it, and the first one receives them; its scope has all other variables of
+    `scope`, too. Pass it and `whole_program` to `opwright.save`.
 
     Parameters
     ----------
     program : Program
-        Of a training step.
+        The program of a training step.
     scope : Scope, optional
         Holds the variables; by default the default scope.
 
     Raises
     ------
     DistError
-        A state that lies in shards has no value.
+        If a sharded state has no value.
     """
     held = ow.default_scope() if scope is None else scope
     return join_divided(program, join_sharded(program, held))
@@ -55,18 +55,18 @@ def gather_state(program: ow.Program, scope: ow.Scope | None = None) -> ow.Scope
 
 @suggest_arguments
 def shard_values(program: ow.Program, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Return arrays of whole variables as this process has them: its part of those it divides.
+    """Split arrays of whole variables for this process.
 
     Parameters
     ----------
     program : Program
-        Of a training step.
+        The program of a training step.
     values : mapping of str to array
-        By the names of variables; those that are not divided are returned as they are.
+        By the names of variables; others are returned unchanged.
 
     Raises
     ------
     DistError
-        An array does not have the shape of the whole variable.
+        If an array does not have the shape of the whole variable.
     """
     return take_divided(program, take_sharded(program, values))

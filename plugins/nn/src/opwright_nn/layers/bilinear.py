@@ -24,7 +24,7 @@ def bilinear(
     param_attr: ParamLike | None = None,
     bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
-    """Append ``sum(x[i] * w[k, i, j] * y[j]) + b[k]``, the sum being over i and j.
+    """Append ``sum(x[i] * w[k, i, j] * y[j]) + b[k]``, summed over i and j.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ def softmax_with_cross_entropy(
     class_weights : sequence of float, optional
         A factor of at least 0 for the loss of each class.
     label_smoothing : float in [0, 1]
-        The share of the label that all classes get, the same each.
+        The fraction of the label distributed evenly over all classes.
     reduction : str
         "none"; "sum"; or "mean", over the rows that are not ignored, each as often as its class
         weighs. Distributions have the mean over all rows. Without such rows the mean is 0.

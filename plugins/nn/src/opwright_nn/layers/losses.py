@@ -96,7 +96,7 @@ def huber(
     x, label : Variable
         Of one shape and dtype.
     delta : float, > 0
-        The distance from which on the loss is linear.
+        The distance from which the loss is linear.
     name : str, optional
         The prefix of the names of its variables.
     reduction : str
@@ -187,7 +187,7 @@ def margin_rank_loss(
     label : Variable
         1 where `x` should be the larger one, -1 where `y` should; of the same shape and dtype.
     margin : float
-        The difference that counts as right.
+        The margin of the difference, above which the loss is 0.
     name : str, optional
         The prefix of the names of its variables.
     reduction : str
@@ -230,9 +230,9 @@ def cosine_embedding_loss(
     x, y : Variable, [..., d]
         Vectors of one shape and dtype.
     label : Variable, [...]
-        1 where the vectors should be alike, -1 where not; of the same dtype.
+        1 for similar vectors, -1 for dissimilar ones; of the same dtype.
     margin : float in [-1, 1]
-        The cosine below which unlike vectors have no loss.
+        The cosine below which dissimilar vectors have no loss.
     name : str, optional
         The prefix of the names of its variables.
     reduction : str

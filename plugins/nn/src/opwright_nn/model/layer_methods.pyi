@@ -158,7 +158,7 @@ class LayerMethods(ModelPrograms):
         param_attr: ParamLike | None = None,
         bias_attr: ParamLike | None = None,
     ) -> ow.Variable:
-        """Append ``sum(x[i] * w[k, i, j] * y[j]) + b[k]``, the sum being over i and j.
+        """Append ``sum(x[i] * w[k, i, j] * y[j]) + b[k]``, summed over i and j.
 
         The method of `layers.bilinear`, whose x is `input`. Variables may be given by name; a
         new name becomes an input: float32 for `input`, float32 for `y`.

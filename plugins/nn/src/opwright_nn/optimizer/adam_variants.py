@@ -182,7 +182,7 @@ class RAdam(AdamLike):
 
 
 class Lamb(AdamLike):
-    """Adam whose steps are as long as the parameter is large, for large batches.
+    """Adam with steps scaled to the norm of the parameter, for large batches.
 
     You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, 2020.
 

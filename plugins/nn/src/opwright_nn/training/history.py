@@ -102,7 +102,7 @@ class History:
         Raises
         ------
         MissingRequirementError
-            matplotlib is not installed; the message has the command.
+            If matplotlib is not installed; the message has the command.
         """
         from opwright_nn.training.plotting import plot
 

@@ -1,1 +1,1 @@
-"""Gradients written as simpler operators, which are differentiated in their place."""
+"""Gradients composed of simpler operators, which can be differentiated again."""

@@ -1,4 +1,4 @@
-"""Slopes of element-wise functions, and functions from which their slopes follow."""
+"""Derivatives of element-wise functions, and compositions that provide them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _tan(b: BodyContext) -> str:
 
 
 def _below(x: Expression, slope: Expression, above: float) -> str:
-    """A slope up to 0, and a number above it."""
+    """A derivative for x up to 0, and a constant above."""
     return x.compare("less_equal", 0.0).choose(slope, x.filled(above)).name
 
 
@@ -107,7 +107,7 @@ def _softplus(b: BodyContext) -> str:
     beta, threshold = float(b.attr("beta")), b.attr("threshold")
     if (beta, threshold) == (1.0, math.inf):
         return (-(-read(b, "out")).then("expm1")).name
-    inner = read(b, "x") * beta  # out alone does not say on which side of the threshold it is
+    inner = read(b, "x") * beta  # out alone does not determine the side of the threshold
     derivative = inner.then("sigmoid")
     return inner.compare("greater", threshold).choose(derivative.filled(1.0), derivative).name
 

@@ -1,4 +1,4 @@
-"""Attention as simpler operators: its gradients of gradients, and what kernels need not know."""
+"""Attention composed of simpler operators, for second gradients and rare attributes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright_std.compositions.expression import Expression, rank_of, read
 
 
 def _repeated(b: BodyContext, slot: str) -> Expression:
-    """The keys or values with as many heads as q has."""
+    """Repeat the heads of keys or values to match those of q."""
     held, rank = read(b, slot), rank_of(b, "q")
     if rank == 2:
         return held
@@ -31,7 +31,7 @@ def _repeated(b: BodyContext, slot: str) -> Expression:
 
 
 def _seen(b: BodyContext, x: Expression) -> Expression:
-    """Keys or values with zeros for those that the mask hides from all queries: they may be NaN."""
+    """Zero the keys or values that the mask hides from all queries: they may be NaN."""
     mask, rank = read(b, "mask"), rank_of(b, "mask")
     if rank == 0:
         return x
@@ -47,7 +47,7 @@ def _seen(b: BodyContext, x: Expression) -> Expression:
 
 
 def in_window(b: BodyContext) -> Expression | None:
-    """Write which keys a query sees by its place, [queries, keys]; None: all."""
+    """Write the causal and window mask, [queries, keys]; None: every query sees all keys."""
     before, behind = b.attr("window") or (-1, -1)
     if b.attr("causal"):
         behind = 0
@@ -58,7 +58,8 @@ def in_window(b: BodyContext) -> Expression | None:
     )
     if min(queries, keys) < 0:
         raise GradientError(
-            f"{b.type}: which keys a query sees depends on the numbers of both, got {queries} and "
+            f"{b.type}: the causal or window mask depends on the numbers of queries and keys, got "
+            f"{queries} and "
             f"{keys}; declare axis -2 of q and k"
         )
     first = keys - queries if b.attr("from_end") else 0
@@ -75,7 +76,7 @@ def in_window(b: BodyContext) -> Expression | None:
 
 
 def attention_by_mask(b: BodyContext) -> bool:
-    """Write attention, or its gradient, whose places are a mask; return whether it is one."""
+    """Write attention, or its gradient, with positions as a mask; return whether it was needed."""
     if b.attr("softcap") or not (b.attr("window") or b.attr("from_end")):
         return False
     mask = None if not b.has_input("mask") else read(b, "mask")
@@ -117,7 +118,7 @@ def _dtype(b: BodyContext) -> str:
 def _masked(
     b: BodyContext, scores: Expression, lowest: float
 ) -> tuple[Expression, list[Expression]]:
-    """Return scores with what a float mask adds, and bool masks of the keys that take part."""
+    """Return scores plus the float mask, and the bool masks of visible keys."""
     allowed = []
     if b.has_input("mask"):
         mask = read(b, "mask")
@@ -136,9 +137,9 @@ def _masked(
 
 
 def attention(b: BodyContext, dropped: float = 0.0, outputs: bool = False) -> str:
-    """Attention as products, of whose weights a share may be dropped.
+    """Attention as matrix products, with optional dropout of the weights.
 
-    With `outputs` it writes those of the operator.
+    With `outputs`, the outputs of the operator are written too.
     """
     q, k, v = read(b, "q"), _repeated(b, "k"), _repeated(b, "v")
     if b.has_input("mask"):
@@ -146,7 +147,7 @@ def attention(b: BodyContext, dropped: float = 0.0, outputs: bool = False) -> st
     scores = q.with_("matmul", k, transpose_y=True) * _factor(b)
     if cap := float(b.attr("softcap")):
         scores = (scores / cap).then("tanh") * cap
-    lowest = -6e4 if _dtype(b) == "float16" else -1e30  # finite: a row may be wholly masked
+    lowest = -6e4 if _dtype(b) == "float16" else -1e30  # finite: a row may be fully masked
     scores, allowed = _masked(b, scores, lowest)
     for mask in allowed:
         scores = mask.choose(scores, scores.filled(lowest))
@@ -167,7 +168,7 @@ def attention(b: BodyContext, dropped: float = 0.0, outputs: bool = False) -> st
 
 
 def attention_body(b: BodyContext) -> bool:
-    """Write attention with attributes that kernels need not know."""
+    """Write attention with attributes that kernels need not support."""
     if attention_by_mask(b):
         return True
     if not b.attr("softcap"):

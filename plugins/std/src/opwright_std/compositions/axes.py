@@ -1,4 +1,4 @@
-"""Axes cut into several, also where other dimensions are unknown."""
+"""Splitting an axis into several, even with other dimensions unknown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright.op import BodyContext, Shape
 def split_axis(
     b: BodyContext, name: str | None, shape: Shape, axis: int, parts: Sequence[int]
 ) -> str:
-    """Write a variable with one axis cut into several.
+    """Write a variable with one axis split into several.
 
     Parameters
     ----------
@@ -23,9 +23,9 @@ def split_axis(
     axis : int
         From 0.
     parts : sequence of int
-        The lengths in place of this axis; at most one may be -1.
+        The lengths that replace this axis; at most one may be -1.
     """
-    # In reshape, 0 copies the dimension in this place; behind the axis only -1 stands for others.
+    # In reshape, 0 copies the dimension at its position; behind the axis only -1 can be used.
     rest = list(shape[axis + 1 :])
     if rest.count(-1) + list(parts).count(-1) <= 1 and 0 not in rest:
         wanted = [*[0] * axis, *parts, *rest]

@@ -32,14 +32,14 @@ class Expression:
         return Expression(self._b, self._b.emit(op_type, {"x": self.name}, attrs=attrs))
 
     def each(self, op_type: str, count: int, **attrs: Any) -> list[Expression]:
-        """Write an operator of one input that gives `count` outputs, or nothing for none."""
+        """Write an operator of one input and `count` outputs; nothing for no outputs."""
         if count == 0:
             return []
         names = self._b.emit_multi(op_type, {"x": self.name}, {"out": count}, attrs)["out"]
         return [Expression(self._b, name) for name in names]
 
     def with_(self, op_type: str, y: Expression, **attrs: Any) -> Expression:
-        """Write an operator of two inputs, this one and `y`."""
+        """Write an operator of two inputs, this and `y`."""
         return Expression(
             self._b, self._b.emit(op_type, {"x": self.name, "y": y.name}, attrs=attrs)
         )
@@ -50,11 +50,11 @@ class Expression:
         return Expression(self._b, self._b.emit(op_type, inputs))
 
     def filled(self, value: float) -> Expression:
-        """Return an array of this shape that holds one number."""
+        """Return an array of this shape filled with a number."""
         return self.then("fill_like", value=value)
 
     def compare(self, op_type: str, value: float) -> Expression:
-        """Return where elements compare with a number."""
+        """Compare each element with a number."""
         return self.with_(op_type, self.filled(value))
 
     def choose(self, x: Expression, y: Expression) -> Expression:
@@ -68,7 +68,7 @@ class Expression:
         return Expression(self._b, self._b.emit("take_along_axis", inputs, attrs={"axis": axis}))
 
     def reduce(self, op_type: str, axis: Sequence[int]) -> Expression:
-        """Reduce axes, which stay with length 1."""
+        """Reduce axes; they are kept with length 1."""
         return self.then(op_type, axis=list(axis), keepdims=True)
 
     def __neg__(self) -> Expression:
@@ -111,7 +111,7 @@ def read(b: BodyContext, slot: str) -> Expression:
 
 
 def in_float32(write: Callable[[BodyContext], Expression]) -> Callable[[BodyContext], None]:
-    """Return a body that writes ``out``, for 16-bit floats in float32 and rounded once."""
+    """Return a body that writes ``out``; 16-bit floats are computed in float32 and rounded once."""
 
     def body(b: BodyContext) -> None:
         inputs = {slot.name: b.inputs(slot.name) for slot in b.proto.inputs}

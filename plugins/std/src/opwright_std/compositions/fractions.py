@@ -1,7 +1,7 @@
-"""Whole numbers and bool where results are fractions: they become float32 first.
+"""Integers and bool in operators with fractional results: they become float32 first.
 
-That is the whole rule of promotion, see decision 0149: what keeps elements keeps their dtype, what
-adds whole numbers up has 64 bits, and what divides them gives float32.
+That is the whole promotion rule, see decision 0149: operators that select elements keep the dtype,
+sums of integers have 64 bits, and quotients are float32.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from opwright_std.numerics.dtypes import FLOATS, WHOLE
 Body = Callable[[BodyContext], "bool | None"]
 Gradient = GradOp | NoGradient | Callable[[GradientContext], None]
 
-COMMENT = "Whole numbers and bool become float32."
+COMMENT = "Integers and bool become float32."
 
 
 def fraction_dtype(dtype: str) -> str:
-    """Return the dtype of fractions of this dtype: a float keeps its own."""
+    """Return the dtype of fractional results for this dtype: floats keep theirs."""
     return "float32" if dtype in WHOLE else dtype
 
 
 def fraction_shape(*slots: str) -> Callable[[InferContext], None]:
-    """Return the rule that out has the shape to which inputs broadcast, and a float dtype."""
+    """Return the shape rule of a broadcast output with a float dtype."""
 
     def infer_shape(ctx: InferContext) -> None:
         shape, dtype = ctx.input(slots[0])
@@ -40,12 +40,12 @@ def fraction_shape(*slots: str) -> Callable[[InferContext], None]:
             shape = broadcast_shapes(shape, ctx.input(slot).shape, ctx)
         ctx.set_output("out", shape, fraction_dtype(dtype))
 
-    infer_shape.__doc__ = f"out has the shape to which {', '.join(slots)} broadcast."
+    infer_shape.__doc__ = f"out has the broadcast shape of {', '.join(slots)}."
     return infer_shape
 
 
 def in_fractions(body: Body | None = None) -> Body:
-    """Return the body of an operator that takes whole numbers as float32, else this one."""
+    """Return a body that converts integers to float32 first."""
 
     def write(b: BodyContext) -> bool | None:
         metas = {name: b.meta(name) for slot in b.proto.inputs for name in b.inputs(slot.name)}
@@ -61,7 +61,7 @@ def in_fractions(body: Body | None = None) -> Body:
 
 
 def add_fractions(maker: OpMaker, *slots: str) -> OpMaker:
-    """Add inputs of one dtype, any number or bool, and out, which is a float."""
+    """Add inputs of one dtype, any number or bool, and a float output."""
     for slot in slots:
         others = " and ".join(name for name in slots if name != slot)
         maker.add_input(slot, f"any shape that broadcasts with {others}" if others else "any shape")
@@ -70,13 +70,13 @@ def add_fractions(maker: OpMaker, *slots: str) -> OpMaker:
         else:
             maker.same_dtype_as(slots[0])
     shape = "the broadcast shape" if len(slots) > 1 else f"shape of {slots[0]}"
-    return maker.add_output("out", f"{shape}; a float as {slots[0]} is, else float32").dtypes(
-        *FLOATS
-    )
+    return maker.add_output(
+        "out", f"{shape}; dtype of {slots[0]} if it is a float, else float32"
+    ).dtypes(*FLOATS)
 
 
 def function(op_type: str, comment: str, gradient: Gradient, *slots: str) -> OpDefinition:
-    """Return an element-wise function whose results are fractions, of x or of these inputs."""
+    """Return an element-wise function with fractional results, of x or of these inputs."""
     slots = slots or ("x",)
     maker = OpMaker(op_type).add_comment(f"{comment} {COMMENT}")
     return add_fractions(maker, *slots).build(

@@ -1,4 +1,4 @@
-"""grid_sample as gathers and products: what its second gradient follows from."""
+"""grid_sample composed of gathers and products, for its second gradient."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opwright_std.numerics.grid_taps import OUTSIDE, GridAxis, far_share, near_s
 
 
 class _Tap(NamedTuple):
-    """A pixel of an axis for each place, its share, and whether there is one at all."""
+    """The pixel along an axis for each position, its weight, and whether it exists."""
 
     pixel: Expression
     share: Expression
@@ -21,7 +21,7 @@ class _Tap(NamedTuple):
 
 
 def sample_by_taking(b: BodyContext) -> str:
-    """Write grid_sample; what has no share inside of an image is read here."""
+    """Write grid_sample; taps outside of the image read a valid pixel with weight 0."""
     x, grid = read(b, "x"), read(b, "grid")
     metas = [b.meta(part.name) for part in (x, grid)]
     shapes = [() if meta is None else meta.shape for meta in metas]
@@ -55,7 +55,7 @@ def _coordinate(places: Expression, number: int) -> Expression:
 
 
 def _taken(x: Expression, sizes: tuple[int, ...], taps: tuple[_Tap, ...]) -> Expression:
-    """Return the pixels of one tap for all places, times their share."""
+    """Return the pixels of one tap for all positions, times their weights."""
     place, share, inside = taps[0]
     for size, tap in zip(sizes[1:], taps[1:], strict=True):
         place = place.with_("multiply", place.filled(size)) + tap.pixel
@@ -85,7 +85,7 @@ def _taps(axis: GridAxis, coordinate: Expression) -> list[_Tap]:
 
 
 def _instead(axis: GridAxis, place: Expression) -> Expression:
-    """Return stand-ins for places that are NaN or infinite."""
+    """Replace positions that are NaN or infinite."""
     if axis.padding_mode == "zeros":
         return place.filled(-OUTSIDE)
     zeros = place.filled(0.0)

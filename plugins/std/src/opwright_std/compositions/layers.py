@@ -1,4 +1,4 @@
-"""Layers as simpler operators, from which the gradients of their gradients follow."""
+"""Layers composed of simpler operators, for their second gradients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _gru_cell(b: BodyContext) -> dict[str, str]:
 
 
 def gru_cell_body(b: BodyContext) -> bool:
-    """Write a step that resets the state before it is multiplied."""
+    """Write a step that resets the state before the matrix product."""
     if b.attr("reset_after"):
         return False
     memory = _gru_memory(b)
@@ -49,7 +49,7 @@ def gru_cell_body(b: BodyContext) -> bool:
 
 
 def _cumprod(b: BodyContext) -> str:
-    """The running product in as many steps as the length has bits, without a division."""
+    """The cumulative product in log2(length) steps, without a division."""
     x, rank = read(b, "x"), rank_of(b, "x")
     if rank == 0:
         return (x.filled(1.0) + x * 0.0 if b.attr("exclusive") else x).name
@@ -72,7 +72,7 @@ def _cumprod(b: BodyContext) -> str:
 
 
 def _shifted(x: Expression, step: int, axis: int, rank: int, length: int) -> Expression:
-    """Elements moved along an axis, with ones in the places of those before the first."""
+    """Shift elements along an axis, with ones before the first."""
     paddings = [0] * (2 * rank)
     paddings[2 * axis] = step
     padded = x.then("pad", paddings=paddings, value=1.0)
@@ -80,9 +80,9 @@ def _shifted(x: Expression, step: int, axis: int, rank: int, length: int) -> Exp
 
 
 def _write_logcumsumexp_grad(b: BodyContext) -> None:
-    """Write e**x times the sum behind each place of out_grad / e**out, through logarithms.
+    """Write exp(x) times the reverse cumulative sum of out_grad / exp(out), through logarithms.
 
-    They exist of positive numbers: those of out_grad that are not are added up apart.
+    Logarithms need positive numbers: negative elements of out_grad are summed separately.
     """
     x, out, grad = (read(b, slot) for slot in ("x", "out", "out_grad"))
     attrs = {"axis": b.attr("axis"), "reverse": not b.attr("reverse")}

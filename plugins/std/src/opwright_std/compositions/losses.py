@@ -1,4 +1,4 @@
-"""Losses as simpler operators, from which the gradients of their gradients follow."""
+"""Losses composed of simpler operators, for their second gradients."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ def _kl_div(b: BodyContext) -> str:
     x, label = read(b, "x"), read(b, "label")
     if b.attr("log_label"):
         return (label.then("exp") * (label - x)).name
-    # The logarithm of 1 where there is no weight: 0 * inf is 0 here.
+    # The logarithm of 1 where the weight is 0: 0 * inf is 0 here.
     logs = label.compare("equal", 0.0).choose(label.filled(1.0), label).then("log")
     return (label * (logs - x)).name
 
 
 def _row_loss(b: BodyContext, logs: Expression, axis: int) -> str:
-    """The loss of distributions, ``-sum(label * logs)``."""
+    """The loss for distributions, ``-sum(label * logs)``."""
     return (-(logs * read(b, "label")).reduce("sum", [axis])).name
 
 
 def _pick(b: BodyContext, x: Expression, axis: int, ignore_index: int) -> Expression:
-    """The loss of class ids, ``-x[label]``."""
+    """The loss for class ids, ``-x[label]``."""
     inputs = {"x": x.name, "label": b.input("label")}
     return Expression(b, b.emit("nll", inputs, attrs={"axis": axis, "ignore_index": ignore_index}))
 

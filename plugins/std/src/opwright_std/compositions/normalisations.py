@@ -1,4 +1,4 @@
-"""Normalisations and softmax as simpler operators, for gradients of their gradients."""
+"""Normalizations and softmax composed of simpler operators, for their second gradients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _standardise(x: Expression, axes: Sequence[int], epsilon: float) -> Expressi
 
 
 def _stretch(b: BodyContext, normal: Expression, shape: list[int] | None) -> str:
-    """Multiply by scale and add bias, reshaped to line up with x where a shape is given."""
+    """Multiply by scale and add bias, reshaped to align with x if a shape is given."""
     for slot, op_type in (("scale", "multiply"), ("bias", "add")):
         if slot in b.proto.input_slots and b.has_input(slot):
             factor = read(b, slot)
@@ -62,7 +62,7 @@ def _channel_shape(b: BodyContext) -> list[int]:
 
 def _instance_norm(b: BodyContext) -> str:
     axes = list(range(2, rank_of(b, "x")))
-    # Without axes behind the channels each element is a group of its own; no axes would be all.
+    # Without axes behind the channels each element is a group; no axes would mean all.
     x = read(b, "x")
     normal = _standardise(x, axes, b.attr("epsilon")) if axes else x - x
     return _stretch(b, normal, _channel_shape(b))

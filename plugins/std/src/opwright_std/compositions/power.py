@@ -1,4 +1,4 @@
-"""The gradient of power as simpler operators; negative bases have whole exponents."""
+"""The gradient of power composed of simpler operators; negative bases need integer exponents."""
 
 from __future__ import annotations
 

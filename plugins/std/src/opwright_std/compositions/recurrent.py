@@ -1,4 +1,4 @@
-"""Recurrent layers step by step: what kernels need not know, and gradients of gradients."""
+"""Recurrent layers step by step, for rare attributes and second gradients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright_std.compositions.expression import Expression, read
 
 
 class Memory(NamedTuple):
-    """What one direction of a layer hands on: its state, the cell of an LSTM, and gates."""
+    """The memory of one direction of a layer: state, LSTM cell and gates."""
 
     state: Expression
     cell: Expression | None = None
@@ -19,11 +19,11 @@ class Memory(NamedTuple):
 
 
 Step = Callable[[Expression, Memory], Memory]
-"""From what x gives to the gates, and the memory, to the next memory."""
+"""From the gates' part of x and the memory to the next memory."""
 
 
 def split(x: Expression, count: int) -> list[Expression]:
-    """Write equal parts of the columns."""
+    """Split the columns into equal parts."""
     return x.each("split", count, axis=1, num=count)
 
 
@@ -138,7 +138,7 @@ def _first(b: BodyContext, slot: str, place: int, size: int, dims: _Dims) -> Exp
 
 
 def _find_valid(b: BodyContext, dims: _Dims) -> Expression | None:
-    """Write which rows are within their length at each step, [t, n, 1]; None: all."""
+    """Write the mask of valid steps, [t, n, 1]; None: all are valid."""
     if not b.has_input("lengths"):
         return None
     lengths = read(b, "lengths")
@@ -155,7 +155,7 @@ def _run_direction(
     valid: Sequence[Expression],
     is_reverse: bool,
 ) -> tuple[list[Memory], Memory]:
-    """Write all steps of one direction; return the memories of the steps, and the last one."""
+    """Write all steps of one direction; return the memory of each step, and the last one."""
     made: list[Memory] = [memory] * len(parts)
     for place in range(len(parts))[:: -1 if is_reverse else 1]:
         new = step(parts[place], memory)
@@ -169,16 +169,16 @@ def _run_direction(
 def run_layers(
     b: BodyContext, make_step: Callable[[int], Step], sizes: tuple[int, int | None]
 ) -> dict[str, Callable[[], Expression]]:
-    """Write all layers; return what writes each output.
+    """Write all layers; return the writer of each output.
 
-    `sizes` are those of states and cells, None where there is no cell.
+    `sizes` are those of states and cells, None without a cell.
     """
     dims, directions = _dims(b), 1 + b.attr("bidirectional")
     flow = read(b, "x").then("transpose", axes=[1, 0, 2]) if b.attr("batch_first") else read(b, "x")
     mask, made, ends = _find_valid(b, dims), [], []
     valid: list[Expression] = []
     if mask is not None:
-        flow = mask.choose(flow, flow.filled(0.0))  # what is behind may be NaN
+        flow = mask.choose(flow, flow.filled(0.0))  # padding may be NaN
         valid = mask.each("unstack", dims.steps, axis=0)
     for place in range(len(b.inputs("weight_ih"))):
         bias = _parameter(b, "bias_ih", place)
@@ -215,7 +215,7 @@ def _layer_output(
     dims: _Dims,
     width: int,
 ) -> Expression:
-    """Write what a layer gives: the states of its directions side by side, 0 behind the end."""
+    """Write the output of a layer: the states of its directions concatenated, 0 in the padding."""
     if dims.steps == 0:
         attrs = {"shape": [0, dims.n, width], "value": 0.0, "dtype": dims.dtype}
         return Expression(b, b.emit("fill", {}, attrs=attrs))
@@ -246,7 +246,7 @@ def _gru(b: BodyContext) -> dict[str, Callable[[], Expression]]:
 
 
 def gru_body(b: BodyContext) -> bool:
-    """Write a GRU that resets states before they are multiplied."""
+    """Write a GRU that resets states before the matrix product."""
     if b.attr("reset_after") or _dims(b).steps == 0:
         return False
     for slot, write in _gru(b).items():
@@ -273,7 +273,7 @@ def _lstm(b: BodyContext) -> dict[str, str]:
 
 
 def lstm_body(b: BodyContext) -> None:
-    """Write an LSTM with the operands that are given."""
+    """Write an LSTM with the given operands."""
     for slot, name in _lstm(b).items():
         b.set_output(slot, name)
 

@@ -1,4 +1,4 @@
-"""Gradients of gradients of what picks elements: the same ones are picked again."""
+"""Second gradients of selection operators: they select the same elements again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from opwright.op import GradientContext
 
 
 def _pick_nothing_else(g: GradientContext, grad: str) -> None:
-    """Set the gradient of out_grad; where elements were picked depends on none of the inputs."""
+    """Set the gradient of out_grad; the selection itself has no gradient."""
     for slot in g.proto.inputs:
         if slot.name != "out_grad" and g.wants_any(slot.name):
             g.set_input_grad(slot.name, None)
@@ -15,9 +15,9 @@ def _pick_nothing_else(g: GradientContext, grad: str) -> None:
 
 
 def pick_in_shares(g: GradientContext) -> None:
-    """Differentiate the gradient of an extremum, where each x belongs to one element of out.
+    """Differentiate the gradient of a minimum or maximum along axes.
 
-    The gradient of ones says which share each x has.
+    The gradient of ones is the share of each x.
     """
     ones = g.emit("fill_like", {"x": g.input("out_grad")}, attrs={"value": 1.0})
     inputs = {slot.name: g.inputs(slot.name) for slot in g.proto.inputs}
@@ -28,7 +28,7 @@ def pick_in_shares(g: GradientContext) -> None:
 
 
 def pick_along_axis(g: GradientContext) -> None:
-    """Differentiate the gradient of `top_k` and `sort`: take what stands where they took from."""
+    """Differentiate the gradient of `top_k` and `sort`: gather at the same indices."""
     grad = g.output_grad("x_grad") or ""
     meta = g.meta(grad)
     if meta is None or meta.shape:
@@ -38,7 +38,7 @@ def pick_along_axis(g: GradientContext) -> None:
 
 
 def pick_in_planes(g: GradientContext) -> None:
-    """Differentiate the gradient of maximum pooling: take what stands at the places of maxima."""
+    """Differentiate the gradient of maximum pooling: gather at the indices of the maxima."""
     is_first = g.attr("data_format").startswith("NC")
     axes = {"start_axis": 2, "stop_axis": -1} if is_first else {"start_axis": 1, "stop_axis": -2}
     flat = [
@@ -52,7 +52,7 @@ def pick_in_planes(g: GradientContext) -> None:
 
 
 def pick_in_boxes(g: GradientContext) -> None:
-    """Differentiate the gradient of `roi_pool`: places in an image each, -1 for an empty bin."""
+    """Differentiate the gradient of `roi_pool`: indices are per image, -1 for an empty bin."""
     boxes = {"x": g.output_grad("x_grad"), "index": g.input("batch_index")}
     images = g.emit("gather", boxes, attrs={"axis": 0})
     axes = {"start_axis": 2, "stop_axis": -1}
@@ -71,8 +71,8 @@ def scatter_again(g: GradientContext) -> None:
     reduction, type = g.attr("reduction"), g.type.removesuffix("_grad")
     if reduction not in ("none", "add"):
         raise GradientError(
-            f"{type}: with reduction={reduction!r} it can be differentiated once, but a gradient "
-            "of its gradient is asked for; take reduction='add', or set stop_gradient on its first "
+            f"{type}: with reduction={reduction!r} it has no second gradient; use "
+            f"reduction='add', or set stop_gradient on its first "
             "gradient"
         )
     given: dict[str, str | None] = {"index": g.input("index")}
@@ -102,7 +102,7 @@ def convolve_again(g: GradientContext) -> None:
 def _convolved(
     g: GradientContext, type: str, given: dict[str, str | None], x: str | None, weight: str | None
 ) -> str:
-    """Return what the gradients of x, weight and bias are as a change of out."""
+    """Return the change of out for the gradients of x, weight and bias."""
     pairs = [(given["x"], weight), (x, given["weight"])]
     present = [pair for pair in pairs if None not in pair]
     if not present:  # of bias alone

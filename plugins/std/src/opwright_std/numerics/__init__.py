@@ -1,1 +1,1 @@
-"""What several operators compute with: random words, class ids, windows of images."""
+"""Computations that several operators share: random words, class ids, windows of images."""

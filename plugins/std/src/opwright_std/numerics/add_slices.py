@@ -1,4 +1,4 @@
-"""Adding slices up by their position: the gradient of every look-up."""
+"""Sum slices by index: the gradient of every look-up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def add_slices(slices: Array, ids: Array, out: Array, axis: int = 0) -> None:
     Parameters
     ----------
     slices : array [..., n, ...]
-        Of any shape that holds ``ids.size`` slices of `out` along `axis`.
+        Any shape that holds ``ids.size`` slices of `out` along `axis`.
     ids : int64 array of n elements
         Each in [0, out.shape[axis]).
     out : array [..., count, ...]
@@ -26,8 +26,8 @@ def add_slices(slices: Array, ids: Array, out: Array, axis: int = 0) -> None:
     outer, inner = math.prod(out.shape[:axis]), math.prod(out.shape[axis + 1 :])
     lines = np.arange(outer)[:, None] * out.shape[axis] + ids.reshape(1, -1)
     places = lines[:, :, None] * inner + np.arange(inner)
-    # Half precision is added up in single. Only over flat arrays is np.add.at fast: four times as
-    # fast as over rows, and faster than sorting the ids and adding up runs.
+    # Half precision accumulates in single. np.add.at is fast only over flat arrays: four times as
+    # fast as over rows, and faster than sorting the ids and summing runs.
     total = np.zeros(out.size, np.float32) if out.itemsize == 2 else out.reshape(-1)
     total[...] = 0
     np.add.at(total, places.reshape(-1), slices.reshape(-1))

@@ -1,11 +1,11 @@
-"""Standard normal numbers out of random words, by arithmetic that every device rounds alike.
+"""Standard normal numbers from random words, with identical rounding on every device.
 
 G. E. P. Box, M. E. Muller, "A note on the generation of random normal deviates", 1958. The
-logarithm, sine and cosine are written as polynomials, for libraries disagree in the last bit.
-What is left, ``+ - * / sqrt`` and conversions, IEEE 754 rounds correctly everywhere, provided that
-products and sums are not contracted (``-ffp-contract=off``, ``-fmad=false``). T is float32 for
+logarithm, sine and cosine are polynomials, since libraries differ in the last bit.
+The other operations, ``+ - * / sqrt`` and conversions, are correctly rounded by IEEE 754, provided
+that products and sums are not contracted (``-ffp-contract=off``, ``-fmad=false``). T is float32 for
 float32 and the 16-bit types (rounded once at the store), float64 for float64; W is 32 or 64; every
-constant is a double first, rounded to T then.
+constant is a double, rounded to T.
 
 Numbers ``2j`` and ``2j + 1`` come from the words ``a = word[2j]``, ``b = word[2j + 1]`` of W bits:
 
@@ -17,10 +17,10 @@ Numbers ``2j`` and ``2j + 1`` come from the words ``a = word[2j]``, ``b = word[2
 5. q is the upper two bits of b. f is its next 30 bits minus 2^29 (float32) or its next 53 bits
    minus 2^52 (float64). ``t = (T(f) * 2^-29) * T(pi / 4)`` or ``(T(f) * 2^-52) * T(pi / 4)``.
 6. ``z = t * t``, ``sine = t * S(z)``, ``cosine = C(z)`` with the coefficients of the Taylor series.
-7. Turned by q quarters: (cosine, sine), (-sine, cosine), (-cosine, -sine), (sine, -cosine).
+7. Rotated by q quarters: (cosine, sine), (-sine, cosine), (-cosine, -sine), (sine, -cosine).
 8. The two numbers are ``r`` times the first and ``r`` times the second.
 
-Truncated numbers, of [-2, 2], are drawn again until they lie there: attempt ``a``, from 0 on, draws
+Truncated numbers are redrawn until they are in [-2, 2]: attempt ``a``, from 0 on, draws
 from the blocks ``b + a * 2^48`` instead of ``b``.
 """
 
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from opwright_std.numerics.philox import random_long_words, random_words
 
-# Terms after which the next one is below half a unit of the last place on the reduced range.
+# Enough terms: the next one is below half an ulp on the reduced range.
 _LOG_TERMS = {4: 5, 8: 11}
 _TRIG_TERMS = {4: 6, 8: 10}
 

@@ -1,4 +1,4 @@
-"""Regions of interest: boxes in images, each with the number of its image."""
+"""Regions of interest: boxes in images, each with an image index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def scale_rois(who: str, rois: Array, spatial_scale: float) -> Array:
     Raises
     ------
     ValueError
-        Beginning with `who`, where a coordinate is not finite or far outside of any image.
+        If a coordinate is not finite or far outside of any image; begins with `who`.
     """
     scaled = np.asarray(rois.astype(np.float64) * spatial_scale)
     wrong = ~(np.abs(scaled) <= MAX_COORDINATE)
@@ -30,12 +30,12 @@ def scale_rois(who: str, rois: Array, spatial_scale: float) -> Array:
 
 
 def check_images(who: str, batch_index: Array, count: int) -> None:
-    """Raise ValueError unless every box lies in one of `count` images."""
+    """Raise ValueError unless every image index is below `count`."""
     check_ids(f"{who}: batch_index", batch_index, count)
 
 
 def add_roi_slots(maker: OpMaker) -> OpMaker:
-    """Add images, boxes and the numbers of their images, and the attributes of all pooling."""
+    """Add images, boxes, image indices and the attributes common to pooling."""
     maker.add_input("x", "float images, [n, channels, height, width]").dtypes(*FLOATS)
     maker.add_input("rois", "boxes [boxes, 4]: left, top, right, bottom; dtype of x")
     maker.same_dtype_as("x")
@@ -43,7 +43,7 @@ def add_roi_slots(maker: OpMaker) -> OpMaker:
     maker.add_attr(
         "output_size", list[int], "bins: height and width of out", 2
     ).required().at_least(1)
-    maker.add_attr("spatial_scale", float, "pixels of x for one unit of rois")
+    maker.add_attr("spatial_scale", float, "pixels of x per unit of rois")
     return maker.default(1.0).greater_than(0.0)
 
 
@@ -58,6 +58,6 @@ def infer_roi(ctx: InferContext) -> tuple[int, int, int, int]:
         ctx.fail(f"rois must be boxes [boxes, 4], got {format_shape(rois)}")
     ctx.require_shape("batch_index", (rois[0],))
     if len(size) != 2:
-        ctx.fail(f"output_size must hold a number for the height and the width, got {list(size)}")
+        ctx.fail(f"output_size must hold a height and a width, got {list(size)}")
     boxes = merge_dims(rois[0], ctx.input("batch_index").shape[0])
     return boxes, x[1], size[0], size[1]

@@ -1,4 +1,4 @@
-"""Class ids given as labels or indices: their range, and the shapes that losses accept."""
+"""Class ids as labels or indices: their range, and the shapes that losses accept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_ids(who: str, ids: Array, count: int) -> None:
     """
     if ids.size == 0:
         return
-    # Read as unsigned, a negative id is a huge one: one pass finds both ends.
+    # As unsigned numbers, negative ids are huge: one pass checks both bounds.
     unsigned = ids.view(f"u{ids.itemsize}")
     if int(unsigned.max()) >= count:
         wrong = ids[unsigned >= count][0]
@@ -37,14 +37,14 @@ def flat_ids(who: str, ids: Array, count: int) -> Array:
 
 
 def find_places(ids: Array, shape: tuple[int, ...], axis: int) -> Array:
-    """Return where the class of each line lies in a flat array.
+    """Return the flat index of the class of each line.
 
     Parameters
     ----------
     ids : int64 array
         One id for each line along `axis`, in row-major order.
     shape : tuple of int
-        Shape of the array that was made flat.
+        Shape of the array before flattening.
     axis : int
         The axis of the classes, counted from the front.
     """
@@ -59,7 +59,7 @@ def find_places(ids: Array, shape: tuple[int, ...], axis: int) -> Array:
 def find_labels(
     who: str, label: Array, scores: Array, axis: int, ignore_index: int
 ) -> tuple[Array, Array]:
-    """Return where the class of each row lies in the flat scores, and which rows count."""
+    """Return the flat index of each row's class in the scores, and the rows that count."""
     axis %= scores.ndim
     ids = label.reshape(-1).astype(np.int64, copy=False)
     counted = np.asarray(ids != ignore_index)
@@ -88,8 +88,9 @@ def infer_row_loss(ctx: InferContext, scores: str, axis: int, soft_label: bool =
     if shape[axis] != 1 and not shapes_match(label, kept) and shapes_match(label, shape):
         ctx.fail(
             f"label must have the shape {format_shape(kept)} or {format_shape(dropped)}, got "
-            f"{format_shape(label)}, a number for each class; pass classes, label.argmax({axis}), "
-            f"or with soft_label=True shares in {ctx.input(scores).dtype}"
+            f"{format_shape(label)}, one number for each class; pass class ids, "
+            f"label.argmax({axis}), "
+            f"or with soft_label=True probabilities in {ctx.input(scores).dtype}"
         )
     _check_shape(ctx, label, kept, dropped)
     ctx.set_output("out", _merge(kept if len(label) == len(kept) else dropped, label))

@@ -1,4 +1,4 @@
-"""The dtype lists that the standard operators declare, and the type of a kernel's arrays."""
+"""Dtype lists of the standard operators, and the type of a kernel's arrays."""
 
 from __future__ import annotations
 

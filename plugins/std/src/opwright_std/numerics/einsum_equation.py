@@ -8,7 +8,7 @@ from string import ascii_letters
 from typing import NamedTuple, TypeAlias
 
 Labels: TypeAlias = tuple[str, ...]
-"""A label for each axis: a letter, or for axes of the ellipsis a number, counted from the back."""
+"""A label for each axis: a letter, or a number counted from the end for axes of the ellipsis."""
 
 
 class EquationError(ValueError):
@@ -37,7 +37,7 @@ def parse(equation: str, ranks: Sequence[int]) -> Equation:
     Raises
     ------
     EquationError
-        Where the equation is malformed, or an operand has another rank than its term.
+        If the equation is malformed, or the rank of an operand differs from its term.
     """
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
@@ -90,11 +90,11 @@ def _output(term: str, operands: tuple[Labels, ...], broadcast: Labels, equation
     for letter in before + after:
         if letter not in known:
             raise EquationError(
-                f"a label of the output must be one of an operand, got {letter!r} in {equation!r}"
+                f"each label of the output must occur in an operand, got {letter!r} in {equation!r}"
             )
     repeated = [letter for letter, n in Counter(before + after).items() if n > 1]
     if repeated:
         raise EquationError(
-            f"the output must have a label once, got {repeated[0]!r} twice in {equation!r}"
+            f"a label must occur once in the output, got {repeated[0]!r} twice in {equation!r}"
         )
     return (*before, *(broadcast if dots else ()), *after)

@@ -1,4 +1,4 @@
-"""Which pixels of an axis the places of a grid read, and in which shares."""
+"""The pixels along an axis that grid positions read, and their weights."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 from opwright_std.numerics.dtypes import Array
 
 _A = -0.75
-"""The free number of cubic convolution, as in PyTorch and OpenCV."""
+"""The coefficient of cubic convolution, as in PyTorch and OpenCV."""
 
 OUTSIDE = 8.0
-"""So many pixels beyond an image no place reads any of it."""
+"""Positions this many pixels outside of an image read none of its pixels."""
 
 
 class GridAxis(NamedTuple):
-    """How the coordinates of one axis are read.
+    """How the coordinates of one axis are interpreted.
 
     Attributes
     ----------
     size : int
         Pixels.
     mode, padding_mode : str
-        As of `grid_sample`.
+        As in `grid_sample`.
     align_corners, normalized : bool
-        As of `grid_sample`.
+        As in `grid_sample`.
     """
 
     size: int
@@ -35,18 +35,18 @@ class GridAxis(NamedTuple):
     normalized: bool
 
     def factor(self) -> float:
-        """Return by how many pixels a place moves with its coordinate."""
+        """Return the derivative of the position, in pixels, with respect to its coordinate."""
         if not self.normalized:
             return 1.0
         return (self.size - 1 if self.align_corners else self.size) / 2
 
     def ends(self) -> tuple[float, float]:
-        """Return between which places coordinates are reflected."""
+        """Return the two positions between which coordinates are reflected."""
         return (0.0, self.size - 1.0) if self.align_corners else (-0.5, self.size - 0.5)
 
 
 class Tap(NamedTuple):
-    """One pixel of an axis for each place: its number, -1 for none, its share, its derivative."""
+    """One pixel per position along an axis: index or -1 for none, weight, derivative."""
 
     pixel: Array
     share: Array
@@ -54,7 +54,7 @@ class Tap(NamedTuple):
 
 
 def find_taps(axis: GridAxis, coordinates: Array) -> list[Tap]:
-    """Return the pixels that places of an axis read; derivatives are those of their coordinates."""
+    """Return the pixels read at positions along an axis, with derivatives by coordinate."""
     places = _unnormalized(axis, coordinates)
     finite = np.isfinite(places)
     factor = np.where(finite, axis.factor(), 0).astype(places.dtype)
@@ -74,7 +74,7 @@ def find_taps(axis: GridAxis, coordinates: Array) -> list[Tap]:
 
 
 def _instead(axis: GridAxis, places: Array) -> Array:
-    """Return stand-ins for places that are NaN or infinite."""
+    """Replace positions that are NaN or infinite."""
     if axis.padding_mode == "zeros":
         return np.full(places.shape, -OUTSIDE)
     if axis.padding_mode == "reflection":
@@ -92,7 +92,7 @@ def _unnormalized(axis: GridAxis, coordinates: Array) -> Array:
 
 
 def _padded(axis: GridAxis, places: Array, factor: Array) -> tuple[Array, Array]:
-    """Return places inside of the image, and the factor, 0 beyond its ends."""
+    """Clip positions to the image; return the derivative too, 0 outside."""
     if axis.padding_mode == "reflection":
         places, turns = _reflected(axis, places)
         factor = factor * turns
@@ -102,7 +102,7 @@ def _padded(axis: GridAxis, places: Array, factor: Array) -> tuple[Array, Array]
 
 
 def _reflected(axis: GridAxis, places: Array) -> tuple[Array, Array]:
-    """Return places between the ends of the axis, and 1 or -1 by their direction."""
+    """Reflect positions into the axis; return the derivative too, 1 or -1."""
     low, high = axis.ends()
     span = high - low
     if span <= 0:
@@ -133,15 +133,15 @@ def _cubic_taps(axis: GridAxis, places: Array, factor: Array) -> list[Tap]:
 
 
 def near_share(distance: Any) -> Any:
-    """Return the share of a pixel at a distance of at most 1, by cubic convolution.
+    """Return the cubic convolution weight of a pixel at a distance of at most 1.
 
-    The distance is an array, or an expression of a body.
+    The distance is an array or an expression.
     """
     return ((_A + 2) * distance - (_A + 3)) * distance * distance + 1.0
 
 
 def far_share(distance: Any) -> Any:
-    """Return the share of a pixel at a distance from 1 to 2."""
+    """Return the weight of a pixel at a distance from 1 to 2."""
     return ((_A * distance - 5 * _A) * distance + 8 * _A) * distance - 4 * _A
 
 

@@ -1,4 +1,4 @@
-"""The lengths of padded sequences: their range, and all steps where none are given."""
+"""Lengths of padded sequences: their range, and the default of all steps."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from opwright_std.numerics.dtypes import Array
 
 
 def read_lengths(who: str, lengths: Array | None, steps: int, n: int) -> Array:
-    """Return how many steps each of n sequences has, int64 [n].
+    """Return the length of each of n sequences, int64 [n].
 
     Parameters
     ----------
     who : str
-        Operator type and slot, ``"lstm: lengths"``, with which the error begins.
+        Operator type and slot, ``"lstm: lengths"``, the beginning of the error.
     lengths : int array [n] or None
         Each in [0, steps], else ValueError; None: all steps.
     steps, n : int

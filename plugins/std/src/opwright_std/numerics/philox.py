@@ -1,7 +1,7 @@
 """Philox 4x32-10: random words that are a pure function of seed, stream, step and element index.
 
 J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as 1, 2, 3",
-SC 2011. Every device must give these words bit by bit, so this page is their specification.
+SC 2011. Every device must return exactly these words, and this docstring specifies them.
 
 Words
     Block ``b`` is Philox 4x32-10 of
@@ -10,23 +10,22 @@ Words
     - counter ``(b mod 2^32, b >> 32, stream, step)``, stream and step taken modulo 2^32.
 
     Its four results are the words ``4b``, ``4b + 1``, ``4b + 2``, ``4b + 3``. The logical
-    (row-major) index of an element says which words are its own, never a thread or a chunk.
+    (row-major) index of an element determines its words, never a thread or a chunk.
 Bernoulli, any dtype
     Element ``i`` takes word ``i``; it is kept where ``word >= floor(p * 2^32)``, an integer test.
 Uniform, float32 and the 16-bit types
     ``u = (word[i] >> 8) * 2^-24``, exact, in [0, 1 - 2^-24].
 Uniform, float64
     ``u = ((word[2i + 1] << 32 | word[2i]) >> 11) * 2^-53``, exact, in [0, 1 - 2^-53].
-Whole numbers of [low, high)
+Integers in [low, high)
     ``low + (w * (high - low) >> 64)`` with the 64-bit word ``w = word[2i + 1] << 32 | word[2i]``.
 Normal
     See `box_muller.py`.
 
 Parts
-    A tensor may be a part of a larger one: along an axis it has `own` rows, behind `before` others,
-    of `all`. The length of the axis may be a multiple of `own`, where rows were split further. The
-    index of an element is then that in the larger tensor: parts together have the words of the
-    whole.
+    A tensor may be part of a larger one: along an axis it has `own` of `all` rows, after `before`
+    others. The length of the axis may be a multiple of `own`, if rows were split further. Elements
+    are then indexed in the larger tensor: all parts together have the words of the whole.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)  # the multipliers of th
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85  # the Weyl increments of the key
 _ROUNDS = 10
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
-_CHUNK_BLOCKS = 8192  # eight arrays of 64 KiB: a chunk's rounds stay in the second-level cache
+_CHUNK_BLOCKS = 8192  # eight arrays of 64 KiB: a chunk's rounds stay in the L2 cache
 
 
 def philox4x32(counter: NDArray[np.uint64], key: tuple[int, int]) -> NDArray[np.uint64]:
@@ -74,18 +73,18 @@ def philox4x32(counter: NDArray[np.uint64], key: tuple[int, int]) -> NDArray[np.
 def random_words(
     count: int, seed: int, stream: int | None, step: NDArray[Any] | None, first_block: int = 0
 ) -> NDArray[np.uint32]:
-    """Return `count` random words, beginning with the first of `first_block`.
+    """Return `count` random words, from the start of block `first_block`.
 
     Parameters
     ----------
     count : int
-        How many words.
+        Number of words.
     seed : int
         64 bits, signed or not.
     stream : int or None
-        Tells the operators of one program apart; None is 0.
+        Distinguishes the operators of one program; None is 0.
     step : int64 array of one element or None
-        Tells the runs of one program apart; None is 0.
+        Distinguishes the runs of one program; None is 0.
     first_block : int
         A block holds four words.
 
@@ -115,18 +114,18 @@ def words_of_part(
     stream: int | None,
     step: NDArray[Any] | None,
 ) -> NDArray[np.uint32]:
-    """Return a word for each element of a tensor that is a part of a larger one.
+    """Return a random word for each element of a part of a larger tensor.
 
     Parameters
     ----------
     shape : tuple of int
-        Of the part.
+        Shape of the part.
     axis : int
-        Along which it was taken.
+        The axis that was split.
     part : sequence of three int
-        The rows before it, its own, and all of the larger tensor.
+        Rows before it, its own rows, and all rows of the larger tensor.
     seed, stream, step
-        As of `random_words`.
+        As in `random_words`.
 
     Returns
     -------
@@ -135,7 +134,7 @@ def words_of_part(
     Raises
     ------
     ValueError
-        The numbers fit neither one another nor the shape.
+        If the numbers contradict one another or the shape.
     """
     before, own, total = map(int, part)
     size = math.prod(shape)
@@ -146,7 +145,7 @@ def words_of_part(
             "part must be rows before, own rows and rows of all, and the length of axis "
             f"{axis} a multiple of its own, got {before}, {own} and {total} for {list(shape)}"
         )
-    run = math.prod(shape[axis:])  # so many elements follow one another in the larger tensor, too
+    run = math.prod(shape[axis:])  # these elements are contiguous in the larger tensor, too
     row = run // own
     words = np.empty((size // run, run), np.uint32)
     for number, target in enumerate(words):

@@ -1,7 +1,7 @@
-"""Recurrent layers in NumPy: one step of each kind and back, and sequences of steps.
+"""Recurrent layers in NumPy: one step of each kind, forward and backward, and sequences.
 
-Everything is time-major here, [t, n, ...]. A step is computed from ``x_part``, what x and bias_ih
-give to the gates, and ``h_part``, what the state and bias_hh give.
+Everything is time-major here, [t, n, ...]. A step is computed from ``x_part``, the gates' part from
+x and bias_ih, and ``h_part``, the part from the state and bias_hh.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from opwright_std.numerics.dtypes import Array
 
 
 class Step(NamedTuple):
-    """What one step computed: the new state, the new cell and what its gradient needs."""
+    """Results of one step: the new state, the new cell and the values saved for its gradient."""
 
     state: Array
     cell: Array | None
@@ -23,7 +23,7 @@ class Step(NamedTuple):
 
 
 class StepGrads(NamedTuple):
-    """Gradients of both parts, of the old state where it is read directly, and of the old cell."""
+    """Gradients of both parts, of the directly read old state, and of the old cell."""
 
     x_part: Array
     h_part: Array
@@ -47,7 +47,7 @@ class Kind(NamedTuple):
 
 
 def _sigmoid(x: Array) -> Array:
-    # Of the negative magnitude, so that no power overflows.
+    # exp of the negative magnitude cannot overflow.
     power = np.exp(-np.abs(x))
     return np.where(x < 0, power / (1 + power), 1 / (1 + power)).astype(x.dtype, copy=False)
 
@@ -133,19 +133,19 @@ class Parameters(NamedTuple):
 
 
 def x_part_of(parameters: Parameters, x: Array) -> Array:
-    """Return what x gives to the gates."""
+    """Return the gates' part from x."""
     product = x @ parameters.weight_ih.T  # type: ignore[union-attr]
     return product if parameters.bias_ih is None else product + parameters.bias_ih
 
 
 def h_part_of(parameters: Parameters, state: Array) -> Array:
-    """Return what the state gives to the gates."""
+    """Return the gates' part from the state."""
     product = state @ parameters.weight_hh.T  # type: ignore[union-attr]
     return product if parameters.bias_hh is None else product + parameters.bias_hh
 
 
 class Trace(NamedTuple):
-    """What all steps of one direction of one layer leave: [t, n, ...]; cells only of an LSTM."""
+    """Saved values of all steps of one direction of one layer: [t, n, ...]; cells for LSTM only."""
 
     gates: Array
     states: Array
@@ -202,7 +202,7 @@ def run_back(
     last_grads: tuple[Array, Array | None],
     grads: Parameters,
 ) -> BackResult:
-    """Run all steps back; write the gradients of the parameters that are wanted."""
+    """Run all steps backward; write the requested parameter gradients."""
     state_grad, cell_grad = last_grads
     old_states = _before(trace.states, first[0], backwards)
     old_cells = None if trace.cells is None else _before(trace.cells, first[1], backwards)

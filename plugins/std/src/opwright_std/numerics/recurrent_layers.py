@@ -19,7 +19,7 @@ def _pick(arrays: Listed | None, i: int) -> Array | None:
 
 
 def _valid(op_type: str, lengths: Array | None, steps: int, n: int) -> Array:
-    """Return whether a step belongs to a sequence, [t, n, 1]."""
+    """Return the mask of valid steps, [t, n, 1]."""
     counts = read_lengths(f"{op_type}: lengths", lengths, steps, n)
     return np.asarray(np.arange(steps)[:, None, None] < counts[:, None])
 
@@ -29,11 +29,11 @@ def _parameters(given: Sequence[Listed | None], i: int) -> Parameters:
 
 
 Ends: TypeAlias = "tuple[Array | None, Array | None]"
-"""States and cells of all layers and directions, at the beginning or at the end; None: zeros."""
+"""Initial or final states and cells of all layers and directions; None: zeros."""
 
 
 def _ends(given: Ends, trace: Trace, i: int) -> tuple[Array, Array | None]:
-    """Return the state and the cell of one layer and direction; no cell where it has none."""
+    """Return the state and the cell of one layer and direction; None without a cell."""
     zeros = np.zeros(trace.states.shape[2:], trace.states.dtype)
     state, cell = (zeros if array is None else array[i] for array in given)
     return state, None if trace.cells is None else cell
@@ -56,7 +56,7 @@ def run_layers(
     last: tuple[Array, Array | None],
     trace: Trace,
 ) -> None:
-    """Run all layers; `trace` has the layers and directions in front, as `last` has."""
+    """Run all layers; `trace` and `last` begin with the axis of layers and directions."""
     layer = np.swapaxes(x, 0, 1) if batch_first else x
     valid = _valid(op_type, lengths, *layer.shape[:2])
     size = trace.states.shape[-1]
@@ -75,7 +75,7 @@ def run_layers(
 
 
 def _joined(states: Array, layer: int, directions: int, valid: Array) -> Array:
-    """Return what a layer gives: the states of its directions side by side, 0 behind the end."""
+    """Return the output of a layer: the states of its directions concatenated, 0 in the padding."""
     both = states[layer * directions : (layer + 1) * directions]
     return np.where(valid, np.concatenate(list(both), axis=-1), 0).astype(states.dtype, copy=False)
 
@@ -95,10 +95,10 @@ def run_layers_back(
     first_grads: Ends,
     directions: int,
 ) -> None:
-    """Run all layers back, the last one first."""
+    """Run all layers backward, from the last one."""
     start = np.swapaxes(x, 0, 1) if batch_first else x
     valid = _valid(op_type, lengths, *start.shape[:2])
-    start = np.where(valid, start, x.dtype.type(0))  # what is behind may be NaN
+    start = np.where(valid, start, x.dtype.type(0))  # padding may be NaN
     count, steps, n, size = trace.states.shape
     out_grad, *last_grads = grads_in
     if out_grad is None:

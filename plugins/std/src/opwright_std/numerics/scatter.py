@@ -1,4 +1,4 @@
-"""Elements written to places that may repeat, in the order in which they come; and gradients."""
+"""Scatter of elements to indices that may repeat, in order; and its gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from opwright_std.numerics.dtypes import Array
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
-"""What becomes of an element and of those that come to its place."""
+"""How an element and the updates at its index combine."""
 
 Pair: TypeAlias = tuple[Array, Array]
 
@@ -23,7 +23,7 @@ def check_positions(who: str, index: Array, count: int) -> Array:
     Raises
     ------
     ValueError
-        Where one is outside [-count, count).
+        If an index is outside [-count, count).
     """
     wrong = (index < -count) | (index >= count)
     if wrong.any():
@@ -32,7 +32,7 @@ def check_positions(who: str, index: Array, count: int) -> Array:
 
 
 def row_numbers(who: str, index: Array, shape: tuple[int, ...]) -> Array:
-    """Return the number of the row of x that each vector of the last axis of `index` names.
+    """Return the row of x for each index vector along the last axis of `index`.
 
     Parameters
     ----------
@@ -57,19 +57,19 @@ def row_numbers(who: str, index: Array, shape: tuple[int, ...]) -> Array:
 
 
 def row_places(rows: Array, row: int) -> Array:
-    """Return the places of the elements of rows of `row` elements, one row after the other."""
+    """Return the flat indices of all elements of these rows of `row` elements."""
     return (rows[:, None] * row + np.arange(row)).reshape(-1)
 
 
 def line_places(found: Array, shape: tuple[int, ...], axis: int) -> Array:
-    """Return the place in an array of `shape` of each position along `axis`.
+    """Return the flat index in an array of `shape` for each position along `axis`.
 
     Parameters
     ----------
     found : int64 array
         Positions, of as many axes as `shape`.
     shape : tuple of int
-        Where a length is 1, the elements of `found` along that axis share a place.
+        Where a length is 1, the elements of `found` along that axis share an index.
     axis : int
         Counted from the front.
     """
@@ -87,11 +87,11 @@ def line_places(found: Array, shape: tuple[int, ...], axis: int) -> Array:
 
 
 def scatter_into(out: Array, places: Array, updates: Array, reduction: str) -> None:
-    """Combine elements of a flat array with updates, one after the other."""
+    """Combine elements of a flat array with updates, in order."""
     if reduction == "none":
-        out[places] = updates  # of repeated places the last one stays
+        out[places] = updates  # the last update of a repeated index wins
     elif out.dtype == np.float16:
-        # Half precision is computed in single, and rounded once.
+        # Half precision is computed in single and rounded once.
         wide = out.astype(np.float32)
         _UFUNCS[reduction].at(wide, places, updates)
         out[...] = wide
@@ -132,7 +132,7 @@ def _sum_gradients(x: Array, places: Array, updates: Array, out: Array, grad: Ar
 
 
 def _product_gradients(x: Array, places: Array, updates: Array, out: Array, grad: Array) -> Pair:
-    # Products of what comes before an element and of what comes behind: none is divided by.
+    # Products of the preceding and of the following elements: no division is needed.
     kind = np.float32 if x.dtype == np.float16 else x.dtype
     before, behind = x.astype(kind), np.ones(x.size, kind)
     product = np.empty(places.size, kind)

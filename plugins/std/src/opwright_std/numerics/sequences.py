@@ -1,4 +1,4 @@
-"""Sequences of several lengths in one padded array: which steps count, and what fits together."""
+"""Sequences of different lengths in one padded array: valid steps and shape checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check_lengths(op_type: str, lengths: Array, steps: int) -> None:
 
 
 def valid_steps(op_type: str, lengths: Array, steps: int) -> Array:
-    """Return, bool [n, steps], which steps lie within their sequence."""
+    """Return the mask of valid steps, bool [n, steps]."""
     check_lengths(op_type, lengths, steps)
     return np.asarray(np.arange(steps) < lengths[:, None])
 
@@ -37,7 +37,7 @@ def infer_padded(ctx: InferContext) -> tuple[int, ...]:
 
 
 def infer_steps(ctx: InferContext) -> tuple[int, int]:
-    """Return n and t where `lengths` gives the one, and `max_length` or `like` the other."""
+    """Return n and t: `lengths` determines n, and `max_length` or `like` determines t."""
     lengths = ctx.input("lengths").shape
     check_vector(ctx, lengths)
     longest = ctx.attr("max_length")

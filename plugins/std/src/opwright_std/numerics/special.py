@@ -1,4 +1,4 @@
-"""The digamma and polygamma functions and the inverse of erf, of arrays in float64."""
+"""The digamma and polygamma functions and the inverse of erf, for float64 arrays."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from opwright_std.numerics.dtypes import Array
 
 SHIFT = 10
-"""Arguments less than this are moved up by as many steps of the recurrence."""
+"""Smaller arguments are increased by this many steps of the recurrence."""
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 """B2, B4, ...: coefficients of the asymptotic series."""
 
 
 def digamma(x: Array) -> Array:
-    """Return the derivative of ln(gamma(x)): -inf at 0, inf at -0, NaN at whole numbers below."""
+    """Return the derivative of ln(gamma(x)): -inf at 0, inf at -0, NaN at negative integers."""
     with np.errstate(all="ignore"):
         is_low = x < 0.5
         whole = np.rint(x)
@@ -40,7 +40,7 @@ def digamma(x: Array) -> Array:
 
 
 def _whole_power(x: Array, exponent: int) -> Array:
-    # By products: what NumPy's power gives for an element may depend on its neighbours.
+    # By products: an element of NumPy's power may depend on its neighbors.
     power = np.ones_like(x)
     for _ in range(exponent):
         power = power * x
@@ -48,12 +48,12 @@ def _whole_power(x: Array, exponent: int) -> Array:
 
 
 def polygamma(x: Array, n: int) -> Array:
-    """Return the derivative of digamma of order `n`, 1 and above: infinite at whole numbers <= 0.
+    """Return the derivative of digamma of order `n`, 1 and above: infinite at integers <= 0.
 
     At -inf it is NaN.
 
-    By (-1)**(n + 1) * n! * zeta(n + 1, x), whose sum is taken up to a number from which on the
-    Euler-Maclaurin formula has all digits; below 1 / 2 by reflection.
+    It is (-1)**(n + 1) * n! * zeta(n + 1, x), summed until the Euler-Maclaurin formula is accurate
+    to all digits; below 1 / 2 by reflection.
     """
     with np.errstate(all="ignore"):
         sign = 1.0 if n % 2 else -1.0
@@ -89,7 +89,7 @@ def _reflect(x: Array, n: int) -> Array:
 
 
 def cotangent_derivative(n: int) -> list[float]:
-    """Return the polynomial P, from its constant on, of which P(cot) is the n-th derivative of cot.
+    """Return the coefficients of P, constant first, with P(cot) the n-th derivative of cot.
 
     The derivative of cot is -(1 + cot**2).
     """
@@ -149,7 +149,7 @@ def _ratio(x: Array, polynomials: tuple[tuple[float, ...], tuple[float, ...]]) -
 def erfinv(x: Array) -> Array:
     """Return the inverse of erf: infinite at -1 and 1, NaN beyond.
 
-    Wichura, 1988: Algorithm AS 241, of the inverse of the normal distribution at (1 + x) / 2.
+    Wichura, 1988: Algorithm AS 241, the inverse normal distribution at (1 + x) / 2.
     """
     with np.errstate(all="ignore"):
         half = x / 2

@@ -1,4 +1,4 @@
-"""Roots of sums of squares, also of numbers whose squares over- or underflow."""
+"""Roots of sums of squares, even if the squares overflow or underflow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Axes = int | tuple[int, ...]
 
 
 def norm(x: Array, axis: Axes) -> Array:
-    """Return sqrt(sum(x**2)) over axes, which are kept with length 1."""
+    """Return sqrt(sum(x**2)) over axes, kept with length 1."""
     with np.errstate(over="ignore"):
         total = np.sum(np.square(x), axis=axis, keepdims=True)
     root = np.asarray(np.sqrt(total))
@@ -23,18 +23,18 @@ def norm(x: Array, axis: Axes) -> Array:
 
 
 def deviation(x: Array, axis: Axes, epsilon: float, mean_square: Array) -> Array:
-    """Return sqrt(mean(x**2) + epsilon) over axes, which are kept with length 1.
+    """Return sqrt(mean(x**2) + epsilon) over axes, kept with length 1.
 
     Parameters
     ----------
     x : Array
-        What is squared.
+        The input.
     axis : int or tuple of int
         The axes.
     epsilon : float
         Added to the mean.
     mean_square : Array
-        The mean as it is: infinite or 0 where squares over- or underflow.
+        The plain mean: infinite or 0 where squares overflow or underflow.
     """
     total = mean_square + x.dtype.type(epsilon)
     root = np.asarray(np.sqrt(total))
@@ -50,19 +50,19 @@ def deviation(x: Array, axis: Axes, epsilon: float, mean_square: Array) -> Array
 
 
 def mean_square(x: Array, axis: Axes) -> Array:
-    """Return mean(x**2) over axes, which are kept with length 1; infinite where it overflows."""
+    """Return mean(x**2) over axes, kept with length 1; infinite on overflow."""
     with np.errstate(over="ignore"):
         return np.asarray(np.mean(np.square(x), axis=axis, keepdims=True))
 
 
 def _is_ordinary(total: Array) -> Array:
-    """Return where a sum of squares has its digits: what counts in it has not underflowed."""
+    """Return where a sum of squares is accurate: no relevant square underflowed."""
     info = np.finfo(total.dtype)
     return np.asarray((total >= info.tiny / info.eps) & (total <= info.max))
 
 
 def _scale_of(size: Array) -> Array:
-    """Return powers of 2 that bring sizes near 1; 1 for 0 and what is not finite."""
+    """Return powers of 2 that scale magnitudes to about 1; 1 for 0, inf and NaN."""
     exponent = np.frexp(np.where(np.isfinite(size), size, size.dtype.type(0)))[1]
     least = np.finfo(size.dtype).minexp
     return np.asarray(np.ldexp(np.ones_like(size), -np.maximum(exponent, least + 1)))

@@ -1,4 +1,4 @@
-"""The elements of an axis that each place of a resized axis takes, and their shares."""
+"""The input elements that each element of a resized axis reads, and their weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 class Rule(NamedTuple):
-    """How places are computed, as the attributes of `resize` say."""
+    """How positions are computed, as the attributes of `resize`."""
 
     mode: str
     coordinates: str
@@ -32,14 +32,14 @@ class Rule(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """What each place takes.
+    """The taps of each output element.
 
     Attributes
     ----------
     places : int64 array [count, taps]
-        Elements, in [0, size); an element may stand there several times.
+        Indices in [0, size); they may repeat.
     shares : float64 array [count, taps]
-        Those of the elements. One of 0 is not read: it may be NaN.
+        Weights of the elements. Elements of weight 0 are not read: they may be NaN.
     """
 
     places: Array
@@ -49,10 +49,9 @@ class Taps(NamedTuple):
 def make_taps(
     size: int, count: int, scale: float, rule: Rule, part: tuple[float, float] = (0.0, 1.0)
 ) -> Taps:
-    """Return the taps of `count` places over an axis of `size` elements, at least 1.
+    """Return the taps of `count` positions over an axis of `size` elements, at least 1.
 
-    `scale` is the factor of the length that places are computed with, 0 for count / size; `part` is
-    what crop_and_resize takes.
+    `scale` is the factor of the length, 0 for count / size; `part` is the range of crop_and_resize.
     """
     if rule.mode == "area":
         return _area(size, count)
@@ -79,7 +78,7 @@ def make_taps(
 
 
 def crop_coordinates(size: int, count: int, part: tuple[float, float]) -> Array:
-    """Return places from the begin to the end of a part of an axis, or in its middle."""
+    """Return positions from begin to end of a part of an axis, or at its middle."""
     begin, end = (side * (size - 1) for side in part)
     if count == 1:
         return np.array([(begin + end) / 2])
@@ -87,7 +86,7 @@ def crop_coordinates(size: int, count: int, part: tuple[float, float]) -> Array:
 
 
 def _coordinates(size: int, count: int, scale: float, kind: str) -> Array:
-    """Return where each place lies among the elements, as a fraction."""
+    """Return the fractional position of each output element among the input elements."""
     i = np.arange(count)
     if kind == "align_corners":
         return np.asarray(i * (size - 1) / max(count - 1, 1))
@@ -95,7 +94,7 @@ def _coordinates(size: int, count: int, scale: float, kind: str) -> Array:
         return np.zeros(1)
     if kind == "asymmetric":
         return np.asarray(i / scale if scale else i * size / count)
-    # In whole numbers as far as they go: nothing is rounded before the quotient.
+    # In integers as far as possible: nothing is rounded before the quotient.
     at = (i + 0.5) / scale - 0.5 if scale else ((2 * i + 1) * size - count) / (2 * count)
     if kind == "half_pixel_symmetric" and scale:
         at += size / 2 * (1 - count / (scale * size))
@@ -110,7 +109,7 @@ def _round(at: Array, rounding: str) -> Array:
 
 
 def _weigh(distances: Array, rule: Rule) -> Array:
-    """Return the share of an element that far away: a triangle, or Keys' cubic function."""
+    """Return the weight at a distance: a triangle, or Keys' cubic function."""
     if rule.mode == "linear":
         return np.asarray(np.maximum(1 - distances, 0))
     a, d = rule.cubic_coefficient, distances
@@ -120,7 +119,7 @@ def _weigh(distances: Array, rule: Rule) -> Array:
 
 
 def _area(size: int, count: int) -> Taps:
-    """Return the mean of each bin, as adaptive pooling has them."""
+    """Return taps for the mean of each bin, as in adaptive pooling."""
     i = np.arange(count)
     begin, end = i * size // count, -(-(i + 1) * size // count)
     places = begin[:, None] + np.arange((end - begin).max(initial=1))
@@ -129,7 +128,7 @@ def _area(size: int, count: int) -> Taps:
 
 
 def _antialiased(size: int, count: int, scale: float, rule: Rule) -> Taps:
-    """Return taps of a filter that is widened where the axis shrinks, with the sum 1."""
+    """Return taps of a filter widened for downsampling, with weights of sum 1."""
     step = 1 / scale if scale else size / count
     stretch = max(step, 1.0)
     support = (1 if rule.mode == "linear" else 2) * stretch
@@ -143,7 +142,7 @@ def _antialiased(size: int, count: int, scale: float, rule: Rule) -> Taps:
 
 
 def mix(x: Array, axis: int, taps: Taps) -> Array:
-    """Return x with what the places take in place of an axis."""
+    """Return x resampled along an axis."""
     moved = np.moveaxis(x, axis, 0)
     mixed = np.zeros((len(taps.places), *moved.shape[1:]), x.dtype)
     for places, shares in zip(taps.places.T, taps.shares.T, strict=True):

@@ -1,7 +1,7 @@
-"""Windows that slide over the spatial axes of images: their sizes, and what they cover.
+"""Windows that slide over the spatial axes of images: their sizes and the elements they cover.
 
-Images have one, two or three of these axes; the attribute data_format says how many, and where the
-channels are.
+Images have one, two or three of these axes; the attribute data_format sets their number and the
+position of the channels.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Taps = list[tuple[slice, slice]]
 _MAX_PADDED = 2**31 - 1
 
 _MOST_CHANNELS: Final = 4
-"""Of images as files hold them: grey, colours and alpha."""
+"""Numbers of channels in image files: gray, colors and alpha."""
 
 FORMATS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
-"""Number of spatial axes to the orders of axes: channels first, channels last."""
+"""Number of spatial axes to data formats: channels first, channels last."""
 
 _AXES = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 _SIDES = {
@@ -44,7 +44,7 @@ class Axis(NamedTuple):
     size, out : int
         Elements of the input, and windows.
     kernel, stride, before, after, dilation : int
-        Taps of a window, distance of two windows, padding on both sides, distance of two taps.
+        Taps of a window, distance between windows, padding on both sides, distance between taps.
     """
 
     size: int
@@ -56,11 +56,11 @@ class Axis(NamedTuple):
     dilation: int = 1
 
     def taps(self) -> Taps:
-        """Return for each tap the windows in which it covers an element, and these elements."""
+        """Return for each tap the windows in which it covers an element, and those elements."""
         return [self._tap(tap * self.dilation - self.before) for tap in range(self.kernel)]
 
     def covering_taps(self) -> Taps:
-        """Return `taps` without those that cover nothing: windows may reach far beyond an image."""
+        """Return `taps` that cover any element: windows may extend far beyond an image."""
         return [self._tap(tap * self.dilation - self.before) for tap in self._find_covering()]
 
     def _find_covering(self) -> Iterable[int]:
@@ -85,7 +85,7 @@ class Axis(NamedTuple):
         begins = np.arange(self.out) * self.stride - self.before
         ends = begins + (self.kernel - 1) * self.dilation + 1
         if include_pad:
-            # What ceil_mode lets stick out beyond the padding is nothing at all.
+            # Elements beyond the padding, due to ceil_mode, do not count.
             reach = np.minimum(ends, self.size + self.after) - begins
         else:  # from the first tap behind the padding on
             first = np.where(begins < 0, begins % self.dilation, begins)
@@ -112,14 +112,14 @@ def axes_of(
 
 
 def over_taps(axes: Sequence[Taps]) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """Give for each tap, in row-major order, where it is in the outputs and where in the inputs."""
+    """Yield for each tap, in row-major order, its slices of the outputs and of the inputs."""
     every = (slice(None), slice(None))
     for taps in product(*axes):
         yield (*every, *(windows for windows, _ in taps)), (*every, *(at for _, at in taps))
 
 
 def is_channels_last(data_format: str) -> bool:
-    """Tell whether the channels are the last axis of images."""
+    """Return whether the channels are the last axis of images."""
     return data_format.endswith("C")
 
 
@@ -132,7 +132,7 @@ def channels_first(array: Array, data_format: str) -> Array:
 
 
 def spatial_rank(data_format: str) -> int:
-    """Return how many spatial axes images of this format have."""
+    """Return the number of spatial axes of this format."""
     return len(data_format) - 2
 
 
@@ -156,7 +156,7 @@ def set_images(
     spatial: Sequence[int],
     dtype: str | None = None,
 ) -> None:
-    """Set the shape of an output that holds images, and the dtype where the slot has none."""
+    """Set the shape of an output of images, and the dtype if the slot has none."""
     is_last = is_channels_last(ctx.attr("data_format"))
     ctx.set_output(slot, (n, *spatial, channels) if is_last else (n, channels, *spatial), dtype)
 
@@ -186,7 +186,7 @@ def infer_windows(
     dilations: Sequence[int] = (),
     ceil_mode: bool = False,
 ) -> Ints:
-    """Return how many windows fit into each spatial axis, -1 where that is not known."""
+    """Return the number of windows along each spatial axis, -1 if unknown."""
     paddings, counts = paddings_attr(ctx), []
     for i, name in enumerate(_AXES[len(sizes)]):
         size, before, after = sizes[i], paddings[2 * i], paddings[2 * i + 1]
@@ -206,7 +206,7 @@ def infer_windows(
                 f"{_advise_order(ctx, size) if i == len(sizes) - 1 else ''}"
             )
         count = room // strides[i] + 1
-        # The window that ceil_mode adds must begin in the input or in the padding before it.
+        # The extra window of ceil_mode must begin in the input or in the padding before it.
         if ceil_mode and room % strides[i] != 0 and count * strides[i] < before + size:
             count += 1
         counts.append(count)
@@ -214,15 +214,15 @@ def infer_windows(
 
 
 def _advise_order(ctx: InferContext, last: int) -> str:
-    """Return what to do where the last axis is so short that it seems to be the channels."""
+    """Return advice if the last axis is so short that it seems to be the channels."""
     first, other = FORMATS[spatial_rank(ctx.attr("data_format"))]
     if ctx.attr("data_format") != first or last > _MOST_CHANNELS:
         return ""
-    return f", or say data_format={other!r} if the channels of x are its last axis"
+    return f", or set data_format={other!r} if the channels of x are its last axis"
 
 
 def infer_pooled(ctx: InferContext) -> tuple[int, int, Ints]:
-    """Return batch, channels and sizes of what pooling gives, and check its attributes."""
+    """Check the attributes of pooling; return batch, channels and sizes of its output."""
     n, channels, *sizes = image_dims(ctx)
     kernel = spatial_attr(ctx, "kernel")
     strides = spatial_attr(ctx, "strides") if ctx.attr("strides") else kernel
@@ -245,7 +245,7 @@ def infer_pooled(ctx: InferContext) -> tuple[int, int, Ints]:
 
 
 def require_elements(ctx: InferContext, sizes: Sequence[int]) -> None:
-    """Fail for images of no size, of which there is no mean and no maximum."""
+    """Fail for empty images, which have no mean and no maximum."""
     if 0 in sizes:
         shape, names = format_shape(ctx.input("x").shape), _AXES[len(sizes)]
         ctx.fail(f"the {' and the '.join(names)} of x must be at least 1, got {shape}")
@@ -255,7 +255,7 @@ def require_elements(ctx: InferContext, sizes: Sequence[int]) -> None:
 
 
 def add_data_format(maker: OpMaker, rank: int = 2) -> OpMaker:
-    """Add the attribute that names the order of the axes of images."""
+    """Add the attribute for the axis order of images."""
     formats = FORMATS[rank]
     return (
         maker.add_attr("data_format", str, "order of the axes of x and out")
@@ -275,11 +275,11 @@ def side_names(rank: int) -> str:
 
 
 def add_pool_attrs(maker: OpMaker, rank: int = 2) -> OpMaker:
-    """Add what the windows of pooling have in common."""
+    """Add the common attributes of pooling windows."""
     names = axis_names(rank)
     maker.add_attr("kernel", list[int], f"size of a window: {names}", rank).required().at_least(1)
     maker.add_attr(
-        "strides", list[int], f"distance of two windows: {names}; none: the kernel", rank
+        "strides", list[int], f"distance between windows: {names}; none: the kernel", rank
     )
     maker.default([]).at_least(1)
     sides = side_names(rank)
@@ -288,10 +288,10 @@ def add_pool_attrs(maker: OpMaker, rank: int = 2) -> OpMaker:
     maker.add_attr(
         "ceil_mode",
         bool,
-        "whether a last window may stick out beyond the padding, if it begins before it",
+        "whether the last window may extend beyond the padding, if it begins before its end",
     ).default(False)
     add_data_format(maker, rank)
-    maker.add_attr("dilations", list[int], f"distance of two elements of a window: {names}", rank)
+    maker.add_attr("dilations", list[int], f"distance between elements of a window: {names}", rank)
     return maker.default([1] * rank).at_least(1).as_added()
 
 
@@ -299,7 +299,7 @@ def add_pool_attrs(maker: OpMaker, rank: int = 2) -> OpMaker:
 
 
 def lift_attrs(b: BodyContext) -> dict[str, Any]:
-    """Return the attributes of an operator on lines for the same operator on images of height 1."""
+    """Convert the attributes of an operator on lines to images of height 1."""
     first = {"kernel": 1, "strides": 1, "dilations": 1, "output_padding": 0}
     attrs: dict[str, Any] = {}
     for name in b.attrs:
@@ -316,7 +316,7 @@ def lift_attrs(b: BodyContext) -> dict[str, Any]:
 
 
 def height_axis(data_format: str) -> int:
-    """Return the axis of length 1 that makes images of lines."""
+    """Return the axis of length 1 that turns lines into images."""
     return 1 if is_channels_last(data_format) else 2
 
 

@@ -1,1 +1,1 @@
-"""The standard operators: of each its meaning, shapes and gradient, and a NumPy kernel."""
+"""The standard operators, each with its meaning, shapes, gradient and a NumPy kernel."""

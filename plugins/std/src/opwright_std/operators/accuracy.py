@@ -25,7 +25,7 @@ def accuracy(
 
 
 def _accuracy_shape(ctx: InferContext) -> None:
-    """Each output has one element; label is [n, 1] or [n] beside x [n, classes]."""
+    """Each output has one element; label is [n, 1] or [n] for x [n, classes]."""
     x, label = ctx.input("x").shape, ctx.input("label").shape
     ctx.require(len(x) == 2, f"x must be [n, classes], got {format_shape(x)}")
     column = (*x[:1], 1)
@@ -39,9 +39,9 @@ def _accuracy_shape(ctx: InferContext) -> None:
 ACCURACY = (
     OpMaker("accuracy")
     .add_comment(
-        "Share of the rows whose label is among the k greatest scores, accuracy = correct / total; "
-        "0 for an empty batch. Equal scores and NaN are ordered as by top_k; a label whose own "
-        "score is NaN is never right."
+        "Fraction of rows whose label is among the k greatest scores, accuracy = correct / total; "
+        "0 for an empty batch. Equal scores and NaN are ordered as by top_k; a label with a NaN "
+        "score is never right."
     )
     .add_input("x", "float [n, classes], scores or probabilities")
     .dtypes(*FLOATS)
@@ -56,5 +56,5 @@ ACCURACY = (
     .add_attr("k", int, "how many of the best classes count")
     .default(1)
     .at_least(1)
-    .build(infer_shape=_accuracy_shape, gradient=no_gradient("a count is no continuous value"))
+    .build(infer_shape=_accuracy_shape, gradient=no_gradient("a count is not continuous"))
 )

@@ -1,4 +1,4 @@
-"""Activations: element-wise functions of one input that networks put behind a layer."""
+"""Activations: element-wise functions of one input, used after a layer."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def relu(x: Array, out: Array) -> None:
 
 
 def relu_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
-    # Chosen, not multiplied: what comes back may be infinite, as through sqrt(relu(x)).
+    # Selected, not multiplied: the incoming gradient may be infinite, as for sqrt(relu(x)).
     flat = out <= 0
     np.copyto(x_grad, out_grad)
     np.copyto(x_grad, 0, where=flat)
 
 
 RELU = unary(
-    "relu", "Rectifier, out = maximum(x, 0). The gradient at 0 is 0; NaN passes it on.", NUMBERS
+    "relu", "Rectifier, out = maximum(x, 0). The gradient is 0 at 0, and passes at NaN.", NUMBERS
 ).build(
     infer_shape=same_shape_as("x"),
     gradient=grad_op("relu_grad", needs=["out"], gradient=same_again),
@@ -134,7 +134,7 @@ SOFTPLUS = (
 
 def silu(x: Array, out: Array) -> None:
     sigmoid(x, out)
-    # Far left the gate is 0; times -inf that would be NaN.
+    # Far left the gate is 0; times -inf it would be NaN.
     np.multiply(out, np.maximum(x, _FAR[0]), out=out)
 
 
@@ -163,7 +163,7 @@ def gelu(x: Array, out: Array, *, approximate: str) -> None:
 
 
 def _gelu_gate(x: Array, out: Array, approximate: str) -> None:
-    """Write out / x: the normal distribution function, or the sigmoid that stands for it."""
+    """Write out / x: the normal distribution function, or its sigmoid approximation."""
     if approximate == "tanh":
         # (1 + tanh(z)) / 2 = sigmoid(2 z); far out the cube would overflow.
         end = _GELU_END[approximate]
@@ -181,7 +181,7 @@ def _gelu_gate(x: Array, out: Array, approximate: str) -> None:
 
 def gelu_grad(x: Array, out_grad: Array, x_grad: Array, *, approximate: str) -> None:
     _gelu_gate(x, x_grad, approximate)
-    # The slope of the gate vanishes before the bound, the square might overflow beyond it.
+    # The derivative of the gate vanishes before the bound; beyond it the square might overflow.
     end = _GELU_END[approximate]
     bounded = np.minimum(np.maximum(x, -end), end)
     slope = np.square(bounded)
@@ -198,7 +198,7 @@ GELU = (
     unary(
         "gelu",
         "Gaussian error linear unit, out = x * (1 + erf(x / sqrt(2))) / 2; with approximate="
-        '"tanh" x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2. At -inf it is its '
+        '"tanh" x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2. At -inf it has its '
         "limit, 0. Hendrycks and Gimpel, 2016.",
     )
     .add_attr("approximate", str, "the exact distribution function or its tanh approximation")

@@ -1,4 +1,4 @@
-"""Adam and Adam with decoupled weight decay; adam_variants.py has what else came of it."""
+"""Adam and Adam with decoupled weight decay; adam_variants.py has the variants."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def adam(
     rate, power1, power2 = float(learning_rate[0]), float(beta1_power[0]), float(beta2_power[0])
     moments, moved = (moment1, moment2), (moment1_out, moment2_out)
     work = move_moments(grad, moments, moved, (beta1, beta2))  # the one temporary array
-    # Both corrections of the bias, taken out of the loop over the elements.
+    # Both bias corrections, hoisted out of the loop over the elements.
     correction = math.sqrt(1 - power2) if power2 <= 1 else math.nan
     np.sqrt(moment2_out, out=work)
     work += epsilon * correction
     np.divide(moment1_out, work, out=work)
-    work *= float(np.divide(rate * correction, 1 - power1))  # infinite for a power of 1
+    work *= float(np.divide(rate * correction, 1 - power1))  # infinite for beta power 1
     apply_step(param, work, 1 - rate * decay.get("weight_decay", 0.0), param_out)
     np.multiply(beta1_power, beta1, out=beta1_power_out)
     np.multiply(beta2_power, beta2, out=beta2_power_out)
@@ -55,7 +55,7 @@ def adam(
 def move_moments(
     grad: Array, moments: tuple[Array, Array], moved: tuple[Array, Array], betas: tuple[float, ...]
 ) -> Array:
-    """Write both running moments of Adam; return an array like the gradient, to compute in."""
+    """Write both running moments of Adam; return a scratch array like the gradient."""
     work = np.asarray(grad * (1 - betas[0]))
     move_average(moments[0], betas[0], work, moved[0])
     np.square(grad, out=work)
@@ -79,8 +79,8 @@ def add_betas(maker: OpMaker, epsilon: float = 1e-8) -> OpMaker:
     """Add the attributes beta1, beta2 and epsilon."""
     add_shares(
         maker,
-        beta1=(0.9, "share of the first moment that stays"),
-        beta2=(0.999, "share of the second moment that stays"),
+        beta1=(0.9, "decay rate of the first moment"),
+        beta2=(0.999, "decay rate of the second moment"),
     )
     return add_bounds(maker, epsilon=(epsilon, "added to the root of the second moment"))
 
@@ -111,7 +111,7 @@ ADAMW = (
         "moment2",
         *POWERS,
     )
-    .add_attr("weight_decay", float, "share of the parameter that a step of size 1 takes away")
+    .add_attr("weight_decay", float, "fraction of the parameter subtracted by a step of size 1")
     .default(0.01)
     .at_least(0.0)
     .build(infer_shape=update_shape("moment1", "moment2", *POWERS), gradient=NO_GRADIENT)

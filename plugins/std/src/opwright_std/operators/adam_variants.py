@@ -1,4 +1,4 @@
-"""What came of Adam: adamax, nadam, radam and lamb."""
+"""Variants of Adam: adamax, nadam, radam and lamb."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEP = "step_out = step + 1. "
 
 
 def _rest_of_power(beta: float, number: float) -> float:
-    """Return 1 - beta**number, whose digits a difference loses where beta is near 1."""
+    """Return 1 - beta**number without cancellation for beta near 1."""
     return -math.expm1(number * math.log(beta)) if beta > 0 else 1.0
 
 
@@ -59,7 +59,7 @@ def adamax(
 
 ADAMAX = adam_like(
     "adamax",
-    "Adam by the infinity norm, moment_out = beta1 * moment + (1 - beta1) * grad, "
+    "Adam with the infinity norm, moment_out = beta1 * moment + (1 - beta1) * grad, "
     "infinity_norm_out = max(beta2 * infinity_norm, |grad| + epsilon), param_out = param - "
     "learning_rate / (1 - beta1_power) * moment_out / infinity_norm_out, beta1_power_out = "
     "beta1_power * beta1. Kingma and Ba, 2014.",
@@ -161,7 +161,7 @@ RADAM = adam_like(
     "beta2**step / (1 - beta2**step), m = moment1_out / (1 - beta1**step). Where length > 5, "
     "param_out = param - learning_rate * m * sqrt((length - 4) * (length - 2) * longest / "
     "((longest - 4) * (longest - 2) * length)) * sqrt(1 - beta2**step) / (sqrt(moment2_out) + "
-    f"epsilon), and before, param_out = param - learning_rate * m, {STEP}Liu et al., 2019.",
+    f"epsilon), otherwise param_out = param - learning_rate * m, {STEP}Liu et al., 2019.",
     "moment1",
     "moment2",
     "step",
@@ -205,9 +205,9 @@ def lamb(
 LAMB = add_bounds(
     adam_like(
         "lamb",
-        f"Adam whose steps are as long as the parameter is large, {MOMENTS}{CORRECTED}r = m / "
+        f"Adam with steps scaled to the norm of the parameter, {MOMENTS}{CORRECTED}r = m / "
         "(sqrt(v) + epsilon) + weight_decay * param, param_out = param - learning_rate * |param| / "
-        f"|r| * r{NEXT_POWERS}The factor |param| / |r| is 1 where one of the norms is 0. "
+        f"|r| * r{NEXT_POWERS}The factor |param| / |r| is 1 if either norm is 0. "
         "You et al., 2019.",
         "moment1",
         "moment2",

@@ -1,4 +1,4 @@
-"""Steps that each element scales by the gradients it has had: adagrad, adadelta and rmsprop."""
+"""Steps scaled per element by past gradients: adagrad, adadelta and rmsprop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opwright_std.operators.optimizers import (
     update_shape,
 )
 
-EPSILON = "added to the root that is divided by"
+EPSILON = "added to the root in the denominator"
 
 
 def adagrad(
@@ -40,7 +40,8 @@ def adagrad(
 ADAGRAD = add_bounds(
     optimizer(
         "adagrad",
-        "Steps that shrink with the sum of squares, squares_out = squares + grad**2, param_out = "
+        "Steps that shrink with the sum of squared gradients, squares_out = squares + grad**2, "
+        "param_out = "
         "param - learning_rate * grad / (sqrt(squares_out) + epsilon). Duchi et al., 2011.",
         "squares",
     ),
@@ -80,14 +81,15 @@ ADADELTA = add_bounds(
     add_shares(
         optimizer(
             "adadelta",
-            "Steps of the size of those before, mean_square_out = rho * mean_square + (1 - rho) * "
+            "Steps scaled to the size of previous updates, mean_square_out = rho * mean_square + "
+            "(1 - rho) * "
             "grad**2, update = sqrt(mean_update + epsilon) / sqrt(mean_square_out + epsilon) * "
             "grad, mean_update_out = rho * mean_update + (1 - rho) * update**2, param_out = param "
             "- learning_rate * update. Zeiler, 2012.",
             "mean_square",
             "mean_update",
         ),
-        rho=(0.9, "share of both means that stays"),
+        rho=(0.9, "decay rate of both means"),
     ),
     epsilon=(1e-6, "added under both roots"),
 ).build(infer_shape=update_shape("mean_square", "mean_update"), gradient=NO_GRADIENT)
@@ -117,7 +119,7 @@ def rmsprop(
     if centered and mean_grad is not None and mean_grad_out is not None:
         move_average(mean_grad, rho, grad * rest, mean_grad_out)
         np.subtract(mean_square_out, np.square(mean_grad_out), out=work)
-        np.maximum(work, 0, out=work)  # of equal gradients rounding may leave less
+        np.maximum(work, 0, out=work)  # for equal gradients rounding may make it negative
         np.sqrt(work, out=work)
     else:
         np.sqrt(mean_square_out, out=work)
@@ -135,13 +137,13 @@ _states_shape = update_shape(*_STATES)
 
 
 def _rmsprop_shape(ctx: InferContext) -> None:
-    """What is updated keeps its shape; the states that the attributes ask for are there."""
+    """Outputs have the shapes of their inputs; attributes determine the required states."""
     wanted = {"mean_grad": bool(ctx.attr("centered")), "velocity": ctx.attr("momentum") != 0}
     conditions = {"mean_grad": "centered is true", "velocity": "momentum is not 0"}
     for slot, is_wanted in wanted.items():
         if bool(ctx.inputs(slot)) != is_wanted:
             given = "it" if ctx.inputs(slot) else "none"
-            ctx.fail(f"{slot} must be given exactly where {conditions[slot]}, got {given}")
+            ctx.fail(f"{slot} must be given exactly if {conditions[slot]}, got {given}")
     _states_shape(ctx)
 
 
@@ -159,10 +161,10 @@ RMSPROP = (
                 "mean_square",
                 optional=("mean_grad", "velocity"),
             ),
-            rho=(0.99, "share of both means that stays"),
+            rho=(0.99, "decay rate of both means"),
         ),
         epsilon=(1e-8, EPSILON),
-        momentum=(0.0, "share of the velocity that stays; 0: there is no velocity"),
+        momentum=(0.0, "decay rate of the velocity; 0: no velocity"),
     )
     .add_attr("centered", bool, "whether to divide by the deviation from the mean gradient")
     .default(False)

@@ -1,4 +1,4 @@
-"""Pooling to a given size: the images are cut into that many bins."""
+"""Pooling to a given output size: images are divided into that many bins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from opwright_std.operators.max_pool import add_place_output, max_pool_grad, req
 
 
 def _bins(sizes: Ints, counts: Ints) -> list[list[slice]]:
-    """Return the bins that cover each axis; those of sizes that do not divide it overlap."""
+    """Return the bins of each axis; they overlap if their number does not divide the size."""
     return [
         [slice(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
         for size, count in zip(sizes, counts, strict=True)
@@ -78,7 +78,7 @@ def adaptive_max_pool2d(
         at, parts = zip(*bins, strict=True)
         covered = images[(slice(None), slice(None), *parts)]
         flat = covered.reshape(*covered.shape[:2], math.prod(covered.shape[2:]))
-        place = flat.argmax(axis=2)  # of equals the first; NaN is above every number
+        place = flat.argmax(axis=2)  # the first of equal ones; NaN is above every number
         best[(..., *at)] = np.take_along_axis(flat, place[..., None], 2)[..., 0]
         inside = np.unravel_index(place, covered.shape[2:])
         begun = [i + part.start for i, part in zip(inside, parts, strict=True)]
@@ -92,7 +92,7 @@ adaptive_max_pool3d_grad = max_pool_grad("adaptive_max_pool3d_grad")
 
 
 def _adaptive_shape(ctx: InferContext) -> None:
-    """The output has output_size in the place of the spatial axes."""
+    """The output replaces the spatial axes with output_size."""
     n, channels, *sizes = image_dims(ctx)
     require_elements(ctx, sizes)
     dtype = fraction_dtype(ctx.input("x").dtype)
@@ -100,7 +100,7 @@ def _adaptive_shape(ctx: InferContext) -> None:
 
 
 def _adaptive_max_shape(ctx: InferContext) -> None:
-    """The outputs have output_size in the place of the spatial axes."""
+    """The outputs replace the spatial axes with output_size."""
     require_plane(ctx)
     n, channels, *sizes = image_dims(ctx)
     require_elements(ctx, sizes)
@@ -115,15 +115,15 @@ def _adaptive_maker(op_type: str, rank: int, comment: str, *, is_fraction: bool)
         f"{comment} along each axis from floor(i * size / output_size) to "
         f"ceil((i + 1) * size / output_size), the last excluded.{more}"
     )
-    maker.add_input("x", f"images, [n, channels, {names}] or as data_format says")
+    maker.add_input("x", f"images, [n, channels, {names}] or per data_format")
     maker.dtypes(*(ORDERED if is_fraction else NUMBERS))
-    maker.add_output("out", "[n, channels, *output_size] or as data_format says")
+    maker.add_output("out", "[n, channels, *output_size] or per data_format")
     if is_fraction:
         maker.dtypes(*FLOATS)
     else:
         maker.same_dtype_as("x")
     maker.add_attr("output_size", list[int], f"sizes of out: {names}", rank).required()
-    maker.between(1, 2**16)  # kernels keep a bin for each, also where there are no images
+    maker.between(1, 2**16)  # kernels keep a bin for each, even without images
     return add_data_format(maker, rank)
 
 

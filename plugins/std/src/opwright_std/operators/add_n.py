@@ -1,4 +1,4 @@
-"""add_n: the sum of several tensors of one shape, which is how gradients meet."""
+"""add_n: the sum of several tensors of one shape, which accumulates gradients."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def add_n(x: tuple[Array, ...], out: Array) -> None:
 
 
 def _add_n_shape(ctx: InferContext) -> None:
-    """The output has the one shape that all x have."""
+    """The output has the common shape of all x."""
     first, *others = ctx.inputs("x")
     shape = first.shape
     for meta in others:
         if not shapes_match(shape, meta.shape):
-            ctx.fail(f"all x must have one shape, got {list(shape)} and {list(meta.shape)}")
+            ctx.fail(f"all x must have the same shape, got {list(shape)} and {list(meta.shape)}")
         shape = tuple(map(merge_dims, shape, meta.shape))
     ctx.set_output("out", shape)
 
@@ -35,7 +35,7 @@ def _add_n_gradient(g: GradientContext) -> None:
 
 ADD_N = (
     OpMaker("add_n")
-    .add_comment("Sum of a list, out = x[0] + x[1] + ..., added up in this order.")
+    .add_comment("Sum of a list, out = x[0] + x[1] + ..., added in this order.")
     .add_input("x", "one or more tensors of one shape and dtype; they do not broadcast")
     .as_duplicable()
     .dtypes(*NUMBERS)

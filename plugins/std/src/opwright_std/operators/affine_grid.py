@@ -1,4 +1,4 @@
-"""affine_grid: where grid_sample reads images that an affine map moves."""
+"""affine_grid: sampling grids of affine maps, for grid_sample."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opwright_std.operators.reduction import known_meta
 
 
 def _affine_grid_shape(ctx: InferContext) -> None:
-    """The output has a place of 2 or 3 coordinates for each pixel of each image."""
+    """The output has 2 or 3 coordinates for each pixel of each image."""
     shape, size = ctx.input("theta").shape, ctx.attr("output_size")
     rank = len(size)
     ctx.require(rank in (2, 3), f"output_size must hold 2 or 3 sizes, got {list(size)}")
@@ -28,7 +28,7 @@ def _affine_grid_body(b: BodyContext) -> None:
     for axis in reversed(range(rank)):  # the last axis is x
         n = size[axis]
         end = 1.0 if b.attr("align_corners") else 1.0 - 1.0 / n
-        # One pixel lies in the middle.
+        # A single pixel is in the middle.
         attrs = {"start": -end if n > 1 else 0.0, "stop": end if n > 1 else 0.0, "num": n}
         line = Expression(b, b.emit("linspace", {}, attrs={**attrs, "dtype": wide}))
         shape = [n if i == axis else 1 for i in range(rank)]
@@ -46,20 +46,22 @@ def _affine_grid_body(b: BodyContext) -> None:
 AFFINE_GRID = (
     OpMaker("affine_grid")
     .add_comment(
-        "Where grid_sample reads images that affine maps move, out[n, i, j] = theta[n] @ (x, y, 1) "
-        "with x and y of pixel (i, j) in [-1, 1], and z behind y in volumes; as "
+        "Sampling grid of affine maps for grid_sample, out[n, i, j] = theta[n] @ (x, y, 1) "
+        "with x and y of pixel (i, j) in [-1, 1], and (x, y, z, 1) for volumes; as "
         "torch.nn.functional.affine_grid."
     )
-    .add_input("theta", "float [n, 2, 3], of volumes [n, 3, 4]")
+    .add_input("theta", "float [n, 2, 3], or [n, 3, 4] for volumes")
     .dtypes(*FLOATS)
-    .add_output("out", "[n, *output_size, 2], of volumes 3: x, y, z; dtype of theta")
+    .add_output("out", "[n, *output_size, 2], or 3 for volumes: x, y, z; dtype of theta")
     .same_dtype_as("theta")
-    .add_attr("output_size", list[int], "height and width, of volumes depth before them", 2)
+    .add_attr("output_size", list[int], "height and width, preceded by depth for volumes", 2)
     .required()
     .between(1, 2**20)
     .as_shape_operand()
     .add_attr(
-        "align_corners", bool, "whether -1 and 1 are the centers of the outermost pixels, or edges"
+        "align_corners",
+        bool,
+        "whether -1 and 1 are the centers of the outermost pixels, or their edges",
     )
     .default(False)
     .build(infer_shape=_affine_grid_shape, body=_affine_grid_body)

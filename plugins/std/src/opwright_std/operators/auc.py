@@ -1,4 +1,4 @@
-"""Area under the ROC curve of everything seen so far."""
+"""Area under the ROC curve of all batches so far."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def auc(
     wrong = scores[~((scores >= 0) & (scores <= 1))]
     if wrong.size:
         raise ValueError(f"auc: x must be probabilities in [0, 1], got {wrong[0]}")
-    # Bins are those of float32, which holds every number of thresholds that is allowed.
+    # Bins are computed in float32, which represents every allowed number of thresholds.
     wide = scores.astype(np.result_type(scores, np.float32), copy=False)
     bins = (wide * wide.dtype.type(num_thresholds)).astype(np.int64)
     for state, out, chosen in (
@@ -39,7 +39,7 @@ def auc(
 
 
 def _area(positives: Array, negatives: Array) -> float:
-    """Return the share of the pairs in which the positive one has the higher bin."""
+    """Return the fraction of pairs whose positive row has the higher bin."""
     below = np.cumsum(negatives) - negatives
     pairs = positives.sum() * negatives.sum()
     return float((positives * (below + negatives / 2)).sum() / pairs) if pairs else 0.0
@@ -64,10 +64,10 @@ def _auc_shape(ctx: InferContext) -> None:
 
 def _auc_maker() -> OpMaker:
     maker = OpMaker("auc").add_comment(
-        "Area under the receiver operating characteristic curve: the share of the pairs of a "
-        "positive and a negative row in which the positive one has the higher score. Scores are "
-        "counted in bins, floor(x * num_thresholds), whose numbers add up over batches, and equal "
-        "bins count as one half. 0 while there are no positive or no negative rows."
+        "Area under the receiver operating characteristic curve: the fraction of pairs of a "
+        "positive and a negative row in which the positive row has the higher score. "
+        "Scores are counted in bins, floor(x * num_thresholds), which accumulate over batches, and "
+        "equal bins count as one half. 0 while there are no positive or no negative rows."
     )
     maker.add_input("x", "float [n] or [n, 1]: probabilities of yes, in [0, 1]").dtypes(*FLOATS)
     maker.add_input("label", "int [n] or [n, 1]: 1 for yes, 0 for no").dtypes(*INDICES)
@@ -76,12 +76,10 @@ def _auc_maker() -> OpMaker:
         maker.dtypes("int64")
     maker.add_output("auc", "float32 [1], of all rows so far").dtypes("float32")
     for slot in _STATES:
-        maker.add_output(f"{slot}_out", f"the new {slot}, in the place of the old")
+        maker.add_output(f"{slot}_out", f"the new {slot}, which replaces the old one")
         maker.dtypes("int64").aliases(slot)
-    maker.add_attr("num_thresholds", int, "bins of scores below 1, which has its own")
+    maker.add_attr("num_thresholds", int, "bins of scores below 1; 1 has a bin of its own")
     return maker.default(4095).between(1, 2**24)
 
 
-AUC = _auc_maker().build(
-    infer_shape=_auc_shape, gradient=no_gradient("a count is no continuous value")
-)
+AUC = _auc_maker().build(infer_shape=_auc_shape, gradient=no_gradient("a count is not continuous"))

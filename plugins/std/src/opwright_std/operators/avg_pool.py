@@ -36,7 +36,7 @@ def avg_pool2d(
 ) -> None:
     images, result = channels_first(x, data_format), channels_first(out, data_format)
     axes = axes_of(images, result, kernel, strides or kernel, paddings, dilations)
-    # Axis by axis: the sum of the kernel's sizes in additions instead of their product.
+    # Axis by axis: the additions are the sum of the kernel's sizes, not their product.
     for i, axis in enumerate(axes):
         sums = np.zeros((*result.shape[: 3 + i], *images.shape[3 + i :]), x.dtype)
         for windows, elements in axis.covering_taps():
@@ -52,7 +52,7 @@ def _at(axis: int, part: slice) -> tuple[slice, ...]:
 def _counts(
     axes: list[Axis], include_pad: bool, divisor: int, dtype: np.dtype[np.floating]
 ) -> Array:
-    """Return what the sum of each window is divided by, of the spatial shape of out."""
+    """Return the divisor of each window, with the spatial shape of out."""
     counts = np.ones((), np.int64)
     if divisor:
         return (counts * divisor).astype(dtype)
@@ -89,7 +89,7 @@ avg_pool3d, avg_pool3d_grad = avg_pool2d, avg_pool2d_grad
 
 
 def _avg_pool_shape(ctx: InferContext) -> None:
-    """The output has the number of windows in the place of each spatial axis."""
+    """Each spatial axis of the output is the number of windows."""
     n, channels, pooled = infer_pooled(ctx)
     set_images(ctx, "out", n, channels, pooled, fraction_dtype(ctx.input("x").dtype))
 
@@ -98,17 +98,19 @@ def _avg_pool_maker(rank: int) -> OpMaker:
     windows = ", ".join("ijk"[:rank])
     maker = OpMaker(f"avg_pool{rank}d").add_comment(
         f"Average pooling, out[n, c, {windows}] = the mean of x[n, c] in window {windows}. Padding "
-        "does not count; with count_include_pad it counts as elements that are 0, but what "
-        f"ceil_mode lets stick out beyond it does not. {COMMENT}"
+        "does not count; with count_include_pad it counts as elements that are 0, but elements "
+        f"beyond it, due to ceil_mode, do not. {COMMENT}"
     )
     names = axis_names(rank)
-    maker.add_input("x", f"images, [n, channels, {names}] or as data_format says")
+    maker.add_input("x", f"images, [n, channels, {names}] or per data_format")
     maker.dtypes(*FLOATS, *WHOLE)
-    maker.add_output("out", "one element a window; a float as x is, else float32").dtypes(*FLOATS)
+    maker.add_output(
+        "out", "one element per window; dtype of x if it is a float, else float32"
+    ).dtypes(*FLOATS)
     add_pool_attrs(maker, rank)
-    maker.add_attr("count_include_pad", bool, "whether a sum is divided by the padding in it too")
+    maker.add_attr("count_include_pad", bool, "whether the divisor counts the padding too")
     maker.default(False)
-    maker.add_attr("divisor", int, "what each sum is divided by; 0: the number of its elements")
+    maker.add_attr("divisor", int, "divisor of each sum; 0: the number of its elements")
     return maker.default(0).at_least(0).as_added()
 
 

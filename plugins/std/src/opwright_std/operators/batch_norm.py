@@ -1,4 +1,4 @@
-"""Batch normalisation: each channel to mean 0 and variance 1, with running statistics."""
+"""Batch normalization: each channel to mean 0 and variance 1, with running statistics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STATISTICS = ("mean", "variance")
 
 
 def _layout(x: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Return the reduced axes, the shape that lines a channel vector up, the count a channel."""
+    """Return the reduced axes, the aligned shape of a channel vector, and the count per channel."""
     axes = (0, *range(2, x.ndim))
     channels = x.shape[1]
     lined_up = (1, channels, *(1 for _ in x.shape[2:]))
@@ -62,8 +62,8 @@ def batch_norm(
 def _mean(x: Array, axes: tuple[int, ...], work: Array) -> Array:
     """Return the mean of each channel; `work` is overwritten.
 
-    It is the mean of what is added to the first element, exact where all are equal: a small error
-    is large beside deviations that are almost 0.
+    The mean is taken of differences from the first element, exact if all are equal: a small error
+    would dominate deviations near 0.
     """
     first = x[(slice(1), slice(None), *(slice(1) for _ in axes[1:]))]
     first = np.where(np.isfinite(first), first, x.dtype.type(0))
@@ -103,7 +103,7 @@ def batch_norm_grad(
         return
     np.copyto(x_grad, out_grad)
     if training and count > 0:
-        # The batch statistics depend on x: dx loses its mean and its part along normal.
+        # The batch statistics depend on x: dx minus its mean and its projection on normal.
         normal *= (sum_normal / count).reshape(lined_up)
         x_grad -= normal
         x_grad -= (sum_grad / count).reshape(lined_up)
@@ -111,7 +111,7 @@ def batch_norm_grad(
 
 
 def _batch_norm_shape(ctx: InferContext) -> None:
-    """The output has the shape of x, all else is [channels]."""
+    """The output has the shape of x, the others are [channels]."""
     shape = ctx.input("x").shape
     ctx.require(len(shape) >= 2, f"x must be [n, channels, ...], got {format_shape(shape)}")
     if ctx.attr("training") and ctx.attr("unbiased") and numel((shape[0], *shape[2:])) == 1:
@@ -130,12 +130,13 @@ def _batch_norm_shape(ctx: InferContext) -> None:
 
 def _batch_norm_maker() -> OpMaker:
     maker = OpMaker("batch_norm").add_comment(
-        "Batch normalisation, out = (x - m) / sqrt(v + epsilon) * scale + bias for each channel. "
+        "Batch normalization, out = (x - m) / sqrt(v + epsilon) * scale + bias for each channel. "
         "In training m and v are mean and variance (of all elements) of this batch, and the "
-        "running ones move: mean_out = momentum * mean + (1 - momentum) * m, and variance_out "
-        "likewise with v, or with v * n / (n - 1) for n elements of a channel where it is to be "
-        "unbiased, as PyTorch has it. Otherwise m = mean, v = variance, and both stay. The running "
-        "statistics are state, no gradient goes through them. Ioffe and Szegedy, 2015."
+        "running ones are updated: mean_out = momentum * mean + (1 - momentum) * m, and "
+        "variance_out "
+        "likewise with v, or with v * n / (n - 1) for n elements of a channel if it is to be "
+        "unbiased, as in PyTorch. Otherwise m = mean, v = variance, and both stay unchanged. The "
+        "running statistics are state without a gradient. Ioffe and Szegedy, 2015."
     )
     maker.add_input("x", "float [n, channels, ...]").dtypes(*FLOATS)
     maker.add_input("scale", "[channels]").same_dtype_as("x")
@@ -144,7 +145,7 @@ def _batch_norm_maker() -> OpMaker:
     maker.add_input("variance", "[channels], running").same_dtype_as("x")
     maker.add_output("out", "shape and dtype of x").same_dtype_as("x")
     for slot in _STATISTICS:
-        maker.add_output(f"{slot}_out", f"the new {slot}, in the place of the old")
+        maker.add_output(f"{slot}_out", f"the new {slot}, which replaces the old one")
         maker.same_dtype_as("x").aliases(slot)
     maker.add_output("saved_mean", "[channels], m").same_dtype_as("x").as_intermediate()
     maker.add_output("saved_inv_std", "[channels], 1 / sqrt(v + epsilon)")
@@ -153,15 +154,17 @@ def _batch_norm_maker() -> OpMaker:
 
 BATCH_NORM = (
     _batch_norm_maker()
-    .add_attr("momentum", float, "share of the old running statistics that stays")
+    .add_attr("momentum", float, "weight of the old running statistics")
     .default(0.9)
     .between(0.0, 1.0)
     .add_attr("epsilon", float, "added to the variance")
     .default(1e-5)
     .at_least(0.0)
-    .add_attr("training", bool, "whether to use and collect the statistics of the batch")
+    .add_attr(
+        "training", bool, "whether to use the statistics of the batch and update the running ones"
+    )
     .default(False)
-    .add_attr("unbiased", bool, "whether the running variance moves towards v * n / (n - 1)")
+    .add_attr("unbiased", bool, "whether the running variance uses v * n / (n - 1)")
     .default(False)
     .as_added()
     .build(

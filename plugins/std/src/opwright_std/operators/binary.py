@@ -21,7 +21,7 @@ from opwright_std.operators.sum_like import set_broadcast_grad, sum_to
 
 
 def binary(op_type: str, comment: str, dtypes: tuple[str, ...] = NUMBERS) -> OpMaker:
-    """Begin the definition of an element-wise ``x, y -> out`` of one dtype."""
+    """Start the definition of an element-wise ``x, y -> out`` of one dtype."""
     return (
         OpMaker(op_type)
         .add_comment(comment)
@@ -46,7 +46,7 @@ def _add_gradient(g: GradientContext) -> None:
         set_broadcast_grad(g, "y", grad, ["x"])
 
 
-ADD = binary("add", "Sum, out = x + y; of bool it is x or y.", ORDERED).build(
+ADD = binary("add", "Sum, out = x + y; for bool, x or y.", ORDERED).build(
     infer_shape=elementwise_shape("x", "y"), gradient=_add_gradient
 )
 
@@ -80,7 +80,7 @@ def _multiply_gradient(g: GradientContext) -> None:
             set_broadcast_grad(g, slot, product, [other])
 
 
-MULTIPLY = binary("multiply", "Product, out = x * y; of bool it is x and y.", ORDERED).build(
+MULTIPLY = binary("multiply", "Product, out = x * y; for bool, x and y.", ORDERED).build(
     infer_shape=elementwise_shape("x", "y"), gradient=_multiply_gradient
 )
 
@@ -94,8 +94,8 @@ def _divide_gradient(g: GradientContext) -> None:
     if g.wants("x"):
         set_broadcast_grad(g, "x", g.emit("divide", {"x": grad, "y": g.input("y")}), ["y"])
     if g.wants("y"):
-        # The slope, x / y**2, may over- or underflow where grad times it does not. grad * out is
-        # this element's part in the loss.
+        # The derivative x / y**2 may overflow or underflow though its product with grad does not.
+        # grad * out is this element's contribution to the loss.
         part = g.emit("multiply", {"x": grad, "y": g.output("out")})
         quotient = g.emit("divide", {"x": part, "y": g.input("y")})
         set_broadcast_grad(g, "y", g.emit("negative", {"x": quotient}), ["x"])
@@ -142,7 +142,7 @@ def power_grad(
         # y * x**(y - 1), and 0 for the constant x**0 even where x is 0.
         constant = y == 0
         slope = np.asarray(_times_power(y * out_grad, x, np.where(constant, 1, y - 1)))
-        # Where x**y is no number it has no slope, though y - 1 may round to a whole number.
+        # Where x**y is NaN the derivative is too, though y - 1 may round to an integer.
         np.copyto(slope, np.nan, where=np.isnan(out))
         np.copyto(slope, 0, where=constant)
         sum_to(slope, x_grad)
@@ -155,7 +155,7 @@ def power_grad(
 
 
 def _times_power(factor: Array, x: Array, exponent: Array) -> Array:
-    """Return factor * x**exponent, also where the power alone over- or underflows."""
+    """Return factor * x**exponent, even if the power alone overflows or underflows."""
     power = np.asarray(np.power(x, exponent))
     info = np.finfo(power.dtype)
     size = np.abs(power)
@@ -169,9 +169,8 @@ def _times_power(factor: Array, x: Array, exponent: Array) -> Array:
 
 POWER = binary(
     "power",
-    "Power, out = x**y: NaN where x is below 0 and y no whole number. The gradient of x is "
-    "y * x**(y - 1), that of y is out * ln(x), 0 where x is 0. Whole numbers "
-    "take no y below 0.",
+    "Power, out = x**y: NaN where x is negative and y is not an integer. The gradient of x is y * "
+    "x**(y - 1), that of y is out * ln(x), 0 where x is 0. With integers, y must not be negative.",
 ).build(
     infer_shape=elementwise_shape("x", "y"),
     gradient=grad_op("power_grad", needs=["x", "y", "out"], body=power_gradients.POWER),
@@ -187,7 +186,7 @@ def minimum(x: Array, y: Array, out: Array) -> None:
 
 
 def _pick_gradient(g: GradientContext) -> None:
-    # The one that was picked takes the gradient whole; where both are equal, or NaN, that is x.
+    # The selected input receives the whole gradient; x if both are equal or NaN.
     grad, x = g.output_grad("out"), g.input("x")
     comparison = "greater_equal" if g.type == "maximum" else "less_equal"
     ahead = g.emit(comparison, {"x": x, "y": g.input("y")})
@@ -202,15 +201,15 @@ def _pick_gradient(g: GradientContext) -> None:
 
 MAXIMUM = binary(
     "maximum",
-    "The larger of two, NaN where one is NaN. The one that is taken, a NaN too, takes the whole "
-    "gradient; where x and y are equal, or both NaN, that is x.",
+    "The larger of x and y, NaN if either is NaN. The selected input, even a NaN, receives the "
+    "whole gradient; x if both are equal or NaN.",
     ORDERED,
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_pick_gradient)
 
 MINIMUM = binary(
     "minimum",
-    "The smaller of two, NaN where one is NaN. The one that is taken, a NaN too, takes the whole "
-    "gradient; where x and y are equal, or both NaN, that is x.",
+    "The smaller of x and y, NaN if either is NaN. The selected input, even a NaN, receives the "
+    "whole gradient; x if both are equal or NaN.",
     ORDERED,
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_pick_gradient)
 
@@ -223,8 +222,8 @@ def _number_before_nan(op_type: str, comparison: str, comment: str) -> OpDefinit
 
     return binary(
         op_type,
-        f"{comment} of two, of a number and NaN the number. The gradient goes to the one that is "
-        "taken, of equal ones to x.",
+        f"{comment} of x and y, ignoring a NaN in one of them. The selected input receives the "
+        f"gradient; x if both are equal.",
         ORDERED,
     ).build(infer_shape=elementwise_shape("x", "y"), body=body)
 

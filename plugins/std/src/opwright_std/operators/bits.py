@@ -1,4 +1,4 @@
-"""Bits of whole numbers, bytes as elements of another dtype, and the sign bit of floats."""
+"""Bits of integers, bytes as elements of another dtype, and the sign bit of floats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opwright_std.operators.binary import binary
 from opwright_std.operators.sum_like import set_broadcast_grad
 from opwright_std.operators.unary import unary
 
-_NO_GRADIENT = no_gradient("its result is whole numbers")
+_NO_GRADIENT = no_gradient("its result is an integer")
 _BITS = (*INT_DTYPES, "bool")
 
 
@@ -56,24 +56,25 @@ def _define(op_type: str, comment: str, dtypes: tuple[str, ...] = _BITS) -> OpDe
 
 
 _COUNTS = (
-    "A number of places below 0, or not below the number of bits, is as one that moves all bits "
-    "out, as in NumPy."
+    "A negative shift, or one of at least the number of bits, shifts all bits out, as in NumPy."
 )
 
-BITWISE_AND = _define("bitwise_and", "The bits that are 1 in both x and y; of bool logical_and.")
-BITWISE_OR = _define("bitwise_or", "The bits that are 1 in x or y; of bool logical_or.")
-BITWISE_XOR = _define("bitwise_xor", "The bits that are 1 in one of x and y; of bool logical_xor.")
+BITWISE_AND = _define("bitwise_and", "Bitwise and of x and y; for bool, logical_and.")
+BITWISE_OR = _define("bitwise_or", "Bitwise or of x and y; for bool, logical_or.")
+BITWISE_XOR = _define("bitwise_xor", "Bitwise exclusive or of x and y; for bool, logical_xor.")
 BITWISE_NOT = unary(
-    "bitwise_not", "The bits of x inverted, of signed numbers -1 - x; of bool logical_not.", _BITS
+    "bitwise_not",
+    "The inverted bits of x, -1 - x for signed numbers; for bool, logical_not.",
+    _BITS,
 ).build(infer_shape=same_shape_as("x"), gradient=_NO_GRADIENT)
 LEFT_SHIFT = _define(
     "left_shift",
-    f"The bits of x moved by y places to the left, x * 2**y without what overflows. {_COUNTS}",
+    f"The bits of x shifted left by y, x * 2**y modulo the range of the dtype. {_COUNTS}",
     INT_DTYPES,
 )
 RIGHT_SHIFT = _define(
     "right_shift",
-    "The bits of x moved by y places to the right, x / 2**y rounded down; signed numbers keep "
+    "The bits of x shifted right by y, x / 2**y rounded down; signed numbers keep "
     f"their sign. {_COUNTS}",
     INT_DTYPES,
 )
@@ -84,7 +85,7 @@ def bit_cast(x: Array, out: Array, *, dtype: str) -> None:
 
 
 def _bit_cast_shape(ctx: InferContext) -> None:
-    """The output has the shape of x; the last axis has as many bytes as that of x."""
+    """The output has the shape of x, with a last axis of equally many bytes."""
     x, dtype = ctx.input("x"), ctx.attr("dtype")
     old, new = item_size(x.dtype), item_size(dtype)
     if old == new:
@@ -92,7 +93,8 @@ def _bit_cast_shape(ctx: InferContext) -> None:
         return
     ctx.require(
         len(x.shape) > 0,
-        f"x must have an axis for elements of another size, got a scalar of {x.dtype} as {dtype}",
+        f"x must have an axis if the size of an element changes, got a scalar of {x.dtype} as "
+        f"{dtype}",
     )
     last = x.shape[-1]
     if old > new:
@@ -109,7 +111,7 @@ BIT_CAST = (
     OpMaker("bit_cast")
     .add_comment(
         "The bytes of x as elements of another dtype, as numpy.ndarray.view: the last axis is "
-        "longer or shorter where these have another size."
+        "longer or shorter if the size of an element changes."
     )
     .add_input("x", "any shape; not scalar where the size of an element changes")
     .dtypes(*NUMBERS, "bool")
@@ -118,7 +120,7 @@ BIT_CAST = (
     .add_attr("dtype", str, "dtype of out")
     .required()
     .as_dtype(*NUMBERS)
-    .build(infer_shape=_bit_cast_shape, gradient=no_gradient("bits are no continuous function"))
+    .build(infer_shape=_bit_cast_shape, gradient=no_gradient("bits are not continuous"))
 )
 
 
@@ -138,7 +140,8 @@ def _copysign_gradient(g: GradientContext) -> None:
 
 COPYSIGN = binary(
     "copysign",
-    "The size of x with the sign bit of y, also of -0 and NaN. The gradient of x is 1 or -1, 0 "
+    "The magnitude of x with the sign bit of y, including that of -0 and NaN. The gradient of x "
+    "is 1 or -1, 0 "
     "where x is 0; that of y is 0.",
     FLOATS,
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_copysign_gradient)
@@ -159,7 +162,7 @@ def _signbit_body(b: BodyContext) -> None:
 
 SIGNBIT = (
     OpMaker("signbit")
-    .add_comment("Whether the sign bit is set: where x is less than 0, and for -0 and such a NaN.")
+    .add_comment("Whether the sign bit is set: for negative numbers, -0 and NaN with a sign bit.")
     .add_input("x", "any shape")
     .dtypes(*ORDERED)
     .add_output("out", "bool of the shape of x")

@@ -1,4 +1,4 @@
-"""Boxes as offsets from prior boxes, and the way back."""
+"""Encode boxes as offsets from prior boxes, and decode them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from opwright_std.numerics.dtypes import FLOATS
 
 
 def _box_coder_shape(ctx: InferContext) -> None:
-    """The output has four numbers for each pair of a box and a prior box."""
+    """The output has four numbers per pair of a box and a prior box."""
     x, prior = ctx.input("x").shape, ctx.input("prior").shape
     encodes = ctx.attr("code_type") == "encode"
     rank = 2 if encodes else 3
@@ -18,7 +18,7 @@ def _box_coder_shape(ctx: InferContext) -> None:
         ctx.fail(f"prior must be boxes [m, 4], got {format_shape(prior)}")
     ctx.require(
         not encodes or ctx.attr("axis") == 0,
-        "axis must be 0 to encode: each box meets each prior box, got axis=1",
+        "axis must be 0 to encode: every box is paired with every prior box, got axis=1",
     )
     shape = (x[0], prior[0], 4) if encodes else (*x[:2], 4)
     if not encodes:
@@ -33,7 +33,7 @@ def _box_coder_shape(ctx: InferContext) -> None:
 
 
 class _Pairs:
-    """The steps that encoding and decoding share; pairs are [n, m, 4]."""
+    """Steps shared by encoding and decoding; pairs are [n, m, 4]."""
 
     def __init__(self, b: BodyContext) -> None:
         self._b = b
@@ -57,7 +57,7 @@ class _Pairs:
         return self._b.emit("scale", {"x": x}, attrs={"scale": scale, "bias": bias})
 
     def measure(self, boxes: str, of_prior: bool = True) -> tuple[str, str]:
-        """Return center and size; that of a prior box has the border in its center."""
+        """Return center and size; the center of a prior box includes the border."""
         begin, end = self.half(boxes, 0), self.half(boxes, 2)
         size = self.pair("subtract", end, begin)
         if self.border:
@@ -67,7 +67,7 @@ class _Pairs:
         return self.scaled(self.pair("add", begin, end), 0.5), size
 
     def vary(self, op: str, name: str) -> str:
-        """Multiply by the variance, or divide by it, where there is one."""
+        """Multiply or divide by the variance if there is one."""
         variance = self._b.input("variance")
         if variance is None:
             return name
@@ -100,10 +100,11 @@ def _box_coder_body(b: BodyContext) -> None:
 
 def _box_coder_maker() -> OpMaker:
     maker = OpMaker("box_coder").add_comment(
-        "Boxes as offsets from prior boxes, or offsets as boxes, as Paddle's box_coder. A box is "
+        "Encodes boxes as offsets from prior boxes, or decodes offsets, as Paddle's box_coder. A "
+        "box is "
         "left, top, right, bottom. With centers c and sizes s, along each axis, encoding gives "
         "offset = (c - prior_c) / prior_s / variance and growth = log(|s / prior_s|) / variance. "
-        "Decoding is the way back, c = offset * variance * prior_s + prior_c and "
+        "Decoding inverts it, c = offset * variance * prior_s + prior_c and "
         "s = exp(growth * variance) * prior_s."
     )
     maker.add_input("x", "float: boxes [n, 4] to encode, or offsets [n, m, 4] to decode")
@@ -115,7 +116,11 @@ def _box_coder_maker() -> OpMaker:
     maker.add_output("out", "[n, m, 4], dtype of x").same_dtype_as("x")
     maker.add_attr("code_type", str, "whether boxes become offsets, or offsets boxes")
     maker.default("encode").one_of("encode", "decode")
-    maker.add_attr("normalized", bool, "without it, right and bottom are pixels of the box")
+    maker.add_attr(
+        "normalized",
+        bool,
+        "whether right and bottom are edges; otherwise they are pixels of the box",
+    )
     maker.default(True)
     maker.add_attr("axis", int, "decoding: the axis of x along which a prior box is repeated")
     return maker.default(0).between(0, 1)

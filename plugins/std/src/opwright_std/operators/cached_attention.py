@@ -1,4 +1,4 @@
-"""Attention over the keys and values of earlier calls and those of this one, which it returns."""
+"""Attention over cached and new keys and values; it returns the extended cache."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from opwright_std.operators.scaled_dot_product_attention import add_operands, in
 
 
 def _cached_shape(ctx: InferContext) -> None:
-    """Presents are as long as the past and this call together; out is that of attention."""
+    """Presents are the past plus the new keys and values; out is that of attention."""
     lengths = {}
     for slot in ("k", "v"):
         past, new = ctx.input(f"past_{slot}").shape, ctx.input(slot).shape
         fits = len(past) == len(new) >= 2
         if not fits or not shapes_match((*past[:-2], past[-1]), (*new[:-2], new[-1])):
             ctx.fail(
-                f"past_{slot} must have the shape of {slot} but for axis -2, got "
+                f"past_{slot} must have the shape of {slot} except for axis -2, got "
                 f"{format_shape(past)} and {format_shape(new)}"
             )
         total = past[-2] + new[-2] if -1 not in (past[-2], new[-2]) else -1
         lengths[slot] = total
         ctx.set_output(f"present_{slot}", (*map(merge_dims, past[:-2], new[:-2]), total, new[-1]))
     if not shapes_match((lengths["k"],), (lengths["v"],)):
-        ctx.fail(f"past_k and past_v must have one length, got {lengths['k']} and {lengths['v']}")
+        ctx.fail(
+            f"past_k and past_v must have the same length, got {lengths['k']} and {lengths['v']}"
+        )
     infer_attention(ctx, keys=lengths["k"])
 
 
@@ -41,10 +43,11 @@ def _cached_body(b: BodyContext) -> None:
 CACHED_ATTENTION = (
     add_operands(
         OpMaker("cached_attention").add_comment(
-            "Attention of new queries over the keys and values of the past and their own, as "
-            "scaled_dot_product_attention over past_k and k, past_v and v. present_k and present_v "
-            "are both together: the past of the next call. The last query stands at the last key, "
-            "by which causal and window count. As ONNX's Attention with past and present."
+            "Attention of new queries over cached and new keys and values, as "
+            "scaled_dot_product_attention over past_k and k, past_v and v. present_k and "
+            "present_v are the concatenations, the past of the next call. The last query is "
+            "aligned with the last key for causal and window. As ONNX's Attention with past and "
+            "present."
         ),
         has_past=True,
     )

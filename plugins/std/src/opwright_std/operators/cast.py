@@ -24,8 +24,8 @@ def _cast_back(g: GradientContext) -> None:
 CAST = (
     OpMaker("cast")
     .add_comment(
-        "The values of x in another dtype, as NumPy's astype: floats are rounded to the nearest, "
-        "towards zero to whole numbers; bool is whether a value is not 0."
+        "The values of x in another dtype, as NumPy's astype: floats are rounded to the nearest "
+        "float, or towards zero to an integer; bool is true for nonzero values."
     )
     .add_input("x", "any shape, any dtype")
     .add_output("out", "shape of x, the given dtype")

@@ -29,7 +29,7 @@ def _cdist_shape(ctx: InferContext) -> None:
     x, y = ctx.input("x").shape, ctx.input("y").shape
     if len(x) < 2 or len(y) < 2 or not dims_match(x[-1], y[-1]):
         ctx.fail(
-            "x and y must be matrices, or batches of them, with one number of columns, got "
+            "x and y must be matrices, or batches of them, with equally many columns, got "
             f"{format_shape(x)} and {format_shape(y)}"
         )
     ctx.require(not math.isnan(ctx.attr("p")), "p must be a number or infinity, got NaN")

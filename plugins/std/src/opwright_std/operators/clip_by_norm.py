@@ -1,4 +1,4 @@
-"""Bounds for the norms of gradients: of each by itself, and of all together."""
+"""Clipping gradients by norm: each on its own, and all together."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from opwright.op import InferContext, OpMaker, no_gradient, same_shape_as
 from opwright_std.numerics.dtypes import FLOATS, Array
 
-NO_GRADIENT = no_gradient("it bounds gradients before an update, at the end of a training step")
+NO_GRADIENT = no_gradient("it clips gradients before an update, at the end of a training step")
 
 
 def _norm_of(tensors: Sequence[Array]) -> float:
-    # In float64: squares of float32 might overflow.
+    # In float64, since squares of float32 might overflow.
     return math.sqrt(sum(float(np.sum(np.square(x, dtype=np.float64))) for x in tensors))
 
 
 def _factor_of(norm: float, max_norm: float) -> float:
-    """Return what gradients are multiplied by: exactly 1 within the bound."""
+    """Return the factor of the gradients: exactly 1 within the bound."""
     return 1.0 if norm <= max_norm else max_norm / norm
 
 
@@ -40,8 +40,8 @@ def clip_by_global_norm(
 CLIP_BY_NORM = (
     OpMaker("clip_by_norm")
     .add_comment(
-        "A bound for the norm |x| = sqrt(sum(x**2)), out = x * max_norm / max(|x|, max_norm): x "
-        "itself where its norm is within the bound."
+        "Clips x to the norm max_norm, |x| = sqrt(sum(x**2)), out = x * max_norm / max(|x|, "
+        "max_norm): x itself if its norm is within the bound."
     )
     .add_input("x", "float, any shape")
     .dtypes(*FLOATS)
@@ -68,7 +68,7 @@ def _count_outputs(ctx: InferContext) -> int:
 CLIP_BY_GLOBAL_NORM = (
     OpMaker("clip_by_global_norm")
     .add_comment(
-        "A bound for the norm of all tensors together, norm = sqrt(sum(x[0]**2) + sum(x[1]**2) + "
+        "Clips several tensors to a common norm, norm = sqrt(sum(x[0]**2) + sum(x[1]**2) + "
         "...), out[i] = x[i] * max_norm / max(norm, max_norm), which keeps their proportions. "
         "Pascanu et al., 2013."
     )
@@ -76,10 +76,10 @@ CLIP_BY_GLOBAL_NORM = (
     .as_duplicable()
     .dtypes(*FLOATS)
     .same_dtype_as("x")
-    .add_output("out", "for each input its shape and dtype")
+    .add_output("out", "shape and dtype of each input")
     .as_duplicable()
     .same_dtype_as("x")
-    .add_output("norm", "[], the norm before")
+    .add_output("norm", "[], the norm before clipping")
     .same_dtype_as("x")
     .add_attr("max_norm", float, "the largest norm of all outputs together")
     .required()

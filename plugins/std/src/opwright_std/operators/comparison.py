@@ -58,18 +58,16 @@ def to_bool(op_type: str, comment: str) -> OpDefinition:
     )
 
 
-EQUAL = to_bool("equal", "out = x == y, element by element; NaN equals nothing.")
-NOT_EQUAL = to_bool("not_equal", "out = x != y, element by element; NaN differs from everything.")
-LESS = to_bool("less", "out = x < y, element by element; false where one is NaN.")
-LESS_EQUAL = to_bool("less_equal", "out = x <= y, element by element; false where one is NaN.")
-GREATER = to_bool("greater", "out = x > y, element by element; false where one is NaN.")
-GREATER_EQUAL = to_bool(
-    "greater_equal", "out = x >= y, element by element; false where one is NaN."
-)
+EQUAL = to_bool("equal", "out = x == y, element-wise; NaN equals nothing.")
+NOT_EQUAL = to_bool("not_equal", "out = x != y, element-wise; NaN differs from everything.")
+LESS = to_bool("less", "out = x < y, element-wise; false if either is NaN.")
+LESS_EQUAL = to_bool("less_equal", "out = x <= y, element-wise; false if either is NaN.")
+GREATER = to_bool("greater", "out = x > y, element-wise; false if either is NaN.")
+GREATER_EQUAL = to_bool("greater_equal", "out = x >= y, element-wise; false if either is NaN.")
 
 
 def _is_close(b: BodyContext) -> Expression:
-    """Write the comparison: of floats of 16 bits in float32, of whole numbers in float64."""
+    """Write the comparison: 16-bit floats in float32, integers in float64."""
     x, y = read(b, "x"), read(b, "y")
     equal = x.with_("equal", y)
     meta = b.meta(x.name)
@@ -95,7 +93,7 @@ def _allclose_body(b: BodyContext) -> None:
 
 
 def _all_shape(ctx: InferContext) -> None:
-    """The output is a number; the inputs broadcast."""
+    """The output is a scalar; the inputs broadcast."""
     broadcast_shapes(ctx.input("x").shape, ctx.input("y").shape, ctx)
     ctx.set_output("out", ())
 
@@ -104,7 +102,7 @@ def _closeness(op_type: str, comment: str, out: str) -> OpMaker:
     return (
         OpMaker(op_type)
         .add_comment(
-            f"{comment}, |x - y| <= atol + rtol * |y|; infinities are close where they are equal."
+            f"{comment}, |x - y| <= atol + rtol * |y|; infinities are close if they are equal."
         )
         .add_input("x", "any shape that broadcasts with y")
         .dtypes(*NUMBERS, "bool")
@@ -112,7 +110,7 @@ def _closeness(op_type: str, comment: str, out: str) -> OpMaker:
         .same_dtype_as("x")
         .add_output("out", out)
         .dtypes("bool")
-        .add_attr("rtol", float, "distance allowed as a share of y")
+        .add_attr("rtol", float, "allowed distance relative to |y|")
         .default(1e-5)
         .at_least(0.0)
         .add_attr("atol", float, "distance allowed besides")
@@ -124,12 +122,12 @@ def _closeness(op_type: str, comment: str, out: str) -> OpMaker:
 
 
 ISCLOSE = _closeness(
-    "isclose", "Whether numbers are close to others", "bool of the broadcast shape"
+    "isclose", "Whether elements of x are close to those of y", "bool of the broadcast shape"
 ).build(
     infer_shape=elementwise_shape("x", "y"),
     gradient=no_gradient("its result is bool"),
     body=_isclose_body,
 )
-ALLCLOSE = _closeness("allclose", "Whether all numbers are close to others", "bool []").build(
-    infer_shape=_all_shape, gradient=no_gradient("its result is bool"), body=_allclose_body
-)
+ALLCLOSE = _closeness(
+    "allclose", "Whether all elements of x are close to those of y", "bool []"
+).build(infer_shape=_all_shape, gradient=no_gradient("its result is bool"), body=_allclose_body)

@@ -40,7 +40,7 @@ def _concat_shape(ctx: InferContext) -> None:
             i == axis or dims_match(a, b) for i, (a, b) in enumerate(zip(out, shape, strict=True))
         ):
             shapes = f"{format_shape(first)} and {format_shape(shape)}"
-            ctx.fail(f"all x must have one shape but for axis {axis}, got {shapes}")
+            ctx.fail(f"all x must have the same shape except for axis {axis}, got {shapes}")
         for i, dim in enumerate(shape):
             if i != axis:
                 out[i] = merge_dims(out[i], dim)
@@ -52,10 +52,12 @@ def _concat_shape(ctx: InferContext) -> None:
 CONCAT = (
     OpMaker("concat")
     .add_comment("Join tensors along an axis.")
-    .add_input("x", "one or more tensors, at least 1-d, of one dtype, equal but for the axis")
+    .add_input(
+        "x", "one or more tensors, at least 1-d, of one dtype and equal shapes except for the axis"
+    )
     .as_duplicable()
     .same_dtype_as("x")
-    .add_output("out", "shape of x[0] with the lengths along the axis added up")
+    .add_output("out", "shape of x[0] with the sum of the lengths along the axis")
     .same_dtype_as("x")
     .add_attr("axis", int, "the axis along which to join")
     .default(0)

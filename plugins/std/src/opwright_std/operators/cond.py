@@ -1,4 +1,4 @@
-"""One of two blocks runs, as a condition says."""
+"""cond: a condition selects one of two blocks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from opwright.op import BLOCK, Branch, InferContext, Meta, OpMaker, merge_dims, 
 
 
 def _cond_shape(ctx: InferContext) -> None:
-    """The outputs have the shapes that both blocks give, which must agree."""
+    """The outputs have the shapes of the blocks' outputs, which must agree."""
     if any(dim not in (1, -1) for dim in ctx.input("condition").shape):
         ctx.fail(f"condition must have one element, got {ctx.input('condition')}")
     true = ctx.block_metas("true_block", ctx.attr("true_outputs"))
@@ -21,33 +21,33 @@ def _cond_shape(ctx: InferContext) -> None:
 
 
 def _merge(ctx: InferContext, true: Meta, false: Meta) -> Meta:
-    """Return what is known of a value that comes from either block."""
+    """Return the common shape and dtype of a value from either block."""
     if true.dtype != false.dtype or not shapes_match(true.shape, false.shape):
-        ctx.fail(f"both blocks must give one shape and dtype, got {true} and {false}")
+        ctx.fail(f"both blocks must return the same shape and dtype, got {true} and {false}")
     return Meta(tuple(map(merge_dims, true.shape, false.shape)), true.dtype)
 
 
-# Core differentiates every branch: a branch over the gradients of its blocks.
+# The core differentiates a branch: a branch over the gradients of its blocks.
 COND = (
     OpMaker("cond")
     .add_comment(
-        "out = true_outputs of true_block where condition holds, else false_outputs of "
+        "out = true_outputs of true_block if condition is true, else false_outputs of "
         "false_block; only that block runs."
     )
     .add_input("condition", "bool of one element")
     .dtypes("bool")
-    .add_input("x", "the outer variables that the blocks read; found where not given")
+    .add_input("x", "the outer variables that the blocks read; found if not given")
     .as_duplicable()
     .as_optional()
-    .add_output("out", "what the block that ran gives, one variable for each of its outputs")
+    .add_output("out", "one variable for each output of the block that ran")
     .as_duplicable()
-    .add_attr("true_block", BLOCK, "runs where condition holds")
+    .add_attr("true_block", BLOCK, "runs if condition is true")
     .required()
-    .add_attr("false_block", BLOCK, "runs where it does not")
+    .add_attr("false_block", BLOCK, "runs if condition is false")
     .required()
-    .add_attr("true_outputs", list[str], "variables that leave true_block")
+    .add_attr("true_outputs", list[str], "outputs of true_block")
     .required()
-    .add_attr("false_outputs", list[str], "those of false_block, of the same shapes and dtypes")
+    .add_attr("false_outputs", list[str], "outputs of false_block, of the same shapes and dtypes")
     .required()
     .build(
         infer_shape=_cond_shape,

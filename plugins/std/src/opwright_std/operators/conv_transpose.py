@@ -1,4 +1,4 @@
-"""Transposed convolution: the gradient of a convolution to its input, as an operator of its own."""
+"""Transposed convolution: the gradient of a convolution with respect to its input."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ conv3d_transpose = conv2d_transpose
 
 
 def _transpose_shape(ctx: InferContext) -> None:
-    """The output has the sizes of which windows at these strides make those of x."""
+    """The output has the sizes from which a convolution makes those of x."""
     n, channels, *sizes = image_dims(ctx)
     require_kernel(ctx, "in_channels, out_channels / groups")
     weight, groups = ctx.input("weight").shape, ctx.attr("groups")
     inputs, filters, *kernel = weight
     if not dims_match(channels, inputs):
         ctx.fail(
-            f"x must have {inputs} channels, those of weight {format_shape(weight)}, got "
+            f"x must have {inputs} channels, as weight {format_shape(weight)}, got "
             f"{channels} in x {format_shape(ctx.input('x').shape)}{other_format(ctx, inputs)}"
         )
     if inputs >= 0 and inputs % groups != 0:
@@ -103,14 +103,14 @@ def _spread_sizes(ctx: InferContext, sizes: list[int], kernel: list[int]) -> lis
         if not 1 <= size <= _MAX_SIZE:
             ctx.fail(
                 f"the {name} of out must be in [1, {_MAX_SIZE}], got {size} from {sizes[i]} "
-                f"windows of {reach}, {strides[i]} apart, less {cut} of paddings"
+                f"windows of {reach}, {strides[i]} apart, minus {cut} of paddings"
             )
         spread.append(size)
     return spread
 
 
 def _transpose_gradient(g: GradientContext) -> None:
-    """Where the operator is the gradient of a convolution, its gradients are convolutions."""
+    """The operator is the gradient of a convolution: its gradients are convolutions."""
     (grad,) = g.filled_output_grads("out")
     rank = len(g.attr("strides"))
     names = ("strides", "paddings", "dilations", "groups", "data_format")
@@ -130,7 +130,7 @@ def _transpose_gradient(g: GradientContext) -> None:
 
 
 def _with_windows(g: GradientContext, name: str, sign: int) -> str:
-    """Write images like x with the windows that output_padding makes room for, or without them."""
+    """Write images like x with or without the extra windows of output_padding."""
     pairs = zip(g.attr("output_padding"), g.attr("strides"), strict=True)
     added = [extra // stride for extra, stride in pairs]
     if not any(added):
@@ -156,35 +156,35 @@ def _conv1d_transpose_body(b: BodyContext) -> None:
 def _transpose_maker(rank: int) -> OpMaker:
     names = axis_names(rank)
     maker = OpMaker(f"conv{rank}d_transpose").add_comment(
-        f"Transposed convolution: the gradient of conv{rank}d to its input, for the gradient x of "
-        "its output, plus a bias. Each element of x adds its multiple of the kernel to out, "
-        "`strides` apart; paddings cut the borders of that sum off, and output_padding adds to its "
-        "end, where several sizes of out would make the size of x."
+        f"Transposed convolution: the gradient of conv{rank}d with respect to its input, with x "
+        f"as the gradient of its output, plus a bias. Each element of x adds a multiple of the "
+        f"kernel to out, `strides` apart; paddings crop the borders of that sum, and "
+        f"output_padding extends its end, since several sizes of out can have the size of x."
     )
-    maker.add_input("x", f"float images, [n, in_channels, {names}] or as data_format says")
+    maker.add_input("x", f"float images, [n, in_channels, {names}] or per data_format")
     maker.dtypes(*FLOATS)
     maker.add_input("weight", f"[in_channels, out_channels / groups, kernel {names}]")
     maker.same_dtype_as("x")
     maker.add_input("bias", "[out_channels]; absent counts as 0").same_dtype_as("x").as_optional()
     maker.add_output(
         "out",
-        f"[n, out_channels, {names}] or as data_format says, dtype of x; size = (size of x - 1) * "
+        f"[n, out_channels, {names}] or per data_format, dtype of x; size = (size of x - 1) * "
         "stride + (kernel - 1) * dilation + 1 + output_padding - paddings",
     ).same_dtype_as("x")
-    maker.add_attr("strides", list[int], f"distance of two kernels in out: {names}", rank)
+    maker.add_attr("strides", list[int], f"distance between kernels in out: {names}", rank)
     maker.default([1] * rank).at_least(1)
-    maker.add_attr("paddings", list[int], f"what is cut off out: {side_names(rank)}", 2 * rank)
+    maker.add_attr("paddings", list[int], f"cropped from out: {side_names(rank)}", 2 * rank)
     maker.default([0, 0] * rank).at_least(0)
-    maker.add_attr("dilations", list[int], f"distance of two elements of a kernel: {names}", rank)
+    maker.add_attr("dilations", list[int], f"distance between elements of a kernel: {names}", rank)
     maker.default([1] * rank).at_least(1)
     maker.add_attr(
         "output_padding",
         list[int],
-        f"added at the end, below the stride or the dilation: {names}",
+        f"added at the end, less than the stride or the dilation: {names}",
         rank,
     )
     maker.default([0] * rank).at_least(0)
-    maker.add_attr("groups", int, "parts that the channels are split into")
+    maker.add_attr("groups", int, "number of groups of channels")
     maker.default(1).at_least(1)
     return add_data_format(maker, rank)
 

@@ -36,19 +36,19 @@ from opwright_std.numerics.windows import (
     spatial_rank,
 )
 
-# Elements of the matrix that a part of the batch is turned into: 32 MB in float32.
+# Elements of the im2col matrix of a part of the batch: 32 MB in float32.
 _MAX_COLUMNS = 2**23
 
 
 class Columns:
-    """Images as a matrix: below each other what one window covers, one column a window (im2col).
+    """Images as a matrix with one column per window (im2col).
 
     Parameters
     ----------
     images, out : array [n, channels, *spatial]
-        What the windows slide over, and an array with one element a window.
+        The input images, and an array with one element per window.
     weight : array [out_channels, channels / groups, *kernel]
-        Gives the size of the kernel.
+        Determines the size of the kernel.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Columns:
         self._images = images
 
     def parts(self) -> Iterator[slice]:
-        """Give slices of the batch whose matrices fit into memory."""
+        """Yield slices of the batch whose matrices fit into memory."""
         step = max(_MAX_COLUMNS // max(int(np.prod(self._matrix)), 1), 1)
         for begin in range(0, len(self._images), step):
             yield slice(begin, begin + step)
@@ -85,7 +85,7 @@ class Columns:
         return columns.reshape(len(images), *self._matrix)
 
     def scatter(self, columns: Array, images: Array) -> None:
-        """Write the images whose every element is the sum of those that came from it."""
+        """Write the images with each element the sum of its copies in the matrix (col2im)."""
         spread = columns.reshape(len(images), *self._shape)
         images[...] = 0
         for tap, (windows, elements) in self._taps:
@@ -156,12 +156,12 @@ conv3d, conv3d_grad = conv2d, conv2d_grad
 
 
 def infer_convolution(ctx: InferContext) -> tuple[int, int, Ints]:
-    """Return how many images, out_channels and windows, axis by axis, a convolution makes.
+    """Return the batch, out_channels and windows per axis of a convolution.
 
     Raises
     ------
     ShapeError
-        Where x and weight do not fit each other, or the kernel does not fit the padded images.
+        If x and weight do not fit, or the kernel does not fit into the padded images.
     """
     n, channels, *sizes = image_dims(ctx)
     weight, groups = ctx.input("weight").shape, ctx.attr("groups")
@@ -180,7 +180,7 @@ def infer_convolution(ctx: InferContext) -> tuple[int, int, Ints]:
 
 
 def require_kernel(ctx: InferContext, channels: str) -> None:
-    """Fail for a weight of another rank than images, or without elements in its kernel."""
+    """Fail if the rank of weight differs from that of the images, or its kernel is empty."""
     rank, weight = spatial_rank(ctx.attr("data_format")), ctx.input("weight").shape
     if len(weight) != 2 + rank or 0 in weight[2:]:
         ctx.fail(
@@ -190,7 +190,7 @@ def require_kernel(ctx: InferContext, channels: str) -> None:
 
 
 def _convolution_shape(ctx: InferContext) -> None:
-    """The output has out_channels for channels, numbers of windows for the spatial axes."""
+    """The output has out_channels channels and the number of windows along each spatial axis."""
     n, filters, windows = infer_convolution(ctx)
     if ctx.has_input("bias"):
         ctx.require_shape("bias", (filters,))
@@ -199,26 +199,26 @@ def _convolution_shape(ctx: InferContext) -> None:
 
 
 def other_format(ctx: InferContext, channels: int) -> str:
-    """Return what to do where the channels seem to stand on another axis of x."""
+    """Return advice if the channels seem to be another axis of x."""
     given = ctx.attr("data_format")
     formats = FORMATS[spatial_rank(given)]
     axis = 1 if is_channels_last(given) else len(formats[0]) - 1
     other = formats[1 - formats.index(given)]
     if ctx.input("x").shape[axis] != channels:
         return ""
-    return f"; for images in the order {other} say data_format={other!r}"
+    return f"; for images in the order {other} set data_format={other!r}"
 
 
 def add_convolution_attrs(maker: OpMaker, rank: int = 2) -> OpMaker:
-    """Add what says how the windows of a convolution lie; return the maker."""
+    """Add the attributes for the windows of a convolution; return the maker."""
     names = axis_names(rank)
-    maker.add_attr("strides", list[int], f"distance of two windows: {names}", rank)
+    maker.add_attr("strides", list[int], f"distance between windows: {names}", rank)
     maker.default([1] * rank).at_least(1)
     maker.add_attr("paddings", list[int], f"zeros around x: {side_names(rank)}", 2 * rank)
     maker.default([0, 0] * rank).at_least(0)
-    maker.add_attr("dilations", list[int], f"distance of two elements of a window: {names}", rank)
+    maker.add_attr("dilations", list[int], f"distance between elements of a window: {names}", rank)
     maker.default([1] * rank).at_least(1)
-    maker.add_attr("groups", int, "parts that the channels are split into; in_channels: depthwise")
+    maker.add_attr("groups", int, "number of groups of channels; in_channels: depthwise")
     maker.default(1).at_least(1)
     return add_data_format(maker, rank)
 
@@ -228,7 +228,7 @@ _WINDOWS, _TAPS = ("i", "j", "k"), ("p", "q", "r")
 
 
 def _formula(rank: int) -> str:
-    """Return what a convolution over so many axes is, as NumPy would index it."""
+    """Return the formula of a convolution over `rank` axes in NumPy's indexing."""
     befores = side_names(rank).split(", ")[::2]
     windows, taps = ", ".join(_WINDOWS[:rank]), ", ".join(_TAPS[:rank])
     places = ", ".join(
@@ -244,19 +244,19 @@ def _formula(rank: int) -> str:
 def _convolution_maker(rank: int) -> OpMaker:
     names = axis_names(rank)
     maker = OpMaker(f"conv{rank}d").add_comment(
-        f"{_RANKS[rank]}-dimensional convolution (cross-correlation, the kernel is not turned): "
-        f"{_formula(rank)}. The channels fall into groups: output channel o reads in_channels / "
-        "groups input channels from c0 = o // (out_channels / groups) * (in_channels / groups) on. "
-        "weight has one layout for both orders of axes of x."
+        f"{_RANKS[rank]}-dimensional convolution (cross-correlation, the kernel is not flipped): "
+        f"{_formula(rank)}. The channels are split into groups: output channel o reads "
+        f"in_channels / groups input channels from c0 = o // (out_channels / groups) * "
+        f"(in_channels / groups) on. The layout of weight is the same for both axis orders of x."
     )
-    maker.add_input("x", f"float images, [n, in_channels, {names}] or as data_format says")
+    maker.add_input("x", f"float images, [n, in_channels, {names}] or per data_format")
     maker.dtypes(*FLOATS)
     maker.add_input("weight", f"[out_channels, in_channels / groups, kernel {names}]")
     maker.same_dtype_as("x")
     maker.add_input("bias", "[out_channels]; absent counts as 0").same_dtype_as("x").as_optional()
     maker.add_output(
         "out",
-        "[n, out_channels, windows along each spatial axis] or as data_format says, dtype of x; "
+        "[n, out_channels, windows along each spatial axis] or per data_format, dtype of x; "
         "windows = (size + paddings - (kernel - 1) * dilation - 1) // stride + 1",
     ).same_dtype_as("x")
     return add_convolution_attrs(maker, rank)

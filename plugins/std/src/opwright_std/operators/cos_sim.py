@@ -62,7 +62,7 @@ def cos_sim_grad(
     for unit, other, norm, grad in sides:
         if grad is None:
             continue
-        # d cos / dx = (y/|y| - cos * x/|x|) / |x|; a norm held at epsilon does not move.
+        # d cos / dx = (y/|y| - cos * x/|x|) / |x|; a norm clamped to epsilon is constant.
         across = other * scale - np.where(norm > epsilon, out, 0) * unit
         across *= out_grad / norm
         sum_to(across, grad)
@@ -84,7 +84,7 @@ def _with_length(shape: Shape, axis: int, length: int) -> Shape:
 
 
 def _cos_sim_shape(ctx: InferContext) -> None:
-    """The output has the shape to which x and y broadcast, with length 1 along the axis."""
+    """The output has the broadcast shape of x and y, with length 1 along the axis."""
     x, y = ctx.input("x").shape, ctx.input("y").shape
     rank = max(len(x), len(y))
     axis = normalize_axis(ctx, ctx.attr("axis"), rank, scalar=True)
@@ -133,8 +133,8 @@ def _cos_sim_body(b: BodyContext) -> None:
 COS_SIM = (
     OpMaker("cos_sim")
     .add_comment(
-        "Cosine similarity along one axis, out = scale * <x, y> / (|x| * |y|), each norm being at "
-        "least epsilon, so that a vector of zeros gives 0. Vectors and the other axes broadcast; "
+        "Cosine similarity along one axis, out = scale * <x, y> / (|x| * |y|), with norms of at "
+        "least epsilon, so that a zero vector results in 0. Vectors and the other axes broadcast; "
         "numbers are vectors of one element."
     )
     .add_input("x", "float")
@@ -149,12 +149,12 @@ COS_SIM = (
     .add_output("y_norm", "max(|y|, epsilon), shape of y with 1 along axis")
     .same_dtype_as("x")
     .as_intermediate()
-    .add_attr("scale", float, "out lies in [-scale, scale]")
+    .add_attr("scale", float, "out is in [-scale, scale]")
     .default(1.0)
     .greater_than(0.0)
     .add_attr("axis", int, "the axis of the vectors")
     .default(-1)
-    .add_attr("epsilon", float, "least norm that is divided by")
+    .add_attr("epsilon", float, "lower bound of the norms")
     .default(1e-12)
     .greater_than(0.0)
     .build(

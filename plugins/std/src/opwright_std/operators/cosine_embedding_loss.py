@@ -1,4 +1,4 @@
-"""Loss of pairs of vectors, by the cosine of their angle."""
+"""Loss of pairs of vectors from the cosine of their angle."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _LEAST_NORM = 1e-6
 
 
 def _cosine_embedding_loss_shape(ctx: InferContext) -> None:
-    """The output has the shape of x and y without the last axis, as the label has."""
+    """The output has the shape of the label: that of x and y without the last axis."""
     x, y, label = (ctx.input(slot).shape for slot in ("x", "y", "label"))
     ctx.require(
         len(x) >= 1,
-        f"x must be at least 1-d, the last axis being the vectors, got {format_shape(x)}",
+        f"x must be at least 1-d, with vectors along the last axis, got {format_shape(x)}",
     )
     if not shapes_match(x, y):
         ctx.fail(f"y must have the shape of x, {format_shape(x)}, got {format_shape(y)}")
@@ -45,19 +45,20 @@ def _cosine_embedding_loss_body(b: BodyContext) -> None:
 COSINE_EMBEDDING_LOSS = (
     OpMaker("cosine_embedding_loss")
     .add_comment(
-        "Loss of pairs of vectors by the cosine of their angle, c = <x, y> / (|x| * |y|), out = 1 "
+        "Loss of pairs of vectors from the cosine of their angle, c = <x, y> / (|x| * |y|), out = "
+        "1 "
         "- c where label is 1, max(0, c - margin) where label is -1, and 0 elsewhere. Norms are at "
-        f"least {_LEAST_NORM:g}, so that a vector of zeros has the cosine 0."
+        f"least {_LEAST_NORM:g}, so that a zero vector has the cosine 0."
     )
     .add_input("x", "float [..., d]: vectors")
     .dtypes(*FLOATS)
     .add_input("y", "shape and dtype of x: the other vectors")
     .same_dtype_as("x")
-    .add_input("label", "[...], dtype of x: 1 where the vectors should be alike, -1 where not")
+    .add_input("label", "[...], dtype of x: 1 for similar vectors, -1 for dissimilar ones")
     .same_dtype_as("x")
     .add_output("out", "[...], dtype of x")
     .same_dtype_as("x")
-    .add_attr("margin", float, "cosine below which unlike vectors have no loss")
+    .add_attr("margin", float, "cosine below which dissimilar vectors have no loss")
     .default(0.0)
     .between(-1.0, 1.0)
     .build(infer_shape=_cosine_embedding_loss_shape, body=_cosine_embedding_loss_body)

@@ -1,4 +1,4 @@
-"""searchsorted, bucketize, bincount and histogram: places of values in an order, and counts."""
+"""searchsorted, bucketize, bincount and histogram: sorted positions, and counts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def searchsorted(
     rows: bool,
     dtype: str,
 ) -> None:
-    del dtype  # that of out
+    del dtype  # the dtype of out
     for row in np.ndindex(x.shape[:-1] if rows else ()):
         out[row] = np.searchsorted(x[row], values[row], side)
 
@@ -38,7 +38,7 @@ def searchsorted(
 def bincount(x: Array, weights: Array | None, out: Array, *, length: int) -> None:
     ids = flat_ids("bincount: x", x, length)
     parts = None if weights is None else weights.astype(np.float64)
-    # NumPy's counts of no elements with weights are whole numbers too; both are zeros.
+    # For no elements NumPy's weighted counts are integers too; both are zeros.
     out[...] = np.bincount(ids, parts, length)
 
 
@@ -57,7 +57,7 @@ def _searchsorted_shape(ctx: InferContext) -> None:
         return
     if len(shape) < 1 or len(wanted) != len(shape) or not shapes_match(shape[:-1], wanted[:-1]):
         ctx.fail(
-            "values must have the shape of x but for the last axis with rows=True, got "
+            "values must have the shape of x except for the last axis with rows=True, got "
             f"{format_shape(wanted)} for x {format_shape(shape)}"
         )
     ctx.set_output("out", (*map(merge_dims, shape[:-1], wanted[:-1]), wanted[-1]))
@@ -66,18 +66,19 @@ def _searchsorted_shape(ctx: InferContext) -> None:
 SEARCHSORTED = (
     OpMaker("searchsorted")
     .add_comment(
-        "Where values would stand in x, which is in rising order: as numpy.searchsorted, how many "
-        "elements of x are less than a value, or with side right, not greater. NaN counts as "
-        "greater than every number. Of an x in another order the result is not specified. With "
-        "rows each row of values is searched in a row of x, as torch.searchsorted."
+        "Insertion positions of values in x, which is sorted in ascending order, as "
+        "numpy.searchsorted: the number of elements of x less than a value, or not greater with "
+        "side right. NaN is greater than every number. The result for an unsorted x is "
+        "unspecified. With rows each row of values is searched in a row of x, as "
+        "torch.searchsorted."
     )
-    .add_input("x", "[n] in rising order; with rows [..., n]")
+    .add_input("x", "[n] in ascending order; with rows [..., n]")
     .dtypes(*NUMBERS)
-    .add_input("values", "any shape; with rows [..., m], as many rows as x; dtype of x")
+    .add_input("values", "any shape; with rows [..., m], with the rows of x; dtype of x")
     .same_dtype_as("x")
     .add_output("out", "shape of values, from 0 to n")
     .same_dtype_as("dtype")
-    .add_attr("side", str, "whether a value stands before the elements that equal it, or behind")
+    .add_attr("side", str, "whether a value is inserted before equal elements, or after them")
     .default("left")
     .one_of("left", "right")
     .add_attr("rows", bool, "whether x and values have the same axes before the last one")
@@ -87,7 +88,7 @@ SEARCHSORTED = (
     .default("int64")
     .as_dtype(*INDICES)
     .as_added()
-    .build(infer_shape=_searchsorted_shape, gradient=no_gradient("its result is positions"))
+    .build(infer_shape=_searchsorted_shape, gradient=no_gradient("its result is indices"))
 )
 
 
@@ -107,16 +108,16 @@ def _bucketize_body(b: BodyContext) -> None:
 BUCKETIZE = (
     OpMaker("bucketize")
     .add_comment(
-        "Which bucket each element of x lies in: how many boundaries are less than it, or with "
-        "side right, not greater. It is searchsorted with its inputs the other way round."
+        "The bucket of each element of x: the number of boundaries less than it, or not greater "
+        "with side right. It is searchsorted with its inputs swapped."
     )
     .add_input("x", "any shape")
     .dtypes(*NUMBERS)
-    .add_input("boundaries", "[n] in rising order; dtype of x")
+    .add_input("boundaries", "[n] in ascending order; dtype of x")
     .same_dtype_as("x")
     .add_output("out", "shape of x, from 0 to n")
     .same_dtype_as("dtype")
-    .add_attr("side", str, "whether a boundary belongs to the bucket before it (left) or behind")
+    .add_attr("side", str, "whether a boundary belongs to the bucket before it (left) or after it")
     .default("left")
     .one_of("left", "right")
     .add_attr("dtype", str, "dtype of out")
@@ -124,14 +125,14 @@ BUCKETIZE = (
     .as_dtype(*INDICES)
     .build(
         infer_shape=_bucketize_shape,
-        gradient=no_gradient("its result is positions"),
+        gradient=no_gradient("its result is indices"),
         body=_bucketize_body,
     )
 )
 
 
 def _bincount_shape(ctx: InferContext) -> None:
-    """The output has a number for each id; without weights they are counts, int64."""
+    """The output has one number per id; without weights they are int64 counts."""
     shape = ctx.input("x").shape
     ctx.require(len(shape) == 1, f"x must be [n], got {format_shape(shape)}")
     dtype = "int64"
@@ -150,9 +151,10 @@ def _bincount_gradient(g: GradientContext) -> None:
 BINCOUNT = (
     OpMaker("bincount")
     .add_comment(
-        "How often each id is in x, out[i] = sum(x == i), or with weights, out[i] = sum(weights[x "
-        "== i]), as numpy.bincount. The length of out is an attribute, so that it is known before "
-        "the values are; an id beyond it is an error."
+        "Occurrences of each id in x, out[i] = sum(x == i), or with weights, out[i] = "
+        "sum(weights[x "
+        "== i]), as numpy.bincount. The length of out is an attribute, so that shapes do not "
+        "depend on values; an id beyond it is an error."
     )
     .add_input("x", "int32 or int64 [n], in [0, length)")
     .dtypes(*INDICES)
@@ -160,7 +162,7 @@ BINCOUNT = (
     .dtypes(*FLOATS)
     .as_optional()
     .add_output("out", "[length], int64, or the dtype of weights")
-    .add_attr("length", int, "how many ids there are")
+    .add_attr("length", int, "number of ids")
     .required()
     .at_least(1)
     .build(infer_shape=_bincount_shape, gradient=_bincount_gradient)
@@ -180,15 +182,15 @@ def _histogram_shape(ctx: InferContext) -> None:
 HISTOGRAM = (
     OpMaker("histogram")
     .add_comment(
-        "How many elements of x lie in each of the bins of equal width from min to max, as "
-        "numpy.histogram: a bin holds its lower edge, the last one its upper edge too. What lies "
-        "outside, and NaN, is not counted. Elements and edges are compared in float64."
+        "Number of elements of x in each bin of equal width from min to max, as "
+        "numpy.histogram: a bin holds its lower edge, the last one its upper edge too. Elements "
+        "outside and NaN are not counted. Elements and edges are compared in float64."
     )
     .add_input("x", "any shape")
     .dtypes(*NUMBERS)
     .add_output("out", "int64 [bins]")
     .dtypes("int64")
-    .add_attr("bins", int, "how many bins there are")
+    .add_attr("bins", int, "number of bins")
     .default(10)
     .at_least(1)
     .add_attr("min", float, "the lower edge of the first bin")

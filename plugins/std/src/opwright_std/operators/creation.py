@@ -1,4 +1,4 @@
-"""constant, arange, linspace and eye: tensors that attributes describe."""
+"""constant, arange, linspace and eye: tensors described by attributes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def constant(out: Array, *, values: tuple[float, ...], shape: tuple[int, ...], d
 
 
 def _constant_shape(ctx: InferContext) -> None:
-    """The output has the given shape, and a value for each element, which its dtype holds."""
+    """The output has the given shape, and one value per element that its dtype can represent."""
     shape, values = ctx.attr("shape"), ctx.attr("values")
     if numel(shape) != len(values):
         ctx.fail(
@@ -43,7 +43,7 @@ CONSTANT = _with_dtype(
     .add_comment("A tensor of given elements.")
     .add_output("out", "the given shape and dtype")
     .same_dtype_as("dtype")
-    .add_attr("values", list[float], "the elements in row-major order, which the dtype must hold")
+    .add_attr("values", list[float], "the elements in row-major order, representable in the dtype")
     .required()
     .add_attr("shape", list[int], "shape of out")
     .required()
@@ -60,14 +60,14 @@ def _write_steps(out: Array, start: float, step: float) -> None:
     if out.dtype.kind == "f":
         out[...] = np.arange(out.size) * float(step) + float(start)
     else:
-        # Sums of whole numbers wrap: what lies in the range of the dtype is right.
+        # Sums of integers wrap: results in the range of the dtype are correct.
         bits = [int(number) % 2**64 for number in (start, step)]
         places = np.arange(out.size, dtype=np.uint64)
         out[...] = (places * np.uint64(bits[1]) + np.uint64(bits[0])).astype(out.dtype)
 
 
 def _arange_shape(ctx: InferContext) -> None:
-    """The output has an element for each step from start to before stop."""
+    """The output has one element per step from start up to stop, which is excluded."""
     start, stop, step = (ctx.attr(name) for name in ("start", "stop", "step"))
     if None in (start, stop, step):
         ctx.set_output("out", (None,))
@@ -85,7 +85,9 @@ def _arange_shape(ctx: InferContext) -> None:
     ctx.require(length < 2**62, f"stop must be nearer to start, got {length} elements")
     dtype = ctx.attr("dtype")
     if not is_float(dtype):
-        ctx.require(step == math.floor(step), f"step must be whole for a whole dtype, got {step}")
+        ctx.require(
+            step == math.floor(step), f"step must be an integer for an integer dtype, got {step}"
+        )
     if length:
         ctx.require_held("start", dtype)
         ctx.require_held("the last element", dtype, start + (length - 1) * step)
@@ -95,8 +97,8 @@ def _arange_shape(ctx: InferContext) -> None:
 ARANGE = _with_dtype(
     OpMaker("arange")
     .add_comment(
-        "Evenly spaced numbers, out[i] = start + i * step, from start to before stop, as "
-        "numpy.arange: computed in float64 and rounded once, whole numbers of 64 bits exactly."
+        "Evenly spaced numbers, out[i] = start + i * step, from start up to stop, which is "
+        "excluded, as numpy.arange: computed in float64 and rounded once, 64-bit integers exactly."
     )
     .add_output("out", "[n] with n the number of steps, rounded up; of the given dtype")
     .same_dtype_as("dtype")
@@ -106,7 +108,7 @@ ARANGE = _with_dtype(
     .add_attr("stop", float, "the end, which is excluded")
     .as_shape_operand()
     .required()
-    .add_attr("step", float, "distance of two numbers, not 0")
+    .add_attr("step", float, "distance between numbers, not 0")
     .as_shape_operand()
     .default(1.0),
     "int64",
@@ -125,7 +127,7 @@ def _linspace_shape(ctx: InferContext) -> None:
     start, stop = ctx.attr("start"), ctx.attr("stop")
     ctx.require(
         math.isfinite(start) and math.isfinite(stop - start),
-        f"start and stop must be finite, and their distance, got start={start}, stop={stop}",
+        f"start, stop and their difference must be finite, got start={start}, stop={stop}",
     )
     ctx.set_output("out", (ctx.attr("num"),))
 
@@ -134,7 +136,7 @@ LINSPACE = _with_dtype(
     OpMaker("linspace")
     .add_comment(
         "Evenly spaced numbers, out[i] = start + i * (stop - start) / (num - 1), as "
-        "numpy.linspace: computed in float64 and rounded once, the last one being stop."
+        "numpy.linspace: computed in float64 and rounded once; the last one is stop."
     )
     .add_output("out", "[num], of the given dtype")
     .same_dtype_as("dtype")
@@ -172,7 +174,8 @@ def _logspace_body(b: BodyContext) -> None:
 LOGSPACE = _with_dtype(
     OpMaker("logspace")
     .add_comment(
-        "Numbers whose logarithms are evenly spaced, out[i] = base**(start + i * (stop - start) / "
+        "Numbers evenly spaced on a logarithmic scale, out[i] = base**(start + i * (stop - start) "
+        "/ "
         "(num - 1)), as numpy.logspace: computed in float64 and rounded once."
     )
     .add_output("out", "[num], of the given dtype")
@@ -201,7 +204,7 @@ def eye(out: Array, *, n_rows: int, n_cols: int | None, k: int, dtype: str) -> N
 
 
 def _eye_shape(ctx: InferContext) -> None:
-    """The output has n_rows and n_cols, or a square."""
+    """The output is [n_rows, n_cols], or square without n_cols."""
     rows, columns = ctx.attr("n_rows"), ctx.attr("n_cols")
     ctx.set_output("out", (rows, rows if columns is None else columns))
 
@@ -215,9 +218,9 @@ EYE = _with_dtype(
     .as_shape_operand()
     .required()
     .at_least(0)
-    .add_attr("n_cols", int, "number of columns; absent: as many as rows")
+    .add_attr("n_cols", int, "number of columns; absent: n_rows")
     .at_least(0)
-    .add_attr("k", int, "the diagonal: 0 the main one, above 0 right of it, below 0 left")
+    .add_attr("k", int, "the diagonal: 0 main, positive above it, negative below it")
     .default(0)
     .between(-(2**62), 2**62),
     "float32",

@@ -11,7 +11,7 @@ from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 
 
 def _find_labels(x: Array, label: Array) -> Array:
-    """Return where the class of each row lies in the flat probabilities."""
+    """Return the flat index of each row's class in the probabilities."""
     ids = flat_ids("cross_entropy: label", label, x.shape[-1])
     return find_places(ids, x.shape, x.ndim - 1)
 
@@ -56,7 +56,7 @@ def cross_entropy_grad(
 
 
 def _cross_entropy_shape(ctx: InferContext) -> None:
-    """The output has the shape of the class ids, or with soft_label that of x with 1 class."""
+    """The output has the shape of the class ids, or that of x with 1 class for soft_label."""
     shape = ctx.input("x").shape
     ctx.require(len(shape) >= 1, "x must have at least 1 dimension, got a scalar")
     infer_row_loss(ctx, "x", len(shape) - 1, ctx.attr("soft_label"))
@@ -66,9 +66,9 @@ CROSS_ENTROPY = (
     OpMaker("cross_entropy")
     .add_comment(
         "Cross entropy of each row, out = -ln(x[label]) for class ids, out = -sum(label * ln(x)) "
-        "for distributions. Probabilities below epsilon count as epsilon there, with gradient 0: "
-        "by default only those that underflow, for a larger epsilon would keep a network from "
-        "learning what it gets most wrong. From scores, softmax_with_cross_entropy is more exact."
+        "for distributions. Probabilities below epsilon are raised to epsilon, with gradient 0: "
+        "by default only those that underflow, since a larger epsilon would stop the gradient of "
+        "the worst predictions. For scores, softmax_with_cross_entropy is more accurate."
     )
     .add_input("x", "float [..., classes], probabilities")
     .dtypes(*FLOATS)
@@ -81,7 +81,7 @@ CROSS_ENTROPY = (
     .same_dtype_as("x")
     .add_attr("soft_label", bool, "whether label holds distributions instead of class ids")
     .default(False)
-    .add_attr("epsilon", float, "least probability whose logarithm is taken")
+    .add_attr("epsilon", float, "lower bound of the probabilities")
     .default(1e-37)
     .at_least(0.0)
     .build(

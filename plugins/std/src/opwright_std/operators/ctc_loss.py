@@ -1,8 +1,8 @@
-"""Connectionist temporal classification: the likelihood of labels whose times are unknown.
+"""Connectionist temporal classification: the likelihood of labels without an alignment.
 
-Between, before and behind its n labels a path may have blanks: states 0, 2, ..., 2n are blanks,
-state 2i + 1 is label i. A step of time stays in its state, goes on to the next one, or leaves out
-a blank between two labels that differ. Everything is kept as logarithms.
+A path may have blanks before, between and after its n labels: states 0, 2, ..., 2n are blanks,
+state 2i + 1 is label i. A time step stays in its state, advances to the next one, or skips a blank
+between two different labels. All scores are logarithms.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 
 
 class _Paths(NamedTuple):
-    """The states of each row, and where its paths end."""
+    """The states of each row, and the ends of its paths."""
 
     classes: Array  # int64 [n, states]
-    skips: Array  # [n, states]: 0 where a step may leave out the blank before, else -inf
+    skips: Array  # [n, states]: 0 where a step may skip the blank before, else -inf
     lengths: Array  # int64 [n]
-    last: Array  # int64 [n]: the blank behind the last label
+    last: Array  # int64 [n]: the blank after the last label
 
 
 def _lengths(slot: str, given: Array | None, n: int, most: int) -> Array:
@@ -50,7 +50,7 @@ def _find_paths(
 
 
 def _shifted(states: Array, by: int) -> Array:
-    """Return the states moved up, or down for by < 0, -inf coming in."""
+    """Return the states shifted up, or down for by < 0, filled with -inf."""
     moved = np.full_like(states, -np.inf)
     if by > 0:
         moved[:, by:] = states[:, :-by]
@@ -71,16 +71,16 @@ def _add_up(*terms: Array) -> Array:
 def _find_scores(x: Array, paths: _Paths) -> Array:
     """Return the score of each state at each time, in float64.
 
-    A row's log-probability grows with its length, and its last digits are what shares are made of.
+    A row's log-probability grows with its length, and gradients depend on its last digits.
     """
     return np.take_along_axis(x.astype(np.float64), paths.classes[:, None], axis=2)
 
 
 def _find_alphas(scores: Array, paths: _Paths) -> Array:
-    """Return log-probabilities [n, time + 1, states] of all ways there, before any step first.
+    """Return forward log-probabilities [n, time + 1, states], from before the first step on.
 
-    Before the first step a path is in a state before state 0, kept as if it were in state 0 and
-    could go on to state 1.
+    Before the first step a path is in a virtual state, stored as state 0, from which it can advance
+    to state 1.
     """
     n, time, states = scores.shape
     alphas = np.full((n, time + 1, states), -np.inf, scores.dtype)
@@ -141,7 +141,7 @@ def ctc_loss_grad(
     state = np.arange(states)
     is_end = (state == paths.last[:, None]) | (state == paths.last[:, None] - 1)
     final = np.where(is_end, 0, -np.inf)
-    onward = np.full_like(final, -np.inf)  # of all ways on, the next step counted
+    onward = np.full_like(final, -np.inf)  # backward log-probabilities, including the next step
     for t in reversed(range(time)):
         skipped = _shifted(onward + paths.skips, -2)
         betas = _add_up(onward, _shifted(onward, -1), skipped)
@@ -180,23 +180,23 @@ def _ctc_loss_shape(ctx: InferContext) -> None:
 
 def _ctc_loss_maker() -> OpMaker:
     maker = OpMaker("ctc_loss").add_comment(
-        "Connectionist temporal classification, out = -log p(label | x), p being the sum over all "
-        "paths of one class for each time that become the labels when repeated classes are made "
-        "one and blanks are left out. inf where no path does; its gradient is 0. Graves et al., "
+        "Connectionist temporal classification, out = -log p(label | x), with p the sum over all "
+        "paths, of one class per time step, that reduce to the labels by merging repeated classes "
+        "and removing blanks. inf without such a path; its gradient is 0. Graves et al., "
         "2006."
     )
     maker.add_input("x", "float [n, time, classes]: logarithms of probabilities").dtypes(*FLOATS)
     maker.add_input("label", "int [n, labels]: class ids in [0, classes) other than blank")
     maker.dtypes(*INDICES)
-    maker.add_input("lengths", "[n], dtype of label: times of each row, in [0, time]; absent: all")
+    maker.add_input("lengths", "[n], dtype of label: steps of each row, in [0, time]; absent: all")
     maker.same_dtype_as("label").as_optional()
     maker.add_input(
         "label_lengths", "[n], dtype of label: labels of each row, in [0, labels]; absent: all"
     )
     maker.same_dtype_as("label").as_optional()
     maker.add_output("out", "[n], dtype of x").same_dtype_as("x")
-    maker.add_attr("blank", int, "class id of no label, below classes").default(0).at_least(0)
-    return maker.add_attr("zero_infinity", bool, "whether an infinite loss is 0").default(False)
+    maker.add_attr("blank", int, "class id of the blank, below classes").default(0).at_least(0)
+    return maker.add_attr("zero_infinity", bool, "whether infinite losses become 0").default(False)
 
 
 CTC_LOSS = _ctc_loss_maker().build(

@@ -1,4 +1,4 @@
-"""Running sums, products, extrema and logsumexp along one axis."""
+"""Cumulative sums, products, extrema and logsumexp along one axis."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def cumprod(x: Array, out: Array, *, axis: int, exclusive: bool, reverse: bool) 
 def cumprod_grad(
     x: Array, out_grad: Array, x_grad: Array, *, axis: int, exclusive: bool, reverse: bool
 ) -> None:
-    # The gradient of x[i] is the product of what comes before it times a rest, which is
-    # rest[i] = out_grad[i] + x[i + 1] * rest[i + 1], or begins one later where out excludes x[i]:
-    # no division, which zeros would end.
+    # The gradient of x[i] is the product of the preceding elements times a rest,
+    # rest[i] = out_grad[i] + x[i + 1] * rest[i + 1], or one later if out excludes x[i]: without a
+    # division, which zeros forbid.
     before = np.empty_like(x, _accumulator(x, x_grad))
     _accumulate(np.multiply, x, before, axis, True, reverse)
     factors, grads, result, before = (
@@ -46,13 +46,13 @@ def cumprod_grad(
 
 
 def _lines(array: Array, axis: int, reverse: bool) -> Array:
-    """Return a view whose first axis is the one that is walked along, in that direction."""
+    """Return a view with the cumulated axis first, in the given direction."""
     lines = np.moveaxis(array, axis, 0) if array.ndim else array.reshape(1)
     return lines[::-1] if reverse else lines
 
 
 def _accumulator(x: Array, out: Array) -> np.dtype[np.generic]:
-    # Half precision is added up in single: 2,048 + 1 is 2,048 in it.
+    # Half precision accumulates in single: 2,048 + 1 is 2,048 in float16.
     return np.dtype(np.float32) if x.dtype == np.float16 else out.dtype
 
 
@@ -82,32 +82,32 @@ def _cumsum_gradient(g: GradientContext) -> None:
 
 
 def cumulative(op_type: str, comment: str) -> OpMaker:
-    """Begin the definition of a running sum or product."""
+    """Start the definition of a cumulative sum or product."""
     return (
         OpMaker(op_type)
         .add_comment(
-            f"{comment} Whole numbers and bool are taken in 64 bits: the result is int64, or "
-            "uint64 of unsigned ones, as NumPy's is. 16-bit floats are taken in float32."
+            f"{comment} Integers and bool accumulate in 64 bits: the result is int64, or uint64 "
+            f"for unsigned ones, as in NumPy. 16-bit floats accumulate in float32."
         )
-        .add_input("x", "any shape; a number is one element along axis 0")
+        .add_input("x", "any shape; a scalar is one element along axis 0")
         .dtypes(*ORDERED)
-        .add_output("out", "shape of x; a float as x is")
+        .add_output("out", "shape of x; dtype of x for floats")
         .dtypes(*FLOATS, "int64", "uint64")
-        .add_attr("axis", int, "the axis to go along")
+        .add_attr("axis", int, "the axis to accumulate along")
         .required()
-        .add_attr("exclusive", bool, "whether each element of out leaves out that of x")
+        .add_attr("exclusive", bool, "whether out[i] excludes x[i]")
         .default(False)
-        .add_attr("reverse", bool, "whether it begins at the end of the axis")
+        .add_attr("reverse", bool, "whether to start at the end of the axis")
         .default(False)
     )
 
 
-CUMSUM = cumulative("cumsum", "Running sum, out[i] = x[0] + ... + x[i] along one axis.").build(
+CUMSUM = cumulative("cumsum", "Cumulative sum, out[i] = x[0] + ... + x[i] along one axis.").build(
     infer_shape=_cumulative_meta, gradient=_cumsum_gradient
 )
 
 CUMPROD = cumulative(
-    "cumprod", "Running product, out[i] = x[0] * ... * x[i] along one axis."
+    "cumprod", "Cumulative product, out[i] = x[0] * ... * x[i] along one axis."
 ).build(
     infer_shape=_cumulative_meta,
     gradient=grad_op("cumprod_grad", needs=["x"], body=layers_gradients.CUMPROD),
@@ -125,7 +125,7 @@ def cummin(x: Array, out: Array, indices: Array | None, *, axis: int) -> None:
 def _extrema(function: np.ufunc, x: Array, out: Array, indices: Array | None, axis: int) -> None:
     source, target = _lines(x, axis, False), _lines(out, axis, False)
     if x.dtype.kind == "f":
-        # maximum(NaN, 1) and maximum(1, NaN) are both NaN: the first one stays.
+        # maximum(NaN, 1) and maximum(1, NaN) are both NaN: the first one is kept.
         function.accumulate(source, axis=0, out=target)
     else:
         target[...] = function.accumulate(source, axis=0)
@@ -161,16 +161,16 @@ def _extremum(op_type: str, comment: str) -> OpDefinition:
         OpMaker(op_type)
         .add_comment(
             f"{comment} along one axis, NaN from the first NaN on. The gradient goes to the "
-            "element at indices: of equal ones the last."
+            f"element at indices, the last of equal ones."
         )
-        .add_input("x", "any shape; a number is one element along axis 0")
+        .add_input("x", "any shape; a scalar is one element along axis 0")
         .dtypes(*ORDERED)
         .add_output("out", "shape and dtype of x")
         .same_dtype_as("x")
-        .add_output("indices", "where it is along the axis, int64, shape of x")
+        .add_output("indices", "its index along the axis, int64, shape of x")
         .dtypes("int64")
         .as_intermediate()
-        .add_attr("axis", int, "the axis to go along")
+        .add_attr("axis", int, "the axis to accumulate along")
         .required()
         .build(infer_shape=_extrema_shape, gradient=_extrema_gradient)
     )
@@ -188,7 +188,7 @@ def logcumsumexp(x: Array, out: Array, *, axis: int, reverse: bool) -> None:
 def logcumsumexp_grad(
     x: Array, out: Array, out_grad: Array, x_grad: Array, *, axis: int, reverse: bool
 ) -> None:
-    """Walk back: each element has a share of every sum behind it, whose logarithms only rise."""
+    """Scan backward: each element contributes to every later sum; their logarithms increase."""
     arrays = (_lines(array, axis, reverse) for array in (x, out, out_grad, x_grad))
     xs, sums, grads, result = arrays
     kind = _accumulator(x, x_grad)
@@ -196,7 +196,7 @@ def logcumsumexp_grad(
     with np.errstate(invalid="ignore"):
         for i in reversed(range(len(xs))):
             if i + 1 < len(xs):
-                # Two equal infinities are one step apart, of no size.
+                # Equal infinities have difference 0.
                 step = np.subtract(sums[i], sums[i + 1], dtype=kind)
                 total = total * np.where(sums[i] == sums[i + 1], 1, np.exp(step))
             total = total + grads[i]
@@ -207,16 +207,16 @@ def logcumsumexp_grad(
 LOGCUMSUMEXP = (
     OpMaker("logcumsumexp")
     .add_comment(
-        "Logarithm of a running sum of powers, out[i] = ln(e**x[0] + ... + e**x[i]) along one "
-        "axis, of which nothing overflows. 16-bit floats are taken in float32."
+        "Logarithm of a cumulative sum of exponentials, out[i] = ln(exp(x[0]) + ... + exp(x[i])) "
+        "along one axis, without overflow. 16-bit floats accumulate in float32."
     )
-    .add_input("x", "any shape; a number is one element along axis 0")
+    .add_input("x", "any shape; a scalar is one element along axis 0")
     .dtypes(*FLOATS)
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-    .add_attr("axis", int, "the axis to go along")
+    .add_attr("axis", int, "the axis to accumulate along")
     .required()
-    .add_attr("reverse", bool, "whether it begins at the end of the axis")
+    .add_attr("reverse", bool, "whether to start at the end of the axis")
     .default(False)
     .build(
         infer_shape=_cumulative_meta,

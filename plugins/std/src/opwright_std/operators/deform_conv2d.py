@@ -1,4 +1,4 @@
-"""Deformable convolution: each place of the kernel reads where an offset moves it."""
+"""Deformable convolution: offsets move the sampling position of each kernel element."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _windows(ctx: InferContext, sizes: tuple[int, ...], kernel: tuple[int, ...])
 
 
 def _deform_shape(ctx: InferContext) -> None:
-    """The output has a channel for each filter, and the windows in the place of the pixels."""
+    """The output has one channel per filter and one pixel per window."""
     x, weight, offset = (ctx.input(slot).shape for slot in _SLOTS)
     for slot in _SLOTS:
         shape = ctx.input(slot).shape
@@ -65,21 +65,22 @@ def _deform_shape(ctx: InferContext) -> None:
 
 
 def _sizes(b: BodyContext) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of x, weight and offset, of which only n may be unknown."""
+    """Return the shapes of x, weight and offset, of which only the batch may be unknown."""
     shapes = {}
     for slot in _SLOTS:
         meta = b.meta(b.inputs(slot)[0])
         shapes[slot] = (-1,) * 4 if meta is None else meta.shape
         if -1 in shapes[slot][1:]:
             raise GradientError(
-                f"{b.type}: the shape of {slot} must be known but for n, got {list(shapes[slot])}; "
+                f"{b.type}: the shape of {slot} must be known except for n, got "
+                f"{list(shapes[slot])}; "
                 "declare it"
             )
     return shapes
 
 
 def _places(b: BodyContext, kernel: tuple[int, ...], windows: tuple[int, ...]) -> Expression:
-    """Write where each window reads, [n * offset_groups, kernel * height, width, 2], x first."""
+    """Write the sampling positions, [n * offset_groups, kernel * height, width, 2], x first."""
     (rows, columns), (height, width) = kernel, windows
     area = rows * columns
     offsets = read(b, "offset").then("reshape", shape=[-1, area, 2, height, width])
@@ -130,28 +131,28 @@ def _deform_body(b: BodyContext) -> None:
 def _deform_maker() -> OpMaker:
     maker = OpMaker("deform_conv2d").add_comment(
         "Deformable convolution (Dai et al., 2017; with a mask Zhu et al., 2019), as "
-        "torchvision.ops.deform_conv2d: conv2d in which place k of the kernel reads x between its "
-        "pixels, moved by offset[n, 2 * k] rows and offset[n, 2 * k + 1] columns and multiplied by "
-        "mask[n, k]. Beyond the image everything is 0."
+        "torchvision.ops.deform_conv2d: conv2d in which element k of the kernel samples x "
+        "bilinearly, moved by offset[n, 2 * k] rows and offset[n, 2 * k + 1] columns and "
+        "multiplied by mask[n, k]. Outside the image x is 0."
     )
     maker.add_input("x", "float [n, channels, height, width]").dtypes(*FLOATS)
     maker.add_input("weight", "[filters, channels / groups, height, width of the kernel]")
     maker.same_dtype_as("x")
-    maker.add_input("offset", "[n, 2 * offset_groups * places of the kernel, rows, columns of out]")
+    maker.add_input("offset", "[n, 2 * offset_groups * kernel elements, rows, columns of out]")
     maker.same_dtype_as("x")
-    maker.add_input("mask", "[n, offset_groups * places of the kernel, rows, columns of out]")
+    maker.add_input("mask", "[n, offset_groups * kernel elements, rows, columns of out]")
     maker.same_dtype_as("x").as_optional()
     maker.add_input("bias", "[filters], dtype of x; absent counts as 0").same_dtype_as("x")
     maker.as_optional()
     maker.add_output("out", "[n, filters, rows, columns], dtype of x").same_dtype_as("x")
-    maker.add_attr("strides", list[int], "distance of two windows", 2).default([1, 1]).at_least(1)
+    maker.add_attr("strides", list[int], "distance between windows", 2).default([1, 1]).at_least(1)
     maker.add_attr("paddings", list[int], "zeros at the top, bottom, left and right", 4)
     maker.default([0, 0, 0, 0]).at_least(0)
-    maker.add_attr("dilations", list[int], "distance of two places of the kernel", 2)
+    maker.add_attr("dilations", list[int], "distance between kernel elements", 2)
     maker.default([1, 1]).at_least(1)
-    maker.add_attr("groups", int, "parts of the channels that are convolved by themselves")
+    maker.add_attr("groups", int, "number of groups of channels")
     maker.default(1).at_least(1)
-    maker.add_attr("offset_groups", int, "parts of the channels with offsets of their own")
+    maker.add_attr("offset_groups", int, "number of channel groups with separate offsets")
     return maker.default(1).at_least(1)
 
 

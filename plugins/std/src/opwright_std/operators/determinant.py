@@ -1,4 +1,4 @@
-"""det and slogdet: determinants of matrices, LAPACK's through NumPy."""
+"""det and slogdet: determinants of matrices, by LAPACK through NumPy."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def slogdet(x: Array, sign: Array, logabsdet: Array) -> None:
 
 
 def _cofactors(x: Array, determinant: Array) -> Array:
-    """Return the cofactors of matrices, of which singular ones have some too."""
+    """Return the cofactors of matrices, including singular ones."""
     if np.all(determinant != 0) and np.all(np.isfinite(determinant)):
         turned: Array = np.linalg.inv(x).swapaxes(-1, -2)
         return np.asarray(determinant[..., None, None] * turned)
     if not np.isfinite(x).all():
         return np.full(x.shape, np.nan, x.dtype)
-    # The product of all singular values but one, without a division by that one.
+    # The product of all other singular values, without a division.
     left, values, right = np.linalg.svd(x)
     n = x.shape[-1]
     others = np.where(np.eye(n, dtype=bool), 1, values[..., None, :]).prod(-1)
@@ -88,8 +88,8 @@ def _of_square(op_type: str, comment: str) -> OpMaker:
 DET = (
     _of_square(
         "det",
-        "Determinants of square matrices, as numpy.linalg.det; that of a matrix without rows is 1. "
-        "Singular matrices have a gradient, their cofactors, but none of second order.",
+        "Determinants of square matrices, as numpy.linalg.det; the empty matrix has determinant "
+        "1. The gradient of singular matrices is their cofactors; they have no second gradient.",
     )
     .add_output("out", "shape of x without the last two axes, dtype of x")
     .same_dtype_as("x")
@@ -105,7 +105,7 @@ SLOGDET = (
     _of_square(
         "slogdet",
         "Sign and logarithm of determinants, det(x) = sign * exp(logabsdet), as numpy.linalg."
-        "slogdet: where det would over- or underflow, too. Of a singular matrix sign is 0 and "
+        "slogdet, even if det would overflow or underflow. For a singular matrix sign is 0 and "
         "logabsdet -inf, without a gradient.",
     )
     .add_output("sign", "shape of x without the last two axes, dtype of x: -1, 0 or 1")

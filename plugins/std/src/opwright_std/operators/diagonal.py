@@ -1,4 +1,4 @@
-"""diag and trace: what lies on a diagonal of a matrix, made of others."""
+"""diag and trace: diagonals of matrices, composed of other operators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opwright_std.operators.triangle import FARTHEST
 
 
 def _length(rows: int, columns: int, k: int) -> int:
-    """Return how many elements diagonal `k` has; -1 where that is unknown."""
+    """Return the length of diagonal `k`, -1 if unknown."""
     if -1 in (rows, columns):
         return -1
     return max(min(rows + min(k, 0), columns - max(k, 0)), 0)
@@ -58,7 +58,7 @@ def _dtype_of(b: BodyContext) -> str:
 
 
 def _diag_shape(ctx: InferContext) -> None:
-    """The output is a square matrix with the vector x on diagonal k, or that of the matrix x."""
+    """The output is a square matrix with vector x on diagonal k, or diagonal k of matrix x."""
     shape, k = ctx.input("x").shape, ctx.attr("k")
     ctx.require(len(shape) in (1, 2), f"x must be a vector or a matrix, got {len(shape)} axes")
     if len(shape) == 2:
@@ -90,7 +90,7 @@ def _on_diagonal(
         attrs = {"shape": [rows, columns], "value": 0.0, "dtype": _dtype_of(b)}
         b.emit("fill", {}, out, attrs)
         return
-    # The vector in every row, and zeros off the diagonal: nothing is multiplied, inf stays inf.
+    # The vector in every row, masked off the diagonal: no product, so that inf stays inf.
     row = b.emit("unsqueeze", {"x": x}, attrs={"axis": [0]})
     square = b.emit("expand", {"x": row}, attrs={"shape": [n, n]})
     above, before = max(-k, 0), max(k, 0)
@@ -102,7 +102,7 @@ def _on_diagonal(
 
 
 def _diag_grad_body(b: BodyContext) -> None:
-    """Written where a plan is made, which knows the shape."""
+    """Written when a plan is made, with known shapes."""
     out: dict[str, str | None] = {"out": b.output("x_grad")}
     shape, k, grad = _shape_of(b), b.attr("k"), b.input("out_grad")
     if len(shape) == 2:
@@ -118,7 +118,7 @@ def _diagonal_maker(op_type: str, comment: str, x: str) -> OpMaker:
         .add_comment(comment)
         .add_input("x", x)
         .dtypes(*NUMBERS, "bool")
-        .add_attr("k", int, "the diagonal: 0 the main one, above 0 right of it, below 0 left")
+        .add_attr("k", int, "the diagonal: 0 main, positive above it, negative below it")
         .default(0)
         .between(-FARTHEST, FARTHEST)
     )
@@ -131,7 +131,7 @@ DIAG = (
         "matrix x, as numpy.diag.",
         "a vector or a matrix",
     )
-    .add_output("out", "a matrix of a vector, and the other way round; dtype of x")
+    .add_output("out", "a matrix for a vector, a vector for a matrix; dtype of x")
     .same_dtype_as("x")
     .build(
         infer_shape=_diag_shape,
@@ -154,7 +154,7 @@ def _trace_shape(ctx: InferContext) -> None:
 def _trace_body(b: BodyContext) -> None:
     x, shape, k, out = b.input("x"), _shape_of(b), b.attr("k"), {"out": b.output("out")}
     if -1 in shape:
-        # A gradient of unknown dimensions: zeros are added, and nothing is multiplied.
+        # A gradient with unknown dimensions: zeros are added, without a product.
         upper = b.emit("triu", {"x": x}, attrs={"k": k})
         kept = b.emit("tril", {"x": upper}, attrs={"k": k})
         b.emit("sum", {"x": kept}, out, {"axis": [-2, -1]})
@@ -166,10 +166,10 @@ TRACE = (
     _diagonal_maker(
         "trace",
         "Sum of diagonal k of the matrices in the last two axes, out = sum(x[..., i, i + k]). "
-        "Whole numbers are taken in 64 bits: the result is int64, or uint64 of unsigned ones.",
+        "Integers accumulate in 64 bits: the result is int64, or uint64 for unsigned ones.",
         "matrices in the last two axes",
     )
-    .add_output("out", "shape of x without the last two axes; a float as x is")
+    .add_output("out", "shape of x without the last two axes; dtype of x for floats")
     .dtypes(*FLOATS, "int64", "uint64")
     .build(infer_shape=_trace_shape, body=_trace_body)
 )

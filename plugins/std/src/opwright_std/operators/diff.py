@@ -1,4 +1,4 @@
-"""diff: differences of neighbours along an axis."""
+"""diff: differences of neighbors along an axis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SLOTS = ("prepend", "x", "append")
 
 
 def _diff_shape(ctx: InferContext) -> None:
-    """The output is x with n elements less along the axis, none where it has no more."""
+    """The output has n fewer elements along the axis, at least 0."""
     x = ctx.input("x")
     ctx.require(len(x.shape) > 0, "x must have at least 1 dimension, got a scalar")
     axis = normalize_axis(ctx, ctx.attr("axis"), len(x.shape))
@@ -23,7 +23,7 @@ def _diff_shape(ctx: InferContext) -> None:
         rest = (*shape[:axis], *shape[axis + 1 :])
         fits = len(other) == len(shape)
         if not fits or not shapes_match(rest, (*other[:axis], *other[axis + 1 :])):
-            ctx.fail(f"{slot} must have the shape of x but along axis {axis}, got {other}")
+            ctx.fail(f"{slot} must have the shape of x except along axis {axis}, got {other}")
         shape = list(map(merge_dims, shape, [*other[:axis], shape[axis], *other[axis + 1 :]]))
         length = -1 if -1 in (length, other[axis]) else length + other[axis]
     n = ctx.attr("n")
@@ -47,20 +47,20 @@ def _diff_body(b: BodyContext) -> None:
 DIFF = (
     OpMaker("diff")
     .add_comment(
-        "Differences of neighbours along an axis, out[i] = x[i + 1] - x[i], n times over, as "
-        "numpy.diff; of bool, whether they differ."
+        "Differences of neighbors along an axis, out[i] = x[i + 1] - x[i], applied n times, as "
+        "numpy.diff; for bool, whether they differ."
     )
     .add_input("x", "at least 1-d")
     .dtypes(*NUMBERS, "bool")
-    .add_input("prepend", "what stands before x along the axis, other axes as those of x")
+    .add_input("prepend", "prepended to x along the axis, other axes as in x")
     .same_dtype_as("x")
     .as_optional()
-    .add_input("append", "what stands behind x")
+    .add_input("append", "appended to x")
     .same_dtype_as("x")
     .as_optional()
-    .add_output("out", "x with n elements less along the axis; dtype of x")
+    .add_output("out", "x with n fewer elements along the axis; dtype of x")
     .same_dtype_as("x")
-    .add_attr("n", int, "how often differences are taken")
+    .add_attr("n", int, "number of times that differences are taken")
     .default(1)
     .between(0, 1000)
     .add_attr("axis", int, "the axis")

@@ -1,4 +1,4 @@
-"""Whole quotients and what remains, element by element, as NumPy rounds them: down."""
+"""Integer quotients and remainders, element-wise, rounded down as in NumPy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright_std.operators.sum_like import set_broadcast_grad
 
 
 def mod(x: Array, y: Array, out: Array) -> None:
-    with np.errstate(divide="ignore", over="ignore"):  # whole numbers have a result, see below
+    with np.errstate(divide="ignore", over="ignore"):  # integers have a result, see below
         np.remainder(x, y, out=out)
 
 
@@ -24,19 +24,19 @@ def floor_divide(x: Array, y: Array, out: Array) -> None:
 def _define(op_type: str, comment: str) -> OpDefinition:
     return binary(op_type, comment).build(
         infer_shape=elementwise_shape("x", "y"),
-        gradient=no_gradient("it is a line with steps, whose slopes say nothing of them"),
+        gradient=no_gradient("it is piecewise linear with jumps that its derivative does not show"),
     )
 
 
 MOD = _define(
     "mod",
-    "Remainder of a division that is rounded down, as numpy.remainder: it has the sign of y. "
-    "Where y is 0 it is NaN, of whole numbers 0.",
+    "Remainder of floor division, as numpy.remainder, with the sign of y. For y = 0 it is NaN, or "
+    "0 for integers.",
 )
 FLOOR_DIVIDE = _define(
     "floor_divide",
-    "Quotient rounded down, as numpy.floor_divide. Where y is 0 it is infinite or NaN, of whole "
-    "numbers 0; the least whole number over -1 wraps around to itself.",
+    "Quotient rounded down, as numpy.floor_divide. For y = 0 it is infinite or NaN, or 0 for "
+    "integers; the smallest integer divided by -1 wraps around to itself.",
 )
 
 
@@ -45,7 +45,7 @@ def _fmod_body(b: BodyContext) -> None:
     meta = b.meta(x.name)
     if meta is None or meta.dtype in FLOATS:
         out = x.then("abs").with_("mod", y.then("abs")).with_("copysign", x)
-    else:  # the least whole number has no size
+    else:  # the smallest integer has no absolute value
         rest = x.with_("mod", y)
         sides = (number.compare("less", 0) for number in (x, y))
         differs = next(sides).with_("logical_xor", next(sides))
@@ -55,7 +55,7 @@ def _fmod_body(b: BodyContext) -> None:
 
 
 def _fmod_gradient(g: GradientContext) -> None:
-    """Write the gradients between the steps: 1, and minus the quotient that was rounded."""
+    """Write the gradients between the jumps: 1, and minus the rounded quotient."""
     grad, x, y = (Expression(g, name) for name in (g.output_grad("out"), *_operands(g)))
     if g.wants("x"):
         set_broadcast_grad(g, "x", grad.name, ["y"])
@@ -72,6 +72,6 @@ def _operands(g: GradientContext) -> tuple[str | None, str | None]:
 
 FMOD = binary(
     "fmod",
-    "Remainder of a division that is rounded towards 0, as numpy.fmod: it has the sign of x. Where "
-    "y is 0 it is NaN, of whole numbers 0. The gradients are those between the steps.",
+    "Remainder of truncating division, as numpy.fmod, with the sign of x. For y = 0 it is NaN, or "
+    "0 for integers. The gradients are those between the jumps.",
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_fmod_gradient, body=_fmod_body)

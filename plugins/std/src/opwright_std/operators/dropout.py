@@ -1,4 +1,4 @@
-"""Dropout: zero a random part of a tensor in training, scale what is left."""
+"""Dropout: zero random elements in training, scale the others."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def dropout(
 
 
 def apply_mask(x: Array, words: Array, out: Array, mask: Array, probability: float) -> None:
-    """Drop the elements of x whose words are too small, and scale the others."""
-    # An integer test gives one mask on every device; 2^32 (probability 1) drops all.
+    """Zero the elements of x with small random words, and scale the others."""
+    # An integer test yields the same mask on every device; 2^32 (probability 1) drops all.
     np.greater_equal(words, int(probability * 2**32), out=mask)
     np.multiply(x, _keep_scale(probability), out=out, where=mask)
     np.copyto(out, 0, where=~mask)
@@ -66,8 +66,8 @@ def _dropout_shape(ctx: InferContext) -> None:
 DROPOUT = add_seed(
     OpMaker("dropout")
     .add_comment(
-        "Dropout with inverted scaling. In training, out = mask * x / (1 - probability), where "
-        "element i is kept if word i of Philox 4x32-10 is at least floor(probability * 2^32); "
+        "Dropout with inverted scaling. In training, out = mask * x / (1 - probability), with "
+        "element i kept if word i of Philox 4x32-10 is at least floor(probability * 2^32); "
         "a dropped element is 0, whatever x is. Otherwise out = x. Srivastava et al., 2014."
     )
     .add_input("x", "any shape, float")
@@ -77,10 +77,10 @@ DROPOUT = add_seed(
     .add_output("mask", "shape of x, true where an element is kept")
     .dtypes("bool")
     .as_intermediate()
-    .add_attr("probability", float, "of an element to be dropped")
+    .add_attr("probability", float, "probability of dropping an element")
     .default(0.5)
     .between(0.0, 1.0)
-    .add_attr("training", bool, "whether to drop anything")
+    .add_attr("training", bool, "whether to drop elements")
     .default(False)
 ).build(
     infer_shape=_dropout_shape,

@@ -1,4 +1,4 @@
-"""Attention in training: some of the weights are dropped before they multiply the values."""
+"""Attention with dropout of the weights in training."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def _dropout_attention_body(b: BodyContext) -> None:
 DROPOUT_ATTENTION = add_seed(
     add_operands(
         OpMaker("dropout_attention").add_comment(
-            "Attention that drops weights, out = dropout(w) @ v, where w is the softmax that "
-            "scaled_dot_product_attention multiplies with: in training a weight is dropped with a "
-            "probability, and the others are divided by 1 - probability, as dropout does. "
-            "Otherwise it is scaled_dot_product_attention, which says more of mask and heads."
+            "Attention with dropout, out = dropout(w) @ v, with w the softmax weights of "
+            "scaled_dot_product_attention: in training each weight is dropped with the given "
+            "probability, and the others are divided by 1 - probability. Otherwise it is "
+            "scaled_dot_product_attention, which documents mask and heads."
         )
     )
-    .add_attr("probability", float, "of a weight to be dropped")
+    .add_attr("probability", float, "probability of dropping a weight")
     .default(0.0)
     .between(0.0, 1.0)
-    .add_attr("training", bool, "whether to drop anything")
+    .add_attr("training", bool, "whether to drop weights")
     .default(False)
 ).build(infer_shape=infer_attention, body=_dropout_attention_body, random=True)

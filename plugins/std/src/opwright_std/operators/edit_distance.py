@@ -15,7 +15,7 @@ def _count_edits(x: Array, label: Array) -> int:
     row = places
     for i, token in enumerate(x):
         best = np.minimum(row[1:] + 1, row[:-1] + (label != token))
-        # Insertions run along the row: the least of what is to the left and the way from there.
+        # Insertions along the row: the minimum over the elements to the left plus the distance.
         row = np.minimum.accumulate(np.concatenate(([i + 1], best)) - places) + places
     return int(row[-1])
 
@@ -41,7 +41,7 @@ def edit_distance(
 
 
 def _edit_distance_shape(ctx: InferContext) -> None:
-    """The output has a number for each sequence."""
+    """The output has one number per sequence."""
     x, label = ctx.input("x").shape, ctx.input("label").shape
     if len(x) != 2 or len(label) != 2:
         pair = f"{format_shape(x)} and {format_shape(label)}"
@@ -58,18 +58,20 @@ def _edit_distance_shape(ctx: InferContext) -> None:
 EDIT_DISTANCE = (
     OpMaker("edit_distance")
     .add_comment(
-        "The least number of insertions, deletions and substitutions of single ids that turn a "
-        "sequence of x into that of label (Levenshtein, 1966). Normalized, it is divided by the "
-        "length of the label: 0 for two empty sequences, infinity where only the label is empty."
+        "The minimum number of insertions, deletions and substitutions of ids that turn a "
+        "sequence of x into that of label (Levenshtein, 1966). If normalized, it is divided by "
+        "the length of the label: 0 for two empty sequences, infinity if only the label is empty."
     )
     .add_input("x", "int32 or int64 ids, [n, t]")
     .dtypes(*INDICES)
     .add_input("label", "ids, [n, u], dtype of x")
     .same_dtype_as("x")
-    .add_input("lengths", "[n], of the sequences of x, from 0 to t; absent: all t")
+    .add_input("lengths", "[n], lengths of the sequences of x, from 0 to t; absent: all t")
     .dtypes(*INDICES)
     .as_optional()
-    .add_input("label_lengths", "[n], of the sequences of label, from 0 to u; absent: all u")
+    .add_input(
+        "label_lengths", "[n], lengths of the sequences of label, from 0 to u; absent: all u"
+    )
     .dtypes(*INDICES)
     .as_optional()
     .add_output("out", "float32 [n]")

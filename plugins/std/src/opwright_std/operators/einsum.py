@@ -1,4 +1,4 @@
-"""Einstein's sum convention, made of transposes, matrix products and sums."""
+"""Einstein summation, composed of transposes, matrix products and sums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opwright_std.numerics.einsum_equation import Equation, EquationError, Label
 
 
 class _Part(NamedTuple):
-    """A tensor on the way: its variable, the label of each axis and their lengths."""
+    """An intermediate tensor: its variable, the label of each axis and their lengths."""
 
     name: str
     labels: Labels
@@ -37,7 +37,7 @@ def _equation(ctx: InferContext) -> Equation:
 
 
 def _einsum_shape(ctx: InferContext) -> None:
-    """Each axis of out is as long as those of the operands with its label."""
+    """Each axis of out has the length of the operands' axes with its label."""
     equation = _equation(ctx)
     lengths: dict[str, int] = {}
     for i, (labels, meta) in enumerate(zip(equation.operands, ctx.inputs("x"), strict=True)):
@@ -48,13 +48,16 @@ def _einsum_shape(ctx: InferContext) -> None:
                 continue
             if dim != known and -1 not in (dim, known):
                 name = f"axis {label} of the ellipsis" if label.isdigit() else f"label {label!r}"
-                ctx.fail(f"{name} must have one length, got {known} and {dim} in operand {i}")
+                ctx.fail(
+                    f"{name} must have the same length everywhere, got {known} and {dim} in "
+                    f"operand {i}"
+                )
             lengths[label] = merge_dims(known, dim)
     ctx.set_output("out", [lengths[label] for label in equation.out])
 
 
 class _Writer:
-    """Writes the body: operand by operand into one, which then has the axes of the output."""
+    """Writes the body: contracts the operands in order, then orders the axes of the output."""
 
     def __init__(self, b: BodyContext) -> None:
         self.b = b
@@ -65,7 +68,7 @@ class _Writer:
         self.lengths: dict[str, int] = {}
         for labels, shape in zip(self.equation.operands, self.shapes, strict=True):
             for label, dim in zip(labels, shape, strict=True):
-                # Axes of length 1 broadcast, also to none.
+                # Axes of length 1 broadcast, even to length 0.
                 self.lengths[label] = dim if dim != 1 else self.lengths.get(label, 1)
 
     def write(self) -> None:
@@ -85,7 +88,7 @@ class _Writer:
         for i, part in enumerate(parts[1:], 2):
             needed = {*self.equation.out, *(label for rest in parts[i:] for label in rest.labels)}
             joined = self.join(joined, part, needed)
-        # An axis of length 1 that all operands dropped comes back.
+        # Restore an axis of length 1 that all operands dropped.
         joined = self.turn(joined, [label for label in self.equation.out if label in joined.labels])
         joined = self.shaped(joined, self.equation.out, out)
         self.b.set_output("out", joined.name)
@@ -125,7 +128,7 @@ class _Writer:
         return _Part(name, (*(part.labels[i] for i in rest), label), (*kept, n))
 
     def turn(self, part: _Part, labels: Sequence[str]) -> _Part:
-        """Transpose a part to these labels, which are its own in another order."""
+        """Transpose a part to a permutation of its labels."""
         if list(part.labels) == list(labels):
             return part
         axes = [part.labels.index(label) for label in labels]
@@ -139,7 +142,7 @@ class _Writer:
         return _Part(name, tuple(labels), tuple(shape))
 
     def join(self, left: _Part, right: _Part, needed: set[str]) -> _Part:
-        """Multiply two parts, and sum over the axes that both have and nothing else needs."""
+        """Multiply two parts, and sum over shared axes that nothing else needs."""
         both = [label for label in left.labels if label in right.labels]
         gone = [label for label in both if label not in needed]
         batch = [label for label in both if label in needed]
@@ -170,7 +173,7 @@ def _einsum_gradient(g: GradientContext) -> None:
     if None in metas:
         raise GradientError(
             f"einsum: its gradient depends on the number of dimensions of every operand, got "
-            f"{names} of which one has no shape; declare it, with -1 for unknown dimensions"
+            f"{names} with an unknown shape; declare it, with -1 for unknown dimensions"
         )
     shapes = [meta.shape for meta in metas if meta is not None]
     equation = parse(g.attr("equation"), [len(shape) for shape in shapes])
@@ -182,10 +185,10 @@ def _einsum_gradient(g: GradientContext) -> None:
 def _grad_of(
     g: GradientContext, equation: Equation, i: int, name: str, shape: Shape, grad: str | None
 ) -> str:
-    """Write the einsum of the gradient and the other operands, with the labels of this one.
+    """Write the einsum of the gradient and the other operands, for this operand's labels.
 
-    An axis that nothing else has, over which the operand alone was summed, comes from ones; of two
-    axes with one label the second comes from a unit matrix.
+    An axis that only this operand has, and that was summed, comes from ones; for a repeated label,
+    the second axis comes from an identity matrix.
     """
     used = {label for term in equation.operands for label in term}
     free = iter(letter for letter in ascii_letters if letter not in used)
@@ -210,13 +213,13 @@ def _grad_of(
 
 
 def _unit_matrix(g: GradientContext, name: str, shape: Shape, axis: int) -> str:
-    """Write the unit matrix of the length of an axis."""
+    """Write the identity matrix for an axis."""
     if shape[axis] >= 0:
         meta = g.meta(name)
         dtype = "float32" if meta is None else meta.dtype
         attrs = {"shape": [shape[axis]] * 2, "value": 1.0, "dtype": dtype}
         ones = g.emit("fill", {}, attrs=attrs)
-    else:  # its length is that of x in a run
+    else:  # its length is known only at run time
         others = [i for i in range(len(shape)) if i != axis]
         line = g.emit("fill_like", {"x": name}, attrs={"value": 1.0})
         ends = {"axes": others, "starts": [0] * len(others), "ends": [1] * len(others)}
@@ -229,17 +232,17 @@ def _unit_matrix(g: GradientContext, name: str, shape: Shape, axis: int) -> str:
 EINSUM = (
     OpMaker("einsum")
     .add_comment(
-        "Products of tensors, summed over the labels that the output lacks, as numpy.einsum: "
+        "Products of tensors, summed over labels missing from the output, as numpy.einsum: "
         "'ij,jk->ik' is the product of two matrices. Without -> the output has the labels that "
-        "occur once, in alphabetical order behind the ellipsis. Operands are multiplied from left "
+        "occur once, in alphabetical order after the ellipsis. Operands are multiplied from left "
         "to right."
     )
-    .add_input("x", "as many as the equation has terms, each with as many axes as its term labels")
+    .add_input("x", "one per term of the equation, with one axis per label of its term")
     .as_duplicable()
     .dtypes(*NUMBERS)
-    .add_output("out", "an axis for each label behind ->; dtype of x")
+    .add_output("out", "one axis per label after ->; dtype of x")
     .same_dtype_as("x")
-    .add_attr("equation", str, "a letter for each axis, ... for those that broadcast")
+    .add_attr("equation", str, "one letter per axis, ... for broadcast axes")
     .required()
     .build(infer_shape=_einsum_shape, gradient=_einsum_gradient, body=_einsum_body)
 )

@@ -1,4 +1,4 @@
-"""Embedding: a table of vectors, looked up by id."""
+"""Embedding: look-up of vectors in a table by id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 
 def embedding(weight: Array, index: Array, out: Array, *, padding_index: int, sparse: bool) -> None:
     check_ids("embedding: index", index, len(weight))
-    # mode="clip" writes into out without a copy of it; nothing is clipped after the check.
+    # mode="clip" writes into out without a copy; after the check nothing is clipped.
     np.take(weight, index, axis=0, out=out, mode="clip")
     if padding_index >= 0:
         out[index == padding_index] = 0
@@ -28,7 +28,7 @@ def embedding_grad(
 
 
 def _embedding_shape(ctx: InferContext) -> None:
-    """The output has the shape of index, and behind it the length of a row of weight."""
+    """The output has the shape of index, followed by the length of a row of weight."""
     weight, padding = ctx.input("weight").shape, ctx.attr("padding_index")
     ctx.require(len(weight) == 2, f"weight must be [ids, size], got {format_shape(weight)}")
     ctx.require(
@@ -42,7 +42,7 @@ EMBEDDING = (
     OpMaker("embedding")
     .add_comment(
         "Look-up in a table, out[..., :] = weight[index[...], :]. The vector of padding_index is "
-        "0, whatever weight holds there, and gets no gradient."
+        "0, whatever weight contains there, and has no gradient."
     )
     .add_input("weight", "float [ids, size]")
     .dtypes(*FLOATS)
@@ -53,7 +53,7 @@ EMBEDDING = (
     .add_attr("padding_index", int, "the id whose vector is 0; -1: none")
     .default(-1)
     .at_least(-1)
-    .add_attr("sparse", bool, "whether an optimizer updates the rows alone that index names")
+    .add_attr("sparse", bool, "whether an optimizer updates only the rows in index")
     .default(False)
     .build(
         infer_shape=_embedding_shape,

@@ -1,4 +1,4 @@
-"""embedding_bag: sums, means and maxima of rows of a table, a bag of them at a time."""
+"""embedding_bag: sums, means and maxima of bags of rows of a table."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def embedding_bag_grad(
             continue
         grad = out_grad[bag].astype(wide)
         if mode == "max":
-            winners = ids[kept][weight[ids[kept]].argmax(0)]  # of equal ones the first
+            winners = ids[kept][weight[ids[kept]].argmax(0)]  # the first of equal ones
             np.add.at(of_weight, (winners, np.arange(len(grad))), grad)
             continue
         share = np.ones((len(kept), 1), wide) if samples is None else samples[kept, None]
@@ -83,7 +83,7 @@ def embedding_bag_grad(
 def _read(
     who: str, weight: Array, index: Array, offsets: Array | None, count: int
 ) -> tuple[Array, list[tuple[int, int]]]:
-    """Return the ids in one line, and where each bag begins and ends in it."""
+    """Return the flat ids, and the begin and end of each bag."""
     check_ids(f"{who}: index", index, len(weight))
     ids = index.reshape(-1)
     if offsets is None:
@@ -132,12 +132,9 @@ def _bag_shape(ctx: InferContext) -> None:
 
 
 def _summed(b: BodyContext) -> str:
-    """Write the bags as gathered rows times their shares, added up."""
+    """Write the bags as weighted sums of gathered rows."""
     if b.attr("mode") == "max":
-        raise GradientError(
-            f"{b.type}: with mode='max' it can be differentiated once, but a gradient of its "
-            "gradient is asked for; take mode='sum'"
-        )
+        raise GradientError(f"{b.type}: with mode='max' it has no second gradient; use mode='sum'")
     index, weight = read(b, "index"), read(b, "weight")
     rows = Expression(b, b.emit("gather", {"x": weight.name, "index": index.name}))
     last = [1] if b.has_input("offsets") else [2]
@@ -156,12 +153,12 @@ def _per_bag(b: BodyContext, rows: Expression) -> Expression:
     """Return the sums of rows over their bags."""
     if not b.has_input("offsets"):
         return rows.then("sum", axis=[1])
-    if known_meta(b, "offsets").shape == (0,):  # no bag, whatever is in front of it
+    if known_meta(b, "offsets").shape == (0,):  # no bag, whatever precedes it
         return rows.then("slice", axes=[0], starts=[0], ends=[0])
     offsets = read(b, "offsets").then("cast", dtype="int64")
     count = read(b, "index").filled(1).then("cast", dtype="int64").then("cumsum", axis=0)
     inputs = {"x": offsets.name, "values": (count.with_("subtract", count.filled(1))).name}
-    # A place belongs to the last bag that does not begin behind it.
+    # An id belongs to the last bag that begins at or before it.
     found = Expression(b, b.emit("searchsorted", inputs, attrs={"side": "right"}))
     bags = found.with_("subtract", found.filled(1)).then("unsqueeze", axis=[1])
     like = {"x": b.input("weight"), "index": offsets.filled(0).name}
@@ -177,16 +174,16 @@ EMBEDDING_BAG = (
     OpMaker("embedding_bag")
     .add_comment(
         "Sums, means or maxima of rows of a table, out[bag] = sum(weight[index[i]] * "
-        "per_sample_weights[i]) over the i of a bag, as torch.nn.functional.embedding_bag: the "
-        "rows need no memory of their own. An index [bags, n] holds a bag in each row; in an index "
-        "[n] bag b begins at offsets[b] and ends where the next one begins. A bag without rows is "
-        "0. Of equal maxima the first one gets the gradient."
+        "per_sample_weights[i]) over the i of a bag, as torch.nn.functional.embedding_bag, "
+        "without memory for the rows. An index [bags, n] holds a bag in each row; in an index "
+        "[n] bag b begins at offsets[b] and ends at the next one. An empty bag is 0. The first of "
+        "equal maxima receives the gradient."
     )
     .add_input("weight", "float [ids, size]")
     .dtypes(*FLOATS)
     .add_input("index", "int32 or int64 [n] or [bags, n], in [0, ids)")
     .dtypes(*INDICES)
-    .add_input("offsets", "int32 or int64 [bags], rising from 0 to at most n")
+    .add_input("offsets", "int32 or int64 [bags], ascending from 0 to at most n")
     .dtypes(*INDICES)
     .as_optional()
     .add_input("per_sample_weights", "shape of index, dtype of weight; for mode 'sum' only")
@@ -194,10 +191,10 @@ EMBEDDING_BAG = (
     .as_optional()
     .add_output("out", "[bags, size], dtype of weight")
     .same_dtype_as("weight")
-    .add_attr("mode", str, "what the rows of a bag become")
+    .add_attr("mode", str, "reduction of the rows of a bag")
     .default("mean")
     .one_of("sum", "mean", "max")
-    .add_attr("padding_index", int, "the id whose rows do not count; -1: none")
+    .add_attr("padding_index", int, "the id that is ignored; -1: none")
     .default(-1)
     .at_least(-1)
     .add_attr("include_last_offset", bool, "whether the last offset is the end of the last bag")

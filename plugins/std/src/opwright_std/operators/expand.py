@@ -17,7 +17,7 @@ def _expand_shape(ctx: InferContext) -> None:
     shape, target = ctx.input("x").shape, ctx.attr("shape")
     added = len(target) - len(shape)
     if added < 0 or -1 in target[:added]:
-        ctx.fail(f"shape must give every new axis a length, got {list(target)}")
+        ctx.fail(f"shape must have a length for every new axis, got {list(target)}")
     out = list(target)
     for axis, dim in enumerate(shape, added):
         if out[axis] is None:
@@ -40,7 +40,7 @@ EXPAND = (
     .add_input("x", "any shape that broadcasts to the given one, any dtype")
     .add_output("out", "the given shape, dtype of x")
     .same_dtype_as("x")
-    .add_attr("shape", list[int], "shape of out; -1 keeps the dim of x")
+    .add_attr("shape", list[int], "shape of out; -1 keeps the dimension of x")
     .as_shape_operand()
     .required()
     .at_least(-1)

@@ -14,7 +14,7 @@ from opwright.op import (
 )
 from opwright_std.numerics.dtypes import FLOATS
 
-# Closed, since the gradient knows the output only: each is differentiated from what it returned.
+# A fixed list, since the gradient has only the output: each is differentiated from its output.
 ACTIVATIONS = ("", "relu", "sigmoid", "tanh", "softmax")
 
 
@@ -31,8 +31,8 @@ def _fc_shape(ctx: InferContext) -> None:
     rows, columns = weight[::-1] if turned else weight
     if not dims_match(numel(x[kept:]), rows):
         ctx.fail(
-            f"weight must have {numel(x[kept:])} {'columns' if turned else 'rows'}, as many as x "
-            f"{format_shape(x)} has elements behind axis {kept - 1}, got {format_shape(weight)}"
+            f"weight must have {numel(x[kept:])} {'columns' if turned else 'rowsf'}, the number "
+            f"of elements of x {format_shape(x)} behind axis {kept - 1}, got {format_shape(weight)}"
         )
     if ctx.has_input("bias"):
         ctx.require_shape("bias", (columns,))
@@ -41,11 +41,11 @@ def _fc_shape(ctx: InferContext) -> None:
 
 
 def _flatten(ctx: BodyContext | GradientContext) -> str:
-    """Return x with all axes from num_flatten_dims on made one; x itself where there is one."""
+    """Return x with the axes from num_flatten_dims on flattened; x itself if there is one."""
     x, kept = ctx.inputs("x")[0], ctx.attr("num_flatten_dims")
     if _is_flat(ctx):
         return x
-    # Behind the kept axes (0 copies them) stands the number of inputs, if it is known.
+    # The kept axes (0 copies them) are followed by the number of inputs, if known.
     return ctx.emit("reshape", {"x": x}, attrs={"shape": [0] * kept + [_weight_dims(ctx)[0]]})
 
 
@@ -57,7 +57,7 @@ def _is_flat(ctx: BodyContext | GradientContext) -> bool:
 def _weight_dims(ctx: BodyContext | GradientContext) -> tuple[int, int]:
     """Return the numbers of inputs and outputs."""
     meta = ctx.meta(ctx.inputs("weight")[0])
-    # A file may hold a weight of another rank: nothing has refused it where x has no shape yet.
+    # A file may contain a weight of another rank, not yet refused if x has no shape.
     if meta is None or len(meta.shape) != 2:
         return -1, -1
     rows, columns = meta.shape
@@ -74,7 +74,7 @@ def _fc_body(b: BodyContext) -> None:
     for op_type, other in steps:
         inputs = {"x": name} if other is None else {"x": name, "y": other}
         attrs = {"transpose_y": b.attr("transpose_weight")} if op_type == "matmul" else {}
-        # Only the last one writes the declared output.
+        # Only the last operator writes the declared output.
         out = {"out": b.output("out") if op_type == steps[-1][0] else 1}
         name = b.emit(op_type, inputs, out, attrs)
 
@@ -83,7 +83,7 @@ def _fc_gradient(g: GradientContext) -> None:
     out, activation = g.output("out"), g.attr("activation")
     (grad,) = g.filled_output_grads("out")
     if activation:
-        # The gradient of an activation reads its output, and of its input the shape alone.
+        # The gradient of an activation reads its output, and only the shape of its input.
         inputs = {"x": out, "out": out, "out_grad": grad}
         grad = g.emit(f"{activation}_grad", inputs, {"x_grad": 1})
     if g.wants("bias"):
@@ -102,7 +102,7 @@ def _weight_grad(g: GradientContext, grad: str) -> str:
     flat, (rows, columns) = _flatten(g), _weight_dims(g)
     kept = g.attr("num_flatten_dims")
     if kept > 1 and min(rows, columns) > 0:
-        # One product over all rows at once, instead of one for each and their sum.
+        # One product over all rows, instead of one for each and their sum.
         flat = g.emit("reshape", {"x": flat}, attrs={"shape": [-1, rows]})
         grad = g.emit("reshape", {"x": grad}, attrs={"shape": [-1, columns]})
         kept = 1
@@ -117,9 +117,9 @@ def _weight_grad(g: GradientContext, grad: str) -> str:
 FC = (
     OpMaker("fc")
     .add_comment(
-        "Fully connected layer, out = activation(x2 @ weight + bias), where x2 is x with all axes "
-        "from num_flatten_dims on made one. softmax goes along the last axis. With "
-        "transpose_weight the weight lies as PyTorch's Linear has it, [outputs, inputs]."
+        "Fully connected layer, out = activation(x2 @ weight + bias), with x2 being x with the "
+        "axes from num_flatten_dims on flattened. softmax is taken along the last axis. With "
+        "transpose_weight the weight is [outputs, inputs], as in PyTorch's Linear."
     )
     .add_input("x", "float, num_flatten_dims axes and at least one more")
     .dtypes(*FLOATS)
@@ -134,10 +134,10 @@ FC = (
     .as_optional()
     .add_output("out", "the first num_flatten_dims axes of x, then [outputs]; dtype of x")
     .same_dtype_as("x")
-    .add_attr("num_flatten_dims", int, "axes of x that out keeps")
+    .add_attr("num_flatten_dims", int, "number of leading axes of x that out keeps")
     .default(1)
     .at_least(1)
-    .add_attr("activation", str, "operator behind the sum, none for an empty name")
+    .add_attr("activation", str, "operator applied to the sum, none for an empty name")
     .default("")
     .one_of(*ACTIVATIONS)
     .add_attr("transpose_weight", bool, "whether weight is transposed first")

@@ -1,4 +1,4 @@
-"""flatten: neighbouring axes made one."""
+"""flatten: merge adjacent axes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def flatten(x: Array, out: Array, *, start_axis: int, stop_axis: int) -> None:
 
 
 def _flatten_shape(ctx: InferContext) -> None:
-    """The output has one axis in the place of the axes from start_axis to stop_axis."""
+    """The output has one axis instead of those from start_axis to stop_axis."""
     shape = ctx.input("x").shape
-    rank = max(len(shape), 1)  # a number is joined to one axis, whatever the attributes leave out
+    rank = max(len(shape), 1)  # a scalar becomes one axis, for any attributes
     axes = {name: ctx.attr(name) for name in ("start_axis", "stop_axis")}
     start, stop = (axis + rank if axis < 0 else axis for axis in axes.values())
-    # Behind the last axis there is nothing to join: no axes have one element.
+    # Behind the last axis there is nothing to merge: the product of no axes is 1.
     behind = start == rank and stop == rank - 1
     if not (0 <= start <= stop < rank or behind):
         given = ", ".join(f"{name}={axis}" for name, axis in axes.items())
@@ -34,16 +34,16 @@ def _flatten_shape(ctx: InferContext) -> None:
 FLATTEN = (
     OpMaker("flatten")
     .add_comment(
-        "The axes from start_axis to stop_axis, both included, made one; the elements stay in "
-        "row-major order. A start_axis behind the last axis adds one of length 1: a vector becomes "
-        "[n, 1]. A number becomes [1]."
+        "Merges the axes from start_axis to stop_axis, both included, in row-major order. A "
+        "start_axis behind the last axis adds one of length 1: a vector becomes [n, 1]. A scalar "
+        "becomes [1]."
     )
     .add_input("x", "any shape, any dtype")
-    .add_output("out", "shape of x with one axis in place of those, dtype of x")
+    .add_output("out", "shape of x with one axis instead of those, dtype of x")
     .same_dtype_as("x")
-    .add_attr("start_axis", int, "first axis that is joined; below 0 from the back")
+    .add_attr("start_axis", int, "first merged axis; negative counts from the end")
     .default(1)
-    .add_attr("stop_axis", int, "last axis that is joined; below 0 from the back")
+    .add_attr("stop_axis", int, "last merged axis; negative counts from the end")
     .default(-1)
     .build(infer_shape=_flatten_shape, gradient=restore_shape)
 )

@@ -1,4 +1,4 @@
-"""flip and roll: elements that change their place along axes, as many as before."""
+"""flip, roll and rot90: permutations of elements along axes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def roll(x: Array, out: Array, *, shift: Ints, axis: Ints) -> None:
 
 
 def _within(shift: Ints, lengths: list[int]) -> Ints:
-    """Return shifts of less than a length: numpy.roll itself overflows beyond 32 bits."""
+    """Return shifts modulo the lengths: numpy.roll overflows beyond 32 bits."""
     return tuple(by % n if n else 0 for by, n in zip(shift, lengths, strict=True))
 
 
@@ -53,7 +53,7 @@ FLIP = (
     .add_input("x", "any shape, any dtype")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-    .add_attr("axis", list[int], "the axes that are turned round; none given: all")
+    .add_attr("axis", list[int], "the reversed axes; none given: all")
     .default([])
     .build(infer_shape=_flip_shape, gradient=_flip_gradient)
 )
@@ -64,7 +64,7 @@ def _roll_shape(ctx: InferContext) -> None:
     shape, shift, axis = ctx.input("x").shape, ctx.attr("shift"), ctx.attr("axis")
     if len(shift) != (len(axis) or 1):
         ctx.fail(
-            f"shift must have one number for each axis, or one without axes, got "
+            f"shift must have one number per axis, or one number without axes, got "
             f"shift={list(shift)}, axis={list(axis)}"
         )
     if axis:
@@ -80,13 +80,13 @@ def _roll_gradient(g: GradientContext) -> None:
 ROLL = (
     OpMaker("roll")
     .add_comment(
-        "Move elements along axes by shift places: what leaves at one end enters at the other, as "
-        "numpy.roll. Without axes the elements move in row-major order."
+        "Shifts elements along axes cyclically, as numpy.roll. Without axes the elements shift in "
+        "row-major order."
     )
     .add_input("x", "any shape, any dtype")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-    .add_attr("shift", list[int], "by how many places, below 0 towards the front")
+    .add_attr("shift", list[int], "number of positions; negative shifts towards the front")
     .required()
     .at_least(-INT_MAX)
     .add_attr("axis", list[int], "the axis of each shift; none given: all elements as one axis")
@@ -96,7 +96,7 @@ ROLL = (
 
 
 def _rot90_shape(ctx: InferContext) -> None:
-    """The output is x with the two axes exchanged where k is odd."""
+    """The output has the shape of x, with the two axes swapped for odd k."""
     shape, axes = list(ctx.input("x").shape), ctx.attr("axes")
     ctx.require(len(axes) == 2, f"axes must be 2 axes, got {list(axes)}")
     ctx.require(len(shape) >= 2, f"x must have at least 2 dimensions, got {len(shape)}")
@@ -125,11 +125,11 @@ def _rot90_body(b: BodyContext) -> None:
 
 ROT90 = (
     OpMaker("rot90")
-    .add_comment("x turned k times by 90 degrees from one axis towards another, as numpy.rot90.")
+    .add_comment("x rotated k times by 90 degrees from one axis towards another, as numpy.rot90.")
     .add_input("x", "at least 2-d, any dtype")
-    .add_output("out", "x, for odd k with the axes exchanged; dtype of x")
+    .add_output("out", "shape of x, with the axes swapped for odd k; dtype of x")
     .same_dtype_as("x")
-    .add_attr("k", int, "how many times, below 0 the other way")
+    .add_attr("k", int, "number of rotations; negative reverses the direction")
     .default(1)
     .at_least(-INT_MAX)
     .add_attr("axes", list[int], "the two axes of the plane")

@@ -1,7 +1,7 @@
 """fft, ifft, rfft, irfft, hfft and ihfft: discrete Fourier transforms of one axis, as numpy.fft.
 
 Complex numbers are pairs of a real and an imaginary part in the last axis. Kernels transform the
-last axis of numbers as a whole, with the norm "backward"; other attributes are written around them.
+whole last axis of numbers, with the norm "backward"; compositions add the other attributes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def irfft(x: Array, out: Array, *, n: int) -> None:
 
 
 def _joined(x: Array) -> Array:
-    """Return pairs, which kernels get contiguous, as complex numbers."""
+    """Return pairs, contiguous in kernels, as complex numbers."""
     return x.view(np.result_type(x.dtype, np.complex64))[..., 0]
 
 
@@ -64,7 +64,7 @@ def _pairs_axis(ctx: InferContext) -> int:
     if len(shape) < 2 or not dims_match(shape[-1], 2):
         ctx.fail(
             "x must be [..., n, 2] with n at least 1, real and imaginary part in the last axis, "
-            f"got {format_shape(shape)}; stack gives numbers a part"
+            f"got {format_shape(shape)}; stack adds an imaginary part"
         )
     return _axis_of(ctx, len(shape) - 1)
 
@@ -74,7 +74,7 @@ def _with_length(shape: tuple[int, ...], axis: int, *lengths: int) -> tuple[int,
 
 
 def _pairs_shape(ctx: InferContext) -> None:
-    """The output has the shape of x, with n pairs along the axis where n is given."""
+    """The output has the shape of x, with n pairs along the axis if n is given."""
     axis, shape, n = _pairs_axis(ctx), ctx.input("x").shape, ctx.attr("n")
     ctx.set_output("out", shape if n is None else _with_length(shape, axis, n))
 
@@ -119,7 +119,7 @@ def _place(w: Writer) -> int:
 
 
 def _fitted(w: Writer, name: str, axis: int, length: int, n: int | None) -> str:
-    """Write a variable with n elements along an axis that has another length: cut, or with 0."""
+    """Write a variable with n elements along an axis: truncated, or padded with 0."""
     if n is None or n == length:
         return name
     if length < 0:
@@ -134,7 +134,7 @@ def _fitted(w: Writer, name: str, axis: int, length: int, n: int | None) -> str:
 
 
 def _moved(b: BodyContext, name: str, axis: int, to: int) -> str:
-    """Write a variable with an axis in another place, between those that stay."""
+    """Write a variable with an axis moved to another position."""
     meta = b.meta(name)
     order = list(range(len(meta.shape if meta else ())))
     order.insert(to, order.pop(axis))
@@ -142,16 +142,16 @@ def _moved(b: BodyContext, name: str, axis: int, to: int) -> str:
 
 
 _FACTORS = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}
-"""The power of n that transforms are divided by, and inverse ones multiplied by."""
+"""The exponent of n: transforms are divided by the power, inverse ones multiplied."""
 
 
 def _scaled(w: Writer, name: str, n: int, power: float) -> str:
-    """Write the multiple of a variable by a power of n."""
+    """Multiply a variable by a power of n."""
     return w.emit("scale", {"x": name}, attrs={"scale": float(n) ** power}) if power else name
 
 
 def _body(b: BodyContext) -> bool | None:
-    """Other axes, lengths and norms, around the transform of the last axis."""
+    """Composition of other axes, lengths and norms with the transform of the last axis."""
     axis, n, shape = _place(b), b.attr("n"), _shape_of(b)
     is_inverse = b.type.startswith("i")
     last = len(shape) - (1 if b.type == "rfft" else 2)
@@ -191,7 +191,7 @@ def _fft_gradient(g: GradientContext) -> None:
 
 
 def _length(w: Writer, axis: int) -> int:
-    """Return the length of an axis of x, on which a gradient depends."""
+    """Return the length of an axis of x, which a gradient needs."""
     length = _shape_of(w)[axis]
     if length < 0:
         raise GradientError(f"{w.type}: the length of x must be known, got {length}; declare it")
@@ -199,7 +199,7 @@ def _length(w: Writer, axis: int) -> int:
 
 
 def _weights(g: Writer, n: int, inner: float, n_behind: int) -> str:
-    """Write how often a pair counts: those between the ends stand for two of the n."""
+    """Write the multiplicity of each pair: inner ones represent two of the n."""
     count = n // 2 + 1
     values = [inner] * count
     values[0] = 1.0
@@ -215,7 +215,7 @@ def _weights(g: Writer, n: int, inner: float, n_behind: int) -> str:
 
 
 def _rfft_grad_body(b: BodyContext) -> None:
-    """Written where a plan is made, which knows the length."""
+    """Written when a plan is made, with known lengths."""
     axis = _place(b)
     length, rank = _length(b, axis), len(_shape_of(b))
     n = length if b.attr("n") is None else b.attr("n")
@@ -267,35 +267,37 @@ def _transform(op_type: str, comment: str, x: str, out: str) -> OpMaker:
 
 
 def _add_places(maker: OpMaker, parts: str) -> OpMaker:
-    maker.add_attr("axis", int, f"the axis that is transformed{parts}").default(-1).as_added()
+    maker.add_attr("axis", int, f"the transformed axis{parts}").default(-1).as_added()
     maker.add_attr(
         "norm",
         str,
-        "which direction is divided by n: backward the inverse one, forward the other, ortho both "
-        "by its root",
+        "normalization by 1 / n: backward in the inverse, forward in the other direction, ortho 1 "
+        "/ sqrt(n) in both",
     )
     return maker.default("backward").one_of(*_FACTORS).as_added()
 
 
 def _add_out_length(maker: OpMaker) -> OpMaker:
-    maker.add_attr("n", int, "how many numbers out has along axis")
+    maker.add_attr("n", int, "length of out along axis")
     return maker.required().between(1, 2**31 - 1)
 
 
 def _add_length(maker: OpMaker) -> OpMaker:
-    maker.add_attr("n", int, "how many elements along axis are transformed: x is cut, or gets 0")
+    maker.add_attr(
+        "n", int, "number of elements transformed along axis: x is truncated or padded with 0"
+    )
     return maker.between(1, 2**31 - 1).as_added()
 
 
 _PAIRS = "[..., n, 2], real and imaginary parts"
-_PARTS = "; the parts are no axis"
+_PARTS = "; the axis of the parts is not counted"
 
 FFT = _add_length(
     _add_places(
         _transform(
             "fft",
-            "Discrete Fourier transform of the last axis but one, as numpy.fft.fft: the last axis "
-            "holds real and imaginary part.",
+            "Discrete Fourier transform of the second to last axis, as numpy.fft.fft: the last "
+            "axis contains real and imaginary part.",
             _PAIRS,
             _PAIRS,
         ),
@@ -320,7 +322,7 @@ RFFT = _add_length(
         _transform(
             "rfft",
             "Discrete Fourier transform of the real numbers in the last axis, as numpy.fft.rfft: "
-            "the first n // 2 + 1 pairs, of which the others are the conjugates.",
+            "the first n // 2 + 1 pairs; the others are their conjugates.",
             "[..., n]",
             "[..., n // 2 + 1, 2], real and imaginary parts",
         ),

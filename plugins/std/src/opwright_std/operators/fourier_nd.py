@@ -1,4 +1,4 @@
-"""fftn, ifftn, rfftn, irfftn and their siblings: discrete Fourier transforms of several axes.
+"""fftn, ifftn, rfftn, irfftn and variants: discrete Fourier transforms of several axes.
 
 Complex numbers are pairs of a real and an imaginary part in the last axis, as in fourier.py.
 """
@@ -50,17 +50,17 @@ def _transform(
 
 
 def _pairs(ctx: InferContext) -> tuple[Ints, list[int]]:
-    """Return the shape of x, and the axes that are transformed."""
+    """Return the shape of x, and the transformed axes."""
     shape = ctx.input("x").shape
     if len(shape) < 2 or not dims_match(shape[-1], 2):
         ctx.fail(
             "x must be [..., 2], real and imaginary part in the last axis, got "
-            f"{format_shape(shape)}; stack gives numbers a part"
+            f"{format_shape(shape)}; stack adds an imaginary part"
         )
     axes = list(normalize_axes(ctx, ctx.attr("axis"), len(shape))) if ctx.attr("axis") else []
     if len(shape) - 1 in axes:
         ctx.fail(
-            f"axis must not name the last axis, which holds the parts, got {list(ctx.attr('axis'))}"
+            f"axis must not contain the last axis, that of the parts, got {list(ctx.attr('axis'))}"
         )
     axes = axes or list(range(len(shape) - 1))
     if any(shape[i] == 0 for i in axes):
@@ -100,20 +100,20 @@ def _maker(
         .add_attr(
             "norm",
             str,
-            "which direction divides: the inverse by n (backward), the other by n (forward), or "
-            "both by its root",
+            "normalization: 1 / n in the inverse (backward) or in the other direction (forward), "
+            "or 1 / sqrt(n) in both",
         )
         .default("backward")
         .one_of("backward", "ortho", "forward")
     )
 
 
-_ALL = "the axes that are transformed, none of them the last; none given: all others"
+_ALL = "the transformed axes, without the last; none given: all others"
 
 FFTN = _maker(
     "fftn",
-    "Discrete Fourier transform of several axes, as numpy.fft.fftn: the last axis holds real and "
-    "imaginary part.",
+    "Discrete Fourier transform of several axes, as numpy.fft.fftn: the last axis contains real "
+    "and imaginary part.",
     _PAIRS,
     _PAIRS,
     _ALL,
@@ -125,7 +125,7 @@ IFFTN = _maker("ifftn", "Inverse of fftn, as numpy.fft.ifftn.", _PAIRS, _PAIRS, 
 
 
 def _moved(x: Expression, axis: int, place: int, rank: int) -> Expression:
-    """Write x with one axis moved to another place."""
+    """Write x with one axis moved to another position."""
     if axis == place:
         return x
     order = [i for i in range(rank) if i != axis]
@@ -134,7 +134,7 @@ def _moved(x: Expression, axis: int, place: int, rank: int) -> Expression:
 
 
 def _factor(norm: str, n: int, is_inverse: bool) -> float:
-    """Return by what a transform with norm 'backward' is multiplied."""
+    """Return the factor of a transform relative to norm 'backward'."""
     if norm == "ortho":
         return float(n**0.5 if is_inverse else n**-0.5)
     return 1.0 if norm == "backward" else float(n if is_inverse else 1 / n)
@@ -147,7 +147,7 @@ def _scaled(x: Expression, factor: float) -> Expression:
 def _real_shape(ctx: InferContext) -> None:
     """The output has n // 2 + 1 pairs along the last of the axes."""
     shape = list(ctx.input("x").shape)
-    ctx.require(len(shape) > 0, "x must have at least 1 axis, got a number")
+    ctx.require(len(shape) > 0, "x must have at least 1 axis, got a scalar")
     axes = list(normalize_axes(ctx, ctx.attr("axis"), len(shape)))
     if any(shape[i] == 0 for i in axes):
         ctx.fail(f"the axes of x must have elements, got {format_shape(shape)}")
@@ -178,11 +178,11 @@ def _rfftn_body(b: BodyContext) -> None:
 
 RFFTN = _maker(
     "rfftn",
-    "Discrete Fourier transform of real numbers along several axes, as numpy.fft.rfftn: of the "
+    "Discrete Fourier transform of real numbers along several axes, as numpy.fft.rfftn: along the "
     "last one only the first n // 2 + 1 pairs.",
     "real numbers of any shape but []",
     "[..., 2], n // 2 + 1 pairs along the last of the axes",
-    "the axes that are transformed; none given: all",
+    "the transformed axes; none given: all",
 ).build(
     infer_shape=_real_shape,
     body=_rfftn_body,
@@ -218,10 +218,10 @@ IRFFTN = (
         "irfftn",
         "Inverse of rfftn, as numpy.fft.irfftn, of n numbers along the last of the axes.",
         "[..., 2], n // 2 + 1 pairs along the last of the axes",
-        "[...], n numbers there",
+        "[...], n numbers along that axis",
         _ALL,
     )
-    .add_attr("n", int, "how many numbers out has along the last of the axes")
+    .add_attr("n", int, "length of out along the last of the axes")
     .required()
     .between(1, 2**31 - 1)
     .build(infer_shape=_irfftn_shape, body=_irfftn_body)
@@ -229,7 +229,7 @@ IRFFTN = (
 
 
 def _of_images(op_type: str, comment: str) -> OpMaker:
-    axes = "the two axes that are transformed, none of them the last"
+    axes = "the two transformed axes, without the last"
     return _maker(op_type, comment, _PAIRS, _PAIRS, axes, [-3, -2])
 
 

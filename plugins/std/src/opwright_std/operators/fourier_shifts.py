@@ -1,4 +1,4 @@
-"""fftshift and ifftshift: the frequency 0 in the middle of an axis, and back at its begin."""
+"""fftshift and ifftshift: move the frequency 0 to the middle of an axis, and back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _shift_body(b: BodyContext) -> None:
     lengths = [shape[axis] for axis in axes]
     if -1 in lengths:
         raise ShapeError(
-            f"{b.type}: the places depend on the lengths of the axes, got {list(shape)}; declare "
+            f"{b.type}: the shifts depend on the lengths of the axes, got {list(shape)}; declare "
             "them"
         )
     shift = [n // 2 if b.type == "fftshift" else -(n // 2) for n in lengths]
@@ -31,7 +31,7 @@ def _shift_body(b: BodyContext) -> None:
 
 
 def _shift_gradient(g: GradientContext) -> None:
-    """Move everything back."""
+    """The gradient is the inverse shift."""
     other = "ifftshift" if g.type == "fftshift" else "fftshift"
     inputs = {"x": g.output_grad("out")}
     g.set_input_grad("x", g.emit(other, inputs, attrs={"axis": g.attr("axis")}))
@@ -41,13 +41,13 @@ def _maker(op_type: str, comment: str) -> OpMaker:
     return (
         OpMaker(op_type)
         .add_comment(
-            f"{comment} Of pairs of real and imaginary parts name the axes: the last one holds the "
-            "parts."
+            f"{comment} For pairs of real and imaginary parts, name the axes: the last one is "
+            f"that of the parts."
         )
         .add_input("x", "any shape, any dtype")
         .add_output("out", "shape and dtype of x")
         .same_dtype_as("x")
-        .add_attr("axis", list[int], "the axes that are shifted; none given: all")
+        .add_attr("axis", list[int], "the shifted axes; none given: all")
         .default([])
     )
 
@@ -59,5 +59,5 @@ FFTSHIFT = _maker(
 ).build(infer_shape=_shift_shape, gradient=_shift_gradient, body=_shift_body)
 
 IFFTSHIFT = _maker(
-    "ifftshift", "Undo fftshift, as numpy.fft.ifftshift: also where an axis has an odd length."
+    "ifftshift", "Undo fftshift, as numpy.fft.ifftshift, including axes of odd length."
 ).build(infer_shape=_shift_shape, gradient=_shift_gradient, body=_shift_body)

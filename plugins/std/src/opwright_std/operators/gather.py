@@ -1,4 +1,4 @@
-"""Pick slices of a tensor along one axis, by their positions."""
+"""Select slices of a tensor along one axis by index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from opwright_std.numerics.scatter import check_positions
 def gather(x: Array, index: Array, out: Array, *, axis: int) -> None:
     x = np.atleast_1d(x)
     found = check_positions("gather: index", index, x.shape[axis])
-    # mode="clip" writes into out without a copy of it; nothing is clipped after the check.
+    # mode="clip" writes into out without a copy; after the check nothing is clipped.
     np.take(x, found, axis=axis, out=out, mode="clip")
 
 
@@ -34,7 +34,7 @@ def gather_grad(index: Array, out_grad: Array, x_grad: Array, *, axis: int) -> N
 
 
 def _gather_shape(ctx: InferContext) -> None:
-    """The output has the shape of x, with that of index in the place of the axis."""
+    """The output has the shape of x, with the axis replaced by the shape of index."""
     shape = ctx.input("x").shape
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
     ctx.set_output("out", (*shape[:axis], *ctx.input("index").shape, *shape[axis + 1 :]))
@@ -44,12 +44,12 @@ GATHER = (
     OpMaker("gather")
     .add_comment(
         "Slices of x along one axis, out[..., i, ...] = x[..., index[i], ...] as numpy.take; a "
-        "negative position counts from the end. The gradient adds up what was picked repeatedly."
+        "negative index counts from the end. The gradient accumulates over repeated indices."
     )
-    .add_input("x", "any shape; a number is one element along axis 0")
-    .add_input("index", "int32 or int64 of any shape, positions in [-n, n)")
+    .add_input("x", "any shape; a scalar is one element along axis 0")
+    .add_input("index", "int32 or int64 of any shape, in [-n, n)")
     .dtypes(*INDICES)
-    .add_output("out", "shape of x with the shape of index in the place of axis; dtype of x")
+    .add_output("out", "shape of x with axis replaced by the shape of index; dtype of x")
     .same_dtype_as("x")
     .add_attr("axis", int, "the axis of the slices")
     .default(0)
@@ -82,10 +82,10 @@ INDEX_SELECT = (
     OpMaker("index_select")
     .add_comment(
         "Slices of x along one axis, out[..., i, ...] = x[..., index[i], ...]: gather with a "
-        "vector of positions."
+        "vector of indices."
     )
     .add_input("x", "at least 1-d, any dtype")
-    .add_input("index", "int32 or int64 [n], positions in [-length, length)")
+    .add_input("index", "int32 or int64 [n], in [-length, length)")
     .dtypes(*INDICES)
     .add_output("out", "shape of x with n along axis; dtype of x")
     .same_dtype_as("x")

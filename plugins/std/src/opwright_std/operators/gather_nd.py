@@ -1,4 +1,4 @@
-"""gather_nd and scatter_nd: slices read from, and written to, positions along several axes."""
+"""gather_nd and scatter_nd: slices read and written at index vectors."""
 
 from __future__ import annotations
 
@@ -69,27 +69,27 @@ def scatter_nd_grad(
 
 
 def _slices_shape(ctx: InferContext) -> Shape:
-    """Return the shape of what index picks from x."""
+    """Return the shape of the selected slices."""
     x, index = ctx.input("x").shape, ctx.input("index").shape
     if index and index[-1] == -1:
         ctx.fail(f"index must have a known last length, got unknown in {format_shape(index)}")
-    # Compared with each number: a size that is a symbol is no number.
+    # Compared with each number, since a size may be a symbol.
     named = next((n for n in range(1, len(x) + 1) if index and index[-1] == n), 0)
     if not named:
         ctx.fail(
-            f"index must have 1 to {len(x)} positions in its last axis, one for each of the first "
+            f"index must have 1 to {len(x)} indices in its last axis, one for each of the first "
             f"axes of x {format_shape(x)}, got {format_shape(index)}"
         )
     return (*index[:-1], *x[named:])
 
 
 def _gather_nd_shape(ctx: InferContext) -> None:
-    """The output has the axes of index but the last, then those of x that index does not name."""
+    """The output has the axes of index without the last, then the remaining axes of x."""
     ctx.set_output("out", _slices_shape(ctx))
 
 
 def _scatter_nd_shape(ctx: InferContext) -> None:
-    """The output has the shape of x; updates the axes of index but the last, then those of x."""
+    """The output has the shape of x; updates has the shape of gather_nd's output."""
     ctx.require_shape("updates", _slices_shape(ctx))
     ctx.set_output("out", ctx.input("x").shape)
 
@@ -98,8 +98,8 @@ GATHER_ND = (
     OpMaker("gather_nd")
     .add_comment(
         "Slices of x at positions along its first k axes, out[...] = x[index[..., 0], ..., "
-        "index[..., k - 1]]; a negative position counts from the end. As ONNX's GatherND. The "
-        "gradient adds up what was picked repeatedly."
+        "index[..., k - 1]]; a negative index counts from the end. As ONNX's GatherND. The "
+        "gradient accumulates over repeated indices."
     )
     .add_input("x", "at least 1-d, any dtype")
     .add_input("index", "int32 or int64 [..., k], positions in [-n, n) along each axis")
@@ -114,9 +114,9 @@ GATHER_ND = (
 
 
 def add_reduction(maker: OpMaker) -> OpMaker:
-    """Add the attribute that says how elements are combined."""
+    """Add the reduction attribute."""
     return (
-        maker.add_attr("reduction", str, "how an update is combined with what lies at its place")
+        maker.add_attr("reduction", str, "how an update is combined with the element at its index")
         .default("none")
         .one_of(*REDUCTIONS)
     )
@@ -126,9 +126,9 @@ SCATTER_ND = add_reduction(
     OpMaker("scatter_nd")
     .add_comment(
         "A copy of x with slices set at positions along its first k axes, out[index[..., 0], ..., "
-        "index[..., k - 1]] = updates[...], or combined by reduction. Updates of one place are "
-        "taken in their order: of those that set it the last one stays. Of bool a sum is or, and a "
-        "product is and. As ONNX's ScatterND."
+        "index[..., k - 1]] = updates[...], or combined by reduction. Repeated indices apply in "
+        "order: without reduction the last update wins. For bool a sum is or, and a product is "
+        "and. As ONNX's ScatterND."
     )
     .add_input("x", "at least 1-d, any dtype")
     .add_input("index", "int32 or int64 [..., k], positions in [-n, n) along each axis")

@@ -1,4 +1,4 @@
-"""Products of matrices that are made of matmul and einsum: gemm and bilinear."""
+"""gemm and bilinear: matrix products composed of matmul and einsum."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _gemm_shape(ctx: InferContext) -> None:
     if not dims_match(a[1], b[0]):
         ctx.fail(
             f"the inner dimensions must be equal, got {a[1]} and {b[0]}; transpose_a and "
-            "transpose_b turn the matrices"
+            f"transpose_b transpose the matrices"
         )
     out: tuple[int, ...] = (a[0], b[1])
     if ctx.has_input("c"):
@@ -41,7 +41,7 @@ def _gemm_body(b: BodyContext) -> None:
     alpha, beta = b.attr("alpha"), b.attr("beta")
     last = {"out": b.output("out") or ""}
     turned = {f"transpose_{x}": b.attr(f"transpose_{a}") for x, a in (("x", "a"), ("y", "b"))}
-    has_c = b.has_input("c") and beta != 0  # BLAS does not read it then: it may be NaN
+    has_c = b.has_input("c") and beta != 0  # c is not read then: it may be NaN
     is_last = not has_c and alpha == 1
     factors = {"x": b.input("a"), "y": b.input("b")}
     name = b.emit("matmul", factors, last if is_last else None, turned)
@@ -82,7 +82,7 @@ GEMM = (
 
 
 def _bilinear_shape(ctx: InferContext) -> None:
-    """The output has the axes of x and y but the last one, then one for the first of weight."""
+    """The output has the axes of x and y without the last, then the first axis of weight."""
     x, y, weight = (ctx.input(slot).shape for slot in ("x", "y", "weight"))
     ctx.require(len(weight) == 3, f"weight must be [outputs, n_x, n_y], got {format_shape(weight)}")
     for slot, shape, dim in (("x", x, weight[1]), ("y", y, weight[2])):
@@ -90,7 +90,7 @@ def _bilinear_shape(ctx: InferContext) -> None:
             ctx.fail(f"the last axis of {slot} must have {dim} elements, got {format_shape(shape)}")
     same = len(x) == len(y) and all(map(dims_match, x[:-1], y[:-1]))
     ctx.require(
-        same, f"x and y must have the same rows, got {format_shape(x)} and {format_shape(y)}"
+        same, f"x and y must have equal leading axes, got {format_shape(x)} and {format_shape(y)}"
     )
     columns = weight[0]
     if ctx.has_input("bias"):
@@ -112,12 +112,12 @@ def _bilinear_body(b: BodyContext) -> None:
 BILINEAR = (
     OpMaker("bilinear")
     .add_comment(
-        "Bilinear layer, out[..., k] = sum(x[..., i] * weight[k, i, j] * y[..., j]) + bias[k], the "
-        "sum being over i and j."
+        "Bilinear layer, out[..., k] = sum(x[..., i] * weight[k, i, j] * y[..., j]) + bias[k], "
+        "summed over i and j."
     )
     .add_input("x", "[..., n_x], float")
     .dtypes(*FLOATS)
-    .add_input("y", "[..., n_y], the other axes as those of x; dtype of x")
+    .add_input("y", "[..., n_y], the other axes as in x; dtype of x")
     .same_dtype_as("x")
     .add_input("weight", "[outputs, n_x, n_y], dtype of x")
     .same_dtype_as("x")

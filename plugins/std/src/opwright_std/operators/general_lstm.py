@@ -8,7 +8,7 @@ from opwright_std.numerics.dtypes import FLOATS, INDICES
 
 
 def _wanted(ctx: InferContext, inputs: int) -> dict[str, tuple[Shape, Shape]]:
-    """Return the shapes of the parameters of the first layer, and of the others."""
+    """Return the parameter shapes of the first layer, and of the others."""
     hidden = ctx.inputs("weight_hh")[0].shape
     if len(hidden) != 2 or (hidden[0] >= 0 and hidden[0] % 4 > 0):
         ctx.fail(f"weight_hh 0 must be [4 * size, states], got {format_shape(hidden)}")
@@ -34,7 +34,7 @@ def _wanted(ctx: InferContext, inputs: int) -> dict[str, tuple[Shape, Shape]]:
 
 
 def _general_lstm_shape(ctx: InferContext) -> None:
-    """The output is that of the last layer at all steps, h_n and c_n are the last states."""
+    """The output is that of the last layer at all steps; h_n and c_n are the final states."""
     x, directions = ctx.input("x").shape, 1 + ctx.attr("bidirectional")
     if len(x) != 3:
         order = "[n, t, inputs]" if ctx.attr("batch_first") else "[t, n, inputs]"
@@ -48,7 +48,7 @@ def _general_lstm_shape(ctx: InferContext) -> None:
     for slot, shapes in wanted.items():
         metas = ctx.inputs(slot)
         if metas and len(metas) != count:
-            ctx.fail(f"{slot} must hold as many as weight_ih, {count}, got {len(metas)}")
+            ctx.fail(f"{slot} must have as many elements as weight_ih, {count}, got {len(metas)}")
         for i, meta in enumerate(metas):
             shape = shapes[i >= directions]
             if not shapes_match(meta.shape, shape):
@@ -67,37 +67,39 @@ def _general_lstm_shape(ctx: InferContext) -> None:
 
 def _general_lstm_maker() -> OpMaker:
     maker = OpMaker("general_lstm").add_comment(
-        "lstm with more, each where it is given: i and f get peephole parts times the cell before, "
-        "o one times the new cell (Gers and Schmidhuber, 2000); all four are bounded to [-clip, "
-        "clip] before their functions; and the state is weight_hr @ (sigmoid(o) * tanh(c)) (Sak et "
-        "al., 2014). Lists of parameters and lengths are as those of lstm, which is quicker."
+        "lstm with optional extensions: peephole * old cell is added to i and f, peephole * new "
+        "cell to o (Gers and Schmidhuber, 2000); all four gates are clipped to [-clip, clip] "
+        "before their functions; and the state is weight_hr @ (sigmoid(o) * tanh(c)) (Sak et al., "
+        "2014). Lists of parameters and lengths are as in lstm, which is faster."
     )
     maker.add_input("x", "float [t, n, inputs], with batch_first [n, t, inputs]").dtypes(*FLOATS)
     rows = "[4 * size, "
-    maker.add_input(
-        "weight_ih", f"{rows}inputs]; behind the first layer {rows}directions * states]"
-    )
+    maker.add_input("weight_ih", f"{rows}inputs]; after the first layer {rows}directions * states]")
     maker.same_dtype_as("x").as_duplicable()
     maker.add_input("weight_hh", f"{rows}states]").same_dtype_as("x").as_duplicable()
     for slot, shape in (
         ("bias_ih", "[4 * size]"),
         ("bias_hh", "[4 * size]"),
         ("peephole", "[3 * size], those of i, f and o"),
-        ("weight_hr", "[states, size]; without it states is size"),
+        ("weight_hr", "[states, size]; without it, states = size"),
     ):
         maker.add_input(slot, shape).same_dtype_as("x").as_duplicable().as_optional()
     for slot, last in (("h0", "states"), ("c0", "size")):
         maker.add_input(slot, f"[layers * directions, n, {last}]; absent counts as 0")
         maker.same_dtype_as("x").as_optional()
     maker.add_input("lengths", "[n], from 0 to t; absent: all t").dtypes(*INDICES).as_optional()
-    maker.add_output("out", "[t, n, directions * states], with batch_first n before t")
+    maker.add_output("out", "[t, n, directions * states], with batch_first [n, t, ...]")
     maker.same_dtype_as("x")
     for slot, last in (("h_n", "states"), ("c_n", "size")):
         maker.add_output(slot, f"[layers * directions, n, {last}]").same_dtype_as("x")
-    maker.add_attr("bidirectional", bool, "whether a second direction runs from the end")
+    maker.add_attr("bidirectional", bool, "whether a second direction runs backward")
     maker.default(False)
-    maker.add_attr("batch_first", bool, "whether n stands before t").default(False)
-    return maker.add_attr("clip", float, "bound of the gates; 0: none").default(0.0).at_least(0.0)
+    maker.add_attr("batch_first", bool, "whether n precedes t").default(False)
+    return (
+        maker.add_attr("clip", float, "clipping bound of the gates; 0: none")
+        .default(0.0)
+        .at_least(0.0)
+    )
 
 
 GENERAL_LSTM = _general_lstm_maker().build(

@@ -1,4 +1,4 @@
-"""grid_sample: images and volumes read at places between their pixels."""
+"""grid_sample: interpolated samples of images and volumes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def grid_sample(
     rows = total.reshape(*total.shape[:2], prod(total.shape[2:]))
     for place, share, _ in _pixels(x.shape, grid.astype(wide), attrs):
         for n in range(len(x)):
-            at = np.flatnonzero(share[n])  # what has no share is not read: it may be NaN
+            at = np.flatnonzero(share[n])  # pixels of weight 0 are not read: they may be NaN
             rows[n][:, at] += images[n][:, place[n, at]] * share[n, at]
     out[...] = total
 
@@ -84,11 +84,11 @@ def grid_sample_grad(
 def _pixels(
     shape: tuple[int, ...], grid: Array, attrs: tuple[Any, ...]
 ) -> Iterator[tuple[Array, Array, list[Array]]]:
-    """Give each pixel that places read: where it lies, its share, and the derivatives of that."""
+    """Yield each pixel read: flat index, weight and derivatives of the weight."""
     sizes = shape[2:]
     rank = len(sizes)
     places = grid.reshape(len(grid), prod(grid.shape[1:-1]), rank)
-    # The first coordinate is that of the last axis.
+    # The first coordinate belongs to the last axis.
     axes = [
         find_taps(GridAxis(sizes[axis], *attrs), places[..., rank - 1 - axis])
         for axis in range(rank)
@@ -118,12 +118,12 @@ def _product(factors: list[Array]) -> Array:
 
 
 def _grid_sample_shape(ctx: InferContext) -> None:
-    """The output has the places of grid in the place of the spatial axes of x."""
+    """The output replaces the spatial axes of x with those of grid."""
     x, grid = ctx.input("x").shape, ctx.input("grid").shape
     rank = len(x) - 2
     if rank not in (2, 3):
         ctx.fail(
-            "x must be [n, channels, height, width], or with a depth before the height, got "
+            "x must be [n, channels, height, width], or [n, channels, depth, height, width], got "
             f"{format_shape(x)}"
         )
     if len(grid) != len(x) or not (dims_match(grid[0], x[0]) and dims_match(grid[-1], rank)):
@@ -141,36 +141,42 @@ def _grid_sample_shape(ctx: InferContext) -> None:
 
 def _grid_sample_maker() -> OpMaker:
     maker = OpMaker("grid_sample").add_comment(
-        "Images and volumes read between their pixels, out[n, c, i, j] = x[n, c] at the place "
-        "(x, y) = grid[n, i, j], in volumes (x, y, z); as torch.nn.functional.grid_sample. "
-        "bilinear takes the mean of the pixels around by their distance, in volumes of 8, nearest "
-        "the nearest one, of two the even one, bicubic 4 x 4 by cubic convolution. A coordinate "
-        "that is NaN or infinite reads nothing with zeros, and NaN pixel 0 otherwise. What has no "
-        "share is not read."
+        "Samples of images and volumes, out[n, c, i, j] = x[n, c] at the position (x, y) = "
+        "grid[n, i, j], or (x, y, z) for volumes; as torch.nn.functional.grid_sample. "
+        "bilinear interpolates the 4 neighboring pixels linearly, or 8 in volumes; nearest takes "
+        "the nearest pixel, with ties to even; bicubic takes 4 x 4 pixels by cubic convolution. A "
+        "NaN or infinite coordinate samples 0 with padding zeros; otherwise NaN samples pixel 0. "
+        "Pixels of weight 0 are not read."
     )
-    maker.add_input("x", "float [n, channels, height, width], of volumes a depth before the height")
+    maker.add_input(
+        "x", "float [n, channels, height, width], or [n, channels, depth, height, width]"
+    )
     maker.dtypes(*FLOATS)
-    maker.add_input("grid", "[n, rows, columns, 2], of volumes [n, slices, rows, columns, 3]")
+    maker.add_input("grid", "[n, rows, columns, 2], or [n, slices, rows, columns, 3] for volumes")
     maker.same_dtype_as("x")
-    maker.add_output("out", "[n, channels, rows, columns], of volumes slices before them")
+    maker.add_output("out", "[n, channels, rows, columns], or [n, channels, slices, rows, columns]")
     maker.same_dtype_as("x")
-    maker.add_attr("mode", str, "which pixels are read; bicubic for images only")
+    maker.add_attr("mode", str, "interpolation; bicubic for images only")
     maker.default("bilinear").one_of(*MODES)
     maker.add_attr(
-        "padding_mode", str, "what lies beyond the image: zeros, its border, or its mirror image"
+        "padding_mode", str, "values outside the image: zeros, its border, or its reflection"
     )
     maker.default("zeros").one_of(*PADDING_MODES)
     maker.add_attr(
-        "align_corners", bool, "whether -1 and 1 are the centers of the outermost pixels, or edges"
+        "align_corners",
+        bool,
+        "whether -1 and 1 are the centers of the outermost pixels, or their edges",
     ).default(False)
     maker.add_attr(
-        "normalized", bool, "whether an axis of an image goes from -1 to 1; else from 0 in pixels"
+        "normalized",
+        bool,
+        "whether coordinates range from -1 to 1; otherwise they are pixels from 0",
     )
     return maker.default(True)
 
 
 def _grid_sample_body(b: BodyContext) -> None:
-    """Run where a device has no kernel."""
+    """Composition for devices without a kernel."""
     b.set_output("out", sample_by_taking(b))
 
 

@@ -1,4 +1,4 @@
-"""Normalisation of groups of channels of each item; instance_norm has one channel a group."""
+"""Normalization of groups of channels of each item; instance_norm has one channel per group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright_std.operators.layer_norm import layer_norm, write_x_grad
 
 
 def _channel_shape(x: Array) -> tuple[int, ...]:
-    """Return the shape that lines a vector of channels up with x."""
+    """Return the shape that aligns a vector of channels with x."""
     return (1, x.shape[1], *(1 for _ in x.shape[2:]))
 
 
@@ -87,7 +87,7 @@ instance_norm_grad = group_norm_grad
 
 
 def _set_shapes(ctx: InferContext, groups: int) -> None:
-    """The output has the shape of x, the statistics are [n, groups]; groups 0 stands for all."""
+    """The output has the shape of x, the statistics are [n, groups]; groups 0 means channels."""
     shape = ctx.input("x").shape
     if len(shape) < 2:
         ctx.fail(f"x must be [n, channels, ...], got {format_shape(shape)}")
@@ -130,9 +130,9 @@ _NEEDS = ["x", "scale", "mean", "inv_std"]
 GROUP_NORM = (
     _maker(
         "group_norm",
-        "Group normalisation, out = (x - mean) / sqrt(variance + epsilon) * scale + bias, where "
-        "mean and variance (of all elements, not of all but one) are those of one item and of "
-        "channels / groups neighbouring channels. Wu and He, 2018.",
+        "Group normalization, out = (x - mean) / sqrt(variance + epsilon) * scale + bias, where "
+        "mean and variance (biased: divided by the number of elements) are taken over one item and "
+        "channels / groups consecutive channels. Wu and He, 2018.",
         "[n, groups]",
     )
     .add_attr("groups", int, "number of groups, a divisor of channels")
@@ -146,8 +146,10 @@ GROUP_NORM = (
 
 INSTANCE_NORM = _maker(
     "instance_norm",
-    "Instance normalisation, out = (x - mean) / sqrt(variance + epsilon) * scale + bias, where "
-    "mean and variance (of all elements, not of all but one) are those of one channel of one item. "
+    "Instance normalization, out = (x - mean) / sqrt(variance + epsilon) * scale + bias, where "
+    "mean and variance (biased: divided by the number of elements) are taken over one channel of "
+    "one "
+    "item. "
     "Ulyanov, Vedaldi and Lempitsky, 2016.",
     "[n, channels]",
 ).build(

@@ -1,4 +1,4 @@
-"""Inverses of the hyperbolic functions, made of logarithms."""
+"""Inverse hyperbolic functions, composed of logarithms."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from opwright_std.compositions.expression import Expression, in_float32, read
 from opwright_std.operators.unary import unary
 
 _FAR = 1e9
-"""Where x**2 + 1 is x**2 in float64, and does not overflow in float32: from here on both inverses
-are ln(2) + ln(x), since 2 * x might overflow."""
+"""From here on x**2 + 1 is x**2 in float64, and does not overflow in float32: both inverses are
+ln(2) + ln(x), since 2 * x might overflow."""
 
 
 def _beyond(size: Expression, near: Expression) -> Expression:
@@ -26,7 +26,7 @@ def _asinh(b: BodyContext) -> Expression:
     x = read(b, "x")
     size = x.then("abs")
     near = size.then("clip", max=_FAR)
-    # sqrt(x**2 + 1) - 1 = x * ratio, without a difference of near numbers.
+    # sqrt(x**2 + 1) - 1 = x * ratio, without cancellation.
     ratio = near / ((near.then("square") + 1.0).then("sqrt") + 1.0)
     return _beyond(size, near + near * ratio).with_("copysign", x)
 
@@ -44,7 +44,7 @@ ASINH = unary("asinh", "Inverse of the hyperbolic sine, out = asinh(x).").build(
 def _acosh(b: BodyContext) -> Expression:
     x = read(b, "x")
     above = (x - 1.0).then("clip", max=_FAR)
-    # sqrt(x**2 - 1), without a difference of near numbers.
+    # sqrt(x**2 - 1), without cancellation.
     root = above.then("sqrt") * (above + 2.0).then("sqrt")
     return _beyond(x, above + root)
 

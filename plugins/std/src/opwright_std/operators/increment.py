@@ -1,4 +1,4 @@
-"""increment: a counter goes one step on."""
+"""increment: advance a counter by a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def increment(x: Array, out: Array, *, step: float) -> None:
 
 
 def _increment_shape(ctx: InferContext) -> None:
-    """The output has the shape of x, whose dtype must hold the step."""
+    """The output has the shape of x, whose dtype must represent the step."""
     ctx.require_held("step", ctx.input("x").dtype)
     ctx.set_output("out", ctx.input("x").shape)
 
@@ -24,8 +24,8 @@ def _increment_gradient(g: GradientContext) -> None:
 
 
 INCREMENT = (
-    unary("increment", "Counter, out = x + step; whole numbers wrap around.", NUMBERS)
-    .add_attr("step", float, "what is added, which the dtype must hold")
+    unary("increment", "Counter, out = x + step; integers wrap around.", NUMBERS)
+    .add_attr("step", float, "the increment, representable in the dtype")
     .default(1.0)
     .build(infer_shape=_increment_shape, gradient=_increment_gradient)
 )

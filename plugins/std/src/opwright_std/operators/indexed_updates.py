@@ -1,4 +1,4 @@
-"""index_add, index_copy, index_fill and index_put: slices combined with updates at positions."""
+"""index_add, index_copy, index_fill and index_put: slices updated at indices."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def _updated_shape(ctx: InferContext) -> None:
 
 
 def _filled_shape(ctx: InferContext) -> None:
-    """The output has the shape of x, whose dtype holds the value."""
+    """The output has the shape of x, whose dtype must represent the value."""
     _along_axis(ctx)
     ctx.require_held("value", ctx.input("x").dtype)
     ctx.set_output("out", ctx.input("x").shape)
 
 
 def _scatter_slices(b: BodyContext, updates: Expression, reduction: str) -> None:
-    """Write x with slices set, or added, at positions along an axis."""
+    """Write x with slices set, or added, at indices along an axis."""
     shape = known_meta(b).shape
     rank = max(1, len(shape))
     axis = b.attr("axis") % rank
@@ -97,22 +97,22 @@ def _index_fill_gradient(g: GradientContext) -> None:
 def _maker(op_type: str, comment: str, dtypes: Sequence[str]) -> OpMaker:
     maker = OpMaker(op_type).add_comment(comment)
     maker.add_input("x", "any shape; a number has one element along axis 0").dtypes(*dtypes)
-    maker.add_input("index", "int32 or int64 [n], positions in [-length, length)")
+    maker.add_input("index", "int32 or int64 [n], in [-length, length)")
     maker.dtypes(*INDICES)
     if op_type != "index_fill":
         maker.add_input("updates", "shape of x with n along axis; dtype of x").same_dtype_as("x")
     maker.add_output("out", "shape and dtype of x").same_dtype_as("x")
-    return maker.add_attr("axis", int, "the axis of the positions").default(0)
+    return maker.add_attr("axis", int, "the axis of the indices").default(0)
 
 
 INDEX_ADD = (
     _maker(
         "index_add",
         "A copy of x with slices added along one axis, out[..., index[i], ...] += alpha * "
-        "updates[..., i, ...], in the order of i, as torch.index_add; of bool a sum is or.",
+        "updates[..., i, ...], in the order of i, as torch.index_add; for bool a sum is or.",
         ORDERED,
     )
-    .add_attr("alpha", float, "the factor of updates, which the dtype must hold")
+    .add_attr("alpha", float, "the factor of updates, representable in the dtype")
     .default(1.0)
     .build(infer_shape=_index_add_shape, gradient=_index_add_gradient, body=_index_add_body)
 )
@@ -120,29 +120,28 @@ INDEX_ADD = (
 INDEX_COPY = _maker(
     "index_copy",
     "A copy of x with slices set along one axis, out[..., index[i], ...] = updates[..., i, ...]: "
-    "of repeated positions the last one stays. As torch.index_copy.",
+    "the last of repeated indices wins. As torch.index_copy.",
     ORDERED,
 ).build(infer_shape=_updated_shape, body=lambda b: _scatter_slices(b, read(b, "updates"), "none"))
 
 INDEX_FILL = (
     _maker(
         "index_fill",
-        "A copy of x with one value in the slices at positions along one axis, as "
-        "torch.index_fill.",
+        "A copy of x with one value in the slices at indices along one axis, as torch.index_fill.",
         ORDERED,
     )
-    .add_attr("value", float, "the value, which the dtype must hold")
+    .add_attr("value", float, "the value, representable in the dtype")
     .required()
     .build(infer_shape=_filled_shape, gradient=_index_fill_gradient, body=_index_fill_body)
 )
 
 
 def _index_put_shape(ctx: InferContext) -> None:
-    """The output has the shape of x; values broadcast to what the indices name."""
+    """The output has the shape of x; values broadcast to the indexed elements."""
     x, indices = ctx.input("x").shape, ctx.inputs("indices")
     if not 1 <= len(indices) <= len(x):
         ctx.fail(
-            f"indices must be 1 to {len(x)}, one for each of the first axes of x "
+            f"indices must have 1 to {len(x)} tensors, one for each of the first axes of x "
             f"{format_shape(x)}, got {len(indices)}"
         )
     common = indices[0].shape
@@ -152,7 +151,8 @@ def _index_put_shape(ctx: InferContext) -> None:
     fits = len(values) <= len(named)
     if not fits or not shapes_match(broadcast_shapes(named, values, ctx), named):
         ctx.fail(
-            f"values must broadcast to {format_shape(named)}, what the indices name, got "
+            f"values must broadcast to {format_shape(named)}, the shape of the indexed elements, "
+            f"got "
             f"{format_shape(values)}"
         )
     ctx.set_output("out", x)
@@ -169,7 +169,7 @@ def _index_put_body(b: BodyContext) -> None:
     if len(set(shapes)) > 1:
         common = indices[0]
         for index in indices[1:]:
-            common = common + index  # of their common shape
+            common = common + index  # of the broadcast shape
         indices = [index.like(common, "expand_like") for index in indices]
     common_shape = _shape_of(b, indices[0].name)
     names = [index.name for index in indices]
@@ -189,9 +189,9 @@ def _index_put_body(b: BodyContext) -> None:
 INDEX_PUT = (
     OpMaker("index_put")
     .add_comment(
-        "A copy of x with elements set at positions along its first axes, out[indices[0], "
-        "indices[1], ...] = values, as NumPy's x[i, j] = values: of repeated positions the last "
-        "one stays. With accumulate values are added, as numpy.add.at."
+        "A copy of x with elements set at indices along its first axes, out[indices[0], "
+        "indices[1], ...] = values, as NumPy's x[i, j] = values: the last of repeated indices "
+        "wins. With accumulate values are added, as numpy.add.at."
     )
     .add_input("x", "at least 1-d")
     .dtypes(*ORDERED)

@@ -1,4 +1,4 @@
-"""Images of another height and width: the nearest pixel, or a mean of the four around."""
+"""Resize images: the nearest pixel, or bilinear interpolation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opwright_std.numerics.windows import (
 
 
 class _Taps(NamedTuple):
-    """Which two elements of an axis each place of the output lies between, and the second's share.
+    """The two input elements around each output element, and the weight of the second.
 
     Attributes
     ----------
@@ -40,13 +40,13 @@ def _taps(size: int, count: int, mode: str, align_corners: bool) -> _Taps:
     if mode == "nearest":
         first = place * size // count
         return _Taps(first, first, np.zeros(count))
-    # A place as a fraction, in whole numbers: nothing is rounded before the share.
+    # Positions are fractions of integers: nothing is rounded before the weight.
     if align_corners:
         over, under = place * (size - 1), max(count - 1, 1)
     else:
         over, under = np.maximum((2 * place + 1) * size - count, 0), 2 * count
     first = over // under
-    # What has no share is not read: it may be NaN.
+    # Elements of weight 0 are not read: they may be NaN.
     second = np.where(over % under == 0, first, np.minimum(first + 1, size - 1))
     return _Taps(first, second, over % under / under)
 
@@ -85,37 +85,39 @@ def interpolate_grad(
         moved = np.moveaxis(slopes, 2 + i, 0)
         share = taps.share.reshape(-1, *[1] * 3).astype(x_grad.dtype)
         np.add.at(sums, taps.first, moved * (1 - share))
-        shared = np.flatnonzero(taps.share)  # without a share nothing is added, not even NaN
+        shared = np.flatnonzero(taps.share)  # with weight 0 nothing is added, not even NaN
         np.add.at(sums, taps.second[shared], moved[shared] * share[shared])
         slopes = np.moveaxis(sums, 0, 2 + i)
     np.copyto(result, slopes)
 
 
 def _interpolate_shape(ctx: InferContext) -> None:
-    """The output has output_size in the place of height and width."""
+    """The output has output_size instead of height and width."""
     n, channels, *sizes = image_dims(ctx)
     require_elements(ctx, sizes)
     if ctx.attr("align_corners") and ctx.attr("mode") == "nearest":
-        ctx.fail("align_corners must be false for mode='nearest', got true; take mode='bilinear'")
+        ctx.fail("align_corners must be false for mode='nearest', got true; use mode='bilinear'")
     set_images(ctx, "out", n, channels, spatial_attr(ctx, "output_size"))
 
 
 def _interpolate_maker() -> OpMaker:
     maker = OpMaker("interpolate").add_comment(
-        "Images of another size. nearest takes the pixel at floor(i * height / output_size[0]) for "
-        "row i, columns likewise. bilinear takes the mean of the rows around (i + 0.5) * height / "
-        "output_size[0] - 0.5, at least 0, and around i * (height - 1) / (output_size[0] - 1) with "
-        "align_corners, each with the share that the other one is away; columns likewise."
+        "Resized images. nearest takes the pixel at floor(i * height / output_size[0]) for "
+        "row i, columns likewise. bilinear interpolates linearly between the rows next to (i + "
+        "0.5) * height / output_size[0] - 0.5, at least 0, or next to i * (height - 1) / "
+        "(output_size[0] - 1) with align_corners; columns likewise."
     )
-    maker.add_input("x", "float images, [n, channels, height, width] or as data_format says")
+    maker.add_input("x", "float images, [n, channels, height, width] or per data_format")
     maker.dtypes(*FLOATS)
-    maker.add_output("out", "[n, channels, *output_size] or as data_format says, dtype of x")
+    maker.add_output("out", "[n, channels, *output_size] or per data_format, dtype of x")
     maker.same_dtype_as("x")
     maker.add_attr("output_size", list[int], "height and width of out", 2).required()
     maker.as_shape_operand()
     maker.between(1, 2**20)
     maker.add_attr("mode", str, "which pixels").default("nearest").one_of("nearest", "bilinear")
-    maker.add_attr("align_corners", bool, "whether the centers of the corners stay").default(False)
+    maker.add_attr(
+        "align_corners", bool, "whether the centers of the corner pixels are aligned"
+    ).default(False)
     return add_data_format(maker)
 
 

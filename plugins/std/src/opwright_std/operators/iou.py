@@ -1,4 +1,4 @@
-"""How much boxes overlap: the area of their intersection over that of their union."""
+"""Intersection over union of boxes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from opwright_std.numerics.dtypes import FLOATS
 
 
 def _iou_shape(ctx: InferContext) -> None:
-    """The output has a row for each box of x and a column for each box of y."""
+    """The output has one row per box of x and one column per box of y."""
     shapes = [ctx.input(slot).shape for slot in ("x", "y")]
     for slot, shape in zip(("x", "y"), shapes, strict=True):
         if len(shape) != 2 or shape[1] not in (4, -1):
@@ -23,7 +23,7 @@ def _iou_body(b: BodyContext) -> None:
         return b.emit("unsqueeze", {"x": corner}, attrs={"axis": [1 if slot == "x" else 0]})
 
     def area(begin: str, end: str) -> str:
-        """Return the product of width and height, [n, m]; none is below 0."""
+        """Return the product of width and height, [n, m], at least 0."""
         extent = b.emit("subtract", {"x": end, "y": begin})
         held = b.emit("relu", {"x": extent})
         sides = [
@@ -41,7 +41,7 @@ def _iou_body(b: BodyContext) -> None:
     areas = [area(begin, end) for begin, end in zip(begins, ends, strict=True)]
     total = b.emit("add", {"x": areas[0], "y": areas[1]})
     union = b.emit("subtract", {"x": total, "y": both})
-    # Boxes without an area overlap nothing: 0 over 1.
+    # Boxes of area 0 have no overlap: 0 / 1.
     none = b.emit("equal", {"x": union, "y": b.emit("fill_like", {"x": union})})
     one = b.emit("fill_like", {"x": union}, attrs={"value": 1.0})
     divisor = b.emit("where", {"condition": none, "x": one, "y": union})
@@ -51,8 +51,8 @@ def _iou_body(b: BodyContext) -> None:
 def _iou_maker() -> OpMaker:
     maker = OpMaker("iou").add_comment(
         "Intersection over union (Jaccard index) of each box of x with each box of y. A box is "
-        "left, top, right, bottom; one whose right is left of its left has no area, and boxes "
-        "without an area overlap by 0."
+        "left, top, right, bottom; its area is 0 if right < left or bottom < top, and boxes of "
+        "area 0 have no overlap."
     )
     maker.add_input("x", "float boxes, [n, 4]").dtypes(*FLOATS)
     maker.add_input("y", "boxes, [m, 4], dtype of x").same_dtype_as("x")

@@ -1,4 +1,4 @@
-"""Activations that are lines with kinks: definitions, gradients, NumPy kernels."""
+"""Piecewise linear activations: definitions, gradients, NumPy kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright_std.operators.unary import unary
 
 
 def _keep(x_grad: Array, out_grad: Array, flat: Array) -> None:
-    """Write the gradient, and 0 where the function is constant: chosen, not multiplied."""
+    """Write the gradient, and 0 where the function is constant: selected, not multiplied."""
     np.copyto(x_grad, out_grad)
     np.copyto(x_grad, 0, where=flat)
 
@@ -27,7 +27,7 @@ def relu6_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 
 
 def _relu6_body(b: BodyContext) -> bool:
-    """Write a limit of whole numbers, for which kernels of floats do not serve."""
+    """Write the clamp of integers, which float kernels do not cover."""
     if known_meta(b).dtype in FLOATS:
         return False
     b.emit("clip", {"x": b.input("x")}, {"out": b.output("out")}, {"min": 0.0, "max": 6.0})
@@ -36,8 +36,8 @@ def _relu6_body(b: BodyContext) -> bool:
 
 RELU6 = unary(
     "relu6",
-    "Rectifier up to 6, out = minimum(maximum(x, 0), 6). The gradient at 0 and 6 is 0; NaN passes "
-    "it on.",
+    "Rectifier up to 6, out = minimum(maximum(x, 0), 6). The gradient is 0 at 0 and 6, and passes "
+    "at NaN.",
     NUMBERS,
 ).build(
     infer_shape=same_shape_as("x"),
@@ -64,8 +64,8 @@ def hard_sigmoid_grad(
 HARD_SIGMOID = (
     unary(
         "hard_sigmoid",
-        "Line between 0 and 1, out = minimum(maximum(alpha * x + beta, 0), 1). The gradient where "
-        "out is 0 or 1 is 0.",
+        "Piecewise linear sigmoid, out = minimum(maximum(alpha * x + beta, 0), 1). The gradient "
+        "is 0 where out is 0 or 1.",
     )
     .add_attr("alpha", float, "slope")
     .default(0.2)
@@ -79,7 +79,7 @@ HARD_SIGMOID = (
 
 
 def hard_swish(x: Array, out: Array) -> None:
-    right = np.maximum(x, -3)  # left of it the gate is 0; times -inf that would be NaN
+    right = np.maximum(x, -3)  # left of it the gate is 0; times -inf it would be NaN
     np.add(right, 3, out=out)
     np.minimum(out, 6, out=out)
     np.multiply(out, right, out=out)
@@ -96,7 +96,7 @@ def hard_swish_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 
 HARD_SWISH = unary(
     "hard_swish",
-    "Rectifier with a bend, out = x * minimum(maximum(x + 3, 0), 6) / 6, with its limit 0 at -inf. "
+    "Hard swish, out = x * minimum(maximum(x + 3, 0), 6) / 6, with its limit 0 at -inf. "
     "The gradient is 0 up to -3 and 1 from 3 on. Howard et al., 2019.",
 ).build(
     infer_shape=same_shape_as("x"),
@@ -132,10 +132,10 @@ def soft_shrink_grad(x: Array, out_grad: Array, x_grad: Array, *, threshold: flo
 HARD_SHRINK = (
     unary(
         "hard_shrink",
-        "0 where x lies in [-threshold, threshold], else x. So is the gradient 0 there; NaN passes "
-        "it on.",
+        "0 where x is in [-threshold, threshold], else x. The gradient is 0 there, and passes at "
+        "NaN.",
     )
-    .add_attr("threshold", float, "half the width of what becomes 0")
+    .add_attr("threshold", float, "half the width of the interval that becomes 0")
     .default(0.5)
     .at_least(0.0)
     .build(
@@ -146,10 +146,10 @@ HARD_SHRINK = (
 SOFT_SHRINK = (
     unary(
         "soft_shrink",
-        "0 where x lies in [-threshold, threshold], else x moved towards 0 by the threshold. The "
-        "gradient is 0 there, else 1; NaN passes it on.",
+        "0 where x is in [-threshold, threshold], else x shifted towards 0 by the threshold. The "
+        "gradient is 0 there, else 1, also at NaN.",
     )
-    .add_attr("threshold", float, "how far x is moved")
+    .add_attr("threshold", float, "the shift of x")
     .default(0.5)
     .at_least(0.0)
     .build(
@@ -172,7 +172,7 @@ def thresholded_relu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: fl
 THRESHOLDED_RELU = (
     unary(
         "thresholded_relu",
-        "0 up to alpha, x above it. The gradient at alpha is 0; NaN passes it on. "
+        "0 up to alpha, x above it. The gradient is 0 at alpha, and passes at NaN. "
         "Konda et al., 2014.",
     )
     .add_attr("alpha", float, "greatest x that becomes 0")

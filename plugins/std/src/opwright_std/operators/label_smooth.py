@@ -1,4 +1,4 @@
-"""Distributions of labels mixed with another one."""
+"""Label distributions mixed with a prior."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _label_smooth_shape(ctx: InferContext) -> None:
     shape = ctx.input("x").shape
     ctx.require(
         len(shape) >= 1,
-        f"x must be at least 1-d, the last axis being the classes, got {format_shape(shape)}",
+        f"x must be at least 1-d, with classes along the last axis, got {format_shape(shape)}",
     )
     if ctx.has_input("prior"):
         prior = ctx.input("prior").shape
@@ -40,7 +40,7 @@ def _label_smooth_body(b: BodyContext) -> None:
         b.emit("scale", {"x": x}, out, share)
         return
     if prior is None:
-        # Equal scores have equal shares, however many they turn out to be.
+        # Softmax of equal scores is uniform, for any number of classes.
         prior = b.emit("softmax", {"x": b.emit("fill_like", {"x": x}, attrs={"value": 0.0})})
     kept = b.emit("scale", {"x": x}, attrs={"scale": 1 - epsilon})
     mixed = b.emit("scale", {"x": prior}, attrs={"scale": epsilon})
@@ -50,17 +50,17 @@ def _label_smooth_body(b: BodyContext) -> None:
 LABEL_SMOOTH = (
     OpMaker("label_smooth")
     .add_comment(
-        "Label smoothing, out = (1 - epsilon) * x + epsilon * prior; without prior every class has "
-        "the share 1 / classes. Szegedy et al., 2016."
+        "Label smoothing, out = (1 - epsilon) * x + epsilon * prior; without prior it is uniform, "
+        "1 / classes. Szegedy et al., 2016."
     )
-    .add_input("x", "float [..., classes]: distributions, one-hot ones for class ids")
+    .add_input("x", "float [..., classes]: distributions, one-hot for class ids")
     .dtypes(*FLOATS)
-    .add_input("prior", "shape that broadcasts to that of x, such as [classes]: a distribution")
+    .add_input("prior", "a distribution that broadcasts to the shape of x, such as [classes]")
     .same_dtype_as("x")
     .as_optional()
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-    .add_attr("epsilon", float, "share of the other distribution")
+    .add_attr("epsilon", float, "weight of the prior")
     .default(0.1)
     .between(0.0, 1.0)
     .build(infer_shape=_label_smooth_shape, body=_label_smooth_body)

@@ -1,4 +1,4 @@
-"""Layer normalisation: each row to mean 0 and variance 1, then scaled and shifted."""
+"""Layer normalization: each row to mean 0 and variance 1, then scaled and shifted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def layer_norm(
     rows = _rows(x, begin_norm_axis)
     source, result = x.reshape(rows), out.reshape(rows)
     center, spread = mean.reshape(-1, 1), inv_std.reshape(-1, 1)
-    # The mean of what is added to the first element: exact where all are equal.
+    # The mean of differences from the first element: exact if all are equal.
     np.subtract(source, source[:, :1], out=result)
     np.mean(result, axis=1, keepdims=True, out=center)
     center += source[:, :1]
@@ -77,9 +77,9 @@ def layer_norm_grad(
 
 
 def write_x_grad(inner: Array, normal: Array, spread: Array, out: Array) -> None:
-    """Write inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad * scale.
+    """Write inv_std * (g - mean(g) - normal * mean(g * normal)) with g = out_grad * scale.
 
-    Rows of two axes; `normal` is overwritten.
+    Arrays are [rows, elements]; `normal` is overwritten.
     """
     normal *= np.mean(inner * normal, axis=1, keepdims=True)
     normal += np.mean(inner, axis=1, keepdims=True)
@@ -88,13 +88,13 @@ def write_x_grad(inner: Array, normal: Array, spread: Array, out: Array) -> None
 
 
 def _layer_norm_shape(ctx: InferContext) -> None:
-    """The output has the shape of x, mean and inv_std that of the axes before begin_norm_axis."""
+    """The output has the shape of x; mean and inv_std have the axes before begin_norm_axis."""
     x = ctx.input("x")
     begin = normalize_axis(ctx, ctx.attr("begin_norm_axis"), len(x.shape), "begin_norm_axis")
     for slot in ("scale", "bias"):
         if ctx.has_input(slot) and not shapes_match(ctx.input(slot).shape, x.shape[begin:]):
             got, wanted = format_shape(ctx.input(slot).shape), format_shape(x.shape[begin:])
-            ctx.fail(f"{slot} must have the shape of the normalised axes, {wanted}, got {got}")
+            ctx.fail(f"{slot} must have the shape of the normalized axes, {wanted}, got {got}")
     ctx.set_output("out", x.shape)
     ctx.set_output("mean", x.shape[:begin])
     ctx.set_output("inv_std", x.shape[:begin])
@@ -103,16 +103,17 @@ def _layer_norm_shape(ctx: InferContext) -> None:
 LAYER_NORM = (
     OpMaker("layer_norm")
     .add_comment(
-        "Layer normalisation, out = (x - mean) / sqrt(variance + epsilon) * scale + bias, where "
-        "mean and variance (of all elements, not of all but one) are taken over the axes from "
+        "Layer normalization, out = (x - mean) / sqrt(variance + epsilon) * scale + bias, where "
+        "mean and variance (biased: divided by the number of elements) are taken over the axes "
+        "from "
         "begin_norm_axis on. Ba, Kiros and Hinton, 2016."
     )
     .add_input("x", "float, at least 1-d")
     .dtypes(*FLOATS)
-    .add_input("scale", "shape of the normalised axes; absent counts as 1")
+    .add_input("scale", "shape of the normalized axes; absent counts as 1")
     .same_dtype_as("x")
     .as_optional()
-    .add_input("bias", "shape of the normalised axes; absent counts as 0")
+    .add_input("bias", "shape of the normalized axes; absent counts as 0")
     .same_dtype_as("x")
     .as_optional()
     .add_output("out", "shape and dtype of x")

@@ -1,4 +1,4 @@
-"""lerp: the point between two others."""
+"""lerp: linear interpolation between two tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright_std.operators.sum_like import set_broadcast_grad
 
 
 def lerp(x: Array, y: Array, weight: Array, out: Array) -> None:
-    # From the nearer end, so that a weight of 1 gives exactly y.
+    # From the nearer end, so that a weight of 1 returns exactly y.
     near = np.abs(weight) < 0.5
     np.copyto(out, np.where(near, x, y) + (y - x) * np.where(near, weight, weight - 1))
 
@@ -30,8 +30,8 @@ def _lerp_gradient(g: GradientContext) -> None:
 LERP = (
     OpMaker("lerp")
     .add_comment(
-        "Linear interpolation, out = x + weight * (y - x): x where weight is 0, y where it is 1. "
-        "All three broadcast."
+        "Linear interpolation, out = x + weight * (y - x): x for weight 0, y for weight 1. All "
+        "three broadcast."
     )
     .add_input("x", "any shape that broadcasts with y and weight")
     .dtypes(*FLOATS)

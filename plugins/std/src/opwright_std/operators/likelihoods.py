@@ -1,4 +1,4 @@
-"""Negative log-likelihoods of numbers under the normal and the Poisson distribution."""
+"""Negative log-likelihoods under the normal and the Poisson distribution."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _loss(op_type: str, comment: str, x: str) -> OpMaker:
         .add_comment(comment)
         .add_input("x", f"float, any shape: {x}")
         .dtypes(*FLOATS)
-        .add_input("label", "shape and dtype of x: the numbers that were observed")
+        .add_input("label", "shape and dtype of x: the observations")
         .same_dtype_as("x")
         .add_output("out", "shape and dtype of x")
         .same_dtype_as("x")
@@ -54,15 +54,15 @@ GAUSSIAN_NLL = (
     _loss(
         "gaussian_nll",
         "Negative log-likelihood of a normal distribution, out = (ln(v) + (x - label)**2 / v) / 2 "
-        "with v the variance, at least eps; with full more by ln(2 pi) / 2.",
+        "with v the variance, at least eps; full adds ln(2 pi) / 2.",
         "means",
     )
     .add_input("variance", "broadcasts to x")
     .same_dtype_as("x")
-    .add_attr("eps", float, "the least variance, below which it has no gradient")
+    .add_attr("eps", float, "lower bound of the variance, below which it has no gradient")
     .default(1e-6)
     .greater_than(0.0)
-    .add_attr("full", bool, "whether the constant is added")
+    .add_attr("full", bool, "whether to add the constant")
     .default(False)
     .build(infer_shape=_gaussian_shape, body=in_float32(_gaussian_nll))
 )
@@ -86,17 +86,17 @@ def _poisson_nll(b: BodyContext) -> Expression:
 POISSON_NLL = (
     _loss(
         "poisson_nll",
-        "Negative log-likelihood of a Poisson distribution, out = e**x - label * x of logarithms "
-        "x, or x - label * ln(x + eps) of rates; with full more by Stirling's approximation of "
-        "ln(label!) where label is above 1.",
+        "Negative log-likelihood of a Poisson distribution, out = exp(x) - label * x for "
+        "log-rates x, or x - label * ln(x + eps) for rates; full adds Stirling's approximation of "
+        "ln(label!) where label > 1.",
         "logarithms of rates, or rates",
     )
-    .add_attr("log_input", bool, "whether x holds logarithms")
+    .add_attr("log_input", bool, "whether x contains logarithms")
     .default(True)
     .add_attr("eps", float, "added to rates")
     .default(1e-8)
     .at_least(0.0)
-    .add_attr("full", bool, "whether ln(label!) is added")
+    .add_attr("full", bool, "whether to add ln(label!)")
     .default(False)
     .build(infer_shape=same_shapes, body=in_float32(_poisson_nll))
 )

@@ -1,4 +1,4 @@
-"""inverse, cholesky, solve and triangular_solve: LAPACK's, through NumPy."""
+"""inverse, cholesky, solve and triangular_solve, by LAPACK through NumPy."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def cholesky(x: Array, out: Array, *, upper: bool) -> None:
         lower = np.linalg.cholesky(x / 2 + x.swapaxes(-1, -2) / 2)
     except np.linalg.LinAlgError as error:
         raise ValueError(
-            "cholesky: x must be positive definite, got a matrix with an eigenvalue that is not "
-            "above 0; add a small multiple of the unit matrix"
+            "cholesky: x must be positive definite, got a matrix with an eigenvalue <= 0; add a "
+            "small multiple of the identity matrix"
         ) from error
     np.copyto(out, lower.swapaxes(-1, -2) if upper else lower)
 
@@ -59,8 +59,8 @@ def triangular_solve(
 
 def _singular(op_type: str, slot: str) -> ValueError:
     return ValueError(
-        f"{op_type}: {slot} must be invertible, got a singular matrix; add a small multiple of the "
-        "unit matrix"
+        f"{op_type}: {slot} must be invertible, got a singular matrix; add a small multiple of "
+        f"the identity matrix"
     )
 
 
@@ -77,12 +77,14 @@ def _square_shape(ctx: InferContext) -> None:
 
 
 def _solution_shape(ctx: InferContext) -> None:
-    """The output has the shape of b, its stacks broadcast with those of a."""
+    """The output has the shape of b, with batch axes broadcast to those of a."""
     a, b = _square(ctx, "a"), ctx.input("b").shape
     is_left = ctx.op_type == "solve" or ctx.attr("left")
     if len(b) < 2 or not dims_match(a[-1], b[-2] if is_left else b[-1]):
         wanted = f"[..., {a[-1]}, columns]" if is_left else f"[..., rows, {a[-1]}]"
-        way = "unsqueeze gives a vector its column" if is_left else "left=True solves a @ out = b"
+        way = (
+            "unsqueeze turns a vector into a column" if is_left else "left=True solves a @ out = b"
+        )
         ctx.fail(f"b must be {wanted} for a {format_shape(a)}, got {format_shape(b)}; {way}")
     ctx.set_output("out", (*broadcast_shapes(a[:-2], b[:-2], ctx), *b[-2:]))
 
@@ -178,15 +180,15 @@ def _of_square(op_type: str, comment: str, out: str) -> OpMaker:
 
 
 INVERSE = _of_square(
-    "inverse", "Inverse matrices, x @ out being the unit matrix.", "shape and dtype of x"
+    "inverse", "Inverse matrices: x @ out is the identity matrix.", "shape and dtype of x"
 ).build(infer_shape=_square_shape, gradient=_inverse_gradient)
 
 CHOLESKY = (
     _of_square(
         "cholesky",
         "Cholesky factors of symmetric positive definite matrices, x = out @ transpose(out) with "
-        "out lower triangular, or x = transpose(out) @ out with upper. Of any other x it takes "
-        "(x + transpose(x)) / 2.",
+        "out lower triangular, or x = transpose(out) @ out with upper. An asymmetric x is "
+        "replaced by (x + transpose(x)) / 2.",
         "triangular matrices, shape and dtype of x",
     )
     .add_attr("upper", bool, "whether out is upper triangular")
@@ -208,25 +210,25 @@ def _system(op_type: str, comment: str, right: str = "") -> OpMaker:
     )
 
 
-SOLVE = _system("solve", "Solution of linear equations, a @ out = b.").build(
+SOLVE = _system("solve", "Solution of the linear equations a @ out = b.").build(
     infer_shape=_solution_shape, gradient=_solve_gradient
 )
 
 TRIANGULAR_SOLVE = (
     _system(
         "triangular_solve",
-        "Solution of linear equations with a triangular matrix, a @ out = b, by substitution; "
-        "without left, out @ a = b. The other triangle of a is not read, and a 0 on the diagonal "
-        "gives infinities.",
+        "Solution of the linear equations a @ out = b with a triangular matrix a, by "
+        "substitution; without left, out @ a = b. The other triangle of a is not read, and a 0 on "
+        "the diagonal results in infinities.",
         ", without left [..., rows, n]",
     )
-    .add_attr("upper", bool, "whether the upper triangle of a is the matrix")
+    .add_attr("upper", bool, "whether a is upper triangular")
     .default(True)
-    .add_attr("transpose", bool, "whether a is transposed first: upper is as it was before")
+    .add_attr("transpose", bool, "whether a is transposed first: upper refers to a before that")
     .default(False)
-    .add_attr("unit_diagonal", bool, "whether the diagonal counts as 1 and is not read")
+    .add_attr("unit_diagonal", bool, "whether the diagonal is taken as 1 and not read")
     .default(False)
-    .add_attr("left", bool, "whether a stands left of out")
+    .add_attr("left", bool, "whether a multiplies out from the left")
     .default(True)
     .as_added()
     .build(infer_shape=_solution_shape, gradient=_triangular_gradient, body=_triangular_body)

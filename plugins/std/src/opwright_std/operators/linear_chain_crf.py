@@ -1,4 +1,4 @@
-"""Linear-chain conditional random field: the likelihood of tags, and the likeliest tags."""
+"""Linear-chain conditional random field: the likelihood of tags, and the most likely tags."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright_std.numerics.lengths import read_lengths
 
 
 def _log_sum(terms: Array, axis: int) -> Array:
-    """Return log(sum(exp(terms))) along an axis that has elements."""
+    """Return log(sum(exp(terms))) along a nonempty axis."""
     return np.asarray(np.logaddexp.reduce(terms, axis=axis))
 
 
@@ -20,14 +20,14 @@ def _read_counts(op_type: str, x: Array, lengths: Array | None) -> Array:
 
 
 def _read_tags(label: Array, counts: Array, tags: int) -> Array:
-    """Return the tags of all steps, checked where a sequence has the step and else 0."""
+    """Return the tags of all steps, checked within each sequence and 0 in the padding."""
     valid = np.arange(label.shape[1]) < counts[:, None]
     check_ids("linear_chain_crf: label", label[valid], tags)
     return np.where(valid, label, 0)
 
 
 def _scores(x: Array, transition: Array, tags: Array, counts: Array) -> Array:
-    """Return the sum of what each sequence of tags goes through, without both ends."""
+    """Return the sum of each sequence's weights and transitions, without both ends."""
     steps = np.arange(x.shape[1])
     each = np.take_along_axis(x, tags[:, :, None], axis=2)[:, :, 0]
     each[:, 1:] += transition[tags[:, :-1], tags[:, 1:]]
@@ -62,7 +62,7 @@ def linear_chain_crf(
             sums = x[:, 0] + (0 if start is None else start)
         else:
             sums = _log_sum(alpha[:, t - 1, :, None] + transition, 1) + x[:, t]
-        # Less their maximum, so that a long sequence loses no digits.
+        # Minus their maximum, so that a long sequence loses no digits.
         top = sums.max(axis=1)
         present = t < counts
         alpha[present, t] = (sums - top[:, None])[present]
@@ -86,7 +86,7 @@ def linear_chain_crf_grad(
     n, steps, size = alpha.shape
     counts = _read_counts("linear_chain_crf", alpha, lengths)
     tags = _read_tags(label, counts, size)
-    # What is taken away: the marginals times out_grad; first those of the last steps.
+    # The subtrahend: marginals times out_grad, from the last step.
     share = np.zeros((n, size), alpha.dtype)
     slopes = np.zeros_like(alpha)
     pairs = np.zeros_like(transition)
@@ -164,7 +164,7 @@ def _check_chain(ctx: InferContext) -> int:
 
 
 def _crf_shape(ctx: InferContext) -> None:
-    """The output has a number for each sequence; alpha has the shape of x."""
+    """The output has one number per sequence; alpha has the shape of x."""
     n, x = _check_chain(ctx), ctx.input("x").shape
     ctx.require_shape("label", (n, x[1]))
     ctx.set_output("out", (n,))
@@ -172,7 +172,7 @@ def _crf_shape(ctx: InferContext) -> None:
 
 
 def _viterbi_shape(ctx: InferContext) -> None:
-    """The output has a score for each sequence, path a tag for each step."""
+    """The output has one score per sequence, path one tag per step."""
     n = _check_chain(ctx)
     ctx.set_output("out", (n,))
     ctx.set_output("path", (n, ctx.input("x").shape[1]))
@@ -197,26 +197,26 @@ _SCORE = (
 def _crf_maker() -> OpMaker:
     maker = OpMaker("linear_chain_crf").add_comment(
         f"Log-likelihood of the tags of each sequence in a linear-chain conditional random field. "
-        f"{_SCORE}; out = score(label) - logsumexp of the scores of all sequences of tags, and 0 "
-        "for an empty sequence. Its negative is the loss. Lafferty, McCallum and Pereira, 2001."
+        f"{_SCORE}; out = score(label) - logsumexp of the scores of all tag sequences, and 0 for "
+        f"an empty sequence. Its negative is the loss. Lafferty, McCallum and Pereira, 2001."
     )
     maker.add_input("x", "float [n, t, tags], weights of each tag at each step").dtypes(*FLOATS)
-    maker.add_input("label", "int32 or int64 [n, t], in [0, tags); any number behind the length")
+    maker.add_input("label", "int32 or int64 [n, t], in [0, tags); ignored in the padding")
     maker.dtypes(*INDICES)
     _add_weights(maker).add_output("out", "[n], dtype of x").same_dtype_as("x")
-    maker.add_output("alpha", "[n, t, tags], log-weights of all ways to a tag, less the greatest")
+    maker.add_output("alpha", "[n, t, tags], forward log-weights minus their maximum")
     return maker.same_dtype_as("x").as_intermediate()
 
 
 def _viterbi_maker() -> OpMaker:
     maker = OpMaker("viterbi_decode").add_comment(
         f"The tags with the greatest score in a linear-chain conditional random field, and that "
-        f"score. {_SCORE}. Of equal scores the lower tag is taken, from the last step on. Viterbi, "
+        f"score. {_SCORE}. Ties take the lower tag, from the last step backward. Viterbi, "
         "1967."
     )
     maker.add_input("x", "float [n, t, tags], weights of each tag at each step").dtypes(*FLOATS)
     _add_weights(maker).add_output("out", "[n], 0 for an empty sequence; dtype of x")
-    maker.same_dtype_as("x").add_output("path", "int64 [n, t], 0 behind the length")
+    maker.same_dtype_as("x").add_output("path", "int64 [n, t], 0 in the padding")
     return maker.dtypes("int64")
 
 
@@ -229,5 +229,5 @@ LINEAR_CHAIN_CRF = _crf_maker().build(
 
 VITERBI_DECODE = _viterbi_maker().build(
     infer_shape=_viterbi_shape,
-    gradient=no_gradient("its path is positions; linear_chain_crf is what trains the weights"),
+    gradient=no_gradient("its path is indices; linear_chain_crf trains the weights"),
 )

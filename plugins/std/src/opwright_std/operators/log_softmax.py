@@ -26,7 +26,7 @@ def log_softmax_grad(out: Array, out_grad: Array, x_grad: Array, *, axis: int) -
 LOG_SOFTMAX = along_axis(
     "log_softmax",
     "Logarithm of softmax, out = x - m - ln(sum(exp(x - m))) with m = max(x), along one axis. An "
-    "element -inf stays -inf; a line of nothing but -inf, or with NaN or +inf, is NaN throughout.",
+    "element -inf stays -inf; a line that is all -inf, or contains NaN or +inf, becomes NaN.",
 ).build(
     infer_shape=along_axis_shape,
     gradient=grad_op("log_softmax_grad", needs=["out"], body=normalisations_gradients.LOG_SOFTMAX),

@@ -1,4 +1,4 @@
-"""Logarithms and powers that are made of others, and sums of powers by their logarithms."""
+"""Composed logarithms and powers, and sums of exponentials by their logarithms."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def _log10(b: BodyContext) -> Expression:
 
 
 LOG10 = unary(
-    "log10", "Decimal logarithm, out = log10(x), within 2 ulp: -inf at 0, NaN below."
+    "log10", "Decimal logarithm, out = log10(x), within 2 ulp: -inf at 0, NaN for negative x."
 ).build(infer_shape=same_shape_as("x"), body=in_float32(_log10))
 
 
 def _exp2(b: BodyContext) -> None:
-    # Not by exp: a power of 2 that overflows would be the largest float.
+    # Not by exp: an overflowing power of 2 would become the largest float.
     attrs = {"values": [2.0], "shape": [], "dtype": known_meta(b).dtype}
     base = b.emit("constant", {}, attrs=attrs)
     b.emit("power", {"x": base, "y": b.input("x")}, {"out": b.output("out")})
@@ -52,16 +52,16 @@ LOGIT = (
     unary(
         "logit",
         "Inverse of the sigmoid, out = ln(x / (1 - x)): infinite at 0 and 1, NaN beyond. With eps "
-        "x is limited to [eps, 1 - eps], beyond which the gradient is 0.",
+        "x is clamped to [eps, 1 - eps], outside of which the gradient is 0.",
     )
-    .add_attr("eps", float, "the least x that counts; absent: none")
+    .add_attr("eps", float, "lower bound of x; absent: none")
     .between(0.0, 0.5)
     .build(infer_shape=same_shape_as("x"), body=in_float32(_logit))
 )
 
 
 def _difference(g: BodyContext | GradientContext) -> Expression:
-    """Write x - y, 0 where both are the same infinity."""
+    """Write x - y, 0 for equal infinities."""
     meta = g.meta(g.inputs("x")[0])
     bound = LARGEST[meta.dtype if meta else "float32"]
     x, y = (
@@ -86,7 +86,7 @@ def _logaddexp_gradient(g: GradientContext) -> None:
 
 LOGADDEXP = binary(
     "logaddexp",
-    "Logarithm of a sum of powers, out = ln(e**x + e**y), of which nothing overflows.",
+    "Logarithm of a sum of exponentials, out = ln(exp(x) + exp(y)), without overflow.",
     FLOATS,
 ).build(
     infer_shape=elementwise_shape("x", "y"),
@@ -111,7 +111,7 @@ LOGADDEXP2 = binary(
 
 
 def _times_logarithm(b: BodyContext) -> Expression:
-    """Write x times a logarithm of y, of 1 where x is 0 and y outside of its range."""
+    """Write x times a logarithm of y; of 1 where x is 0 and y is out of range."""
     x, y = read(b, "x"), read(b, "y")
     function, one = ("log", 1.0) if b.type == "xlogy" else ("log1p", 0.0)
     is_infinite = y.compare("equal", math.inf)

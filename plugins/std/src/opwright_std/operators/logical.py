@@ -1,4 +1,4 @@
-"""Element-wise logic: every dtype in, as NumPy takes truth (not 0, NaN included), bool out."""
+"""Element-wise logic of any dtype, with NumPy's truth (nonzero, including NaN); bool results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def logical_not(x: Array, out: Array) -> None:
     np.logical_not(x, out=out)
 
 
-LOGICAL_AND = to_bool("logical_and", "out is true where x and y are both true (not 0).")
-LOGICAL_OR = to_bool("logical_or", "out is true where x or y is true (not 0).")
-LOGICAL_XOR = to_bool("logical_xor", "out is true where exactly one of x and y is true (not 0).")
+LOGICAL_AND = to_bool("logical_and", "True where x and y are both true (nonzero).")
+LOGICAL_OR = to_bool("logical_or", "True where x or y is true (nonzero).")
+LOGICAL_XOR = to_bool("logical_xor", "True where exactly one of x and y is true (nonzero).")
 LOGICAL_NOT = (
     OpMaker("logical_not")
-    .add_comment("out is true where x is false (0).")
+    .add_comment("True where x is false (0).")
     .add_input("x", "any shape, any dtype")
     .add_output("out", "bool of the shape of x")
     .dtypes("bool")

@@ -1,4 +1,4 @@
-"""Blocks that run again and again: `scan`, a turn for each element, and `while_loop`."""
+"""Loops over blocks: `scan`, one iteration per element, and `while_loop`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from opwright.op import BLOCK, InferContext, Loop, Meta, OpMaker, merge_dims, sh
 
 
 def _carry(ctx: InferContext, slot: str, inputs: str, outputs: str, given: Sequence[Meta]) -> None:
-    """Set what the last turn hands on: as what enters, which a turn must not change."""
+    """Set the final carried values: their shapes and dtypes are loop-invariant."""
     entering = ctx.block_metas("body", ctx.attr(inputs))
     leaving = ctx.block_metas("body", ctx.attr(outputs))
     if not len(given) == len(entering) == len(leaving) == ctx.output_count(slot):
@@ -21,7 +21,8 @@ def _carry(ctx: InferContext, slot: str, inputs: str, outputs: str, given: Seque
         for other in (inner, after):
             if other.dtype != first.dtype or not shapes_match(other.shape, first.shape):
                 ctx.fail(
-                    f"a turn must hand on what it got, of one shape and dtype, got {after} after "
+                    f"an iteration must return its carried values with the same shape and dtype, "
+                    f"got {after} after "
                     f"{first} for {name!r}, which is {inner}"
                 )
         found.append(Meta(tuple(map(merge_dims, first.shape, after.shape)), first.dtype))
@@ -29,7 +30,7 @@ def _carry(ctx: InferContext, slot: str, inputs: str, outputs: str, given: Seque
 
 
 def _stack(ctx: InferContext, slot: str, names: str, lengths: Mapping[str, int]) -> None:
-    """Set the arrays of what every turn adds."""
+    """Set the stacked outputs of all iterations."""
     metas = ctx.block_metas("body", ctx.attr(names))
     if len(metas) != ctx.output_count(slot):
         ctx.fail(
@@ -50,33 +51,34 @@ def _stack(ctx: InferContext, slot: str, names: str, lengths: Mapping[str, int])
 
 
 def _check_segments(ctx: InferContext) -> frozenset[str]:
-    """Return the names of body_segments, after checking what goes with them."""
+    """Return the names of body_segments, after checking the related attributes."""
     names = frozenset(ctx.attr("body_segments"))
     if ctx.attr("segment") is None:
         if names:
-            ctx.fail("segment must be given where body_segments is, got none")
+            ctx.fail("segment must be given with body_segments, got none")
         return names
     known = {*ctx.attr("body_xs"), *ctx.attr("body_out"), *ctx.attr("body_kept")}
     if not names <= known or names.isdisjoint(ctx.attr("body_xs")):
         ctx.fail(
-            "body_segments must name one of body_xs at least, and else some of body_out, got "
+            "body_segments must contain at least one of body_xs, and otherwise only names of "
+            "body_out, got "
             f"{list(ctx.attr('body_segments'))}"
         )
     for other in ("turns", "checkpoint_every"):
         given = ctx.has_input(other) if other == "turns" else ctx.attr(other) is not None
         if given:
-            ctx.fail(f"{other} must be absent where segment is given")
+            ctx.fail(f"{other} must be absent if segment is given")
     return names
 
 
 def _measure(ctx: InferContext) -> dict[str, int]:
-    """Return the number of turns, and with segments that of elements; -1 where not known yet.
+    """Return the number of iterations, and of elements with segments; -1 if not known yet.
 
-    Sequences and attribute must agree.
+    Sequences and the attribute must agree.
     """
     given, segmented = ctx.inputs("xs"), _check_segments(ctx)
     if ctx.attr("length") is None and not given:
-        ctx.fail("xs or length must give the number of turns, got neither")
+        ctx.fail("xs or length must determine the number of iterations, got neither")
     rows = ctx.attr("segment")
     found = {"turns": -1 if ctx.attr("length") is None else int(ctx.attr("length"))}
     if rows is not None:
@@ -86,7 +88,7 @@ def _measure(ctx: InferContext) -> dict[str, int]:
         if not meta.shape or not shapes_match(meta.shape[:1], (found[word],)):
             lengths = ", ".join(map(str, given))
             ctx.fail(
-                f"xs must have one length along axis 0, which length names where it is given, got "
+                f"xs must have the same length along axis 0, equal to length if given, got "
                 f"{lengths} and length={ctx.attr('length')}"
             )
         found[word] = merge_dims(found[word], meta.shape[0])
@@ -102,7 +104,7 @@ def _measure(ctx: InferContext) -> dict[str, int]:
 
 
 def _scan_shape(ctx: InferContext) -> None:
-    """The results of the body: those it carries, and those it stacks along a new first axis."""
+    """The results of the body: carried ones, and ones stacked along a new first axis."""
     elements = ctx.block_metas("body", ctx.attr("body_xs"))
     if len(elements) != len(ctx.inputs("xs")):
         ctx.fail(
@@ -116,77 +118,84 @@ def _scan_shape(ctx: InferContext) -> None:
             what = "a segment" if rows else "an element"
             ctx.fail(f"{name!r} must be {what} of {given}, got {meta}")
     if ctx.has_input("turns") and ctx.output_count("out"):
-        ctx.fail("out must be absent where turns says how many of its elements there are")
+        ctx.fail("out must be absent if turns is given")
     if ctx.attr("checkpoint_every") is not None and (not elements or ctx.has_input("turns")):
         ctx.fail(
-            "checkpoint_every must be absent where turns is given or xs is not, whose segments "
-            "the gradient works on; give xs of shape [n, 0] to loop n times without data"
+            "checkpoint_every must be absent with turns and without xs, whose segments the "
+            "gradient uses; pass xs of shape [n, 0] to loop n times without data"
         )
     _carry(ctx, "final", "body_init", "body_final", ctx.inputs("init"))
     _stack(ctx, "out", "body_out", lengths)
     _stack(ctx, "kept", "body_kept", lengths)
 
 
-# Core differentiates every loop: a scan over the gradients of its body, from the last turn back.
+# The core differentiates a loop: a reversed scan over the gradients of its body.
 SCAN = (
     OpMaker("scan")
     .add_comment(
-        "Runs body for each element of xs along axis 0: out[i] = body_out, and what body_init is "
-        "in the next turn = body_final. final = body_final of the last turn, init without any."
+        "Runs body for each element of xs along axis 0: out[i] = body_out, and body_init of the "
+        "next iteration = body_final. final = body_final of the last iteration, or init without "
+        "any."
     )
-    .add_input("init", "what the first turn starts from")
+    .add_input("init", "the initial carried values")
     .as_duplicable()
     .as_optional()
-    .add_input("xs", "arrays of one length n along axis 0; each turn reads one element of each")
+    .add_input(
+        "xs", "arrays of equal length n along axis 0; each iteration reads one element of each"
+    )
     .as_duplicable()
     .as_optional()
-    .add_input("x", "the outer variables that body reads; found where not given")
+    .add_input("x", "the outer variables that body reads; found if not given")
     .as_duplicable()
     .as_optional()
-    .add_input("turns", "of one element: only the first so many turns, in [0, n], are taken")
+    .add_input("turns", "one element: the number of iterations to run, in [0, n]")
     .dtypes("int64")
     .as_optional()
-    .add_output("final", "what the last turn hands on, as init")
+    .add_output("final", "the final carried values, as init")
     .as_duplicable()
     .as_optional()
-    .add_output("out", "[n, ...]: what every turn gives; not with turns")
+    .add_output("out", "[n, ...]: outputs of every iteration; not with turns")
     .as_duplicable()
     .as_optional()
-    .add_output("kept", "[n, ...]: what a gradient reads of every turn")
+    .add_output("kept", "[n, ...]: values of every iteration that a gradient reads")
     .as_duplicable()
     .as_optional()
     .as_intermediate()
     .add_attr("body", BLOCK, "one turn")
     .required()
-    .add_attr("body_init", list[str], "variables of body that hold init, then what a turn hands on")
+    .add_attr("body_init", list[str], "variables of body for the carried values")
     .default([])
-    .add_attr("body_xs", list[str], "those that hold an element of each of xs")
+    .add_attr("body_xs", list[str], "variables of body for an element of each of xs")
     .default([])
-    .add_attr("body_final", list[str], "those that a turn hands on, of the shapes of init")
+    .add_attr(
+        "body_final",
+        list[str],
+        "variables of body with the next carried values, of the shapes of init",
+    )
     .default([])
-    .add_attr("body_out", list[str], "those that leave every turn into out")
+    .add_attr("body_out", list[str], "variables of body that are stacked into out")
     .default([])
-    .add_attr("body_kept", list[str], "those that leave every turn into kept")
+    .add_attr("body_kept", list[str], "variables of body that are stacked into kept")
     .default([])
-    .add_attr("length", int, "the number of turns n, where xs does not say it")
+    .add_attr("length", int, "the number of iterations n, if not determined by xs")
     .at_least(0)
-    .add_attr("reverse", bool, "the first turn takes the last element")
+    .add_attr("reverse", bool, "whether the first iteration reads the last element")
     .default(False)
     .add_attr(
         "checkpoint_every",
         int,
-        "k: the gradient keeps what every k-th turn starts from, and computes the k turns from "
-        "there on again; it then takes memory for n / k + k turns in place of n",
+        "k: the gradient saves the carried values of every k-th iteration, and recomputes the k "
+        "iterations after it, with memory for n / k + k iterations instead of n",
     )
     .at_least(1)
     .add_attr(
         "segment",
         int,
-        "k: a turn reads or adds k elements, the last one the rest, of what body_segments names; "
-        "the gradient keeps what a turn starts from, and computes the turn again",
+        "k: an iteration reads or appends k elements, the last one the rest, of the variables in "
+        "body_segments; the gradient saves the carried values of an iteration, and recomputes it",
     )
     .at_least(1)
-    .add_attr("body_segments", list[str], "those of body_xs and body_out that are segments")
+    .add_attr("body_segments", list[str], "the variables of body_xs and body_out that are segments")
     .default([])
     .build(
         infer_shape=_scan_shape,
@@ -214,7 +223,7 @@ SCAN = (
 
 
 def _while_shape(ctx: InferContext) -> None:
-    """What the body carries keeps its shape; conditions have one element."""
+    """Carried values keep their shapes; conditions have one element."""
     if any(dim not in (1, -1) for dim in ctx.input("condition").shape):
         ctx.fail(f"condition must have one element, got {ctx.input('condition')}")
     (again,) = ctx.block_metas("body", [ctx.attr("body_condition")])
@@ -222,7 +231,7 @@ def _while_shape(ctx: InferContext) -> None:
         ctx.fail(f"body_condition must be one bool, got {again}")
     n_turns = ctx.attr("max_steps")
     if n_turns is None and ctx.attr("body_kept"):
-        ctx.fail("max_steps must be given where turns are kept, got none")
+        ctx.fail("max_steps must be given for saved iterations, got none")
     _carry(ctx, "out", "body_init", "body_out", ctx.inputs("init"))
     for slot in ("stacked", "kept"):
         _stack(ctx, slot, f"body_{slot}", {"turns": -1 if n_turns is None else n_turns})
@@ -232,46 +241,50 @@ def _while_shape(ctx: InferContext) -> None:
 WHILE_LOOP = (
     OpMaker("while_loop")
     .add_comment(
-        "out = init; while condition holds: out = body_out, condition = body_condition. More than "
-        "max_steps turns are an error."
+        "out = init; while condition: out = body_out, condition = body_condition. More than "
+        "max_steps iterations are an error."
     )
-    .add_input("condition", "bool of one element: whether there is a first turn")
+    .add_input("condition", "bool of one element: whether to run the first iteration")
     .dtypes("bool")
-    .add_input("init", "what the first turn starts from")
+    .add_input("init", "the initial carried values")
     .as_duplicable()
-    .add_input("x", "the outer variables that body reads; found where not given")
+    .add_input("x", "the outer variables that body reads; found if not given")
     .as_duplicable()
     .as_optional()
-    .add_output("out", "what the last turn hands on, as init")
+    .add_output("out", "the final carried values, as init")
     .as_duplicable()
     .add_output(
         "stacked",
-        "[n, ...] with n turns taken: what every turn gives; with max_steps [max_steps, ...], of "
-        "which the first n are written",
+        "[n, ...] for n iterations: outputs of every iteration; with max_steps [max_steps, ...], "
+        "of which the first n are written",
     )
     .as_duplicable()
     .as_optional()
-    .add_output("steps", "[1]: how many turns were taken")
+    .add_output("steps", "[1]: the number of iterations run")
     .dtypes("int64")
     .as_optional()
     .as_intermediate()
-    .add_output("kept", "[max_steps, ...]: what a gradient reads of every turn")
+    .add_output("kept", "[max_steps, ...]: values of every iteration that a gradient reads")
     .as_duplicable()
     .as_optional()
     .as_intermediate()
-    .add_attr("body", BLOCK, "one turn, and whether there is a next one")
+    .add_attr("body", BLOCK, "one iteration, and whether there is a next one")
     .required()
-    .add_attr("body_init", list[str], "variables of body that hold init, then what a turn hands on")
+    .add_attr("body_init", list[str], "variables of body for the carried values")
     .required()
-    .add_attr("body_out", list[str], "those that a turn hands on, of the shapes of init")
+    .add_attr(
+        "body_out",
+        list[str],
+        "variables of body with the next carried values, of the shapes of init",
+    )
     .required()
-    .add_attr("body_condition", str, "that which says whether there is a next turn")
+    .add_attr("body_condition", str, "the condition of the next iteration")
     .required()
-    .add_attr("body_stacked", list[str], "those that leave every turn into stacked")
+    .add_attr("body_stacked", list[str], "variables of body that are stacked")
     .default([])
-    .add_attr("body_kept", list[str], "those that leave every turn into kept")
+    .add_attr("body_kept", list[str], "variables of body that are stacked into kept")
     .default([])
-    .add_attr("max_steps", int, "the most turns; without it there is no gradient")
+    .add_attr("max_steps", int, "maximum number of iterations; without it there is no gradient")
     .at_least(0)
     .dynamic_output()
     .build(

@@ -11,7 +11,7 @@ from opwright_std.operators.statistics import SMALLEST
 
 
 def _lp_pool_shape(ctx: InferContext) -> None:
-    """The output has the number of windows in the place of each spatial axis."""
+    """Each spatial axis of the output is the number of windows."""
     n, channels, pooled = infer_pooled(ctx)
     set_images(ctx, "out", n, channels, pooled)
 
@@ -19,7 +19,7 @@ def _lp_pool_shape(ctx: InferContext) -> None:
 def _lp_pool_body(b: BodyContext) -> None:
     p, x, dtype = float(b.attr("p")), read(b, "x"), known_meta(b).dtype
     attrs = {name: b.attr(name) for name in b.attrs if name != "p"}
-    if dtype in HALVES:  # the square of 256 is an infinity in float16
+    if dtype in HALVES:  # the square of 256 is infinite in float16
         wide = x.then("cast", dtype="float32").then(b.type, p=p, **attrs)
         b.set_output("out", wide.then("cast", dtype=dtype).name)
         return
@@ -29,7 +29,7 @@ def _lp_pool_body(b: BodyContext) -> None:
     if p == 1:
         b.set_output("out", total.name)
         return
-    # A root has no gradient at 0: a window of zeros gets 0 instead of NaN.
+    # A root has no gradient at 0: a window of zeros has 0 instead of NaN.
     held = total.then("clip", min=SMALLEST[dtype])
     root = held.then("sqrt") if p == 2 else held.then("pow_scalar", exponent=1 / p)
     b.set_output("out", total.compare("equal", 0.0).choose(total, root).name)
@@ -43,9 +43,9 @@ def _lp_pool_maker(rank: int) -> OpMaker:
         "zeros is 0."
     )
     names = axis_names(rank)
-    maker.add_input("x", f"float images, [n, channels, {names}] or as data_format says")
+    maker.add_input("x", f"float images, [n, channels, {names}] or per data_format")
     maker.dtypes(*FLOATS)
-    maker.add_output("out", "one element a window, dtype of x").same_dtype_as("x")
+    maker.add_output("out", "one element per window, dtype of x").same_dtype_as("x")
     add_pool_attrs(maker, rank)
     return maker.add_attr("p", float, "the exponent").default(2.0).between(1e-3, 1e3)
 

@@ -1,4 +1,4 @@
-"""Local response normalization: each channel divided by the power of its neighbours."""
+"""Local response normalization: channels divided by a power of their neighborhood."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _lrn_body(b: BodyContext) -> None:
     x, size = b.input("x"), b.attr("size")
     meta = b.meta(b.inputs("x")[0])
     rank = 2 if meta is None else len(meta.shape)
-    # A mean over neighbouring channels is one over neighbouring rows of images with a row for each.
+    # A mean over adjacent channels is a pooling over rows of images with one row per channel.
     square = b.emit("square", {"x": x})
     rows = b.emit("unsqueeze", {"x": square}, attrs={"axis": [1, 3] if rank == 2 else [1]})
     if rank > 3:
@@ -46,8 +46,8 @@ def _lrn_body(b: BodyContext) -> None:
 def _lrn_maker() -> OpMaker:
     maker = OpMaker("lrn").add_comment(
         "Local response normalization (Krizhevsky et al. 2012) as in ONNX, out = x / (bias + alpha "
-        "/ size * the sum of x ** 2 over `size` neighbouring channels) ** beta, (size - 1) // 2 of "
-        "them before each channel; channels that are not there count as 0."
+        "/ size * the sum of x ** 2 over `size` adjacent channels) ** beta, (size - 1) // 2 of "
+        "them before each channel; missing channels count as 0."
     )
     maker.add_input("x", "float, [n, channels, ...]").dtypes(*FLOATS)
     maker.add_output("out", "shape and dtype of x").same_dtype_as("x")

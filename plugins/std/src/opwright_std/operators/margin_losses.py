@@ -1,4 +1,4 @@
-"""Losses by margins: of scores and signs, of classes, and of three vectors."""
+"""Margin losses: of scores and signs, of classes, and of triplets of vectors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _soft_margin(b: BodyContext) -> Expression:
 
 SOFT_MARGIN_LOSS = (
     OpMaker("soft_margin_loss")
-    .add_comment("Logistic loss of a score and a sign, out = ln(1 + e**(-label * x)).")
+    .add_comment("Logistic loss of a score and a sign, out = ln(1 + exp(-label * x)).")
     .add_input("x", "float, any shape: scores")
     .dtypes(*FLOATS)
     .add_input("label", "shape and dtype of x: 1 or -1")
@@ -34,7 +34,7 @@ SOFT_MARGIN_LOSS = (
 
 
 def _multi_margin_shape(ctx: InferContext) -> None:
-    """The output has a number for each row."""
+    """The output has one number per row."""
     shape, label = ctx.input("x").shape, ctx.input("label").shape
     ctx.require(len(shape) >= 1, f"x must be [..., classes], got {format_shape(shape)}")
     if not shapes_match(shape[:-1], label):
@@ -63,8 +63,9 @@ def _multi_margin(b: BodyContext) -> Expression:
 MULTI_MARGIN_LOSS = (
     OpMaker("multi_margin_loss")
     .add_comment(
-        "Loss of classes whose scores come nearer to that of the own class than a margin, out = "
-        "weight[label] * sum(max(0, margin - x[label] + x[j])**p) / classes over other classes j."
+        "Multi-class margin loss, out = "
+        "weight[label] * sum(max(0, margin - x[label] + x[j])**p) / classes over the other "
+        "classes j."
     )
     .add_input("x", "float [..., classes]: scores")
     .dtypes(*FLOATS)
@@ -78,14 +79,14 @@ MULTI_MARGIN_LOSS = (
     .add_attr("p", int, "the exponent")
     .default(1)
     .one_of(1, 2)
-    .add_attr("margin", float, "difference that counts as right")
+    .add_attr("margin", float, "margin of the difference, above which the loss is 0")
     .default(1.0)
     .build(infer_shape=_multi_margin_shape, body=in_float32(_multi_margin))
 )
 
 
 def _multilabel_shape(ctx: InferContext) -> None:
-    """The output has a number for each row."""
+    """The output has one number per row."""
     shape, label = ctx.input("x").shape, ctx.input("label").shape
     ctx.require(len(shape) >= 1, f"x must be [..., classes], got {format_shape(shape)}")
     if not shapes_match(shape, label):
@@ -94,7 +95,7 @@ def _multilabel_shape(ctx: InferContext) -> None:
 
 
 def _multilabel_soft_shape(ctx: InferContext) -> None:
-    """The output has a number for each row."""
+    """The output has one number per row."""
     _multilabel_shape(ctx)
     if ctx.has_input("weight"):
         shape, weight = ctx.input("x").shape, ctx.input("weight").shape
@@ -123,17 +124,17 @@ def _multilabel_margin(b: BodyContext) -> Expression:
 MULTILABEL_MARGIN_LOSS = (
     OpMaker("multilabel_margin_loss")
     .add_comment(
-        "Loss of rows with several classes each, out = sum(max(0, margin - x[c] + x[j])) / classes "
-        "over the classes c of a row and the others j. The first negative number ends the list of "
-        "classes of a row. As torch.nn.functional.multilabel_margin_loss."
+        "Multi-label margin loss, out = sum(max(0, margin - x[c] + x[j])) / classes "
+        "over the classes c of a row and the others j. The first negative number ends a row's "
+        "list of classes. As torch.nn.functional.multilabel_margin_loss."
     )
     .add_input("x", "float [..., classes]: scores")
     .dtypes(*FLOATS)
-    .add_input("label", "int, shape of x: class ids below classes, ended by a negative number")
+    .add_input("label", "int, shape of x: class ids, terminated by a negative number")
     .dtypes(*INDICES)
     .add_output("out", "[...], dtype of x")
     .same_dtype_as("x")
-    .add_attr("margin", float, "difference that counts as right")
+    .add_attr("margin", float, "margin of the difference, above which the loss is 0")
     .default(1.0)
     .build(infer_shape=_multilabel_shape, body=in_float32(_multilabel_margin))
 )
@@ -150,8 +151,8 @@ def _multilabel_soft_margin(b: BodyContext) -> Expression:
 MULTILABEL_SOFT_MARGIN_LOSS = (
     OpMaker("multilabel_soft_margin_loss")
     .add_comment(
-        "Mean over classes of the logistic losses of rows with several classes each, out = "
-        "mean(weight * (label * ln(1 + e**-x) + (1 - label) * ln(1 + e**x))). As "
+        "Multi-label loss, the mean logistic loss over classes, out = "
+        "mean(weight * (label * ln(1 + exp(-x)) + (1 - label) * ln(1 + exp(x)))). As "
         "torch.nn.functional.multilabel_soft_margin_loss."
     )
     .add_input("x", "float [..., classes]: scores")
@@ -168,7 +169,7 @@ MULTILABEL_SOFT_MARGIN_LOSS = (
 
 
 def _triplet_shape(ctx: InferContext) -> None:
-    """The output has a number for each triple of vectors, which broadcast."""
+    """The output has one number per triplet of vectors, which broadcast."""
     shape = ctx.input("anchor").shape
     for slot in ("positive", "negative"):
         shape = broadcast_shapes(shape, ctx.input(slot).shape, ctx)
@@ -191,9 +192,10 @@ def _triplet_margin(b: BodyContext) -> Expression:
 TRIPLET_MARGIN_LOSS = (
     OpMaker("triplet_margin_loss")
     .add_comment(
-        "Loss of three vectors of which the first two should be nearer to each other, out = max(0, "
+        "Triplet margin loss, out = max(0, "
         "margin + d(anchor, positive) - d(anchor, negative)) with d(x, y) the p-norm of x - y + "
-        "eps. With swap the negative counts by the nearer of the other two. Balntas et al., 2016."
+        "eps. With swap, d(positive, negative) replaces d(anchor, negative) if it is smaller. "
+        "Balntas et al., 2016."
     )
     .add_input("anchor", "float [..., d]")
     .dtypes(*FLOATS)
@@ -203,14 +205,14 @@ TRIPLET_MARGIN_LOSS = (
     .same_dtype_as("anchor")
     .add_output("out", "[...], dtype of anchor")
     .same_dtype_as("anchor")
-    .add_attr("margin", float, "difference of distances that counts as right")
+    .add_attr("margin", float, "margin of the distances, above which the loss is 0")
     .default(1.0)
     .add_attr("p", float, "the exponent of the norm")
     .default(2.0)
     .greater_than(0.0)
-    .add_attr("eps", float, "added to differences, so that no norm is at its corner")
+    .add_attr("eps", float, "added to differences, to keep norms differentiable")
     .default(1e-6)
-    .add_attr("swap", bool, "whether the negative counts by the nearer of the other two")
+    .add_attr("swap", bool, "whether the negative's smaller distance to the others is used")
     .default(False)
     .build(infer_shape=_triplet_shape, body=in_float32(_triplet_margin))
 )

@@ -1,7 +1,7 @@
-"""Reductions, and functions along an axis, of the elements that a mask is true for.
+"""Masked reductions, and masked functions along an axis.
 
-What is hidden becomes the number that changes nothing: 0 in a sum, -inf in a maximum. Reductions
-that ignore NaN are those with a mask of the numbers.
+Masked elements become the neutral element: 0 in a sum, -inf in a maximum. Reductions that ignore
+NaN use the mask of non-NaN elements.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from opwright_std.operators.softmax import SOFTMAX, along_axis
 from opwright_std.operators.statistics import LOGSUMEXP, NORM, STD, VARIANCE
 
 Writer = Callable[[BodyContext, Expression, Expression], Expression]
-"""Writes an operator of x and the mask."""
+"""Writes an operator on x and the mask."""
 
 
 def _axes(b: BodyContext, **changes: Any) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def _axes(b: BodyContext, **changes: Any) -> dict[str, Any]:
 
 
 def _counts(b: BodyContext, x: Expression, mask: Expression, **changes: Any) -> Expression:
-    """Return how many elements count of those that are reduced to one."""
+    """Return the number of unmasked elements in each reduction."""
     return mask.choose(x.filled(1.0), x.filled(0.0)).then("sum", **_axes(b, **changes))
 
 
@@ -83,7 +83,7 @@ def _min(b: BodyContext, x: Expression, mask: Expression) -> Expression:
 
 
 def _turned(b: BodyContext, x: Expression) -> Expression:
-    """Return numbers in the opposite order; of whole ones none overflows."""
+    """Return numbers in reverse order; integers do not overflow."""
     return x.then("negative" if known_meta(b).dtype in FLOATS else "bitwise_not")
 
 
@@ -162,32 +162,33 @@ def _masked(
     def position_body(b: BodyContext) -> None:
         b.set_output("out", written(b).name)
 
-    maker.add_input("mask", "bool, broadcasts to x: which elements count").dtypes("bool")
+    maker.add_input("mask", "bool, broadcasts to x: true for elements that count").dtypes("bool")
     if has_gradient:
         return maker.build(infer_shape=infer_shape, body=in_float32(written))
-    none = no_gradient("its result is a position")
+    none = no_gradient("its result is an index")
     return maker.build(infer_shape=infer_shape, gradient=none, body=position_body)
 
 
-_HIDDEN = "of the elements that the mask is true for"
+_HIDDEN = "of the elements whose mask is true"
 
 MASKED_SUM = _masked(
-    accumulation("masked_sum", f"Sum over axes {_HIDDEN}, 0 where there are none."), SUM, _sum
+    accumulation("masked_sum", f"Sum over axes {_HIDDEN}, 0 if there are none."), SUM, _sum
 )
 MASKED_PROD = _masked(
-    accumulation("masked_prod", f"Product over axes {_HIDDEN}, 1 where there are none."),
+    accumulation("masked_prod", f"Product over axes {_HIDDEN}, 1 if there are none."),
     PROD,
     _prod,
 )
 MASKED_MEAN = _masked(
-    reduction("masked_mean", f"Mean over axes {_HIDDEN}, NaN where there are none.", FLOATS),
+    reduction("masked_mean", f"Mean over axes {_HIDDEN}, NaN if there are none.", FLOATS),
     MEAN,
     _mean,
 )
 MASKED_MAX = _masked(
     reduction(
         "masked_max",
-        f"Largest over axes {_HIDDEN}; where there are none, -inf, of whole numbers the least.",
+        f"Maximum over axes {_HIDDEN}; if there are none, -inf, or the minimum of an integer "
+        f"dtype.",
         NUMBERS,
     ),
     MAX,
@@ -196,20 +197,20 @@ MASKED_MAX = _masked(
 MASKED_MIN = _masked(
     reduction(
         "masked_min",
-        f"Smallest over axes {_HIDDEN}; where there are none, inf, of whole numbers the greatest.",
+        f"Minimum over axes {_HIDDEN}; if there are none, inf, or the maximum of an integer dtype.",
         NUMBERS,
     ),
     MIN,
     _min,
 )
 MASKED_ARGMAX = _masked(
-    position("masked_argmax", f"Position of the first largest {_HIDDEN}, along an axis."),
+    position("masked_argmax", f"Index of the first maximum {_HIDDEN}, along an axis."),
     ARGMAX,
     _argmax,
     has_gradient=False,
 )
 MASKED_ARGMIN = _masked(
-    position("masked_argmin", f"Position of the first smallest {_HIDDEN}, along an axis."),
+    position("masked_argmin", f"Index of the first minimum {_HIDDEN}, along an axis."),
     ARGMIN,
     _argmin,
     has_gradient=False,
@@ -231,7 +232,7 @@ MASKED_NORM = _masked(
 def _spread(op_type: str, comment: str) -> OpMaker:
     return (
         reduction(op_type, comment, FLOATS)
-        .add_attr("correction", float, "1 estimates that of what x is a sample of")
+        .add_attr("correction", float, "1 is unbiased for a sample x")
         .default(0.0)
     )
 
@@ -245,22 +246,22 @@ MASKED_STD = _masked(
     _spread("masked_std", f"Standard deviation, as `std`, over axes {_HIDDEN}."), STD, _std
 )
 MASKED_SOFTMAX = _masked(
-    along_axis("masked_softmax", f"Softmax along an axis {_HIDDEN}; others have the share 0."),
+    along_axis("masked_softmax", f"Softmax along an axis {_HIDDEN}; others become 0."),
     SOFTMAX,
     _softmax,
 )
 MASKED_LOG_SOFTMAX = _masked(
     along_axis(
-        "masked_log_softmax", f"Logarithm of softmax along an axis {_HIDDEN}; of others -inf."
+        "masked_log_softmax", f"Logarithm of softmax along an axis {_HIDDEN}; others become -inf."
     ),
     LOG_SOFTMAX,
     _log_softmax,
 )
 MASKED_CUMSUM = _masked(
-    cumulative("masked_cumsum", f"Running sum along one axis {_HIDDEN}."), CUMSUM, _cumsum
+    cumulative("masked_cumsum", f"Cumulative sum along one axis {_HIDDEN}."), CUMSUM, _cumsum
 )
 MASKED_CUMPROD = _masked(
-    cumulative("masked_cumprod", f"Running product along one axis {_HIDDEN}."), CUMPROD, _cumprod
+    cumulative("masked_cumprod", f"Cumulative product along one axis {_HIDDEN}."), CUMPROD, _cumprod
 )
 
 
@@ -275,8 +276,8 @@ def _nan_mean_body(b: BodyContext) -> Expression:
 
 
 NANSUM = accumulation(
-    "nansum", "Sum over axes of the elements that are not NaN, 0 for none, as numpy.nansum."
+    "nansum", "Sum over axes of the elements other than NaN, 0 for none, as numpy.nansum."
 ).build(infer_shape=SUM.infer_shape, body=in_float32(_nan_sum_body))
 NANMEAN = reduction(
-    "nanmean", "Mean over axes of the elements that are not NaN; NaN for none.", FLOATS
+    "nanmean", "Mean over axes of the elements other than NaN; NaN for none.", FLOATS
 ).build(infer_shape=MEAN.infer_shape, body=in_float32(_nan_mean_body))

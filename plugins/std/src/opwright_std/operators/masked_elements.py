@@ -1,4 +1,4 @@
-"""masked_select and masked_scatter: the elements that a mask chooses, read and written in order."""
+"""masked_select and masked_scatter: read and write masked elements in order."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def masked_select(x: Array, mask: Array, out: Resizable) -> None:
 
 
 def _masked_select_shape(ctx: InferContext) -> None:
-    """The output has an element for each true one of the mask, which broadcasts with x."""
+    """The output has one element per true element of the mask, which broadcasts with x."""
     broadcast_shapes(ctx.input("x").shape, ctx.input("mask").shape, ctx)
     ctx.set_output("out", (-1,))
 
 
 def _masked_select_gradient(g: GradientContext) -> None:
-    """Write the selected elements back to their places among zeros."""
+    """Write the selected elements back to their positions among zeros."""
     x, mask = (Expression(g, g.input(slot)) for slot in ("x", "mask"))
     zeros = x.filled(0.0)
-    whole = zeros + mask.like(zeros, "cast_like") * 0.0  # of the common shape
+    whole = zeros + mask.like(zeros, "cast_like") * 0.0  # of the broadcast shape
     inputs = {"x": whole.name, "mask": mask.name, "source": g.output_grad("out")}
     grad = Expression(g, g.emit("masked_scatter", inputs))
     g.set_input_grad("x", grad.like(x, "sum_like").name)
@@ -48,7 +48,7 @@ MASKED_SELECT = (
     OpMaker("masked_select")
     .add_comment(
         "The elements of x where a mask is true, in row-major order, as x[mask] of NumPy; x and "
-        "mask broadcast. How many there are is known when the kernel has run."
+        "mask broadcast. Their number is known after the kernel ran."
     )
     .add_input("x", "any shape")
     .dtypes(*NUMBERS, "bool")
@@ -75,7 +75,7 @@ def _masked_scatter_shape(ctx: InferContext) -> None:
 
 def _masked_scatter_body(b: BodyContext) -> None:
     x, mask = read(b, "x"), read(b, "mask")
-    # Element k of the source has number k + 1; number 0 is that of elements that stay.
+    # Element k of the source has index k + 1; index 0 marks unchanged elements.
     whole = x.filled(0.0).then("cast", dtype="int64") + mask.then("cast", dtype="int64")
     numbers = whole.then("reshape", shape=[-1])
     numbers = numbers * numbers.then("cumsum", axis=0)
@@ -88,15 +88,17 @@ def _masked_scatter_body(b: BodyContext) -> None:
 MASKED_SCATTER = (
     OpMaker("masked_scatter")
     .add_comment(
-        "A copy of x in which the elements where a mask is true are those of source, in row-major "
-        "order, as torch.masked_scatter. A source with fewer elements is refused; what is left of "
-        "one with more is not read."
+        "A copy of x with the elements where a mask is true replaced by those of source, in "
+        "row-major order, as torch.masked_scatter. A source with too few elements is refused; "
+        "surplus elements are not read."
     )
     .add_input("x", "any shape")
     .dtypes(*NUMBERS, "bool")
     .add_input("mask", "bool, broadcasts to the shape of x")
     .dtypes("bool")
-    .add_input("source", "any shape, dtype of x; as many elements as the mask has true ones")
+    .add_input(
+        "source", "any shape, dtype of x; at least as many elements as the mask has true ones"
+    )
     .same_dtype_as("x")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")

@@ -1,4 +1,4 @@
-"""Matrix product of matrices, vectors and stacks of matrices, by NumPy's rules."""
+"""Matrix product of matrices, vectors and batches of matrices, by NumPy's rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opwright_std.numerics.dtypes import NUMBERS, Array
 
 
 def matmul(x: Array, y: Array, out: Array, *, transpose_x: bool, transpose_y: bool) -> None:
-    # Views only: BLAS takes a transposed operand as it lies.
+    # Views only: BLAS reads transposed operands directly.
     left = x.swapaxes(-1, -2) if transpose_x else x
     right = y.swapaxes(-1, -2) if transpose_y else y
     np.matmul(left, right, out=out)
@@ -32,7 +32,7 @@ def _matmul_shape(ctx: InferContext) -> None:
     if not dims_match(x[1], y[0]):
         ctx.fail(
             f"the inner dimensions must be equal, got {x[1]} and {y[0]} for x {format_shape(left)} "
-            f"and y {format_shape(right)}; transpose_x and transpose_y turn them"
+            f"and y {format_shape(right)}; transpose_x and transpose_y transpose them"
         )
     rows = x[:1] if len(left) > 1 else ()
     columns = y[1:] if len(right) > 1 else ()
@@ -40,7 +40,7 @@ def _matmul_shape(ctx: InferContext) -> None:
 
 
 def _as_matrix(ctx: InferContext, slot: str) -> tuple[int, int]:
-    """Return the last two dimensions of an input as they are multiplied; a vector is one row."""
+    """Return the last two dimensions of an operand in the product; a vector is one row."""
     shape, turned = ctx.input(slot).shape, ctx.attr(f"transpose_{slot}")
     ctx.require(shape, f"{slot} must have at least 1 dimension, got a scalar; use multiply")
     if len(shape) == 1:
@@ -50,16 +50,16 @@ def _as_matrix(ctx: InferContext, slot: str) -> tuple[int, int]:
 
 
 class _Operand:
-    """One input of the product as its gradient rule sees it: a matrix or a stack of them.
+    """An operand in the gradient rule: a matrix or a batch of matrices.
 
     Attributes
     ----------
     slot, source : str
         The input slot and its variable.
     is_vector : bool
-        Whether that is a vector, which is multiplied as one row (x) or one column (y).
+        Whether it is a vector, multiplied as one row (x) or one column (y).
     name : str
-        The variable that is multiplied: of a vector, a copy of it with the missing axis.
+        The multiplied variable: for a vector, a copy with the missing axis.
     shape : tuple of int
         Dimensions of `name`.
     turned : bool
@@ -104,7 +104,7 @@ def _matmul_gradient(g: GradientContext) -> None:
 
 
 def _grad_of(g: GradientContext, operand: _Operand, other: _Operand, grad: str) -> str:
-    """Write the gradient of `operand.name`, summed over the stacks that it was repeated for."""
+    """Write the gradient of `operand.name`, summed over its broadcast batch axes."""
     if _is_weight(operand, other):
         k, n = other.shape[-1], operand.shape[0 if operand.turned else 1]
         rows = g.emit("reshape", {"x": other.name}, attrs={"shape": [-1, k]})
@@ -118,7 +118,7 @@ def _grad_of(g: GradientContext, operand: _Operand, other: _Operand, grad: str) 
 
 
 def _is_weight(operand: _Operand, other: _Operand) -> bool:
-    """Tell whether one matrix on the right serves a stack: one product of all rows is faster."""
+    """Return whether the right matrix is shared by a batch: one product of all rows is faster."""
     return (
         operand.slot == "y"
         and len(operand.shape) == 2
@@ -131,9 +131,9 @@ def _is_weight(operand: _Operand, other: _Operand) -> bool:
 def _product(
     g: GradientContext, operand: _Operand, other: str, other_turned: bool, grad: str
 ) -> str:
-    """Write the product of `grad` and the other operand that has the shape of this one.
+    """Write the product of `grad` and the other operand with the shape of this one.
 
-    With X and Y as they enter the product: dX = G Y^T, dX^T = Y G^T, dY = X^T G, dY^T = G^T X.
+    With X and Y in the product: dX = G Y^T, dX^T = Y G^T, dY = X^T G, dY^T = G^T X.
     """
     if operand.slot == "x":
         factors = (grad, False, other, not other_turned)
@@ -151,14 +151,14 @@ def _product(
 MATMUL = (
     OpMaker("matmul")
     .add_comment(
-        "Matrix product by NumPy's rules, out = x @ y: stacks of matrices broadcast, a vector is "
-        "one row on the left and one column on the right, and that axis is then dropped."
+        "Matrix product by NumPy's rules, out = x @ y: batches of matrices broadcast; a vector is "
+        "one row on the left and one column on the right, and that axis is dropped from out."
     )
     .add_input("x", "[..., m, k], or [..., k, m] with transpose_x, or [k]")
     .dtypes(*NUMBERS)
     .add_input("y", "[..., k, n], or [..., n, k] with transpose_y, or [k]; dtype of x")
     .same_dtype_as("x")
-    .add_output("out", "[..., m, n], without m or n where x or y is a vector; dtype of x")
+    .add_output("out", "[..., m, n], without m or n if x or y is a vector; dtype of x")
     .same_dtype_as("x")
     .add_attr("transpose_x", bool, "whether the last two axes of x are swapped first")
     .default(False)

@@ -48,8 +48,8 @@ def max_pool2d(
     taps = list(over_taps([axis.covering_taps() for axis in axes]))
     best[...] = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     for windows, elements in taps:
-        np.maximum(best[windows], images[elements], out=best[windows])  # passes NaN on
-    # Backwards, so that the first of equals is written last.
+        np.maximum(best[windows], images[elements], out=best[windows])  # propagates NaN
+    # Backward, so that the first of equal elements is written last.
     for windows, elements in reversed(taps):
         new = images[elements]
         found = (new == best[windows]) | (new != new)
@@ -57,7 +57,7 @@ def max_pool2d(
 
 
 def max_pool_grad(op_type: str) -> Callable[..., None]:
-    """Return the kernel of a gradient, which names itself where an index is out of range."""
+    """Return the kernel of a gradient, which names itself in the error of an index out of range."""
 
     def add_to_places(
         index: Array, out_grad: Array, x_grad: Array, *, data_format: str, **_: object
@@ -92,7 +92,7 @@ def _sliding_max_pool_grad(op_type: str) -> Callable[..., None]:
         dilations: Ints,
         **_: object,
     ) -> None:
-        del dilations  # the index says where elements were
+        del dilations  # the index has the positions of the maxima
         add_to_places(index, out_grad, x_grad, data_format=data_format)
 
     return sliding_max_pool_grad
@@ -103,7 +103,7 @@ max_pool3d_grad = _sliding_max_pool_grad("max_pool3d_grad")
 
 
 def require_plane(ctx: InferContext) -> None:
-    """Fail for planes whose places do not fit into an index."""
+    """Fail for planes too large for an index."""
     _, _, *sizes = image_dims(ctx)
     if min(sizes) > 0 and prod(sizes) > _MAX_PLANE:
         got = " x ".join(map(str, sizes))
@@ -111,16 +111,16 @@ def require_plane(ctx: InferContext) -> None:
 
 
 def add_place_output(maker: OpMaker, names: str = "height, width") -> OpMaker:
-    """Add the output that says where each maximum was."""
+    """Add the output of maximum indices."""
     maker.add_output(
         "index",
-        f"shape of out: where the maximum was, in row-major order of {names}, whatever data_format",
+        f"shape of out: index of the maximum, in row-major order of {names} for any data_format",
     )
     return maker.dtypes("int32").as_intermediate()
 
 
 def _max_pool_shape(ctx: InferContext) -> None:
-    """The output has the number of windows in the place of each spatial axis."""
+    """Each spatial axis of the output is the number of windows."""
     require_plane(ctx)
     n, channels, pooled = infer_pooled(ctx)
     for slot in ("out", "index"):
@@ -132,18 +132,18 @@ def _max_pool_maker(rank: int) -> OpMaker:
     windows = ", ".join("ijk"[:rank])
     maker = OpMaker(f"max_pool{rank}d").add_comment(
         f"Maximum pooling, out[n, c, {windows}] = the greatest element of x[n, c] in window "
-        f"{windows}; padding is never the greatest. Of equal elements the first in row-major "
-        "order is taken, and gets the gradient. NaN counts as greater than every number, as in "
-        "numpy.argmax."
+        f"{windows}; padding is never selected. The first of equal elements in row-major order is "
+        f"selected, and receives the gradient. NaN is greater than every number, as in "
+        f"numpy.argmax."
     )
-    maker.add_input("x", f"images, [n, channels, {names}] or as data_format says")
+    maker.add_input("x", f"images, [n, channels, {names}] or per data_format")
     maker.dtypes(*NUMBERS)
-    maker.add_output("out", "one element a window, dtype of x").same_dtype_as("x")
+    maker.add_output("out", "one element per window, dtype of x").same_dtype_as("x")
     return add_pool_attrs(add_place_output(maker, names), rank)
 
 
 def _max_pool1d_body(b: BodyContext) -> None:
-    """A line is an image of height 1; places in it are the same."""
+    """A line is an image of height 1, with the same indices."""
     axis = [height_axis(b.attr("data_format"))]
     lifted = b.emit("unsqueeze", {"x": b.input("x")}, attrs={"axis": axis})
     pooled = {"out": 1, "index": 1}
@@ -155,8 +155,7 @@ def _max_pool1d_body(b: BodyContext) -> None:
 
 MAX_POOL1D = _max_pool_maker(1).build(infer_shape=_max_pool_shape, body=_max_pool1d_body)
 
-# An index is half the size of an int64, a quarter of what keeping x would take for windows of 2 x
-# 2.
+# int32 indices take half the memory of int64, and for windows of 2 x 2 a quarter of saving x.
 MAX_POOL2D = _max_pool_maker(2).build(
     infer_shape=_max_pool_shape,
     gradient=grad_op("max_pool2d_grad", needs=["index"], gradient=pick_in_planes),

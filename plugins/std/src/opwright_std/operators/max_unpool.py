@@ -1,4 +1,4 @@
-"""The inverse of maximum pooling: each maximum back at its place, zero elsewhere."""
+"""The inverse of maximum pooling: maxima at their indices, zero elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_PLANE = 2**31 - 1
 
 
 def _planes(images: Array, data_format: str) -> Array:
-    """Return images as [n * channels, pixels], a copy where the channels are last."""
+    """Return images as [n * channels, pixels], a copy if the channels are last."""
     first = channels_first(images, data_format)
     return first.reshape(prod(first.shape[:2]), prod(first.shape[2:]))
 
@@ -39,7 +39,7 @@ def max_unpool2d(
     check_ids("max_unpool2d: index", index, prod(output_size))
     maxima, places = _planes(x, data_format), _planes(index, data_format)
     planes = np.zeros((len(maxima), prod(output_size)), x.dtype)
-    # Element by element in order, so that of equal places the last one stays.
+    # Element by element in order, so that the last of repeated indices wins.
     for element in range(maxima.shape[1]):
         planes[np.arange(len(planes)), places[:, element]] = maxima[:, element]
     result = channels_first(out, data_format)
@@ -56,12 +56,12 @@ def max_unpool2d_grad(
 
 
 def _unpool_shape(ctx: InferContext) -> None:
-    """The output has output_size in the place of the spatial axes."""
+    """The output replaces the spatial axes with output_size."""
     n, channels, *_ = image_dims(ctx)
     ctx.require_shape("index", ctx.input("x").shape)
     size = spatial_attr(ctx, "output_size")
     if prod(size) > _MAX_PLANE:
-        ctx.fail(f"output_size must hold at most {_MAX_PLANE} elements, got {list(size)}")
+        ctx.fail(f"output_size must have at most {_MAX_PLANE} elements, got {list(size)}")
     set_images(ctx, "out", n, channels, size)
 
 
@@ -69,15 +69,15 @@ def _unpool_maker(rank: int) -> OpMaker:
     names = axis_names(rank)
     place = {1: "place", 2: "row * width + column", 3: "(slice * height + row) * width + column"}
     maker = OpMaker(f"max_unpool{rank}d").add_comment(
-        f"The inverse of max_pool{rank}d: out[n, c] is 0 but at the places index[n, c], "
-        f"{place[rank]} of out, where x[n, c] is. Of several elements with one place the last one "
-        "stays; each of them gets the gradient of that place, as in PyTorch."
+        f"The inverse of max_pool{rank}d: out[n, c] is x[n, c] at the indices index[n, c], "
+        f"{place[rank]} of out, and 0 elsewhere. The last of repeated indices wins; each of them "
+        f"receives its gradient, as in PyTorch."
     )
-    maker.add_input("x", f"float images, [n, channels, {names}] or as data_format says")
+    maker.add_input("x", f"float images, [n, channels, {names}] or per data_format")
     maker.dtypes(*FLOATS)
     count = names.replace(", ", " * ")
-    maker.add_input("index", f"shape of x: places in [0, {count}) of out").dtypes("int32")
-    maker.add_output("out", "[n, channels, *output_size] or as data_format says, dtype of x")
+    maker.add_input("index", f"shape of x: indices in [0, {count}) of out").dtypes("int32")
+    maker.add_output("out", "[n, channels, *output_size] or per data_format, dtype of x")
     maker.same_dtype_as("x")
     joined = axis_names(rank, " and ") if rank < 3 else names
     maker.add_attr("output_size", list[int], f"{joined} of out", rank).required().at_least(1)
@@ -85,7 +85,7 @@ def _unpool_maker(rank: int) -> OpMaker:
 
 
 def _unpool1d_body(b: BodyContext) -> None:
-    """A line is an image of height 1; places in it are the same."""
+    """A line is an image of height 1, with the same indices."""
     axis = [height_axis(b.attr("data_format"))]
     inputs = {
         slot: b.emit("unsqueeze", {"x": b.input(slot)}, attrs={"axis": axis})
@@ -97,7 +97,7 @@ def _unpool1d_body(b: BodyContext) -> None:
 
 
 def _unpool3d_body(b: BodyContext) -> None:
-    """Slices below each other are one image: places in it are the same."""
+    """Stacked slices are one image, with the same indices."""
     data_format, (depth, height, width) = b.attr("data_format"), b.attr("output_size")
     is_last = is_channels_last(data_format)
     axis = 1 if is_last else 2

@@ -1,4 +1,4 @@
-"""The greatest of each group of neighbouring channels."""
+"""The maximum of each group of adjacent channels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from opwright_std.numerics.dtypes import NUMBERS
 
 
 def _maxout_shape(ctx: InferContext) -> None:
-    """The output has one channel for each `groups` of x."""
+    """The output has one channel per `groups` channels of x."""
     shape, groups = list(ctx.input("x").shape), ctx.attr("groups")
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
     if shape[axis] >= 0:
@@ -24,19 +24,19 @@ def _maxout_body(b: BodyContext) -> None:
     meta, groups = b.meta(b.inputs("x")[0]), b.attr("groups")
     shape = () if meta is None else meta.shape
     axis = b.attr("axis") % max(len(shape), 1)
-    channels = shape[axis] // groups if shape[axis] > 0 else -1  # a 0 would copy the dim of x
+    channels = shape[axis] // groups if shape[axis] > 0 else -1  # a 0 would copy the dimension of x
     apart = split_axis(b, b.input("x"), shape, axis, [channels, groups])
     b.emit("max", {"x": apart}, {"out": b.output("out")}, {"axis": [axis + 1]})
 
 
 def _maxout_maker() -> OpMaker:
     maker = OpMaker("maxout").add_comment(
-        "The greatest of each group of channels, out[n, c] = the greatest of x[n, c * groups : (c "
-        "+ 1) * groups]. The gradient goes to all that are equally great, in equal shares."
+        "The maximum of each group of channels, out[n, c] = max(x[n, c * groups : (c + 1) * "
+        "groups]). Equal maxima share the gradient equally."
     )
     maker.add_input("x", "[n, channels * groups, ...]").dtypes(*NUMBERS)
     maker.add_output("out", "[n, channels, ...], dtype of x").same_dtype_as("x")
-    maker.add_attr("groups", int, "neighbouring channels of which the greatest is taken")
+    maker.add_attr("groups", int, "adjacent channels in a group")
     maker.required().at_least(1)
     return maker.add_attr("axis", int, "the axis of the channels").default(1)
 

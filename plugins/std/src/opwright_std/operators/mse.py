@@ -1,4 +1,4 @@
-"""Squared error, element by element; its mean is the mean squared error."""
+"""Element-wise squared error; its mean is the mean squared error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright_std.numerics.dtypes import FLOATS, Array
 
 
 def same_shapes(ctx: InferContext) -> None:
-    """The output has the one shape that x and label have."""
+    """The output has the common shape of x and label."""
     x, label = ctx.input("x").shape, ctx.input("label").shape
     if not shapes_match(x, label):
         way = "; reshape it: label.reshape(-1, 1)" if len(x) == 2 and len(label) == 1 else ""
@@ -40,7 +40,7 @@ def mse_grad(
 
 MSE = (
     OpMaker("mse")
-    .add_comment("Squared error, out = (x - label)**2, element by element; no hidden mean.")
+    .add_comment("Element-wise squared error, out = (x - label)**2, without a mean.")
     .add_input("x", "float, any shape")
     .dtypes(*FLOATS)
     .add_input("label", "shape and dtype of x")

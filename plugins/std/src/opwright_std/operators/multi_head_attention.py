@@ -1,4 +1,4 @@
-"""Multi-head attention: projections, attention in each head, and a projection back."""
+"""Multi-head attention: projections, attention in each head, and an output projection."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _attention_shape(ctx: InferContext) -> None:
         ctx.fail(f"k_weight must have {columns['q']} columns as q_weight, got {columns['k']}")
     ctx.require_shape("value", (key[0], key[1], value[2]))
     if not dims_match(query[0], key[0]):
-        ctx.fail(f"query and key must have one n, got {query[0]} and {key[0]}")
+        ctx.fail(f"query and key must have the same n, got {query[0]} and {key[0]}")
     ctx.set_output("out", (query[0], query[1], _columns(ctx, "out_weight", columns["v"])))
 
 
@@ -60,14 +60,14 @@ def _attention_body(b: BodyContext) -> None:
 def _maker() -> OpMaker:
     maker = OpMaker("multi_head_attention").add_comment(
         "Multi-head attention (Vaswani et al., Attention Is All You Need, 2017): query, key and "
-        "value are projected by x @ weight + bias, cut into heads of neighbouring columns, each of "
-        "which scaled_dot_product_attention joins, and projected back. As torch.nn."
+        "value are projected by x @ weight + bias, split into heads of adjacent columns, combined "
+        "by scaled_dot_product_attention in each head, and projected to the output. As torch.nn."
         "MultiheadAttention with batch_first, whose weights are transposed."
     )
     maker.add_input("query", "float [n, queries, columns]").dtypes(*FLOATS)
     maker.add_input("key", "[n, keys, columns], dtype of query").same_dtype_as("query")
     maker.add_input("value", "[n, keys, columns], dtype of query").same_dtype_as("query")
-    for part, slot in (*_PARTS.items(), ("out", "the heads side by side")):
+    for part, slot in (*_PARTS.items(), ("out", "the heads' columns concatenated")):
         maker.add_input(f"{part}_weight", f"[inputs, outputs], projects {slot}")
         maker.same_dtype_as("query")
     maker.add_input("mask", "bool or dtype of query, broadcasts to [n, heads, queries, keys]")
@@ -78,7 +78,7 @@ def _maker() -> OpMaker:
     maker.add_output("out", "[n, queries, outputs], dtype of query").same_dtype_as("query")
     maker.add_attr("num_heads", int, "a divisor of the columns of the projections").required()
     maker.at_least(1)
-    maker.add_attr("causal", bool, "whether a query sees only the keys up to its own place")
+    maker.add_attr("causal", bool, "whether a query sees only the keys up to its own position")
     return maker.default(False).dispatch_on("query")
 
 

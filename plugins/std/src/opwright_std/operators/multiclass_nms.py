@@ -1,4 +1,4 @@
-"""Non-maximum suppression of each class of each image, and the best of all classes."""
+"""Non-maximum suppression per class and image, and the best of all classes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class _Rule(NamedTuple):
 
 
 def _best(scores: Array, count: int) -> Array:
-    """Return the positions of the best scores, those of equal ones in their order; -1: all."""
+    """Return the indices of the best scores, with equal ones in order; -1: all."""
     order = np.argsort(-scores, kind="stable")
     return order[:count] if count >= 0 else order
 
 
 def _detect(boxes: Array, scores: Array, rule: _Rule) -> tuple[Array, Array]:
-    """Return class and box of each detection in one image, by class and falling score."""
+    """Return class and box of each detection in one image, by class and descending score."""
     classes, kept = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     border = 0.0 if rule.normalized else 1.0
     scores = scores.astype(np.float64)
@@ -71,7 +71,7 @@ def multiclass_nms(
 
 
 def _multiclass_nms_shape(ctx: InferContext) -> None:
-    """The outputs have a row for each detection."""
+    """The outputs have one row per detection."""
     boxes, scores = ctx.input("boxes").shape, ctx.input("scores").shape
     if len(boxes) != 3 or boxes[2] not in (4, -1):
         ctx.fail(f"boxes must be [n, m, 4], got {format_shape(boxes)}")
@@ -85,37 +85,41 @@ def _multiclass_nms_shape(ctx: InferContext) -> None:
 
 def _multiclass_nms_maker() -> OpMaker:
     maker = OpMaker("multiclass_nms").add_comment(
-        "Non-maximum suppression of each class of each image, as Paddle's multiclass_nms: of the "
-        "nms_top_k best boxes whose score is above score_threshold, nms keeps some, and of those "
-        "of all classes the keep_top_k best are the detections of the image. They are ordered by "
-        "image, class and falling score; of equal scores the first box goes first."
+        "Non-maximum suppression per class and image, as Paddle's multiclass_nms: nms filters the "
+        "nms_top_k best boxes with a score above score_threshold, and the keep_top_k best of all "
+        "classes are the detections of the image. They are ordered by image, class and descending "
+        "score; ties keep the order of the boxes."
     )
     maker.add_input("boxes", "float [n, m, 4]: left, top, right, bottom").dtypes(*FLOATS)
     maker.add_input("scores", "[n, classes, m], dtype of boxes").same_dtype_as("boxes")
     maker.add_output("out", "[kept, 6]: class, score and box of each detection, dtype of boxes")
     maker.same_dtype_as("boxes")
-    maker.add_output("index", "int64 [kept]: number of the box in its image").dtypes("int64")
-    maker.add_output("batch_index", "int64 [kept]: number of the image").dtypes("int64")
-    maker.add_attr("score_threshold", float, "a score up to it is no detection").required()
+    maker.add_output("index", "int64 [kept]: index of the box in its image").dtypes("int64")
+    maker.add_output("batch_index", "int64 [kept]: index of the image").dtypes("int64")
+    maker.add_attr("score_threshold", float, "detections have a higher score").required()
     maker.add_attr("iou_threshold", float, "overlap above which a box is dropped").default(0.3)
     maker.between(0.0, 1.0)
-    maker.add_attr("nms_top_k", int, "boxes of a class that are looked at; -1: all").default(-1)
+    maker.add_attr("nms_top_k", int, "candidate boxes per class; -1: all").default(-1)
     maker.at_least(-1)
-    maker.add_attr("keep_top_k", int, "detections of an image; -1: all").default(-1).at_least(-1)
+    maker.add_attr("keep_top_k", int, "detections per image; -1: all").default(-1).at_least(-1)
     maker.add_attr(
         "nms_eta",
         float,
-        "factor of iou_threshold behind each box of a class that is kept, while it is above 0.5",
+        "factor of iou_threshold after each kept box of a class, while it is above 0.5",
     ).default(1.0).greater_than(0.0).at_most(1.0)
-    maker.add_attr("background_label", int, "class that is no detection; -1: none").default(0)
+    maker.add_attr("background_label", int, "ignored class; -1: none").default(0)
     maker.at_least(-1)
-    maker.add_attr("normalized", bool, "without it, right and bottom are pixels of the box")
+    maker.add_attr(
+        "normalized",
+        bool,
+        "whether right and bottom are edges; otherwise they are pixels of the box",
+    )
     maker.default(True)
-    maker.add_attr("class_top_k", int, "boxes of a class of an image that are kept; -1: all")
+    maker.add_attr("class_top_k", int, "kept boxes per class and image; -1: all")
     return maker.default(-1).at_least(-1).as_added().dynamic_output()
 
 
 MULTICLASS_NMS = _multiclass_nms_maker().build(
     infer_shape=_multiclass_nms_shape,
-    gradient=no_gradient("which boxes are kept is no continuous function of the scores"),
+    gradient=no_gradient("the kept boxes are not continuous in the scores"),
 )

@@ -1,4 +1,4 @@
-"""multiplex: of each row one of several tensors."""
+"""multiplex: select each row from one of several tensors."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def multiplex_grad(index: Array, out_grad: Array, x_grad: tuple[Array, ...]) -> 
 
 
 def _multiplex_shape(ctx: InferContext) -> None:
-    """The output has the shape of each x; index says for each row which one it is taken from."""
+    """The output has the shape of each x; index selects one of them for each row."""
     shapes = [meta.shape for meta in ctx.inputs("x")]
     index = ctx.input("index").shape
     for shape in shapes:
         if not shape or not shapes_match(shape, shapes[0]):
             pair = f"{format_shape(shapes[0])} and {format_shape(shape)}"
-            ctx.fail(f"all x must have one shape of at least 1 axis, got {pair}")
+            ctx.fail(f"all x must have the same shape with at least 1 axis, got {pair}")
     is_vector = len(index) == 1 or (len(index) == 2 and dims_match(index[1], 1))
     if not is_vector or not dims_match(index[0], shapes[0][0]):
         rows = shapes[0][0]
@@ -52,7 +52,7 @@ def _multiplex_shape(ctx: InferContext) -> None:
 MULTIPLEX = (
     OpMaker("multiplex")
     .add_comment("Rows of several tensors, out[i] = x[index[i]][i].")
-    .add_input("index", "int32 or int64, [n] or [n, 1]: which x row i is taken from")
+    .add_input("index", "int32 or int64, [n] or [n, 1]: the x that row i comes from")
     .dtypes(*INDICES)
     .add_input("x", "one or more tensors of one shape, n rows, and of one dtype")
     .as_duplicable()

@@ -38,8 +38,8 @@ def _nll_shape(ctx: InferContext) -> None:
 NLL = (
     OpMaker("nll")
     .add_comment(
-        "Negative log-likelihood of class ids, out = -x[label] along the axis. From scores, "
-        "softmax_with_cross_entropy computes both steps at once."
+        "Negative log-likelihood of class ids, out = -x[label] along the axis. For scores, "
+        "softmax_with_cross_entropy computes both steps in one."
     )
     .add_input("x", "float, at least 1-d: logarithms of probabilities")
     .dtypes(*FLOATS)
@@ -51,7 +51,7 @@ NLL = (
     .dtypes(*INDICES)
     .add_output("out", "shape of the class ids")
     .same_dtype_as("x")
-    .add_attr("ignore_index", int, "class id whose rows have loss 0 and gradient 0")
+    .add_attr("ignore_index", int, "class id of rows with loss 0 and gradient 0")
     .default(-100)
     .add_attr("axis", int, "the axis of the classes")
     .default(-1)

@@ -1,4 +1,4 @@
-"""Non-maximum suppression: of boxes that overlap much, the one with the best score."""
+"""Non-maximum suppression: the best of boxes that overlap strongly."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 
 
 class Resizable(Protocol):
-    """An output whose shape the kernel finds out."""
+    """An output whose shape the kernel determines."""
 
     def resize(self, shape: tuple[int, ...]) -> Array:
-        """Give it its shape and return the array to write."""
+        """Set the shape and return the array to write."""
 
 
 def _areas(boxes: Array, border: float) -> Array:
@@ -25,20 +25,20 @@ def _areas(boxes: Array, border: float) -> Array:
 
 
 def suppress(boxes: Array, threshold: float, eta: float = 1.0, border: float = 0.0) -> Array:
-    """Return which boxes are kept; the best one comes first.
+    """Return the indices of kept boxes, the best one first.
 
-    Areas and overlaps are computed in float64, so that boxes are kept alike in every dtype.
+    Areas and overlaps are computed in float64, for the same result in every dtype.
 
     Parameters
     ----------
     boxes : ndarray
         [n, 4]
     threshold : float
-        A box whose overlap with one kept before is above it is dropped.
+        Boxes that overlap a kept box more than this are dropped.
     eta : float
-        Factor of the threshold behind each box that is kept, while it is above 0.5.
+        Factor of the threshold after each kept box, while it is above 0.5.
     border : float
-        Added to widths and heights: 1 where right and bottom are pixels of the box.
+        Added to widths and heights: 1 if right and bottom are pixels of the box.
     """
     boxes = boxes.astype(np.float64)
     areas = _areas(boxes, border)
@@ -51,7 +51,7 @@ def suppress(boxes: Array, threshold: float, eta: float = 1.0, border: float = 0
         rest = boxes[i + 1 :]
         begins = np.maximum(boxes[i, :2], rest[:, :2])
         both = _areas(np.concatenate([begins, np.minimum(boxes[i, 2:], rest[:, 2:])], 1), border)
-        # Boxes without an area overlap nothing: 0 / 0 is greater than no threshold.
+        # Boxes of area 0 have no overlap: 0 / 0 is not above any threshold.
         with np.errstate(invalid="ignore"):
             overlaps = both / (areas[i] + areas[i + 1 :] - both)
         np.fmax(worst[i + 1 :], overlaps, out=worst[i + 1 :])
@@ -94,7 +94,7 @@ def batched_nms(
 
 
 def _by_score(scores: Array, threshold: float) -> Array:
-    """Return numbers of boxes, best scores first, NaN before all; of equal ones the first box."""
+    """Return indices of boxes, best scores first, NaN before all; ties keep the order."""
     order = np.lexsort((-scores, ~np.isnan(scores)))
     if threshold > -math.inf:
         order = order[~(scores[order].astype(np.float64) <= threshold)]
@@ -111,7 +111,7 @@ def _write(out: Resizable, kept: Array, limit: int) -> None:
 
 
 def _nms_shape(ctx: InferContext) -> None:
-    """The output has an element for each box that is kept."""
+    """The output has one element per kept box."""
     boxes = ctx.input("boxes").shape
     if len(boxes) != 2 or not dims_match(boxes[1], 4):
         ctx.fail(f"boxes must be [n, 4], got {format_shape(boxes)}")
@@ -120,41 +120,41 @@ def _nms_shape(ctx: InferContext) -> None:
 
 
 def _batched_shape(ctx: InferContext) -> None:
-    """The output has an element for each box that is kept."""
+    """The output has one element per kept box."""
     _nms_shape(ctx)
     ctx.require_shape("classes", (ctx.input("boxes").shape[0],))
 
 
 def _nms_maker(op_type: str, which: str, of_class: str = "") -> OpMaker:
     maker = OpMaker(op_type).add_comment(
-        f"Non-maximum suppression{which}: goes through the boxes by falling score, and keeps each "
-        f"one whose intersection over union with every box kept before{of_class} is at most "
-        "iou_threshold. Of equal scores the first box goes first, and NaN is the best score. "
+        f"Non-maximum suppression{which}: visits the boxes by descending score, and keeps each "
+        f"one whose intersection over union with every kept box{of_class} is at most "
+        f"iou_threshold. Ties keep the order of the boxes, and NaN is the best score. "
         "Overlaps are computed in float64."
     )
     maker.add_input("boxes", "float [n, 4]: left, top, right, bottom").dtypes(*FLOATS)
     maker.add_input("scores", "[n], dtype of boxes").same_dtype_as("boxes")
     if of_class:
         maker.add_input("classes", "int32 or int64 [n], any numbers").dtypes(*INDICES)
-    maker.add_output("out", "int64 [kept]: numbers of boxes, by falling score; known after the run")
+    maker.add_output(
+        "out", "int64 [kept]: indices of boxes, by descending score; shape known after the run"
+    )
     maker.dtypes("int64")
     maker.add_attr("iou_threshold", float, "overlap above which a box is dropped").required()
     maker.between(0.0, 1.0)
-    maker.add_attr("score_threshold", float, "a box whose score is up to it is dropped")
+    maker.add_attr("score_threshold", float, "boxes with at most this score are dropped")
     maker.default(-math.inf).as_added()
-    maker.add_attr("limit", int, "the most boxes that are kept; -1: all").default(-1).at_least(-1)
+    maker.add_attr("limit", int, "maximum number of kept boxes; -1: all").default(-1).at_least(-1)
     return maker.as_added().dynamic_output()
 
 
-_NO_GRADIENT = no_gradient("numbers of boxes are no continuous values")
+_NO_GRADIENT = no_gradient("indices of boxes are not continuous")
 
 NMS = _nms_maker("nms", "").build(infer_shape=_nms_shape, gradient=_NO_GRADIENT)
 
 BATCHED_NMS = (
-    _nms_maker(
-        "batched_nms", " of boxes of several classes, or images, in one call", " of its class"
-    )
-    .add_attr("class_limit", int, "the most boxes that are kept of each class; -1: all")
+    _nms_maker("batched_nms", " of boxes of several classes or images in one call", " of its class")
+    .add_attr("class_limit", int, "maximum number of kept boxes per class; -1: all")
     .default(-1)
     .at_least(-1)
     .build(infer_shape=_batched_shape, gradient=_NO_GRADIENT)

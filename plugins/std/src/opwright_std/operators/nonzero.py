@@ -1,4 +1,4 @@
-"""Positions of the elements that are not zero; how many there are, only the values tell."""
+"""Indices of nonzero elements; their number depends on the values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from opwright_std.numerics.dtypes import Array
 
 
 class Resizable(Protocol):
-    """An output whose shape the kernel finds out."""
+    """An output whose shape the kernel determines."""
 
     def resize(self, shape: tuple[int, ...]) -> Array:
-        """Give it its shape and return the array to write."""
+        """Set the shape and return the array to write."""
 
 
 def nonzero(x: Array, out: Resizable) -> None:
@@ -25,7 +25,7 @@ def nonzero(x: Array, out: Resizable) -> None:
 
 
 def _nonzero_shape(ctx: InferContext) -> None:
-    """The output has a row for each axis of x, and a column for each element that is not 0."""
+    """The output has one row per axis of x, and one column per nonzero element."""
     rank = len(ctx.input("x").shape)
     ctx.require(rank, "x must have at least 1 dimension, got a scalar")
     ctx.set_output("out", (rank, -1))
@@ -34,12 +34,12 @@ def _nonzero_shape(ctx: InferContext) -> None:
 NONZERO = (
     OpMaker("nonzero")
     .add_comment(
-        "Positions of the elements other than 0, as numpy.nonzero stacked: column i holds the "
-        "index of the i-th such element along each axis, in row-major order. NaN is other than 0."
+        "Indices of nonzero elements, as numpy.nonzero stacked: column i holds the index of the "
+        "i-th such element along each axis, in row-major order. NaN is nonzero."
     )
     .add_input("x", "at least 1-d, any dtype")
-    .add_output("out", "int64 [rank of x, n]; n is known when the kernel has run")
+    .add_output("out", "int64 [rank of x, n]; n is known after the kernel ran")
     .dtypes("int64")
     .dynamic_output()
-    .build(infer_shape=_nonzero_shape, gradient=no_gradient("positions are no continuous values"))
+    .build(infer_shape=_nonzero_shape, gradient=no_gradient("indices are not continuous"))
 )

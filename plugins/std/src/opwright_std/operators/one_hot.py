@@ -16,7 +16,7 @@ def one_hot(x: Array, out: Array, *, depth: int, dtype: str) -> None:
 
 
 def _one_hot_shape(ctx: InferContext) -> None:
-    """The output has the shape of x, and behind it depth."""
+    """The output has the shape of x, followed by depth."""
     ctx.set_output("out", (*ctx.input("x").shape, ctx.attr("depth")))
 
 
@@ -34,5 +34,5 @@ ONE_HOT = (
     .add_attr("dtype", str, "dtype of out")
     .default("float32")
     .as_dtype()
-    .build(infer_shape=_one_hot_shape, gradient=no_gradient("class ids are no continuous values"))
+    .build(infer_shape=_one_hot_shape, gradient=no_gradient("class ids are not continuous"))
 )

@@ -1,7 +1,7 @@
-"""Updates of one parameter by its gradient: what all optimizers share, sgd, momentum and lion.
+"""Updates of one parameter by its gradient: shared parts of optimizers, sgd, momentum and lion.
 
-Every state lies in the place of the old one. Learning rate and powers are tensors of one element,
-so that they change from run to run without a new plan.
+New states replace the old ones in place. Learning rate and powers are tensors of one element, so
+that they can change between runs without a new plan.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import numpy as np
 from opwright.op import InferContext, OpMaker, format_shape, no_gradient, shapes_match
 from opwright_std.numerics.dtypes import FLOATS, Array
 
-NO_GRADIENT = no_gradient("an update ends a training step, nothing is differentiated through it")
+NO_GRADIENT = no_gradient("an update ends a training step, without a gradient")
 SCALARS = {
-    "beta1_power": "[1], beta1 to the power of the number of this step: beta1 at first; float64 "
-    "keeps the digits of 1 less a beta near 1",
-    "beta2_power": "[1], beta2 to the power of the number of this step: beta2 at first; float64 "
-    "keeps the digits of 1 less a beta near 1",
-    "step": "[1], number of this step: 1 at first; float32 counts up to 2**24",
-    "mu_product": "[1], product of the factors mu of all steps before: 1 at first",
+    "beta1_power": "[1], beta1 to the power of this step's number, initially beta1; float64 for "
+    "an accurate 1 - beta near 1",
+    "beta2_power": "[1], beta2 to the power of this step's number, initially beta2; float64 for "
+    "an accurate 1 - beta near 1",
+    "step": "[1], number of this step, initially 1; float32 counts up to 2**24",
+    "mu_product": "[1], product of the factors mu of all previous steps, initially 1",
 }
-"""States of one number for each parameter."""
+"""States of one number per parameter."""
 
 
 def optimizer(op_type: str, comment: str, *state: str, optional: tuple[str, ...] = ()) -> OpMaker:
-    """Begin an optimizer of param, grad and learning_rate, with `state` beside the parameter.
+    """Start an optimizer of param, grad and learning_rate, with `state` for each parameter.
 
-    States that are `optional` come last, each as an input and an output that may be absent.
+    `optional` states come last; their inputs and outputs may be absent.
     """
     maker = OpMaker(op_type).add_comment(comment)
     maker.add_input("param", "parameter of any shape, float").dtypes(*FLOATS)
@@ -37,15 +37,15 @@ def optimizer(op_type: str, comment: str, *state: str, optional: tuple[str, ...]
 
 
 def add_states(maker: OpMaker, *state: str, optional: tuple[str, ...] = ()) -> OpMaker:
-    """Add the learning rate, the states, and as outputs what is updated."""
+    """Add the learning rate, the states, and the updated tensors as outputs."""
     maker.add_input("learning_rate", "[1], size of the step").dtypes("float32", "float64")
     for slot in state:
         if slot in SCALARS:
             maker.add_input(slot, SCALARS[slot]).dtypes("float32", "float64")
         else:
-            maker.add_input(slot, "shape and dtype of param, 0 at first").same_dtype_as("param")
+            maker.add_input(slot, "shape and dtype of param, initially 0").same_dtype_as("param")
     for slot in optional:
-        maker.add_input(slot, "shape and dtype of param, 0 at first").same_dtype_as("param")
+        maker.add_input(slot, "shape and dtype of param, initially 0").same_dtype_as("param")
         maker.as_optional()
     for slot in ("param", *state, *optional):
         maker.add_output(f"{slot}_out", f"the next {slot}").same_dtype_as(slot).aliases(slot)
@@ -55,13 +55,13 @@ def add_states(maker: OpMaker, *state: str, optional: tuple[str, ...] = ()) -> O
 
 
 def update_shape(*state: str, grad: bool = True) -> Callable[[InferContext], None]:
-    """Return the shape rule of an optimizer with these states, of which some may be absent.
+    """Return the shape rule of an optimizer with these states, some of them optional.
 
     Without `grad` the operator has no slot of that name.
     """
 
     def infer_shape(ctx: InferContext) -> None:
-        """What is updated keeps its shape, and grad and states have that of param."""
+        """Outputs have the shapes of their inputs; grad and states have that of param."""
         shape = ctx.input("param").shape
         scalars = ("learning_rate", *SCALARS)
         present = [slot for slot in state if ctx.inputs(slot)]
@@ -86,7 +86,7 @@ def apply_step(param: Array, step: Array, keep: float, param_out: Array) -> None
 
 
 def move_average(average: Array, share: float, change: Array, average_out: Array) -> None:
-    """Write share * average + change; `average_out` may be `average`."""
+    """Write decay * average + change; `average_out` may be `average`."""
     np.multiply(average, share, out=average_out)
     average_out += change
 
@@ -117,7 +117,7 @@ SGD = (
         "sgd",
         "Gradient descent, param_out = param - learning_rate * (grad + weight_decay * param).",
     )
-    .add_attr("weight_decay", float, "factor of the parameter in its own gradient")
+    .add_attr("weight_decay", float, "multiple of the parameter added to its gradient")
     .default(0.0)
     .at_least(0.0)
     .build(infer_shape=update_shape(), gradient=NO_GRADIENT)
@@ -149,8 +149,8 @@ def momentum(
 
 def add_momentum(maker: OpMaker) -> OpMaker:
     """Add the attributes mu and nesterov."""
-    maker.add_attr("mu", float, "share of the velocity that stays").required().at_least(0.0)
-    return maker.add_attr("nesterov", bool, "whether the step looks ahead").default(False)
+    maker.add_attr("mu", float, "decay rate of the velocity").required().at_least(0.0)
+    return maker.add_attr("nesterov", bool, "whether to use Nesterov's look-ahead").default(False)
 
 
 MOMENTUM = add_momentum(
@@ -189,15 +189,15 @@ LION = (
     add_shares(
         optimizer(
             "lion",
-            "Steps of one size, param_out = param - learning_rate * (sign(beta1 * moment + "
+            "Steps of equal size, param_out = param - learning_rate * (sign(beta1 * moment + "
             "(1 - beta1) * grad) + weight_decay * param), moment_out = beta2 * moment + "
             "(1 - beta2) * grad. Chen et al., 2023.",
             "moment",
         ),
-        beta1=(0.9, "share of the moment in the direction of this step"),
-        beta2=(0.99, "share of the moment that stays"),
+        beta1=(0.9, "weight of the moment in the direction of this step"),
+        beta2=(0.99, "decay rate of the moment"),
     )
-    .add_attr("weight_decay", float, "share of the parameter that a step of size 1 takes away")
+    .add_attr("weight_decay", float, "fraction of the parameter subtracted by a step of size 1")
     .default(0.0)
     .at_least(0.0)
     .build(infer_shape=update_shape("moment"), gradient=NO_GRADIENT)

@@ -1,4 +1,4 @@
-"""pad: a border around a tensor; one of negative width crops it."""
+"""pad: a border around a tensor; negative widths crop it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ints = tuple[int, ...]
 
 
 def pad(x: Array, out: Array, *, paddings: Ints, mode: str, value: float) -> None:
-    if mode == "constant" or x.ndim == 0:  # np.pad wants an axis
+    if mode == "constant" or x.ndim == 0:  # np.pad needs an axis
         out.fill(value)
         out[_kept(paddings, out.shape)] = x[_kept(_negated(paddings), x.shape)]
     else:
@@ -29,7 +29,7 @@ def _negated(paddings: Ints) -> Ints:
 
 
 def _kept(paddings: Ints, shape: Ints) -> tuple[slice, ...]:
-    """Return where the tensor without these borders lies; negative ones take nothing away."""
+    """Return the slices of the tensor without its borders, ignoring negative widths."""
     pairs = zip(_pairs(paddings), shape, strict=True)
     return tuple(slice(max(b, 0), dim - max(e, 0)) for (b, e), dim in pairs)
 
@@ -47,7 +47,7 @@ def pad_grad(out_grad: Array, x_grad: Array, *, paddings: Ints, mode: str, value
 
 
 def _fold(grad: Array, begin: int, end: int, mode: str) -> Array:
-    """Return the gradient without the border of axis 0, which is added where it came from."""
+    """Return the gradient without the border of axis 0, which is added to its source."""
     stop = len(grad) - end
     center = grad[begin:stop].copy()
     before, after = grad[:begin], grad[stop:]
@@ -64,7 +64,7 @@ def _fold(grad: Array, begin: int, end: int, mode: str) -> Array:
 
 
 def _split(b: BodyContext) -> tuple[Ints, Ints] | None:
-    """Return the widths of a copied border, and how much of it is cropped."""
+    """Return the widths of a copied border, and the widths to crop."""
     paddings = b.attr("paddings")
     if b.attr("mode") == "constant" or min(paddings, default=0) >= 0:
         return None
@@ -72,7 +72,7 @@ def _split(b: BodyContext) -> tuple[Ints, Ints] | None:
 
 
 def _body(b: BodyContext) -> bool:
-    """Copied borders are cropped behind, for kernels that do not crop them."""
+    """Crops after copied borders, for kernels that do not crop."""
     if (parts := _split(b)) is None:
         return False
     grown = b.emit("pad", {"x": b.input("x")}, attrs={**b.attrs, "paddings": parts[0]})
@@ -91,13 +91,13 @@ def _grad_body(b: BodyContext) -> bool:
 
 
 def _pad_shape(ctx: InferContext) -> None:
-    """Each axis of out is longer than that of x by its two paddings, or shorter by negative ones.
+    """Each axis of out is longer by its two paddings, which may be negative.
 
-    Its dtype holds the value.
+    Its dtype must represent the value.
     """
     shape, paddings, mode = ctx.input("x").shape, ctx.attr("paddings"), ctx.attr("mode")
     if len(paddings) != 2 * len(shape):
-        ctx.fail(f"paddings must hold a begin and an end for each axis, got {list(paddings)}")
+        ctx.fail(f"paddings must have a begin and an end for each axis, got {list(paddings)}")
     if mode == "constant":
         ctx.require_held("value", ctx.input("x").dtype)
     out = list(shape)
@@ -112,7 +112,7 @@ def _pad_shape(ctx: InferContext) -> None:
                 f"paddings must leave at least 0 elements on axis {axis}, got {list(pair)}, which "
                 f"crop {cropped} of {whole}"
             )
-        # A border needs something to copy; a mirror one element more than its width.
+        # A copied border needs elements; a reflected one needs its width plus one.
         least = {"constant": 0, "reflect": max(pair) + 1}.get(mode, 1)
         if max(pair) > 0 and shape[axis] < least:
             ctx.fail(f"mode {mode!r} needs {least} elements on axis {axis}, got {shape[axis]}")
@@ -123,9 +123,9 @@ def _pad_shape(ctx: InferContext) -> None:
 PAD = (
     OpMaker("pad")
     .add_comment(
-        "Put a border around a tensor: of one value, of the mirror image without the edge itself "
-        "(reflect), of the outermost element (edge), or of what stands at the other end (wrap), as "
-        "numpy.pad. A border of negative width crops, what the other end has as border too."
+        "Pads a tensor with one value, with its reflection without the edge (reflect), with the "
+        "outermost element (edge), or with elements from the other end (wrap), as numpy.pad. "
+        "Negative widths crop, including the border of the other end."
     )
     .add_input("x", "any shape, any dtype")
     .add_output("out", "shape of x with the border, dtype of x")
@@ -133,15 +133,14 @@ PAD = (
     .add_attr(
         "paddings",
         list[int],
-        "width of the border: begin, end of axis 0, of axis 1, ...; a negative one crops so many "
-        "elements",
+        "widths of the border: begin, end of axis 0, of axis 1, ...; negative ones crop",
     )
     .as_shape_operand()
     .required()
-    .add_attr("mode", str, "what the border is made of")
+    .add_attr("mode", str, "content of the border")
     .default("constant")
     .one_of("constant", "reflect", "edge", "wrap")
-    .add_attr("value", float, "the border's value where mode is constant; the dtype must hold it")
+    .add_attr("value", float, "the border's value for mode constant, representable in the dtype")
     .default(0.0)
     .build(
         infer_shape=_pad_shape,

@@ -1,4 +1,4 @@
-"""Channels moved into the height and the width: what sub-pixel convolution ends with."""
+"""Channels moved into height and width, for sub-pixel convolution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright_std.numerics.windows import (
 
 
 def _shuffle_shape(ctx: InferContext) -> None:
-    """The output has factor times the height and the width, and its square less channels."""
+    """The output has factor times the height and width, and 1 / factor**2 of the channels."""
     n, channels, *sizes = image_dims(ctx)
     factor = ctx.attr("factor")
     if channels >= 0 and channels % factor**2 != 0:
@@ -26,7 +26,7 @@ def _shuffle_shape(ctx: InferContext) -> None:
 def _shuffle_body(b: BodyContext) -> None:
     data_format, factor = b.attr("data_format"), b.attr("factor")
     n, channels, height, width = channels_first_shape(b, "x")
-    made = channels // factor**2 if channels > 0 else -1  # a 0 would copy a dim of x
+    made = channels // factor**2 if channels > 0 else -1  # a 0 would copy a dimension of x
     if is_channels_last(data_format):
         shape, axis = (n, height, width, channels), 3
         order, joined = [0, 1, 4, 2, 5, 3], 1
@@ -45,12 +45,12 @@ def _shuffle_maker() -> OpMaker:
         "Channels moved into pixels, out[n, c, i, j] = x[n, c * factor ** 2 + i % factor * factor "
         "+ j % factor, i // factor, j // factor]."
     )
-    maker.add_input("x", "[n, channels * factor^2, height, width] or as data_format says")
+    maker.add_input("x", "[n, channels * factor^2, height, width] or per data_format")
     maker.add_output(
         "out",
-        "[n, channels, height * factor, width * factor] or as data_format says, dtype of x",
+        "[n, channels, height * factor, width * factor] or per data_format, dtype of x",
     ).same_dtype_as("x")
-    maker.add_attr("factor", int, "by how much the height and the width grow").required()
+    maker.add_attr("factor", int, "factor of height and width").required()
     maker.between(1, 2**15)
     return add_data_format(maker)
 

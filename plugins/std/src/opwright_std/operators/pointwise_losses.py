@@ -1,4 +1,4 @@
-"""Losses of one number and its label, element by element; without a hidden mean."""
+"""Element-wise losses of a number and its label, without a mean."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _write_both(x_slope: Array, x_grad: Array | None, label_grad: Array | None) 
 
 
 def _signed(difference: Array, out_grad: Array) -> Array:
-    """Return the gradient of |difference|: 0, not a product, where it has a kink."""
+    """Return the gradient of |difference|: 0 at the kink, without a product."""
     signed = np.where(difference < 0, -out_grad, out_grad)
     flat = np.where(difference == 0, 0, signed)
     return np.where(np.isnan(difference), difference, flat).astype(difference.dtype)
@@ -37,7 +37,7 @@ def l1_grad(
 
 def huber(x: Array, label: Array, out: Array, *, delta: float) -> None:
     size = np.abs(x - label)
-    inner = np.minimum(size, size.dtype.type(delta))  # no square of what is large
+    inner = np.minimum(size, size.dtype.type(delta))  # no square of large numbers
     np.multiply(inner, size - inner / 2, out=out)
 
 
@@ -86,7 +86,7 @@ def write_hinge(score: Array, label: Array, margin: float, out: Array) -> None:
 def find_hinge_slopes(
     score: Array, label: Array, margin: float, out_grad: Array
 ) -> tuple[Array, Array]:
-    """Return the gradients of score and label: 0 beyond the margin, as those of clip."""
+    """Return the gradients of score and label: 0 beyond the margin, as for clip."""
     is_beyond = margin - score * label < 0
     return np.where(is_beyond, 0, -label * out_grad), np.where(is_beyond, 0, -score * out_grad)
 
@@ -125,7 +125,7 @@ def log_loss_grad(
 
 
 def _subtract_present(logs: Array, x: Array, weight: Array) -> Array:
-    """Return logs - x, and 0 where there is no weight: 0 * inf is 0 here."""
+    """Return logs - x, and 0 where the weight is 0: 0 * inf is 0 here."""
     return np.subtract(logs, x, out=np.zeros_like(x), where=np.asarray(weight != 0))
 
 
@@ -169,7 +169,7 @@ def _loss(op_type: str, comment: str, label: str = "shape and dtype of x") -> Op
     )
 
 
-L1 = _loss("l1", "Absolute error, out = |x - label|, element by element.").build(
+L1 = _loss("l1", "Absolute error, out = |x - label|, element-wise.").build(
     infer_shape=same_shapes, gradient=grad_op("l1_grad", needs=["x", "label"], gradient=same_again)
 )
 
@@ -179,7 +179,7 @@ HUBER = (
         "Squared error near the label and absolute error far from it, d = |x - label|, out = "
         "d**2 / 2 where d <= delta, and delta * (d - delta / 2) elsewhere. Huber, 1964.",
     )
-    .add_attr("delta", float, "distance from which on the loss is linear")
+    .add_attr("delta", float, "distance from which the loss is linear")
     .required()
     .greater_than(0.0)
     .build(
@@ -191,10 +191,10 @@ HUBER = (
 SMOOTH_L1 = (
     _loss(
         "smooth_l1",
-        "Absolute error with a round bottom, d = |x - label|, out = d**2 / (2 * beta) where d < "
+        "Smooth absolute error, d = |x - label|, out = d**2 / (2 * beta) where d < "
         "beta, and d - beta / 2 elsewhere: huber / beta. Girshick, 2015.",
     )
-    .add_attr("beta", float, "distance from which on the loss is linear; 0 makes it l1")
+    .add_attr("beta", float, "distance from which the loss is linear; 0 makes it l1")
     .default(1.0)
     .at_least(0.0)
     .build(
@@ -205,7 +205,7 @@ SMOOTH_L1 = (
 
 HINGE = _loss(
     "hinge",
-    "Distance to the right side of the margin, out = max(0, 1 - x * label), element by element. "
+    "Hinge loss, out = max(0, 1 - x * label), element-wise. "
     "The gradient is 0 beyond the margin. Cortes and Vapnik, 1995.",
     "shape and dtype of x: 1 or -1",
 ).build(
@@ -216,9 +216,8 @@ HINGE = _loss(
 LOG_LOSS = (
     _loss(
         "log_loss",
-        "Cross entropy of yes and no, out = -label * log(x + epsilon) - (1 - label) * log(1 - x + "
-        "epsilon), element by element. From scores, sigmoid_cross_entropy_with_logits is more "
-        "exact.",
+        "Binary cross entropy, out = -label * log(x + epsilon) - (1 - label) * log(1 - x + "
+        "epsilon), element-wise. For scores, sigmoid_cross_entropy_with_logits is more accurate.",
         "shape and dtype of x: probabilities of yes in [0, 1]",
     )
     .add_attr("epsilon", float, "added to each probability")
@@ -233,12 +232,12 @@ LOG_LOSS = (
 KL_DIV = (
     _loss(
         "kl_div",
-        "Terms of the Kullback-Leibler divergence from x, given as logarithms, to label, out = "
+        "Terms of the Kullback-Leibler divergence from log-probabilities x to label, out = "
         "label * (log(label) - x), 0 where label is 0; with log_label out = exp(label) * (label - "
         "x). The divergence is the sum.",
         "shape and dtype of x: probabilities, or their logarithms",
     )
-    .add_attr("log_label", bool, "whether label holds logarithms")
+    .add_attr("log_label", bool, "whether label contains logarithms")
     .default(False)
     .build(
         infer_shape=same_shapes,

@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of a classifier, on one batch and on everything seen so far."""
+"""Precision, recall and F1 of a classifier, on one batch and on all batches so far."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def precision_recall(
 
 
 def _metrics(counts: Array) -> Array:
-    """Return the means of precision, recall and F1 over classes, and those of all counts."""
+    """Return the class means of precision, recall and F1, and the values of the total counts."""
     everything = counts.sum(axis=0, keepdims=True)
     by_class, at_once = (
         np.mean(_ratios(some), axis=1) if len(some) else np.zeros(3)
@@ -43,7 +43,7 @@ def _ratios(counts: Array) -> Array:
 
 
 def _precision_recall_shape(ctx: InferContext) -> None:
-    """Metrics have 6 elements; label is [n, 1] or [n] beside x [n, classes]."""
+    """Metrics have 6 elements; label is [n, 1] or [n] for x [n, classes]."""
     x, label = ctx.input("x").shape, ctx.input("label").shape
     ctx.require(len(x) == 2, f"x must be [n, classes], got {format_shape(x)}")
     column = (*x[:1], 1)
@@ -60,9 +60,9 @@ PRECISION_RECALL = (
     OpMaker("precision_recall")
     .add_comment(
         "Precision, recall and F1 of the class with the greatest score, tp / (tp + fp), tp / (tp + "
-        "fn) and 2 * tp / (2 * tp + fp + fn), 0 where nothing is divided by. Six numbers: the "
-        "three as means over the classes (macro), then the three of the counts of all classes "
-        "(micro). Equal scores and NaN are ordered as by argmax."
+        "fn) and 2 * tp / (2 * tp + fp + fn), 0 where the denominator is 0. Six numbers: their "
+        "means over the classes (macro), then those of the total counts (micro). Equal scores and "
+        "NaN are ordered as by argmax."
     )
     .add_input("x", "float [n, classes], scores or probabilities")
     .dtypes(*FLOATS)
@@ -78,11 +78,11 @@ PRECISION_RECALL = (
     .dtypes("float32")
     .add_output("total", "float32 [6], of all rows so far")
     .dtypes("float32")
-    .add_output("states_out", "the new states, in the place of the old")
+    .add_output("states_out", "the new states, which replace the old ones")
     .dtypes("int64")
     .aliases("states")
     .build(
         infer_shape=_precision_recall_shape,
-        gradient=no_gradient("a count is no continuous value"),
+        gradient=no_gradient("a count is not continuous"),
     )
 )

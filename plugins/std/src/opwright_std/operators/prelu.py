@@ -24,7 +24,7 @@ def prelu(x: Array, weight: Array, out: Array) -> None:
 
 def _prelu_gradient(g: GradientContext) -> None:
     grad, x, weight = g.output_grad("out"), g.input("x"), g.input("weight")
-    zero = g.emit("fill_like", {"x": weight})  # broadcasts as the weight does
+    zero = g.emit("fill_like", {"x": weight})  # broadcasts like the weight
     above = g.emit("greater", {"x": x, "y": zero})
     if g.wants("x"):
         bent = g.emit("multiply", {"x": grad, "y": weight})
@@ -54,7 +54,7 @@ PRELU = (
     )
     .add_input("x", "any shape")
     .dtypes(*FLOATS)
-    .add_input("weight", "slopes below 0, of a shape that broadcasts to that of x")
+    .add_input("weight", "slopes for negative x, broadcast to the shape of x")
     .same_dtype_as("x")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")

@@ -1,4 +1,4 @@
-"""Prior boxes of the Single Shot MultiBox Detector: some at each place of a feature map."""
+"""Prior boxes of the Single Shot MultiBox Detector at each position of a feature map."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Numbers = Sequence[float]
 
 
 def _expand_ratios(ratios: Numbers, flip: bool) -> list[float]:
-    """Return 1 and the other ratios, each one once, followed by its reciprocal with flip."""
+    """Return 1 and the other distinct ratios, each followed by its reciprocal with flip."""
     found = [1.0]
     for ratio in ratios:
         if all(abs(ratio - other) >= 1e-6 for other in found):
@@ -65,12 +65,12 @@ def prior_box(
 
 
 def _check_numbers(ctx: InferContext) -> None:
-    """Sizes and ratios are above 0, and lists have their lengths."""
+    """Check that sizes and ratios are positive, and the lengths of lists."""
     for name in ("min_sizes", "max_sizes", "aspect_ratios"):
         values = ctx.attr(name)
         ctx.require(
             all(0 < value < float("inf") for value in values),
-            f"{name} must be finite and above 0, got {list(values)}",
+            f"{name} must be finite and positive, got {list(values)}",
         )
     lows, highs = ctx.attr("min_sizes"), ctx.attr("max_sizes")
     ctx.require(lows, "min_sizes must have at least one size, got none")
@@ -85,7 +85,7 @@ def _check_numbers(ctx: InferContext) -> None:
 
 
 def _prior_box_shape(ctx: InferContext) -> None:
-    """The outputs have four numbers for each place of x and each prior box."""
+    """The outputs have four numbers per position of x and prior box."""
     _check_numbers(ctx)
     for slot in ("x", "image"):
         shape = ctx.input(slot).shape
@@ -103,38 +103,39 @@ def _prior_box_shape(ctx: InferContext) -> None:
 def _prior_box_maker() -> OpMaker:
     maker = OpMaker("prior_box").add_comment(
         "Prior boxes of the Single Shot MultiBox Detector (Liu et al. 2016), as Paddle's "
-        "prior_box: around the center of each place of a feature map, boxes of each of min_sizes "
+        "prior_box: around the center of each position of a feature map, boxes of each of "
+        "min_sizes "
         "in each aspect ratio, width = size * sqrt(ratio) and height = size / sqrt(ratio), and a "
-        "square of side sqrt(size * max_size). Left, top, right and bottom are parts of the width "
-        "and the height of the image."
+        "square of side sqrt(size * max_size). Left, top, right and bottom are fractions of the "
+        "width and height of the image."
     )
-    maker.add_input("x", "float feature map, [n, channels, h, w]; only its shape counts")
+    maker.add_input("x", "float feature map, [n, channels, h, w]; only its shape is read")
     maker.dtypes(*FLOATS).as_shape_only()
-    maker.add_input("image", "[n, channels, height, width], dtype of x; only its shape counts")
+    maker.add_input("image", "[n, channels, height, width], dtype of x; only its shape is read")
     maker.same_dtype_as("x")
     maker.add_output("out", "boxes, [h, w, priors, 4], dtype of x").same_dtype_as("x")
-    maker.add_output("variances", "variance at each box, shape of out").same_dtype_as("x")
+    maker.add_output("variances", "variance of each box, shape of out").same_dtype_as("x")
     maker.add_attr("min_sizes", list[float], "sides of boxes, in pixels of the image").required()
     maker.add_attr("max_sizes", list[float], "one for each of min_sizes, or none").default([])
-    maker.add_attr("aspect_ratios", list[float], "width over height; 1 is always one of them")
+    maker.add_attr("aspect_ratios", list[float], "width / height; 1 is always included")
     maker.default([1.0])
     maker.add_attr("variance", list[float], "four numbers that box_coder divides by")
     maker.default([0.1, 0.1, 0.2, 0.2])
     maker.add_attr("flip", bool, "whether each ratio is followed by its reciprocal").default(False)
-    maker.add_attr("clip", bool, "whether boxes end at the border of the image").default(False)
+    maker.add_attr("clip", bool, "whether boxes are clipped to the image").default(False)
     maker.add_attr(
         "steps",
         list[float],
-        "pixels between places, along width and height; with a 0 "
-        "among them, the size of the image over that of the feature map",
+        "pixels between positions, along width and height; if one is 0, the size of the image "
+        "divided by that of the feature map",
     )
     maker.default([0.0, 0.0]).at_least(0.0)
-    maker.add_attr("offset", float, "of a center from the begin of its place").default(0.5)
+    maker.add_attr("offset", float, "relative position of a center in its cell").default(0.5)
     maker.add_attr(
         "max_size_second",
         bool,
-        "the square of max_size comes behind the first ratio, "
-        "not behind all (Paddle's min_max_aspect_ratios_order)",
+        "whether the square of max_size follows the first ratio instead of all (Paddle's "
+        "min_max_aspect_ratios_order)",
     )
     return maker.default(False)
 

@@ -1,4 +1,4 @@
-"""Steps with penalties that are solved for, not differentiated: they set elements to exactly 0."""
+"""Proximal steps: penalties are solved exactly, which sets elements to exactly 0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PENALTIES = {
 
 
 def _shrink(moved: Array, rate: Array | float, l1: float, l2: float, param_out: Array) -> None:
-    """Write what minimises both penalties and the distance from `moved`, weighted by 1 / rate."""
+    """Write the minimizer of both penalties plus the distance from `moved` times 1 / rate."""
     bound = np.asarray(rate * l1, moved.dtype)
     np.subtract(moved, np.clip(moved, -bound, bound), out=param_out)
     param_out /= np.asarray(1 + rate * l2, moved.dtype)
@@ -35,7 +35,7 @@ def _shrinking(op_type: str, comment: str, *state: str) -> OpMaker:
 
 PROXIMAL_GD = _shrinking(
     "proximal_gd",
-    "Gradient descent with penalties, moved = param - learning_rate * grad, param_out = "
+    "Proximal gradient descent, moved = param - learning_rate * grad, param_out = "
     "sign(moved) * max(|moved| - learning_rate * l1, 0) / (1 + learning_rate * l2). Duchi and "
     "Singer, 2009.",
 ).build(infer_shape=update_shape(), gradient=NO_GRADIENT)
@@ -63,7 +63,7 @@ def proximal_adagrad(
 PROXIMAL_ADAGRAD = add_bounds(
     _shrinking(
         "proximal_adagrad",
-        "Adagrad with penalties, squares_out = squares + grad**2, rate = learning_rate / "
+        "Proximal Adagrad, squares_out = squares + grad**2, rate = learning_rate / "
         "(sqrt(squares_out) + epsilon), moved = param - rate * grad, param_out = sign(moved) * "
         "max(|moved| - rate * l1, 0) / (1 + rate * l2). Duchi, Hazan and Singer, 2011.",
         "squares",
@@ -104,7 +104,7 @@ def ftrl(
 
 FTRL = _shrinking(
     "ftrl",
-    "Follow the regularised leader, squares_out = squares + grad**2, linear_out = linear + grad - "
+    "Follow the regularized leader, squares_out = squares + grad**2, linear_out = linear + grad - "
     "(sqrt(squares_out) - sqrt(squares)) / learning_rate * param, param_out = (sign(linear_out) * "
     "l1 - linear_out) / (sqrt(squares_out) / learning_rate + 2 * l2) where |linear_out| > l1, and "
     "0 elsewhere. McMahan et al., 2013.",

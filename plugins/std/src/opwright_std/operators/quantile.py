@@ -1,6 +1,6 @@
-"""median and quantile: elements of the sorted x, and what lies between two of them.
+"""median and quantile: elements of the sorted x, or interpolations between them.
 
-Those that ignore NaN take their elements from places that depend on how many numbers a line has.
+Variants that ignore NaN take elements at positions that depend on the count of numbers per line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from opwright_std.operators.reduction import fraction, known_meta, reduction
 
 
 def _quantile_shape(ctx: InferContext) -> None:
-    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
     shape, dtype = ctx.input("x")
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     kept = reduced_shape(shape, axes, keepdims=False)
@@ -35,12 +35,12 @@ def _quantile_shape(ctx: InferContext) -> None:
 
 
 def _shares_shape(ctx: InferContext) -> None:
-    """The output of `median`, with an axis in front where several shares are given."""
+    """The output of `median`, with a leading axis for several q."""
     _quantile_shape(ctx)
     shares, q = ctx.attr("qs"), ctx.attr("q")
     if bool(shares) == (q is not None):
         got = f"q={q} and qs={list(shares)}" if shares else "neither"
-        ctx.fail(f"q or qs must be given, got {got}; give one number as q, or several as qs")
+        ctx.fail(f"q or qs must be given, got {got}; pass one number as q, or several as qs")
     if shares:
         (out,) = ctx.outputs[0] or ()
         ctx.set_output("out", (len(shares), *out.shape), out.dtype)
@@ -50,14 +50,15 @@ def _length(b: BodyContext, shape: tuple[int, ...], axes: list[int]) -> int:
     lengths = [shape[axis] for axis in axes]
     if -1 in lengths:
         raise GradientError(
-            f"{b.type}: the place in the sorted x depends on the lengths of the reduced axes, got "
+            f"{b.type}: the position in the sorted x depends on the lengths of the reduced axes, "
+            f"got "
             f"shape {list(shape)}; declare them"
         )
     return math.prod(lengths)
 
 
 def _line(b: BodyContext, shape: tuple[int, ...], axes: list[int]) -> tuple[str, int]:
-    """Write x with one axis in the place of those that are reduced, and return that axis."""
+    """Write x with the reduced axes merged into one, and return that axis."""
     x = b.input("x") or ""
     if len(axes) == 1:
         return x, axes[0]
@@ -78,7 +79,7 @@ def _is_median(b: BodyContext) -> bool:
 
 def _between(b: BodyContext, low: str, high: str, weight: float) -> str:
     if _is_median(b):
-        # The mean of two equal infinities is theirs.
+        # The mean of two equal infinities is that infinity.
         halves = [b.emit("scale", {"x": name}, attrs={"scale": weight}) for name in (low, high)]
         return b.emit("add", {"x": halves[0], "y": halves[1]})
     meta = b.meta(b.input("x") or "")
@@ -115,7 +116,7 @@ def _write(b: BodyContext, out: dict[str, str | None] | None = None) -> str:
 
 
 def _at_place(b: BodyContext, ordered: str, axis: int, place: float) -> str:
-    """Write the element at a place in the order, by interpolation where it is between two."""
+    """Write the element at a sorted position, interpolated if it is fractional."""
     low, method = math.floor(place), "linear" if _is_median(b) else b.attr("interpolation")
     if method == "lower" or place == low:
         return _element(b, ordered, axis, low)
@@ -137,9 +138,9 @@ def _write_share(
     share: float,
     out: dict[str, str | None] | None = None,
 ) -> str:
-    """Write one quantile of lines in order along `axis`, in the place of `axes` of x."""
+    """Write one quantile of lines sorted along `axis`, which replaces `axes` of x."""
     found = _at_place(b, ordered, axis, (n - 1) * share)
-    # NaN is the last one in order, and makes the result NaN.
+    # NaN sorts last, and makes the result NaN.
     last = _element(b, ordered, axis, n - 1)
     inputs = {"condition": b.emit("isnan", {"x": last}), "x": last, "y": found}
     found = b.emit("where", inputs)
@@ -152,35 +153,35 @@ def _write_share(
 
 
 def _gradient(op_type: str) -> GradOp:
-    """Return the rule: what it writes waits for a plan, which knows the lengths."""
+    """Return a rule that writes when a plan is made, with known lengths."""
     return grad_op(f"{op_type}_grad", needs=["x"], body=by_differentiating(_write))
 
 
 def _ordered(op_type: str, comment: str) -> OpMaker:
-    return fraction(op_type, f"{comment} NaN where an element is NaN.")
+    return fraction(op_type, f"{comment} NaN if an element is NaN.")
 
 
 MEDIAN = _ordered(
     "median",
-    "The middle element of the sorted x over axes, or the mean of the two in the middle, as "
+    "The middle element of the sorted x over axes, or the mean of the two middle ones, as "
     "numpy.median.",
 ).build(infer_shape=_quantile_shape, gradient=_gradient("median"), body=in_fractions(_body))
 
 QUANTILE = (
     _ordered(
         "quantile",
-        "The element at the place q * (n - 1) of the n sorted elements of x over axes, as "
-        "numpy.quantile. A place between two elements takes one of them, the mean of both with "
-        "midpoint, or what lies between them there with linear; nearest takes the even place of "
-        "two that are as near.",
+        "The element at position q * (n - 1) of the n sorted elements of x over axes, as "
+        "numpy.quantile. For a position between two elements, linear interpolates, midpoint takes "
+        "their mean, lower and higher take one of them, and nearest takes the nearer one, with "
+        "ties to the even position.",
     )
-    .add_attr("q", float, "which share of the elements lies below: 0 the least, 1 the greatest")
+    .add_attr("q", float, "the fraction of elements below: 0 for the minimum, 1 for the maximum")
     .between(0.0, 1.0)
-    .add_attr("qs", list[float], "several q: out has an axis for them in front")
+    .add_attr("qs", list[float], "several q: out has a leading axis for them")
     .default([])
     .between(0.0, 1.0)
     .as_added()
-    .add_attr("interpolation", str, "what a place between two elements takes")
+    .add_attr("interpolation", str, "the rule for positions between two elements")
     .default("linear")
     .one_of("linear", "lower", "higher", "nearest", "midpoint")
     .as_added()
@@ -193,7 +194,7 @@ def _nan_body(b: BodyContext) -> None:
 
 
 def _write_of_numbers(b: BodyContext, out: dict[str, str | None] | None = None) -> str:
-    """Write a quantile of the elements that are not NaN, which are the last ones in order."""
+    """Write a quantile of the elements other than NaN, which sorts last."""
     shape = known_meta(b).shape
     given = b.attr("axis") if shape else ()
     axes = sorted(axis % len(shape) for axis in given) or list(range(len(shape)))
@@ -214,7 +215,7 @@ def _write_of_numbers(b: BodyContext, out: dict[str, str | None] | None = None) 
         weight = weight.like(x, "cast_like")
         inputs = {"x": below.name, "y": above.name, "weight": weight.name}
         between = Expression(b, b.emit("lerp", inputs))
-        # The difference of two equal infinities is none.
+        # The difference of equal infinities is NaN.
         found = below.with_("equal", above).choose(below, between)
     if b.attr("keepdims") and len(axes) == 1:
         return b.emit("assign", {"x": found.name}, out)
@@ -241,13 +242,13 @@ def _taken(b: BodyContext, x: Expression, place: Expression, axis: int) -> Expre
 
 
 def _of_numbers(op_type: str, comment: str) -> OpMaker:
-    return reduction(op_type, f"{comment} NaN where there is no number.", FLOATS)
+    return reduction(op_type, f"{comment} NaN if there is no number.", FLOATS)
 
 
 NANMEDIAN = _of_numbers(
     "nanmedian",
-    "The middle element of the sorted numbers of x over axes, or the mean of the two in the "
-    "middle, as numpy.nanmedian: NaN is not counted.",
+    "The middle element of the sorted numbers of x over axes, or the mean of the two middle ones, "
+    "as numpy.nanmedian: NaN is ignored.",
 ).build(
     infer_shape=_quantile_shape,
     gradient=grad_op("nanmedian_grad", needs=["x"], body=by_differentiating(_write_of_numbers)),
@@ -257,13 +258,13 @@ NANMEDIAN = _of_numbers(
 NANQUANTILE = (
     _of_numbers(
         "nanquantile",
-        "The element at the place q * (n - 1) of the n sorted numbers of x over axes, as "
-        "numpy.nanquantile: NaN is not counted.",
+        "The element at position q * (n - 1) of the n sorted numbers of x over axes, as "
+        "numpy.nanquantile: NaN is ignored.",
     )
-    .add_attr("q", float, "which share of the numbers lies below: 0 the least, 1 the greatest")
+    .add_attr("q", float, "the fraction of numbers below: 0 for the minimum, 1 for the maximum")
     .required()
     .between(0.0, 1.0)
-    .add_attr("interpolation", str, "what a place between two elements takes")
+    .add_attr("interpolation", str, "the rule for positions between two elements")
     .default("linear")
     .one_of("linear", "lower", "higher", "nearest", "midpoint")
     .build(

@@ -1,7 +1,7 @@
-"""quantize and dequantize: floats as small whole numbers or 8-bit floats, and back, by a scale.
+"""quantize and dequantize: scaled floats as small integers or 8-bit floats, and back.
 
-As QuantizeLinear and DequantizeLinear of ONNX: one scale for a tensor, one for each index of an
-axis, or one for each block of an axis.
+As QuantizeLinear and DequantizeLinear of ONNX: one scale per tensor, per index of an axis, or per
+block of an axis.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ BOUNDS = {
     "float8_e4m3fn": (-448, 448),
     "float8_e5m2": (-57344, 57344),
 }
-"""The dtypes that values are quantized to, and the numbers that they are limited to."""
+"""The quantized dtypes and their ranges."""
 
-SCALE = "float [], or [n] for each index of axis, or the shape of x with a scale for each block"
+SCALE = "float [], [n] with one scale per index of axis, or the shape of x with one scale per block"
 
 
 def _scale_shape(ctx: InferContext) -> Sequence[int]:
-    """Return the shape that scale must have beside x, by its own rank."""
+    """Return the required shape of scale for x, by the rank of scale."""
     shape, n_dims = ctx.input("x").shape, len(ctx.input("scale").shape)
     block = ctx.attr("block_size")
     if n_dims == 0 and block == 0:
@@ -51,7 +51,7 @@ def _scale_shape(ctx: InferContext) -> Sequence[int]:
 
 
 def _quantized_shape(ctx: InferContext) -> None:
-    """The output has the shape of x; scale and zero_point fit it."""
+    """The output has the shape of x; scale and zero_point are checked against it."""
     wanted = _scale_shape(ctx)
     for slot in ("scale", "zero_point"):
         if ctx.has_input(slot) and not shapes_match(ctx.input(slot).shape, wanted):
@@ -76,8 +76,7 @@ def _beside_x(b: BodyContext, name: str) -> str:
     spread[axis] = -1
     if spread.count(-1) > 1:
         raise GradientError(
-            f"{b.type}: blocks need dimensions that are known but for that of axis, got {shape}; "
-            "declare them"
+            f"{b.type}: blocks need known dimensions except along axis, got {shape}; declare them"
         )
     merged = b.emit("reshape", {"x": tiled}, attrs={"shape": spread})
     ends = {"axes": [axis], "starts": [0], "ends": [shape[axis] if shape[axis] >= 0 else _FARTHEST]}
@@ -95,7 +94,7 @@ def _quantize_body(b: BodyContext) -> None:
     attrs = {"message": "scale must be greater than 0"}
     b.emit_multi("assert_true", {"condition": is_positive}, attrs=attrs)
     compute = known_meta(b).dtype
-    if compute in HALVES:  # which hold no sum of a code of 16 bits and its zero point
+    if compute in HALVES:  # which cannot represent the sum of a 16-bit code and its zero point
         compute = "float32"
         x, scale = _cast(b, x, compute), _cast(b, scale, compute)
     codes = b.emit("divide", {"x": x, "y": _beside_x(b, scale)})
@@ -137,7 +136,7 @@ def _add_attrs(maker: OpMaker) -> OpMaker:
     return (
         maker.add_attr("axis", int, "axis of the scales")
         .default(-1)
-        .add_attr("block_size", int, "elements of axis that share a scale; 0: there are no blocks")
+        .add_attr("block_size", int, "elements of axis that share a scale; 0: no blocks")
         .default(0)
         .at_least(0)
     )
@@ -146,15 +145,15 @@ def _add_attrs(maker: OpMaker) -> OpMaker:
 QUANTIZE = _add_attrs(
     _maker(
         "quantize",
-        "Floats as codes, out = round(x / scale) + zero_point, limited to the range of dtype. "
-        "Halves go to the even number; for the 8-bit floats, which have no zero point, x / "
-        "scale is rounded to the nearest of them. Every scale must be greater than 0.",
+        "Floats as codes, out = round(x / scale) + zero_point, clamped to the range of dtype. "
+        "Ties round to even; for the 8-bit floats, which have no zero point, x / scale is rounded "
+        "to the nearest float. Every scale must be positive.",
         "float, any shape",
     )
     .dtypes(*FLOATS)
     .add_input("scale", SCALE)
     .same_dtype_as("x")
-    .add_input("zero_point", "the code of 0, shape of scale; 0 where it is absent")
+    .add_input("zero_point", "the code of 0, shape of scale; absent: 0")
     .as_optional()
     .same_dtype_as("dtype")
     .add_output("out", "shape of x")
@@ -165,7 +164,7 @@ QUANTIZE = _add_attrs(
 ).build(
     infer_shape=_quantized_shape,
     body=_quantize_body,
-    gradient=no_gradient("its result is codes, which change in steps"),
+    gradient=no_gradient("its result is codes, which are not continuous"),
 )
 
 DEQUANTIZE = _add_attrs(
@@ -173,7 +172,7 @@ DEQUANTIZE = _add_attrs(
     .dtypes(*BOUNDS)
     .add_input("scale", SCALE)
     .dtypes(*FLOATS)
-    .add_input("zero_point", "the code of 0, shape of scale; 0 where it is absent")
+    .add_input("zero_point", "the code of 0, shape of scale; absent: 0")
     .as_optional()
     .same_dtype_as("x")
     .add_output("out", "shape of x, dtype of scale")

@@ -11,14 +11,14 @@ _NO_GRADIENT = no_gradient("random numbers depend on no float input")
 
 
 def add_seed(maker: OpMaker) -> OpMaker:
-    """Add what every random operator has: the attributes seed and stream, the input step."""
+    """Add the common parts of random operators: the attributes seed and stream, the input step."""
     return (
-        maker.add_input("step", "int64 [1], number of the run; absent counts as 0")
+        maker.add_input("step", "int64 [1], index of the run; absent: 0")
         .dtypes("int64")
         .as_optional()
         .add_attr("seed", int, "64-bit key; 0 takes the program's seed")
         .default(0)
-        .add_attr("stream", int, "tells random operators of one program apart, set when appended")
+        .add_attr("stream", int, "distinguishes random operators of one program, set when appended")
         .between(0, 2**32 - 1)
     )
 
@@ -72,7 +72,7 @@ UNIFORM = (
     _random(
         "uniform",
         "Uniform random numbers, out = u * (max - min) + min with u in [0, 1) from Philox 4x32-10 "
-        "(Salmon et al., 2011), in float32 for the 16-bit types. The product and the sum are each "
+        "(Salmon et al., 2011), in float32 for the 16-bit types. Product and sum are each "
         "rounded, so that max itself can occur.",
     )
     .add_attr("min", float, "lower end")
@@ -134,12 +134,12 @@ def truncated_normal(
 TRUNCATED_NORMAL = (
     _random(
         "truncated_normal",
-        "Normal random numbers no farther than two standard deviations from the mean, out = "
-        "z * std + mean: as normal, where z outside of [-2, 2] is drawn again.",
+        "Normal random numbers within two standard deviations of the mean, out = z * std + mean: "
+        "as normal, with z outside of [-2, 2] redrawn.",
     )
     .add_attr("mean", float, "centre")
     .default(0.0)
-    .add_attr("std", float, "standard deviation of the numbers before they are truncated")
+    .add_attr("std", float, "standard deviation before truncation")
     .default(1.0)
     .at_least(0.0)
     .build(infer_shape=_given_shape, gradient=_NO_GRADIENT, random=True)

@@ -1,4 +1,4 @@
-"""bernoulli, randint and permutation: random whole numbers, equal on every device."""
+"""bernoulli, randint and permutation: random integers, equal on every device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 from opwright_std.numerics.philox import multiply_high, random_long_words, random_words
 from opwright_std.operators.random import add_seed
 
-_NO_GRADIENT = no_gradient("what is drawn is no continuous value")
+_NO_GRADIENT = no_gradient("random integers are not continuous")
 
 
 def bernoulli(
@@ -19,7 +19,7 @@ def bernoulli(
 
 
 def draw_ones(x: Array, words: Array, out: Array) -> None:
-    """Write 1 where the word of an element is small enough for its probability, else 0."""
+    """Write 1 where the random word is below the threshold of the probability, else 0."""
     chance = x.astype(np.float64)
     wrong = ~((chance >= 0) & (chance <= 1))
     if wrong.any():
@@ -30,8 +30,8 @@ def draw_ones(x: Array, words: Array, out: Array) -> None:
 BERNOULLI = add_seed(
     OpMaker("bernoulli")
     .add_comment(
-        "Random zeros and ones, 1 with probability x: where the word of Philox 4x32-10 (Salmon et "
-        "al., 2011) of an element is below floor(x * 2**32)."
+        "Random zeros and ones, 1 with probability x: if the element's word of Philox 4x32-10 "
+        "(Salmon et al., 2011) is below floor(x * 2**32)."
     )
     .add_input("x", "any shape, float, probabilities in [0, 1]")
     .dtypes(*FLOATS)
@@ -56,19 +56,19 @@ def randint(
 
 
 def _randint_shape(ctx: InferContext) -> None:
-    """The output has the given shape; its dtype holds all numbers of the range."""
+    """The output has the given shape; its dtype must represent the range."""
     low, high, dtype = ctx.attr("low"), ctx.attr("high"), ctx.attr("dtype")
     ctx.require(low < high, f"low must be below high, got low={low}, high={high}")
     info = np.iinfo(dtype)
     if low < info.min or high - 1 > info.max:
-        ctx.fail(f"{dtype} must hold low to high - 1, got low={low}, high={high}; take int64")
+        ctx.fail(f"{dtype} must represent low to high - 1, got low={low}, high={high}; use int64")
     ctx.set_output("out", ctx.attr("shape"))
 
 
 RANDINT = add_seed(
     OpMaker("randint")
     .add_comment(
-        "Random whole numbers of [low, high), out = low + floor(w * (high - low) / 2**64) with w "
+        "Random integers in [low, high), out = low + floor(w * (high - low) / 2**64) with w "
         "the 64-bit words of Philox 4x32-10 (Salmon et al., 2011)."
     )
     .add_output("out", "the given shape and dtype")
@@ -107,8 +107,8 @@ def _permutation_body(b: BodyContext) -> None:
 PERMUTATION = add_seed(
     OpMaker("permutation")
     .add_comment(
-        "The numbers from 0 to n - 1 in random order: the order of n uniform numbers in float64 "
-        "from Philox 4x32-10 (Salmon et al., 2011), the first of equal ones first."
+        "The numbers from 0 to n - 1 in random order: the stable sort order of n uniform float64 "
+        "numbers from Philox 4x32-10 (Salmon et al., 2011)."
     )
     .add_output("out", "[n], of the given dtype")
     .same_dtype_as("dtype")

@@ -1,4 +1,4 @@
-"""Losses of two scores, of which the label says which should be the larger one."""
+"""Losses of two scores, with a label for the larger one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from opwright_std.operators.sigmoid_cross_entropy_with_logits import (
 
 
 def _same_shapes(ctx: InferContext) -> None:
-    """The output has the one shape that x, y and label have."""
+    """The output has the common shape of x, y and label."""
     shape = ctx.input("x").shape
     for slot in ("y", "label"):
         other = ctx.input(slot).shape
@@ -96,11 +96,11 @@ def _loss(op_type: str, comment: str, label: str) -> OpMaker:
 MARGIN_RANK_LOSS = (
     _loss(
         "margin_rank_loss",
-        "Loss of two scores by how far the difference is from the right side of the margin, out = "
+        "Margin ranking loss of two scores, out = "
         "max(0, margin - label * (x - y)). The gradient is 0 beyond the margin.",
-        "1 where x should be the larger one, -1 where y should",
+        "1 if x should be larger, -1 if y should be",
     )
-    .add_attr("margin", float, "difference that counts as right")
+    .add_attr("margin", float, "margin of the difference, above which the loss is 0")
     .default(0.0)
     .build(
         infer_shape=_same_shapes,
@@ -114,9 +114,10 @@ MARGIN_RANK_LOSS = (
 
 RANK_LOSS = _loss(
     "rank_loss",
-    "Cross entropy of which score is larger, out = log(1 + exp(x - y)) - label * (x - y). Burges "
+    "Cross entropy of the event that x is the larger score, out = log(1 + exp(x - y)) - label * "
+    "(x - y). Burges "
     "et al., 2005 (RankNet).",
-    "probability in [0, 1] that x should be the larger one",
+    "probability in [0, 1] that x should be larger",
 ).build(
     infer_shape=_same_shapes,
     gradient=grad_op("rank_loss_grad", needs=["x", "y", "label"], body=losses_gradients.RANK_LOSS),

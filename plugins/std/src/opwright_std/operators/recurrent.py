@@ -211,7 +211,7 @@ def rnn_grad(
 
 
 def _check_parameters(ctx: InferContext, gates: int, directions: int, inputs: int) -> int:
-    """Return the size of the state; refuse parameters that do not fit it or each other."""
+    """Return the size of the state; check the shapes of all parameters."""
     count, first = len(ctx.inputs("weight_ih")), ctx.inputs("weight_hh")[0].shape
     if len(first) != 2:
         ctx.fail(f"weight_hh 0 must be [{gates} * size, size], got {format_shape(first)}")
@@ -228,7 +228,9 @@ def _check_parameters(ctx: InferContext, gates: int, directions: int, inputs: in
             if slot.startswith("bias") and not metas:
                 continue
             if len(metas) != count:
-                ctx.fail(f"{slot} must hold as many as weight_ih, {count}, got {len(metas)}")
+                ctx.fail(
+                    f"{slot} must have as many elements as weight_ih, {count}, got {len(metas)}"
+                )
             if not shapes_match(metas[i].shape, shape):
                 got = format_shape(metas[i].shape)
                 ctx.fail(f"{slot} {i} must be {format_shape(shape)}, got {got}")
@@ -236,7 +238,7 @@ def _check_parameters(ctx: InferContext, gates: int, directions: int, inputs: in
 
 
 def _set_shapes(ctx: InferContext, gates: int, saved: int) -> None:
-    """Set what comes out: the states of all steps, [t, n, ...] or [n, t, ...], and the last."""
+    """Set the outputs: the states of all steps, [t, n, ...] or [n, t, ...], and the final ones."""
     x, directions = ctx.input("x").shape, 1 + ctx.attr("bidirectional")
     if len(x) != 3:
         order = "[n, t, inputs]" if ctx.attr("batch_first") else "[t, n, inputs]"
@@ -268,26 +270,25 @@ def _set_shapes(ctx: InferContext, gates: int, saved: int) -> None:
 
 
 def _lstm_shape(ctx: InferContext) -> None:
-    """The output is that of the last layer at all steps, h_n and c_n are the last states."""
+    """The output is that of the last layer at all steps; h_n and c_n are the final states."""
     _set_shapes(ctx, 4, 4)
 
 
 def _gru_shape(ctx: InferContext) -> None:
-    """The output is that of the last layer at all steps, h_n are the last states."""
+    """The output is that of the last layer at all steps; h_n has the final states."""
     _set_shapes(ctx, 3, 4)
 
 
 def _rnn_shape(ctx: InferContext) -> None:
-    """The output is that of the last layer at all steps, h_n are the last states."""
+    """The output is that of the last layer at all steps; h_n has the final states."""
     _set_shapes(ctx, 1, 0)
 
 
 _ABOUT = (
-    " The lists of parameters hold those of layer 0, then of layer 1, and so on; with "
-    "bidirectional, those of the reverse direction follow those of the forward one, and the next "
-    "layer reads both states side by side. With lengths, a sequence ends after so many steps: what "
-    "is behind is 0 in out, the last state is that of its last step, and the reverse direction "
-    "begins there."
+    " The lists of parameters are ordered by layer; with bidirectional, each layer's forward "
+    "parameters precede the backward ones, and the next layer reads both states concatenated. "
+    "With lengths, each sequence ends after its length: out is 0 in the padding, the final state "
+    "is that of the last valid step, and the backward direction starts there."
 )
 
 
@@ -295,17 +296,17 @@ def _maker(op_type: str, comment: str, gates: int, has_cell: bool) -> OpMaker:
     rows = f"[{gates} * size, " if gates > 1 else "[size, "
     maker = OpMaker(op_type).add_comment(comment + _ABOUT)
     maker.add_input("x", "float [t, n, inputs], with batch_first [n, t, inputs]").dtypes(*FLOATS)
-    maker.add_input("weight_ih", f"{rows}inputs]; behind the first layer {rows}directions * size]")
+    maker.add_input("weight_ih", f"{rows}inputs]; after the first layer {rows}directions * size]")
     maker.same_dtype_as("x").as_duplicable()
     maker.add_input("weight_hh", f"{rows}size]").same_dtype_as("x").as_duplicable()
     for slot in ("bias_ih", "bias_hh"):
-        maker.add_input(slot, f"{rows[:-2]}]; absent count as 0").same_dtype_as("x")
+        maker.add_input(slot, f"{rows[:-2]}]; absent: 0").same_dtype_as("x")
         maker.as_duplicable().as_optional()
     states = "[layers * directions, n, size]"
     for slot in ("h0", "c0")[: 1 + has_cell]:
         maker.add_input(slot, f"{states}; absent counts as 0").same_dtype_as("x").as_optional()
     maker.add_input("lengths", "[n], from 0 to t; absent: all t").dtypes(*INDICES).as_optional()
-    maker.add_output("out", "[t, n, directions * size], with batch_first n before t")
+    maker.add_output("out", "[t, n, directions * size], with batch_first [n, t, ...]")
     maker.same_dtype_as("x")
     for slot in ("h_n", "c_n")[: 1 + has_cell]:
         maker.add_output(slot, states).same_dtype_as("x")
@@ -315,9 +316,9 @@ def _maker(op_type: str, comment: str, gates: int, has_cell: bool) -> OpMaker:
     for slot in ("states", "cells")[: 1 + has_cell]:
         maker.add_output(slot, "[layers * directions, t, n, size]").same_dtype_as("x")
         maker.as_intermediate()
-    maker.add_attr("bidirectional", bool, "whether a second direction runs from the end")
+    maker.add_attr("bidirectional", bool, "whether a second direction runs backward")
     maker.default(False)
-    return maker.add_attr("batch_first", bool, "whether n stands before t").default(False)
+    return maker.add_attr("batch_first", bool, "whether n precedes t").default(False)
 
 
 _READ = ["x", "weight_ih", "weight_hh", "h0", "lengths"]
@@ -340,11 +341,11 @@ GRU = (
         "Gated recurrent unit, at each step with a = x @ weight_ih^T + bias_ih and "
         "b = h @ weight_hh^T + bias_hh, whose three parts are r, z and n: r = sigmoid(a_r + b_r), "
         "z = sigmoid(a_z + b_z), n = tanh(a_n + r * b_n), h = (1 - z) * n + z * h; without "
-        "reset_after b_n is made of r * h. Cho et al., 2014.",
+        "reset_after, b_n is computed from r * h. Cho et al., 2014.",
         3,
         False,
     )
-    .add_attr("reset_after", bool, "whether r resets b_n, or h before it is multiplied")
+    .add_attr("reset_after", bool, "whether r multiplies b_n, or else h before the product")
     .default(True)
     .as_added()
     .build(

@@ -189,12 +189,12 @@ GRU_CELL = (
         "gru_cell",
         "One step of gru: with a = x @ weight_ih^T + bias_ih and b = h @ weight_hh^T + bias_hh, "
         "whose three parts are r, z and n, r = sigmoid(a_r + b_r), z = sigmoid(a_z + b_z), "
-        "n = tanh(a_n + r * b_n) and h_out = (1 - z) * n + z * h; without reset_after b_n is made "
-        "of r * h.",
+        "n = tanh(a_n + r * b_n) and h_out = (1 - z) * n + z * h; without reset_after, b_n is "
+        "computed from r * h.",
         3,
         ("h",),
     )
-    .add_attr("reset_after", bool, "whether r resets b_n, or h before it is multiplied")
+    .add_attr("reset_after", bool, "whether r multiplies b_n, or else h before the product")
     .default(True)
     .as_added()
     .build(

@@ -1,4 +1,4 @@
-"""Reductions over axes: sum, prod, mean, max, min, any, all, and positions: argmax, argmin."""
+"""Reductions over axes: sum, prod, mean, max, min, any, all, and indices: argmax, argmin."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Axes = tuple[int, ...]
 def add_axes(maker: OpMaker) -> OpMaker:
     """Add the attributes axis and keepdims."""
     maker.add_attr("axis", list[int], "axes to reduce; none given: all").default([])
-    maker.add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
+    maker.add_attr("keepdims", bool, "whether reduced axes are kept with length 1")
     return maker.default(False)
 
 
 def reduction(op_type: str, comment: str, dtypes: tuple[str, ...]) -> OpMaker:
-    """Begin the definition of a reduction with the attributes axis and keepdims."""
+    """Start the definition of a reduction with the attributes axis and keepdims."""
     maker = OpMaker(op_type).add_comment(comment)
     maker.add_input("x", "any shape").dtypes(*dtypes)
     maker.add_output("out", "shape of x without the reduced axes, or with 1 there; dtype of x")
@@ -45,17 +45,19 @@ def reduction(op_type: str, comment: str, dtypes: tuple[str, ...]) -> OpMaker:
 
 
 def fraction(op_type: str, comment: str) -> OpMaker:
-    """Begin the definition of a reduction whose results are fractions, of any number."""
+    """Start the definition of a reduction of any number with fractional results."""
     maker = OpMaker(op_type).add_comment(f"{comment} {COMMENT}")
     maker.add_input("x", "any shape").dtypes(*FLOATS, *WHOLE)
     maker.add_output(
-        "out", "shape of x without the reduced axes, or with 1 there; a float as x is, else float32"
+        "out",
+        "shape of x without the reduced axes, or with 1 there; dtype of x if it is a "
+        "float, else float32",
     ).dtypes(*FLOATS)
     return add_axes(maker)
 
 
 def known_meta(w: BodyContext | GradientContext, slot: str = "x") -> Meta:
-    """Return shape and dtype of an input, on which a formula depends; refuse unknown ones."""
+    """Return shape and dtype of an input that a formula needs; refuse unknown ones."""
     meta = w.meta(w.input(slot) or "")
     if meta is None:
         raise GradientError(
@@ -66,35 +68,35 @@ def known_meta(w: BodyContext | GradientContext, slot: str = "x") -> Meta:
 
 
 def fraction_of_axes(ctx: InferContext) -> None:
-    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
     shape, dtype = ctx.input("x")
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")), fraction_dtype(dtype))
 
 
 def reduced_axes(ctx: InferContext) -> None:
-    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
     shape = ctx.input("x").shape
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")))
 
 
 def _extremum_shape(ctx: InferContext) -> None:
-    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
     shape = ctx.input("x").shape
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     _set_nonempty(ctx, shape, axes)
 
 
 def _position_shape(ctx: InferContext) -> None:
-    """The output is x without the axis, or with length 1 there by keepdims."""
+    """The output is x without the axis, or with length 1 for keepdims."""
     shape = ctx.input("x").shape
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
     _set_nonempty(ctx, shape, (axis,) if shape else ())
 
 
 def _set_nonempty(ctx: InferContext, shape: Axes, axes: Axes, slot: str = "out") -> None:
-    """Set an output; as in NumPy, only a result without elements may come from empty axes."""
+    """Set an output; as in NumPy, only an empty result may come from empty axes."""
     out = reduced_shape(shape, axes, ctx.attr("keepdims"))
     kept = reduced_shape(shape, axes, keepdims=False)
     if any(shape[axis] == 0 for axis in axes) and 0 not in kept and -1 not in kept:
@@ -103,7 +105,7 @@ def _set_nonempty(ctx: InferContext, shape: Axes, axes: Axes, slot: str = "out")
 
 
 def given_axes(x: Array, axis: Axes) -> Axes | None:
-    """Return the axes for NumPy: None for all, and for any axis of a number."""
+    """Return the axes for NumPy: None for all, and for any axis of a scalar."""
     return axis if axis and x.ndim else None
 
 
@@ -114,7 +116,7 @@ def spread(reduced: Array, shape: Axes, axis: Axes) -> Array:
 
 
 def _accumulator(x: Array, out: Array) -> type[np.floating] | np.dtype[Any]:
-    # Half precision is added up in single: 2,048 + 1 is 2,048 in it.
+    # Half precision accumulates in single: 2,048 + 1 is 2,048 in float16.
     return np.float32 if x.itemsize == 2 and x.dtype.kind == "f" else out.dtype
 
 
@@ -129,7 +131,7 @@ def sum_grad(out_grad: Array, x_grad: Array, *, axis: Axes, keepdims: bool) -> N
 
 
 def _sum_meta(ctx: InferContext) -> None:
-    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
     x = ctx.input("x")
     axes = normalize_axes(ctx, ctx.attr("axis"), len(x.shape), scalar=True)
     dtype = x.dtype
@@ -139,21 +141,23 @@ def _sum_meta(ctx: InferContext) -> None:
 
 
 def accumulation(op_type: str, comment: str) -> OpMaker:
-    """Begin the definition of a reduction whose result is of 64 bits for whole numbers."""
+    """Start the definition of a reduction with 64-bit results for integers."""
     return add_axes(
         OpMaker(op_type)
         .add_comment(
-            f"{comment} Whole numbers and bool are taken in 64 bits: the result is int64, or "
-            "uint64 of unsigned ones, as NumPy's is. 16-bit floats are taken in float32."
+            f"{comment} Integers and bool accumulate in 64 bits: the result is int64, or uint64 "
+            f"for unsigned ones, as in NumPy. 16-bit floats accumulate in float32."
         )
         .add_input("x", "any shape")
         .dtypes(*ORDERED)
-        .add_output("out", "shape of x without the reduced axes, or with 1 there; a float as x is")
+        .add_output(
+            "out", "shape of x without the reduced axes, or with 1 there; dtype of x for floats"
+        )
         .dtypes(*FLOATS, "int64", "uint64")
     )
 
 
-SUM = accumulation("sum", "Sum over axes, 0 where there is nothing to add.").build(
+SUM = accumulation("sum", "Sum over axes, 0 for no elements.").build(
     infer_shape=_sum_meta, gradient=grad_op("sum_grad", gradient=linear_in("x"))
 )
 
@@ -164,7 +168,7 @@ def prod(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
 
 
 def _prod_gradient(g: GradientContext) -> None:
-    """Multiply by the product of the other elements: no division, which zeros would end."""
+    """Multiply by the product of the other elements, without division: elements may be 0."""
     grad, x = g.output_grad("out"), g.input("x")
     meta = g.meta(x or "")
     if meta is None:
@@ -183,10 +187,10 @@ def _prod_gradient(g: GradientContext) -> None:
 
 
 def _other_factors(g: GradientContext, x: str | None, axes: list[int]) -> Iterator[str]:
-    """Yield arrays, to be broadcast, whose product is that of the elements beside each one.
+    """Yield broadcastable arrays whose product is that of all other elements.
 
-    Along one axis it is what comes before times what comes behind; the other axes are reduced
-    after it.
+    Along one axis it is the product of preceding times that of following elements; then the other
+    axes are reduced.
     """
     for axis in reversed(axes):
         for is_behind in (False, True):
@@ -196,7 +200,7 @@ def _other_factors(g: GradientContext, x: str | None, axes: list[int]) -> Iterat
             x = g.emit("prod", {"x": x}, attrs={"axis": [axis], "keepdims": True})
 
 
-PROD = accumulation("prod", "Product over axes, 1 where there is nothing to multiply.").build(
+PROD = accumulation("prod", "Product over axes, 1 for no elements.").build(
     infer_shape=_sum_meta, gradient=_prod_gradient
 )
 
@@ -212,7 +216,7 @@ def all_(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
 def _truth(op_type: str, comment: str) -> OpDefinition:
     maker = (
         OpMaker(op_type)
-        .add_comment(f"{comment} NaN is other than 0.")
+        .add_comment(f"{comment} NaN is nonzero.")
         .add_input("x", "any shape")
         .dtypes(*ORDERED)
         .add_output("out", "bool, shape of x without the reduced axes, or with 1 there")
@@ -222,13 +226,13 @@ def _truth(op_type: str, comment: str) -> OpDefinition:
     return add_axes(maker).build(infer_shape=reduced_axes, gradient=gradient)
 
 
-ANY = _truth("any", "Whether any element is other than 0; false where there is none.")
-ALL = _truth("all", "Whether all elements are other than 0; true where there is none.")
+ANY = _truth("any", "Whether any element is nonzero; false for no elements.")
+ALL = _truth("all", "Whether all elements are nonzero; true for no elements.")
 
 
 def mean(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
     if x.itemsize == 2:
-        # The sum of many halves may be infinite in half precision where their mean is not.
+        # The half-precision sum may be infinite though the mean is not.
         total = np.asarray(x.sum(axis=given_axes(x, axis), dtype=np.float32))
         np.divide(total.reshape(out.shape), x.size / max(out.size, 1), out=out)
         return
@@ -244,8 +248,7 @@ def mean_grad(out_grad: Array, x_grad: Array, *, axis: Axes, keepdims: bool) -> 
 
 MEAN = fraction(
     "mean",
-    "Arithmetic mean over axes, NaN where there is nothing to take it of. 16-bit floats are added "
-    "up in float32.",
+    "Arithmetic mean over axes, NaN for no elements. 16-bit floats accumulate in float32.",
 ).build(
     infer_shape=fraction_of_axes,
     gradient=grad_op("mean_grad", gradient=linear_in("x")),
@@ -268,7 +271,7 @@ def max_grad(
     picked = np.equal(x, best)
     picked |= np.isnan(x) & np.isnan(best)
     counts = np.asarray(picked.sum(axis=given_axes(x, axis), dtype=np.int64)).reshape(out.shape)
-    # Not by 0: whoever calls the operator by itself may give others than the extrema.
+    # Not by 0: a direct caller may pass values other than the extrema.
     share = np.divide(out_grad, np.maximum(counts, 1)).astype(x_grad.dtype)
     np.copyto(x_grad, spread(share, x.shape, axis))
     np.copyto(x_grad, 0, where=~picked)
@@ -277,17 +280,17 @@ def max_grad(
 min_grad = max_grad
 
 _TIES = (
-    "Elements that are equal to it, or NaN as it is, share the gradient in equal parts. An empty "
-    "axis is an error."
+    "Elements equal to it, or NaN if it is NaN, share the gradient equally. An empty axis is an "
+    "error."
 )
 
 
-MAX = reduction("max", f"Largest element over axes, NaN where one is NaN. {_TIES}", ORDERED).build(
+MAX = reduction("max", f"Largest element over axes, NaN if any is NaN. {_TIES}", ORDERED).build(
     infer_shape=_extremum_shape,
     gradient=grad_op("max_grad", needs=["x", "out"], gradient=pick_in_shares),
 )
 
-MIN = reduction("min", f"Smallest element over axes, NaN where one is NaN. {_TIES}", ORDERED).build(
+MIN = reduction("min", f"Smallest element over axes, NaN if any is NaN. {_TIES}", ORDERED).build(
     infer_shape=_extremum_shape,
     gradient=grad_op("min_grad", needs=["x", "out"], gradient=pick_in_shares),
 )
@@ -302,32 +305,32 @@ def argmin(x: Array, out: Array, *, axis: int, keepdims: bool) -> None:
 
 
 def position(op_type: str, comment: str) -> OpMaker:
-    """Begin the definition of the position of an extremum."""
+    """Start the definition of the index of an extremum."""
     return (
         OpMaker(op_type)
         .add_comment(comment)
-        .add_input("x", "any shape; a number is at position 0")
+        .add_input("x", "any shape; a scalar is at index 0")
         .dtypes(*ORDERED)
         .add_output("out", "int64, shape of x without the axis, or with 1 there")
         .dtypes("int64")
         .add_attr("axis", int, "the axis to search")
         .default(-1)
-        .add_attr("keepdims", bool, "whether the axis stays, with length 1")
+        .add_attr("keepdims", bool, "whether the axis is kept with length 1")
         .default(False)
     )
 
 
 ARGMAX = position(
-    "argmax", "Position of the first largest element along an axis; NaN counts as the largest."
-).build(infer_shape=_position_shape, gradient=no_gradient("its result is a position"))
+    "argmax", "Index of the first maximum along an axis; NaN counts as the largest."
+).build(infer_shape=_position_shape, gradient=no_gradient("its result is an index"))
 
 ARGMIN = position(
-    "argmin", "Position of the first smallest element along an axis; NaN counts as the smallest."
-).build(infer_shape=_position_shape, gradient=no_gradient("its result is a position"))
+    "argmin", "Index of the first minimum along an axis; NaN counts as the smallest."
+).build(infer_shape=_position_shape, gradient=no_gradient("its result is an index"))
 
 
 def _both_shape(ctx: InferContext) -> None:
-    """The outputs are x without the axes, or with length 1 there by keepdims; no axes are all."""
+    """The outputs are x without the axes, or with length 1 for keepdims; no axes mean all."""
     shape = ctx.input("x").shape
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     for slot in ("min", "max"):
@@ -342,7 +345,7 @@ def _both_body(b: BodyContext) -> None:
 
 AMINMAX = (
     OpMaker("aminmax")
-    .add_comment(f"Smallest and largest element over axes, as `min` and `max` give them. {_TIES}")
+    .add_comment(f"Smallest and largest element over axes, as `min` and `max`. {_TIES}")
     .add_input("x", "any shape")
     .dtypes(*ORDERED)
     .add_output("min", "shape of x without the reduced axes, or with 1 there; dtype of x")
@@ -351,7 +354,7 @@ AMINMAX = (
     .same_dtype_as("x")
     .add_attr("axis", list[int], "axes to reduce; none given: all")
     .default([])
-    .add_attr("keepdims", bool, "whether reduced axes stay, with length 1")
+    .add_attr("keepdims", bool, "whether reduced axes are kept with length 1")
     .default(False)
     .build(infer_shape=_both_shape, body=_both_body)
 )

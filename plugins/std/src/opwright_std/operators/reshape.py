@@ -17,7 +17,7 @@ def reshape_like(x: Array, out: Array) -> None:
 
 
 def restore_shape(g: GradientContext) -> None:
-    """Give the gradient of out the shape of x: the rule of all that only renames positions."""
+    """Reshape the gradient of out to x: the rule of all operators that keep elements in order."""
     inputs = {"x": g.output_grad("out"), "like": g.input("x")}
     g.set_input_grad("x", g.emit("reshape_like", inputs))
 
@@ -34,16 +34,18 @@ def _reshape_shape(ctx: InferContext) -> None:
     if copied and max(copied) >= len(shape):
         ctx.fail(f"shape copies axis {max(copied)} of a {len(shape)}-d input, got {list(target)}")
     out = [shape[axis] if axis in copied else dim for axis, dim in enumerate(target)]
-    # Copied dims stand on both sides and cancel, so that an unknown batch does no harm.
+    # Copied dimensions occur on both sides and cancel, so that the batch may be unknown.
     count = numel(dim for axis, dim in enumerate(shape) if axis not in copied)
     known = numel(dim for dim in target if dim > 0)
     if count >= 0:
         if -1 in target and count % known == 0:
             out[target.index(-1)] = count // known
         elif count != known and numel(shape) == numel(target) == 0:
-            out = list(target)  # a length that was computed of an empty x
+            out = list(target)  # the computed length of an empty x
         elif count != known:
-            ctx.fail(f"shape must hold the elements of {format_shape(shape)}, got {list(target)}")
+            ctx.fail(
+                f"shape must have as many elements as {format_shape(shape)}, got {list(target)}"
+            )
     ctx.set_output("out", out)
 
 
@@ -61,7 +63,7 @@ RESHAPE = (
     .add_input("x", "any shape, any dtype")
     .add_output("out", "the given shape, dtype of x")
     .same_dtype_as("x")
-    .add_attr("shape", list[int], "shape of out; 0 copies the dim of x there, one -1 is computed")
+    .add_attr("shape", list[int], "shape of out; 0 copies the dimension of x, one -1 is computed")
     .as_shape_operand()
     .required()
     .at_least(-1)

@@ -1,4 +1,4 @@
-"""resize: the last axes of a tensor with other lengths, by neighbours, filters or means."""
+"""resize: resample the last axes of a tensor, by neighbors, filters or means."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ Axis = tuple[int, int, float, tuple[float, float]]
 def _axes(
     rank: int, counts: Ints, scales: tuple[float, ...], crop: tuple[float, ...]
 ) -> list[Axis]:
-    """Return each axis that is resized, its new length, its factor, 0 for none, and its part."""
+    """Return each resized axis, its new length, its scale, 0 for none, and its range."""
     factors = scales or (0.0,) * len(counts)
     parts = list(zip(crop[::2], crop[1::2], strict=True)) or [(0.0, 1.0)] * len(counts)
     return list(zip(range(rank - len(counts), rank), counts, factors, parts, strict=True))
 
 
 def _body(b: BodyContext) -> bool:
-    """Another number than 0 for what lies outside, put there by a mask of places."""
+    """A nonzero extrapolation value, set by a mask of positions."""
     value, x = b.attr("extrapolation_value"), b.meta(b.input("x") or "")
     if value == 0 or x is None:
         return False
@@ -95,7 +95,7 @@ def _body(b: BodyContext) -> bool:
 
 
 def _grad_body(b: BodyContext) -> bool:
-    """What lies outside has no gradient, whatever number stands there."""
+    """Positions outside have no gradient for any extrapolation value."""
     if b.attr("extrapolation_value") == 0:
         return False
     inputs = {"x": b.input("x"), "out_grad": b.input("out_grad")}
@@ -105,18 +105,18 @@ def _grad_body(b: BodyContext) -> bool:
 
 
 def _resize_shape(ctx: InferContext) -> None:
-    """The output has output_size in the place of the last axes."""
+    """The output replaces the last axes with output_size."""
     shape, counts, scales = ctx.input("x").shape, ctx.attr("output_size"), ctx.attr("scales")
     if not 1 <= len(counts) <= len(shape):
         ctx.fail(
-            f"output_size must have a number for each axis that is resized, at most the "
+            f"output_size must have one number per resized axis, at most the "
             f"{len(shape)} of x {format_shape(shape)}, got {list(counts)}"
         )
     kept = len(shape) - len(counts)
     if 0 in shape[kept:]:
-        ctx.fail(f"the axes of x that are resized must have elements, got {format_shape(shape)}")
+        ctx.fail(f"the resized axes of x must not be empty, got {format_shape(shape)}")
     if scales and len(scales) != len(counts):
-        ctx.fail(f"scales must have a factor for each of output_size, got {list(scales)}")
+        ctx.fail(f"scales must have one factor per element of output_size, got {list(scales)}")
     if not all(map(math.isfinite, scales)):
         ctx.fail(f"scales must be finite, got {list(scales)}")
     mode, coordinates = ctx.attr("mode"), ctx.attr("coordinates")
@@ -125,14 +125,14 @@ def _resize_shape(ctx: InferContext) -> None:
     crop = ctx.attr("crop")
     if (coordinates == "crop_and_resize") != bool(crop) or (crop and len(crop) != 2 * len(counts)):
         ctx.fail(
-            "crop must hold a begin and an end for each of output_size with "
-            f"coordinates='crop_and_resize', and nothing else, got {list(crop)}"
+            f"crop must have a begin and an end for each of output_size with "
+            f"coordinates='crop_and_resize', and be empty otherwise, got {list(crop)}"
         )
     if not all(map(math.isfinite, crop)):
         ctx.fail(f"crop must be finite, got {list(crop)}")
     if ctx.attr("antialias") and (mode not in ("linear", "cubic") or coordinates != "half_pixel"):
         ctx.fail(
-            "antialias must be false but for mode='linear' or 'cubic' with "
+            f"antialias must be false except for mode='linear' or 'cubic' with "
             f"coordinates='half_pixel', got mode={mode!r} and coordinates={coordinates!r}"
         )
     ctx.set_output("out", (*shape[:kept], *counts))
@@ -141,50 +141,55 @@ def _resize_shape(ctx: InferContext) -> None:
 RESIZE = (
     OpMaker("resize")
     .add_comment(
-        "The last axes of a tensor with other lengths, as many as output_size has numbers. Place i "
-        "of an axis lies among the n elements at (i + 0.5) / s - 0.5 (half_pixel), i / s "
-        "(asymmetric), i * (n - 1) / (output_size - 1) (align_corners), with s = output_size / n "
-        "or what scales has; pytorch_half_pixel is 0 for an output of 1, and half_pixel_symmetric "
-        "keeps the middle where scales do not give output_size exactly. crop_and_resize goes from "
-        "the begin to the end of a part, in shares of n - 1; what lies outside of x is "
-        "extrapolation_value. nearest takes the element "
-        "there, rounded; linear and cubic the two and four around, those at the ends for what lies "
-        "beyond, with Keys' cubic function; area the mean of the bins of adaptive pooling. With "
-        "antialias the filters are as much wider as an axis shrinks, and leave out what lies "
-        "beyond, as in Pillow. As PyTorch's interpolate and ONNX's Resize."
+        "Resamples the last axes of a tensor, one per element of output_size. Output element i of "
+        "an axis is at position (i + 0.5) / s - 0.5 (half_pixel), i / s (asymmetric), or i * (n - "
+        "1) / (output_size - 1) (align_corners) among the n input elements, with s = output_size "
+        "/ n or the given scale; pytorch_half_pixel is 0 for an output of 1, and "
+        "half_pixel_symmetric "
+        "keeps the center if scales do not yield output_size exactly. crop_and_resize samples "
+        "from the begin to the end of a range, as fractions of n - 1; positions outside of x are "
+        "extrapolation_value. nearest takes the element at the rounded position; linear "
+        "interpolates two elements, cubic four with Keys' function, with the border repeated; "
+        "area takes the means of the bins of adaptive pooling. With antialias the filters widen "
+        "as an axis shrinks, and exclude elements outside, as in Pillow. As PyTorch's interpolate "
+        "and ONNX's Resize."
     )
-    .add_input("x", "float, at least as many axes as output_size has numbers")
+    .add_input("x", "float, at least as many axes as output_size has elements")
     .dtypes(*FLOATS)
-    .add_output("out", "x with output_size in the place of its last axes, dtype of x")
+    .add_output("out", "x with its last axes replaced by output_size, dtype of x")
     .same_dtype_as("x")
     .add_attr("output_size", list[int], "the new lengths of the last axes")
     .as_shape_operand()
     .required()
     .between(1, 2**20)
-    .add_attr("mode", str, "which elements a place takes")
+    .add_attr("mode", str, "interpolation")
     .default("nearest")
     .one_of("nearest", "linear", "cubic", "area")
-    .add_attr("coordinates", str, "where places lie among the elements")
+    .add_attr("coordinates", str, "positions of output elements among input elements")
     .default("half_pixel")
     .one_of(*COORDINATES)
-    .add_attr("rounding", str, "which element is nearest; two are as near only half way")
+    .add_attr("rounding", str, "rounding for nearest; it matters for ties")
     .default("round_prefer_floor")
     .one_of(*ROUNDINGS)
-    .add_attr("antialias", bool, "whether filters are wider where an axis shrinks")
+    .add_attr("antialias", bool, "whether filters widen as an axis shrinks")
     .default(False)
     .add_attr("cubic_coefficient", float, "a of the cubic function: -0.5 and -0.75 are usual")
     .default(-0.75)
     .between(-4.0, 4.0)
-    .add_attr("scales", list[float], "factors of lengths, for places; none: those of the lengths")
+    .add_attr(
+        "scales", list[float], "scales of lengths, for positions; none: ratios of the lengths"
+    )
     .default([])
     .greater_than(0.0)
-    .add_attr("exclude_outside", bool, "whether filters leave out what lies beyond the ends")
+    .add_attr("exclude_outside", bool, "whether filters exclude elements beyond the ends")
     .default(False)
     .as_added()
-    .add_attr("crop", list[float], "begin and end of the part of each axis, 0 and 1 for the whole")
+    .add_attr(
+        "crop", list[float], "begin and end of the range of each axis, 0 and 1 for the whole axis"
+    )
     .default([])
     .as_added()
-    .add_attr("extrapolation_value", float, "what crop_and_resize has outside of x")
+    .add_attr("extrapolation_value", float, "value of crop_and_resize outside of x")
     .default(0.0)
     .as_added()
     .build(

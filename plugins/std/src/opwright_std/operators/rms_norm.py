@@ -1,4 +1,4 @@
-"""Normalisation by the root mean square: each row is divided by its own, then scaled."""
+"""Root mean square normalization: each row is divided by its root mean square, then scaled."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def rms_norm_grad(
     if scale_grad is not None:
         np.sum(grad * normal, axis=0, out=scale_grad.reshape(-1))
     if x_grad is not None and x.size:
-        # x_grad = inv_rms * (g - normal * mean(g * normal)), g being out_grad * scale.
+        # x_grad = inv_rms * (g - normal * mean(g * normal)) with g = out_grad * scale.
         inner = grad if scale is None else grad * scale.reshape(-1)
         normal *= np.mean(inner * normal, axis=1, keepdims=True)
         result = x_grad.reshape(rows)
@@ -69,7 +69,7 @@ def _rms_norm_shape(ctx: InferContext) -> None:
     begin = normalize_axis(ctx, ctx.attr("begin_norm_axis"), len(x.shape), "begin_norm_axis")
     if ctx.has_input("scale") and not shapes_match(ctx.input("scale").shape, x.shape[begin:]):
         got, wanted = format_shape(ctx.input("scale").shape), format_shape(x.shape[begin:])
-        ctx.fail(f"scale must have the shape of the normalised axes, {wanted}, got {got}")
+        ctx.fail(f"scale must have the shape of the normalized axes, {wanted}, got {got}")
     ctx.set_output("out", x.shape)
     ctx.set_output("inv_rms", x.shape[:begin])
 
@@ -77,13 +77,13 @@ def _rms_norm_shape(ctx: InferContext) -> None:
 RMS_NORM = (
     OpMaker("rms_norm")
     .add_comment(
-        "Normalisation by the root mean square, out = x / sqrt(mean_square + epsilon) * scale, "
+        "Root mean square normalization, out = x / sqrt(mean_square + epsilon) * scale, "
         "where mean_square is the mean of x ** 2 over the axes from begin_norm_axis on. Zhang and "
         "Sennrich, 2019."
     )
     .add_input("x", "float, at least 1-d")
     .dtypes(*FLOATS)
-    .add_input("scale", "shape of the normalised axes; absent counts as 1")
+    .add_input("scale", "shape of the normalized axes; absent counts as 1")
     .same_dtype_as("x")
     .as_optional()
     .add_output("out", "shape and dtype of x")

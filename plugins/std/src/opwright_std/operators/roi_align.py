@@ -1,4 +1,4 @@
-"""Means of samples in the bins of boxes, between pixels (RoIAlign of Mask R-CNN)."""
+"""Means of bilinear samples in the bins of boxes (RoIAlign of Mask R-CNN)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from opwright_std.numerics.windows import Ints
 
 
 def _shares(begin: float, extent: float, size: int, bins: int, ratio: int) -> Array:
-    """Return the share that each pixel of an axis has of each bin, [bins, size].
+    """Return the weight of each pixel along an axis in each bin, [bins, size].
 
-    Samples lie on a grid in both axes, so the share of a pixel is the product of those of its row
-    and of its column.
+    Samples form a grid, so the weight of a pixel is the product of its row and column weights.
     """
     samples = ratio if ratio > 0 else max(int(np.ceil(extent / bins)), 0)
     shares = np.zeros((bins, size))
@@ -39,7 +38,7 @@ def _shares(begin: float, extent: float, size: int, bins: int, ratio: int) -> Ar
 def _corners(
     begin: float, extent: float, size: int, bins: int, ratio: int
 ) -> list[list[tuple[int, float]]]:
-    """Return for each bin of an axis the pixels around its samples, and their shares."""
+    """Return for each bin of an axis the pixels around its samples, and their weights."""
     samples = ratio if ratio > 0 else max(int(np.ceil(extent / bins)), 0)
     found: list[list[tuple[int, float]]] = []
     for bin in range(bins):
@@ -54,15 +53,15 @@ def _corners(
 
 
 def _products(image: Array, rows: list[Any], columns: list[Any]) -> tuple[Array, Array, Array]:
-    """Return pixels around samples times their shares, [channels, n], their numbers and shares.
+    """Return weighted pixels around samples, [channels, n], their indices and weights.
 
-    Without a sample there is one, 0.
+    Without samples it is a single 0.
     """
     shares = np.array([row * column for _, row in rows for _, column in columns] or [0.0])
     width = image.shape[2]
     places = np.array([row * width + column for row, _ in rows for column, _ in columns] or [0])
     pixels = image.reshape(len(image), -1)[:, places]
-    # What has no share is not read, as above, and counts as 0.
+    # Pixels of weight 0 are not read, as above, and count as 0.
     return np.where(shares == 0, 0, pixels * shares.astype(image.dtype)), places, shares
 
 
@@ -75,7 +74,7 @@ def _boxes(
     aligned: bool,
     shares: Callable[..., Any] = _shares,
 ) -> Iterator[tuple[Any, Any]]:
-    """Give for each box the shares of rows and those of columns."""
+    """Yield the row and column weights of each box."""
     shift = 0.5 if aligned else 0.0
     for left, top, right, bottom in scale_rois("roi_align", rois, spatial_scale):
         extents = [bottom - top, right - left]
@@ -112,7 +111,7 @@ def roi_align(
     boxes = _boxes(rois, x.shape, output_size, spatial_scale, sampling_ratio, aligned)
     for box, (rows, columns) in enumerate(boxes):
         image = x[batch_index[box]]
-        # Only what has a share is read: 0 * NaN is NaN.
+        # Only pixels with a weight are read: 0 * NaN is NaN.
         for i, row in enumerate(rows):
             at = np.flatnonzero(row)
             mixed = np.tensordot(row[at], image[:, at], ([0], [1]))
@@ -136,7 +135,7 @@ def roi_align_grad(
     sums = np.zeros(x_grad.shape)
     boxes = _boxes(rois, x_grad.shape, output_size, spatial_scale, sampling_ratio, aligned)
     for box, (rows, columns) in enumerate(boxes):
-        # As above: nothing is added to what has no share.
+        # As above: pixels of weight 0 have no gradient.
         for i, row in enumerate(rows):
             at = np.flatnonzero(row)
             for j, column in enumerate(columns):
@@ -172,37 +171,41 @@ def roi_align_places(
 
 
 def _align_shape(ctx: InferContext) -> None:
-    """The output has output_size for each box and channel."""
+    """The output has output_size bins per box and channel."""
     ctx.set_output("out", infer_roi(ctx))
 
 
 def _add_grid(maker: OpMaker) -> OpMaker:
-    """Add images and boxes, and how samples lie in these."""
+    """Add images, boxes and the sampling attributes."""
     add_roi_slots(maker)
-    maker.add_attr("sampling_ratio", int, "samples along each axis of a bin; 0 or -1: one a pixel")
+    maker.add_attr(
+        "sampling_ratio", int, "samples along each axis of a bin; 0 or -1: one per pixel"
+    )
     maker.default(-1).between(-1, 1024)
     maker.add_attr(
-        "aligned", bool, "pixels have their centres at a half; without it boxes are at least 1 wide"
+        "aligned", bool, "whether pixel centers are at 0.5; otherwise boxes are at least 1 wide"
     )
     return maker.default(False)
 
 
 def _align_maker() -> OpMaker:
     maker = OpMaker("roi_align").add_comment(
-        "Bilinear pooling of boxes, as torchvision's roi_align: each box is cut into output_size "
-        "bins, and out[box, c, i, j] is the mean over the samples of a bin, which lie on a regular "
-        "grid between the pixels of the image batch_index[box]. Samples more than 1 pixel outside "
-        "count as 0. With mode max it is the greatest product of a pixel around a sample and its "
-        "share, as ONNX's RoiAlign; the first of equal ones has the gradient. Boxes have none."
+        "Bilinear pooling of boxes, as torchvision's roi_align: each box is divided into "
+        "output_size bins, and out[box, c, i, j] is the mean of the bilinear samples of a bin, on "
+        "a regular grid in the image batch_index[box]. Samples more than 1 pixel outside count as "
+        "0. With mode max it is the greatest weighted pixel around a sample, as ONNX's RoiAlign; "
+        "the first of equal ones receives the gradient. Boxes have no gradient."
     )
     _add_grid(maker)
-    maker.add_attr("mode", str, "what a bin has of its samples").default("avg").one_of("avg", "max")
+    maker.add_attr("mode", str, "reduction of the samples of a bin").default("avg").one_of(
+        "avg", "max"
+    )
     maker.as_added()
     return maker.add_output("out", "[boxes, channels, *output_size], dtype of x").same_dtype_as("x")
 
 
 class _AlignGradient(GradOp):
-    """Of means an operator of its own; of maxima additions at the pixels that were taken."""
+    """For means a gradient operator; for maxima a scatter to the selected pixels."""
 
     def __call__(self, g: GradientContext) -> None:
         if g.attr("mode") == "avg":
@@ -235,7 +238,7 @@ ROI_ALIGN = _align_maker().build(
 
 
 def _places_shape(ctx: InferContext) -> None:
-    """Both outputs have output_size for each box and channel."""
+    """Both outputs have output_size bins per box and channel."""
     shape = infer_roi(ctx)
     ctx.set_output("index", shape)
     ctx.set_output("share", shape)
@@ -244,12 +247,13 @@ def _places_shape(ctx: InferContext) -> None:
 ROI_ALIGN_PLACES = (
     _add_grid(
         OpMaker("roi_align_places").add_comment(
-            "Which pixel roi_align takes with mode max, as a number in the whole x, and its share."
+            "The pixel that roi_align selects with mode max, as a flat index into x, and its "
+            "weight."
         )
     )
     .add_output("index", "int64 [boxes, channels, *output_size]")
     .dtypes("int64")
     .add_output("share", "shape of index, dtype of x")
     .same_dtype_as("x")
-    .build(infer_shape=_places_shape, gradient=no_gradient("it jumps from pixel to pixel"))
+    .build(infer_shape=_places_shape, gradient=no_gradient("it is not continuous"))
 )

@@ -1,4 +1,4 @@
-"""Maxima of the bins of boxes, in whole pixels (RoIPool of Fast R-CNN)."""
+"""Maxima of the bins of boxes, at whole pixels (RoIPool of Fast R-CNN)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MAX_PLANE = 2**31 - 1
 
 
 def _round(number: float) -> int:
-    """Return the nearest whole number; halves go away from 0."""
+    """Return the nearest integer; ties away from 0."""
     return int(np.copysign(np.floor(abs(number) + 0.5), number))
 
 
 def _bins(first: float, last: float, size: int, count: int) -> list[slice]:
-    """Return the pixels of each bin; the box holds both its ends, and at least one pixel."""
+    """Return the pixels of each bin; a box includes both ends, and at least one pixel."""
     begin = _round(first)
     extent = max(_round(last) - begin + 1, 1)
     edges = ((i * extent // count, -(-(i + 1) * extent // count)) for i in range(count))
@@ -78,7 +78,7 @@ def roi_pool_grad(
 
 
 def _pool_shape(ctx: InferContext) -> None:
-    """The outputs have output_size for each box and channel."""
+    """The outputs have output_size bins per box and channel."""
     shape, (height, width) = infer_roi(ctx), ctx.input("x").shape[2:]
     if min(height, width) > 0 and height * width > _MAX_PLANE:
         ctx.fail(f"x must have at most {_MAX_PLANE} pixels, got {height} x {width}")
@@ -89,10 +89,10 @@ def _pool_shape(ctx: InferContext) -> None:
 def _pool_maker() -> OpMaker:
     maker = OpMaker("roi_pool").add_comment(
         "Maximum pooling of boxes, as torchvision's roi_pool: the corners of a box are rounded to "
-        "whole pixels, both included, the box is cut into output_size bins, which overlap where "
-        "they do not divide it, and out[box, c, i, j] is the greatest element of a bin, 0 where "
-        "it lies outside of the image. The first of equal elements gets the gradient; boxes have "
-        "none."
+        "whole pixels, both included, the box is divided into output_size bins, which overlap if "
+        "they do not divide it evenly, and out[box, c, i, j] is the greatest element of a bin, 0 "
+        "if it is outside of the image. The first of equal elements receives the gradient; boxes "
+        "have no gradient."
     )
     add_roi_slots(maker)
     maker.add_output("out", "[boxes, channels, *output_size], dtype of x").same_dtype_as("x")

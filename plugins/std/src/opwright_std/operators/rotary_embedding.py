@@ -1,4 +1,4 @@
-"""Rotary position embedding: pairs of elements are turned by angles that grow with the position."""
+"""Rotary position embedding: pairs of elements are rotated by position-dependent angles."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 
 
 def _rows_of(table: Array, index: Array | None, x: Array) -> Array:
-    """Return the row of the table for each place of x, broadcasting to its axes."""
+    """Return the table row of each position of x, broadcast to its axes."""
     if index is None:
         return table[: x.shape[-2]]
     check_ids("rotary_embedding: index", index, table.shape[0])
     rows = table[index]
-    # [n, t, half] stands before the axes between the first and the last two.
+    # [n, t, half] needs the axes between the first and the last two.
     return (
         rows
         if index.ndim == 1
@@ -94,8 +94,8 @@ ROTARY_EMBEDDING = (
     OpMaker("rotary_embedding")
     .add_comment(
         "Rotary position embedding: each pair (a, b) of the first 2 * half elements becomes "
-        "(a * cos - b * sin, b * cos + a * sin), with the row of cos and sin that belongs to its "
-        "position; what is behind stays. A pair is elements i and half + i, or with interleaved "
+        "(a * cos - b * sin, b * cos + a * sin), with the row of cos and sin for its position; "
+        "the other elements are copied. A pair is elements i and half + i, or with interleaved "
         "2 * i and 2 * i + 1. The tables have no gradient. Su et al., 2021."
     )
     .add_input("x", "float [..., t, size]")
@@ -109,7 +109,7 @@ ROTARY_EMBEDDING = (
     .as_optional()
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-    .add_attr("interleaved", bool, "whether a pair lies side by side")
+    .add_attr("interleaved", bool, "whether the elements of a pair are adjacent")
     .default(False)
     .build(
         infer_shape=_rotary_shape,

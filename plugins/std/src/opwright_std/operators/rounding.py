@@ -1,4 +1,4 @@
-"""Rounding to whole numbers, and numbers that are not finite, element by element."""
+"""Rounding to integers, and tests for non-finite numbers, element-wise."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def nan_to_num_grad(
 
 
 def _rounded(op_type: str, comment: str) -> OpDefinition:
-    return unary(op_type, f"{comment} Whole numbers do not change.", NUMBERS).build(
-        infer_shape=same_shape_as("x"), gradient=no_gradient("it is constant between its steps")
+    return unary(op_type, f"{comment} Integers do not change.", NUMBERS).build(
+        infer_shape=same_shape_as("x"), gradient=no_gradient("it is piecewise constant")
     )
 
 
@@ -81,9 +81,9 @@ def _asked(op_type: str, comment: str) -> OpDefinition:
     )
 
 
-CEIL = _rounded("ceil", "The least whole number that is not below x.")
-FLOOR = _rounded("floor", "The greatest whole number that is not above x.")
-ROUND = _rounded("round", "The nearest whole number; halves go to the even one.")
+CEIL = _rounded("ceil", "The smallest integer not below x.")
+FLOOR = _rounded("floor", "The largest integer not above x.")
+ROUND = _rounded("round", "The nearest integer; ties to even.")
 
 
 def _trunc_body(b: BodyContext) -> None:
@@ -94,11 +94,9 @@ def _trunc_body(b: BodyContext) -> None:
     b.set_output("out", out.name)
 
 
-TRUNC = unary(
-    "trunc", "x without what lies behind the point. Whole numbers do not change.", NUMBERS
-).build(
+TRUNC = unary("trunc", "x rounded towards 0. Integers do not change.", NUMBERS).build(
     infer_shape=same_shape_as("x"),
-    gradient=no_gradient("it is constant between its steps"),
+    gradient=no_gradient("it is piecewise constant"),
     body=_trunc_body,
 )
 
@@ -112,26 +110,26 @@ def _frac_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", g.emit("assign", {"x": g.output_grad("out")}))
 
 
-FRAC = unary(
-    "frac", "What lies behind the point, out = x - trunc(x). The gradient is 1 everywhere."
-).build(infer_shape=same_shape_as("x"), gradient=_frac_gradient, body=in_float32(_frac))
+FRAC = unary("frac", "Fractional part, out = x - trunc(x). The gradient is 1 everywhere.").build(
+    infer_shape=same_shape_as("x"), gradient=_frac_gradient, body=in_float32(_frac)
+)
 
-ISNAN = _asked("isnan", "out is true where x is NaN.")
-ISINF = _asked("isinf", "out is true where x is infinite, with either sign.")
-ISFINITE = _asked("isfinite", "out is true where x is neither infinite nor NaN.")
+ISNAN = _asked("isnan", "True where x is NaN.")
+ISINF = _asked("isinf", "True where x is infinite, with either sign.")
+ISFINITE = _asked("isfinite", "True where x is neither infinite nor NaN.")
 
-_END = "an end of the dtype's range where it lies beyond"
+_END = "clamped to the dtype's range"
 NAN_TO_NUM = (
     unary(
         "nan_to_num",
-        "Finite numbers in place of others; x where it is finite. The gradient is 0 elsewhere.",
+        "Replaces NaN and infinities by finite numbers. Their gradient is 0.",
         NUMBERS,
     )
-    .add_attr("nan", float, "what stands for NaN")
+    .add_attr("nan", float, "replacement of NaN")
     .default(0.0)
-    .add_attr("posinf", float, f"what stands for infinity; {_END}")
+    .add_attr("posinf", float, f"replacement of infinity; {_END}")
     .default(math.inf)
-    .add_attr("neginf", float, f"what stands for -infinity; {_END}")
+    .add_attr("neginf", float, f"replacement of -infinity; {_END}")
     .default(-math.inf)
     .build(
         infer_shape=same_shape_as("x"),

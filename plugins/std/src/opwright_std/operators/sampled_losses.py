@@ -1,4 +1,4 @@
-"""Losses over many classes of which only the true one and some samples are scored."""
+"""Sampled losses over many classes: only the label and some samples are scored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from opwright_std.numerics.dtypes import FLOATS, INDICES
 
 
 def _sampled_loss_shape(ctx: InferContext) -> None:
-    """The output has a loss for each row of x."""
+    """The output has one loss per row of x."""
     x, weight = ctx.input("x").shape, ctx.input("weight").shape
     if len(x) != 2 or len(weight) != 2:
         pair = f"{format_shape(x)} and {format_shape(weight)}"
@@ -24,12 +24,12 @@ def _sampled_loss_shape(ctx: InferContext) -> None:
     for slot in given:
         ctx.require_shape(slot, (wanted[slot],))
     if len(given) == 1:
-        ctx.fail(f"{' and '.join(wanted)} go together, got {given[0]} alone; give both or none")
+        ctx.fail(f"{' and '.join(wanted)} must be given together, got {given[0]} only; pass both")
     ctx.set_output("out", (n,))
 
 
 def _rows(b: BodyContext, slot: str, ids: str) -> str:
-    """Write the rows of a parameter that ids name."""
+    """Write the rows of a parameter at ids."""
     return b.emit("embedding", {"weight": b.input(slot), "index": b.input(ids)})
 
 
@@ -38,7 +38,7 @@ def _column(b: BodyContext, name: str) -> str:
 
 
 def _corrected(b: BodyContext, logits: str, ids: str) -> str:
-    """Write logits + bias[ids] - log_probability of the ids, which are the last axis."""
+    """Write logits + bias[ids] - log_probability of the ids, along the last axis."""
     if b.has_input("bias"):
         table = b.emit("unsqueeze", {"x": b.input("bias")}, attrs={"axis": [1]})
         rows = b.emit("embedding", {"weight": table, "index": b.input(ids)})
@@ -51,7 +51,7 @@ def _corrected(b: BodyContext, logits: str, ids: str) -> str:
 
 
 def _logits(b: BodyContext) -> tuple[str, str]:
-    """Write the logits of the labels, [n], and those of the samples, [n, s]."""
+    """Write the logits of the labels, [n], and of the samples, [n, s]."""
     products = b.emit("multiply", {"x": b.input("x"), "y": _rows(b, "weight", "label")})
     true = b.emit("sum", {"x": products}, attrs={"axis": [1]})
     inputs = {"x": b.input("x"), "y": _rows(b, "weight", "samples")}
@@ -60,7 +60,7 @@ def _logits(b: BodyContext) -> tuple[str, str]:
 
 
 def _without_hits(b: BodyContext, values: str, instead: float) -> str:
-    """Write the values [n, s], another number where a sample is the label of the row."""
+    """Write the values [n, s], replaced where a sample is the label of the row."""
     if not b.attr("remove_accidental_hits"):
         return values
     is_hit = b.emit("equal", {"x": _column(b, b.input("label") or ""), "y": b.input("samples")})
@@ -80,7 +80,7 @@ def _sampled_softmax_body(b: BodyContext) -> None:
     true, sampled = _logits(b)
     sampled = _without_hits(b, sampled, float("-inf"))
     logits = b.emit("concat", {"x": [_column(b, true), sampled]}, attrs={"axis": 1})
-    # The label stands first.
+    # The label comes first.
     first = b.emit("fill_like", {"x": b.input("label")})
     inputs = {"logits": logits, "label": first}
     b.emit("softmax_with_cross_entropy", inputs, {"out": b.output("out"), "softmax": 1})
@@ -91,29 +91,27 @@ def _maker(op_type: str, comment: str, removes: bool) -> OpMaker:
     maker.add_input("x", "float [n, size]").dtypes(*FLOATS)
     maker.add_input("weight", "[classes, size], dtype of x").same_dtype_as("x")
     maker.add_input("label", "int32 or int64 [n], class ids in [0, classes)").dtypes(*INDICES)
-    maker.add_input("samples", "[s], the classes that were sampled for all rows; dtype of label")
+    maker.add_input("samples", "[s], the sampled classes, shared by all rows; dtype of label")
     maker.same_dtype_as("label")
     maker.add_input("bias", "[classes]; absent counts as 0").same_dtype_as("x").as_optional()
     for slot, shape in (("label", "[n]"), ("samples", "[s]")):
-        text = f"{shape}, log of how often {slot} are expected among the samples; absent counts as"
+        text = f"{shape}, log of the expected count of {slot} among the samples; absent:"
         maker.add_input(f"{slot}_log_probability", f"{text} 0").same_dtype_as("x").as_optional()
     maker.add_output("out", "[n], the loss of each row; dtype of x").same_dtype_as("x")
-    maker.add_attr(
-        "remove_accidental_hits", bool, "whether samples equal to the label are left out"
-    )
+    maker.add_attr("remove_accidental_hits", bool, "whether to ignore samples equal to the label")
     return maker.default(removes)
 
 
 _LOGITS = (
     "With logits(c) = x @ weight[c] + bias[c] - log_probability of c, for the label and the "
-    "samples alone, "
+    "samples only, "
 )
 
 NCE = _maker(
     "nce",
     "Noise-contrastive estimation. " + _LOGITS + "out = softplus(-logits(label)) + sum over the "
-    "samples of softplus(logits(sample)): the logit says whether a class is the label or a "
-    "sample. With all log-probabilities absent it is negative sampling. "
+    "samples of softplus(logits(sample)): binary classification of labels against samples. With "
+    "all log-probabilities absent it is negative sampling. "
     "Gutmann and Hyvarinen, 2010.",
     False,
 ).build(infer_shape=_sampled_loss_shape, body=_nce_body)
@@ -121,6 +119,6 @@ NCE = _maker(
 SAMPLED_SOFTMAX = _maker(
     "sampled_softmax",
     "Softmax cross entropy over the label and the samples. " + _LOGITS + "out = -log_softmax of "
-    "the logits of both at the label. Jean et al., 2015.",
+    "all their logits at the label. Jean et al., 2015.",
     True,
 ).build(infer_shape=_sampled_loss_shape, body=_sampled_softmax_body)

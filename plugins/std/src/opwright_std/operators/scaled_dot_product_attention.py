@@ -1,4 +1,4 @@
-"""Attention: means of values, weighted by a softmax of the products of queries and keys."""
+"""Attention: means of values weighted by the softmax of query-key products."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from opwright_std.numerics.dtypes import FLOATS, Array
 
 
 def _repeat_heads(x: Array, q: Array) -> Array:
-    """Return the keys or values with as many heads as q has."""
+    """Repeat the heads of keys or values to match those of q."""
     if x.ndim < 3 or x.shape[-3] == q.shape[-3]:
         return x
     return np.repeat(x, q.shape[-3] // x.shape[-3], axis=-3)
 
 
 def _sum_heads(grad: Array, out: Array) -> None:
-    """Write a gradient for the heads of q, summed over those that share a head."""
+    """Write the gradient of shared heads, summed over the heads of q that share them."""
     if grad.shape == out.shape:
         np.copyto(out, grad)
         return
@@ -39,13 +39,13 @@ def _sum_heads(grad: Array, out: Array) -> None:
 
 
 def _scores(q: Array, k: Array, mask: Array | None, causal: bool, scale: float | None) -> Array:
-    """Return scale * q @ k^T with the mask; -inf where a key takes no part."""
+    """Return scale * q @ k^T with the mask; -inf for hidden keys."""
     factor = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
     scores = q @ np.swapaxes(_repeat_heads(k, q), -1, -2)
     scores *= q.dtype.type(factor)
     if mask is not None and mask.dtype == np.bool_:
         scores = np.where(mask, scores, -np.inf).astype(q.dtype, copy=False)
-    elif mask is not None:  # a key may be hidden whose score is NaN
+    elif mask is not None:  # a hidden key may have a NaN score
         scores = np.where(mask == -np.inf, mask, scores + mask)
     if causal:
         allowed = np.tril(np.ones(scores.shape[-2:], np.bool_))
@@ -54,7 +54,7 @@ def _scores(q: Array, k: Array, mask: Array | None, causal: bool, scale: float |
 
 
 def _multiply_seen(weights: Array, x: Array) -> Array:
-    """Return weights @ x, in which rows of x with weight 0 are not read: they may be NaN."""
+    """Return weights @ x without reading rows of weight 0: they may be NaN."""
     is_finite = np.isfinite(x)
     if is_finite.all():
         return np.asarray(weights @ x)
@@ -80,7 +80,7 @@ def scaled_dot_product_attention(
 ) -> None:
     scores = _scores(q, k, mask, causal, scale)
     highest = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
-    highest[highest == -np.inf] = 0  # a row that is wholly masked
+    highest[highest == -np.inf] = 0  # a fully masked row
     np.exp(scores - highest, out=scores)
     total = np.sum(scores, axis=-1, keepdims=True)
     weights = scores / np.where(total == 0, q.dtype.type(1), total)
@@ -109,12 +109,12 @@ def scaled_dot_product_attention_grad(
     factor = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
     lowest = np.where(log_sum_exp == -np.inf, q.dtype.type(0), log_sum_exp)
     below = _scores(q, k, mask, causal, scale) - lowest[..., None]
-    weights = np.exp(np.minimum(below, 0))  # huge scores may have been rounded otherwise
+    weights = np.exp(np.minimum(below, 0))  # huge scores may have been rounded differently
     if v_grad is not None:
         _sum_heads(_multiply_seen(np.swapaxes(weights, -1, -2), out_grad), v_grad)
     if q_grad is None and k_grad is None:
         return
-    # The gradient of a softmax: each weight times what its own gradient has above their mean.
+    # The gradient of softmax: each weight times the excess of its gradient over the mean.
     inner = out_grad @ np.swapaxes(_repeat_heads(v, q), -1, -2)
     inner -= np.sum(out_grad * out, axis=-1, keepdims=True)
     inner = np.where(weights == 0, weights, inner * weights * q.dtype.type(factor))
@@ -125,12 +125,12 @@ def scaled_dot_product_attention_grad(
 
 
 def _check_heads(ctx: InferContext, q: Shape, k: Shape) -> None:
-    """Refuse keys whose leading axes are not those of q, but for a divisor of its heads."""
+    """Check that the leading axes of k match q; its heads may be a divisor."""
     if len(q) == 2:
         return
     if not shapes_match(q[:-3], k[:-3]):
         ctx.fail(
-            f"q and k must have one shape before the heads, got {format_shape(q)} and "
+            f"q and k must have equal axes before the heads, got {format_shape(q)} and "
             f"{format_shape(k)}"
         )
     heads, shared = q[-3], k[-3]
@@ -140,16 +140,16 @@ def _check_heads(ctx: InferContext, q: Shape, k: Shape) -> None:
 
 
 def infer_attention(ctx: InferContext, keys: int | None = None) -> None:
-    """The output has the shape of q with the last axis of v; there may be more keys than in k."""
+    """The output has the shape of q with the last axis of v; the past adds keys to k."""
     q, k, v = (ctx.input(slot).shape for slot in ("q", "k", "v"))
     if not (len(q) == len(k) == len(v) >= 2):
         ranks = f"{len(q)}, {len(k)} and {len(v)}"
-        ctx.fail(f"q, k and v must have one rank of at least 2, got ranks {ranks}")
+        ctx.fail(f"q, k and v must have the same rank of at least 2, got ranks {ranks}")
     if not dims_match(q[-1], k[-1]):
-        ctx.fail(f"q and k must have one last axis, got {format_shape(q)} and {format_shape(k)}")
+        ctx.fail(f"q and k must have equal last axes, got {format_shape(q)} and {format_shape(k)}")
     if not shapes_match(k[:-1], v[:-1]):
         shapes = f"{format_shape(k)} and {format_shape(v)}"
-        ctx.fail(f"k and v must have one shape but for the last axis, got {shapes}")
+        ctx.fail(f"k and v must have the same shape except for the last axis, got {shapes}")
     _check_heads(ctx, q, k)
     if len(ctx.attr("window")) not in (0, 2):
         ctx.fail(f"window must be empty or [before, behind], got {list(ctx.attr('window'))}")
@@ -174,16 +174,14 @@ def _attention_shape(ctx: InferContext) -> None:
 
 
 def add_operands(maker: OpMaker, *, has_past: bool = False) -> OpMaker:
-    """Add what attention is given, what it returns, and how scores are made."""
+    """Add the inputs, outputs and score attributes of attention."""
     maker.add_input("q", "float [..., queries, size]").dtypes(*FLOATS)
-    maker.add_input("k", "[..., keys, size]; heads may be fewer than those of q, a divisor")
+    maker.add_input("k", "[..., keys, size]; the number of heads may be a divisor of that of q")
     maker.same_dtype_as("q").add_input("v", "[..., keys, columns], otherwise as k")
     maker.same_dtype_as("q")
     if has_past:
         for slot in ("k", "v"):
-            maker.add_input(
-                f"past_{slot}", f"{slot} of earlier calls, longer or shorter on axis -2"
-            )
+            maker.add_input(f"past_{slot}", f"{slot} of previous calls, any length on axis -2")
             maker.same_dtype_as("q")
     maker = (
         maker.add_input("mask", "bool or dtype of q, broadcasts to [..., queries, keys]")
@@ -191,9 +189,9 @@ def add_operands(maker: OpMaker, *, has_past: bool = False) -> OpMaker:
         .as_optional()
         .add_output("out", "[..., queries, columns]; dtype of q")
         .same_dtype_as("q")
-        .add_attr("causal", bool, "whether a query sees only the keys up to its own place")
+        .add_attr("causal", bool, "whether a query sees only the keys up to its own position")
         .default(False)
-        .add_attr("scale", float, "factor of the products; 1 / sqrt(size) where it is absent")
+        .add_attr("scale", float, "factor of the products; absent: 1 / sqrt(size)")
         .add_attr(
             "softcap", float, "bound of the scores, softcap * tanh(scores / softcap); 0: none"
         )
@@ -203,7 +201,7 @@ def add_operands(maker: OpMaker, *, has_past: bool = False) -> OpMaker:
         .add_attr(
             "window",
             list[int],
-            "how many keys before and behind its place a query sees; -1: all; none given: [-1, -1]",
+            "keys that a query sees before and behind its position; -1: all; none given: [-1, -1]",
         )
         .default([])
         .at_least(-1)
@@ -215,8 +213,8 @@ def add_operands(maker: OpMaker, *, has_past: bool = False) -> OpMaker:
     maker.add_attr(
         "from_end",
         bool,
-        "whether the last query stands at the last key, behind those of the past, and not the "
-        "first one at the first",
+        "whether the last query is aligned with the last key, after a past, instead of the first "
+        "with the first",
     )
     return maker.default(False).as_added()
 
@@ -224,14 +222,12 @@ def add_operands(maker: OpMaker, *, has_past: bool = False) -> OpMaker:
 SCALED_DOT_PRODUCT_ATTENTION = (
     add_operands(
         OpMaker("scaled_dot_product_attention").add_comment(
-            "Attention, out = softmax(scale * q @ k^T + mask) @ v along the keys. A bool mask says "
-            "which keys take part, a float one is added; either broadcasts, and no gradient goes "
-            "through it. With causal, query i sees the keys 0 to i. A query that sees no key gives "
-            "0. A key that a query does not see has no effect on it, not even NaN. "
-            "Where q has more heads (axis -3) than k and v, neighbouring ones share one of theirs. "
-            "The place of query i is key i, or with from_end key i + keys - queries: so queries "
-            "stand behind the keys of the past, which concat puts in front. "
-            "Vaswani et al., 2017."
+            "Attention, out = softmax(scale * q @ k^T + mask) @ v along the keys. A bool mask is "
+            "true for visible keys, a float mask is added; both broadcast, without a gradient. "
+            "With causal, query i sees the keys 0 to i. A query without visible keys results in "
+            "0. Hidden keys have no effect, even if NaN. If q has more heads (axis -3) than k and "
+            "v, adjacent ones share a head. Query i is aligned with key i, or with key i + keys - "
+            "queries for from_end, if past keys are concatenated in front. Vaswani et al., 2017."
         )
     )
     .add_output("log_sum_exp", "of the scores of each query; float64 for float64, else float32")

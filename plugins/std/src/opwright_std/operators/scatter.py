@@ -1,4 +1,4 @@
-"""take_along_axis and scatter: elements read from, and written to, positions along one axis."""
+"""take_along_axis and scatter: elements read and written at indices along one axis."""
 
 from __future__ import annotations
 
@@ -95,16 +95,16 @@ def _take_shape(ctx: InferContext) -> None:
 TAKE_ALONG_AXIS = (
     OpMaker("take_along_axis")
     .add_comment(
-        "Elements of x at positions along one axis, out[..., i, ...] = x[..., index[..., i, ...], "
-        "...] as numpy.take_along_axis; a negative position counts from the end. The other axes "
-        "broadcast. The gradient adds up what was picked repeatedly."
+        "Elements of x at indices along one axis, out[..., i, ...] = x[..., index[..., i, ...], "
+        "...] as numpy.take_along_axis; a negative index counts from the end. The other axes "
+        "broadcast. The gradient accumulates over repeated indices."
     )
-    .add_input("x", "any shape and dtype; a number is one element along axis 0")
-    .add_input("index", "int32 or int64, as many axes as x, positions in [-n, n)")
+    .add_input("x", "any shape and dtype; a scalar is one element along axis 0")
+    .add_input("index", "int32 or int64, as many axes as x, in [-n, n)")
     .dtypes(*INDICES)
-    .add_output("out", "length of index along axis, else what both broadcast to; dtype of x")
+    .add_output("out", "length of index along axis, else the broadcast shape; dtype of x")
     .same_dtype_as("x")
-    .add_attr("axis", int, "the axis of the positions")
+    .add_attr("axis", int, "the axis of the indices")
     .default(-1)
     .build(
         infer_shape=_take_shape,
@@ -114,14 +114,14 @@ TAKE_ALONG_AXIS = (
 
 
 def scatter_shape(ctx: InferContext) -> None:
-    """The output has the shape of x; index and updates have one shape, that fits into it."""
+    """The output has the shape of x; index and updates have the same shape, at most that of x."""
     axis = _axis_of_both(ctx)
     x, index = ctx.input("x").shape, ctx.input("index").shape
     ctx.require_shape("updates", index)
     for d, (most, length) in enumerate(zip(x, index, strict=True)):
         if d != axis and length > most != -1:
             ctx.fail(
-                f"index must not be longer than x but along axis {axis}, got "
+                f"index must not be longer than x except along axis {axis}, got "
                 f"{format_shape(index)} and {format_shape(x)}"
             )
     ctx.set_output("out", x)
@@ -130,20 +130,20 @@ def scatter_shape(ctx: InferContext) -> None:
 SCATTER = add_reduction(
     OpMaker("scatter")
     .add_comment(
-        "A copy of x with elements set at positions along one axis, out[..., index[..., i, ...], "
-        "...] = updates[..., i, ...], or combined by reduction. Updates of one place are taken in "
-        "row-major order: of those that set it the last one stays. Of bool a sum is or, and a "
+        "A copy of x with elements set at indices along one axis, out[..., index[..., i, ...], "
+        "...] = updates[..., i, ...], or combined by reduction. Repeated indices apply in "
+        "row-major order: without reduction the last update wins. For bool a sum is or, and a "
         "product is and. As ONNX's ScatterElements, and as torch.scatter_reduce, which calls them "
         "sum, prod, amax and amin."
     )
     .add_input("x", "at least 1-d, any dtype")
-    .add_input("index", "int32 or int64, positions in [-n, n); axes as x, no longer but along axis")
+    .add_input("index", "int32 or int64 in [-n, n); axes as x, not longer except along axis")
     .dtypes(*INDICES)
     .add_input("updates", "shape of index, dtype of x")
     .same_dtype_as("x")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-    .add_attr("axis", int, "the axis of the positions")
+    .add_attr("axis", int, "the axis of the indices")
     .default(0)
 ).build(
     infer_shape=scatter_shape,

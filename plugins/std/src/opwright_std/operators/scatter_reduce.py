@@ -1,4 +1,4 @@
-"""scatter_reduce: elements at positions along one axis replaced by sums, means or extrema."""
+"""scatter_reduce: reduce updates at indices along one axis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright_std.operators.scatter import scatter_shape
 
 
 def _start_of(reduction: str, dtype: str) -> float:
-    """Return the number that changes no result of a reduction."""
+    """Return the neutral element of a reduction."""
     if reduction in ("add", "mean"):
         return 0
     if reduction == "mul":
@@ -28,7 +28,7 @@ def _filled(b: BodyContext, like: str, value: float, dtype: str = "") -> str:
 
 
 _OF_BOOL = {"add": "max", "mul": "min", "max": "max", "min": "min", "mean": "min"}
-"""Which extremum of 0 and 1 a reduction of bool is: a sum is or, a product and, a mean that too."""
+"""Reductions of bool as extrema: a sum is or; a product is and, as is a mean."""
 
 
 def _reduce_bool(b: BodyContext) -> None:
@@ -56,7 +56,7 @@ def _body(b: BodyContext) -> None:
         b.emit("scatter", inputs, out, attrs)
         return
     total = b.emit("scatter", inputs, attrs=attrs)
-    # Counts of a narrow dtype would not be exact.
+    # Counts in a narrow dtype would not be exact.
     wide = "float32" if dtype in HALVES else dtype if dtype in FLOATS else "int64"
     counts = {
         "x": _filled(b, x, float(b.attr("include_self")), wide),
@@ -74,28 +74,28 @@ def _body(b: BodyContext) -> None:
 SCATTER_REDUCE = (
     OpMaker("scatter_reduce")
     .add_comment(
-        "A copy of x in which updates are combined at positions along one axis: those with one "
-        "place, and with include_self the element of x there, become their sum (add), product "
-        "(mul), greatest, least, or mean, of whole numbers rounded down; of bool a sum is or, a "
-        "product is and. Where no update is, x "
-        "stays. Equal extrema share the gradient; without that of x an infinite one shares it with "
-        "what the extremum begins with. As torch.scatter_reduce; scatter is the same without mean "
+        "A copy of x with updates reduced at indices along one axis: updates with the same index, "
+        "and the element of x with include_self, are combined by sum (add), product (mul), "
+        "maximum, minimum, or mean, rounded down for integers; for bool a sum is or, a product is "
+        "and. Elements without updates keep x. Equal extrema share the gradient; without "
+        "include_self an infinite extremum shares it with the initial value. As "
+        "torch.scatter_reduce; scatter is the same without mean "
         "and include_self=False."
     )
     .add_input("x", "at least 1-d, any number or bool")
     .dtypes(*ORDERED)
-    .add_input("index", "int32 or int64, positions in [-n, n); axes as x, no longer but along axis")
+    .add_input("index", "int32 or int64 in [-n, n); axes as x, not longer except along axis")
     .dtypes(*INDICES)
     .add_input("updates", "shape of index, dtype of x")
     .same_dtype_as("x")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-    .add_attr("axis", int, "the axis of the positions")
+    .add_attr("axis", int, "the axis of the indices")
     .default(0)
-    .add_attr("reduction", str, "what the elements of one place become")
+    .add_attr("reduction", str, "reduction of the elements at an index")
     .default("add")
     .one_of("add", "mul", "max", "min", "mean")
-    .add_attr("include_self", bool, "whether the element of x is among those of its place")
+    .add_attr("include_self", bool, "whether to include the element of x")
     .default(True)
     .build(infer_shape=scatter_shape, body=_body)
 )

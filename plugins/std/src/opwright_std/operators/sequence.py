@@ -14,8 +14,8 @@ from opwright_std.numerics.sequences import (
 from opwright_std.operators.nonzero import Resizable
 
 LENGTHS = "int32 or int64 [n], each in [0, t]"
-_MAX_LENGTH = "t, where like is absent"
-_LIKE = "[n, t, ...], any dtype, where max_length is absent; only its shape is read"
+_MAX_LENGTH = "t, if like is absent"
+_LIKE = "[n, t, ...], any dtype, if max_length is absent; only its shape is read"
 
 
 def sequence_mask(
@@ -69,13 +69,13 @@ def _check_rows(op_type: str, rows: int, total: int) -> None:
 
 
 def _mask_shape(ctx: InferContext) -> None:
-    """The output has a row for each length, and a column for each step."""
+    """The output has one row per length, and one column per step."""
     ctx.set_output("out", infer_steps(ctx))
 
 
 SEQUENCE_MASK = (
     OpMaker("sequence_mask")
-    .add_comment("Which steps lie within their sequence, out[i, s] = s < lengths[i].")
+    .add_comment("Mask of valid steps, out[i, s] = s < lengths[i].")
     .add_input("lengths", LENGTHS)
     .dtypes(*INDICES)
     .add_input("like", _LIKE)
@@ -85,7 +85,7 @@ SEQUENCE_MASK = (
     .dtypes("bool")
     .add_attr("max_length", int, _MAX_LENGTH)
     .at_least(0)
-    .build(infer_shape=_mask_shape, gradient=no_gradient("lengths are no continuous values"))
+    .build(infer_shape=_mask_shape, gradient=no_gradient("lengths are not continuous"))
 )
 
 
@@ -102,8 +102,8 @@ def _reverse_gradient(g: GradientContext) -> None:
 SEQUENCE_REVERSE = (
     OpMaker("sequence_reverse")
     .add_comment(
-        "Each sequence from its end to its beginning, out[i, s] = x[i, lengths[i] - 1 - s] where "
-        "s < lengths[i], else x[i, s]: the padding stays where it is."
+        "Reverses each sequence, out[i, s] = x[i, lengths[i] - 1 - s] where "
+        "s < lengths[i], else x[i, s]: the padding is unchanged."
     )
     .add_input("x", "[n, t, ...], any dtype")
     .add_input("lengths", LENGTHS)
@@ -115,20 +115,22 @@ SEQUENCE_REVERSE = (
 
 
 def _pack_shape(ctx: InferContext) -> None:
-    """The output has a row for each step of a sequence; how many, only the lengths say."""
+    """The output has one row per valid step; their number depends on the values of lengths."""
     ctx.set_output("out", (-1, *infer_padded(ctx)[2:]))
 
 
 SEQUENCE_PACK = (
     OpMaker("sequence_pack")
     .add_comment(
-        "The steps of all sequences behind each other, without the padding: those of the first "
-        "sequence, then those of the second one, and so on. sequence_unpack is the way back."
+        "Concatenates the steps of all sequences without the padding. sequence_unpack is the "
+        "inverse."
     )
     .add_input("x", "[n, t, ...], any dtype")
     .add_input("lengths", LENGTHS)
     .dtypes(*INDICES)
-    .add_output("out", "[sum of lengths, ...], dtype of x; its rows are known after the kernel ran")
+    .add_output(
+        "out", "[sum of lengths, ...], dtype of x; the number of rows is known after the kernel ran"
+    )
     .same_dtype_as("x")
     .dynamic_output()
     .build(
@@ -139,7 +141,7 @@ SEQUENCE_PACK = (
 
 
 def _unpack_shape(ctx: InferContext) -> None:
-    """The output has a row for each length, a column for each step, and what a row of x has."""
+    """The output has one row per length, one column per step, then the other axes of x."""
     x, lengths = ctx.input("x").shape, ctx.input("lengths").shape
     ctx.require(len(x) > 0, "x must have the shape [sum of lengths, ...], got a scalar")
     check_vector(ctx, lengths)
@@ -152,7 +154,7 @@ def _unpack_shape(ctx: InferContext) -> None:
 SEQUENCE_UNPACK = (
     OpMaker("sequence_unpack")
     .add_comment(
-        "Packed sequences, padded with 0 to one length. The lengths must add up to the rows of x."
+        "Packed sequences, padded with 0 to equal length. The lengths must add up to the rows of x."
     )
     .add_input("x", "[sum of lengths, ...], any dtype")
     .add_input("lengths", LENGTHS)

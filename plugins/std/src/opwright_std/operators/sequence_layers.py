@@ -1,4 +1,4 @@
-"""sequence_softmax and sequence_conv: operators on padded sequences that read no padding."""
+"""sequence_softmax and sequence_conv: operators on padded sequences that ignore the padding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FARTHEST = 2**62
 
 
 def _masked(b: BodyContext, x: str, value: float, out: dict[str, str] | None = None) -> str:
-    """Emit x with the value behind the end of each sequence."""
+    """Write x with the padding of each sequence replaced by a value."""
     meta = b.meta(b.inputs("x")[0])
     rank, dtype = (2, "float32") if meta is None else (len(meta.shape), meta.dtype)
     mask = b.emit("sequence_mask", {"lengths": b.inputs("lengths")[0], "like": b.inputs("x")[0]})
@@ -30,7 +30,7 @@ def _softmax_shape(ctx: InferContext) -> None:
 
 def _softmax_body(b: BodyContext) -> None:
     held = _masked(b, b.inputs("x")[0], -math.inf)
-    # NaN in empty sequences, which are padding as a whole.
+    # NaN in empty sequences, which are all padding.
     soft = b.emit("softmax", {"x": held}, attrs={"axis": 1})
     _masked(b, soft, 0.0, {"out": b.outputs("out")[0]})
 
@@ -52,7 +52,7 @@ SEQUENCE_SOFTMAX = (
 
 
 def _conv_shape(ctx: InferContext) -> None:
-    """The output has the features that are the columns of weight."""
+    """The output has one feature per column of weight."""
     shape, weight = infer_padded(ctx), ctx.input("weight").shape
     if len(shape) != 3:
         ctx.fail(f"x must have the shape [n, t, d], got {format_shape(shape)}")
@@ -77,7 +77,7 @@ def _conv_body(b: BodyContext) -> None:
     padded = b.emit("pad", {"x": held}, attrs={"paddings": pads})
     contexts = []
     for k in range(length):
-        # Step s of this context is step s + first + k of x; what the other end has too much goes.
+        # Step s of this context is step s + first + k of x; surplus steps at the other end are cut.
         begin, cut = before + first + k, behind - first - k
         ends = [-cut if cut else _FARTHEST]
         attrs = {"axes": [1], "starts": [begin], "ends": ends}
@@ -93,8 +93,8 @@ SEQUENCE_CONV = (
     OpMaker("sequence_conv")
     .add_comment(
         "Convolution over the steps of each sequence: the rows s + context_start to s + "
-        "context_start + context_length - 1 of sequence i, zeros where they lie outside of it, "
-        "side by side in one row, times weight. Behind the end of a sequence out is 0."
+        "context_start + context_length - 1 of sequence i, zeros outside of it, concatenated into "
+        "one row, times weight. In the padding out is 0."
     )
     .add_input("x", "float [n, t, d]")
     .dtypes(*FLOATS)
@@ -102,7 +102,7 @@ SEQUENCE_CONV = (
     .dtypes(*INDICES)
     .add_input("weight", "[context_length * d, m], dtype of x")
     .same_dtype_as("x")
-    .add_input("bias", "[m], dtype of x; 0 where absent")
+    .add_input("bias", "[m], dtype of x; absent: 0")
     .same_dtype_as("x")
     .as_optional()
     .add_output("out", "[n, t, m], dtype of x")
@@ -110,6 +110,6 @@ SEQUENCE_CONV = (
     .add_attr("context_length", int, "steps that an output depends on")
     .required()
     .at_least(1)
-    .add_attr("context_start", int, "the first of them, from the step; default -(length // 2)")
+    .add_attr("context_start", int, "offset of the first one; default -(length // 2)")
     .build(infer_shape=_conv_shape, body=_conv_body)
 )

@@ -1,4 +1,4 @@
-"""One row for each of several padded sequences: its sum, mean, greatest, first or last step."""
+"""Pooling of padded sequences over their steps: sum, mean, maximum, first or last step."""
 
 from __future__ import annotations
 
@@ -47,26 +47,26 @@ def sequence_pool_grad(
 
 
 def _picked(op_type: str, lengths: Array, steps: int, kind: str) -> tuple[Array, Array]:
-    """Return the sequences that are not empty, and the first or last step of each."""
+    """Return the nonempty sequences, and the first or last step of each."""
     check_lengths(op_type, lengths, steps)
     rows = np.flatnonzero(lengths)
     return rows, lengths[rows] - 1 if kind == "last" else np.zeros_like(rows)
 
 
 def _behind(array: Array, rank: int) -> Array:
-    """Return the array with axes of length 1 behind, `rank` in all."""
+    """Return the array with trailing axes of length 1, up to `rank`."""
     return array.reshape(array.shape + (1,) * (rank - array.ndim))
 
 
 def _divisors(lengths: Array, kind: str, rank: int) -> Array:
-    """Return what the sum of each sequence is divided by."""
+    """Return the divisor of each sequence's sum."""
     counts = np.maximum(lengths, 1).astype(np.float64)
     divisors = {"sum": np.ones_like(counts), "mean": counts, "sqrt": np.sqrt(counts)}[kind]
     return _behind(divisors, rank)
 
 
 def _pool_shape(ctx: InferContext) -> None:
-    """The output lacks the axis of the steps."""
+    """The output has no axis of steps."""
     n, _, *rest = infer_padded(ctx)
     ctx.set_output("out", (n, *rest))
 
@@ -74,10 +74,10 @@ def _pool_shape(ctx: InferContext) -> None:
 SEQUENCE_POOL = (
     OpMaker("sequence_pool")
     .add_comment(
-        "One row for each sequence, out[i] = sum(x[i, :lengths[i]]) for the kind sum, divided by "
-        "lengths[i] for mean and by sqrt(lengths[i]) for sqrt; the greatest of each column for "
-        "max, NaN where one is NaN; x[i, 0] for first, x[i, lengths[i] - 1] for last. Of an empty "
-        "sequence it is 0. The gradient of max goes to all that are equally great, in equal shares."
+        "One row per sequence, out[i] = sum(x[i, :lengths[i]]) for the kind sum, divided by "
+        "lengths[i] for mean and by sqrt(lengths[i]) for sqrt; the maximum of each column for "
+        "max, NaN if any is NaN; x[i, 0] for first, x[i, lengths[i] - 1] for last. For an empty "
+        "sequence it is 0. Equal maxima share the gradient equally."
     )
     .add_input("x", "float [n, t, ...]")
     .dtypes(*FLOATS)
@@ -85,7 +85,7 @@ SEQUENCE_POOL = (
     .dtypes(*INDICES)
     .add_output("out", "[n, ...], dtype of x")
     .same_dtype_as("x")
-    .add_attr("kind", str, "what a row is made of")
+    .add_attr("kind", str, "reduction over the steps")
     .default("sum")
     .one_of("sum", "mean", "sqrt", "max", "first", "last")
     .build(

@@ -1,4 +1,4 @@
-"""shape, size and is_empty: what is known of a tensor without its elements."""
+"""shape, size and is_empty: properties of a tensor without its elements."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from opwright.errors import ShapeError
 from opwright.op import BodyContext, InferContext, Meta, OpMaker, no_gradient, numel
 
-_NO_GRADIENT = no_gradient("no value of x is read")
+_NO_GRADIENT = no_gradient("no element of x is read")
 
 
 def _known(b: BodyContext) -> Meta:
     meta = b.meta(b.inputs("x")[0])
     if meta is None or -1 in meta.shape:
-        raise ShapeError(f"{b.type}: x must have a known shape where a plan is made, got {meta}")
+        raise ShapeError(f"{b.type}: x must have a known shape when a plan is made, got {meta}")
     return meta
 
 
@@ -36,12 +36,12 @@ def _is_empty_body(b: BodyContext) -> None:
 
 
 def _shape_shape(ctx: InferContext) -> None:
-    """The output has an element for each axis of x."""
+    """The output has one element per axis of x."""
     ctx.set_output("out", (len(ctx.input("x").shape),))
 
 
 def _number_shape(ctx: InferContext) -> None:
-    """The output is a number."""
+    """The output is a scalar."""
     ctx.set_output("out", ())
 
 

@@ -1,4 +1,4 @@
-"""Cross entropy of independent yes-or-no classes, from scores."""
+"""Cross entropy of independent binary classes, from scores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def sigmoid_cross_entropy_with_logits(x: Array, label: Array, out: Array) -> Non
     np.exp(out, out=out)
     np.log1p(out, out=out)  # ln(1 + exp(-|x|)): no overflow, no loss of small values
     share = np.where(x < 0, -label, 1 - label)
-    share *= np.where(share == 0, share, x)  # of an infinite x it may be 0
+    share *= np.where(share == 0, share, x)  # for an infinite x it may be 0
     out += share
 
 
@@ -36,9 +36,9 @@ def sigmoid_cross_entropy_with_logits_grad(
 SIGMOID_CROSS_ENTROPY_WITH_LOGITS = (
     OpMaker("sigmoid_cross_entropy_with_logits")
     .add_comment(
-        "Cross entropy of sigmoid(x), element by element: out = -label * ln(sigmoid(x)) - "
+        "Element-wise cross entropy of sigmoid(x), out = -label * ln(sigmoid(x)) - "
         "(1 - label) * ln(1 - sigmoid(x)), computed as max(x, 0) - x * label + ln(1 + exp(-|x|)). "
-        "Of an infinite x it is 0 where the label agrees with it, else infinite."
+        "For an infinite x it is 0 if the label agrees, else infinite."
     )
     .add_input("x", "float, any shape: scores")
     .dtypes(*FLOATS)

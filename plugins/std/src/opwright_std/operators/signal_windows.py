@@ -1,4 +1,4 @@
-"""Windows of signal processing: hann, hamming, blackman, bartlett, kaiser and their siblings."""
+"""Windows of signal processing: hann, hamming, blackman, bartlett, kaiser and others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright.op import BodyContext, InferContext, OpDefinition, OpMaker, no_gra
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 Formula = Callable[[Array, int, BodyContext], Array]
-"""The values at places 0, 1, ... of so many steps."""
+"""Maps positions 0, 1, ... and the number of steps to values."""
 
 _LONGEST = 2**20
 _HANN, _HAMMING, _BLACKMAN = (0.5, 0.5), (0.54, 0.46), (0.42, 0.5, 0.08)
@@ -18,7 +18,7 @@ _NUTTALL = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
 
 
 def _cosines(coefficients: Sequence[float]) -> Formula:
-    """Return the formula of a sum of cosines; without coefficients those of the attribute."""
+    """Return the formula of a sum of cosines, by default with the attribute's coefficients."""
 
     def formula(place: Array, steps: int, b: BodyContext) -> Array:
         values = np.zeros(place.shape)
@@ -61,7 +61,8 @@ def _maker(name: str, text: str) -> OpMaker:
         OpMaker(f"{name}_window")
         .add_comment(
             f"{name.replace('_', ' ').capitalize()} window, out[i] = {text}, where n is length, or "
-            "length - 1 with periodic=False. One of length 1 is 1. Computed in float64 and rounded "
+            "length - 1 with periodic=False. A window of length 1 is 1. Computed in float64 and "
+            "rounded "
             "once."
         )
         .add_output("out", "[length], of the given dtype")
@@ -70,7 +71,7 @@ def _maker(name: str, text: str) -> OpMaker:
         .as_shape_operand()
         .required()
         .between(0, _LONGEST)
-        .add_attr("periodic", bool, "whether it is one period, as stft needs, instead of symmetric")
+        .add_attr("periodic", bool, "whether it is periodic, as stft needs, instead of symmetric")
         .default(True)
         .add_attr("dtype", str, "dtype of out")
         .default("float32")
@@ -126,7 +127,7 @@ GAUSSIAN_WINDOW = _build(
 
 EXPONENTIAL_WINDOW = _build(
     _maker("exponential", "exp(-abs(i - n / 2) / tau)")
-    .add_attr("tau", float, "in how many elements it falls to 1 / e")
+    .add_attr("tau", float, "number of elements in which it decays to 1 / e")
     .default(1.0)
     .greater_than(0.0),
     _exponential,
@@ -134,7 +135,7 @@ EXPONENTIAL_WINDOW = _build(
 
 KAISER_WINDOW = _build(
     _maker("kaiser", "I0(beta * sqrt(1 - (2 * i / n - 1) ** 2)) / I0(beta)")
-    .add_attr("beta", float, "how narrow it is; 0: all ones")
+    .add_attr("beta", float, "narrowness; 0: all ones")
     .default(12.0)
     .between(0.0, 700.0),
     _kaiser,

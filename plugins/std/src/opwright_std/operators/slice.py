@@ -1,4 +1,4 @@
-"""slice and slice_scatter: a box with steps cut out of a tensor, or set in it."""
+"""slice and slice_scatter: read or set a strided slice of a tensor."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def _index(rank: int, axes: Ints, starts: Ints, ends: Ints, steps: Ints) -> tupl
     index = [slice(None)] * rank
     for i, axis in enumerate(axes):
         index[axis] = slice(starts[i], ends[i], steps[i] if steps else 1)
-    return (*index, ...)  # with the ellipsis a 0-d array gives a view and not a scalar
+    return (*index, ...)  # with the ellipsis a 0-d array yields a view, not a scalar
 
 
 def _slice_shape(ctx: InferContext) -> None:
-    """Each axis of out is as long as what the slice leaves of that of x, as in Python."""
+    """Each axis of out has the length of Python's slice of x."""
     ctx.set_output("out", _box(ctx))
 
 
 def _box(ctx: InferContext) -> list[int | None]:
-    """Return the shape of what is cut out of x."""
+    """Return the shape of the slice of x."""
     shape, axes, steps = ctx.input("x").shape, ctx.attr("axes"), ctx.attr("steps")
     starts, ends = ctx.attr("starts"), ctx.attr("ends")
     if not len(axes) == len(starts) == len(ends) or (steps and len(steps) != len(axes)):
         lists = f"axes={list(axes)}, starts={list(starts)}, ends={list(ends)}, steps={list(steps)}"
-        ctx.fail(f"axes, starts, ends and steps must have one length, got {lists}")
+        ctx.fail(f"axes, starts, ends and steps must have the same length, got {lists}")
     ctx.require(0 not in steps, f"steps must not be 0, got {list(steps)}")
     out: list[int | None] = list(shape)
     for i, axis in enumerate(normalize_axes(ctx, axes, len(shape), "axes") if axes else ()):
@@ -58,7 +58,7 @@ def _box(ctx: InferContext) -> list[int | None]:
 
 
 def _length(dim: int, start: int | None, end: int | None, step: int | None) -> int | None:
-    """Return how many elements a slice leaves of an axis; None where a bound is not known yet."""
+    """Return the length of a slice of an axis; None if a bound is not known yet."""
     if start is None or end is None or step is None:
         return None
     first, last = (0, dim) if step > 0 else (-1, dim - 1)
@@ -70,15 +70,15 @@ def _length(dim: int, start: int | None, end: int | None, step: int | None) -> i
 
 def _with_box(maker: OpMaker) -> OpMaker:
     return (
-        maker.add_attr("axes", list[int], "the axes to cut")
+        maker.add_attr("axes", list[int], "the axes to slice")
         .required()
-        .add_attr("starts", list[int], "first position on each of these axes")
+        .add_attr("starts", list[int], "first index on each of these axes")
         .as_shape_operand()
         .required()
-        .add_attr("ends", list[int], "position behind the last")
+        .add_attr("ends", list[int], "index after the last one")
         .as_shape_operand()
         .required()
-        .add_attr("steps", list[int], "distance between positions, not 0; none given: all 1")
+        .add_attr("steps", list[int], "distance between indices, not 0; none given: all 1")
         .as_shape_operand()
         .default([])
     )
@@ -87,18 +87,18 @@ def _with_box(maker: OpMaker) -> OpMaker:
 SLICE = _with_box(
     OpMaker("slice")
     .add_comment(
-        "Cut out elements from starts (included) to ends (excluded) along some axes, as Python's "
-        "x[start:end:step]: below 0 they count from the back, beyond the ends they are clipped. "
-        "Backwards through element 0 with a negative step and an end below -length."
+        "Takes the elements from starts (included) to ends (excluded) along some axes, as "
+        "Python's x[start:end:step]: negative indices count from the end, indices out of range "
+        "are clamped. A negative step with an end below -length goes backward through element 0."
     )
     .add_input("x", "any shape, any dtype")
-    .add_output("out", "what is left of each axis, dtype of x")
+    .add_output("out", "shape of the slice, dtype of x")
     .same_dtype_as("x")
 ).build(infer_shape=_slice_shape, gradient=grad_op("slice_grad", gradient=linear_in("x")))
 
 
 def _scatter_shape(ctx: InferContext) -> None:
-    """The output has the shape of x; updates that of what the slice leaves of it."""
+    """The output has the shape of x, updates that of the slice."""
     ctx.require_shape("updates", [-1 if dim is None else dim for dim in _box(ctx)])
     ctx.set_output("out", ctx.input("x").shape)
 
@@ -117,11 +117,10 @@ def _scatter_gradient(g: GradientContext) -> None:
 SLICE_SCATTER = _with_box(
     OpMaker("slice_scatter")
     .add_comment(
-        "A copy of x with a box of it set, out[start:end:step] = updates. In the box lies what "
-        "slice cuts out with the same attributes."
+        "A copy of x with a slice set, out[start:end:step] = updates, for the attributes of slice."
     )
     .add_input("x", "any shape, any dtype")
-    .add_input("updates", "what slice leaves of each axis of x; dtype of x")
+    .add_input("updates", "shape of the slice of x; dtype of x")
     .same_dtype_as("x")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")

@@ -1,4 +1,4 @@
-"""Activations that bend, besides those of ``activations.py``: definitions and NumPy kernels."""
+"""Smooth activations beyond those of ``activations.py``: definitions and NumPy kernels."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ SOFTSIGN = function(
 
 
 def _mish_terms(x: Array) -> tuple[Array, Array, Array]:
-    """tanh(ln(1 + n)) = w / (w + 2) with n = e**x and w = n * (n + 2), of x where it is not 0 or 1.
+    """tanh(ln(1 + n)) = w / (w + 2) with n = exp(x), w = n * (n + 2), unless it is 0 or 1.
 
-    The type must hold w: of float16 that is the case up to 5.
+    The dtype must represent w: in float16 it does up to x = 5.
     """
     wide = np.float32 if x.itemsize == 2 else x.dtype
     bounded = np.minimum(np.maximum(x, -1000), 20).astype(wide)
@@ -108,7 +108,7 @@ def tanh_shrink_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 
 TANH_SHRINK = function(
     "tanh_shrink",
-    "What tanh takes away, out = x - tanh(x).",
+    "Residual of tanh, out = x - tanh(x).",
     grad_op("tanh_shrink_grad", needs=["x"], body=activations_gradients.TANH_SHRINK),
 )
 
@@ -152,7 +152,7 @@ def celu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None
     below = x <= 0
     np.divide(x, alpha, out=slope, where=below)
     np.exp(slope, out=slope, where=below)
-    # Far on the left the slope is 0 whatever comes from behind, infinity too.
+    # Far left the derivative is 0 for any incoming gradient, even infinity.
     np.copyto(x_grad, 0)
     np.multiply(slope, out_grad, out=x_grad, where=slope != 0)
 
@@ -160,7 +160,7 @@ def celu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None
 CELU = (
     unary(
         "celu",
-        "Exponential linear unit without a kink, out = x above 0, else "
+        "Continuously differentiable exponential linear unit, out = x above 0, else "
         "alpha * (exp(x / alpha) - 1). Barron, 2017.",
     )
     .add_attr("alpha", float, "out tends to -alpha on the left")
@@ -175,7 +175,7 @@ CELU = (
 
 def swish(x: Array, out: Array, *, beta: float) -> None:
     gate = _sigmoid_of(x * x.dtype.type(beta))
-    closed = gate == 0  # times -inf that would be NaN
+    closed = gate == 0  # times -inf it would be NaN
     np.multiply(gate, np.where(closed, 0, x), out=out)
 
 
@@ -205,7 +205,7 @@ def stanh(x: Array, out: Array, *, scale_a: float, scale_b: float) -> None:
 
 
 def stanh_grad(x: Array, out_grad: Array, x_grad: Array, *, scale_a: float, scale_b: float) -> None:
-    # 1 - tanh(z)**2 = 4 p / (1 + p)**2 with p = e**-2|z| keeps its digits in the tails.
+    # 1 - tanh(z)**2 = 4 p / (1 + p)**2 with p = exp(-2|z|) is accurate in the tails.
     power = np.exp(np.absolute(x * x.dtype.type(scale_a)) * -2)
     slope = 4 * power / np.square(1 + power) * x.dtype.type(scale_a * scale_b)
     np.multiply(slope, out_grad, out=x_grad)
@@ -215,7 +215,7 @@ STANH = (
     unary("stanh", "Scaled hyperbolic tangent, out = scale_b * tanh(scale_a * x). LeCun, 1989.")
     .add_attr("scale_a", float, "factor of x")
     .default(0.67)
-    .add_attr("scale_b", float, "what out tends to")
+    .add_attr("scale_b", float, "limit of out")
     .default(1.7159)
     .build(
         infer_shape=same_shape_as("x"),
@@ -237,10 +237,10 @@ def soft_relu_grad(x: Array, out_grad: Array, x_grad: Array, *, threshold: float
 SOFT_RELU = (
     unary(
         "soft_relu",
-        "Smooth rectifier of a bounded x, out = ln(1 + exp(z)) with "
+        "Smooth rectifier of a clamped x, out = ln(1 + exp(z)) with "
         "z = minimum(maximum(x, -threshold), threshold). The gradient beyond the threshold is 0.",
     )
-    .add_attr("threshold", float, "x is bounded to [-threshold, threshold]")
+    .add_attr("threshold", float, "x is clamped to [-threshold, threshold]")
     .default(40.0)
     .at_least(0.0)
     .build(

@@ -10,11 +10,11 @@ from opwright_std.numerics.dtypes import FLOATS, Array
 
 
 def along_axis(op_type: str, comment: str) -> OpMaker:
-    """Begin the definition of a float ``x -> out`` of one shape with the attribute axis."""
+    """Start the definition of a float ``x -> out`` of equal shapes with the attribute axis."""
     return (
         OpMaker(op_type)
         .add_comment(comment)
-        .add_input("x", "float, any shape; a number is one class")
+        .add_input("x", "float, any shape; a scalar is one class")
         .dtypes(*FLOATS)
         .add_output("out", "shape and dtype of x")
         .same_dtype_as("x")
@@ -24,7 +24,7 @@ def along_axis(op_type: str, comment: str) -> OpMaker:
 
 
 def along_axis_shape(ctx: InferContext) -> None:
-    """The output has the shape of x; axis must be one of its axes, 0 or -1 for a number."""
+    """The output has the shape of x; axis must be one of its axes, 0 or -1 for a scalar."""
     shape = ctx.input("x").shape
     normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
     ctx.set_output("out", shape)
@@ -54,7 +54,7 @@ def softmax_grad(out: Array, out_grad: Array, x_grad: Array, *, axis: int) -> No
 SOFTMAX = along_axis(
     "softmax",
     "Softmax, out = exp(x - m) / sum(exp(x - m)) with m = max(x), along one axis. An element -inf "
-    "has probability 0; a line of nothing but -inf, or with NaN or +inf, is NaN throughout.",
+    "has probability 0; a line that is all -inf, or contains NaN or +inf, becomes NaN.",
 ).build(
     infer_shape=along_axis_shape,
     gradient=grad_op("softmax_grad", needs=["out"], body=normalisations_gradients.SOFTMAX),

@@ -1,4 +1,4 @@
-"""Softmax and cross entropy in one, from scores: exact where the probabilities underflow."""
+"""Fused softmax and cross entropy of scores: accurate even if probabilities underflow."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def softmax_with_cross_entropy(
     np.exp(logs, out=softmax)
     total = np.sum(softmax, axis=axis, keepdims=True)
     softmax /= total
-    logs -= np.log(total)  # no logarithm of a probability that underflowed
+    logs -= np.log(total)  # no logarithm of an underflowed probability
     if soft_label:
         np.copyto(logs, 0, where=label == 0)  # 0 * -inf is 0 here
         logs *= label
@@ -68,11 +68,11 @@ def softmax_with_cross_entropy_grad(
     kept[axis] = 1
     np.multiply(softmax, slope.reshape(kept), out=logits_grad)
     logits_grad.reshape(-1)[places] -= slope
-    np.copyto(logits_grad, 0, where=~counted.reshape(kept))  # 0 * NaN would not do
+    np.copyto(logits_grad, 0, where=~counted.reshape(kept))  # since 0 * NaN is NaN
 
 
 def _loss_shape(ctx: InferContext) -> None:
-    """The output has the shape of the class ids, or with soft_label that of logits, 1 class."""
+    """The output has the shape of the class ids, or with soft_label that of logits with 1 class."""
     shape = ctx.input("logits").shape
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
     infer_row_loss(ctx, "logits", axis, ctx.attr("soft_label"))
@@ -82,10 +82,10 @@ def _loss_shape(ctx: InferContext) -> None:
 SOFTMAX_WITH_CROSS_ENTROPY = (
     OpMaker("softmax_with_cross_entropy")
     .add_comment(
-        "Softmax and cross entropy in one, out = -log_softmax(logits)[label] for class ids, out = "
-        "-sum(label * log_softmax(logits)) for distributions, 0 * -inf counting as 0 there. The "
-        "gradient is (softmax - label) * out_grad, with one-hot vectors for class ids; that of "
-        "label would need the scores, and is refused."
+        "Fused softmax and cross entropy, out = -log_softmax(logits)[label] for class ids, out = "
+        "-sum(label * log_softmax(logits)) for distributions, with 0 * -inf = 0. The gradient is "
+        "(softmax - label) * out_grad, with one-hot vectors for class ids; label has no gradient, "
+        "which would need the scores."
     )
     .add_input("logits", "float, at least 1-d: scores")
     .dtypes(*FLOATS)
@@ -102,7 +102,7 @@ SOFTMAX_WITH_CROSS_ENTROPY = (
     .as_intermediate()
     .add_attr("soft_label", bool, "whether label holds distributions instead of class ids")
     .default(False)
-    .add_attr("ignore_index", int, "class id whose rows have loss 0 and gradient 0")
+    .add_attr("ignore_index", int, "class id of rows with loss 0 and gradient 0")
     .default(-100)
     .add_attr("axis", int, "the axis of the classes")
     .default(-1)

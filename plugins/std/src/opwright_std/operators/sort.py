@@ -1,4 +1,4 @@
-"""Sorting along one axis, and the different elements of a tensor."""
+"""Sorting along one axis, and the distinct elements of a tensor."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def unique(
 
 
 def _different_slices(slices: Array) -> tuple[Array, Array, Array]:
-    """Return where each different slice is first, which one each slice is, and how often it is.
+    """Return the first index of each distinct slice, the inverse, and the counts.
 
-    They are in the order of their elements, the first one foremost; NaN equals NaN.
+    Slices are sorted lexicographically; NaN equals NaN.
     """
     rows = slices.reshape(len(slices), math.prod(slices.shape[1:]))
     order = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))  # stable
@@ -100,7 +100,7 @@ def _argsort_shape(ctx: InferContext) -> None:
 
 
 def _body(b: BodyContext) -> None:
-    """Where no kernel sorts: the best of a line, as many as there are."""
+    """Composition without a sorting kernel: top_k of the whole line."""
     x, is_sort = b.input("x") or "", b.type == "sort"
     shape = (b.meta(x) or Meta((), "")).shape
     axis = b.attr("axis")
@@ -119,20 +119,20 @@ def _sorting(op_type: str, comment: str) -> OpMaker:
     return (
         OpMaker(op_type)
         .add_comment(f"{comment} {_ORDER}")
-        .add_input("x", "any shape; a number is one element along axis 0")
+        .add_input("x", "any shape; a scalar is one element along axis 0")
         .dtypes(*NUMBERS, "bool")
-        .add_attr("axis", int, "the axis that is sorted")
+        .add_attr("axis", int, "the sorted axis")
         .default(-1)
-        .add_attr("descending", bool, "whether the greatest comes first")
+        .add_attr("descending", bool, "whether the largest comes first")
         .default(False)
     )
 
 
 SORT = (
-    _sorting("sort", "The elements along an axis in order, the least one first.")
+    _sorting("sort", "The elements along an axis in ascending order.")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-    .add_output("indices", "where each element was along axis, int64, shape of x")
+    .add_output("indices", "index of each element along axis in x, int64, shape of x")
     .dtypes("int64")
     .as_intermediate()
     .build(
@@ -143,15 +143,15 @@ SORT = (
 )
 
 ARGSORT = (
-    _sorting("argsort", "Positions of the elements along an axis in the order of the elements.")
+    _sorting("argsort", "Indices that sort the elements along an axis.")
     .add_output("out", "int64, shape of x")
     .dtypes("int64")
-    .build(infer_shape=_argsort_shape, gradient=no_gradient("its result is positions"), body=_body)
+    .build(infer_shape=_argsort_shape, gradient=no_gradient("its result is indices"), body=_body)
 )
 
 
 def _unique_shape(ctx: InferContext) -> None:
-    """There is an element for each different one of x, and in inverse one for each of x."""
+    """The output has one element per distinct one of x, inverse one per element of x."""
     shape, axis = ctx.input("x").shape, ctx.attr("axis")
     out, inverse = list(shape), shape
     if axis is None:
@@ -168,25 +168,25 @@ def _unique_shape(ctx: InferContext) -> None:
 UNIQUE = (
     OpMaker("unique")
     .add_comment(
-        "The different elements of a tensor in rising order, as numpy.unique: x is "
-        "out[inverse], and all NaN are one element, the last. With an axis, the different slices "
-        "along it, in the order of their elements."
+        "The distinct elements of a tensor in ascending order, as numpy.unique: x is "
+        "out[inverse], and all NaN are one element, the last. With an axis, the distinct slices "
+        "along it, sorted lexicographically."
     )
     .add_input("x", "any shape")
     .dtypes(*NUMBERS, "bool")
-    .add_output("out", "[n], or x with n slices; dtype of x; n is known when the kernel has run")
+    .add_output("out", "[n], or x with n slices; dtype of x; n is known after the kernel ran")
     .same_dtype_as("x")
-    .add_output("index", "int64 [n], where each one is first in x, flattened or along axis")
+    .add_output("index", "int64 [n], first index of each one in x, flattened or along axis")
     .dtypes("int64")
     .as_optional()
-    .add_output("inverse", "int64, shape of x or its length: which one of out each one is")
+    .add_output("inverse", "int64, shape of x or its length: index of each element or slice in out")
     .dtypes("int64")
     .as_optional()
-    .add_output("counts", "int64 [n], how often each one is in x")
+    .add_output("counts", "int64 [n], count of each one in x")
     .dtypes("int64")
     .as_optional()
-    .add_attr("axis", int, "the axis of slices that are compared; absent: elements are")
+    .add_attr("axis", int, "the axis of compared slices; absent: elements are compared")
     .as_added()
     .dynamic_output()
-    .build(infer_shape=_unique_shape, gradient=no_gradient("it is no continuous function"))
+    .build(infer_shape=_unique_shape, gradient=no_gradient("it is not continuous"))
 )

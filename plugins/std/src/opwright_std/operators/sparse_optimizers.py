@@ -1,8 +1,7 @@
-"""Updates of the rows of a table that were looked up: sparse_sgd, _momentum, _adagrad, _adam.
+"""Updates of looked-up rows of a table: sparse_sgd, _momentum, _adagrad, _adam.
 
-They read a gradient as pairs of rows and values, which are what `embedding` with sparse=True was
-given: the row numbers, and the gradient of the vectors that it returned. A row that no number names
-keeps its parameter and its states, and costs nothing.
+They read a sparse gradient of rows and values: the indices given to `embedding` with sparse=True,
+and the gradient of its output. Other rows keep their parameters and states, at no cost.
 """
 
 from __future__ import annotations
@@ -34,25 +33,25 @@ Kernel = Callable[..., None]
 def sum_rows(
     who: str, rows: Sequence[Array], values: Sequence[Array], padding: Sequence[int], count: int
 ) -> tuple[Array, Array]:
-    """Return the rows that were looked up, each once, and the sum of the values of each.
+    """Return the distinct looked-up rows, and the sum of the values of each.
 
     Parameters
     ----------
     who : str
         The operator type, for errors.
     rows : sequence of int arrays of any shapes
-        The row numbers of each lookup, each in [0, count).
+        The row indices of each lookup, in [0, count).
     values : sequence of arrays
         ``values[i]`` is ``[*rows[i].shape, size]``.
     padding : sequence of int
-        The row of each lookup that has no gradient, -1 for none; empty: no lookup has one.
+        The row of each lookup without a gradient, -1 for none; empty: none in any lookup.
     count : int
         The rows of the table.
 
     Returns
     -------
     int64 [n], array [n, size]
-        Values of equal rows are added in the order in which they lie, lookup by lookup.
+        Values of equal rows are added in order, lookup by lookup.
     """
     size = values[0].shape[-1]
     numbers = [flat_ids(f"{who}: rows", index, count) for index in rows]
@@ -67,10 +66,10 @@ def sum_rows(
 
 
 def _of_rows(op_type: str, dense: Kernel, n_states: int, **fixed: Any) -> Kernel:
-    """Return the kernel that updates the rows that were looked up as `dense` updates a parameter.
+    """Return a kernel that updates the looked-up rows as `dense` updates a parameter.
 
-    `n_states` is the number of states that have a row for each of the parameter; states of one
-    number follow them. `fixed` are attributes that only `dense` has.
+    `n_states` is the number of states with one row per row of the parameter; scalar states follow
+    them. `fixed` has extra attributes of `dense`.
     """
 
     def update(
@@ -85,7 +84,7 @@ def _of_rows(op_type: str, dense: Kernel, n_states: int, **fixed: Any) -> Kernel
         touched, sums = sum_rows(op_type, rows, values, padding_indices, len(param))
         before, after = tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
         table, states, scalars = after[0], after[1 : 1 + n_states], after[1 + n_states :]
-        # Outputs lie where the inputs lie: rows that are not written keep what they hold.
+        # Outputs share the memory of inputs: other rows keep their values.
         gathered = [array[touched] for array in (table, *states)]
         dense(
             *(gathered[0], sums, learning_rate, *gathered[1:], *before[n_states:]),
@@ -105,23 +104,23 @@ sparse_adagrad = _of_rows("sparse_adagrad", adagrad, 1)
 sparse_adam = _of_rows("sparse_adam", adam, 2)
 
 _OF_ROWS = (
-    " For the rows of param that `rows` names, grad being the sum of their `values`; all other "
-    "rows keep their parameter and their states."
+    " Only the rows of param in `rows` are updated, with grad the sum of their `values`; other "
+    "rows keep their parameter and states."
 )
 
 
 def _sparse_optimizer(op_type: str, comment: str, *state: str) -> OpMaker:
     maker = OpMaker(op_type).add_comment(comment)
     maker.add_input("param", "table [ids, size], float").dtypes(*FLOATS)
-    maker.add_input("rows", "for each lookup: int32 or int64 of any shape, in [0, ids)")
+    maker.add_input("rows", "per lookup:  int32 or int64 of any shape, in [0, ids)")
     maker.dtypes(*INDICES).as_duplicable()
-    maker.add_input("values", "for each lookup: shape of its rows, then [size]; dtype of param")
+    maker.add_input("values", "per lookup:  shape of its rows, then [size]; dtype of param")
     maker.same_dtype_as("param").as_duplicable()
     add_states(maker, *state)
     maker.add_attr(
         "padding_indices",
         list[int],
-        "for each lookup: the row that is not updated, or -1; empty: there is none",
+        "per lookup:  the row without an update, or -1; empty: none",
     )
     return maker.default([])
 
@@ -131,13 +130,13 @@ def _sparse_shape(*state: str) -> Callable[[InferContext], None]:
     update = update_shape(*state, grad=False)
 
     def infer_shape(ctx: InferContext) -> None:
-        """Rows and values come in pairs; what is updated keeps its shape."""
+        """Rows and values come in pairs; outputs have the shapes of their inputs."""
         table = ctx.input("param").shape
         ctx.require(len(table) == 2, f"param must be [ids, size], got {format_shape(table)}")
         rows, values = ctx.inputs("rows"), ctx.inputs("values")
         ctx.require(
             len(rows) == len(values),
-            f"there must be as many values as rows, got {len(values)} beside {len(rows)}",
+            f"there must be as many values as rows, got {len(values)} and {len(rows)}",
         )
         for i, (index, slices) in enumerate(zip(rows, values, strict=True)):
             wanted = (*index.shape, table[1])
@@ -154,7 +153,7 @@ def _check_padding(ctx: InferContext, count: int, n_lookups: int) -> None:
     padding = ctx.attr("padding_indices")
     ctx.require(
         len(padding) in (0, n_lookups),
-        f"padding_indices must have one number for each of {n_lookups} lookups, or none, got "
+        f"padding_indices must have one index for each of {n_lookups} lookups, or be empty, got "
         f"{list(padding)}",
     )
     for number in padding:
@@ -173,7 +172,7 @@ SPARSE_MOMENTUM = add_momentum(
     _sparse_optimizer(
         "sparse_momentum",
         "Gradient descent of rows with momentum, velocity_out = mu * velocity + grad, param_out = "
-        f"param - learning_rate * velocity_out, or as momentum says with nesterov.{_OF_ROWS}",
+        f"param - learning_rate * velocity_out, or as in momentum with nesterov.{_OF_ROWS}",
         "velocity",
     )
 ).build(infer_shape=_sparse_shape("velocity"), gradient=NO_GRADIENT)
@@ -192,7 +191,7 @@ SPARSE_ADAM = add_betas(
     _sparse_optimizer(
         "sparse_adam",
         f"Adam of rows, {MOMENTS}{CORRECTED}param_out = param - learning_rate * m / (sqrt(v) + "
-        f"epsilon){NEXT_POWERS.removesuffix(' ')}{_OF_ROWS} The powers advance once a step.",
+        f"epsilon){NEXT_POWERS.removesuffix(' ')}{_OF_ROWS} The powers advance once per step.",
         "moment1",
         "moment2",
         *POWERS,

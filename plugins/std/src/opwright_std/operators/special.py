@@ -1,4 +1,4 @@
-"""Special functions: the logarithm of gamma and its derivatives, and those of the normal density.
+"""Special functions: the logarithm of gamma and its derivatives, and the error functions.
 
 Kernels compute in float64 and round once.
 """
@@ -24,7 +24,7 @@ def _log_gamma(x: float) -> float:
         return math.inf
 
 
-# NumPy has none of these; one Python call an element is the price of the last bit.
+# NumPy lacks these; accuracy to the last bit costs one Python call per element.
 _LGAMMA = np.frompyfunc(_log_gamma, 1, 1)
 _ERFC = np.frompyfunc(math.erfc, 1, 1)
 
@@ -51,7 +51,7 @@ def erfinv(x: Array, out: Array) -> None:
 
 
 def _by_polygamma(order: Callable[[GradientContext], int]) -> Callable[[GradientContext], None]:
-    """Return the gradient of a function whose derivative is a derivative of digamma."""
+    """Return the gradient rule of a function whose derivative is a polygamma function."""
 
     def gradient(g: GradientContext) -> None:
         derivative = g.emit("polygamma", {"x": g.input("x")}, attrs={"n": order(g)})
@@ -86,20 +86,20 @@ def _define(
 
 LGAMMA = _define(
     "lgamma",
-    "Logarithm of the size of the gamma function, out = ln(|gamma(x)|): inf at 0 and whole numbers "
-    "below. The gradient is digamma(x).",
+    "Logarithm of the absolute gamma function, out = ln(|gamma(x)|): inf at 0 and negative "
+    "integers. The gradient is digamma(x).",
     _lgamma_gradient,
 )
 DIGAMMA = _define(
     "digamma",
-    "Derivative of ln(gamma(x)): -inf at 0, inf at -0, NaN at whole numbers below.",
+    "Derivative of ln(gamma(x)): -inf at 0, inf at -0, NaN at negative integers.",
     _by_polygamma(lambda g: 1),
 )
 POLYGAMMA = (
     unary(
         "polygamma",
-        "Derivative of digamma of an order n; of order 0 digamma itself. At 0 and whole numbers "
-        "below it is infinite, with the sign of (-1)**(n + 1).",
+        "Derivative of digamma of an order n; order 0 is digamma itself. At 0 and negative "
+        "integers it is infinite, with the sign of (-1)**(n + 1).",
     )
     .add_attr("n", int, "the order")
     .required()
@@ -108,7 +108,7 @@ POLYGAMMA = (
 )
 ERFC = _define(
     "erfc",
-    "Complement of the error function, out = 1 - erf(x), with all digits where that is small.",
+    "Complementary error function, out = 1 - erf(x), accurate for small results.",
     _erfc_gradient,
 )
 ERFINV = _define(
@@ -119,7 +119,7 @@ ERFINV = _define(
 
 
 def _half_turns(x: Expression) -> tuple[Expression, Expression]:
-    """Return 1 or -1, and the angle beside a whole number of half turns: pi x without rounding."""
+    """Return the sign 1 or -1 and the reduced angle of pi x, without rounding."""
     whole = x.then("round")
     odd = whole - (whole * 0.5).then("floor") * 2.0
     return 1.0 - odd * 2.0, (x - whole) * math.pi
@@ -133,11 +133,11 @@ def _sinc_body(b: BodyContext) -> None:
 
 
 _SINC_TERMS = 10
-"""Of the series that replaces a difference of two numbers that are almost equal."""
+"""Coefficients of the series that avoids cancellation."""
 
 
 def _sinc_gradient(g: GradientContext) -> None:
-    """Write (cos(pi x) - sinc(x)) / x, and where that loses its digits the series of it."""
+    """Write (cos(pi x) - sinc(x)) / x, or its series where that cancels."""
     x, out = Expression(g, g.input("x")), Expression(g, g.output("out"))
     small = x.then("clip", min=-0.5, max=0.5)
     square = (small * math.pi).then("square")
@@ -155,5 +155,5 @@ def _sinc_gradient(g: GradientContext) -> None:
 
 SINC = unary(
     "sinc",
-    "Sine of pi x over pi x, out = sin(pi * x) / (pi * x): 1 at 0, 0 at other whole numbers.",
+    "Sine of pi x over pi x, out = sin(pi * x) / (pi * x): 1 at 0, 0 at other integers.",
 ).build(infer_shape=same_shape_as("x"), gradient=_sinc_gradient, body=_sinc_body)

@@ -1,4 +1,4 @@
-"""split: one tensor cut into several along an axis."""
+"""split: one tensor into several along an axis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def split(
 
 
 def _split_shape(ctx: InferContext) -> None:
-    """The outputs share the length of x along the axis; all else is as in x."""
+    """The outputs partition the axis of x; the other axes are those of x."""
     shape = ctx.input("x").shape
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
     parts = [(*shape[:axis], length, *shape[axis + 1 :]) for length in _lengths(ctx, shape[axis])]
@@ -29,7 +29,7 @@ def _split_shape(ctx: InferContext) -> None:
 
 def _count(ctx: InferContext) -> int:
     count: int = ctx.attr("num") or len(ctx.attr("sections"))
-    ctx.require(count, "num or sections must say into how many parts, got neither")
+    ctx.require(count, "num or sections must be given, got neither")
     return count
 
 
@@ -37,7 +37,7 @@ def _lengths(ctx: InferContext, dim: int) -> list[int]:
     """Return the length of each part along the axis."""
     sections, count = ctx.attr("sections"), ctx.output_count("out")
     num = ctx.attr("num") or len(sections) or count
-    ctx.require(num == count, f"out must take {num} variables, got {count}")
+    ctx.require(num == count, f"out must have {num} variables, got {count}")
     if sections:
         ctx.require(len(sections) == num, f"sections must have num={num} parts, got {sections}")
         if None not in sections and dim != -1 and sum(sections) != dim:
@@ -57,19 +57,19 @@ def _split_gradient(g: GradientContext) -> None:
 SPLIT = (
     OpMaker("split")
     .add_comment(
-        "Cut a tensor along an axis: into parts of the lengths in sections, else into equal parts."
+        "Splits a tensor along an axis into parts of the lengths in sections, or into equal parts."
     )
     .add_input("x", "at least 1-d, any dtype")
     .add_output("out", "the parts in order, dtype of x")
     .as_duplicable()
     .same_dtype_as("x")
-    .add_attr("axis", int, "the axis along which to cut")
+    .add_attr("axis", int, "the axis to split")
     .default(0)
     .add_attr("sections", list[int], "length of each part; they add up to the length of the axis")
     .as_shape_operand()
     .default([])
     .at_least(0)
-    .add_attr("num", int, "number of parts; absent: as many as there are sections or outputs")
+    .add_attr("num", int, "number of parts; absent: the number of sections or outputs")
     .at_least(1)
     .build(infer_shape=_split_shape, gradient=_split_gradient, count_outputs=_count)
 )

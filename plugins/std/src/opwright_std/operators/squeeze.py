@@ -1,4 +1,4 @@
-"""squeeze and unsqueeze: axes of length 1 removed and added."""
+"""squeeze and unsqueeze: remove and add axes of length 1."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def unsqueeze(x: Array, out: Array, *, axis: tuple[int, ...]) -> None:
 
 
 def _squeeze_shape(ctx: InferContext) -> None:
-    """The output is x without the axes, all those of length 1 where none is given."""
+    """The output is x without the axes, by default all of length 1."""
     shape, axis = ctx.input("x").shape, ctx.attr("axis")
     if not axis:
         if -1 in shape:
-            ctx.fail(f"axis must be given where a dim is unknown, got shape {list(shape)}")
+            ctx.fail(f"axis must be given if a dimension is unknown, got shape {list(shape)}")
         axis = [i for i, dim in enumerate(shape) if dim == 1]
     gone = set(normalize_axes(ctx, axis, len(shape), scalar=True)) if axis else set()
     for i in gone:
@@ -32,7 +32,7 @@ def _squeeze_shape(ctx: InferContext) -> None:
 
 
 def _unsqueeze_shape(ctx: InferContext) -> None:
-    """The output is x with axes of length 1, which stand at the given places in out."""
+    """The output is x with axes of length 1 at the given positions in out."""
     shape, axis = ctx.input("x").shape, ctx.attr("axis")
     rank = len(shape) + len(axis)
     added = set(normalize_axes(ctx, axis, rank)) if axis else set()
@@ -42,7 +42,7 @@ def _unsqueeze_shape(ctx: InferContext) -> None:
 
 SQUEEZE = (
     OpMaker("squeeze")
-    .add_comment("Remove axes of length 1.")
+    .add_comment("Removes axes of length 1.")
     .add_input("x", "any shape, any dtype")
     .add_output("out", "shape of x without the axes, dtype of x")
     .same_dtype_as("x")
@@ -53,11 +53,11 @@ SQUEEZE = (
 
 UNSQUEEZE = (
     OpMaker("unsqueeze")
-    .add_comment("Add axes of length 1.")
+    .add_comment("Adds axes of length 1.")
     .add_input("x", "any shape, any dtype")
     .add_output("out", "shape of x with 1 at the new axes, dtype of x")
     .same_dtype_as("x")
-    .add_attr("axis", list[int], "where the new axes stand in out")
+    .add_attr("axis", list[int], "positions of the new axes in out")
     .required()
     .build(infer_shape=_unsqueeze_shape, gradient=restore_shape)
 )

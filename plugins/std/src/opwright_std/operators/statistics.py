@@ -1,4 +1,4 @@
-"""Reductions that are made of others: logsumexp, norm, variance, std and count_nonzero."""
+"""Composed reductions: logsumexp, norm, variance, std and count_nonzero."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SMALLEST: Mapping[str, float] = {
 }
 
 _SHARED = {"min": 1e-30, "max": LARGEST["float32"]}
-"""Sums of shares: about 1, far from 1 where rounding is coarse, and 0 where all of x is -inf."""
+"""Sums of weights: about 1, less exactly with coarse rounding, and 0 if all of x is -inf."""
 
 
 def _axes(w: Writer, **changes: Any) -> dict[str, Any]:
@@ -48,14 +48,14 @@ def _axes(w: Writer, **changes: Any) -> dict[str, Any]:
 
 
 def _lengths(w: Writer) -> list[int]:
-    """Return the lengths of the axes that are reduced, -1 where unknown."""
+    """Return the lengths of the reduced axes, -1 if unknown."""
     shape = known_meta(w).shape
     axes = w.attr("axis") if shape else ()
     return [shape[axis] for axis in axes or range(len(shape))]
 
 
 def _spread(g: GradientContext, name: str | None, like: str | None = None) -> str:
-    """Write what has been reduced in the shape of x; `like` is x in the dtype of `name`."""
+    """Broadcast a reduced variable to the shape of x; `like` is x in the dtype of `name`."""
     inputs = {"x": like or g.input("x"), "out_grad": name}
     return g.emit("sum_grad", inputs, {"x_grad": 1}, _axes(g))
 
@@ -65,16 +65,16 @@ def _is_half(w: Writer) -> bool:
 
 
 def _wide(w: Writer, name: str | None) -> str:
-    """Write a variable of 16 bits in float32; others are returned."""
+    """Cast a 16-bit variable to float32; return others unchanged."""
     if not _is_half(w):
         return name or ""
     return w.emit("cast", {"x": name}, attrs={"dtype": "float32"})
 
 
 def _compute_wide(b: BodyContext, op_type: str, attrs: dict[str, Any]) -> None:
-    """Write the operator in float32, and its result rounded once.
+    """Write the operator in float32, with its result rounded once.
 
-    The square of 256 is an infinity in float16, and each step of a body would round.
+    The square of 256 is infinite in float16, and each step of a body would round.
     """
     out = b.emit(op_type, {"x": _wide(b, b.input("x"))}, attrs=attrs)
     b.emit("cast", {"x": out}, {"out": b.output("out")}, {"dtype": known_meta(b).dtype})
@@ -88,7 +88,7 @@ def _set_x_grad(g: GradientContext, name: str) -> None:
 
 
 def _bounded(w: Writer, name: str, dtype: str) -> str:
-    """Write the nearest finite numbers: the difference of two infinities is none."""
+    """Clamp to finite numbers, since the difference of infinities is NaN."""
     bound = LARGEST[dtype]
     return w.emit("clip", {"x": name}, attrs={"min": -bound, "max": bound})
 
@@ -111,16 +111,16 @@ def _logsumexp_body(b: BodyContext) -> None:
 
 
 def _logsumexp_gradient(g: GradientContext) -> None:
-    """Share the gradient out as softmax does, by exp(x - out), divided by its sum.
+    """Distribute the gradient as softmax does, by exp(x - out) divided by its sum.
 
-    The rounding of out would be a relative error of exp. For 16-bit floats out is computed again
-    in float32. Of infinite elements the share is NaN, that of others beside them 0.
+    The rounding of out would be a relative error of exp, so that 16-bit floats recompute out in
+    float32. Weights of infinite elements are NaN, those of others 0.
     """
     x = g.input("x")
     wide, out = _wide(g, x), g.output("out") or ""
     if _is_half(g):
         out = g.emit("logsumexp", {"x": wide}, attrs=_axes(g))
-    least = {"min": -LARGEST[_computed_dtype(g)]}  # where all are -inf, no share is NaN
+    least = {"min": -LARGEST[_computed_dtype(g)]}  # if all are -inf, no weight is NaN
     spread = _spread(g, g.emit("clip", {"x": out}, attrs=least), like=wide)
     powers = g.emit("exp", {"x": g.emit("subtract", {"x": wide, "y": spread})})
     total = g.emit("sum", {"x": powers}, attrs=_axes(g, keepdims=True))
@@ -136,8 +136,8 @@ def _logsumexp_gradient(g: GradientContext) -> None:
 
 LOGSUMEXP = fraction(
     "logsumexp",
-    "out = log(sum(exp(x))) over axes, computed from differences to the largest element, so that "
-    "nothing overflows; -inf where there is nothing to add.",
+    "out = log(sum(exp(x))) over axes, computed from differences to the largest element, without "
+    "overflow; -inf for no elements.",
 ).build(
     infer_shape=fraction_of_axes, gradient=_logsumexp_gradient, body=in_fractions(_logsumexp_body)
 )
@@ -175,7 +175,7 @@ def _norm_body(b: BodyContext) -> None:
 
 
 def _norm_of_shares(b: BodyContext, sizes: str, p: float) -> None:
-    """Write the norm of some sizes, in shares of the one that counts most: none overflows."""
+    """Write the norm of magnitudes, relative to the dominant one, without overflow."""
     dtype = known_meta(b).dtype
     most = b.emit("max" if p > 0 else "min", {"x": sizes}, attrs=_axes(b, keepdims=True))
     most = b.emit("clip", {"x": most}, attrs={"min": SMALLEST[dtype], "max": LARGEST[dtype]})
@@ -204,7 +204,7 @@ def _norm_gradient(g: GradientContext) -> None:
         return
     slope = signs
     if p != 1:
-        # The power of a share neither overflows nor underflows as that of x does.
+        # The power of a ratio neither overflows nor underflows, unlike that of x.
         share = g.emit("divide", {"x": x if p == 2 else sizes, "y": _spread(g, out)})
         slope = _where_zero(g, x, share if p == 2 else _power(g, share, p - 1))
         slope = slope if p == 2 else g.emit("multiply", {"x": slope, "y": signs})
@@ -212,29 +212,29 @@ def _norm_gradient(g: GradientContext) -> None:
 
 
 def _where_zero(g: GradientContext, x: str | None, slope: str) -> str:
-    """Write the slope with 0 where x is 0: there the norm has a corner, or none."""
+    """Write the derivative, 0 where x is 0: the norm may have a kink there."""
     zeros = g.emit("fill_like", {"x": x}, attrs={"value": 0.0})
     is_zero = g.emit("equal", {"x": x, "y": zeros})
     return g.emit("where", {"condition": is_zero, "x": zeros, "y": slope})
 
 
 def _norm_shape(ctx: InferContext) -> None:
-    """The output is x without the axes, or with length 1 there by keepdims; no axes are all."""
+    """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
     ctx.require(not math.isnan(ctx.attr("p")), "p must be a number or an infinity, got NaN")
     fraction_of_axes(ctx)
     shape = ctx.input("x").shape
     axes = ctx.attr("axis") if shape else ()
     axes = axes or range(len(shape))
     if math.isinf(ctx.attr("p")) and any(shape[axis] == 0 for axis in axes):
-        ctx.fail(f"an axis to reduce must have elements where p is infinite, got {list(shape)}")
+        ctx.fail(f"an axis to reduce must have elements for an infinite p, got {list(shape)}")
 
 
 NORM = (
     fraction(
         "norm",
-        "out = sum(abs(x) ** p) ** (1 / p) over axes, as numpy.linalg.norm of a vector: for p inf "
-        "and -inf the greatest and the least of abs(x), for p 0 how many elements are other than "
-        "0. The gradient at a corner is 0.",
+        "out = sum(abs(x) ** p) ** (1 / p) over axes, as numpy.linalg.norm of a vector: for p = "
+        "inf and -inf the maximum and minimum of abs(x), for p = 0 the number of nonzero "
+        "elements. The gradient at a kink is 0.",
     )
     .add_attr("p", float, "the exponent")
     .default(2.0)
@@ -243,12 +243,12 @@ NORM = (
 
 
 def _divided(w: Writer, x: str, name: str, like: str | None, correction: float) -> str:
-    """Write name / max(n - correction, 0), where n elements of x are reduced to one."""
+    """Write name / max(n - correction, 0) for n reduced elements of x."""
     return w.emit("divide", {"x": name, "y": _count(w, x, correction)}, {"out": like or 1})
 
 
 def _count(w: Writer, x: str, correction: float) -> str:
-    """Write max(n - correction, 0), where n elements of x are reduced to one."""
+    """Write max(n - correction, 0) for n reduced elements of x."""
     lengths = _lengths(w)
     if -1 not in lengths:
         value = max(math.prod(lengths) - correction, 0.0)
@@ -289,10 +289,9 @@ def _variance_gradient(g: GradientContext) -> None:
 VARIANCE = (
     fraction(
         "variance",
-        "out = sum((x - mean(x)) ** 2) / max(n - correction, 0) over axes, n being how many "
-        "elements are reduced to one.",
+        "out = sum((x - mean(x)) ** 2) / max(n - correction, 0) over axes of n elements.",
     )
-    .add_attr("correction", float, "1 estimates the variance of what x is a sample of")
+    .add_attr("correction", float, "1 is the unbiased estimate for a sample x")
     .default(0.0)
     .build(
         infer_shape=fraction_of_axes,
@@ -307,14 +306,14 @@ def _std_body(b: BodyContext) -> None:
     if _is_half(b):
         _compute_wide(b, "std", _axes(b, correction=correction))
         return
-    # Not the root of variance, whose squares may over- or underflow.
+    # Not the root of variance, whose squares may overflow or underflow.
     x = b.input("x") or ""
     size = b.emit("norm", {"x": _centered(b, x)}, attrs=_axes(b))
     b.emit("divide", {"x": size, "y": b.emit("sqrt", {"x": _count(b, x, correction)})}, _out(b))
 
 
 def _std_gradient(g: GradientContext) -> None:
-    # Of equal elements the root has no slope; it is taken to be 0, as that of norm is.
+    # For equal elements the root has no derivative; it is taken as 0, as for norm.
     x, correction = _wide(g, g.input("x")), g.attr("correction")
     out = g.output("out")
     if _is_half(g):
@@ -333,10 +332,10 @@ def _out(b: BodyContext) -> dict[str, str | None]:
 STD = (
     fraction(
         "std",
-        "Standard deviation, the square root of variance, over axes. Its gradient where all "
-        "elements are equal is 0.",
+        "Standard deviation, the square root of variance, over axes. Its gradient for equal "
+        "elements is 0.",
     )
-    .add_attr("correction", float, "1 estimates the deviation of what x is a sample of")
+    .add_attr("correction", float, "1 uses the unbiased variance for a sample x")
     .default(0.0)
     .build(infer_shape=fraction_of_axes, gradient=_std_gradient, body=in_fractions(_std_body))
 )
@@ -351,9 +350,9 @@ def _count_body(b: BodyContext) -> None:
 
 COUNT_NONZERO = add_axes(
     OpMaker("count_nonzero")
-    .add_comment("How many elements over axes are other than 0, as numpy.count_nonzero.")
+    .add_comment("Number of nonzero elements over axes, as numpy.count_nonzero.")
     .add_input("x", "any shape")
     .dtypes(*ORDERED)
     .add_output("out", "int64, shape of x without the reduced axes, or with 1 there")
     .dtypes("int64")
-).build(infer_shape=reduced_axes, gradient=no_gradient("its result is a number"), body=_count_body)
+).build(infer_shape=reduced_axes, gradient=no_gradient("its result is a count"), body=_count_body)

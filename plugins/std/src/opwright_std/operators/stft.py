@@ -1,4 +1,4 @@
-"""stft and istft: transforms of the frames of a signal, and the signal of such frames."""
+"""stft and istft: transforms of the frames of a signal, and the inverse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opwright_std.operators.reduction import known_meta
 WIDE = ("float32", "float64")
 _MOST = 2**31 - 1
 _LEAST_ENVELOPE = 1e-11
-"""A sum of squared windows below it stands for no window at all, as in PyTorch."""
+"""A smaller sum of squared windows means that no window covers the element, as in PyTorch."""
 
 
 def _hop(ctx: InferContext | BodyContext) -> int:
@@ -26,7 +26,7 @@ def _check_window(ctx: InferContext) -> None:
 
 
 def _stft_shape(ctx: InferContext) -> None:
-    """The output has a row for each frequency, and a column for each frame."""
+    """The output has one row per frequency, and one column per frame."""
     shape, n_fft = ctx.input("x").shape, ctx.attr("n_fft")
     if len(shape) not in (1, 2):
         ctx.fail(f"x must be [n] or [batch, n], got {format_shape(shape)}")
@@ -45,7 +45,7 @@ def _stft_shape(ctx: InferContext) -> None:
 
 
 def _window(b: BodyContext, dtype: str) -> Expression:
-    """Write the window, in the middle of n_fft numbers; without one all are 1."""
+    """Write the window, centered in n_fft numbers; ones without a window."""
     n_fft = b.attr("n_fft")
     if not b.has_input("window"):
         attrs = {"shape": [n_fft], "value": 1.0, "dtype": dtype}
@@ -61,7 +61,7 @@ def _window(b: BodyContext, dtype: str) -> Expression:
 
 
 def _window_of_unknown_length(b: BodyContext, window: Expression, dtype: str) -> Expression:
-    """Write n_fft zeros on both sides of the window, and take the n_fft numbers in the middle."""
+    """Pad the window with n_fft zeros on both sides, and take the middle n_fft numbers."""
     n_fft = b.attr("n_fft")
     zeros = b.emit("fill", {}, attrs={"shape": [n_fft], "value": 0.0, "dtype": dtype})
     padded = b.emit("concat", {"x": [zeros, window.name, zeros]}, attrs={"axis": 0})
@@ -97,14 +97,16 @@ def _stft_body(b: BodyContext) -> None:
 
 
 def _add_attrs(maker: OpMaker) -> OpMaker:
-    maker.add_attr("n_fft", int, "numbers of a frame").required().between(1, 2**30)
-    maker.add_attr("hop_length", int, "distance of two frames; 0: a quarter of n_fft")
+    maker.add_attr("n_fft", int, "length of a frame").required().between(1, 2**30)
+    maker.add_attr("hop_length", int, "distance between frames; 0: a quarter of n_fft")
     maker.default(0).at_least(0)
-    maker.add_attr("center", bool, "whether a frame has its middle, not its begin, at its place")
+    maker.add_attr(
+        "center", bool, "whether positions refer to the middle of frames instead of the begin"
+    )
     maker.default(True)
-    maker.add_attr("normalized", bool, "whether transforms are divided by the root of n_fft")
+    maker.add_attr("normalized", bool, "whether transforms are divided by sqrt(n_fft)")
     maker.default(False)
-    maker.add_attr("onesided", bool, "whether only the first n_fft // 2 + 1 frequencies are there")
+    maker.add_attr("onesided", bool, "whether there are only the first n_fft // 2 + 1 frequencies")
     return maker.default(True)
 
 
@@ -112,14 +114,14 @@ def _stft_maker() -> OpMaker:
     maker = OpMaker("stft").add_comment(
         "Short-time Fourier transform, out[..., k, frame] = sum(window[i] * x[..., frame * "
         "hop_length + i] * exp(-2 * pi * j * k * i / n_fft)), as torch.stft: pairs of real and "
-        "imaginary part. With center x is first padded by n_fft // 2 at both ends."
+        "imaginary part. With center, x is first padded by n_fft // 2 at both ends."
     )
     maker.add_input("x", "[n] or [batch, n]").dtypes(*WIDE)
-    maker.add_input("window", "[n], at most n_fft numbers, in the middle of them; absent: ones")
+    maker.add_input("window", "[n], at most n_fft numbers, centered; absent: ones")
     maker.same_dtype_as("x").as_optional()
     maker.add_output("out", "[..., frequencies, frames, 2], dtype of x").same_dtype_as("x")
     _add_attrs(maker)
-    maker.add_attr("pad_mode", str, "what x is padded with").default("reflect")
+    maker.add_attr("pad_mode", str, "padding of x").default("reflect")
     return maker.one_of("reflect", "constant", "edge")
 
 
@@ -127,14 +129,14 @@ STFT = _stft_maker().build(infer_shape=_stft_shape, body=_stft_body)
 
 
 def _signal_length(ctx: InferContext | BodyContext, frames: int) -> int:
-    """Return how many numbers the frames cover, without the padding of stft."""
+    """Return the length covered by the frames, without the padding of stft."""
     n_fft = ctx.attr("n_fft")
     reach = n_fft // 2 if ctx.attr("center") else 0
     return n_fft + _hop(ctx) * (frames - 1) - 2 * reach  # type: ignore[no-any-return]
 
 
 def _istft_shape(ctx: InferContext) -> None:
-    """The output has the numbers that the frames cover, or length."""
+    """The output has the length that the frames cover, or the given length."""
     shape, n_fft = ctx.input("x").shape, ctx.attr("n_fft")
     rows = n_fft // 2 + 1 if ctx.attr("onesided") else n_fft
     if len(shape) not in (3, 4) or not (dims_match(shape[-3], rows) and dims_match(shape[-1], 2)):
@@ -164,7 +166,7 @@ def _istft_body(b: BodyContext) -> None:
     if b.attr("normalized"):
         frames = frames * n_fft**0.5
     window = _window(b, meta.dtype)
-    # Squares of large numbers would overflow; a power of 2 changes no digits.
+    # Squares of large numbers would overflow; scaling by a power of 2 is exact.
     unit = _power_of_2(window)
     window = window / unit
     count, size = _counted(b, meta)
@@ -184,9 +186,9 @@ def _istft_body(b: BodyContext) -> None:
 
 
 def _power_of_2(window: Expression) -> Expression:
-    """Write the power of 2, from 1, next below the largest magnitude; its gradient is 0.
+    """Write the largest power of 2, at least 1, below the largest magnitude; its gradient is 0.
 
-    It is 1 for a window with infinity or NaN, which then reaches only the positions that it covers.
+    It is 1 for a window with infinity or NaN, which then affects only the positions it covers.
     """
     largest = window.then("abs").reduce("max", [0])
     one = largest.filled(1.0)
@@ -195,7 +197,7 @@ def _power_of_2(window: Expression) -> Expression:
 
 
 def _counted(b: BodyContext, meta: Meta) -> tuple[int | str, int | str]:
-    """Return the number of frames and that of their sum's numbers: variables where unknown."""
+    """Return the number of frames and the length of their sum, as variables if unknown."""
     hop, count = _hop(b), meta.shape[-2]
     rest = b.attr("n_fft") - hop
     if count >= 0:
@@ -206,7 +208,7 @@ def _counted(b: BodyContext, meta: Meta) -> tuple[int | str, int | str]:
 
 
 def _added(b: BodyContext, frames: Expression, size: int | str) -> Expression:
-    """Write [n, frames, n_fft] added up to [n, size]."""
+    """Overlap and add [n, frames, n_fft] to [n, size]."""
     kernel, strides = [1, b.attr("n_fft")], [1, _hop(b)]
     columns = frames.then("transpose", axes=[0, 2, 1])
     images = columns.then("fold", output_size=[1, size], kernel=kernel, strides=strides)
@@ -215,16 +217,16 @@ def _added(b: BodyContext, frames: Expression, size: int | str) -> Expression:
 
 def _istft_maker() -> OpMaker:
     maker = OpMaker("istft").add_comment(
-        "The signal of which stft gives these frames, as torch.istft: frames are transformed back, "
-        "multiplied by the window, added up and divided by the sum of the squared windows, where "
-        "that is above 1e-11."
+        "The inverse of stft, as torch.istft: frames are transformed back, multiplied by the "
+        "window, overlapped and added, and divided by the sum of the squared windows if that is "
+        "above 1e-11."
     )
     maker.add_input("x", "[..., frequencies, frames, 2], real and imaginary parts").dtypes(*WIDE)
-    maker.add_input("window", "[n], at most n_fft numbers, in the middle of them; absent: ones")
+    maker.add_input("window", "[n], at most n_fft numbers, centered; absent: ones")
     maker.same_dtype_as("x").as_optional()
     maker.add_output("out", "[..., length], dtype of x").same_dtype_as("x")
     _add_attrs(maker)
-    maker.add_attr("length", int, "numbers of out; absent: those that the frames cover")
+    maker.add_attr("length", int, "length of out; absent: the length that the frames cover")
     return maker.at_least(1)
 
 

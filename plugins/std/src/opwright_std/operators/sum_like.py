@@ -1,4 +1,4 @@
-"""sum_like and expand_like: broadcasting undone and done again, for gradients."""
+"""sum_like and expand_like: undo and redo broadcasting, for gradients."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from opwright.kernel import PrepareContext
 
 
-class sum_like:  # noqa: N801 - a kernel is named as its operator
+class sum_like:  # noqa: N801 - a kernel is named after its operator
     """Kernel: the axes are found once, in prepare."""
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Return a copy where nothing was broadcast, else a sum over the axes that were."""
+        """Return a copy if nothing was broadcast, else a sum over the broadcast axes."""
         shape, target = ctx.inputs["x"][0].shape, ctx.inputs["like"][0].shape
         axes, kept = _split_axes(shape, target)
 
@@ -33,13 +33,13 @@ class sum_like:  # noqa: N801 - a kernel is named as its operator
 
 
 def sum_to(x: Array, out: Array) -> None:
-    """Write `x` into `out`, summed over the axes along which `out` would be repeated to fit."""
+    """Write `x` into `out`, summed over the axes along which `out` would broadcast."""
     axes, kept = _split_axes(x.shape, out.shape)
     _sum_over(x, axes, out.reshape(kept))
 
 
 def _split_axes(shape: Shape, target: Shape) -> tuple[Shape, Shape]:
-    """Return the axes along which `target` is repeated to reach `shape`, and the other dims."""
+    """Return the axes along which `target` broadcasts to `shape`, and the other dimensions."""
     added = len(shape) - len(target)
     stretched = [i for i, dim in enumerate(target, added) if dim == 1 != shape[i]]
     axes = (*range(added), *stretched)
@@ -47,7 +47,7 @@ def _split_axes(shape: Shape, target: Shape) -> tuple[Shape, Shape]:
 
 
 def _sum_over(x: Array, axes: Shape, out: Array) -> None:
-    # Half precision is added up in single: 2,048 + 1 is 2,048 in it.
+    # Half precision accumulates in single: 2,048 + 1 is 2,048 in float16.
     accumulator = np.float32 if x.dtype == np.float16 else None
     np.add.reduce(x, axis=axes, dtype=accumulator, out=out)
 
@@ -99,8 +99,8 @@ def _like(op_type: str, comment: str, out: str) -> OpMaker:
 
 SUM_LIKE = _like(
     "sum_like",
-    "Undo broadcasting: out = x summed over every axis along which an array of the shape of like "
-    "would be repeated to reach the shape of x.",
+    "Undoes broadcasting: out = x summed over every axis along which the shape of like broadcasts "
+    "to the shape of x.",
     "shape of like, dtype of x",
 ).build(infer_shape=_sum_like_shape, gradient=_gradient_by("expand_like"))
 
@@ -114,18 +114,18 @@ EXPAND_LIKE = _like(
 def set_broadcast_grad(
     g: GradientContext, slot: str, grad: str | None, others: Sequence[str]
 ) -> None:
-    """Set the gradient of a broadcast input: `grad`, which has the shape of out, summed back.
+    """Set the gradient of a broadcast input: the sum of `grad`, which has the shape of out.
 
     Parameters
     ----------
     g : GradientContext
-        Of an operator that broadcasts `slot` against `others`.
+        The context of an operator that broadcasts `slot` against `others`.
     slot : str
         The input whose gradient is set.
     grad : str or None
-        Variable of the shape of out; None where it is zero.
+        A variable of the shape of out; None for zero.
     others : sequence of str
-        The other inputs that shape out.
+        The other inputs that determine the shape of out.
     """
     if grad is not None and not _is_never_broadcast(g, slot, others):
         grad = g.emit("sum_like", {"x": grad, "like": g.input(slot)})
@@ -133,7 +133,7 @@ def set_broadcast_grad(
 
 
 def _is_never_broadcast(g: GradientContext, slot: str, others: Sequence[str]) -> bool:
-    """Tell whether out has the shape of `slot` whatever its unknown dims turn out to be."""
+    """Return whether out has the shape of `slot` for any values of its unknown dimensions."""
     mine = _find_shape(g, slot)
     return mine is not None and all(_keeps_shape(mine, _find_shape(g, other)) for other in others)
 

@@ -20,7 +20,7 @@ def tile(x: Array, out: Array, *, repeats: Ints) -> None:
 def tile_grad(out_grad: Array, x_grad: Array, *, repeats: Ints) -> None:
     shape, counts = _align(x_grad.shape, repeats)
     pairs = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
-    # Half precision is added up in single: 2,048 + 1 is 2,048 in it.
+    # Half precision accumulates in single: 2,048 + 1 is 2,048 in float16.
     accumulator = np.float32 if out_grad.dtype == np.float16 else None
     axes = tuple(range(0, len(pairs), 2))
     grad = x_grad.reshape(shape)
@@ -28,7 +28,7 @@ def tile_grad(out_grad: Array, x_grad: Array, *, repeats: Ints) -> None:
 
 
 def _align(shape: Ints, repeats: Ints) -> tuple[Ints, Ints]:
-    """Return both with ones in front, so that they are of one length."""
+    """Pad both with leading ones to the same length."""
     rank = max(len(shape), len(repeats))
     return (1,) * (rank - len(shape)) + shape, (1,) * (rank - len(repeats)) + repeats
 
@@ -41,7 +41,7 @@ def _tile_shape(ctx: InferContext) -> None:
 
 
 def _repeated(dim: int, count: int | None) -> int | None:
-    if count == 0:  # which makes an axis empty whatever its length is
+    if count == 0:  # which makes an axis of any length empty
         return 0
     return None if count is None or dim == -1 else dim * count
 
@@ -49,13 +49,13 @@ def _repeated(dim: int, count: int | None) -> int | None:
 TILE = (
     OpMaker("tile")
     .add_comment(
-        "Repeat a tensor as a whole along its axes, as numpy.tile. Axes are aligned at the last "
-        "one: the shorter of the shape of x and repeats gets ones in front."
+        "Repeats a whole tensor along its axes, as numpy.tile. The last axes are aligned: the "
+        "shorter of the shape of x and repeats is padded with leading ones."
     )
     .add_input("x", "any shape, any dtype")
     .add_output("out", "lengths of x times repeats, dtype of x")
     .same_dtype_as("x")
-    .add_attr("repeats", list[int], "how often each axis is repeated")
+    .add_attr("repeats", list[int], "number of repetitions of each axis")
     .as_shape_operand()
     .required()
     .at_least(0)

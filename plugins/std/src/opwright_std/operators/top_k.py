@@ -1,4 +1,4 @@
-"""The k greatest or least elements along one axis."""
+"""The k largest or smallest elements along one axis."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from opwright_std.numerics.dtypes import NUMBERS, Array
 
 
 def ranked(x: Array, axis: int, largest: bool) -> Array:
-    """Return the positions along `axis`, best first; of equal elements the first comes first.
+    """Return the indices along `axis`, best first; equal elements keep their order.
 
-    NaN counts as greater than every number, as in numpy.sort.
+    NaN is greater than every number, as in numpy.sort.
     """
     if not largest:
         return np.argsort(x, axis=axis, kind="stable")
-    # A descending stable order: ascending on the mirrored array, read backwards.
+    # A stable descending sort: an ascending one of the reversed array, read backward.
     backwards = np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
     order: Array = x.shape[axis] - 1 - backwards
     return order
@@ -28,7 +28,7 @@ def top_k(
 ) -> None:
     if x.ndim == 0:
         x, out, indices = x.reshape(1), out.reshape(1), indices.reshape(1)
-    # Sorted either way: "not sorted" leaves the order open.
+    # Always sorted: without `sorted` any order is allowed.
     np.copyto(indices, ranked(x, axis, largest).take(range(k), axis=axis))
     np.copyto(out, np.take_along_axis(x, indices, axis))
 
@@ -42,7 +42,7 @@ def top_k_grad(indices: Array, out_grad: Array, x_grad: Array, *, axis: int, **_
 
 
 def _top_k_shape(ctx: InferContext) -> None:
-    """Both outputs have the shape of x with length k along the axis; of a number its own."""
+    """Both outputs have the shape of x with length k along the axis; a scalar keeps its shape."""
     shape, k = ctx.input("x").shape, ctx.attr("k")
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
     length = shape[axis] if shape else 1
@@ -56,24 +56,24 @@ def _top_k_shape(ctx: InferContext) -> None:
 TOP_K = (
     OpMaker("top_k")
     .add_comment(
-        "The k greatest elements along an axis (the least ones where largest is false), and where "
-        "they were. Of equal elements the first comes first; NaN counts as greater than every "
-        "number, as in numpy.sort."
+        "The k largest elements along an axis (the smallest ones if largest is false), and their "
+        "indices. Equal elements keep their order; NaN is greater than every number, as in "
+        "numpy.sort."
     )
-    .add_input("x", "any shape; a number is the best of one")
+    .add_input("x", "any shape; a scalar is the best of one")
     .dtypes(*NUMBERS, "bool")
     .add_output("out", "shape of x with k along axis; dtype of x")
     .same_dtype_as("x")
-    .add_output("indices", "positions along axis, int64, shape of out")
+    .add_output("indices", "indices along axis, int64, shape of out")
     .dtypes("int64")
     .add_attr("k", int, "how many")
     .required()
     .at_least(1)
-    .add_attr("axis", int, "the axis that is searched")
+    .add_attr("axis", int, "the axis to search")
     .default(-1)
-    .add_attr("largest", bool, "whether the greatest or the least are wanted")
+    .add_attr("largest", bool, "whether to take the largest elements, or the smallest")
     .default(True)
-    .add_attr("sorted", bool, "whether the best must come first, or any order will do")
+    .add_attr("sorted", bool, "whether the best must come first, or any order is allowed")
     .default(True)
     .build(
         infer_shape=_top_k_shape,

@@ -1,4 +1,4 @@
-"""transpose: the axes in another order."""
+"""transpose: permute the axes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def transpose(x: Array, out: Array, *, axes: tuple[int, ...]) -> None:
 
 
 def _transpose_shape(ctx: InferContext) -> None:
-    """The output has the axes of x in the given order, turned round where none is given."""
+    """The output has the axes of x in the given order, reversed by default."""
     shape, axes = ctx.input("x").shape, ctx.attr("axes")
     if axes and len(axes) != len(shape):
         ctx.fail(f"axes must name all axes of a {len(shape)}-d input, got axes={list(axes)}")
@@ -31,7 +31,7 @@ def _transpose_gradient(g: GradientContext) -> None:
 
 TRANSPOSE = (
     OpMaker("transpose")
-    .add_comment("Permute axes: axis i of out is axis axes[i] of x.")
+    .add_comment("Permutes axes: axis i of out is axis axes[i] of x.")
     .add_input("x", "any shape, any dtype")
     .add_output("out", "permuted shape, dtype of x")
     .same_dtype_as("x")

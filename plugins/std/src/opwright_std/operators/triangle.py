@@ -8,7 +8,7 @@ from opwright.op import GradientContext, InferContext, OpMaker
 from opwright_std.numerics.dtypes import Array
 
 FARTHEST = 2**62
-"""Diagonals beyond are outside of every matrix; their sums with positions do not overflow."""
+"""Diagonals beyond this are outside of every matrix; their sums with indices do not overflow."""
 
 
 def triu(x: Array, out: Array, *, k: int) -> None:
@@ -22,7 +22,7 @@ def tril(x: Array, out: Array, *, k: int) -> None:
 
 
 def _below(x: Array, k: int) -> Array:
-    """Return where an element of the last two axes lies below diagonal `k`."""
+    """Return the mask of elements below diagonal `k` in the last two axes."""
     rows, columns = np.ogrid[: x.shape[-2], : x.shape[-1]]
     below: Array = columns - rows < k
     return below
@@ -47,7 +47,7 @@ def _triangle(op_type: str, comment: str) -> OpMaker:
         .add_input("x", "matrices in the last two axes, any dtype")
         .add_output("out", "shape and dtype of x")
         .same_dtype_as("x")
-        .add_attr("k", int, "the diagonal: 0 the main one, above 0 right of it, below 0 left")
+        .add_attr("k", int, "the diagonal: 0 main, positive above it, negative below it")
         .default(0)
         .between(-FARTHEST, FARTHEST)
     )

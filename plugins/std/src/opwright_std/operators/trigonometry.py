@@ -1,4 +1,4 @@
-"""Trigonometric and hyperbolic functions, element by element: definitions and NumPy kernels."""
+"""Element-wise trigonometric and hyperbolic functions: definitions and NumPy kernels."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def tan_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 
 
 def asin_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
-    # (1 - x)(1 + x) keeps the digits that 1 - x**2 loses where x is near 1.
+    # (1 - x)(1 + x) is accurate for x near 1, where 1 - x**2 cancels.
     np.divide(out_grad, np.sqrt((1 - x) * (1 + x)), out=x_grad)
 
 
@@ -78,13 +78,13 @@ def acos_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 
 def atan_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
     size = np.minimum(np.maximum(np.abs(x), 1), np.finfo(x.dtype).max)
-    # 1 + x**2 = size * (size + (1 or x**2) / size), which does not overflow where x does not.
+    # 1 + x**2 = size * (size + (1 or x**2) / size), which does not overflow for finite x.
     bend = np.where(size > 1, 1, np.square(x)) / size
     np.divide(out_grad / size, size + bend, out=x_grad)
 
 
 def _by_function(name: str, negated: bool = False) -> Callable[[GradientContext], None]:
-    """Return the gradient of a function whose slope is another one of x."""
+    """Return the gradient rule of a function with this derivative."""
 
     def gradient(g: GradientContext) -> None:
         slope = g.emit(name, {"x": g.input("x")})
@@ -129,7 +129,7 @@ def atan2_slope(x: Array, y: Array, out: Array) -> None:
 
 
 def _atan2_slope_gradient(g: GradientContext) -> None:
-    """With the slopes u by the height and v by the width, the gradients are -2 u v and v² - u²."""
+    """With derivatives u by the height and v by the width, the gradients are -2 u v and v² - u²."""
     grad, x, y = g.output_grad("out"), g.input("x"), g.input("y")
     by_height = g.output("out")
     by_width = g.emit("atan2_slope", {"x": y, "y": x})
@@ -145,8 +145,7 @@ def _atan2_slope_gradient(g: GradientContext) -> None:
 
 ATAN2_SLOPE = binary(
     "atan2_slope",
-    "What the gradients of atan2 multiply by, out = y / (x**2 + y**2): squares that over- or "
-    "underflow do not matter.",
+    "The derivative of atan2, out = y / (x**2 + y**2), without overflow or underflow of squares.",
     FLOATS,
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_atan2_slope_gradient)
 
@@ -186,7 +185,7 @@ RAD2DEG = _in_units("rad2deg", "Radians in degrees, out = x * 180 / pi.", 180 / 
 def _hypot(b: BodyContext) -> Expression:
     x, y = (read(b, slot).then("abs") for slot in ("x", "y"))
     larger, smaller = x.with_("maximum", y), x.with_("minimum", y)
-    # The square of a share neither overflows nor underflows as that of x does.
+    # The square of a ratio neither overflows nor underflows, unlike that of x.
     meta = b.meta(larger.name)
     finite = larger.then("clip", max=float(np.finfo(meta.dtype if meta else "float32").max))
     share = smaller / larger.compare("equal", 0.0).choose(larger.filled(1.0), finite)
@@ -205,7 +204,7 @@ def _hypot_gradient(g: GradientContext) -> None:
 
 HYPOT = binary(
     "hypot",
-    "Length of a vector of two, out = sqrt(x**2 + y**2), of which no square overflows; NaN where "
-    "one is NaN. The gradient at (0, 0) is 0.",
+    "Length of a 2-vector, out = sqrt(x**2 + y**2), without overflow; NaN if either is NaN. The "
+    "gradient at (0, 0) is 0.",
     FLOATS,
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_hypot_gradient, body=in_float32(_hypot))

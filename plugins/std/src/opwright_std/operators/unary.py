@@ -1,8 +1,8 @@
 """Element-wise functions of one input: definitions, gradients, NumPy kernels.
 
-Kernels warn where NumPy's own function would (a result that is infinite or undefined), never on
-the way to a finite result. A gradient kernel that first writes ``x_grad`` from one input may lie
-on that input; the rows in ``plugin.py`` say which.
+Kernels warn where NumPy's function would (an infinite or undefined result), never for a finite
+result. A gradient kernel that first writes ``x_grad`` from one input may reuse its memory; the rows
+in ``rows.py`` list them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from opwright_std.compositions.fractions import function
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
 
 _INF = math.inf
-# NumPy has no erf; one Python call an element is the price of the last bit.
+# NumPy has no erf; accuracy to the last bit costs one Python call per element.
 _ERF = np.frompyfunc(math.erf, 1, 1)
 
 
 def unary(op_type: str, comment: str, dtypes: Sequence[str] = FLOATS) -> OpMaker:
-    """Begin the definition of an element-wise ``x -> out`` of one shape and dtype."""
+    """Start the definition of an element-wise ``x -> out`` of equal shape and dtype."""
     return (
         OpMaker(op_type)
         .add_comment(comment)
@@ -97,7 +97,9 @@ def _log_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", grad)
 
 
-LOG = function("log", "Natural logarithm, out = ln(x): -inf at 0, NaN below.", _log_gradient)
+LOG = function(
+    "log", "Natural logarithm, out = ln(x): -inf at 0, NaN for negative x.", _log_gradient
+)
 
 
 def expm1(x: Array, out: Array) -> None:
@@ -105,13 +107,13 @@ def expm1(x: Array, out: Array) -> None:
 
 
 def _expm1_gradient(g: GradientContext) -> None:
-    # Not out + 1, which has lost its digits far left.
+    # Not out + 1, which cancels far left.
     power = g.emit("exp", {"x": g.input("x")})
     g.set_input_grad("x", g.emit("multiply", {"x": g.output_grad("out"), "y": power}))
 
 
 EXPM1 = function(
-    "expm1", "Exponential less 1, out = e**x - 1, exact for small x, too.", _expm1_gradient
+    "expm1", "Exponential minus 1, out = e**x - 1, accurate for small x.", _expm1_gradient
 )
 
 
@@ -126,7 +128,7 @@ def _log1p_gradient(g: GradientContext) -> None:
 
 LOG1P = function(
     "log1p",
-    "Logarithm of 1 more, out = ln(1 + x), exact for small x: -inf at -1, NaN below.",
+    "Logarithm of 1 + x, out = ln(1 + x), accurate for small x: -inf at -1, NaN below.",
     _log1p_gradient,
 )
 
@@ -142,7 +144,9 @@ def _log2_gradient(g: GradientContext) -> None:
     g.set_input_grad("x", g.emit("scale", {"x": slope}, attrs=factor))
 
 
-LOG2 = function("log2", "Binary logarithm, out = log2(x): -inf at 0, NaN below.", _log2_gradient)
+LOG2 = function(
+    "log2", "Binary logarithm, out = log2(x): -inf at 0, NaN for negative x.", _log2_gradient
+)
 
 
 def rsqrt(x: Array, out: Array) -> None:
@@ -159,13 +163,13 @@ def rsqrt_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 
 RSQRT = function(
     "rsqrt",
-    "Reciprocal of the square root, out = 1 / sqrt(x): infinite at 0, NaN below.",
+    "Reciprocal square root, out = 1 / sqrt(x): infinite at 0, NaN for negative x.",
     grad_op("rsqrt_grad", needs=["out"], body=activations_gradients.RSQRT),
 )
 
 
 def pow_scalar(x: Array, out: Array, *, exponent: float) -> None:
-    # Of one exponent for all NumPy takes a root, which -inf has none of.
+    # For a scalar exponent NumPy takes a root, which -inf does not have.
     np.power(x, np.full_like(x, exponent if x.dtype.kind == "f" else int(exponent)), out=out)
 
 
@@ -175,7 +179,7 @@ def _pow_scalar_gradient(g: GradientContext) -> None:
         g.set_input_grad("x", g.emit("fill_like", {"x": grad}))
         return
     if exponent < 0:
-        # x**(exponent - 1) may over- or underflow where grad times it does not.
+        # x**(exponent - 1) may overflow or underflow though its product with grad does not.
         part = g.emit("multiply", {"x": grad, "y": g.output("out")})
         quotient = g.emit("divide", {"x": part, "y": g.input("x")})
         g.set_input_grad("x", g.emit("scale", {"x": quotient}, attrs={"scale": exponent}))
@@ -190,7 +194,7 @@ def _pow_scalar_shape(ctx: InferContext) -> None:
     x, exponent = ctx.input("x"), ctx.attr("exponent")
     if x.dtype not in FLOATS and (exponent < 0 or exponent != exponent // 1):
         ctx.fail(
-            f"exponent must be a whole number of at least 0 for {x.dtype}, got {exponent}; cast x "
+            f"exponent must be an integer of at least 0 for {x.dtype}, got {exponent}; cast x "
             "to a float"
         )
     ctx.set_output("out", x.shape)
@@ -199,8 +203,8 @@ def _pow_scalar_shape(ctx: InferContext) -> None:
 POW_SCALAR = (
     unary(
         "pow_scalar",
-        "Power, out = x**exponent: NaN below 0 unless the exponent is whole. Whole numbers take a "
-        "whole one that is at least 0.",
+        "Power, out = x**exponent: NaN for negative x unless the exponent is an integer. Integers "
+        "need an integer exponent of at least 0.",
         NUMBERS,
     )
     .add_attr("exponent", float, "the exponent, the same for all elements")
@@ -219,7 +223,7 @@ def sqrt_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 
 SQRT = function(
     "sqrt",
-    "Square root, out = x**0.5, NaN below 0. The gradient at 0 is infinite.",
+    "Square root, out = x**0.5, NaN for negative x. The gradient at 0 is infinite.",
     grad_op("sqrt_grad", needs=["out"], body=activations_gradients.SQRT),
 )
 
@@ -244,7 +248,7 @@ def reciprocal(x: Array, out: Array) -> None:
 
 
 def reciprocal_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
-    # In this order float16 overflows only where the result does.
+    # In this order float16 overflows only if the result does.
     np.multiply(out * out_grad, out, out=x_grad)
     np.negative(x_grad, out=x_grad)
 
@@ -279,7 +283,7 @@ ERF = function(
 
 
 def scale(x: Array, out: Array, *, scale: float, bias: float) -> None:
-    if x.dtype.kind in "iu":  # whole numbers, as the shape rule has checked
+    if x.dtype.kind in "iu":  # integers, as checked by the shape rule
         scale, bias = int(scale), int(bias)
     np.multiply(x, scale, out=out)
     if bias:
@@ -292,7 +296,7 @@ def _scale_gradient(g: GradientContext) -> None:
 
 
 def _scale_shape(ctx: InferContext) -> None:
-    """The output has the shape of x, whose dtype must hold scale and bias."""
+    """The output has the shape of x, whose dtype must represent scale and bias."""
     x = ctx.input("x")
     for name in ("scale", "bias"):
         ctx.require_held(name, x.dtype)
@@ -302,8 +306,8 @@ def _scale_shape(ctx: InferContext) -> None:
 SCALE = (
     unary(
         "scale",
-        "Line, out = scale * x + bias. For whole numbers scale and bias are whole, and what does "
-        "not fit wraps around.",
+        "Affine function, out = scale * x + bias. For integers scale and bias must be integers, "
+        "and results wrap around.",
         NUMBERS,
     )
     .add_attr("scale", float, "slope")
@@ -321,7 +325,7 @@ def clip(x: Array, out: Array, *, min: float, max: float) -> None:
 
 
 def _integer_bounds(dtype: np.dtype[np.integer], low: float, high: float) -> tuple[int, int]:
-    """Return the whole numbers of the dtype that lie nearest inside ``[low, high]``."""
+    """Return the tightest integer bounds of the dtype inside ``[low, high]``."""
     info = np.iinfo(dtype)
     least = info.min if low <= info.min else math.ceil(low) if low <= info.max else info.max
     most = info.max if high >= info.max else math.floor(high) if high >= info.min else info.min
@@ -345,13 +349,13 @@ def _clip_shape(ctx: InferContext) -> None:
 CLIP = (
     unary(
         "clip",
-        "Limit, out = minimum(maximum(x, min), max). The gradient is 1 in [min, max], else 0, also "
-        "for NaN.",
+        "Clamp, out = minimum(maximum(x, min), max). The gradient is 1 in [min, max], else 0, "
+        "also for NaN.",
         NUMBERS,
     )
-    .add_attr("min", float, "least value of out; integers use the next whole number inside")
+    .add_attr("min", float, "lower bound of out; integers use the next integer inside")
     .default(-_INF)
-    .add_attr("max", float, "greatest value of out")
+    .add_attr("max", float, "upper bound of out")
     .default(_INF)
     .build(infer_shape=_clip_shape, gradient=grad_op("clip_grad", needs=["x"], gradient=same_again))
 )

@@ -1,4 +1,4 @@
-"""unfold and fold: windows of images written out as columns (im2col), and added up again."""
+"""unfold and fold: windows of images as columns (im2col), and their sum (col2im)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def fold(
 ) -> None:
     axes = _axes(output_size, kernel, strides, paddings, dilations)
     columns = x.reshape(*out.shape[:2], *kernel, *(axis.out for axis in axes))
-    # Half precision is added up in single.
+    # Half precision accumulates in single.
     total = np.zeros(out.shape, np.result_type(out.dtype, np.float32))
     for in_columns, in_images in _over_taps(axes):
         total[in_images] += columns[in_columns]
@@ -78,7 +78,7 @@ def _count(size: int, kernel: int, stride: int, padding: int, dilation: int) -> 
 
 
 def _over_taps(axes: tuple[Axis, Axis]) -> Iterator[tuple[Any, Any]]:
-    """Give for each place of a window where its elements lie in columns, and where in images."""
+    """Yield for each window position its slices of columns and of images."""
     rows, columns = (axis.taps() for axis in axes)
     every = (slice(None), slice(None))
     for i, (down, row) in enumerate(rows):
@@ -87,7 +87,7 @@ def _over_taps(axes: tuple[Axis, Axis]) -> Iterator[tuple[Any, Any]]:
 
 
 def _count_windows(ctx: InferContext, sizes: Ints) -> int:
-    """Return how many windows lie in images of a size, -1 where that is unknown."""
+    """Return the number of windows in images of a size, -1 if unknown."""
     kernel, strides, paddings, dilations = (
         ctx.attr(name) for name in ("kernel", "strides", "paddings", "dilations")
     )
@@ -111,7 +111,7 @@ def _count_windows(ctx: InferContext, sizes: Ints) -> int:
 
 
 def _unfold_shape(ctx: InferContext) -> None:
-    """The output has a row for each channel and place of the kernel, and a column a window."""
+    """The output has one row per channel and kernel position, and one column per window."""
     shape = ctx.input("x").shape
     if len(shape) != 4:
         ctx.fail(f"x must be [n, channels, height, width], got {format_shape(shape)}")
@@ -123,7 +123,7 @@ def _unfold_shape(ctx: InferContext) -> None:
 
 
 def _fold_shape(ctx: InferContext) -> None:
-    """The output has output_size in the place of the windows."""
+    """The output replaces the windows with output_size."""
     shape, size, kernel = ctx.input("x").shape, ctx.attr("output_size"), ctx.attr("kernel")
     if len(shape) != 3:
         ctx.fail(f"x must be [n, channels * kernel, windows], got {format_shape(shape)}")
@@ -141,7 +141,7 @@ def _fold_shape(ctx: InferContext) -> None:
 
 
 def _unfold_grad_body(b: BodyContext) -> None:
-    """Written where a plan is made, which knows the sizes."""
+    """Written when a plan is made, with known sizes."""
     meta = b.meta(b.inputs("x")[0])
     sizes = [-1, -1] if meta is None else list(meta.shape[2:])
     if -1 in sizes:
@@ -153,7 +153,7 @@ def _unfold_grad_body(b: BodyContext) -> None:
 
 
 def _places(b: BodyContext, windows: tuple[int, int]) -> Iterator[dict[str, list[int]]]:
-    """Give for each place of a window where slice finds it in padded images."""
+    """Yield for each window position its slice of padded images."""
     kernel, strides, dilations = (b.attr(name) for name in ("kernel", "strides", "dilations"))
     for i in range(kernel[0]):
         for j in range(kernel[1]):
@@ -172,10 +172,10 @@ def _window_counts(b: BodyContext, sizes: Sequence[int]) -> tuple[int, int]:
 
 
 def _unfold_body(b: BodyContext) -> None:
-    """Written where a device has no kernel: places of the kernel are slices of padded images."""
+    """Composition without a kernel: window positions are slices of padded images."""
     n, channels, *sizes = known_meta(b).shape
     if -1 in (channels, *sizes):
-        raise ShapeError(f"{b.type}: the shape of x must be known but for n, got {sizes}")
+        raise ShapeError(f"{b.type}: the shape of x must be known except for n, got {sizes}")
     padded = read(b, "x").then("pad", paddings=[0, 0, 0, 0, *b.attr("paddings")])
     windows = _window_counts(b, sizes)
     parts = [padded.then("slice", **place).name for place in _places(b, windows)]
@@ -186,7 +186,7 @@ def _unfold_body(b: BodyContext) -> None:
 
 
 def _fold_body(b: BodyContext) -> None:
-    """Written where a device has no kernel: each place of the kernel is added as a slice."""
+    """Composition without a kernel: each window position is added as a slice."""
     shape, size, paddings = known_meta(b).shape, b.attr("output_size"), b.attr("paddings")
     windows = _window_counts(b, size)
     area = b.attr("kernel")[0] * b.attr("kernel")[1]
@@ -213,10 +213,10 @@ def _fold_gradient(g: GradientContext) -> None:
 
 def _add_windows(maker: OpMaker) -> OpMaker:
     maker.add_attr("kernel", list[int], "height and width of a window", 2).required().at_least(1)
-    maker.add_attr("strides", list[int], "distance of two windows", 2).default([1, 1]).at_least(1)
+    maker.add_attr("strides", list[int], "distance between windows", 2).default([1, 1]).at_least(1)
     maker.add_attr("paddings", list[int], "zeros at the top, bottom, left and right", 4)
     maker.default([0, 0, 0, 0]).at_least(0)
-    maker.add_attr("dilations", list[int], "distance of two elements of a window", 2)
+    maker.add_attr("dilations", list[int], "distance between elements of a window", 2)
     return maker.default([1, 1]).at_least(1)
 
 
@@ -224,7 +224,8 @@ UNFOLD = _add_windows(
     OpMaker("unfold")
     .add_comment(
         "The windows of images as columns (im2col), out[n, (c * kh + i) * kw + j, window] = x[n, "
-        "c, ...] at place (i, j) of the window, windows in row-major order; as torch.nn.functional."
+        "c, ...] at position (i, j) of the window, windows in row-major order; as "
+        "torch.nn.functional."
         "unfold."
     )
     .add_input("x", "images [n, channels, height, width]")
@@ -240,8 +241,8 @@ UNFOLD = _add_windows(
 FOLD = _add_windows(
     OpMaker("fold")
     .add_comment(
-        "Columns added up to the images whose windows they are (col2im): each element of out is "
-        "the sum of all places of windows that lie there. The transpose of unfold, as "
+        "Sums columns into images (col2im): each element of out is the sum of all window elements "
+        "at its position. The transpose of unfold, as "
         "torch.nn.functional.fold and ONNX's Col2Im."
     )
     .add_input("x", "float [n, channels * kernel[0] * kernel[1], windows]")

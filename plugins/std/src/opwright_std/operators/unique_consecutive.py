@@ -1,4 +1,4 @@
-"""unique_consecutive: runs of equal elements; how many there are, only the values tell."""
+"""unique_consecutive: runs of equal elements; their number depends on the values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def unique_consecutive(
 
 
 def _runs_shape(ctx: InferContext) -> None:
-    """There is an element for each run, and in inverse one for each of x."""
+    """The output has one element per run, inverse one per element of x."""
     shape, axis = ctx.input("x").shape, ctx.attr("axis")
     out, inverse = [-1], shape
     if axis is not None:
@@ -46,20 +46,20 @@ def _runs_shape(ctx: InferContext) -> None:
 UNIQUE_CONSECUTIVE = (
     OpMaker("unique_consecutive")
     .add_comment(
-        "One element of each run of equal ones, in their order: x is out[inverse]. Without an axis "
+        "One element of each run of equal elements, in order: x is out[inverse]. Without an axis "
         "x is flattened; with one, slices along it are compared. NaN equals nothing."
     )
     .add_input("x", "any shape")
     .dtypes(*NUMBERS, "bool")
-    .add_output("out", "[n], or x with n slices; dtype of x; n is known when the kernel has run")
+    .add_output("out", "[n], or x with n slices; dtype of x; n is known after the kernel ran")
     .same_dtype_as("x")
-    .add_output("inverse", "int64, shape of x or its length: in which run each one is")
+    .add_output("inverse", "int64, shape of x or its length: index of each one's run")
     .dtypes("int64")
     .as_optional()
-    .add_output("counts", "int64 [n], how long each run is")
+    .add_output("counts", "int64 [n], length of each run")
     .dtypes("int64")
     .as_optional()
-    .add_attr("axis", int, "the axis of slices that are compared; absent: elements are")
+    .add_attr("axis", int, "the axis of compared slices; absent: elements are compared")
     .dynamic_output()
-    .build(infer_shape=_runs_shape, gradient=no_gradient("it is no continuous function"))
+    .build(infer_shape=_runs_shape, gradient=no_gradient("it is not continuous"))
 )

@@ -1,4 +1,4 @@
-"""Products of vectors and of matrices, made of others: outer, dot, cross and kron."""
+"""Composed products of vectors and matrices: outer, dot, cross and kron."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _known_shapes(b: BodyContext) -> tuple[Shape, Shape]:
 
 
 def _outer_shape(ctx: InferContext) -> None:
-    """The output has a row for each element of x and a column for each of y."""
+    """The output has one row per element of x and one column per element of y."""
     ctx.set_output("out", [-1 if -1 in shape else numel(shape) for shape in _shapes(ctx)])
 
 
@@ -56,7 +56,7 @@ def _outer_body(b: BodyContext) -> None:
 
 OUTER = _product(
     "outer",
-    "Each element of x times each of y, out[i, j] = x[i] * y[j], both flattened, as numpy.outer.",
+    "Outer product, out[i, j] = x[i] * y[j], both flattened, as numpy.outer.",
     "any shape",
     "any shape",
     "[elements of x, elements of y]",
@@ -65,7 +65,7 @@ OUTER = _product(
 
 
 def _dot_shape(ctx: InferContext) -> None:
-    """The output has the axes of x without the last and those of y without the last but one."""
+    """The output has the axes of x without the last and those of y without the second to last."""
     x, y = _shapes(ctx)
     if not x or not y:
         ctx.set_output("out", x or y)
@@ -73,7 +73,7 @@ def _dot_shape(ctx: InferContext) -> None:
     place = max(len(y) - 2, 0)
     if not dims_match(x[-1], y[place]):
         ctx.fail(
-            f"the last axis of x and axis {place} of y must have one length, got "
+            f"the last axis of x and axis {place} of y must have the same length, got "
             f"{format_shape(x)} and {format_shape(y)}"
         )
     ctx.set_output("out", (*x[:-1], *y[:place], *y[place + 1 :]))
@@ -102,18 +102,18 @@ def _dot_body(b: BodyContext) -> None:
 
 DOT = _product(
     "dot",
-    "Dot product by numpy.dot's rules, out = sum(x[i] * y[i]) of vectors: of more axes the sum is "
-    "over the last one of x and the last but one of y, and a number is a factor.",
+    "Dot product by numpy.dot's rules, out = sum(x[i] * y[i]) for vectors: for more axes the sum "
+    "is over the last one of x and the second to last of y; a scalar is a factor.",
     "any shape",
-    "the last axis but one, or the only one, as long as the last of x",
-    "the axes of x without the last, then those of y without the last but one",
+    "the second to last axis, or the only one, as long as the last of x",
+    "the axes of x without the last, then those of y without the second to last",
 ).build(infer_shape=_dot_shape, body=_dot_body)
 
 
 def _cross_shape(ctx: InferContext) -> None:
-    """The output has the shape to which x and y broadcast."""
+    """The output has the broadcast shape of x and y."""
     shapes = x, y = _shapes(ctx)
-    ctx.require(len(x) == len(y), f"x and y must have one rank, got {len(x)} and {len(y)}")
+    ctx.require(len(x) == len(y), f"x and y must have the same rank, got {len(x)} and {len(y)}")
     axis = normalize_axis(ctx, ctx.attr("axis"), len(x))
     for slot, shape in zip(("x", "y"), shapes, strict=True):
         if not dims_match(shape[axis], 3):
@@ -139,10 +139,10 @@ CROSS = (
     _product(
         "cross",
         "Cross product of vectors of 3 elements along one axis, out[0] = x[1] * y[2] - x[2] * "
-        "y[1] and so on in turn, as numpy.cross. The other axes broadcast.",
+        "y[1] and so on cyclically, as numpy.cross. The other axes broadcast.",
         "at least 1-d, 3 elements along axis",
         "as many axes as x, 3 elements along axis",
-        "shape to which x and y broadcast",
+        "broadcast shape of x and y",
     )
     .add_attr("axis", int, "the axis of the vectors")
     .default(-1)
@@ -151,7 +151,7 @@ CROSS = (
 
 
 def _same_rank(x: Shape, y: Shape) -> tuple[Shape, Shape]:
-    """Return both shapes with as many axes, those of length 1 in front."""
+    """Pad both shapes with leading ones to the same rank."""
     rank = max(len(x), len(y))
     return (1,) * (rank - len(x)) + tuple(x), (1,) * (rank - len(y)) + tuple(y)
 
@@ -162,7 +162,7 @@ def _kron_dims(x: Shape, y: Shape) -> list[int]:
 
 
 def _kron_shape(ctx: InferContext) -> None:
-    """Each axis is as long as those of x and y times each other."""
+    """Each axis is the product of the lengths in x and y."""
     ctx.set_output("out", _kron_dims(*_shapes(ctx)))
 
 
@@ -186,10 +186,10 @@ def _kron_body(b: BodyContext) -> None:
 
 KRON = _product(
     "kron",
-    "Kronecker product, a block y * x[i, j] for each element of x, as numpy.kron: where one has "
-    "fewer axes, axes of length 1 are put in front.",
+    "Kronecker product, a block y * x[i, j] for each element of x, as numpy.kron: the one with "
+    "fewer axes is padded with leading axes of length 1.",
     "any shape",
     "any shape",
-    "each axis as long as that of x times that of y",
+    "each axis is the product of the lengths in x and y",
     ORDERED,
 ).build(infer_shape=_kron_shape, body=_kron_body)

@@ -1,4 +1,4 @@
-"""Operators that look at values while a program runs: print and assert_true."""
+"""Operators that inspect values while a program runs: print and assert_true."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opwright_std.numerics.dtypes import Array
 def print_(x: Array, out: Array, *, message: str, limit: int) -> None:
     values = np.array2string(x, threshold=limit, separator=", ")
     name = f"{message} " if message else ""
-    # One write: lines of two threads do not mix.
+    # One write, so that lines of different threads do not mix.
     sys.stdout.write(f"{name}{x.dtype}{list(x.shape)} {values}\n")
     sys.stdout.flush()
     np.copyto(out, x)
@@ -27,11 +27,11 @@ PRINT = (
     OpMaker("print")
     .add_comment("out = x, and writes message, dtype, shape and values of x to the output.")
     .add_input("x", "any shape")
-    .add_output("out", "shape and dtype of x; it must be read: else nothing is printed")
+    .add_output("out", "shape and dtype of x; unless it is read, nothing is printed")
     .same_dtype_as("x")
-    .add_attr("message", str, "what stands before the values, such as their name")
+    .add_attr("message", str, "text before the values, such as their name")
     .default("")
-    .add_attr("limit", int, "of more elements only the first and last are written")
+    .add_attr("limit", int, "with more elements only the first and last are written")
     .default(1000)
     .at_least(0)
     .build(infer_shape=same_shape_as("x"), gradient=_print_gradient)
@@ -53,10 +53,10 @@ def _assert_shape(ctx: InferContext) -> None:
 
 ASSERT_TRUE = (
     OpMaker("assert_true")
-    .add_comment("Ends the run with an error unless all elements of condition are true.")
+    .add_comment("Fails the run unless all elements of condition are true.")
     .add_input("condition", "any shape")
     .dtypes("bool")
-    .add_attr("message", str, "what the error says")
+    .add_attr("message", str, "text of the error")
     .default("")
     .build(infer_shape=_assert_shape, gradient=no_gradient("it computes nothing"))
 )

@@ -1,6 +1,6 @@
-"""Losses with weights of classes, smoothed labels and means, as PyTorch defines them.
+"""Losses with class weights, label smoothing and reductions, as PyTorch defines them.
 
-Each is written as the plain loss, whose kernels every device has, and what changes its rows.
+Each is composed of the plain loss, which has kernels on every device, and operators on its rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from opwright_std.numerics.dtypes import FLOATS, INDICES
 
 REDUCTIONS = ("none", "mean", "sum")
 LEAST_LOG = -100.0
-"""What PyTorch's binary cross entropy takes for the logarithm of 0."""
+"""PyTorch's binary cross entropy clamps the logarithm of 0 to this."""
 
 
 def _rows_shape(ctx: InferContext, scores: str, soft_label: bool) -> None:
@@ -34,17 +34,17 @@ def _rows_shape(ctx: InferContext, scores: str, soft_label: bool) -> None:
 
 
 def _weighted_cross_entropy_shape(ctx: InferContext) -> None:
-    """The output has the shape of the class ids, of distributions 1 class; reduced no axes."""
+    """The output has the shape of the class ids, 1 class for distributions; reduced: a scalar."""
     _rows_shape(ctx, "logits", ctx.attr("soft_label"))
 
 
 def _weighted_nll_shape(ctx: InferContext) -> None:
-    """The output has the shape of the class ids; reduced no axes."""
+    """The output has the shape of the class ids; reduced: a scalar."""
     _rows_shape(ctx, "x", False)
 
 
 def _row_weights(b: BodyContext, scores: str) -> Expression:
-    """Return how much each row counts: the weight of its class, 0 where it is ignored."""
+    """Return the weight of each row: that of its class, 0 if it is ignored."""
     label = read(b, "label")
     counts = label.compare("not_equal", b.attr("ignore_index"))
     if not b.has_input("weight"):
@@ -65,7 +65,7 @@ def _lined_up(b: BodyContext, scores: str) -> Expression:
 
 
 def _write_reduced(b: BodyContext, rows: Expression, counts: Expression | None) -> None:
-    """Write the rows, their sum, or their mean, in which each counts as much as given."""
+    """Write the rows, their sum, or their weighted mean."""
     kind = b.attr("reduction")
     if kind == "sum" or (kind == "mean" and counts is not None):
         rows = rows.then("sum")
@@ -75,13 +75,13 @@ def _write_reduced(b: BodyContext, rows: Expression, counts: Expression | None) 
 
 
 def _smooth_rows(b: BodyContext, logs: Expression) -> Expression:
-    """Return the mean loss of all classes for each row, the axis of the classes kept."""
+    """Return the mean loss over the classes of each row, keeping the axis."""
     weighted = logs * _lined_up(b, "logits") if b.has_input("weight") else logs
     return -weighted.reduce("mean", [b.attr("axis")])
 
 
 def _soft_rows(b: BodyContext, logs: Expression) -> Expression:
-    """Return ``-sum(w * label * logs)`` of each row, which label has a gradient of, too."""
+    """Return ``-sum(w * label * logs)`` of each row, with a gradient of label too."""
     parts = read(b, "label") * logs
     if b.has_input("weight"):
         parts = parts * _lined_up(b, "logits")
@@ -105,7 +105,7 @@ def _weighted_cross_entropy_body(b: BodyContext) -> None:
             label = read(b, "label")
             is_counted = label.compare("not_equal", b.attr("ignore_index"))
             others = others.like(label)
-            others = is_counted.choose(others, others.filled(0.0))  # 0 * inf would not do
+            others = is_counted.choose(others, others.filled(0.0))  # since 0 * inf is NaN
         rows = rows * (1 - smoothing) + others * smoothing
     _write_reduced(b, rows, counts)
 
@@ -122,15 +122,15 @@ def _weighted_nll_body(b: BodyContext) -> None:
 
 
 def _add_rows(maker: OpMaker) -> OpMaker:
-    """Add what losses of classes have in common."""
-    maker.add_attr("ignore_index", int, "class id whose rows have loss 0 and do not count")
+    """Add the common parts of classification losses."""
+    maker.add_attr("ignore_index", int, "class id of rows with loss 0 that do not count")
     maker.default(-100)
     maker.add_attr("axis", int, "the axis of the classes").default(-1)
     maker.add_attr(
         "reduction",
         str,
-        "'none'; 'sum'; or 'mean', of class ids over the weights of the rows that count (NaN where "
-        "none does), of distributions over all rows",
+        "'none'; 'sum'; or 'mean', for class ids over the weights of the rows that count (NaN if "
+        "none does), for distributions over all rows",
     )
     return maker.default("none").one_of(*REDUCTIONS)
 
@@ -138,7 +138,7 @@ def _add_rows(maker: OpMaker) -> OpMaker:
 def _add_weight(maker: OpMaker, scores: str) -> OpMaker:
     maker.add_input("weight", "[classes], a factor for the loss of each class; absent counts as 1")
     maker.same_dtype_as(scores).as_optional()
-    maker.add_output("out", "shape of the class ids; of distributions 1 class; reduced no axes")
+    maker.add_output("out", "shape of the class ids; 1 class for distributions; reduced: a scalar")
     return maker.same_dtype_as(scores)
 
 
@@ -147,8 +147,8 @@ WEIGHTED_CROSS_ENTROPY = (
         _add_weight(
             OpMaker("weighted_cross_entropy")
             .add_comment(
-                "Cross entropy of softmax(logits) as PyTorch's cross_entropy has it, with weights "
-                "of classes: for class ids w[label] * -log_softmax(logits)[label], for "
+                "Cross entropy of softmax(logits) with class weights, as PyTorch's cross_entropy: "
+                "for class ids w[label] * -log_softmax(logits)[label], for "
                 "distributions -sum(w * label * log_softmax(logits)). With label_smoothing s a row "
                 "is (1 - s) of that and s times the mean of w * -log_softmax(logits) over classes."
             )
@@ -165,7 +165,7 @@ WEIGHTED_CROSS_ENTROPY = (
     )
     .add_attr("soft_label", bool, "whether label holds distributions instead of class ids")
     .default(False)
-    .add_attr("label_smoothing", float, "share of the label that all classes get, the same each")
+    .add_attr("label_smoothing", float, "fraction of the label distributed evenly over all classes")
     .default(0.0)
     .between(0.0, 1.0)
     .build(infer_shape=_weighted_cross_entropy_shape, body=_weighted_cross_entropy_body)
@@ -175,8 +175,8 @@ WEIGHTED_NLL = _add_rows(
     _add_weight(
         OpMaker("weighted_nll")
         .add_comment(
-            "Negative log-likelihood of class ids with weights of classes, out = w[label] * "
-            "-x[label] along the axis, as PyTorch's nll_loss has it."
+            "Negative log-likelihood of class ids with class weights, out = w[label] * -x[label] "
+            "along the axis, as PyTorch's nll_loss."
         )
         .add_input("x", "float, at least 1-d: logarithms of probabilities")
         .dtypes(*FLOATS)
@@ -235,9 +235,9 @@ def _weighted(b: BodyContext | GradientContext, rows: Expression) -> Expression:
 WEIGHTED_SIGMOID_CROSS_ENTROPY = (
     OpMaker("weighted_sigmoid_cross_entropy")
     .add_comment(
-        "Cross entropy of sigmoid(x), element by element, with weights, out = weight * "
+        "Element-wise weighted cross entropy of sigmoid(x), out = weight * "
         "(-positive_weight * label * ln(sigmoid(x)) - (1 - label) * ln(1 - sigmoid(x))), as "
-        "PyTorch's binary_cross_entropy_with_logits has it."
+        "PyTorch's binary_cross_entropy_with_logits."
     )
     .add_input("x", "float, any shape: scores")
     .dtypes(*FLOATS)
@@ -246,7 +246,7 @@ WEIGHTED_SIGMOID_CROSS_ENTROPY = (
     .add_input("weight", "broadcasts to x: a factor for each element; absent counts as 1")
     .same_dtype_as("x")
     .as_optional()
-    .add_input("positive_weight", "broadcasts to x: a factor where the label is 1")
+    .add_input("positive_weight", "broadcasts to x: a factor of the loss for label 1")
     .same_dtype_as("x")
     .as_optional()
     .add_output("out", "shape and dtype of x")
@@ -256,7 +256,7 @@ WEIGHTED_SIGMOID_CROSS_ENTROPY = (
 
 
 def _logs(x: Expression) -> tuple[Expression, Expression]:
-    """Return the logarithms of x and of 1 - x, none below the least."""
+    """Return the logarithms of x and of 1 - x, clamped from below."""
     yes, no = x.then("log"), (-x).then("log1p")
     return yes.then("clip", min=LEAST_LOG), no.then("clip", min=LEAST_LOG)
 
@@ -271,7 +271,7 @@ def _binary_cross_entropy_body(b: BodyContext) -> None:
 
 
 def _binary_cross_entropy_gradient(g: GradientContext) -> None:
-    """Write (x - label) / (x * (1 - x)), in which a product below 1e-12 counts as that."""
+    """Write (x - label) / (x * (1 - x)), with the product clamped to at least 1e-12."""
     x, label = (Expression(g, g.inputs(slot)[0]) for slot in ("x", "label"))
     (name,) = g.filled_output_grads("out")
     plain = Expression(g, name)
@@ -291,9 +291,9 @@ def _binary_cross_entropy_gradient(g: GradientContext) -> None:
 BINARY_CROSS_ENTROPY = (
     OpMaker("binary_cross_entropy")
     .add_comment(
-        "Cross entropy of probabilities of yes, element by element, out = weight * (-label * "
+        "Element-wise binary cross entropy, out = weight * (-label * "
         "ln(x) - (1 - label) * ln(1 - x)), with logarithms of at least -100, as PyTorch's "
-        "binary_cross_entropy has it. From scores, sigmoid_cross_entropy_with_logits is more exact."
+        "binary_cross_entropy. From scores, sigmoid_cross_entropy_with_logits is more accurate."
     )
     .add_input("x", "float, any shape: probabilities in [0, 1]")
     .dtypes(*FLOATS)

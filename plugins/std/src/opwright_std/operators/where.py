@@ -1,4 +1,4 @@
-"""where: one of two values, element by element."""
+"""where: element-wise selection of one of two values."""
 
 from __future__ import annotations
 

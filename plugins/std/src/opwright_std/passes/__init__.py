@@ -1,5 +1,5 @@
-"""Rewritings that are right on every device, for they know what standard operators mean.
+"""Graph rewrites valid on every device, from the semantics of standard operators.
 
-What is fused is an operator of `opwright_std.plan_ops`, where the device has a kernel that accepts
-it; see each module.
+Fusions create an operator of `opwright_std.plan_ops` if the device has a kernel that accepts it;
+see each module.
 """

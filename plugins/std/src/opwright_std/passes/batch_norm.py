@@ -1,11 +1,11 @@
-"""``fuse_batch_norm``: batch normalisation takes along the residual and the activation behind it.
+"""``fuse_batch_norm``: fuse batch normalization, residual and activation.
 
-Normalising, adding a residual and relu are bound by memory: in one sweep each array is read and
-written once, and so in the gradients. Where there is no residual, the gradient needs neither what
-relu gave nor an array between: what relu was applied to is computed anew from the images.
+Normalization, residual addition and relu are memory-bound: fused, each array is read and written
+once, in the gradients as well. Without a residual, the gradient needs neither relu's output nor an
+intermediate array: relu's input is recomputed from the images.
 
-In mixed precision images are cast to float32 for the normalisation, and back behind it. Then it
-reads and writes them in 16 bits, and nothing in float32 is kept for the gradient.
+In mixed precision images are cast to float32 before the normalization, and back after it. The fused
+operator reads and writes them in 16 bits, and saves nothing in float32 for the gradient.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ CASTS = ("cast", "cast_like")
 
 
 class _Chain:
-    """A normalisation and the operators behind it, each the only reader of the one before.
+    """A normalization and the operators after it, each the only reader of the previous one.
 
     Attributes
     ----------
     ops : list of LoweredOp
-        In order, the normalisation first.
+        In order, the normalization first.
     out : Value
-        What the last one writes.
+        The output of the last one.
     residual : Value or None
-        What is added.
+        The added value.
     activation : str
     """
 
@@ -54,7 +54,7 @@ class _Chain:
 
 
 def fuse_batch_norm(graph: Graph) -> None:
-    """Make ``std.batch_norm_activation`` and its gradient of what they are made of."""
+    """Fuse operators into ``std.batch_norm_activation`` and its gradient."""
     if graph.is_served(HALVES):
         _take_casts(graph)
     norms = graph.of_type("batch_norm", HALVES)
@@ -62,7 +62,7 @@ def fuse_batch_norm(graph: Graph) -> None:
         return
     edit = graph.edit()
     taken: set[LoweredOp] = set()
-    # From the back: of two that are added, the later one takes the sum, when the other is there.
+    # Backward: of two added values, the later normalization fuses the sum.
     for norm in reversed(norms):
         chain = _follow(graph, norm, taken)
         made = None if chain is None else _make(graph, chain)
@@ -73,7 +73,7 @@ def fuse_batch_norm(graph: Graph) -> None:
 
 
 def _follow(graph: Graph, norm: LoweredOp, taken: set[LoweredOp]) -> _Chain | None:
-    """Return a normalisation with what follows it, None where nothing does."""
+    """Return a normalization with the fusible operators after it, None without any."""
     out = output_of(norm, "out")
     if out is None:
         return None
@@ -106,7 +106,7 @@ def _make(graph: Graph, chain: _Chain) -> LoweredOp | None:
 
 
 def _take_casts(graph: Graph) -> None:
-    """Let normalisations and their gradients read and write images in 16 bits."""
+    """Let normalizations and their gradients read and write images in 16 bits."""
     for op_type, slot, make in (
         ("batch_norm", "out", _make_narrow),
         ("batch_norm_grad", "x_grad", _make_narrow_gradient),
@@ -123,13 +123,13 @@ def _take_casts(graph: Graph) -> None:
 
 
 def _source_of_cast(norm: LoweredOp, slot: str) -> Value | None:
-    """Return what a cast made the value of a slot of, None where no cast did."""
+    """Return the source of the cast in a slot, None without a cast."""
     cast = writer_of(input_of(norm, slot), *CASTS)
     return None if cast is None else input_of(cast, "x")
 
 
 def _cast_behind(graph: Graph, norm: LoweredOp, slot: str) -> LoweredOp | None:
-    """Return the cast that alone reads an output, None where there is none."""
+    """Return the cast that is the only reader of an output, None without one."""
     written = output_of(norm, slot)
     reader = None if written is None else graph.uses().only_reader(written)
     return reader if reader is not None and reader.type in CASTS else None
@@ -159,7 +159,7 @@ def _make_narrow_gradient(
 
 
 def _fuse_gradients(graph: Graph) -> None:
-    """Let the gradient of a normalisation take along that of the activation behind it."""
+    """Fuse the gradients of a normalization and of the activation after it."""
     edit = graph.edit()
     for norm in graph.of_type("batch_norm_grad", f"{HALVES}_grad"):
         for kind in ACTIVATIONS:
@@ -191,7 +191,7 @@ def _make_gradient(
 
 
 def _is_computed_from(inputs: dict[str, Value | None], forward: LoweredOp) -> bool:
-    """Whether what was activated follows from these inputs and a bias: without a residual."""
+    """Whether the activation's input can be recomputed from inputs and a bias: no residual."""
     return (
         input_of(forward, "residual") is None
         and all(input_of(forward, slot) is inputs[slot] for slot in ("x", "scale"))

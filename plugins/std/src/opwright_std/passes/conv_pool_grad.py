@@ -1,8 +1,8 @@
-"""``fuse_conv_pool_grad``: a convolution's gradients from the maxima of the pooling behind it.
+"""``fuse_conv_pool_grad``: a convolution's gradients from the maxima of the following pooling.
 
-Maximum pooling hands back one slope for each of its maxima and zeros elsewhere: the sums over the
-pixels of the convolution's output need only those. The gradient of the pooling itself is dropped
-with what nobody reads; where something else reads it, it stays.
+The gradient of maximum pooling is nonzero only at its maxima: sums over the pixels of the
+convolution's output need only those. The pooling's gradient itself is removed as dead code, unless
+something else reads it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SHARED = ("strides", "paddings", "dilations", "groups", "data_format")
 
 
 def fuse_conv_pool_grad(graph: Graph) -> None:
-    """Make ``std.conv2d_pool_grad`` of the gradients of a pooling and a convolution."""
+    """Fuse the gradients of a pooling and a convolution into ``std.conv2d_pool_grad``."""
     if not graph.is_served(FUSED):
         return
     edit = graph.edit()

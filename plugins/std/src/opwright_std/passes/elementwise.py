@@ -1,8 +1,7 @@
-"""``fuse_elementwise``: element-wise operators that feed each other become one loop.
+"""``fuse_elementwise``: fuse chains of element-wise operators into one loop.
 
-A tensor between two of them is written and read once more than arithmetic needs, and every step
-costs a call. What is fused is a tree that ends in one operator: the others have its shape and
-dtype, and nobody outside the tree reads them.
+An intermediate tensor costs a write and a read, and every step costs a call. A tree that ends in
+one operator is fused: the others have its shape and dtype, and no readers outside the tree.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from opwright.rewriting import Graph, LoweredOp, Uses, Value, make_if_served
 
 CHAIN = "std.elementwise_chain"
 
-# Inputs and functions of one step; the kernel has room for as many.
+# Limits of inputs and functions in one step, as in the kernel.
 MAX_INPUTS = 16
 MAX_FUNCTIONS = 32
 
@@ -23,7 +22,7 @@ Numbers = tuple[float, float]
 
 
 class Kind(NamedTuple):
-    """How an operator is written in a chain.
+    """How a chain represents an operator.
 
     Attributes
     ----------
@@ -31,7 +30,7 @@ class Kind(NamedTuple):
         Slots that the function reads.
     output : str
     parameters : callable or None
-        Two numbers of the attributes, None where the function takes none.
+        Two numbers from the attributes, None without parameters.
     """
 
     inputs: tuple[str, ...]
@@ -40,7 +39,7 @@ class Kind(NamedTuple):
 
 
 def _numbers(first: str, second: str | None = None) -> Callable[[Mapping[str, Any]], Numbers]:
-    """Return what takes these attributes."""
+    """Return the function that extracts these attributes."""
 
     def take(attrs: Mapping[str, Any]) -> Numbers:
         return attrs[first], attrs[second] if second else 0.0
@@ -101,16 +100,16 @@ KINDS = _kinds()
 
 
 Places = tuple[list[int], int, Callable[[Mapping[str, Any]], Numbers] | None]
-"""Positions of the input slots and of the output slot of a kind, and its ``parameters``."""
+"""Indices of the input slots and of the output slot of a kind, and its ``parameters``."""
 
 Steps = dict[LoweredOp | None, tuple[tuple[Value, ...], Value, Numbers]]
-"""What the function of each element-wise operator reads, writes and takes as parameters."""
+"""Inputs, output and parameters of the function of each element-wise operator."""
 
 NO_NUMBERS: Numbers = (0.0, 0.0)
 
 
 def fuse_elementwise(graph: Graph) -> None:
-    """Make ``std.elementwise_chain`` of every tree of two and more element-wise operators."""
+    """Fuse every tree of two or more element-wise operators into ``std.elementwise_chain``."""
     ops = [op for op in graph.ops if op.type in KINDS] if len(graph.ops) > 1 else []
     chain = graph.definition(CHAIN) if len(ops) > 1 and graph.is_served(CHAIN) else None
     if chain is None:
@@ -132,7 +131,7 @@ def fuse_elementwise(graph: Graph) -> None:
 
 
 def _steps(ops: Sequence[LoweredOp], dtypes: Sequence[str]) -> Steps:
-    """Return those of these dtypes that have all the inputs and the output of their kind."""
+    """Return the dtypes for which a kind's inputs and output are all supported."""
     found: Steps = {}
     places = {definition: _places(definition) for definition in {op.definition for op in ops}}
     for op in ops:
@@ -150,7 +149,7 @@ def _steps(ops: Sequence[LoweredOp], dtypes: Sequence[str]) -> Steps:
 
 
 def _places(definition: OpDefinition) -> Places | None:
-    """Return where the slots of a kind stand in its operator, None where it has other ones."""
+    """Return the slot indices of a kind in its operator, None for other slots."""
     kind, slots = KINDS[definition.op_type], definition.input_index
     if not slots.keys() >= set(kind.inputs) or kind.output not in definition.output_index:
         return None
@@ -159,7 +158,7 @@ def _places(definition: OpDefinition) -> Places | None:
 
 
 def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
-    """Return the operators that may be applied together with the last one, in their order."""
+    """Return the operators that can be fused with the last one, in order."""
     reads, out, _ = left[last]
     meta = out.meta
     tree = {last}
@@ -177,7 +176,7 @@ def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
             continue
         reads = step[0]
         n_inputs = len(inputs) - 1 + len(reads)
-        if n_inputs > MAX_INPUTS:  # unless some of them are the same
+        if n_inputs > MAX_INPUTS:  # unless some of them are equal
             n_inputs = len(inputs.union(reads)) - 1
         if n_inputs > MAX_INPUTS or not stays_within(value, tree):
             refused[value] = None
@@ -186,7 +185,7 @@ def _grow(last: LoweredOp, uses: Uses, left: Steps) -> list[LoweredOp]:
         inputs.discard(value)
         inputs.update(reads)
         waiting += reads
-        if refused:  # a reader outside may have come in, or an input become a result
+        if refused:  # an outside reader may have joined, or an input become a result
             waiting += refused
             refused.clear()
     return sorted(tree, key=uses.position.__getitem__)

@@ -1,7 +1,6 @@
-"""``fuse_fc``: matrix product, bias and activation become one fully connected layer.
+"""``fuse_fc``: fuse matrix product, bias and activation into a fully connected layer.
 
-The sum and the activation then work on the rows of a product that are in the cache, in the kernel
-that made them.
+The kernel then applies bias and activation to rows of the product in the cache.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ ACTIVATIONS = ("relu", "sigmoid", "tanh", "softmax")
 
 
 def fuse_fc(graph: Graph) -> None:
-    """Make ``fc`` of ``matmul`` and ``add``, then of ``fc`` or ``matmul`` and an activation."""
+    """Fuse ``matmul`` and ``add`` into ``fc``, then ``fc`` or ``matmul`` and an activation."""
     _fuse_bias(graph)
     _fuse_activation(graph)
 
@@ -59,7 +58,7 @@ def _fuse_activation(graph: Graph) -> None:
 
 
 def _is_layer(product: LoweredOp) -> bool:
-    """Whether a product is of rows and one matrix, which may be transposed."""
+    """Whether a product multiplies rows by one matrix, possibly transposed."""
     x, y = input_of(product, "x"), input_of(product, "y")
     if x is None or y is None or product.attrs["transpose_x"]:
         return False

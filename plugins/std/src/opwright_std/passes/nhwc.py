@@ -1,4 +1,4 @@
-"""``nhwc``: images lie channels last where the kernels of convolutions prefer it.
+"""``nhwc``: convert images to channels last where convolution kernels prefer it.
 
 oneDNN convolves plain NHWC images at full speed, plain NCHW ones at half of it; cuDNN's kernels for
 tensor cores transpose them on each call. Their registrations say so. Such convolutions are turned,
@@ -36,11 +36,10 @@ IMAGES: dict[str, frozenset[str]] = {
     "adaptive_max_pool2d": frozenset({"x", "out", "index"}),
     "adaptive_max_pool2d_grad": frozenset({"x", "index", "out_grad", "x_grad"}),
 }
-"""Operators with a data_format, and those of their slots that hold images. Here and below a dot
-stands before the operators of the device's own package: ``cpu.conv2d_fused``."""
+"""Operators with a data_format, and their slots of images. A dot marks the device's own."""
 
 CONVOLUTIONS = ("conv2d", "conv2d_grad", "conv2d_transpose", ".conv2d_fused")
-"""What is turned wherever its kernel prefers it; the others only beside these."""
+"""Operators converted wherever their kernel prefers it; others only next to these."""
 
 _NORM_GRAD = frozenset({"x", "out", "out_grad", "x_grad", "residual_grad"})
 
@@ -52,15 +51,14 @@ NORMS = {
     "std.batch_norm_halves": frozenset({"x", "residual", "out"}),
     "std.batch_norm_halves_grad": _NORM_GRAD,
 }
-"""Channels last they are those of a matrix with one row for each pixel."""
+"""Channels last, they are those of a matrix with one row per pixel."""
 
 ELEMENTWISE = frozenset([*KINDS, CHAIN, "add_n", "assign", "cast", "cast_like"])
-"""Operators that compute each element of their images from those at the same place, where an
-operand may be repeated along an axis."""
+"""Element-wise operators on images, with broadcast operands."""
 
 
 def nhwc(graph: Graph) -> None:
-    """Turn the convolutions of a graph and what stands between them."""
+    """Convert the convolutions of a graph and the operators between them."""
     types = [f"{graph.device}{kind}" if kind[0] == "." else kind for kind in CONVOLUTIONS]
     if not graph.of_type(*types) or graph.definition("transpose") is None:
         return
@@ -75,9 +73,9 @@ def _kind(graph: Graph, op: LoweredOp) -> str:
 
 
 def _turn_all(graph: Graph) -> bool:
-    """Put each operator that is turned between transpositions."""
+    """Put each converted operator between transpositions."""
     edit = graph.edit()
-    turned: set[Value] = set()  # written channels last, and turned back
+    turned: set[Value] = set()  # written channels last, and transposed back
     last: dict[Value, Value] = {}  # images, and they channels last
     for op in graph.ops:
         kind = _kind(graph, op)
@@ -96,7 +94,7 @@ def _turn_all(graph: Graph) -> bool:
 
 
 def _turn_shuffle(graph: Graph, op: LoweredOp, edit: Edit, turned: set[Value]) -> None:
-    """Permute the parts of channels, which a transposition of their own axes does, as they lie."""
+    """Permute channel parts, a transposition of their own axes, in channels-last layout."""
     split = split_channels(op, turned) if op.type == "transpose" else None
     if split is None:
         return
@@ -118,10 +116,10 @@ def _turn_shuffle(graph: Graph, op: LoweredOp, edit: Edit, turned: set[Value]) -
 
 
 def _is_served(graph: Graph, kind: str, made: LoweredOp) -> bool:
-    """Whether the device computes what was turned, a convolution better than before."""
+    """Whether the device has a kernel for the converted operator, preferred for convolutions."""
     if kind in CONVOLUTIONS:
         return graph.has_preferring_kernel(made, "data_format")
-    # Element by element another layout is no other computation.
+    # The layout does not change an element-wise computation.
     return kind in ELEMENTWISE or graph.has_kernel(made)
 
 
@@ -131,7 +129,7 @@ def _written(op: LoweredOp, images: frozenset[str]) -> list[Value]:
 
 
 def _images_of(op: LoweredOp, kind: str, turned: set[Value]) -> frozenset[str]:
-    """Return the slots of an operator that shall hold images channels last, none to leave it."""
+    """Return the slots of an operator to convert to channels last, none to leave it."""
     near = any((value.source or value) in turned for value in op.data_reads())
     if kind in IMAGES:
         wanted = near or kind in CONVOLUTIONS
@@ -146,7 +144,7 @@ def _images_of(op: LoweredOp, kind: str, turned: set[Value]) -> frozenset[str]:
 
 
 def _elementwise_images(op: LoweredOp) -> frozenset[str]:
-    """Return all slots of an elementwise operator that writes images."""
+    """Return all slots of an element-wise operator that writes images."""
     shapes = {value.meta.shape for value in op.writes()}
     if len(shapes) != 1 or len(shape := next(iter(shapes))) != 4 or prod(shape) == 1 or op.children:
         return frozenset()
@@ -155,7 +153,7 @@ def _elementwise_images(op: LoweredOp) -> frozenset[str]:
 
 
 class _Turn:
-    """One operator as it is channels last, with the transpositions around it.
+    """One operator in channels-last layout, with the transpositions around it.
 
     Attributes
     ----------
@@ -246,7 +244,7 @@ class _Turn:
 
 
 def _as_image(meta: Meta) -> Meta:
-    """Return what broadcasting makes of an operand with fewer axes."""
+    """Pad an operand with leading axes, as broadcasting does."""
     return Meta((1,) * (4 - len(meta.shape)) + tuple(meta.shape), meta.dtype)
 
 
@@ -260,14 +258,14 @@ def _rows(meta: Meta) -> Meta:
 
 
 def _is_same(shape: Sequence[int]) -> bool:
-    """Whether images lie in memory alike in both orders."""
+    """Whether the memory layouts of both orders are equal."""
     return shape[1] == 1 or shape[2] * shape[3] == 1
 
 
 def _pass_by(graph: Graph) -> None:
     """Let readers of a transposition that undoes another one read its source.
 
-    Where it moves nothing they read the same memory.
+    If nothing moves, they read the same memory.
     """
     edit = graph.edit()
     for op in graph.of_type("transpose"):

@@ -1,4 +1,4 @@
-"""What ``nhwc`` knows of operators that name axes of images, and of transpositions."""
+"""``nhwc`` rules for operators with axes of images, and for transpositions."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 from opwright.rewriting import LoweredOp, Value
 
 PLACES = (0, 3, 1, 2)
-"""Where each axis of NCHW lies in NHWC."""
+"""The axis in NHWC of each axis of NCHW."""
 
 
 class Axes(NamedTuple):
-    """How an operator that names axes is turned.
+    """How an operator with axes is converted.
 
     Attributes
     ----------
     images : callable
-        Returns the slots that hold images, none where the operator cannot be turned.
+        Returns the slots of images, none if the operator cannot be converted.
     turn : callable
-        Returns the attributes that name the axes, as they are channels last.
+        Returns the attributes with channels-last axes.
     """
 
     images: Callable[[LoweredOp], frozenset[str]]
@@ -28,7 +28,7 @@ class Axes(NamedTuple):
 
 
 def _all_images(op: LoweredOp) -> frozenset[str]:
-    """Return all slots, where each of their arrays has four axes."""
+    """Return all slots if each of their arrays has four axes."""
     slots = (*op.definition.proto.inputs, *op.definition.proto.outputs)
     values = [value for values in (*op.inputs, *op.outputs) for value in values]
     known = all(len(value.meta.shape) == 4 for value in values)
@@ -36,7 +36,7 @@ def _all_images(op: LoweredOp) -> frozenset[str]:
 
 
 def _reduced_images(op: LoweredOp) -> frozenset[str]:
-    """Return the slots of a reduction, whose output may have fewer axes, in the same order."""
+    """Return the slots of a reduction; its output may have fewer axes, in the same order."""
     if len(op.inputs[0][0].meta.shape) != 4 or not op.attrs["axis"]:
         return frozenset()
     if op.attrs["keepdims"]:
@@ -74,21 +74,21 @@ AXES: Mapping[str, Axes] = {
     **dict.fromkeys(("sum", "mean", "max", "min"), Axes(_reduced_images, _turn_reduced)),
     **dict.fromkeys(("sum_like", "expand_like"), Axes(_all_images, _turn_nothing)),
 }
-"""Operators that move images or add them up along some axes."""
+"""Operators that move or reduce images along some axes."""
 
 
 class Split(NamedTuple):
-    """A transposition of parts of the channels, as it is channels last.
+    """A transposition of channel parts in channels-last layout.
 
     Attributes
     ----------
     shape : tuple of int
-        Of what is read: batch, height, width, parts.
+        Shape of the input: batch, height, width, parts.
     axes : tuple of int
     permuted : tuple of int
-        The shape of what is written.
+        The shape of the output.
     back : tuple of int
-        The axes of a transposition that puts the parts in front of height and width.
+        The axes of a transposition that moves the parts in front of height and width.
     """
 
     shape: tuple[int, ...]
@@ -98,7 +98,7 @@ class Split(NamedTuple):
 
 
 def split_channels(op: LoweredOp, turned: Collection[Value]) -> Split | None:
-    """Return how a shuffle of the channels of a turned image is done; None if it is none."""
+    """Return the channels-last form of a channel shuffle; None for other transpositions."""
     (source,), axes = op.inputs[0], tuple(op.attrs["axes"])
     image, shape = source.source, source.meta.shape
     if image is None or image not in turned or len(image.meta.shape) != 4:
@@ -115,10 +115,10 @@ def split_channels(op: LoweredOp, turned: Collection[Value]) -> Split | None:
 
 
 def find_inverse(op: LoweredOp) -> Value | None:
-    """Return what a transposition reads in another order of axes, but transposed before.
+    """Return the source of a transposition whose result a previous one undoes.
 
-    Both rotate the axes behind the first: one puts what it calls channels behind the pixels, the
-    other one in front of them. How many axes either are split into does not matter.
+    Both rotate the axes after the first: one moves the channels behind the pixels, the other in
+    front of them. The numbers of axes of both do not matter.
     """
     (source,) = op.inputs[0]
     back = (source.source or source).op
@@ -133,6 +133,6 @@ def find_inverse(op: LoweredOp) -> Value | None:
 
 
 def _rotated(axes: Sequence[int]) -> int:
-    """Return how many axes behind the first go to the end, the order kept; 0 for other orders."""
+    """Return the number of axes after the first that rotate to the end; 0 for other orders."""
     n = axes[1] - 1 if len(axes) > 2 else 0
     return n if n > 0 and tuple(axes) == (0, *range(n + 1, len(axes)), *range(1, n + 1)) else 0

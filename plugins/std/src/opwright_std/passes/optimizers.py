@@ -1,11 +1,11 @@
-"""``fuse_optimizers``: all updates of one kind become one step.
+"""``fuse_optimizers``: fuse all updates of one kind into one step.
 
-A model has dozens of small parameters. Updated one after the other each costs a step of its own, or
-a launch, and none is worth a second thread; together they are dealt out once by
-``std.multi_<type>``, where the device has kernels of it.
+A model has dozens of small parameters. Individual updates cost a step or a launch each, and are too
+small for several threads; ``std.multi_<type>`` distributes them together, if the device has a
+kernel.
 
-A large parameter is updated by itself: that is work enough for all threads, and its gradient need
-not wait for those of the others.
+A large parameter is updated on its own: it is enough work for all threads, and its gradient need
+not wait for others.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from opwright_std.names import OPTIMIZERS
 _SHARED = "learning_rate"
 
 LARGE_BYTES = 1 << 20
-"""From here on a gradient of its own is worth more than a step less."""
+"""Larger parameters are updated on their own."""
 
 
 def fuse_optimizers(graph: Graph) -> None:
-    """Make one ``std.multi_<type>`` of updates that share attributes and the learning rate."""
+    """Fuse updates with equal attributes and learning rate into ``std.multi_<type>``."""
     edit = graph.edit()
     groups: dict[Hashable, list[LoweredOp]] = {}
     for op in graph.of_type(*OPTIMIZERS):
@@ -40,7 +40,7 @@ def fuse_optimizers(graph: Graph) -> None:
     for updates in groups.values():
         if len(updates) < 2 or not graph.is_served(_fused(updates[0])):
             continue
-        # Nearly always all may move, which the edit sees; only else each is looked at by itself.
+        # Nearly always all can move, which the edit checks; otherwise each is checked separately.
         for uses in (None, graph.uses()):
             together = _movable(updates, uses)
             made = _merge(graph, together) if len(together) > 1 else None
@@ -59,15 +59,15 @@ def _fused(update: LoweredOp) -> str:
 
 
 def _kind(op: LoweredOp) -> Hashable:
-    """What updates of one step must have in common."""
+    """The key that fused updates must share."""
     (rate,), (param,) = op.input(_SHARED), op.input("param")
     return op.type, tuple(sorted(op.attrs.items())), rate, param.meta.dtype
 
 
 def _movable(updates: list[LoweredOp], uses: Uses | None) -> list[LoweredOp]:
-    """Return the updates that may run where the last one does; none reads what another writes.
+    """Return the updates that can run at the last one; none reads another's output.
 
-    Without `uses` the other operators are left out of account.
+    Without `uses` the other operators are ignored.
     """
     last = updates[-1]
     found: list[LoweredOp] = []

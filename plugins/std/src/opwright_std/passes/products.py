@@ -1,6 +1,6 @@
-"""``fold_transposes``: products read matrices as they lie, and write none to be transposed.
+"""``fold_transposes``: fold transpositions of operands and results into matrix products.
 
-A kernel takes a transposed factor by its strides. A copy is spared where products alone read it.
+A kernel reads a transposed operand by its strides. This saves the copy if only products read it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from opwright.rewriting import (
 )
 
 FACTORS = {"matmul": ("x", "y"), "fc": ("weight",)}
-"""By operator: the inputs that it may transpose, by an attribute ``transpose_<slot>``."""
+"""By operator: the inputs with an attribute ``transpose_<slot>``."""
 
 
 def fold_transposes(graph: Graph) -> None:
-    """Let ``matmul`` and ``fc`` transpose what ``transpose`` would copy for them."""
+    """Fold ``transpose`` into ``matmul`` and ``fc``."""
     edit = graph.edit()
     for product in graph.of_type(*FACTORS):
         made = _read_sources(graph, product)
@@ -32,7 +32,7 @@ def fold_transposes(graph: Graph) -> None:
         out = output_of(product, "out")
         behind = None if out is None else graph.uses().only_reader(out)
         if behind is None or not _swaps_matrices(behind) or input_of(behind, "x") is not out:
-            continue  # nor where it reads a view of the product, in another shape
+            continue  # nor if it reads a reshaped view of the product
         made = _swap_factors(graph, product, behind)
         if made is not None:
             edit.fuse([product, behind], [made])
@@ -40,7 +40,7 @@ def fold_transposes(graph: Graph) -> None:
 
 
 def _read_sources(graph: Graph, product: LoweredOp) -> LoweredOp | None:
-    """Return the product of what its factors were before they were transposed."""
+    """Return the product of the operands before their transpositions."""
     inputs = {name: input_of(product, name) for name in product.definition.input_index}
     attrs = dict(product.attrs)
     changed = False
@@ -69,7 +69,7 @@ def _swaps_matrices(op: LoweredOp) -> bool:
 
 
 def _is_for_products(graph: Graph, value: Value | None) -> bool:
-    """Whether products alone read a value, each as a factor that it can transpose itself."""
+    """Whether only products read a value, each as an operand with a transpose attribute."""
     if value is None or value.source is not None or graph.uses().is_visible(value):
         return False
     return all(

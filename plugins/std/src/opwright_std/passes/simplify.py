@@ -1,5 +1,5 @@
-"""What does nothing for the shapes at hand is left out, and what
-can be done to fewer elements is.
+"""Remove operators that do nothing for the given shapes, and apply
+operators to fewer elements.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from opwright.rewriting import Graph, LoweredOp, input_of
 
 
 def remove_identities(graph: Graph) -> None:
-    """Let the readers of an operator that gives the data of its input read the input.
+    """Let the readers of an operator that copies its input read the input.
 
-    Where only the shape differs they read a view: the same memory under the other shape. The
-    edit refuses it where the copy is wanted: by a fetch, by the scope, or by an operator that
-    writes in place.
+    If only the shape differs they read a view of the same memory. The edit refuses it if a fetch,
+    the scope, or an operator that writes in place needs the copy.
     """
     found = [op for op in graph.ops if op.type in KEEPS_DATA and KEEPS_DATA[op.type](op)]
     if not found:
@@ -32,7 +31,7 @@ def _always(op: LoweredOp) -> bool:
 
 
 def _has_equal_size(op: LoweredOp) -> bool:
-    """Nothing is repeated or summed; axes of length 1 may come or go."""
+    """Nothing is repeated or summed; axes of length 1 may be added or removed."""
     return op.inputs[0][0].buffer.size == op.outputs[0][0].buffer.size
 
 
@@ -49,7 +48,7 @@ def _is_unit_line(op: LoweredOp) -> bool:
 
 
 def _moves_no_data(op: LoweredOp) -> bool:
-    """The axes that are longer than 1 stay in their order."""
+    """The axes longer than 1 keep their order."""
     shape = op.inputs[0][0].meta.shape
     axes = op.attrs["axes"] or range(len(shape))[::-1]
     long = [axis % len(shape) for axis in axes if shape[axis] != 1]
@@ -72,20 +71,19 @@ KEEPS_DATA: Final[dict[str, Callable[[LoweredOp], bool]]] = {
     "scale": _is_unit_line,
     "transpose": _moves_no_data,
 }
-"""By operator type, when its output is the data of its first input, element for element."""
+"""By operator type: whether its output is a copy of its first input."""
 
 
 SHRINKABLE: Final = ("relu_grad", "sigmoid_grad", "tanh_grad")
-"""Gradients of activations that are read off the output, and are zero where their input is."""
+"""Gradients of activations computed from the output, which are zero where their input is."""
 
 
 def shrink_activation_grad(graph: Graph) -> None:
-    """Take the gradient of an activation before that of the maxima behind it, not after.
+    """Swap the gradients of an activation and of the maximum pooling after it.
 
-    A maximum over windows hands its gradient to the element that it found, and that element is the
-    maximum: the slope of the activation there is told by the maxima, which are fewer. Where windows
-    overlap, an element may be several maxima, and only relu's slope, 0 or 1, may be taken of each
-    without another rounding.
+    Maximum pooling passes its gradient to the maximum, so that the activation's derivative follows
+    from the maxima, which are fewer. If windows overlap, an element may be several maxima, and only
+    relu's derivative, 0 or 1, can be applied to each without additional rounding.
     """
     derivatives = graph.of_type(*SHRINKABLE)
     if not derivatives:
@@ -116,7 +114,7 @@ def shrink_activation_grad(graph: Graph) -> None:
 
 
 def _overlaps(pool: LoweredOp) -> bool:
-    """Whether windows share elements."""
+    """Whether windows overlap."""
     kernel, dilations = pool.attrs["kernel"], pool.attrs["dilations"]
     windows = zip(kernel, pool.attrs["strides"] or kernel, dilations, strict=True)
     return any(stride <= (size - 1) * dilation for size, stride, dilation in windows)

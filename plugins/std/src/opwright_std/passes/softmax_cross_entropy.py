@@ -1,8 +1,8 @@
-"""``fuse_softmax_cross_entropy``: probabilities, loss and the gradient of the scores in one sweep.
+"""``fuse_softmax_cross_entropy``: fuse softmax, loss and the gradient of the scores.
 
-Where every loss has the same gradient, as in a mean over the batch, that gradient is a number
-which is known here. Softmax, cross entropy and both of their gradients are then one operator, and
-the exact (softmax - one_hot) takes the place of a division by a probability.
+If every loss has the same gradient, as in a mean over the batch, that gradient is a known number.
+Softmax, cross entropy and both gradients then become one operator, and the exact (softmax -
+one_hot) replaces a division by a probability.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FUSED = "std.softmax_cross_entropy"
 
 
 def fuse_softmax_cross_entropy(graph: Graph) -> None:
-    """Make ``std.softmax_cross_entropy`` of class ids, the losses and their gradients."""
+    """Fuse losses of class ids and their gradients into ``std.softmax_cross_entropy``."""
     if not graph.is_served(FUSED):
         return
     _fuse_from_scores(graph)
@@ -31,7 +31,7 @@ def fuse_softmax_cross_entropy(graph: Graph) -> None:
 
 
 def constant_of(value: Value | None) -> float | None:
-    """Return the number that every element of a value is, None where it is not known."""
+    """Return the constant value of all elements, None if unknown."""
     op = None if value is None else value.op
     if op is None or value is None:
         return None
@@ -99,7 +99,7 @@ def _fuse_from_probabilities(graph: Graph) -> None:
 
 
 def _loss_of(graph: Graph, backward: LoweredOp, probabilities: Value | None) -> LoweredOp | None:
-    """Return the ``cross_entropy`` whose gradient ``backward`` is, of these probabilities."""
+    """Return the ``cross_entropy`` of these probabilities with the gradient ``backward``."""
     if probabilities is None or input_of(backward, "x") is not probabilities:
         return None
     label = input_of(backward, "label")
@@ -122,7 +122,7 @@ def _is_last_axis(softmax: LoweredOp, probabilities: Value) -> bool:
 def _scores(
     graph: Graph, softmax: LoweredOp, probabilities: Value
 ) -> tuple[Value | None, list[LoweredOp]]:
-    """Return the scores, and the layer without its softmax that makes them where there is one."""
+    """Return the scores, and the layer that computes them without its softmax, if any."""
     if softmax.type == "softmax":
         return input_of(softmax, "x"), []
     scores = graph.value(f"{probabilities.name}/scores", probabilities.meta)
@@ -133,7 +133,7 @@ def _scores(
 
 
 def _if_needed(graph: Graph, value: Value | None, old: list[LoweredOp]) -> Value | None:
-    """Return a value that someone else reads or that is wanted outside, else None."""
+    """Return a value with other readers or fetched from outside, else None."""
     if value is None:
         return None
     uses = graph.uses()

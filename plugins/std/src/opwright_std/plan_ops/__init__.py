@@ -1,1 +1,1 @@
-"""Operators that only passes put into plans: fusions, for any device that has kernels of them."""
+"""Operators that only passes create: fusions, for any device with kernels of them."""

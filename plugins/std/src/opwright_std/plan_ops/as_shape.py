@@ -1,4 +1,4 @@
-"""as_shape: numbers that a run computes, as the shape of an empty tensor."""
+"""as_shape: computed numbers as the shape of an empty tensor."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ def as_shape(x: tuple[Array, ...], out: Resizable) -> None:
 
 
 def _as_shape_shape(ctx: InferContext) -> None:
-    """The output has two axes for each number, and behind these one of length 0."""
+    """The output has two axes per number, followed by one of length 0."""
     count = sum(numel(meta.shape) for meta in ctx.inputs("x"))
-    ctx.require(0 < count <= 31, f"x must have from 1 to 31 numbers together, got {count}")
+    ctx.require(0 < count <= 31, f"x must have 1 to 31 numbers in total, got {count}")
     ctx.set_output("out", (*[-1] * (2 * count), 0))
 
 
 AS_SHAPE = (
     OpMaker("std.as_shape")
     .add_comment(
-        "An empty tensor whose shape has a number n of x as n, 0, and one below 0 as 0, -n: a plan "
-        "ends where the numbers of its shape operands depend on values, and another one begins."
+        "An empty tensor whose shape encodes each number n of x as n, 0, or as 0, -n if negative: "
+        "a plan ends at shape operands that depend on values, and another one begins."
     )
-    .add_input("x", "whole numbers, at most 31 together")
+    .add_input("x", "integers, at most 31 in total")
     .as_duplicable()
     .dtypes(*INT_DTYPES)
-    .add_output("out", "bool, with two axes for each number, and one of length 0")
+    .add_output("out", "bool, with two axes per number, and one of length 0")
     .dtypes("bool")
     .dynamic_output()
     .build(infer_shape=_as_shape_shape, plan_only=True)

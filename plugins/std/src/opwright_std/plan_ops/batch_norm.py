@@ -1,7 +1,7 @@
-"""What batch normalisation and the activation behind it are fused into.
+"""Fused batch normalization and activation.
 
-``std.batch_norm_halves`` is the same of images in 16 bits beside parameters in float32, as mixed
-precision has them: with the casts before and behind the normalisation.
+``std.batch_norm_halves`` is the same for 16-bit images and float32 parameters, as in mixed
+precision, including the casts before and after the normalization.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from opwright.op import InferContext, OpMaker, format_shape
 from opwright_std.numerics.dtypes import FLOATS, HALVES
 
 ACTIVATIONS = ("relu", "relu6")
-"""What may be joined to a normalisation: where their gradient is 0 follows from what they gave."""
+"""Activations that can be fused: their output determines where their gradient is 0."""
 
 
 def _check_channels(ctx: InferContext, *slots: str) -> tuple[int, ...]:
-    """Check that these slots hold a number a channel; return the shape of x."""
+    """Check that these slots have one number per channel; return the shape of x."""
     shape = ctx.input("x").shape
     ctx.require(len(shape) >= 2, f"x must be [n, channels, ...], got {format_shape(shape)}")
     for slot in slots:
@@ -38,11 +38,12 @@ def _grad_shape(ctx: InferContext) -> None:
     ctx.require_shape("out_grad", shape)
     ctx.require(
         ctx.has_input("bias") + ctx.has_input("out") == bool(ctx.attr("activation")),
-        "bias or out must tell where an activation was 0, and only that, got both or none of them",
+        "exactly one of bias and out must be given with an activation, and none without, got both "
+        "or none",
     )
     ctx.require(
         ctx.has_input("out") == ctx.has_output("residual_grad"),
-        "residual_grad must be wanted where out is given, and only there",
+        "residual_grad must be requested exactly if out is given",
     )
     for slot, made in (
         ("x_grad", shape),
@@ -55,7 +56,7 @@ def _grad_shape(ctx: InferContext) -> None:
 
 
 def _add_images(maker: OpMaker, dtypes: Sequence[str], *slots: str) -> None:
-    """Add x, and a number a channel in each of the slots: of the dtype of x, or in float32."""
+    """Add x, and slots with one number per channel, in the dtype of x or float32."""
     maker.add_input("x", "float [n, channels, ...]").dtypes(*dtypes)
     for slot in slots:
         maker.add_input(slot, "[channels]")
@@ -63,7 +64,7 @@ def _add_images(maker: OpMaker, dtypes: Sequence[str], *slots: str) -> None:
 
 
 def _give_dtype(maker: OpMaker, dtypes: Sequence[str]) -> OpMaker:
-    """Say of the last slot that it holds parameters beside images of these dtypes."""
+    """Declare the last slot as parameters for images of these dtypes."""
     return maker.dtypes("float32") if dtypes is HALVES else maker.same_dtype_as("x")
 
 
@@ -75,37 +76,37 @@ def _maker(op_type: str, dtypes: Sequence[str], comment: str) -> OpMaker:
     for slot in ("mean", "variance"):
         maker.add_output(f"{slot}_out", f"the new {slot}").same_dtype_as(slot).aliases(slot)
     for slot in ("saved_mean", "saved_inv_std"):
-        maker.add_output(slot, "[channels], as batch_norm gives it").same_dtype_as("mean")
-    maker.add_attr("momentum", float, "share of the old running statistics that stays").required()
+        maker.add_output(slot, "[channels], as in batch_norm").same_dtype_as("mean")
+    maker.add_attr("momentum", float, "weight of the old running statistics").required()
     maker.add_attr("epsilon", float, "added to the variance").required()
     maker.add_attr("training", bool, "whether the statistics are those of the batch").required()
-    maker.add_attr("unbiased", bool, "as batch_norm has it").default(False)
-    maker.add_attr("activation", str, "what is applied, nothing for an empty name").required()
+    maker.add_attr("unbiased", bool, "as in batch_norm").default(False)
+    maker.add_attr("activation", str, "the activation, none for an empty name").required()
     return maker.one_of("", *ACTIVATIONS)
 
 
 BATCH_NORM_ACTIVATION = _maker(
     "std.batch_norm_activation",
     FLOATS,
-    "batch_norm and what follows it, out = activation(batch_norm(x) + residual).",
+    "fused batch_norm, residual and activation, out = activation(batch_norm(x) + residual).",
 ).build(infer_shape=_shape, plan_only=True)
 
 BATCH_NORM_HALVES = _maker(
     "std.batch_norm_halves",
     HALVES,
-    "batch_norm of 16-bit images in float32, rounded to their dtype, and what follows it, "
-    "out = activation(batch_norm(x) + residual).",
+    "fused batch_norm of 16-bit images in float32, rounded to their dtype, residual and "
+    "activation, out = activation(batch_norm(x) + residual).",
 ).build(infer_shape=_shape, plan_only=True)
 
 
 def _grad_maker(op_type: str, dtypes: Sequence[str]) -> OpMaker:
     maker = OpMaker(op_type).add_comment(
-        "Gradients of activation(batch_norm(x) + residual). What the activation was applied to is "
-        "computed anew from x and bias; or, where out is given, what it gave is read there."
+        "Gradients of activation(batch_norm(x) + residual). The activation's input is recomputed "
+        "from x and bias; or its output is read from out, if given."
     )
     _add_images(maker, dtypes, "scale", "saved_mean", "saved_inv_std")
     maker.add_input("bias", "[channels], without a residual").same_dtype_as("scale").as_optional()
-    maker.add_input("out", "shape of x, what the activation gave").same_dtype_as("x").as_optional()
+    maker.add_input("out", "shape of x, output of the activation").same_dtype_as("x").as_optional()
     maker.add_input("out_grad", "its gradient, shape of x").same_dtype_as("x")
     for slot, comment, like in (
         ("x_grad", "shape of x", "x"),
@@ -113,13 +114,13 @@ def _grad_maker(op_type: str, dtypes: Sequence[str]) -> OpMaker:
         ("bias_grad", "[channels]", "scale"),
         (
             "residual_grad",
-            "shape of x, gradient of what the activation was applied to; with out alone",
+            "shape of x, gradient of the activation's input; only with out",
             "x",
         ),
     ):
         maker.add_output(slot, comment).same_dtype_as(like).as_optional()
     maker.add_attr("training", bool, "whether the statistics were those of the batch").required()
-    maker.add_attr("activation", str, "what was applied, nothing for an empty name").required()
+    maker.add_attr("activation", str, "the activation, none for an empty name").required()
     return maker.one_of("", *ACTIVATIONS)
 
 

@@ -1,4 +1,4 @@
-"""What the gradients of a convolution and of the maximum pooling behind it are fused into."""
+"""Fused gradients of a convolution and of the maximum pooling after it."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def _pool_grad_shape(ctx: InferContext) -> None:
 
 def _pool_grad_maker() -> OpMaker:
     maker = OpMaker("std.conv2d_pool_grad").add_comment(
-        "Gradients of max_pool2d(conv2d(x, weight) + bias) from the places of the maxima and the "
+        "Gradients of max_pool2d(conv2d(x, weight) + bias) from the indices of the maxima and the "
         "gradient of the pooled images."
     )
-    maker.add_input("x", "float images, as conv2d takes them").dtypes(*FLOATS)
+    maker.add_input("x", "float images, as in conv2d").dtypes(*FLOATS)
     maker.add_input("weight", "[out_channels, in_channels / groups, kernel height, kernel width]")
     maker.same_dtype_as("x")
-    maker.add_input("index", "place of each maximum, as max_pool2d gives it").dtypes("int32")
+    maker.add_input("index", "index of each maximum, from max_pool2d").dtypes("int32")
     maker.add_input("grad", "gradient of the pooled images, shape of index").same_dtype_as("x")
     for slot, comment in (
         ("x_grad", "shape of x"),

@@ -1,4 +1,4 @@
-"""What chains of element-wise operators are fused into."""
+"""Fused chains of element-wise operators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from opwright_std.numerics.dtypes import FLOATS
 
 
 def _check_operands(ctx: InferContext) -> None:
-    """Check what is known without the functions: how many numbers there are, and how large."""
+    """Check lengths and ranges of the attributes, without the functions."""
     count, operands = len(ctx.attr("functions")), ctx.attr("operands")
     known = len(ctx.inputs("x"))
     ctx.require(
@@ -18,7 +18,7 @@ def _check_operands(ctx: InferContext) -> None:
     if not all(fits):
         i = fits.index(False)
         got = f"got {operands[i]} at {i}"
-        ctx.require(False, f"operands must be inputs, or results of functions before, {got}")
+        ctx.require(False, f"operands must be inputs, or results of previous functions, {got}")
     given = len(ctx.attr("parameters"))
     ctx.require(given == 2 * count, f"parameters must be {2 * count} numbers, got {given}")
 
@@ -35,8 +35,8 @@ def _chain_shape(ctx: InferContext) -> None:
 ELEMENTWISE_CHAIN = (
     OpMaker("std.elementwise_chain")
     .add_comment(
-        "Element-wise functions in one step, each of the inputs and of what functions before it "
-        "made; out is what the last one makes."
+        "Fused element-wise functions, each of inputs and of results of previous functions; out "
+        "is the last result."
     )
     .add_input("x", "tensors that broadcast together, float")
     .as_duplicable()
@@ -44,16 +44,15 @@ ELEMENTWISE_CHAIN = (
     .same_dtype_as("x")
     .add_output("out", "the broadcast shape, dtype of x")
     .same_dtype_as("x")
-    .add_attr("functions", list[str], "operator types, in the order in which they are applied")
+    .add_attr("functions", list[str], "operator types, in order of application")
     .required()
     .add_attr(
         "operands",
         list[int],
-        "what each function reads, one function after the other: inputs by their place in x, and "
-        "behind these results of functions by theirs",
+        "operands of each function in order: indices into x, followed by results of functions",
     )
     .required()
-    .add_attr("parameters", list[float], "two numbers of each function, 0 where it has none")
+    .add_attr("parameters", list[float], "two numbers per function, 0 for none")
     .required()
     .build(infer_shape=_chain_shape, plan_only=True)
 )

@@ -1,7 +1,7 @@
-"""Updates of many parameters in one step: the slots of each optimizer, but with lists.
+"""Fused updates of many parameters: the slots of each optimizer as lists.
 
-One step instead of one for each parameter costs one launch, or one wake-up of the threads, and
-small parameters are dealt out whole.
+One step for all parameters costs one launch, or one wake-up of the threads, and small parameters
+are assigned whole.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from opwright_std.operators.optimizers import LION, MOMENTUM, SCALARS, SGD
 from opwright_std.operators.proximal_optimizers import FTRL, PROXIMAL_ADAGRAD, PROXIMAL_GD
 
 SHARED = "learning_rate"
-"""The slot that holds one variable for all parameters."""
+"""The slot with one variable for all parameters."""
 
 
 def _list_of(slot: VarProto) -> VarProto:
-    """Return a slot of an optimizer as one of many parameters, all of one dtype."""
+    """Convert a slot of an optimizer to a list over parameters, all of one dtype."""
     if slot.name == SHARED:
         return slot
     return slot.replace(
-        comment=f"for each parameter: {slot.comment}",
+        comment=f"per parameter: {slot.comment}",
         duplicable=True,
         same_as="param" if slot.name == "param" else slot.same_as,
     )
 
 
 def _of_many(single: OpDefinition) -> OpDefinition:
-    """Return the operator that updates many parameters as this one updates one."""
+    """Return the fused operator that updates many parameters."""
     proto = single.proto
     states = [slot.name for slot in proto.inputs if slot.name not in ("param", "grad", SHARED)]
     optional = [slot.name for slot in proto.inputs if slot.optional]
 
     def infer_shape(ctx: InferContext) -> None:
-        """Lists have one length; gradients and states have the shapes of their parameters."""
+        """Lists have equal lengths; gradients and states have the shapes of their parameters."""
         ctx.require_shape(SHARED, (1,))
         params = [meta.shape for meta in ctx.inputs("param")]
         present = [slot for slot in states if slot not in optional or ctx.inputs(slot)]
@@ -50,7 +50,7 @@ def _of_many(single: OpDefinition) -> OpDefinition:
 
     listed = OpProto(
         type=f"std.multi_{proto.type}",
-        comment=f"Updates of many parameters in one step, each as by the operator {proto.type}.",
+        comment=f"Fused updates of many parameters, each by the operator {proto.type}.",
         inputs=tuple(map(_list_of, proto.inputs)),
         outputs=tuple(map(_list_of, proto.outputs)),
         attrs=proto.attrs,

@@ -1,7 +1,7 @@
-"""Random operators for a part of a larger tensor: what several processes draw is what one would.
+"""Random operators on a part of a larger tensor: several processes draw the numbers of one.
 
-A pass of a package that trains with several processes puts them in the place of `dropout` and
-`bernoulli`, whose name they have, with ``_part`` behind it.
+A pass for training with several processes replaces `dropout` and `bernoulli` by the operator of the
+same name with the suffix ``_part``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from opwright_std.operators.random_integers import draw_ones
 
 def _add_part(maker: OpMaker) -> OpMaker:
     return (
-        maker.add_input("part", "int64 [3]: rows before this part, its own, and those of all")
+        maker.add_input("part", "int64 [3]: rows before this part, its own rows, and all rows")
         .dtypes("int64")
-        .add_attr("axis", int, "along which x is a part; its length is a multiple of the own rows")
+        .add_attr("axis", int, "the split axis; its length is a multiple of the own rows")
         .required()
         .at_least(0)
     )
@@ -28,7 +28,7 @@ def _check_part(ctx: InferContext) -> tuple[int, ...]:
     """Return the shape of x."""
     shape, axis = ctx.input("x").shape, ctx.attr("axis")
     ctx.require_shape("part", (3,))
-    ctx.require(axis < len(shape), f"axis must be one of x {format_shape(shape)}, got {axis}")
+    ctx.require(axis < len(shape), f"axis must be an axis of x {format_shape(shape)}, got {axis}")
     return shape
 
 
@@ -60,8 +60,8 @@ DROPOUT_PART = (
         add_seed(
             OpMaker("std.dropout_part")
             .add_comment(
-                "dropout in training of a part of a larger tensor: its elements have the words of "
-                "Philox 4x32-10 that they would have in the larger one."
+                "dropout in training of a part of a larger tensor: its elements use the same "
+                "words of Philox 4x32-10 as in the larger one."
             )
             .add_input("x", "any shape, float")
             .dtypes(*FLOATS)
@@ -71,7 +71,7 @@ DROPOUT_PART = (
     .same_dtype_as("x")
     .add_output("mask", "shape of x, true where an element is kept")
     .dtypes("bool")
-    .add_attr("probability", float, "of an element to be dropped")
+    .add_attr("probability", float, "probability of dropping an element")
     .required()
     .between(0.0, 1.0)
     .build(infer_shape=_dropout_shape, random=True, plan_only=True)
@@ -101,8 +101,8 @@ BERNOULLI_PART = (
         add_seed(
             OpMaker("std.bernoulli_part")
             .add_comment(
-                "bernoulli of a part of a larger tensor: its elements have the words of Philox "
-                "4x32-10 that they would have in the larger one."
+                "bernoulli of a part of a larger tensor: its elements use the same words of "
+                "Philox 4x32-10 as in the larger one."
             )
             .add_input("x", "any shape, float, probabilities in [0, 1]")
             .dtypes(*FLOATS)

@@ -1,4 +1,4 @@
-"""What softmax, cross entropy and their gradients are fused into."""
+"""Fused softmax, cross entropy and their gradients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOFTMAX_CROSS_ENTROPY = (
     OpMaker("std.softmax_cross_entropy")
     .add_comment(
         "Softmax along the last axis, cross entropy against class ids, and the gradient of the "
-        "scores where each loss has the same gradient: logits_grad = (softmax - one_hot) * "
+        "scores for equal gradients of all losses: logits_grad = (softmax - one_hot) * "
         "loss_grad."
     )
     .add_input("logits", "float [..., classes], scores")
@@ -41,12 +41,12 @@ SOFTMAX_CROSS_ENTROPY = (
     .same_dtype_as("logits")
     .add_attr("loss_grad", float, "gradient of each loss")
     .required()
-    .add_attr("epsilon", float, "least probability whose logarithm is taken")
+    .add_attr("epsilon", float, "lower bound of the probabilities")
     .default(0.0)
     .at_least(0.0)
-    .add_attr("ignore_index", int, "class id whose rows have loss 0 and gradient 0")
+    .add_attr("ignore_index", int, "class id of rows with loss 0 and gradient 0")
     .default(-(2**63))
-    .add_attr("source", str, "the operator that errors name")
+    .add_attr("source", str, "the operator named in errors")
     .required()
     .build(infer_shape=_loss_shape, plan_only=True)
 )

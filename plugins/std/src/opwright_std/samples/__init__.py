@@ -1,4 +1,4 @@
-"""What the OpProto of an operator cannot say of its inputs; `opwright check` draws them so."""
+"""Samplers of valid inputs beyond the constraints of an OpProto, for `opwright check`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from opwright_std.samples import (
 )
 
 SAMPLES = {
-    "pass shrink_activation_grad": "the activations that it changes are rows of a table",
-    "pass fuse_conv_pool_grad": "it changes gradients of convolutions, pooled, channels last",
+    "pass shrink_activation_grad": "it changes only activations that are rows of a table",
+    "pass fuse_conv_pool_grad": "it changes only gradients of pooled convolutions, channels last",
     **decoding.SAMPLES,
     **elementwise.SAMPLES,
     **images.SAMPLES,
@@ -39,4 +39,4 @@ SAMPLES = {
     **sequences.SAMPLES,
     **watching.SAMPLES,
 }
-"""Operator type to the function that draws its inputs; a family of operators is one module."""
+"""Operator type to its sampler; each family of operators is a module."""

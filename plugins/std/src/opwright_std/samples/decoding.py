@@ -1,4 +1,4 @@
-"""What the operators on sequences of tags and ids need, and losses over sampled classes."""
+"""Inputs of operators on sequences of tags and ids, and of losses over sampled classes."""
 
 from __future__ import annotations
 

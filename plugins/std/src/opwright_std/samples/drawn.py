@@ -1,4 +1,4 @@
-"""What samplers return."""
+"""The result type of samplers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from opwright_kit.testing import Draw
 
 Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
-"""Inputs by slot and attributes; None where this draw has none that fit."""
+"""Inputs by slot and attributes; None if this draw has no valid inputs."""
 
 
 def proposed(draw: Draw) -> Drawn:
-    """Return the inputs that the OpProto proposes."""
+    """Return the inputs proposed by the OpProto."""
     inputs = draw.propose()
     return None if inputs is None else (inputs, draw.attrs)

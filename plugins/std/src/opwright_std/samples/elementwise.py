@@ -1,4 +1,4 @@
-"""What the OpProto of an element-wise operator cannot say of its inputs."""
+"""Inputs of element-wise operators."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 
 def nan_to_num(draw: Draw) -> Drawn:
-    """Inputs as they are proposed, in some of them NaN and infinities, which are replaced."""
-    draw.drops_nan = "another number stands for it"
-    draw.flat_at_nan = "what stands for NaN does not depend on it"
-    draw.loses_tails = "what stands for infinity does not depend on it"
+    """Proposed inputs, some with NaN and infinities, which are replaced."""
+    draw.drops_nan = "it is replaced by a number"
+    draw.flat_at_nan = "the replacement of NaN does not depend on it"
+    draw.loses_tails = "the replacement of infinity does not depend on it"
     inputs, attrs = draw.propose(), draw.attrs
     if inputs is not None and draw.label.startswith("random"):
         x = inputs["x"][0].reshape(-1)
         if x.dtype.kind not in "iu":
             x[: min(3, x.size)] = (np.nan, np.inf, -np.inf)[: x.size]
-        # The greatest number of a dtype is not that of another one.
+        # The largest number differs between dtypes.
         attrs = {**attrs, "posinf": min(attrs["posinf"], 2.0), "neginf": max(attrs["neginf"], -3.0)}
     return None if inputs is None else (inputs, attrs)
 
 
 def polygamma(draw: Draw) -> Drawn:
-    """Numbers to the right of the poles, and an order that leaves them in the range of a dtype."""
-    draw.loses_tails = "whole numbers below 0 are poles"
+    """Numbers right of the poles, and an order that keeps results in the range of a dtype."""
+    draw.loses_tails = "negative integers are poles"
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -38,14 +38,14 @@ def polygamma(draw: Draw) -> Drawn:
 
 
 def stepped(draw: Draw) -> Drawn:
-    """Inputs as they are proposed, of functions that are lines between steps."""
-    draw.loses_tails = "far out there is a step between any two numbers"
+    """Proposed inputs of piecewise linear functions with jumps."""
+    draw.loses_tails = "large numbers are separated by jumps"
     return proposed(draw)
 
 
 def bit_cast(draw: Draw) -> Drawn:
-    """Whole numbers: floats have other bytes in other dtypes, in which references compute."""
-    draw.drops_nan = "the bytes of NaN and of infinities are other numbers"
+    """Integers: the bytes of floats differ in the dtype of the reference."""
+    draw.drops_nan = "the bytes of NaN and infinities are other numbers"
     inputs = draw.propose()
     if inputs is None or inputs["x"][0].dtype.kind not in "iu":
         return None
@@ -53,14 +53,14 @@ def bit_cast(draw: Draw) -> Drawn:
 
 
 def without_nan(draw: Draw) -> Drawn:
-    """Inputs as they are proposed, of reductions that ignore NaN."""
-    draw.drops_nan = draw.flat_at_nan = "NaN is not counted"
+    """Proposed inputs of reductions that ignore NaN."""
+    draw.drops_nan = draw.flat_at_nan = "NaN is ignored"
     return proposed(draw)
 
 
 def sinc(draw: Draw) -> Drawn:
-    """Inputs as they are proposed."""
-    draw.loses_tails = "far out every number is whole, and between two of them there is none"
+    """Proposed inputs."""
+    draw.loses_tails = "every large float is an integer without a fraction"
     return proposed(draw)
 
 

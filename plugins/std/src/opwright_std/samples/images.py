@@ -1,4 +1,4 @@
-"""What the OpProtos of operators on images cannot say of their inputs."""
+"""Inputs of operators on images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def places(draw: Draw) -> Drawn:
-    """Inputs as they are proposed; places of maxima lie in an image."""
+    """Proposed inputs; indices of maxima are in an image."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -26,7 +26,7 @@ def places(draw: Draw) -> Drawn:
 
 
 def unpooled(draw: Draw) -> Drawn:
-    """Places of distinct elements of a plane are distinct: else one of them gets no gradient."""
+    """Indices in a plane are distinct: a repeated one would have no gradient."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -43,12 +43,12 @@ def unpooled(draw: Draw) -> Drawn:
 
 
 def convolution(draw: Draw) -> Drawn:
-    """Volumes of which one axis at most is long: the product of all stays small."""
+    """Volumes with at most one long axis, to keep them small."""
     return _volumes(draw, transposed=False)
 
 
 def transposed_convolution(draw: Draw) -> Drawn:
-    """As of a convolution; the weight has the channels of x first."""
+    """As for a convolution; the weight has the channels of x first."""
     return _volumes(draw, transposed=True)
 
 
@@ -80,7 +80,7 @@ def _volumes(draw: Draw, transposed: bool) -> Drawn:
 
 
 def pooled_volumes(draw: Draw) -> Drawn:
-    """Volumes of which one axis at most is long, with padding, which count_include_pad counts."""
+    """Volumes with at most one long axis, with padding for count_include_pad."""
     rng, given = draw.rng, {}
     kernel = [int(size) for size in rng.integers(1, 4, 3)]
     named = draw.label.partition(" ")[0]
@@ -124,7 +124,7 @@ def scored(draw: Draw) -> Drawn:
     """Boxes with two corners in order, and scores that differ."""
     count = draw.length
     boxes = _boxes(draw, (count,))
-    draw.drops_nan = "the numbers of boxes that are kept are none of their coordinates"
+    draw.drops_nan = "the indices of kept boxes do not show their coordinates"
     inputs = {"boxes": boxes, "scores": draw.floats((count,))}
     if "classes" in draw.definition.proto.input_slots:
         inputs["classes"] = draw.rng.integers(0, 3, count)
@@ -146,7 +146,7 @@ def coded(draw: Draw) -> Drawn:
 
 
 def priors(draw: Draw) -> Drawn:
-    """A feature map and an image; sizes and ratios above 0."""
+    """A feature map and an image; positive sizes and ratios."""
     attrs, rng = draw.attrs, draw.rng
     shape = (1, 1, draw.length, draw.other_length())
     count = int(rng.integers(1, 3))
@@ -157,20 +157,20 @@ def priors(draw: Draw) -> Drawn:
         "variance": rng.uniform(0.1, 1.0, 4).tolist(),
         "steps": rng.uniform(1.0, 4.0, 2).tolist() if rng.random() < 0.5 else [0.0, 0.0],
     }
-    draw.drops_nan = "only the shapes of the inputs count"
+    draw.drops_nan = "only the shapes of the inputs are read"
     image = (1, 3, *(int(size) for size in rng.integers(8, 20, 2)))
     return {"x": draw.floats(shape), "image": draw.floats(image)}, {**attrs, **drawn}
 
 
 def classified(draw: Draw) -> Drawn:
-    """Boxes that overlap much, so that nms_eta counts, and scores of classes that differ."""
+    """Boxes that overlap strongly, so that nms_eta has an effect, and distinct scores."""
     n, classes, count = int(draw.rng.integers(1, 3)), draw.other_length(), draw.length
     attrs = dict(draw.attrs)
     if draw.label == "no rows":
         n = 0
     if not draw.label.startswith("iou_threshold"):
         attrs["iou_threshold"] = float(draw.rng.uniform(0.6, 0.9))
-    draw.drops_nan = "a box that is not kept is not written"
+    draw.drops_nan = "a dropped box is not written"
     scores = draw.floats((n, classes, count))
     return {"boxes": _boxes(draw, (n, count), 1.0), "scores": scores}, attrs
 

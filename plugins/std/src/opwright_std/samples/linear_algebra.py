@@ -1,4 +1,4 @@
-"""What the OpProto of an operator on square matrices, or of a transform, cannot say of inputs."""
+"""Inputs of operators on square matrices, and of transforms."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def _square(draw: Draw, shape: tuple[int, ...]) -> Any:
-    """Return matrices far from singular ones, positive definite but for their asymmetry."""
+    """Return well-conditioned matrices, positive definite except for their asymmetry."""
     n = shape[-1]
     x = draw.floats(shape)
     return x / max(4 * n, 1) + np.eye(n, dtype=x.dtype) * 2
 
 
 def square(draw: Draw) -> Drawn:
-    """Square matrices, some in a stack."""
+    """Square matrices, some in a batch."""
     n = min(draw.length, 9)
     shape = ((n, n), (2, n, n))[int(draw.rng.integers(2))]
     draw.drops_nan = "LAPACK may refuse a matrix with NaN"
@@ -34,13 +34,13 @@ def _system(draw: Draw) -> Mapping[str, Any]:
 
 
 def system(draw: Draw) -> Drawn:
-    """A square matrix and the right sides of equations with it."""
+    """A square matrix and right-hand sides."""
     draw.drops_nan = "LAPACK may refuse a matrix with NaN"
     return _system(draw), {}
 
 
 def triangular_system(draw: Draw) -> Drawn:
-    """A square matrix, of which one triangle counts, and right sides."""
+    """A triangular matrix and right-hand sides."""
     draw.drops_nan = "the other triangle is not read"
     return _system(draw), {}
 
@@ -91,18 +91,18 @@ def signal(draw: Draw) -> Drawn:
     inputs = {"x": draw.floats((draw.other_length(), n_fft + draw.length))}
     if draw.rng.random() < 0.5:
         inputs["window"] = draw.floats((n_fft,), 0.5, 1.0)
-    draw.drops_nan = "what lies behind the last frame is not read"
+    draw.drops_nan = "elements after the last frame are not read"
     return inputs, {**draw.attrs, "n_fft": n_fft, "hop_length": max(n_fft // 2, 1)}
 
 
 def frames(draw: Draw) -> Drawn:
-    """Frames that lie half over each other, and a window."""
+    """Frames that overlap by half, and a window."""
     n_fft = 2 * int(draw.rng.integers(1, 5))
     rows = n_fft // 2 + 1 if draw.attrs["onesided"] else n_fft
     inputs = {"x": draw.floats((draw.other_length(), rows, 2 + draw.length, 2))}
     if draw.rng.random() < 0.5:
         inputs["window"] = draw.floats((n_fft,), 0.5, 1.0)
-    draw.drops_nan = "some imaginary parts, and what lies before the begin, are not read"
+    draw.drops_nan = "some imaginary parts, and elements before the begin, are not read"
     attrs = {**draw.attrs, "n_fft": n_fft, "hop_length": max(n_fft // 2, 1), "length": None}
     return inputs, attrs
 

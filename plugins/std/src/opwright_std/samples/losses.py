@@ -1,4 +1,4 @@
-"""What the OpProto of a loss cannot say of its inputs."""
+"""Inputs of losses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def probabilities(draw: Draw) -> Drawn:
-    """Probabilities lie between 0 and 1: the logarithm of others is no number."""
+    """Probabilities between 0 and 1, with finite logarithms."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -25,7 +25,7 @@ def probabilities(draw: Draw) -> Drawn:
 
 
 def ctc_loss(draw: Draw) -> Drawn:
-    """Labels are classes other than blank, and rows have times enough for them."""
+    """Labels are classes other than blank, with enough time steps."""
     draw.drops_nan = "no path goes through every class at every time"
     draw.without_effect["zero_infinity"] = "every row has a path"
     n, time = (draw.length, 7) if draw.rows else (3, draw.length)
@@ -36,8 +36,8 @@ def ctc_loss(draw: Draw) -> Drawn:
 
 
 def auc(draw: Draw) -> Drawn:
-    """Scores are probabilities, and states have an element for each bin."""
-    draw.drops_nan = "a score that is no probability is refused"
+    """Scores are probabilities, and states have one element per bin."""
+    draw.drops_nan = "only probabilities are accepted"
     bins = draw.attrs["num_thresholds"] = 7
     draw.refused["label"] = (-1, 2)
     states = {slot: draw.integers((bins + 1,), 0, 9) for slot in ("positives", "negatives")}
@@ -46,8 +46,8 @@ def auc(draw: Draw) -> Drawn:
 
 
 def precision_recall(draw: Draw) -> Drawn:
-    """States have a row for each class."""
-    draw.drops_nan = "which score is the largest is counted, and a count is a number"
+    """States have one row per class."""
+    draw.drops_nan = "only the largest score is counted"
     n, classes = (draw.length, 3) if draw.rows else (5, max(draw.length, 1))
     draw.refused["label"] = (-1, classes)
     x, label = draw.floats((n, classes)), draw.integers((n,), 0, classes)
@@ -55,7 +55,7 @@ def precision_recall(draw: Draw) -> Drawn:
 
 
 def triplets(draw: Draw) -> Drawn:
-    """Vectors of more than one part: distances along one line may not depend on a point."""
+    """Vectors of several components: distances along a line may not depend on a point."""
     shape = (draw.other_length() + 1, 3)
     vectors = {slot: draw.floats(shape) for slot in ("anchor", "positive", "negative")}
     return vectors, draw.attrs

@@ -1,4 +1,4 @@
-"""What the OpProto of an operator that moves elements cannot say of its inputs."""
+"""Inputs of operators that move elements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from opwright_kit.testing import Draw
 
 
-_NOT_READ = "an element that no position names, or that an update replaces, is not read"
+_NOT_READ = "elements without an index, or replaced by an update, are not read"
 
 
 def _shape(draw: Draw) -> tuple[int, ...]:
@@ -24,7 +24,7 @@ def _kind(draw: Draw) -> str:
 
 
 def take_along_axis(draw: Draw) -> Drawn:
-    """Positions along one axis, the other axes as x has them."""
+    """Indices along one axis, the other axes as in x."""
     shape = list(_shape(draw))
     axis = int(draw.rng.integers(-len(shape), len(shape)))
     n = shape[axis]
@@ -36,7 +36,7 @@ def take_along_axis(draw: Draw) -> Drawn:
 
 
 def gather_nd(draw: Draw) -> Drawn:
-    """Positions along the first two axes."""
+    """Indices along the first two axes."""
     shape = _shape(draw)
     least = min(shape[:2])
     count = draw.other_length() if least else 0
@@ -47,7 +47,7 @@ def gather_nd(draw: Draw) -> Drawn:
 
 
 def scatter(draw: Draw) -> Drawn:
-    """Positions along one axis, and as many updates."""
+    """Indices along one axis, and as many updates."""
     drawn = take_along_axis(draw)
     if drawn is None:
         return None
@@ -57,7 +57,7 @@ def scatter(draw: Draw) -> Drawn:
 
 
 def scatter_nd(draw: Draw) -> Drawn:
-    """Positions along the first two axes, and a slice for each."""
+    """Indices along the first two axes, and one slice each."""
     drawn = gather_nd(draw)
     if drawn is None:
         return None
@@ -71,22 +71,22 @@ def _reduction(draw: Draw) -> dict[str, Any]:
 
 
 def scatter_reduce(draw: Draw) -> Drawn:
-    """Inputs as they are proposed; extrema without x begin with an infinity."""
+    """Proposed inputs; extrema without x start from infinity."""
     if not draw.attrs["include_self"]:
         draw.loses_tails = (
-            "an infinite update shares its gradient with what an extremum begins with"
+            "an infinite update shares its gradient with the initial value of the extremum"
         )
     return proposed(draw)
 
 
 def embedding(draw: Draw) -> Drawn:
-    """Inputs as they are proposed; `sparse` is for optimizers to read."""
-    draw.without_effect["sparse"] = "it says how an optimizer applies the gradient"
+    """Proposed inputs; only optimizers read `sparse`."""
+    draw.without_effect["sparse"] = "it determines how an optimizer applies the gradient"
     return proposed(draw)
 
 
 def index_select(draw: Draw) -> Drawn:
-    """A vector of positions along one axis."""
+    """A vector of indices along one axis."""
     shape = _shape(draw)
     axis = int(draw.rng.integers(-len(shape), len(shape)))
     n = shape[axis]
@@ -98,7 +98,7 @@ def index_select(draw: Draw) -> Drawn:
 
 
 def indexed_slices(draw: Draw) -> Drawn:
-    """A vector of positions along one axis, and a slice for each."""
+    """A vector of indices along one axis, and one slice each."""
     drawn = index_select(draw)
     if drawn is None:
         return None
@@ -113,7 +113,7 @@ def indexed_slices(draw: Draw) -> Drawn:
 
 
 def index_put(draw: Draw) -> Drawn:
-    """Positions along the first two axes, and a slice for each."""
+    """Indices along the first two axes, and one slice each."""
     drawn = gather_nd(draw)
     if drawn is None:
         return None
@@ -126,9 +126,9 @@ def index_put(draw: Draw) -> Drawn:
 
 
 def masked(draw: Draw) -> Drawn:
-    """A mask of the shape of x, and enough elements to replace with."""
+    """A mask of the shape of x, and enough replacement elements."""
     shape = (draw.other_length(), draw.length)
-    draw.drops_nan = "what a mask does not choose, or replaces, is not read"
+    draw.drops_nan = "unselected or replaced elements are not read"
     inputs = {"x": draw.floats(shape), "mask": draw.rng.random(shape) < 0.5}
     if draw.definition.op_type == "masked_scatter":
         inputs["source"] = draw.floats((shape[0] * shape[1],))
@@ -155,12 +155,12 @@ def embedding_bag(draw: Draw) -> Drawn:
 
 def bernoulli(draw: Draw) -> Drawn:
     """Probabilities."""
-    draw.drops_nan = "what is no probability is refused"
+    draw.drops_nan = "only probabilities are accepted"
     return {"x": draw.floats(_shape(draw), 0.0, 1.0)}, {}
 
 
 def multiplex(draw: Draw) -> Drawn:
-    """Two tensors, and which one each row is taken from."""
+    """Two tensors, and the source of each row."""
     shape = (draw.length, draw.other_length())
     draw.refused["index"] = (-1, 2)
     draw.drops_nan = _NOT_READ
@@ -169,21 +169,21 @@ def multiplex(draw: Draw) -> Drawn:
 
 
 def constant(draw: Draw) -> Drawn:
-    """As many values as the shape has elements, zeros and ones."""
+    """One value per element of the shape, zeros and ones."""
     shape = [draw.length, draw.other_length()]
     values = draw.rng.integers(0, 2, shape[0] * shape[1])
     return {}, {"values": [float(value) for value in values], "shape": shape, "dtype": draw.dtype}
 
 
 def arange(draw: Draw) -> Drawn:
-    """Whole numbers that every dtype holds."""
+    """Integers representable in every dtype."""
     step = float(draw.choice([1.0, 2.0, 3.0]))
     stop = 5.0 + step * min(draw.length, 35)
     return {}, {"start": 5.0, "stop": stop, "step": step, "dtype": draw.dtype}
 
 
 def linspace(draw: Draw) -> Drawn:
-    """Ends that are no limits of float64."""
+    """Ends within the range of float64."""
     start, stop = (float(number) for number in draw.rng.uniform(-9, 9, 2))
     return {}, {"start": start, "stop": stop, "num": draw.length, "dtype": draw.dtype}
 
@@ -196,7 +196,7 @@ def eye(draw: Draw) -> Drawn:
 
 
 def randint(draw: Draw) -> Drawn:
-    """A range that every dtype holds."""
+    """A range representable in every dtype."""
     shape = [draw.length, draw.other_length()]
     return {}, {**draw.attrs, "shape": shape, "low": 3, "high": 90, "dtype": draw.dtype}
 

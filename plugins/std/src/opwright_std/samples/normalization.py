@@ -1,4 +1,4 @@
-"""What the OpProto of a normalisation, or of attention, cannot say of its inputs."""
+"""Inputs of normalizations and attention."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def rms_norm(draw: Draw) -> Drawn:
-    """Inputs as they are proposed; the gradient loses its digits where a row has one element."""
-    draw.loses_tails = "what is along x is taken off out_grad, and that is all of it in a short row"
+    """Proposed inputs; the gradient cancels for rows of one element."""
+    draw.loses_tails = "out_grad loses its projection on x, which is all of it in a short row"
     return proposed(draw)
 
 
 def dropout_attention(draw: Draw) -> Drawn:
-    """Inputs as they are proposed."""
-    draw.flat_at_nan = "a key whose weights are all dropped has the gradient 0, whatever it is"
+    """Proposed inputs."""
+    draw.flat_at_nan = "a key whose weights are all dropped has gradient 0"
     return proposed(draw)
 
 

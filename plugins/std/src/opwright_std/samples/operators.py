@@ -1,4 +1,4 @@
-"""What the OpProto of an operator cannot say of its inputs."""
+"""Inputs of other operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def probabilities(draw: Draw) -> Drawn:
-    """Probabilities lie between 0 and 1: the logarithm of others is no number."""
+    """Probabilities between 0 and 1, with finite logarithms."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -22,9 +22,9 @@ def probabilities(draw: Draw) -> Drawn:
 
 
 def top_k(draw: Draw) -> Drawn:
-    """Inputs as they are proposed; without `sorted` any order will do."""
+    """Proposed inputs; without `sorted` any order is allowed."""
     draw.without_effect["sorted"] = "the kernels sort in either case"
-    draw.drops_nan = "NaN takes another place in the order than the number did"
+    draw.drops_nan = "NaN sorts differently from the number it replaces"
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -35,21 +35,21 @@ def top_k(draw: Draw) -> Drawn:
 
 
 def accuracy(draw: Draw) -> Drawn:
-    """Inputs as they are proposed; a share of rows is a number whatever the scores are."""
-    draw.drops_nan = "which score is the largest is counted, and a count is a number"
+    """Proposed inputs; the fraction of rows is finite for any scores."""
+    draw.drops_nan = "only the largest score is counted"
     return proposed(draw)
 
 
 def compared(draw: Draw) -> Drawn:
-    """Inputs as they are proposed, of functions whose gradient asks where an input lies."""
-    if draw.attrs.get("alpha", 0.0) == 0.0:  # leaky_relu has its slope below 0 there
-        draw.flat_at_nan = "NaN lies in no range, and above no number; PyTorch's slope is 0, too"
+    """Proposed inputs of functions whose gradient compares the input with bounds."""
+    if draw.attrs.get("alpha", 0.0) == 0.0:  # leaky_relu has its negative-side derivative there
+        draw.flat_at_nan = "NaN compares false with bounds; PyTorch's gradient is 0, too"
     return proposed(draw)
 
 
 def saturated(draw: Draw) -> Drawn:
-    """Inputs as they are proposed, of functions that are differentiated from their output."""
-    draw.loses_tails = "1 - out, by which x need not be kept, has few digits where out is almost 1"
+    """Proposed inputs of functions differentiated from their output."""
+    draw.loses_tails = "1 - out, which avoids saving x, cancels for out near 1"
     return proposed(draw)
 
 

@@ -1,4 +1,4 @@
-"""What the OpProto of an optimizer cannot say of its inputs."""
+"""Inputs of optimizers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 POSITIVE = ("moment2", "infinity_norm", "squares", "mean_square", "mean_update")
-"""States that hold squares or sizes."""
+"""States of squares or magnitudes."""
 SCALARS = ("beta1_power", "beta2_power")
-"""States of one number, of the sparse optimizers."""
+"""Scalar states of the sparse optimizers."""
 FRACTIONS = ("beta1_power", "beta2_power", "mu_product", "mean_grad")
-"""Powers of shares lie between 0 and 1; the square of a mean is below the mean of squares."""
+"""Powers of decay rates are between 0 and 1; the squared mean is below the mean of squares."""
 
 
 def optimizer(draw: Draw) -> Drawn:
-    """States of squares are not negative, powers of shares lie between 0 and 1, steps count."""
+    """Squares are not negative, powers of decay rates are between 0 and 1, steps are counts."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -34,7 +34,7 @@ def optimizer(draw: Draw) -> Drawn:
 
 
 def rmsprop(draw: Draw) -> Drawn:
-    """Its two states are there where the attributes ask for them."""
+    """The two optional states are given if the attributes require them."""
     drawn = optimizer(draw)
     if drawn is None:
         return None
@@ -45,7 +45,7 @@ def rmsprop(draw: Draw) -> Drawn:
 
 
 def radam(draw: Draw) -> Drawn:
-    """Steps before the second moment is known well enough, and long after."""
+    """Steps before the second moment is accurate enough, and long after."""
     drawn = optimizer(draw)
     if drawn is None:
         return None
@@ -55,7 +55,7 @@ def radam(draw: Draw) -> Drawn:
 
 
 def sparse(draw: Draw) -> Drawn:
-    """Two lookups of a table, of which rows may be named twice."""
+    """Two lookups of a table, with repeated rows."""
     count = draw.other_length() if draw.length == 0 else max(draw.length, 1)
     size = draw.other_length()
     shapes = (draw.length,), (draw.other_length() if count else 0, 2)
@@ -72,13 +72,13 @@ def sparse(draw: Draw) -> Drawn:
         elif slot.name not in inputs:
             inputs[slot.name] = draw.floats((count, size), 0.25, 2.0)
     draw.refused["rows"] = (-1, count)
-    draw.drops_nan = "a row that no lookup names is not read"
+    draw.drops_nan = "a row without a lookup is not read"
     padding = [int(draw.rng.integers(-1, count)), -1] if count else []
     return inputs, {**draw.attrs, "padding_indices": padding}
 
 
 def clip_by_global_norm(draw: Draw) -> Drawn:
-    """Two tensors at most, of one line of an example."""
+    """At most two tensors, of one line of an example."""
     inputs = draw.propose()
     if inputs is None:
         return None

@@ -1,4 +1,4 @@
-"""What operators that passes put into plans require of their inputs."""
+"""Inputs of operators that only passes create."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ PARAMETERS = {
     "scale": (-1.5, 0.25),
     "clip": (-0.5, 0.75),
 }
-"""The two numbers of a function that has any."""
+"""The two numbers of a function with parameters."""
 
 
 def elementwise_chain(draw: Draw) -> Drawn:
-    """Each input is read, and what is made of it goes through a function of one operand."""
+    """Each input is read, and a unary function is applied to the result."""
     shape = (draw.other_length(), draw.length)
     shapes = [shape, *(draw.choice([shape, shape[1:], (shape[0], 1), ()]) for _ in range(2))]
     count = draw.choice([1, 2, 3])
@@ -45,7 +45,7 @@ def elementwise_chain(draw: Draw) -> Drawn:
 
 
 def softmax_cross_entropy(draw: Draw) -> Drawn:
-    """Class ids lie below the number of classes; errors name the operator that was fused."""
+    """Class ids are below the number of classes; errors name the fused operator."""
     rows, classes = draw.other_length(), max(draw.length, 1)
     shape = draw.choice([(rows,), (rows, 1), (0,)])
     dtype = draw.choice(["int32", "int64"])
@@ -60,7 +60,7 @@ def softmax_cross_entropy(draw: Draw) -> Drawn:
 
 
 def conv2d_pool_grad(draw: Draw) -> Drawn:
-    """Maxima of the windows of 2 by 2 pixels of a convolution, at places within these."""
+    """Maxima of 2 by 2 windows of a convolution, at indices within them."""
     images, channels, filters = 2, draw.choice([1, 2, 3]), draw.other_length()
     kernel, size = draw.choice([3, 5]), (8 + draw.other_length(), 9 + draw.length % 16)
     rows, columns = (n - kernel + 1 for n in size)
@@ -80,7 +80,7 @@ def conv2d_pool_grad(draw: Draw) -> Drawn:
 
 
 def part_of_larger(draw: Draw) -> Drawn:
-    """Rows that lie between others, each of them split or not."""
+    """Rows in the middle of a larger tensor, split further or not."""
     rows, each = draw.other_length(), draw.choice([1, 2])
     shape, axis = draw.choice(
         [((rows * each, draw.length), 0), ((3, rows * each, draw.other_length()), 1)]
@@ -90,13 +90,13 @@ def part_of_larger(draw: Draw) -> Drawn:
     chances = draw.definition.op_type == "std.bernoulli_part"
     draw.refused["part"] = (-1,)
     if chances:
-        draw.drops_nan = "what is no probability is refused"
+        draw.drops_nan = "only probabilities are accepted"
     x = draw.floats(shape, 0.0, 1.0) if chances else draw.floats(shape)
     return {"x": x, "part": part}, {**draw.attrs, "axis": axis}
 
 
 def _channels(draw: Draw, *slots: str) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Return the shape of images, or of rows, and numbers for each of their channels."""
+    """Return the shape of images or rows, and one number per channel."""
     size = draw.choice([(), (draw.other_length(),), (2, draw.other_length())])
     shape = draw.choice([(draw.other_length(), draw.length), (draw.length, draw.other_length())])
     return (*shape, *size), {slot: draw.floats(shape[1:], 0.25, 2.0) for slot in slots}
@@ -118,7 +118,7 @@ def batch_norm_halves_grad(draw: Draw) -> Drawn:
 
 
 def batch_norm_activation(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A variance is not negative, and neither is what is added to it."""
+    """Variance and epsilon are not negative."""
     shape, inputs = _channels(draw, "scale", "mean", "variance")
     inputs |= {"x": draw.floats(shape), "bias": draw.floats(shape[1:2])}
     if draw.choice([False, True]):
@@ -127,12 +127,12 @@ def batch_norm_activation(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def batch_norm_activation_grad(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What relu gave; with a bias in its place not all outputs may be wanted, and here all are."""
+    """The output of relu, not a bias, since all outputs are requested here."""
     shape, inputs = _channels(draw, "scale", "saved_mean", "saved_inv_std")
     inputs |= {"x": draw.floats(shape), "out_grad": draw.floats(shape)}
     out = draw.floats(shape)
     inputs["out"] = np.maximum(out, out.dtype.type(0))
-    draw.drops_nan = "out is compared with bounds alone, and NaN lies beyond none of them"
+    draw.drops_nan = "out is only compared with bounds, and NaN compares false"
     return inputs, {**draw.attrs, "activation": draw.attrs["activation"] or "relu"}
 
 
@@ -142,7 +142,7 @@ def _shapes(draw: Draw) -> list[tuple[int, ...]]:
 
 
 def many_updates(draw: Draw) -> Drawn:
-    """Lists of equal lengths; squares, and powers of shares, are positive."""
+    """Lists of equal lengths; squares and powers of decay rates are positive."""
     shapes = _shapes(draw)
     inputs: dict[str, Any] = {}
     attrs = dict(draw.attrs)
@@ -175,7 +175,7 @@ def many_updates(draw: Draw) -> Drawn:
 
 
 def few_numbers(draw: Draw) -> Drawn:
-    """Lengths, of which there are not too many for a shape."""
+    """Lengths, not too many for a shape."""
     numbers = np.array([draw.other_length() for _ in range(draw.choice([1, 2, 3]))], draw.dtype)
     return {"x": [numbers, numbers[:1].reshape(())]}, {}
 

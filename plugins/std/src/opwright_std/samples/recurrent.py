@@ -1,4 +1,4 @@
-"""Parameters of recurrent layers fit each other, and a sequence is no longer than x."""
+"""Inputs of recurrent layers: consistent parameters, and lengths within x."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 GATES = {"lstm": 4, "general_lstm": 4, "gru": 3, "rnn": 1}
 
-_LOSES_TAILS = "1 - gate, by which sums need not be kept, has few digits where it is open"
+_LOSES_TAILS = "1 - gate, which avoids saving sums, cancels for an open gate"
 
 
 def recurrent(draw: Draw) -> Drawn:
-    """One or two layers; small weights, so that no gate is all open, shut or cut by a bound."""
+    """One or two layers; small weights, so that no gate saturates or is clipped."""
     draw.loses_tails = _LOSES_TAILS
     op_type, attrs = draw.definition.op_type, dict(draw.attrs)
     is_general = op_type == "general_lstm"
@@ -51,7 +51,7 @@ def recurrent(draw: Draw) -> Drawn:
 
 
 def recurrent_cell(draw: Draw) -> Drawn:
-    """Small weights, so that no gate is all open or shut."""
+    """Small weights, so that no gate saturates."""
     draw.loses_tails = _LOSES_TAILS
     kind = draw.definition.op_type.removesuffix("_cell")
     n, inputs, size = draw.other_length(), draw.other_length(), max(1, draw.length % 20)

@@ -1,4 +1,4 @@
-"""What the OpProto of a reduction, or of an operator that sorts, cannot say of its inputs."""
+"""Inputs of reductions and sorting operators."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def ordered(draw: Draw) -> Drawn:
-    """Inputs as they are proposed, of operators that put elements in order."""
-    draw.drops_nan = "NaN takes another place in the order than the number did"
+    """Proposed inputs of operators that sort."""
+    draw.drops_nan = "NaN sorts differently from the number it replaces"
     return proposed(draw)
 
 
 def searched(draw: Draw) -> Drawn:
-    """Numbers in rising order, and others to look for."""
-    draw.drops_nan = "NaN is greater than every number, and its place is a number"
+    """Sorted numbers, and values to search."""
+    draw.drops_nan = "NaN is greater than every number, and its index is finite"
     side = str(draw.choice(["left", "right"]))
     x = np.sort(draw.floats((draw.length,)))
     values = draw.floats((2, draw.other_length() + 1))
@@ -31,7 +31,7 @@ def searched(draw: Draw) -> Drawn:
 
 
 def running_extremum(draw: Draw) -> Drawn:
-    """Inputs as they are proposed, of floats without equal ones, of which one has the gradient."""
+    """Proposed inputs without equal floats, since only one of them receives the gradient."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -43,7 +43,7 @@ def running_extremum(draw: Draw) -> Drawn:
 
 
 def masked(draw: Draw) -> Drawn:
-    """Inputs as they are proposed; of each line so much is shown that its result depends on it."""
+    """Proposed inputs; enough of each line is unmasked to affect its result."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -69,7 +69,7 @@ def counted(draw: Draw) -> Drawn:
 
 
 def binned(draw: Draw) -> Drawn:
-    """Numbers in the bins and outside of them."""
+    """Numbers inside and outside of the bins."""
     draw.drops_nan = "NaN is in no bin"
     x = draw.floats((draw.other_length(), draw.length))
     return {"x": x}, {"bins": draw.other_length() + 1, "min": -0.75, "max": 0.5}

@@ -1,4 +1,4 @@
-"""What the OpProtos of operators that sample images, or cut them up, cannot say of their inputs."""
+"""Inputs of operators that sample images or unfold them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def gridded(draw: Draw) -> Drawn:
-    """Small images, and places far from the borders between two pixels, where gradients jump."""
+    """Small images, and positions far from pixel borders, where gradients jump."""
     sizes = tuple(int(size) for size in draw.rng.integers(2, 6, 2))
     n = int(draw.rng.integers(1, 3))
     if draw.rows:
@@ -30,7 +30,7 @@ def gridded(draw: Draw) -> Drawn:
         grid = (2 * whole + 1) / extents - 1
         if draw.attrs["align_corners"]:
             grid = 2 * whole / (extents - 1) - 1
-    draw.drops_nan = "a pixel that no place reads; a place that is NaN reads none"
+    draw.drops_nan = "unread pixels; a NaN position reads none"
     x = draw.floats((n, draw.other_length(), *sizes))
     return {"x": x, "grid": grid.astype(x.dtype)}, draw.attrs
 
@@ -42,7 +42,7 @@ def maps(draw: Draw) -> Drawn:
 
 
 def _windows(draw: Draw) -> tuple[dict[str, Any], list[int]]:
-    """Return attributes of windows, and a size of images into which some fit."""
+    """Return attributes of windows, and a size of images with room for some."""
     rng = draw.rng
     kernel, strides, dilations = (
         [int(n) for n in rng.integers(1, 3, 2)] for _ in ("kernel", "strides", "dilations")
@@ -53,7 +53,7 @@ def _windows(draw: Draw) -> tuple[dict[str, Any], list[int]]:
 
 
 def unfolded(draw: Draw) -> Drawn:
-    """Images in which windows fit."""
+    """Images with room for windows."""
     windows, sizes = _windows(draw)
     draw.drops_nan = "strides may skip an element"
     n, channels = draw.length, draw.other_length()
@@ -66,7 +66,7 @@ def folded(draw: Draw) -> Drawn:
     counts = _count(windows, sizes)
     area = windows["kernel"][0] * windows["kernel"][1]
     shape = (draw.length, draw.other_length() * area, counts[0] * counts[1])
-    draw.drops_nan = "what lies in the padding is not read"
+    draw.drops_nan = "the padding is not read"
     return {"x": draw.floats(shape)}, {**draw.attrs, **windows, "output_size": sizes}
 
 
@@ -80,7 +80,7 @@ def _count(windows: Mapping[str, list[int]], sizes: list[int]) -> list[int]:
 
 
 def deformed(draw: Draw) -> Drawn:
-    """Offsets that read between pixels, where gradients do not jump."""
+    """Offsets between pixels, where gradients do not jump."""
     windows, sizes = _windows(draw)
     counts, kernel = _count(windows, sizes), windows["kernel"]
     groups, parts = int(draw.rng.integers(1, 3)), int(draw.rng.integers(1, 3))
@@ -93,13 +93,13 @@ def deformed(draw: Draw) -> Drawn:
     if draw.rng.random() < 0.5:
         inputs["mask"] = draw.floats((n, parts * area, *counts), 0.0, 1.0)
         inputs["bias"] = draw.floats((4,))
-    draw.drops_nan = "a pixel that no place reads; a place that is NaN reads none"
-    del windows["kernel"]  # it is that of the weight
+    draw.drops_nan = "unread pixels; a NaN position reads none"
+    del windows["kernel"]  # the gradient of the weight
     return inputs, {**draw.attrs, **windows, "groups": groups, "offset_groups": parts}
 
 
 def lines(draw: Draw) -> Drawn:
-    """Places of distinct elements of a line, or of a volume, are distinct."""
+    """Indices in a line or volume are distinct."""
     rank = int(draw.definition.op_type[-2])
     size = [int(n) for n in draw.rng.integers(2, 5, rank)]
     n, channels = draw.length, draw.other_length()
@@ -114,7 +114,7 @@ def lines(draw: Draw) -> Drawn:
 
 
 def powers(draw: Draw) -> Drawn:
-    """Images of which one axis at most is long; elements away from 0, where roots are steep."""
+    """Images with at most one long axis; elements away from 0, where roots are steep."""
     rank = int(draw.definition.op_type[-2])
     shape = (draw.length, draw.other_length(), *(int(n) for n in draw.rng.integers(3, 6, rank)))
     x = draw.floats(shape, 0.5, 2.0)
@@ -141,8 +141,8 @@ def heads(draw: Draw) -> Drawn:
         inputs[f"{part}_weight"] = draw.floats((rows, 4))
         if rng.random() < 0.5:
             inputs[f"{part}_bias"] = draw.floats((4,))
-    draw.drops_nan = "a query may not see every key"
-    draw.without_effect["causal"] = "it is not drawn: a query with one key has no gradient"
+    draw.drops_nan = "some keys may be hidden from a query"
+    draw.without_effect["causal"] = "no draw shows it: a query with one key has no gradient"
     return inputs, {**draw.attrs, "num_heads": 2, "causal": False}
 
 

@@ -1,4 +1,4 @@
-"""Padded sequences: no length is above the number of steps, and packed rows are their sum."""
+"""Inputs of operators on padded sequences: lengths within the steps, packed rows their sum."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def padded(draw: Draw) -> Drawn:
 
 
 def sequence_reverse(draw: Draw) -> Drawn:
-    """As the others; the padding is copied."""
+    """As above; the padding is copied."""
     n, steps = draw.other_length(), _steps(draw)
     x = draw.floats((n, steps, draw.length))
     return {"x": x, "lengths": _lengths(draw, n, steps)}, draw.attrs
 
 
 def sequence_mask(draw: Draw) -> Drawn:
-    """As many steps as a tensor has, or an attribute says."""
+    """The number of steps from a tensor or an attribute."""
     n, steps = draw.length, _steps(draw)
     kind = draw.dtype
     draw.refused["lengths"] = (-1, steps + 1)
@@ -47,17 +47,17 @@ def sequence_mask(draw: Draw) -> Drawn:
 
 
 def sequence_unpack(draw: Draw) -> Drawn:
-    """As many rows as the lengths say."""
+    """As many rows as the sum of lengths."""
     n, steps = draw.other_length(), _steps(draw)
     lengths = _lengths(draw, n, steps)
     if steps > 1 and lengths.sum() <= n:
-        return None  # rows that would fit into fewer steps, where their lengths do not
+        return None  # rows that would fit into fewer steps, but not with their lengths
     x = draw.floats((int(lengths.sum()), draw.length))
     return {"x": x, "lengths": lengths}, {"max_length": steps}
 
 
 def sequence_conv(draw: Draw) -> Drawn:
-    """Contexts around a step, before and behind it."""
+    """Contexts before and after a step."""
     drawn = padded(draw)
     if drawn is None:
         return None

@@ -1,4 +1,4 @@
-"""What operators that look at values require of their inputs."""
+"""Inputs of operators that inspect values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def print_(draw: Draw) -> Drawn:
-    """Attributes decide what is written, not what is computed."""
+    """Attributes affect only the printed text."""
     for name in ("message", "limit"):
-        draw.without_effect[name] = "it changes what is written to the output"
+        draw.without_effect[name] = "it changes the printed text"
     return {"x": draw.floats((draw.length,))}, {"limit": 3}
 
 

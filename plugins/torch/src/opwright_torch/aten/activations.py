@@ -1,4 +1,4 @@
-"""Activations: functions of one element."""
+"""Activations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMES: Final = {"hard_swish": "hardswish", "tanh_shrink": "tanhshrink"}
 
 
 def _add_plain() -> None:
-    """Add the rows of activations that have our name for it and no argument."""
+    """Add the rows of activations with our name and no argument."""
 
     def row(type: str) -> None:
         def write(t: Translator, input: Value) -> Value:
@@ -36,7 +36,7 @@ def gelu(t: Translator, input: Value, approximate: str) -> Value:
 
 @ROWS.row("aten::hardtanh")
 def hardtanh(t: Translator, input: Value, min_val: float, max_val: float) -> Value:
-    """A limit whose gradient at both bounds is 0."""
+    """A clamp whose gradient at both bounds is 0."""
     if (min_val, max_val) == (0, 6):
         return t.op("relu6", input)
     if not t.trains(input):
@@ -48,10 +48,10 @@ def hardtanh(t: Translator, input: Value, min_val: float, max_val: float) -> Val
 
 @ROWS.row("aten::hardsigmoid")
 def hardsigmoid(t: Translator, input: Value) -> Value:
-    """A line between 0 and 1."""
+    """A line clamped to [0, 1]."""
     if not t.trains(input):
         return t.op("hard_sigmoid", input, alpha=1 / 6, beta=0.5)
-    # At -3 and 3 the gradient must be 0, whatever 1 / 6 is rounded to.
+    # At -3 and 3 the gradient must be 0, despite the rounding of 1 / 6.
     inner = t.op("relu6", t.op("scale", input, bias=3.0))
     return t.op("scale", inner, scale=1 / 6)
 
@@ -66,7 +66,7 @@ def elu(t: Translator, input: Value, alpha: float, scale: float, input_scale: fl
 
 @ROWS.row("aten::celu")
 def celu(t: Translator, input: Value, alpha: float) -> Value:
-    """Exponential linear unit without a kink."""
+    """Continuously differentiable exponential linear unit."""
     return t.op("celu", input, alpha=float(alpha))
 
 
@@ -88,7 +88,7 @@ def rrelu(
 
 @ROWS.row("aten::prelu", "aten::_prelu_kernel")
 def prelu(t: Translator, input: Value, weight: Value) -> Value:
-    """The input above 0, else a learned multiple of it, one for each channel."""
+    """The input above 0, else a learned multiple of it per channel."""
     if len(weight.shape) == 1 and t.shape(weight)[0] != 1 and len(input.shape) > 2:
         weight = t.op("reshape", weight, shape=[-1, *(1 for _ in input.shape[2:])])
     return t.op("prelu", input, weight)
@@ -98,7 +98,7 @@ def prelu(t: Translator, input: Value, weight: Value) -> Value:
 def softplus(t: Translator, input: Value, beta: float, threshold: float) -> Value:
     """ln(1 + exp(`beta` · x)) / `beta`, and x where `beta` · x is above a threshold."""
     if beta == 1 and threshold >= 20 and input.dtype != "float64":
-        return t.op("softplus", input)  # beyond 20 they are equal but for float64
+        return t.op("softplus", input)  # beyond 20 they are equal except for float64
     return t.op("softplus", input, beta=float(beta), threshold=float(threshold))
 
 
@@ -111,7 +111,7 @@ def glu(t: Translator, input: Value, dim: int) -> Value:
 
 @ROWS.row("aten::softshrink")
 def softshrink(t: Translator, input: Value, lambd: float) -> Value:
-    """The input moved towards 0."""
+    """The input shrunk towards 0."""
     return t.op("soft_shrink", input, threshold=float(lambd))
 
 

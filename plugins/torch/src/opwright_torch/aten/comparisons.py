@@ -1,4 +1,4 @@
-"""Comparisons, logic, choices and casts."""
+"""Comparisons, logic, selection and casts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _comparison(type: str) -> Row:
     def row(t: Translator, input: Value, other: Value) -> Value:
         return t.op(type, *t.promote(input, other, dtype=t.promoted_dtype(input, other)))
 
-    row.__doc__ = f"The operator {type} in the dtype to which PyTorch promotes."
+    row.__doc__ = f"The operator {type} in PyTorch's promoted dtype."
     return row
 
 
@@ -33,7 +33,7 @@ def _logic(type: str) -> Row:
     def row(t: Translator, input: Value, other: Value) -> Value:
         return t.op(type, *t.promote(input, other, dtype="bool"))
 
-    row.__doc__ = f"The operator {type} of whether values are not 0."
+    row.__doc__ = f"The operator {type} on whether values are nonzero."
     return row
 
 
@@ -111,7 +111,7 @@ def masked_fill(t: Translator, input: Value, mask: Value, value: Value) -> Value
 
 @ROWS.row("aten::to", "aten::_to_copy", "aten::type_as", "aten::_cast")
 def convert(t: Translator, input: Value, **_: Value) -> Value:
-    """The input in the dtype of the result; devices and memory formats are not the plan's."""
+    """The input in the dtype of the result; plans ignore devices and memory formats."""
     return t.cast(input, t.dtype())
 
 
@@ -126,18 +126,18 @@ def view_dtype(t: Translator, input: Value, dtype: Value) -> Value:
 @ROWS.row("aten::clone", "aten::contiguous", "aten::alias", "aten::lift_fresh_copy")
 @ROWS.row("aten::lift_fresh", "aten::lift", "aten::positive")
 def same(t: Translator, input: Value, **_: Value) -> Value:
-    """The input itself: a plan writes no value twice, and has one memory format."""
+    """The input itself, since plans never overwrite values and have one memory format."""
     return input
 
 
 @ROWS.row("aten::detach", "aten::detach_copy")
 def detach(t: Translator, input: Value) -> Value:
-    """The input, through which no gradient flows."""
+    """The input without a gradient."""
     return t.stop(t.op("assign", input)) if t.trains(input) else input
 
 
 @ROWS.row("aten::_assert_tensor_metadata", "aten::_assert_async", "aten::_assert_scalar")
 @ROWS.row("aten::sym_constrain_range_for_size", "aten::sym_constrain_range")
 def nothing(t: Translator, **_: Value) -> Value:
-    """Nothing: PyTorch has asserted it when it traced."""
+    """Nothing: PyTorch has checked the assertion during tracing."""
     return None

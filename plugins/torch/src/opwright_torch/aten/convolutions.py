@@ -12,7 +12,7 @@ ROWS: Final = Rows()
 
 
 def each_axis(value: Any, rank: int) -> list[int]:
-    """Return a size for each spatial axis: PyTorch gives one, or a list of one, for all."""
+    """Expand a size, or a list of one size, to all spatial axes."""
     sizes = list(value) if isinstance(value, (tuple, list)) else [value]
     return sizes * rank if len(sizes) == 1 else sizes
 
@@ -23,7 +23,7 @@ def both_sides(sizes: Iterable[int]) -> list[int]:
 
 
 def in_batch(t: Translator, x: Value, rank: int, function: Callable[[Value], Value]) -> Value:
-    """Call a function of a batch of images; one image alone is a batch of 1."""
+    """Call a function on a batch of images; a single image is a batch of 1."""
     if len(x.shape) == rank + 2:
         return function(x)
     results = function(t.op("unsqueeze", x, axis=[0]))
@@ -76,7 +76,7 @@ def conv_transpose(
     groups: int,
     dilation: Value,
 ) -> Value:
-    """The gradient of a convolution to its input."""
+    """The gradient of a convolution with respect to its input."""
     rank = len(weight.shape) - 2
     strides, dilations = each_axis(stride, rank), each_axis(dilation, rank)
     paddings, more = each_axis(padding, rank), each_axis(output_padding, rank)

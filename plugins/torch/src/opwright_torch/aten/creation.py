@@ -23,7 +23,7 @@ def _filled(t: Translator, value: Value) -> Value:
 @ROWS.row("aten::empty", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided")
 @ROWS.row("aten::empty_strided", "aten::empty_permuted", "aten::_efficientzerotensor")
 def zeros(t: Translator, **_: Value) -> Value:
-    """Zeros; of a tensor without a value every value is right."""
+    """Zeros, also for empty: any value is valid."""
     return _filled(t, 0)
 
 
@@ -35,20 +35,20 @@ def ones(t: Translator, **_: Value) -> Value:
 
 @ROWS.row("aten::full", "aten::full_like", "aten::new_full")
 def full(t: Translator, fill_value: Value, **_: Value) -> Value:
-    """One value everywhere."""
+    """A tensor filled with one value."""
     return _filled(t, fill_value)
 
 
 @ROWS.row("aten::fill", "aten::zero")
 def fill(t: Translator, input: Value, value: Value = 0) -> Value:
-    """One value in the shape of the input, of which its gradient is 0."""
+    """A tensor filled with one value, without a gradient for the input."""
     filled = _filled(t, value)
     return unread(t, input, filled) if t.trains(input) else filled
 
 
 @ROWS.row("aten::scalar_tensor")
 def scalar_tensor(t: Translator, s: Value, **_: Value) -> Value:
-    """A number."""
+    """A scalar."""
     return _filled(t, s)
 
 
@@ -64,7 +64,7 @@ def arange(t: Translator, end: Value, start: Value = 0, step: Value = 1, **_: Va
 
 @ROWS.row("aten::linspace")
 def linspace(t: Translator, start: Value, end: Value, steps: int, **_: Value) -> Value:
-    """Numbers at equal distances."""
+    """Evenly spaced numbers."""
     return t.op("linspace", start=start, stop=end, num=steps, dtype=t.dtype())
 
 
@@ -72,7 +72,7 @@ def linspace(t: Translator, start: Value, end: Value, steps: int, **_: Value) ->
 def logspace(
     t: Translator, start: Value, end: Value, steps: int, base: float = 10, **_: Value
 ) -> Value:
-    """Powers at equal distances of the exponents."""
+    """Powers with evenly spaced exponents."""
     exponents = t.op("linspace", start=start, stop=end, num=steps, dtype="float64")
     return t.cast(t.op("power", t.full(base, (), "float64"), exponents), t.dtype())
 
@@ -85,7 +85,7 @@ def eye(t: Translator, n: int, m: Value = None, **_: Value) -> Value:
 
 @ROWS.row("aten::tril_indices", "aten::triu_indices")
 def triangle_indices(t: Translator, row: int, col: int, offset: int = 0, **_: Value) -> Value:
-    """The positions of a triangle."""
+    """The indices of a triangle."""
     found = getattr(torch, t.node.target.name()[6:])(row, col, offset)
     return t.op(
         "constant", values=found.flatten().tolist(), shape=list(found.shape), dtype=t.dtype()

@@ -1,4 +1,4 @@
-"""Functions of elements that are written with several operators."""
+"""Element-wise functions composed of several operators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ for _type, _names in {
     "fmax": "fmax",
     "fmin": "fmin",
     "fmod": "fmod",
-    "hypot": "hypot",  # its gradient at (0, 0), in PyTorch NaN, is 0
+    "hypot": "hypot",  # its gradient at (0, 0) is 0, in PyTorch NaN
     "logaddexp": "logaddexp",
     "logaddexp2": "logaddexp2",
     "xlog1py": "special_xlog1py",
@@ -39,7 +39,9 @@ for _type, _names in {
 def polygamma(t: Translator, n: int, input: Value) -> Value:
     """A derivative of digamma."""
     x = t.cast(input, t.dtype())
-    written = t.block.append_op("polygamma", {"x": x}, {}, {"n": n})  # n of t.op is another one
+    written = t.block.append_op(
+        "polygamma", {"x": x}, {}, {"n": n}
+    )  # `n` has another meaning in t.op
     t.mark([x], written.output_names())
     return t.block.var(written.output("out")[0])
 
@@ -86,7 +88,7 @@ def heaviside(t: Translator, input: Value, values: Value) -> Value:
 def nan_to_num(
     t: Translator, input: Value, nan: Value = None, posinf: Value = None, neginf: Value = None
 ) -> Value:
-    """Numbers in the place of NaN and infinities."""
+    """The input with NaN and infinities replaced."""
     if input.dtype not in FLOATS:
         return input
     high, low = (math.inf if posinf is None else posinf), (-math.inf if neginf is None else neginf)
@@ -101,7 +103,7 @@ def isin(
     assume_unique: bool = False,
     invert: bool = False,
 ) -> Value:
-    """Whether elements are among others."""
+    """Whether elements occur in another tensor."""
     dtype = t.promoted_dtype(elements, test_elements)
     x, others = t.promote(elements, test_elements, dtype=dtype)
     x = t.op("unsqueeze", x, axis=[rank(x)])

@@ -1,4 +1,4 @@
-"""Elements read from, and written to, positions that tensors hold."""
+"""Elements read and written at indices in tensors."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ REDUCTIONS: Final = {
 
 
 def positions(t: Translator, index: Value) -> Value:
-    """Return an index in a dtype of positions."""
+    """Return an index cast to an index dtype."""
     return index if index.dtype in ("int32", "int64") else t.cast(index, "int64")
 
 
 def _indexed_axes(indices: Value) -> list[int]:
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     if any(indices[axis].dtype in MASKS for axis in axes):
-        raise Decline("a mask as an index: the number of its elements is not known before a run")
+        raise Decline("a mask as an index: the number of its elements is unknown before a run")
     return axes
 
 
 def _common(t: Translator, indices: list[Value]) -> tuple[list[Value], list[int]]:
-    """Return indices of one shape, and that shape."""
+    """Broadcast indices; return them and their shape."""
     shape = broadcast_shape(t, indices)
     wide = [
         index if t.shape(index) == shape else t.op("expand", index, shape=shape)
@@ -45,7 +45,7 @@ def _common(t: Translator, indices: list[Value]) -> tuple[list[Value], list[int]
 
 
 def _front(t: Translator, x: Value, axes: list[int]) -> Value:
-    """Return `x` with some axes first, in their order."""
+    """Return `x` with some axes moved to the front."""
     order = axes + [axis for axis in range(rank(x)) if axis not in axes]
     return x if order == list(range(rank(x))) else t.op("transpose", x, axes=order)
 
@@ -58,7 +58,7 @@ def _back(t: Translator, x: Value, axes: list[int]) -> Value:
 
 
 def _result_start(axes: list[int]) -> int:
-    """Where the axes of the indices are in the result: in their place, or in front if apart."""
+    """Return the position of the index axes in the result: in place, or in front if apart."""
     return axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
 
 
@@ -101,7 +101,7 @@ def index_put(
 def gather(
     t: Translator, input: Value, dim: int, index: Value, sparse_grad: Value = False
 ) -> Value:
-    """Elements at positions along an axis; what lies beyond the index does not count."""
+    """Elements at indices along an axis; other axes are cut to the shape of the index."""
     axis = axis_of(input, dim)
     if rank(input) < 2:
         return t.op(
@@ -112,7 +112,7 @@ def gather(
 
 
 def _cut(t: Translator, x: Value, shape: list[int], kept: int | None = None) -> Value:
-    """Return the part of `x` that a smaller shape covers, one axis of it whole."""
+    """Slice `x` to a smaller shape, except for one axis."""
     axes = [a for a, dim in enumerate(shape) if a != kept and dim != t.shape(x)[a]]
     if not axes:
         return x
@@ -123,7 +123,7 @@ def _cut(t: Translator, x: Value, shape: list[int], kept: int | None = None) -> 
 
 @ROWS.row("aten::take_along_dim")
 def take_along_dim(t: Translator, input: Value, indices: Value, dim: Value = None) -> Value:
-    """Elements at positions along an axis; the other axes broadcast."""
+    """Elements at indices along an axis; the other axes broadcast."""
     if dim is None:
         input, indices, dim = with_shape(t, input, [-1]), with_shape(t, indices, [-1]), 0
     axis = axis_of(input, dim)
@@ -132,7 +132,7 @@ def take_along_dim(t: Translator, input: Value, indices: Value, dim: Value = Non
 
 @ROWS.row("aten::take")
 def take(t: Translator, input: Value, index: Value) -> Value:
-    """Elements at positions of the flat input."""
+    """Elements at indices of the flat input."""
     return t.op("gather", with_shape(t, input, [math.prod(t.shape(input))]), positions(t, index))
 
 
@@ -147,7 +147,7 @@ def scatter(
     value: Value = None,
     reduce: Value = None,
 ) -> Value:
-    """The input with elements set at positions along an axis, or combined with them."""
+    """The input with elements set or combined at indices along an axis."""
     if t.node.target.name() == "aten::scatter_add":
         reduce = "add"
     updates = t.full(value, t.shape(index), input.dtype) if src is None else src
@@ -184,7 +184,7 @@ def scatter_reduce(
     reduce: str,
     include_self: bool = True,
 ) -> Value:
-    """The input with elements combined with others at positions along an axis."""
+    """The input with elements reduced at indices along an axis."""
     if include_self and reduce in REDUCTIONS:
         return _scatter(t, input, dim, index, src, REDUCTIONS[reduce])
     reduction = REDUCTIONS.get(reduce, reduce)
@@ -194,7 +194,7 @@ def scatter_reduce(
 
 @ROWS.row("aten::index_select", "aten::index_select_copy")
 def index_select(t: Translator, input: Value, dim: int, index: Value) -> Value:
-    """Positions of an axis."""
+    """Slices at indices along an axis."""
     places = with_shape(t, positions(t, index), [math.prod(t.shape(index))])
     if rank(input) == 0:
         return with_shape(t, t.op("gather", with_shape(t, input, [1]), places), [])
@@ -205,7 +205,7 @@ def index_select(t: Translator, input: Value, dim: int, index: Value) -> Value:
 def index_add(
     t: Translator, input: Value, dim: int, index: Value, source: Value, alpha: Value = 1
 ) -> Value:
-    """The input with slices added, or set, at positions of an axis."""
+    """The input with slices added or set at indices along an axis."""
     reduction = "add" if t.node.target.name() == "aten::index_add" else "none"
     if alpha != 1:
         source = t.op("multiply", source, alpha)
@@ -214,7 +214,7 @@ def index_add(
 
 @ROWS.row("aten::index_fill")
 def index_fill(t: Translator, input: Value, dim: int, index: Value, value: Value) -> Value:
-    """The input with one value at positions of an axis."""
+    """The input with one value at indices along an axis."""
     axis = axis_of(input, dim)
     shape = t.shape(input) or [1]
     shape[axis] = math.prod(t.shape(index))
@@ -235,7 +235,7 @@ def _slices(
 
 @ROWS.row("aten::masked_scatter")
 def masked_scatter(t: Translator, input: Value, mask: Value, source: Value) -> Value:
-    """The input with the elements of a source, in their order, where the mask is true."""
+    """The input with masked elements replaced by those of a source, in order."""
     x, chosen = broadcast(t, input, t.cast(mask, "bool"))
     return t.op("masked_scatter", x, chosen, source)
 
@@ -249,13 +249,13 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Value:
-    """Rows of a table; the one of `padding_idx` gets no gradient."""
+    """Rows of a table; row `padding_idx` has no gradient."""
     if scale_grad_by_freq and t.trains(weight):
         raise Decline("scale_grad_by_freq=True")
     rows = t.op("embedding", weight, positions(t, indices))
     if padding_idx < 0 or not t.trains(weight):
         return rows
-    # Our padding_index would make the vector 0, PyTorch's reads it.
+    # Our padding_index returns a zero vector, PyTorch's reads it.
     padded = t.op("equal", t.op("unsqueeze", indices, axis=[rank(indices)]), padding_idx)
     return t.op("where", padded, t.stop(t.op("assign", rows)), rows)
 
@@ -270,7 +270,7 @@ def searchsorted(
     side: Value = None,
     sorter: Value = None,
 ) -> Value:
-    """Where values belong in a sorted sequence."""
+    """Insertion positions in a sorted sequence."""
     x, values = sorted_sequence, input
     if sorter is not None:
         x = t.op("take_along_axis", x, sorter, axis=-1)
@@ -285,13 +285,13 @@ def searchsorted(
 def bucketize(
     t: Translator, input: Value, boundaries: Value, out_int32: bool = False, right: bool = False
 ) -> Value:
-    """Where values belong between boundaries."""
+    """Buckets of values between boundaries."""
     return searchsorted(t, boundaries, input, out_int32, right)
 
 
 @ROWS.row("aten::cdist", "aten::_cdist_forward")
 def cdist(t: Translator, x1: Value, x2: Value, p: float = 2, compute_mode: Value = None) -> Value:
-    """The `p`-norms of all differences of rows."""
+    """The `p`-norms of all pairwise differences of rows."""
     x = t.op("unsqueeze", x1, axis=[rank(x1) - 1])
     y = t.op("unsqueeze", x2, axis=[rank(x2) - 2])
     return t.op("norm", t.op("subtract", x, y), p=float(p), axis=[-1])

@@ -11,7 +11,7 @@ from opwright_torch.translate.translator import Value
 ROWS: Final = Rows()
 
 REDUCTIONS: Final = ("none", "mean", "sum")
-"""Ours by PyTorch's number."""
+"""Our reductions by PyTorch's number."""
 
 
 def _reduced(t: Translator, losses: Value, reduction: int) -> Value:
@@ -19,7 +19,7 @@ def _reduced(t: Translator, losses: Value, reduction: int) -> Value:
 
 
 def _rows(input: Value, reduction: int, ignore_index: int) -> dict[str, Any]:
-    """Return the attributes of a loss of classes, which lie along axis 1, or along the only one."""
+    """Return the attributes of a classification loss, with classes along axis 1 or the only one."""
     axis = min(len(input.shape) - 1, 1)
     return {"axis": axis, "reduction": REDUCTIONS[reduction], "ignore_index": ignore_index}
 
@@ -61,7 +61,7 @@ def nll_loss(
 def _pointwise(
     t: Translator, type: str, input: Value, target: Value, reduction: int, **attrs: Any
 ) -> Value:
-    """Write a loss of two tensors, which broadcast."""
+    """Write a loss of two broadcast tensors."""
     x, label = t.promote(input, target)
     if t.shape(x) != t.shape(label):
         x, label = (
@@ -86,7 +86,7 @@ def l1_loss(t: Translator, input: Value, target: Value, reduction: int) -> Value
 def smooth_l1_loss(
     t: Translator, input: Value, target: Value, reduction: int, beta: float
 ) -> Value:
-    """Absolute differences with a round bottom."""
+    """Smooth absolute differences."""
     return _pointwise(t, "smooth_l1", input, target, reduction, beta=float(beta))
 
 
@@ -106,7 +106,7 @@ def kl_div(t: Translator, input: Value, target: Value, reduction: int, log_targe
 def binary_cross_entropy(
     t: Translator, input: Value, target: Value, weight: Value, reduction: int
 ) -> Value:
-    """Cross entropy of probabilities of yes."""
+    """Binary cross entropy of probabilities."""
     losses = t.op("binary_cross_entropy", input, target, weight)
     return _reduced(t, losses, reduction)
 
@@ -115,7 +115,7 @@ def binary_cross_entropy(
 def binary_cross_entropy_with_logits(
     t: Translator, input: Value, target: Value, weight: Value, pos_weight: Value, reduction: int
 ) -> Value:
-    """Cross entropy of scores of yes."""
+    """Binary cross entropy of scores."""
     if weight is None and pos_weight is None:
         losses = t.op("sigmoid_cross_entropy_with_logits", input, target)
     else:
@@ -139,7 +139,7 @@ def multi_margin_loss(
     weight: Value,
     reduction: int,
 ) -> Value:
-    """How far scores of other classes come within a margin."""
+    """Multi-class margin loss."""
     x = input if t.shape(input) else with_shape(t, input, [1])
     label = with_shape(t, target, list(t.shape(x)[:-1]))
     losses = t.op("multi_margin_loss", x, label, weight, p=int(p), margin=float(margin))
@@ -156,7 +156,7 @@ def poisson_nll_loss(
     eps: float,
     reduction: int,
 ) -> Value:
-    """Negative log-likelihood of numbers of events."""
+    """Negative log-likelihood of event counts."""
     attrs: dict[str, Any] = {"log_input": log_input, "full": full, "eps": float(eps)}
     return _pointwise(t, "poisson_nll", input, target, reduction, **attrs)
 
@@ -173,7 +173,7 @@ def triplet_margin_loss(
     swap: bool,
     reduction: int,
 ) -> Value:
-    """How much nearer two vectors should be to each other than a third."""
+    """Triplet margin loss."""
     attrs: dict[str, Any] = {
         "margin": float(margin),
         "p": float(p),
@@ -186,7 +186,7 @@ def triplet_margin_loss(
 
 @ROWS.row("aten::cosine_similarity")
 def cosine_similarity(t: Translator, x1: Value, x2: Value, dim: int, eps: float) -> Value:
-    """The cosine of the angles of vectors along an axis."""
+    """Cosine similarity of vectors along an axis."""
     x, y = t.promote(x1, x2)
     cosine = t.op("cos_sim", x, y, axis=dim, epsilon=float(eps))
     return t.op("squeeze", cosine, axis=[dim])
@@ -194,5 +194,5 @@ def cosine_similarity(t: Translator, x1: Value, x2: Value, dim: int, eps: float)
 
 @ROWS.row("aten::one_hot")
 def one_hot(t: Translator, input: Value, num_classes: int) -> Value:
-    """1 at the place of each class, else 0."""
+    """One-hot vectors."""
     return t.op("one_hot", input, depth=num_classes, dtype="int64")

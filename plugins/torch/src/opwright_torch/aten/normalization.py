@@ -1,4 +1,4 @@
-"""Normalization by statistics, and by sums of exponentials."""
+"""Normalizations and softmax."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS: Final = Rows()
 
 
 def _in_wide_dtype(t: Translator, x: Value, *others: Value) -> tuple[Value, ...]:
-    """Return all in the dtype of the parameters, which may be wider than that of x."""
+    """Cast all to the dtype of the parameters, which may be wider than that of x."""
     dtypes = {v.dtype for v in others if v is not None}
     wide = dtypes.pop() if len(dtypes) == 1 else x.dtype
     return tuple(v if v is None else t.cast(v, wide) for v in (x, *others))
@@ -29,7 +29,7 @@ def _batch_norm(
     variance: Value,
     **attrs: Any,
 ) -> tuple[Value, ...]:
-    """Return out, mean_out, variance_out, saved_mean and saved_inv_std; None counts as 1 or 0."""
+    """Return out, mean_out, variance_out, saved_mean and saved_inv_std; None means 1 or 0."""
     x, *given = _in_wide_dtype(t, input, weight, bias, mean, variance)
     channels = [t.shape(input)[1]]
     filled = [
@@ -59,7 +59,7 @@ def batch_norm_functional(
     momentum: float,
     eps: float,
 ) -> Value:
-    """A batch norm whose new running statistics are results."""
+    """Batch norm that returns the new running statistics."""
     statistics = (running_mean, running_var)
     if not training:
         return *batch_norm_inference(
@@ -81,7 +81,7 @@ def batch_norm_inference(
     momentum: float,
     eps: float,
 ) -> Value:
-    """A batch norm by running statistics; PyTorch saves nothing."""
+    """Batch norm with running statistics; PyTorch saves nothing."""
     inputs = (input, weight, bias, running_mean, running_var)
     out, *_ = _batch_norm(t, *inputs, training=False, epsilon=eps)
     empty = t.full(0.0, [0], out.dtype)
@@ -98,14 +98,14 @@ def batch_norm_without_statistics(
     momentum: float,
     eps: float,
 ) -> Value:
-    """A batch norm that keeps no statistics."""
+    """Batch norm without running statistics."""
     inputs = (input, weight, bias, None, None)
     out, _, _, *saved = _train_batch_norm(t, momentum, eps, *inputs)
     return _as_promised(t, out, *saved)
 
 
 def _as_promised(t: Translator, *results: Value) -> tuple[Value, ...]:
-    """Return results in the dtypes that PyTorch says: statistics of 16-bit floats are float32."""
+    """Cast results to PyTorch's dtypes: statistics of 16-bit floats are float32."""
     dtypes = [dtype_name(value.dtype) for value in t.meta()]
     return tuple(map(t.cast, results, dtypes))
 
@@ -120,7 +120,7 @@ def layer_norm(
     eps: float,
     cudnn_enable: bool = True,
 ) -> Value:
-    """The last axes to mean 0 and variance 1."""
+    """Layer norm."""
     return native_layer_norm(t, input, normalized_shape, weight, bias, eps)[0]
 
 
@@ -128,7 +128,7 @@ def layer_norm(
 def native_layer_norm(
     t: Translator, input: Value, normalized_shape: Value, weight: Value, bias: Value, eps: float
 ) -> Value:
-    """The last axes to mean 0 and variance 1, with the statistics."""
+    """Layer norm with its statistics."""
     x, weight, bias = _in_wide_dtype(t, _as_rows(t, input, normalized_shape), weight, bias)
     begin = len(x.shape) - len(normalized_shape)
     attrs = {"begin_norm_axis": begin, "epsilon": eps}
@@ -139,7 +139,7 @@ def native_layer_norm(
 
 
 def _as_rows(t: Translator, x: Value, normalized_shape: Value) -> Value:
-    """Return x with at least one axis before those that are normalized, as our operators want."""
+    """Return x with at least one axis before the normalized ones, as our operators require."""
     return x if len(x.shape) > len(normalized_shape) else t.op("unsqueeze", x, axis=[0])
 
 
@@ -151,7 +151,7 @@ def _as_shaped(t: Translator, out: Value, like: Value) -> Value:
 def rms_norm(
     t: Translator, input: Value, normalized_shape: Value, weight: Value, eps: float | None
 ) -> Value:
-    """The last axes divided by the root of their mean square."""
+    """RMS norm."""
     x, weight = _in_wide_dtype(t, _as_rows(t, input, normalized_shape), weight)
     begin = len(x.shape) - len(normalized_shape)
     epsilon = torch.finfo(torch_dtype(input.dtype)).eps if eps is None else eps
@@ -169,7 +169,7 @@ def group_norm(
     eps: float,
     cudnn_enabled: bool = True,
 ) -> Value:
-    """Groups of channels to mean 0 and variance 1."""
+    """Group norm."""
     x, weight, bias = _in_wide_dtype(t, input, weight, bias)
     out = t.op("group_norm", x, weight, bias, groups=num_groups, epsilon=eps)
     return t.cast(out, input.dtype)
@@ -179,7 +179,7 @@ def group_norm(
 def native_group_norm(
     t: Translator, input: Value, weight: Value, bias: Value, group: int, eps: float, **_: Value
 ) -> Value:
-    """Groups of channels to mean 0 and variance 1, with the statistics."""
+    """Group norm with its statistics."""
     return t.op("group_norm", input, weight, bias, groups=group, epsilon=eps, n=3)
 
 
@@ -196,7 +196,7 @@ def instance_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Value:
-    """Each channel of each item to mean 0 and variance 1."""
+    """Instance norm."""
     if not use_input_stats:
         inputs = (input, weight, bias, running_mean, running_var)
         return _batch_norm(t, *inputs, training=False, epsilon=eps)[0]
@@ -207,25 +207,25 @@ def instance_norm(
 
 
 def _along(t: Translator, type: str, input: Value, dim: int) -> Value:
-    """Write a softmax; it is computed in the dtype that PyTorch says of the result."""
+    """Write a softmax, computed in PyTorch's result dtype."""
     return t.op(type, t.cast(input, t.dtype()), axis=dim)
 
 
 @ROWS.row("aten::softmax.int", "aten::_softmax", "aten::special_softmax")
 def softmax(t: Translator, input: Value, dim: int, **_: Value) -> Value:
-    """Exponentials that sum up to 1."""
+    """Softmax."""
     return _along(t, "softmax", input, dim)
 
 
 @ROWS.row("aten::log_softmax.int", "aten::_log_softmax", "aten::special_log_softmax")
 def log_softmax(t: Translator, input: Value, dim: int, **_: Value) -> Value:
-    """Logarithms of exponentials that sum up to 1."""
+    """Logarithm of softmax."""
     return _along(t, "log_softmax", input, dim)
 
 
 @ROWS.row("aten::_weight_norm")
 def weight_norm(t: Translator, v: Value, g: Value, dim: int) -> Value:
-    """`v` with norms `g` of its slices along an axis."""
+    """`v` with its slices along an axis scaled to the norms `g`."""
     axes = [axis for axis in range(len(v.shape)) if dim == -1 or axis != dim % len(v.shape)]
     norm = t.op("norm", v, axis=axes, keepdims=True) if axes else t.op("abs", v)
     return t.op("multiply", v, t.op("divide", g, norm))

@@ -1,4 +1,4 @@
-"""``torch.ops.opwright.NAME`` in a traced graph becomes our operator again."""
+"""Converts ``torch.ops.opwright.NAME`` in a traced graph back to our operator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def append_operator(t: Translator, /, **named: Any) -> Any:
     returned = named.get("returns") if overload._overloadname == "returns" else None
     names = returned or main_outputs(proto, values)
     for slot in proto.outputs:
-        if slot.aliases in given:  # PyTorch's state stays as it is: the new one is a result
+        if slot.aliases in given:  # PyTorch's state is unchanged: the new one is a result
             given[slot.aliases] = [t.op("assign", value) for value in given[slot.aliases]]
     asked = [proto.output_slots[name] for name in names]
     fresh = t.program.unique_name
@@ -43,7 +43,7 @@ def append_operator(t: Translator, /, **named: Any) -> Any:
 def append_gradients(
     t: Translator, values: Sequence[ow.Variable], sizes: Sequence[int], call: str
 ) -> list[Any]:
-    """Append the operators of a gradient that a transform of `torch.func` has traced."""
+    """Append the operators of a gradient traced by `torch.func`."""
     what: Any = with_sizes(read(call), sizes)
     piece, names = _append_piece(t, what, values)
     zeros = [values[i] for i in what.wanted]
@@ -55,7 +55,7 @@ def append_gradients(
 
 @ROWS.row(WHOLE)
 def append_program(t: Translator, values: Sequence[ow.Variable], program: str) -> list[Any]:
-    """Append the operators of a Program, which becomes part of the plan."""
+    """Inline the operators of a Program into the plan."""
     piece, names = _append_piece(t, read(program), values)
     return [t.block.var(names[str(name)]) for name in piece.results]
 

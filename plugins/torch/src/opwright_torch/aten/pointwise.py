@@ -1,4 +1,4 @@
-"""Arithmetic, powers and roundings, element by element."""
+"""Element-wise arithmetic, powers and rounding."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ROWS: Final = Rows()
 
 
 def is_number(value: Value) -> bool:
-    """Return whether a value is a number of Python's that opwright holds."""
+    """Return whether a value is a Python number that opwright supports."""
     return isinstance(value, (bool, int, float))
 
 
 def without_gradient(t: Translator, result: Value, *inputs: Value) -> Value:
-    """Return a result with the gradient 0 for inputs, as PyTorch has it where it has steps."""
+    """Return a result with gradient 0 for its inputs, as PyTorch's piecewise constant functions."""
     trained = [x for x in inputs if t.trains(x)]
     result = t.stop(result) if trained else result
     for x in trained:
@@ -29,7 +29,7 @@ def without_gradient(t: Translator, result: Value, *inputs: Value) -> Value:
 
 
 def unread(t: Translator, x: Value, result: Value) -> Value:
-    """Return a result on which `x` has no influence, and of which its gradient is 0."""
+    """Return a result independent of `x`, with gradient 0 for it."""
     return t.op("where", t.full(False, (), "bool"), x, result)
 
 
@@ -88,7 +88,7 @@ def _times(t: Translator, x: Value, factor: Value) -> Value:
 
 @ROWS.row("aten::div", "aten::divide", "aten::true_divide")
 def divide(t: Translator, input: Value, other: Value, rounding_mode: Value = None) -> Value:
-    """The quotient, which `rounding_mode` "floor" rounds down and "trunc" towards 0."""
+    """The quotient, rounded down with `rounding_mode` "floor" and towards 0 with "trunc"."""
     if rounding_mode == "floor":
         return floor_divide(t, input, other)
     if is_number(other) and rounding_mode is None and abs(math.frexp(other)[0]) == 0.5:
@@ -118,7 +118,7 @@ def floor_divide(t: Translator, input: Value, other: Value) -> Value:
 
 @ROWS.row("aten::remainder")
 def remainder(t: Translator, input: Value, other: Value) -> Value:
-    """What a division that is rounded down leaves."""
+    """The remainder of floor division."""
     x, y = t.promote(input, other)
     if not t.trains(x, y):
         return t.op("mod", x, y)
@@ -160,13 +160,13 @@ def lerp(t: Translator, input: Value, end: Value, weight: Value) -> Value:
 
 @ROWS.row("aten::maximum", "aten::max.other")
 def maximum(t: Translator, input: Value, other: Value) -> Value:
-    """The larger one; equal ones share the gradient."""
+    """The maximum; equal elements share the gradient."""
     return _extremum(t, "max", input, other)
 
 
 @ROWS.row("aten::minimum", "aten::min.other")
 def minimum(t: Translator, input: Value, other: Value) -> Value:
-    """The smaller one; equal ones share the gradient."""
+    """The minimum; equal elements share the gradient."""
     return _extremum(t, "min", input, other)
 
 
@@ -186,7 +186,7 @@ def clamp(t: Translator, input: Value, min: Value = None, max: Value = None) -> 
     x = t.cast(input, dtype)
     if any(isinstance(bound, ow.Variable) for bound in (min, max)):
         for kind, bound in (("maximum", min), ("minimum", max)):
-            if bound is not None:  # of equal ones the gradient goes to x, as PyTorch's does
+            if bound is not None:  # for equal ones the gradient goes to x, as in PyTorch
                 x = t.op(kind, x, *t.promote(bound))
         return x
     low, high = (-math.inf if min is None else min), (math.inf if max is None else max)
@@ -230,17 +230,17 @@ def rounded(t: Translator, input: Value) -> Value:
 
 @ROWS.row("aten::frac")
 def frac(t: Translator, input: Value) -> Value:
-    """The input less the input rounded towards 0."""
+    """The fractional part of the input."""
     return t.op("subtract", input, _trunc(t, input))
 
 
 @ROWS.row("aten::round")
 def round_(t: Translator, input: Value, decimals: int = 0) -> Value:
-    """The nearest number with so many decimals, halves to the even one."""
+    """The nearest number with this many decimals, ties to even."""
     if decimals == 0:
         return without_gradient(t, t.op("round", input), input)
     if input.dtype not in FLOATS:
-        raise Decline(f"decimals={decimals} of whole numbers")
+        raise Decline(f"decimals={decimals} of integers")
     factor = 10.0 ** abs(decimals)
     first, last = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
     whole = t.op("round", t.op(first, input, factor))

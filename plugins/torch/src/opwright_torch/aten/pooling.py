@@ -1,4 +1,4 @@
-"""Pooling of images, and images of another size."""
+"""Pooling and pixel shuffling of images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS: Final = Rows()
 
 
 def _spatial_rank(t: Translator) -> int:
-    """Return the number of spatial axes that the operator's name says: max_pool2d."""
+    """Return the number of spatial axes in the operator's name, such as max_pool2d."""
     name: str = t.node.target._schema.name
     return next(int(digit) for digit in name if digit.isdigit())
 
@@ -44,7 +44,7 @@ def max_pool_with_indices(
     dilation: Value,
     ceil_mode: bool,
 ) -> Value:
-    """The greatest element of each window, and its place."""
+    """The maximum of each window, and its index."""
     rank, attrs = _spatial_rank(t), _windows(t, kernel_size, stride, padding, ceil_mode)
     attrs["dilations"] = each_axis(dilation, rank)
 
@@ -57,7 +57,7 @@ def max_pool_with_indices(
 
 @ROWS.row("aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d")
 def max_pool(t: Translator, **arguments: Value) -> Value:
-    """The greatest element of each window."""
+    """The maximum of each window."""
     return max_pool_with_indices(t, **arguments)[0]
 
 
@@ -103,7 +103,7 @@ def adaptive_avg_pool(t: Translator, input: Value, output_size: Value) -> Value:
 
 @ROWS.row("aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
 def adaptive_max_pool(t: Translator, input: Value, output_size: Value) -> Value:
-    """The greatest element of each bin, and its place; a line is an image of height 1."""
+    """The maximum of each bin, and its index; a line is an image of height 1."""
     rank = _spatial_rank(t)
     sizes = each_axis(output_size, rank)
 
@@ -121,5 +121,5 @@ def adaptive_max_pool(t: Translator, input: Value, output_size: Value) -> Value:
 
 @ROWS.row("aten::pixel_shuffle")
 def pixel_shuffle(t: Translator, input: Value, upscale_factor: int) -> Value:
-    """Channels become pixels."""
+    """Channels rearranged into pixels."""
     return in_batch(t, input, 2, lambda x: t.op("pixel_shuffle", x, factor=upscale_factor))

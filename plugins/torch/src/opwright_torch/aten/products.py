@@ -25,7 +25,7 @@ def linear(t: Translator, input: Value, weight: Value, bias: Value) -> Value:
 
 @ROWS.row("aten::matmul", "aten::mm", "aten::bmm", "aten::mv")
 def matmul(t: Translator, input: Value, **others: Value) -> Value:
-    """The product of matrices, of stacks of them, and of vectors."""
+    """The product of matrices, batches of matrices, and vectors."""
     (other,) = (value for name, value in others.items() if name in ("other", "mat2", "vec"))
     return t.op("matmul", input, other)
 
@@ -41,7 +41,7 @@ def dot(t: Translator, input: Value, **others: Value) -> Value:
 
 @ROWS.row("aten::outer")
 def outer(t: Translator, input: Value, vec2: Value) -> Value:
-    """Each element of one vector times each of another."""
+    """The outer product of two vectors."""
     return t.op("outer", *t.promote(input, vec2))
 
 
@@ -68,7 +68,7 @@ def addmm(t: Translator, input: Value, beta: Value, alpha: Value, **factors: Val
 
 @ROWS.row("aten::addbmm")
 def addbmm(t: Translator, input: Value, batch1: Value, batch2: Value, **factors: Value) -> Value:
-    """`beta` · `input` + `alpha` · the sum of the products of two stacks."""
+    """`beta` · `input` + `alpha` · the sum of the products of two batches."""
     product = t.op("sum", t.op("matmul", batch1, batch2), axis=[0])
     return _plus(t, product, input, factors["beta"], factors["alpha"])
 
@@ -81,7 +81,7 @@ def bilinear(t: Translator, input1: Value, input2: Value, weight: Value, bias: V
 
 @ROWS.row("aten::einsum")
 def einsum(t: Translator, equation: str, tensors: Value, path: Value) -> Value:
-    """Products summed over the labels that the result lacks."""
+    """Einstein summation."""
     return t.op("einsum", list(tensors), equation=equation.replace(" ", ""))
 
 
@@ -109,7 +109,7 @@ def attention(
 
 
 def _is_trained(t: Translator, mask: Value) -> bool:
-    """Tell whether a mask is computed from something that gets a gradient."""
+    """Return whether a mask depends on a value with a gradient."""
     if mask is None or mask.dtype == "bool":
         return False
     writers = {name: op for op in t.block.ops for name in op.output_names()}
@@ -135,7 +135,7 @@ def _attention_in_steps(
     is_causal: bool,
     scale: float | None,
 ) -> Value:
-    """Attention as products and a softmax, of which weights are dropped or a mask is learned."""
+    """Attention composed of products and softmax, with dropout or a trained mask."""
     if t.shape(query)[:-2] != t.shape(key)[:-2]:
         raise Decline("dropout or a trained mask, where several heads share a key")
     factor = 1 / sqrt(t.shape(query)[-1]) if scale is None else float(scale)
@@ -144,7 +144,7 @@ def _attention_in_steps(
         ones = t.full(1.0, t.shape(scores)[-2:], "float32")
         mask = t.op("greater", t.op("tril", ones), t.full(0.0, (), "float32"))
     if mask is not None and mask.dtype == "bool":
-        # A row that sees no key has weights 0, not NaN, as PyTorch has it.
+        # A row without visible keys has weights 0, not NaN, as in PyTorch.
         scores = t.op("where", mask, scores, t.full(float("-inf"), (), scores.dtype))
         weights = t.op("softmax", scores, axis=-1)
         weights = t.op("where", mask, weights, t.full(0.0, (), scores.dtype))
@@ -169,7 +169,7 @@ def flash_attention(
     attn_mask: Value,
     scale: float | None,
 ) -> Value:
-    """Attention and the logarithms of the sums of its exponentials."""
+    """Attention and the logsumexp of its scores."""
     if dropout_p:
         raise Decline(f"drops weights, got dropout_p={dropout_p}")
     attrs = {} if scale is None else {"scale": float(scale)}

@@ -1,4 +1,4 @@
-"""Random numbers of opwright's own, by the seed of the Program and ``@step``, and dropout."""
+"""Random numbers from the seed of the Program and ``@step``, and dropout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS: Final = Rows()
 
 @ROWS.row("aten::dropout", "aten::native_dropout")
 def dropout(t: Translator, input: Value, p: float, train: Value = True) -> Value:
-    """The input with elements dropped, and which are kept where that is a result."""
+    """The input with elements dropped, and the mask if it is a result."""
     both = isinstance(t.meta(), (tuple, list))
     if train is False or (p == 0 and not both):
         if both:
@@ -66,14 +66,14 @@ def normal(t: Translator, mean: Value = 0, std: Value = 1, **_: Value) -> Value:
 
 @ROWS.row("aten::normal.Tensor_float", "aten::normal.float_Tensor", "aten::normal.Tensor_Tensor")
 def normal_of(t: Translator, mean: Value, std: Value = 1, **_: Value) -> Value:
-    """Normal numbers, with a mean or a deviation of each."""
+    """Normal numbers, with tensors of means or deviations."""
     center, deviation = t.promote(mean, std)
     return t.op("add", center, t.op("multiply", deviation, _normal(t, 0.0, 1.0)))
 
 
 @ROWS.row("aten::randint", "aten::randint_like")
 def randint(t: Translator, high: int, low: int = 0, **_: Value) -> Value:
-    """Whole numbers from `low` to before `high`."""
+    """Integers in [`low`, `high`)."""
     if t.dtype() in ("int32", "int64"):
         return t.op("randint", shape=t.shape(), low=low, high=high, dtype=t.dtype())
     return t.cast(t.op("randint", shape=t.shape(), low=low, high=high, dtype="int64"), t.dtype())
@@ -81,7 +81,7 @@ def randint(t: Translator, high: int, low: int = 0, **_: Value) -> Value:
 
 @ROWS.row("aten::randperm")
 def randperm(t: Translator, n: int, **_: Value) -> Value:
-    """The numbers before `n` in random order."""
+    """A random permutation of range(`n`)."""
     return t.cast(t.op("permutation", n=n), t.dtype())
 
 

@@ -1,4 +1,4 @@
-"""Reductions, running sums, and orders."""
+"""Reductions, cumulative sums, and sorting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS: Final = Rows()
 
 
 def axes_of(input: Value, dim: Value) -> list[int]:
-    """Return axes counted from the front; none and an empty list are all, which is []."""
+    """Return axes counted from the front; None and an empty list mean all, returned as []."""
     if dim is None or isinstance(dim, (tuple, list)):
         return [axis_of(input, axis) for axis in dim or ()] if rank(input) else []
     return [axis_of(input, dim)] if rank(input) else []
@@ -49,13 +49,13 @@ def _best(kind: str) -> Row:
         if not t.trains(input):
             best = t.op(kind, input, axis=[axis], keepdims=keepdim)
             return best, places if keepdim else t.op("squeeze", places, axis=[axis])
-        # The first of equal elements takes the whole gradient.
+        # The first of equal elements receives the whole gradient.
         best = t.op("take_along_axis", input, places, axis=axis)
         if keepdim:
             return best, places
         return t.op("squeeze", best, axis=[axis]), t.op("squeeze", places, axis=[axis])
 
-    row.__doc__ = f"The {kind} along an axis, and its first position."
+    row.__doc__ = f"The {kind} along an axis, and its first index."
     return row
 
 
@@ -64,7 +64,7 @@ ROWS["aten::max.dim"], ROWS["aten::min.dim"] = _best("max"), _best("min")
 
 @ROWS.row("aten::argmax", "aten::argmin")
 def position(t: Translator, input: Value, dim: Value = None, keepdim: bool = False) -> Value:
-    """The position of the first extremum."""
+    """The index of the first extremum."""
     kind = t.node.target.name()[6:12]
     if dim is not None:
         return t.op(kind, input, axis=axis_of(input, dim), keepdims=keepdim)
@@ -74,7 +74,7 @@ def position(t: Translator, input: Value, dim: Value = None, keepdim: bool = Fal
 
 @ROWS.row("aten::aminmax")
 def aminmax(t: Translator, input: Value, dim: Value = None, keepdim: bool = False) -> Value:
-    """The least and the greatest element."""
+    """The minimum and maximum."""
     axes = axes_of(input, dim)
     return tuple(t.op(kind, input, axis=axes, keepdims=keepdim) for kind in ("min", "max"))
 
@@ -100,7 +100,7 @@ def _deviation(type: str) -> Row:
             return spread, t.op("mean", input, **attrs)
         return spread
 
-    row.__doc__ = f"The {type} over axes, and the mean where it is asked for."
+    row.__doc__ = f"The {type} over axes, and the mean if requested."
     return row
 
 
@@ -139,7 +139,7 @@ ROWS["aten::logcumsumexp"] = _running("logcumsumexp")
 
 @ROWS.row("aten::cummax", "aten::cummin")
 def running_extremum(t: Translator, input: Value, dim: int) -> Value:
-    """The extremum so far along an axis, and its last position."""
+    """The cumulative extremum along an axis, and its last index."""
     x = t.cast(input, "uint8") if input.dtype == "bool" else input
     type = t.node.target.name()[6:12]
     best, places = t.op(type, x, axis=axis_of(input, dim), n=2)
@@ -150,7 +150,7 @@ def running_extremum(t: Translator, input: Value, dim: int) -> Value:
 def topk(
     t: Translator, input: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Value:
-    """The `k` best along an axis, and their positions."""
+    """The `k` best along an axis, and their indices."""
     axis = axis_of(input, dim)
     return t.op("top_k", input, k=k, axis=axis, largest=largest, sorted=sorted, n=2)
 
@@ -159,7 +159,7 @@ def topk(
 def sort(
     t: Translator, input: Value, dim: int = -1, descending: bool = False, stable: Value = None
 ) -> Value:
-    """The elements in order, and where they were."""
+    """The sorted elements, and their indices."""
     x = t.cast(input, "uint8") if input.dtype == "bool" else input
     ordered, places = t.op("sort", x, axis=axis_of(input, dim), descending=descending, n=2)
     return t.cast(ordered, input.dtype), places
@@ -169,19 +169,19 @@ def sort(
 def argsort(
     t: Translator, input: Value, dim: int = -1, descending: bool = False, stable: Value = None
 ) -> Value:
-    """The positions of the elements in order."""
+    """The indices that sort the elements."""
     return sort(t, input, dim, descending)[1]
 
 
 @ROWS.row("aten::msort")
 def msort(t: Translator, input: Value) -> Value:
-    """The elements along axis 0 in order."""
+    """The elements sorted along axis 0."""
     return t.op("sort", input, axis=0)
 
 
 @ROWS.row("aten::kthvalue")
 def kthvalue(t: Translator, input: Value, k: int, dim: int = -1, keepdim: bool = False) -> Value:
-    """The `k`-th least element along an axis, and its position."""
+    """The `k`-th smallest element along an axis, and its index."""
     axis = axis_of(input, dim)
     return _ranked(t, input, axis, k - 1, keepdim)
 
@@ -205,7 +205,7 @@ def dist(t: Translator, input: Value, other: Value, p: Value = 2) -> Value:
 def nansum(
     t: Translator, input: Value, dim: Value = None, keepdim: bool = False, dtype: Value = None
 ) -> Value:
-    """The sum of the elements that are not NaN."""
+    """The sum of the elements other than NaN."""
     x = t.cast(input, t.dtype())
     return t.cast(t.op("nansum", x, axis=axes_of(input, dim), keepdims=keepdim), t.dtype())
 
@@ -218,7 +218,7 @@ def trace(t: Translator, input: Value) -> Value:
 
 @ROWS.row("aten::median", "aten::nanmedian")
 def median(t: Translator, input: Value, dim: Value = None, keepdim: bool = False) -> Value:
-    """The lower one of the elements in the middle, and its position."""
+    """The lower median, and its index."""
     if dim is None:
         if t.trains(input):
             raise Decline("equal elements would have to share the gradient of their median")
@@ -232,7 +232,7 @@ def _median(t: Translator, x: Value, axis: int, keepdim: bool) -> Value:
         return x, t.full(0, (), "int64")
     order = t.op("argsort", x, axis=axis)
     ignores_nan = t.node.target.name().startswith("aten::nanmedian")
-    if ignores_nan:  # NaN are the last ones in order
+    if ignores_nan:  # NaN sorts last
         numbers = t.op("sum", t.op("equal", x, x), axis=[axis], keepdims=True)
         middle = t.op("floor_divide", t.op("maximum", t.op("subtract", numbers, 1), 0), 2)
         place = t.op("take_along_axis", order, middle, axis=axis)

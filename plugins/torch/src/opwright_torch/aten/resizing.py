@@ -1,4 +1,4 @@
-"""Images of another size."""
+"""Resizing images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS: Final = Rows()
 
 
 def _nearest(t: Translator, new: Any, old: Any, factor: float | None) -> Value:
-    """Return the places of an axis that pixels are read from, None where interpolate reads them."""
+    """Return the source indices along an axis, None if interpolate reads the same."""
     if isinstance(new, int) and isinstance(old, int):
         scale = torch.tensor(old / new if factor is None else 1.0 / factor)
         places = (torch.arange(new) * scale).floor().long().clamp(max=old - 1).tolist()
@@ -51,7 +51,7 @@ def _spread(t: Translator, new: Any, old: Any) -> Value:
 
 
 def _has_factors(size: list[Any], old: list[Any], factors: Any) -> bool:
-    """Tell whether factors give the sizes exactly; None fits all."""
+    """Return whether factors yield the sizes exactly; None fits all."""
     return factors is None or all(
         new
         == (
@@ -65,10 +65,10 @@ def _has_factors(size: list[Any], old: list[Any], factors: Any) -> bool:
 def linear(
     t: Translator, input: Value, output_size: Value, align_corners: bool, scale_factors: Value
 ) -> Value:
-    """The mean of the pixels around each place; a line is an image of height 1."""
+    """Bilinear interpolation; a line is an image of height 1."""
     size = t.shape()[2:]
     if not align_corners and not _has_factors(size, t.shape(input)[2:], scale_factors):
-        raise Decline(f"sizes that the factors do not give exactly, got {scale_factors}")
+        raise Decline(f"sizes that the factors do not yield exactly, got {scale_factors}")
     attrs: dict[str, Any] = {"mode": "bilinear", "align_corners": align_corners}
     if len(size) == 2:
         return t.op("interpolate", input, output_size=size, **attrs)
@@ -92,7 +92,7 @@ def resize(
     scale_factors: Value,
     align_corners: bool = False,
 ) -> Value:
-    """The nearest element, a mean or a cubic function of those around, or a filter of more."""
+    """Nearest, linear or cubic interpolation, or antialiased filters."""
     name: str = t.node.target._schema.name
     attrs: dict[str, Any] = {"scales": list(scale_factors or ())}
     if "nearest" in name:

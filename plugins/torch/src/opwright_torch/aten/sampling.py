@@ -1,4 +1,4 @@
-"""Images read between their pixels and cut into windows, bags of rows, windows of signals."""
+"""Sampling and unfolding of images, bags of rows, windows of signals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def grid_sampler(
     padding_mode: int,
     align_corners: bool,
 ) -> Value:
-    """Images at places between their pixels."""
+    """Images sampled at a grid of positions."""
     return t.op(
         "grid_sample",
         input,
@@ -40,7 +40,7 @@ def grid_sampler(
 
 @ROWS.row("aten::affine_grid_generator")
 def affine_grid(t: Translator, theta: Value, size: Value, align_corners: bool) -> Value:
-    """Where an affine map has the pixels of images."""
+    """Sampling grids of affine maps."""
     return t.op("affine_grid", theta, output_size=list(size[2:]), align_corners=align_corners)
 
 
@@ -77,7 +77,7 @@ def col2im(
     padding: Value,
     stride: Value,
 ) -> Value:
-    """Columns added up to images."""
+    """Sum of columns into images."""
     attrs = _windows(kernel_size, dilation, padding, stride)
     attrs["output_size"] = each_axis(output_size, 2)
     return in_batch(t, input, 1, lambda x: t.op("fold", x, **attrs))
@@ -92,7 +92,7 @@ def max_unpool(
     stride: Value = None,
     padding: Value = None,
 ) -> Value:
-    """Maxima back at their places."""
+    """Maxima scattered back to their indices."""
     count = len(output_size)
     single = rank(input) == count + 1
     index = t.cast(indices, "int32")
@@ -119,7 +119,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = -1,
 ) -> Value:
-    """Sums, means and maxima of bags of rows; its other results are for PyTorch's gradient."""
+    """Sums, means and maxima of bags of rows; other results are for PyTorch's gradient."""
     if scale_grad_by_freq and t.trains(weight):
         raise Decline("scale_grad_by_freq=True")
     out = t.op(

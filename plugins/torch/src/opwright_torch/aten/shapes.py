@@ -1,4 +1,4 @@
-"""Views, permutations, joins and borders."""
+"""Views, permutations, joins and padding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def rank(x: Value) -> int:
 
 
 def axis_of(x: Value, dim: int, added: int = 0) -> int:
-    """Return an axis counted from the front; a number has one axis, as in PyTorch."""
+    """Return an axis counted from the front; a scalar has one axis, as in PyTorch."""
     return dim % max(rank(x) + added, 1)
 
 
@@ -31,21 +31,21 @@ def with_shape(t: Translator, x: Value, shape: list[int]) -> Value:
         return with_shape(t, t.block.var(written.input("x")[0]), shape)
     if 0 not in shape:
         return t.op("reshape", x, shape=shape)
-    # A 0 would be the dim of x there.
+    # A 0 would copy the dimension of x.
     flat = t.op("reshape", x, shape=[-1])
     others = [axis for axis in range(len(shape)) if axis != shape.index(0)]
     return t.op("expand", t.op("unsqueeze", flat, axis=others) if others else flat, shape=shape)
 
 
 def broadcast_shape(t: Translator, values: Sequence[Value]) -> list[Value]:
-    """Return the shape to which Variables broadcast, as they do in PyTorch."""
+    """Return the broadcast shape of Variables, by PyTorch's rules."""
     shapes = [t.shape(value)[::-1] for value in values]
     columns = zip_longest(*shapes, fillvalue=1)
     return [next((dim for dim in dims if dim != 1), 1) for dims in columns][::-1]
 
 
 def broadcast(t: Translator, *values: Value) -> tuple[Value, ...]:
-    """Return Variables with the shape of the node's result."""
+    """Expand Variables to the shape of the node's result."""
     shape = t.shape()
     return tuple(v if t.shape(v) == shape else t.op("expand", v, shape=shape) for v in values)
 
@@ -55,7 +55,7 @@ def broadcast(t: Translator, *values: Value) -> tuple[Value, ...]:
 @ROWS.row("aten::view_as", "aten::reshape_as", "aten::_reshape_alias", "aten::unsqueeze")
 @ROWS.row("aten::unsqueeze_copy", "aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d")
 def reshape(t: Translator, input: Value, dtype: Value = None, **_: Value) -> Value:
-    """The same elements under the shape of the result."""
+    """The elements reshaped to the result."""
     if dtype is not None:
         raise Decline(f"the bits of {input.dtype} as {t.dtype()}")
     return with_shape(t, input, t.shape())
@@ -63,7 +63,7 @@ def reshape(t: Translator, input: Value, dtype: Value = None, **_: Value) -> Val
 
 @ROWS.row("aten::permute", "aten::permute_copy")
 def permute(t: Translator, input: Value, dims: Value) -> Value:
-    """The axes in another order."""
+    """Permuted axes."""
     axes = [axis_of(input, dim) for dim in dims]
     # Axes of length 1 move without a copy.
     kept = [axis for axis, length in enumerate(t.shape(input)) if length != 1]
@@ -76,7 +76,7 @@ def permute(t: Translator, input: Value, dims: Value) -> Value:
 
 @ROWS.row("aten::transpose", "aten::transpose_copy", "aten::swapdims")
 def transpose(t: Translator, input: Value, dim0: int, dim1: int) -> Value:
-    """Two axes exchanged."""
+    """Two axes swapped."""
     axes = list(range(rank(input)))
     if axes:
         first, second = axis_of(input, dim0), axis_of(input, dim1)
@@ -86,7 +86,7 @@ def transpose(t: Translator, input: Value, dim0: int, dim1: int) -> Value:
 
 @ROWS.row("aten::swapaxes")
 def swapaxes(t: Translator, input: Value, axis0: int, axis1: int) -> Value:
-    """Two axes exchanged."""
+    """Two axes swapped."""
     return transpose(t, input, axis0, axis1)
 
 
@@ -102,7 +102,7 @@ ROWS["aten::numpy_T"] = lambda t, input: permute(t, input, list(range(rank(input
 
 @ROWS.row("aten::movedim", "aten::moveaxis")
 def movedim(t: Translator, input: Value, source: Value, destination: Value) -> Value:
-    """Axes at other positions, the others in their order."""
+    """Axes moved to other positions."""
     pairs = [[v] if isinstance(v, int) else v for v in (source, destination)]
     sources, targets = ([axis_of(input, dim) for dim in dims] for dims in pairs)
     rest = iter(axis for axis in range(rank(input)) if axis not in sources)
@@ -120,7 +120,7 @@ def expand(t: Translator, input: Value, **_: Value) -> Value:
 
 @ROWS.row("aten::cat", "aten::concat", "aten::concatenate")
 def cat(t: Translator, tensors: Value, dim: int = 0) -> Value:
-    """Tensors one behind another along an axis; empty ones with one axis do not count."""
+    """Tensors concatenated along an axis; empty 1-d tensors are ignored."""
     parts = [x for x in tensors if t.shape(x) != [0]] or list(tensors)
     axis = axis_of(parts[0], dim)
     parts = list(t.promote(*parts))
@@ -129,13 +129,13 @@ def cat(t: Translator, tensors: Value, dim: int = 0) -> Value:
 
 @ROWS.row("aten::stack")
 def stack(t: Translator, tensors: Value, dim: int = 0) -> Value:
-    """Tensors along a new axis."""
+    """Tensors stacked along a new axis."""
     return t.op("stack", list(t.promote(*tensors)), axis=axis_of(tensors[0], dim, 1))
 
 
 @ROWS.row("aten::roll")
 def roll(t: Translator, input: Value, shifts: Value, dims: Value = ()) -> Value:
-    """Elements moved along axes, what falls out comes in at the other end."""
+    """Elements rolled along axes."""
     if not dims:
         flat = t.op("roll", with_shape(t, input, [-1]), shift=[*shifts], axis=[0])
         return with_shape(t, flat, t.shape())
@@ -144,13 +144,13 @@ def roll(t: Translator, input: Value, shifts: Value, dims: Value = ()) -> Value:
 
 @ROWS.row("aten::flip")
 def flip(t: Translator, input: Value, dims: Value) -> Value:
-    """Axes backwards."""
+    """Reversed axes."""
     return t.op("flip", input, axis=[axis_of(input, dim) for dim in dims]) if dims else input
 
 
 @ROWS.row("aten::rot90")
 def rot90(t: Translator, input: Value, k: int = 1, dims: Value = (0, 1)) -> Value:
-    """Two axes turned by right angles."""
+    """Rotation of two axes by right angles."""
     if k % 4 == 0:
         return input
     if k % 4 == 2:
@@ -166,7 +166,7 @@ ROWS["aten::flipud"] = lambda t, input: flip(t, input, [0])
 
 @ROWS.row("aten::repeat", "aten::tile")
 def repeat(t: Translator, input: Value, repeats: Value = (), dims: Value = ()) -> Value:
-    """The input so often along each axis; further axes are in front."""
+    """The input repeated along each axis; additional axes are in front."""
     counts = list(repeats or dims)
     counts = [1] * (rank(input) - len(counts)) + counts
     x = with_shape(t, input, [1] * (len(counts) - rank(input)) + t.shape(input))
@@ -177,7 +177,7 @@ def repeat(t: Translator, input: Value, repeats: Value = (), dims: Value = ()) -
 def repeat_interleave(
     t: Translator, input: Value, repeats: int, dim: Value = None, output_size: Value = None
 ) -> Value:
-    """Each position so often, one behind another."""
+    """Each element repeated consecutively."""
     x = with_shape(t, input, [math.prod(t.shape(input))]) if dim is None else input
     axis = axis_of(x, dim or 0)
     shape = t.shape(x)
@@ -197,7 +197,7 @@ def pad(
     value: Value = None,
     padding: Value = None,
 ) -> Value:
-    """A border; widths are pairs, the last axis first."""
+    """Padding; widths are pairs, the last axis first."""
     name = t.node.target.name()
     kind = {"aten::refl": "reflect", "aten::repl": "edge"}.get(name[:10], mode)
     kind = {"replicate": "edge", "circular": "wrap"}.get(kind, kind)
@@ -205,7 +205,7 @@ def pad(
     pairs = [widths[i : i + 2] for i in range(0, len(widths), 2)]
     flat = [width for pair in reversed(pairs) for width in pair]
     flat = [0] * (2 * rank(input) - len(flat)) + flat
-    if kind == "wrap" and min(flat, default=0) < 0:  # of what is left
+    if kind == "wrap" and min(flat, default=0) < 0:  # of the rest
         input = t.op("pad", input, paddings=[min(width, 0) for width in flat])
         flat = [max(width, 0) for width in flat]
     return t.op("pad", input, paddings=flat, mode=kind, value=float(value or 0))
@@ -213,7 +213,7 @@ def pad(
 
 @ROWS.row("aten::pixel_unshuffle")
 def pixel_unshuffle(t: Translator, input: Value, downscale_factor: int) -> Value:
-    """Pixels as channels."""
+    """Pixels rearranged into channels."""
     *batch, c, h, w = t.shape(input)
     r = downscale_factor
     n = len(batch)
@@ -224,7 +224,7 @@ def pixel_unshuffle(t: Translator, input: Value, downscale_factor: int) -> Value
 
 @ROWS.row("aten::channel_shuffle", "aten::native_channel_shuffle")
 def channel_shuffle(t: Translator, input: Value, groups: int) -> Value:
-    """The channels of groups in turn."""
+    """Channels shuffled over groups."""
     batch, c, *rest = t.shape(input)
     x = with_shape(t, input, [batch, groups, c // groups, *rest])
     return with_shape(t, transpose(t, x, 1, 2), t.shape())
@@ -248,7 +248,7 @@ def copy(t: Translator, input: Value, src: Value, non_blocking: Value = False) -
 
 @ROWS.row("aten::meshgrid")
 def meshgrid(t: Translator, tensors: Value, indexing: str = "ij") -> Value:
-    """Coordinates of a grid."""
+    """A coordinate grid."""
     shapes = [[t.size(dim) for dim in part.shape] for part in t.meta()]
     axes = list(range(len(tensors)))
     if indexing == "xy" and len(axes) > 1:

@@ -1,4 +1,4 @@
-"""Parts of tensors: cut out, and set."""
+"""Reading and setting slices of tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAST: Final = 2**63 - 1
 
 @ROWS.row("aten::select", "aten::select_copy")
 def select(t: Translator, input: Value, dim: int, index: int) -> Value:
-    """What lies at one position of an axis."""
+    """The slice at one index of an axis."""
     axis = axis_of(input, dim)
     length = t.shape(input)[axis]
     if length in (2, 3, 4):
@@ -42,7 +42,7 @@ def slice_(
     end: Value = None,
     step: int = 1,
 ) -> Value:
-    """The positions from `start` to before `end`."""
+    """The slice from `start` to `end`, exclusive."""
     if t.shape(input) == t.shape():
         return input
     axis = axis_of(input, dim)
@@ -51,7 +51,7 @@ def slice_(
 
 @ROWS.row("aten::narrow", "aten::narrow_copy")
 def narrow(t: Translator, input: Value, dim: int, start: Value, length: int) -> Value:
-    """So many positions from `start`."""
+    """`length` elements from `start`."""
     if isinstance(start, ow.Variable):
         raise Decline("start is a tensor")
     axis = axis_of(input, dim)
@@ -60,7 +60,7 @@ def narrow(t: Translator, input: Value, dim: int, start: Value, length: int) -> 
 
 
 def _parts(t: Translator, input: Value, dim: int) -> Value:
-    """The input cut along an axis into what PyTorch's results are."""
+    """The input split along an axis into PyTorch's results."""
     axis = axis_of(input, dim)
     sections = [t.size(part.shape[axis]) for part in t.meta()]
     if len(sections) == 1:
@@ -72,7 +72,7 @@ def _parts(t: Translator, input: Value, dim: int) -> Value:
 @ROWS.row("aten::split_with_sizes_copy", "aten::tensor_split", "aten::unsafe_split")
 @ROWS.row("aten::unsafe_chunk", "aten::unsafe_split_with_sizes")
 def split(t: Translator, input: Value, dim: int = 0, **_: Value) -> Value:
-    """Parts along an axis, as long as PyTorch's."""
+    """Parts along an axis, of PyTorch's lengths."""
     return _parts(t, input, dim)
 
 
@@ -83,7 +83,7 @@ ROWS["aten::dsplit"] = lambda t, input, **_: _parts(t, input, 2)
 
 @ROWS.row("aten::unbind", "aten::unbind_copy")
 def unbind(t: Translator, input: Value, dim: int = 0) -> Value:
-    """What lies at each position of an axis."""
+    """The slices at all indices of an axis."""
     axis = axis_of(input, dim)
     if not t.shape(input)[axis]:
         raise Decline(f"axis {axis} has no positions")
@@ -92,10 +92,10 @@ def unbind(t: Translator, input: Value, dim: int = 0) -> Value:
 
 
 def _apart(t: Translator, x: Value, axis: int, places: list[int]) -> tuple[Value, ...] | None:
-    """Return what lies at positions of an axis, cut where a layer has written them side by side.
+    """Return the slices along an axis, from a split of the layer that wrote them concatenated.
 
-    So queries, keys and values come from one split, and their heads are transposed behind it: as
-    passes for attention know them. None where `x` is not written so.
+    Queries, keys and values then come from one split, and their heads are transposed after it, the
+    pattern of passes for attention. None if `x` is not written this way.
     """
     if (written := t.writer(x, "transpose", "reshape")) is None:
         return None
@@ -116,7 +116,7 @@ def _apart(t: Translator, x: Value, axis: int, places: list[int]) -> tuple[Value
 
 
 def _split_once(t: Translator, x: Value, axis: int, num: int) -> tuple[Value, ...]:
-    """Return equal parts along an axis, of the split that there is of them, or a new one."""
+    """Return equal parts along an axis, from an existing split or a new one."""
     attrs = {"axis": axis, "num": num}
     for op in t.block.ops:
         if op.type == "split" and op.input("x") == (x.name,) and attrs.items() <= op.attrs.items():
@@ -129,7 +129,7 @@ def _split_once(t: Translator, x: Value, axis: int, num: int) -> tuple[Value, ..
 def as_strided(
     t: Translator, input: Value, size: Value, stride: Value, storage_offset: Value = None
 ) -> Value:
-    """A plain view of contiguous memory: the same elements, or the first of them."""
+    """A contiguous view of contiguous memory: the same elements, or the first of them."""
     contiguous: list[int] = []
     count = 1
     for length in reversed(size):
@@ -146,7 +146,7 @@ def as_strided(
 
 
 def transposed_last(t: Translator, x: Value, dims: list[int]) -> Value:
-    """Return `x` with some axes last, in their order."""
+    """Return `x` with some axes moved to the end."""
     axes = [axis for axis in range(rank(x)) if axis not in dims] + dims
     return x if axes == list(range(rank(x))) else t.op("transpose", x, axes=axes)
 
@@ -203,7 +203,7 @@ def slice_scatter(
 
 @ROWS.row("aten::select_scatter")
 def select_scatter(t: Translator, input: Value, src: Value, dim: int, index: int) -> Value:
-    """The input with one position of an axis replaced."""
+    """The input with the slice at one index of an axis replaced."""
     axis = axis_of(input, dim)
     x, updates = t.promote(input, src)
     updates = t.op("unsqueeze", updates, axis=[axis])

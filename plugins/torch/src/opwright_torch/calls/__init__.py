@@ -1,6 +1,6 @@
-"""The operators that call PyTorch inside a plan, for what has no counterpart here.
+"""Operators that call PyTorch inside a plan, for ATen operators without a counterpart.
 
-``torch.call`` computes a text: calls of ATen operators on the operator's inputs, as
-`opwright_torch.calls.text` writes them. ``torch.random_call`` does so with random numbers that the
-step of the run decides.
+``torch.call`` executes a text: calls of ATen operators on the operator's inputs, written by
+`opwright_torch.calls.text`. ``torch.random_call`` does so with random numbers seeded by the step of
+the run.
 """

@@ -1,4 +1,4 @@
-"""Appends the operator that calls PyTorch for a node of a graph."""
+"""Append the operator that calls PyTorch for a node of a graph."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Deferred:
-    """A result of PyTorch that no variable holds, such as complex numbers, or a part of it.
+    """A result of PyTorch that a variable cannot hold, such as complex numbers, or a part of one.
 
-    Whatever reads it becomes one call with what computes it.
+    Its readers and its computation become one call.
     """
 
     def __init__(self, target: Any, arguments: Any, named: Any, meta: Any) -> None:
@@ -38,7 +38,7 @@ class Deferred:
 
 
 def has_deferred(value: Any) -> bool:
-    """Tell whether an argument, or a part of it, is deferred."""
+    """Return whether an argument, or a part of it, is deferred."""
     if isinstance(value, (tuple, list)):
         return any(map(has_deferred, value))
     if isinstance(value, Mapping):
@@ -47,7 +47,7 @@ def has_deferred(value: Any) -> bool:
 
 
 def settle(t: Translator, value: Deferred) -> Any:
-    """Return the Variables of a result, or itself where one of them would be of a foreign dtype."""
+    """Return the Variables of a result, or itself if one of them would have a foreign dtype."""
     leaves, spec = tree_flatten(_used(t.node, value.meta))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     if not tensors or any(leaf.dtype not in NAMES for leaf in tensors):
@@ -59,9 +59,9 @@ def settle(t: Translator, value: Deferred) -> Any:
 
 
 def _used(node: Node, meta: Any) -> Any:
-    """Return what a node returns, with None for the parts of a tuple that nothing reads.
+    """Return the results of a node, with None for unused parts of a tuple.
 
-    PyTorch's kernels may return empty tensors for these, whatever its fake tensors are.
+    PyTorch's kernels may return empty tensors for these, unlike its fake tensors.
     """
     if not isinstance(meta, (tuple, list)) or any(u.target is not getitem for u in node.users):
         return meta
@@ -74,13 +74,13 @@ def refuse(value: Deferred) -> DtypeError:
     leaves = [leaf for leaf in tree_flatten(value.meta)[0] if isinstance(leaf, torch.Tensor)]
     shown = ", ".join(f"{leaf.dtype} {list(leaf.shape)}" for leaf in leaves)
     return DtypeError(
-        f"torch.call: a plan returns dtypes that opwright has, got {shown or 'no tensor'} of "
-        f"{value.target}; return real numbers, such as torch.view_as_real gives"
+        f"torch.call: a plan returns dtypes that opwright has, got {shown or 'no tensorf'} of "
+        f"{value.target}; return real numbers, such as those of torch.view_as_real"
     )
 
 
 def _places(meta: Any, path: tuple[int, ...]) -> Iterator[list[int]]:
-    """Yield the path of each tensor in what a call returns."""
+    """Yield the path of each tensor in the results of a call."""
     if isinstance(meta, (tuple, list)):
         for i, part in enumerate(meta):
             yield from _places(part, (*path, i))
@@ -113,10 +113,10 @@ class _Writer:
         self.calls: list[Any] = []
         self.is_random = False
         self._places: dict[str, int] = {}
-        self._numbers: dict[int, int] = {}  # of calls, by the identity of what they compute
+        self._numbers: dict[int, int] = {}  # indices of calls, by the identity of their values
 
     def write(self, value: Deferred) -> int:
-        """Return the number of the call that computes a value, written once."""
+        """Return the index of the call that computes a value, written once."""
         if id(value) not in self._numbers:
             arguments = encode(list(value.arguments), self._refer)
             named = {name: encode(item, self._refer) for name, item in value.named.items()}

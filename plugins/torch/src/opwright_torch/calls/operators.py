@@ -1,4 +1,4 @@
-"""What ``torch.call`` and its gradient are; PyTorch is imported when a kernel is prepared."""
+"""Definitions of ``torch.call`` and its gradient; PyTorch is imported when a kernel is prepared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opwright.op import (
 
 
 def _metas(ctx: InferContext, key: str) -> list[Meta]:
-    """Return the metas of the inputs or of the results, as the text has them."""
+    """Return the metas of the inputs or of the results from the text."""
     try:
         listed = json.loads(ctx.attr("call"))[key]
         return [Meta(tuple(map(int, shape)), str(dtype)) for dtype, shape in listed]
@@ -27,7 +27,7 @@ def _metas(ctx: InferContext, key: str) -> list[Meta]:
 
 
 def _call_shape(ctx: InferContext) -> None:
-    """The results have the shapes that PyTorch gave them for inputs of these shapes."""
+    """The results have PyTorch's shapes for inputs of these shapes."""
     _check_alike(ctx, "x", _metas(ctx, "inputs"))
     ctx.set_metas("out", _metas(ctx, "results"))
 
@@ -40,7 +40,7 @@ def _check_alike(ctx: InferContext, slot: str, expected: list[Meta]) -> None:
     )
     if not alike:
         wanted, got = (", ".join(map(str, metas)) or "none" for metas in (expected, given))
-        ctx.fail(f"{slot} must be what call was written for, {wanted}, got {got}")
+        ctx.fail(f"{slot} must match the text in call, {wanted}, got {got}")
 
 
 def _count_results(ctx: InferContext) -> int:
@@ -48,7 +48,7 @@ def _count_results(ctx: InferContext) -> int:
 
 
 def _gradient(g: GradientContext) -> None:
-    """Compute the call again, under autograd, and differentiate it."""
+    """Recompute the call under autograd, and differentiate it."""
     x, grads = g.inputs("x"), g.output_grads("out")
     wanted = [i for i in range(len(x)) if g.wants("x", i)]
     given = [i for i, grad in enumerate(grads) if grad is not None]
@@ -63,13 +63,13 @@ def _gradient(g: GradientContext) -> None:
 
 
 def _gradient_shape(ctx: InferContext) -> None:
-    """The results have the shapes and dtypes of the inputs whose gradients are wanted."""
+    """The results have the shapes and dtypes of the inputs in `wanted`."""
     x, wanted = ctx.inputs("x"), ctx.attr("wanted")
     if any(not 0 <= i < len(x) or not is_float(x[i].dtype) for i in wanted):
-        ctx.fail(f"wanted must be numbers of float inputs, got {list(wanted)}")
+        ctx.fail(f"wanted must be indices of float inputs, got {list(wanted)}")
     results, given = _metas(ctx, "results"), ctx.attr("given")
     if any(not 0 <= i < len(results) for i in given):
-        ctx.fail(f"given must be numbers of the {len(results)} results, got {list(given)}")
+        ctx.fail(f"given must be indices of the {len(results)} results, got {list(given)}")
     _check_alike(ctx, "out_grad", [results[i] for i in given])
     ctx.set_metas("x_grad", [x[i] for i in wanted])
 
@@ -78,7 +78,7 @@ def _maker(op_type: str, comment: str) -> OpMaker:
     return (
         OpMaker(op_type)
         .add_comment(comment)
-        .add_input("x", "the tensors that the text reads, of the shapes and dtypes it names")
+        .add_input("x", "the tensors that the text reads, with its shapes and dtypes")
         .as_duplicable()
         .as_optional()
     )
@@ -88,7 +88,7 @@ def _with_text(maker: OpMaker) -> OpMaker:
     return (
         maker.add_attr("call", str, "calls of ATen operators, as JSON")
         .required()
-        .add_attr("dtype", str, "selects the kernel, of which there is one for all")
+        .add_attr("dtype", str, "selects the kernel; there is only one")
         .as_dtype()
         .default("float32")
     )
@@ -100,18 +100,18 @@ def _with_out(maker: OpMaker) -> OpMaker:
 
 def _with_seed(maker: OpMaker) -> OpMaker:
     return (
-        maker.add_attr("seed", int, "begins the random numbers, with stream and step")
+        maker.add_attr("seed", int, "seeds the random numbers, with stream and step")
         .default(0)
-        .add_attr("stream", int, "tells operators of one program apart")
+        .add_attr("stream", int, "distinguishes operators of one program")
     )
 
 
 def _with_step(maker: OpMaker) -> OpMaker:
-    return maker.add_input("step", "int64 [1], number of the run").dtypes("int64").as_optional()
+    return maker.add_input("step", "int64 [1], index of the run").dtypes("int64").as_optional()
 
 
 CALL: Final = _with_out(
-    _maker("torch.call", "Calls PyTorch: ATen operators that have no counterpart in opwright.")
+    _maker("torch.call", "Calls PyTorch: ATen operators without a counterpart in opwright.")
 ).build(infer_shape=_call_shape, gradient=_gradient, count_outputs=_count_results)
 
 RANDOM_CALL: Final = _with_seed(
@@ -119,7 +119,7 @@ RANDOM_CALL: Final = _with_seed(
         _with_step(
             _maker(
                 "torch.random_call",
-                "Calls PyTorch for random numbers, which seed, stream and step decide.",
+                "Calls PyTorch for random numbers, determined by seed, stream and step.",
             )
         )
     )
@@ -131,21 +131,21 @@ CALL_GRAD: Final = (
             _with_step(
                 _maker("torch.call_grad", "The gradient of a call of PyTorch, by its autograd.")
             )
-            .add_input("out_grad", "the gradients of the results that given names")
+            .add_input("out_grad", "the gradients of the results in given")
             .as_duplicable()
-            .add_output("x_grad", "the gradients of the inputs that wanted names")
+            .add_output("x_grad", "the gradients of the inputs in wanted")
             .as_duplicable()
         )
     )
-    .add_attr("wanted", list[int], "which inputs get gradients")
+    .add_attr("wanted", list[int], "indices of inputs with gradients")
     .required()
-    .add_attr("given", list[int], "which results have gradients")
+    .add_attr("given", list[int], "indices of results with gradients")
     .required()
     .build(
         infer_shape=_gradient_shape,
         gradient=no_gradient(
-            "a call of PyTorch inside a plan is differentiated once; take second derivatives in "
-            "PyTorch, outside of the compiled region"
+            "a call of PyTorch inside a plan can be differentiated only once; compute second "
+            "derivatives in PyTorch, outside of the compiled region"
         ),
         count_outputs=lambda ctx: len(ctx.attr("wanted")),
     )
@@ -153,11 +153,11 @@ CALL_GRAD: Final = (
 
 
 class CallKernel:
-    """The kernel of each of them, which needs PyTorch."""
+    """The kernel of these operators, which needs PyTorch."""
 
     @staticmethod
     def prepare(ctx: PrepareContext) -> Any:
-        """Return what binds to the arrays of a plan."""
+        """Return a function that binds to the arrays of a plan."""
         try:
             from opwright_torch.calls.running import ready
         except ImportError as error:

@@ -1,4 +1,4 @@
-"""Runs calls of PyTorch on the memory of a plan: tensors are views of its arrays."""
+"""Run calls of PyTorch on the memory of a plan: tensors are views of its arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PRIME: Final = 0x9E3779B97F4A7C15
 
 
 def ready(ctx: PrepareContext) -> Any:
-    """Return what binds to the arrays of a plan, for one of the operators."""
+    """Return a function that binds one of the operators to the arrays of a plan."""
     calls = read(ctx.attrs["call"])
     if ctx.op_type == "torch.call":
         return _Call(calls)
@@ -50,10 +50,10 @@ class _Call:
 def _guarded(
     run: Run, calls: Calls, later: Callable[[], object] | None = None, what: str = ""
 ) -> Run:
-    """Return `run` with errors that name PyTorch's operators; from its second call on `later`.
+    """Return `run` with errors that name PyTorch's operators; later calls use `later`.
 
-    The first call checks shapes, which are the same from then on. Autocast is kept away: the graph
-    has the casts that it asked for.
+    The first call checks shapes, which are constant. Autocast is disabled: its casts are in the
+    graph.
     """
     follower = later or run
     current: Callable[[], object] = run
@@ -139,7 +139,7 @@ def _write(result: torch.Tensor, value: torch.Tensor) -> None:
 
 @contextmanager
 def _seeded(seed: int, stream: int, step: Array | None) -> Iterator[None]:
-    """Draw PyTorch's random numbers of one step; its generator is left as it was."""
+    """Draw PyTorch's random numbers of one step, and restore its generator."""
     turn = 0 if step is None else int(step.reshape(-1)[0])
     state = torch.get_rng_state()
     torch.manual_seed((seed + (stream + 1) * _PRIME + turn * 0xBF58476D1CE4E5B9) % 2**63)
@@ -150,14 +150,14 @@ def _seeded(seed: int, stream: int, step: Array | None) -> Iterator[None]:
 
 
 def as_tensors(arrays: Iterable[Array] | None) -> list[torch.Tensor]:
-    """Return tensors on the memory of arrays, which they hold."""
+    """Return tensors that view arrays and keep them alive."""
     return [as_tensor(array) for array in arrays or ()]
 
 
 def as_tensor(array: Array) -> torch.Tensor:
-    """Return a tensor on the memory of an array, which it holds.
+    """Return a tensor that views an array and keeps it alive.
 
-    ``from_numpy`` would warn of arrays that are only read, and lacks some dtypes.
+    ``from_numpy`` warns about read-only arrays, and lacks some dtypes.
     """
     dtype, size = torch_dtype(dtype_from_numpy(array.dtype)), array.dtype.itemsize
     if array.size == 0:

@@ -1,10 +1,10 @@
-"""Calls of PyTorch as text, so that a program that has some can be saved and loaded.
+"""Calls of PyTorch as text, so that programs with them can be saved and loaded.
 
 The text is JSON: ``{"inputs": [[dtype, shape], …], "calls": [[name, arguments, named], …],
-"taken": [[call, place, …], …], "results": [[dtype, shape], …]}``. An argument that JSON has no form
-for is an object with one key: ``{"input": 0}``, ``{"call": [0, 1]}`` for a part of what an earlier
-call returned, ``{"dtype": "float32"}``, ``{"dict": {…}}``, ``{"complex": [0.0, 1.0]}``, and
-``{"object": "3"}`` for what only the process that wrote the text holds.
+"taken": [[call, place, …], …], "results": [[dtype, shape], …]}``. An argument without a JSON form
+is an object with one key: ``{"input": 0}``, ``{"call": [0, 1]}`` for a part of an earlier call's
+result, ``{"dtype": "float32"}``, ``{"dict": {…}}``, ``{"complex": [0.0, 1.0]}``, and ``{"object":
+"3"}`` for objects of the process that wrote the text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from opwright.errors import AttributeValueError
 
 _OBJECTS: Final[dict[str, object]] = {}
 _PROCESS: Final = uuid4().hex
-"""Begins the keys of objects, so that keys of another process are recognized."""
+"""Prefix of object keys, to recognize keys of another process."""
 
 _NAMED: Final[dict[str, type]] = {
     "dtype": torch.dtype,
@@ -33,11 +33,11 @@ Tensors = Sequence[torch.Tensor]
 
 
 Argument = Callable[[Tensors, list[Any]], Any]
-"""Makes an argument of the inputs and of what earlier calls have returned."""
+"""Builds an argument from the inputs and earlier results."""
 
 
 class Step(NamedTuple):
-    """One call; its arguments are fixed if they depend on the inputs alone."""
+    """One call; its arguments are fixed if they depend only on the inputs."""
 
     target: Any
     arguments: Argument
@@ -46,7 +46,7 @@ class Step(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """A text that was read."""
+    """A parsed text."""
 
     names: list[str]
     steps: list[Step]
@@ -57,7 +57,7 @@ class Calls(NamedTuple):
         return self.bind(tensors)()
 
     def bind(self, tensors: Tensors) -> Callable[[], list[torch.Tensor]]:
-        """Return what computes the results of the same tensors, at every call anew."""
+        """Return a function that recomputes the results of the same tensors at every call."""
         ready = [
             (
                 step.target,
@@ -80,7 +80,7 @@ class Calls(NamedTuple):
         return run
 
     def find_writer(self, tensors: Tensors, out: Tensors) -> Callable[[], object] | None:
-        """Return what computes the only result in the memory of `out`; None for other calls."""
+        """Return a function that computes the only result into `out`; None for other calls."""
         if len(self.steps) != 1 or len(out) != 1 or not self.steps[0].is_fixed:
             return None
         target, arguments, named, _ = self.steps[0]
@@ -91,7 +91,7 @@ class Calls(NamedTuple):
 
 
 def _find_out(target: Any) -> Any:
-    """Return the overload that writes what `target` returns into an argument ``out``."""
+    """Return the overload of `target` with an argument ``out``."""
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return None
     arguments = [(a.name, str(a.type)) for a in target._schema.arguments]
@@ -104,7 +104,7 @@ def _find_out(target: Any) -> Any:
 
 
 def encode(value: Any, refer: Callable[[Any], dict[str, Any] | None]) -> Any:
-    """Return an argument as what JSON has; `refer` answers for tensors, None for all else."""
+    """Convert an argument to JSON; `refer` converts tensors, and returns None for others."""
     reference = refer(value)
     if reference is not None:
         return reference
@@ -134,14 +134,14 @@ def encode_target(target: Any) -> Any:
 
 
 def _keep(value: object) -> str:
-    key = f"{_PROCESS}:{id(value)}"  # nothing else gets this id, for the object is kept
+    key = f"{_PROCESS}:{id(value)}"  # the id is unique, since the object is kept alive
     _OBJECTS[key] = value
     return key
 
 
 @lru_cache(maxsize=1024)
 def read(text: str) -> Calls:
-    """Return what computes a text; AttributeValueError for one that is none."""
+    """Parse a text; AttributeValueError if it is invalid."""
     try:
         content = json.loads(text)
         steps = [
@@ -174,7 +174,8 @@ def _target(name: Any) -> Any:
         )
     if target._schema.is_mutable:
         raise AttributeValueError(
-            f"torch.call: it calls what leaves its arguments unchanged, got {name!r}"
+            f"torch.call: it calls only operators that leave their arguments unchanged, got "
+            f"{name!r}"
         )
     return target
 
@@ -189,7 +190,7 @@ def _object(key: str) -> Any:
 
 
 def _reader(value: Any) -> Argument:
-    """Return a function that makes an argument of the inputs and of what calls have returned."""
+    """Return a function that builds an argument from the inputs and results of calls."""
     if isinstance(value, list):
         items = [_reader(item) for item in value]
         return lambda tensors, values: [item(tensors, values) for item in items]

@@ -1,8 +1,8 @@
-"""From the graph that Dynamo hands a backend to a functional graph of ATen operators.
+"""From Dynamo's graph to a functional graph of ATen operators.
 
 It is captured before autograd: operators such as ``linear``, ``layer_norm`` and
-``scaled_dot_product_attention`` stay whole, and nothing of a backward is in it. What a
-`GraphModule` cannot say, which inputs change and what the caller gets, is beside it.
+``scaled_dot_product_attention`` stay whole, and the graph has no backward. Mutated inputs and the
+caller's outputs, which a `GraphModule` cannot express, are recorded separately.
 """
 
 from opwright_torch.capture.capturing import Captured, capture

@@ -1,4 +1,4 @@
-"""Captures what Dynamo hands a backend as a functional graph of ATen operators."""
+"""Captures Dynamo's graph as a functional graph of ATen operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opwright_torch.capture.results import Mutation, Output, View
 from opwright_torch.capture.running import CaptureError, FunctionalRun, functional_mode
 
 Storage = int | None
-"""Equal for two tensors with the same memory; None for what has none."""
+"""Equal for tensors with the same memory; None without memory."""
 
 
 class Captured(NamedTuple):
@@ -29,10 +29,10 @@ class Captured(NamedTuple):
     module : GraphModule
         Its placeholders are the inputs of Dynamo's graph, in order and by its names. Each node
         has a ``meta["val"]``, FakeTensors, SymInts or tuples of them; a ``meta["requires_grad"]``,
-        which is False where gradients stop; and a ``meta["stack_trace"]`` where Dynamo knows the
-        line. The output node holds one flat list.
+        which is False where gradients stop; and a ``meta["stack_trace"]`` if Dynamo knows the line.
+        The output node holds one flat list.
     mutations : tuple of Mutation
-        To write before outputs are made.
+        Writes to apply before outputs are created.
     outputs : tuple of Output
         One for each output of Dynamo's graph.
     """
@@ -48,15 +48,15 @@ def capture(module: GraphModule, example_inputs: Sequence[Any]) -> Captured:
     Parameters
     ----------
     module : GraphModule
-        As ``torch.compile(backend=...)`` calls the backend with it.
+        As passed to the backend by ``torch.compile(backend=...)``.
     example_inputs : sequence
-        Tensors, SymInts and numbers. Only whether they require gradients is read.
+        Tensors, SymInts and numbers. Only their ``requires_grad`` is read.
 
     Raises
     ------
     CaptureError
-        The graph gives an input another storage, changes an input whose memory another one
-        shares, or changes under ``no_grad`` a view of a tensor that requires gradients.
+        If the graph replaces the storage of an input, changes an input that shares memory with
+        another one, or changes under ``no_grad`` a view of a tensor that requires gradients.
     """
     placeholders = _placeholders(module)
     pairs = zip(placeholders, example_inputs, strict=True)
@@ -75,7 +75,7 @@ def _placeholders(module: GraphModule) -> list[Node]:
 
 
 class _Results:
-    """Decides which values a captured graph must return."""
+    """Determines the values that a captured graph must return."""
 
     def __init__(self, module: GraphModule, fakes: list[Any], given: Sequence[Any]) -> None:
         self.mutations: list[Mutation] = []
@@ -93,7 +93,7 @@ class _Results:
             self.outputs.append(self._output(final, owners, bases))
 
     def finish(self, run: FunctionalRun, arguments: Sequence[Any]) -> list[Any]:
-        """Return the flat list after a run, and note which inputs it changed."""
+        """Return the flat list after a run, and record the changed inputs."""
         flat = [run.env[node] for node in self._nodes]
         for i, argument in enumerate(arguments):
             if not isinstance(argument, FunctionalTensor):
@@ -143,7 +143,7 @@ class _Results:
     def _shared_bases(
         self, finals: list[Any], owners: dict[Storage, int], module: GraphModule
     ) -> dict[Storage, Node]:
-        """Return, for each storage that several outputs share, the node whose value fills it."""
+        """Return the node that fills each storage shared by several outputs."""
         counts: dict[Storage, set[Node]] = {}
         for final in finals:
             storage = _storage(_value(final))
@@ -188,8 +188,8 @@ def _trace(module: GraphModule, fakes: list[Any], plan: _Results) -> GraphModule
             flat = plan.finish(running, wrapped)
             return [_unwrap(value) for value in flat]
 
-    # Dynamo gives the context of its tracing a second fake mode, made for AOTAutograd; its
-    # FakeTensors are of the first one.
+    # Dynamo's tracing context has a second fake mode, for AOTAutograd; its FakeTensors belong to
+    # the first one.
     grad = torch.set_grad_enabled(torch.is_grad_enabled())  # for a graph that fails in no_grad
     with tracing(None), mode, grad, fx_traceback.preserve_node_meta():
         inputs = [fake.detach() if _requires_grad(fake) else fake for fake in fakes]

@@ -1,4 +1,4 @@
-"""Removes from a captured graph what computes nothing, and marks where gradients stop."""
+"""Removes no-ops from a captured graph, and marks where gradients stop."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _NOTHING = {
 _SAME_IF_SHAPED = {
     *(aten.slice.Tensor, aten.reshape.default, aten.expand.default),
 }
-"""They return their argument where the result has its shape."""
+"""Operators that return their argument if the result has its shape."""
 
 _RESHAPES = {aten.view.default, aten._unsafe_view.default}
-"""They need strides that tensors have in PyTorch alone."""
+"""Operators that need PyTorch's strides."""
 
 
 def clean(module: GraphModule) -> None:
@@ -59,7 +59,7 @@ def _takes_gradient(node: Node) -> bool:
 
 
 def _shorten(node: Node) -> None:
-    """Put the argument of an operator that does nothing to it in the place of the result."""
+    """Replace the result of a no-op by its argument."""
     if node.target in _RESHAPES:
         node.target = aten.reshape.default
     target: Any = node.target
@@ -92,7 +92,7 @@ def _copied(node: Node) -> Node:
 
 
 def _append(node: Node, target: Any, source: Node, *args: Any, **kwargs: Any) -> Node:
-    """Return a new node before another one, on what may take gradients as that does."""
+    """Insert a node before another one, with the same `requires_grad`."""
     with node.graph.inserting_before(node):
         added = node.graph.call_function(target, (source, *args), kwargs)
     added.meta.update(node.meta)
@@ -102,7 +102,7 @@ def _append(node: Node, target: Any, source: Node, *args: Any, **kwargs: Any) ->
 
 
 def _own_results(module: GraphModule) -> None:
-    """Copy results that are inputs or constants, which callers may change."""
+    """Copy results that are inputs or constants, since callers may change them."""
     (output,) = (node for node in module.graph.nodes if node.op == "output")
     flat = [
         _append(output, aten.clone.default, node) if node.op != "call_function" else node

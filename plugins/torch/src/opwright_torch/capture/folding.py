@@ -1,4 +1,4 @@
-"""Computes once what depends on no input: positions, masks, and constants changed in place."""
+"""Folds constants: positions, masks, and constants changed in place."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from torch.fx import GraphModule, Node
 aten = torch.ops.aten
 
 MAX_BYTES: Final = 16 << 20
-"""Of one constant that is computed; larger ones are left to the plan."""
+"""Maximum size of a folded constant; the plan computes larger ones."""
 
 _READ_SHAPES: Final = {
     *(aten.zeros_like, aten.ones_like, aten.full_like, aten.fill),
     *(aten.new_zeros, aten.new_ones, aten.new_full),
 }
-"""They read the shape, dtype and device of their first argument alone."""
+"""Operators that read only the shape, dtype and device of their first argument."""
 
 _WITHOUT_VALUE: Final = {aten.empty, aten.empty_strided, aten.empty_like, aten.new_empty}
 
 
 def fold(module: GraphModule) -> None:
-    """Replace operators on constants by constants, where others use the result."""
+    """Replace operators on constants by constants if others use the result."""
     values: dict[Node, Any] = {}
     for node in module.graph.nodes:
         if node.op == "get_attr":
@@ -39,7 +39,7 @@ def fold(module: GraphModule) -> None:
 
 
 def _is_constant(node: Node, values: dict[Node, Any]) -> bool:
-    """Return whether the inputs of a node are constants, and its result one that may be stored."""
+    """Return whether the inputs of a node are constants, and its result may be stored."""
     target: Any = node.target
     value = node.meta.get("val")
     return (
@@ -76,7 +76,7 @@ def _compute(node: Node, values: dict[Node, Any]) -> Any:
 
 
 def _is_worth_storing(node: Node) -> bool:
-    """Return whether a plan would not make the value itself at least as well."""
+    """Return whether folding is better than computing the value in the plan."""
     return node.target is not aten.expand.default and bool(_sources(node))
 
 

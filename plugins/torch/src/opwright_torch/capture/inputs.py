@@ -1,4 +1,4 @@
-"""What the inputs of Dynamo's graph are: parameters, buffers, data, sizes."""
+"""Roles of the inputs of Dynamo's graph: parameters, buffers, data, sizes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch.fx import GraphModule
 def is_kept(tensor: Any) -> bool:
     """Return whether an input belongs to the module: a parameter, or a buffer.
 
-    Dynamo marks buffers of a module, and what users mark by
-    ``torch._dynamo.mark_static_address``, as having one address for good. Other inputs are fed.
+    Dynamo marks buffers of a module, and tensors passed to ``torch._dynamo.mark_static_address``,
+    as having a static address. Other inputs are fed.
     """
     return isinstance(tensor, torch.nn.Parameter) or (
         isinstance(tensor, torch.Tensor) and hasattr(tensor, "_dynamo_static_input_type")
@@ -22,7 +22,7 @@ def is_kept(tensor: Any) -> bool:
 
 
 def size_values(module: GraphModule, inputs: Sequence[Any]) -> dict[sympy.Symbol, int]:
-    """Return the value of each symbol that sizes of a captured module are written with.
+    """Return the value of each symbol in the sizes of a captured module.
 
     Parameters
     ----------

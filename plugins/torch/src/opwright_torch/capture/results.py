@@ -1,4 +1,4 @@
-"""How what the caller of Dynamo's graph gets is made of what a captured graph computes."""
+"""Builds the outputs of Dynamo's graph from the results of a captured graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class View(NamedTuple):
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> View:
-        """Return the view that a tensor is."""
+        """Return a tensor as a view."""
         return cls(
             tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), tensor.dtype
         )
@@ -45,9 +45,9 @@ class Mutation(NamedTuple):
     input : int
         Its index.
     position : int
-        Where its new value is in the flat list.
+        The position of its new value in the flat list.
     requires_grad : bool
-        Whether autograd must see the change, for gradients flow to the new value.
+        Whether autograd must see the change, since gradients flow to the new value.
     """
 
     input: int
@@ -56,7 +56,7 @@ class Mutation(NamedTuple):
 
 
 class Output(NamedTuple):
-    """How an output of Dynamo's graph is made.
+    """How to build an output of Dynamo's graph.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Output(NamedTuple):
         The output is this view of the source; without it, the source itself. Outputs that are
         views of one computed value share its memory.
     requires_grad : bool
-        Whether it does where PyTorch computes it.
+        Whether PyTorch's output requires gradients.
     value : object
         None, a number, or a SymInt.
     """
@@ -92,12 +92,12 @@ class Output(NamedTuple):
             return base
         if not self.requires_grad and base.requires_grad:
             base = base.detach()
-        # A computed value may lie anywhere in its storage; offsets of views begin at the value.
+        # A computed value may be anywhere in its storage; offsets of views are relative to it.
         return self.view.apply(base, sizes, 0 if self.source == "input" else base.storage_offset())
 
 
 def evaluate(value: Any, sizes: Mapping[sympy.Symbol, int]) -> Any:
-    """Return a number for a SymInt, and anything else as it is."""
+    """Return a number for a SymInt, and anything else unchanged."""
     if isinstance(value, torch.SymInt):
         return int(value.node.expr.subs(sizes))
     if isinstance(value, torch.SymFloat):

@@ -38,13 +38,13 @@ _AUTOCAST = {
 
 
 class CaptureError(OpwrightError, RuntimeError):
-    """A graph that cannot be captured: PyTorch must run it as it is."""
+    """A graph that cannot be captured, and that PyTorch must run."""
 
 
 class FunctionalMode(FunctionalTensorMode):
-    """Makes functional operators of in-place ones, and casts of autocast.
+    """Converts in-place operators to functional ones, and autocast to casts.
 
-    PyTorch's own mode is above autocast, which would cast out of the recorder's sight.
+    PyTorch's own mode is above autocast, whose casts the recorder would not see.
     """
 
     def __init__(self) -> None:
@@ -64,13 +64,13 @@ class FunctionalMode(FunctionalTensorMode):
                 with self:
                     return func.decompose(*args, **kwargs)
         if func is torch.ops.aten.instance_norm.default and args[3] is not None and args[5]:
-            with self:  # its schema denies that it writes into the running statistics
+            with self:  # its schema hides the writes to the running statistics
                 return func.decompose(*args, **kwargs)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 def _autocast_key(args: Any) -> Any:
-    """Return the key that autocast of the tensors' device has, None where it is off."""
+    """Return the autocast key of the tensors' device, None if it is off."""
     for value in torch.utils._pytree.tree_leaves(args):
         if isinstance(value, torch.Tensor):
             key = _AUTOCAST.get(value.device.type)
@@ -80,7 +80,7 @@ def _autocast_key(args: Any) -> Any:
 
 
 def _is_cast_inside(func: Any, args: Any, kwargs: Any) -> bool:
-    """Return whether autocast casts tensors inside of an operator that is made of others."""
+    """Return whether autocast casts tensors inside of a composite operator."""
     fakes, named = torch.utils._pytree.tree_map_only(FunctionalTensor, _unwrapped, (args, kwargs))
     with disable_proxy_modes_tracing(), _Casts() as casts:
         func(*fakes, **named)
@@ -103,7 +103,7 @@ def _unwrapped(value: Any) -> Any:
 
 
 def functional_mode() -> Callable[[], AbstractContextManager[Any]]:
-    """Return what enters the mode in which in-place operators become functional ones."""
+    """Return a context manager that converts in-place operators to functional ones."""
     mode = FunctionalMode()
 
     @contextmanager
@@ -116,14 +116,14 @@ def functional_mode() -> Callable[[], AbstractContextManager[Any]]:
 
 
 class FunctionalRun(torch.fx.Interpreter):
-    """Runs the nodes, values of all of which stay in ``env``."""
+    """Runs the nodes and keeps all values in ``env``."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module, garbage_collect_values=False)
         self._autocasts: list[Any] = []
 
     def run(self, *args: Any) -> Any:
-        """Run the graph; autocast is afterwards as before, when it fails too."""
+        """Run the graph; autocast is restored afterwards, even on failure."""
         try:
             return super().run(*args)
         finally:
@@ -138,8 +138,8 @@ class FunctionalRun(torch.fx.Interpreter):
             self._run_transform(Region(n))
             return None
         if n.op == "call_function" and n.target is torch._C._set_grad_enabled:
-            # A view whose base was changed is recomputed at its next use: here, so that it is
-            # on this side of the switch.
+            # A view whose base was changed is recomputed at its next use: here, before the mode
+            # changes.
             for value in self.env.values():
                 if isinstance(value, FunctionalTensor):
                     torch._sync(value)
@@ -150,8 +150,7 @@ class FunctionalRun(torch.fx.Interpreter):
     def _run_straight(self, n: Node) -> Any:
         """Run a node under ``no_grad`` on a tensor that records, whose gradient it must not stop.
 
-        PyTorch's own recorder is below, where the tensor before is another object than the one
-        after.
+        PyTorch's own recorder is below, where the tensors before and after are different objects.
         """
         changed = self.env[n.args[0]]
         before = _unwrapped(changed)
@@ -183,7 +182,7 @@ class FunctionalRun(torch.fx.Interpreter):
         if isinstance(target, torch._ops.HigherOrderOperator):
             return _record(target, args, kwargs)
         if target is _enter_autocast:
-            # A recorder of functions would write it down, and not run it.
+            # A recorder of functions would record it instead of running it.
             with torch._C.DisableTorchFunction():
                 self._autocasts.append(_enter_autocast(*args))
             return None
@@ -205,7 +204,7 @@ def _records(node: Node) -> bool:
 
 
 def _record(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Record a call as one node, whose graphs PyTorch runs, with the backward that it knows.
+    """Record a call as one node, whose graphs PyTorch runs, with its own backward.
 
     These are control flow, ``autograd.Function`` and attention with a function of scores.
     """
@@ -248,5 +247,4 @@ _INLINED: Final[dict[Any, Callable[..., Any]]] = {
     wrap_with_set_grad_enabled: _inline_switched,
     wrap_with_autocast: _inline_cast,
 }
-"""Operators that call a graph. What is saved for the backward is decided by the consumer, so that
-checkpointing needs nothing; `torch.export` writes ``no_grad`` and ``autocast`` so."""
+"""Operators that call a graph. `torch.export` writes ``no_grad`` and ``autocast`` so."""

@@ -11,9 +11,9 @@ from torch.fx import GraphModule, Node
 def specialize_floats(module: GraphModule) -> None:
     """Remove nodes whose value is a SymFloat.
 
-    Where an operator takes a tensor, the 0-d float64 tensor that is fed is its argument; anywhere
-    else, as the epsilon of a normalization, the number is written into the graph, and PyTorch
-    compiles again when it changes.
+    If an operator accepts a tensor, the fed 0-d float64 tensor is its argument; elsewhere, as for
+    the epsilon of a normalization, the number becomes a constant, and PyTorch recompiles when it
+    changes.
     """
     for node in list(module.graph.nodes):
         if not isinstance(node.meta.get("val"), torch.SymFloat):
@@ -26,7 +26,7 @@ def specialize_floats(module: GraphModule) -> None:
 
 
 def _takes_tensor(user: Node, number: Node) -> bool:
-    """Return whether a node takes the number as a tensor, beside a tensor of floats first."""
+    """Return whether a node accepts the number as a tensor after a first float tensor."""
     target: Any = user.target
     if not isinstance(target, torch._ops.OpOverload) or user.args[0] is number:
         return False

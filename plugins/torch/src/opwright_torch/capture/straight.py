@@ -18,4 +18,4 @@ def _backward(ctx: Any, grad: torch.Tensor) -> tuple[None, torch.Tensor]:
 torch.library.register_autograd("opwright_torch::straight_through", _backward, lib=_LIBRARY)
 
 straight_through = torch.ops.opwright_torch.straight_through.default
-"""``straight_through(value, source)``: `value`, whose gradient is that of `source`."""
+"""``straight_through(value, source)``: `value` with the gradient passed to `source`."""

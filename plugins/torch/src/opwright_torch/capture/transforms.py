@@ -1,8 +1,8 @@
-"""Resolves ``torch.vmap``, ``torch.func.grad`` and others into the operators that they run.
+"""Resolves ``torch.vmap``, ``torch.func.grad`` and other transforms into operators.
 
-Dynamo writes a transform as a start, the operators under it, and an end. It takes effect below
-where operators are captured whole, so that such a region is traced by itself, and what it runs
-takes its place.
+Dynamo writes a transform as a start, the operators under it, and an end. It takes effect below the
+level at which operators are captured whole, so each region is traced separately, and its operators
+replace it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Region:
         self.outputs = [node for node in self.nodes if not inside.issuperset(node.users)]
 
     def trace(self, module: GraphModule, values: list[Any]) -> GraphModule:
-        """Return what the region runs, given FakeTensors and SymInts for its inputs."""
+        """Return the traced operators of the region for FakeTensors and SymInts."""
 
         def run(*arguments: Any) -> list[Any]:
             running = torch.fx.Interpreter(module, garbage_collect_values=False)

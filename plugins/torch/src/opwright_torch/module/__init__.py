@@ -1,4 +1,4 @@
-"""Programs of ours as modules of PyTorch."""
+"""Programs of opwright as PyTorch modules."""
 
 from opwright_torch.module.module import Module
 

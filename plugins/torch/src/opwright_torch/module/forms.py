@@ -1,4 +1,4 @@
-"""What a `Module` computes in one of its modes: a part of its program, as text and in plans."""
+"""The computation of a `Module` in one mode: a part of its program, as text and plans."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from opwright_torch.translate import Translated
 
 
 class Form(NamedTuple):
-    """The operators of a mode; numbers are those of arguments: feeds, then persistables."""
+    """The operators of a mode; indices refer to arguments: feeds, then persistables."""
 
     program: ow.Program
     names: tuple[str, ...]  # of all arguments
     fed: tuple[int, ...]  # feeds that are read
     kept: tuple[int, ...]  # persistables that are read
     written: tuple[int, ...]  # persistables that change
-    results: tuple[str, ...]  # one variable for each, no argument
+    results: tuple[str, ...]  # one variable each, without an argument
     is_random: bool
-    text: str  # of `Whole`: of what is fed, kept, and the step; it returns results and new values
+    text: str  # of `Whole`: feeds, persistables and the step; it returns results and new values
 
 
 def make_form(
     program: ow.Program, feeds: Sequence[str], persistables: Sequence[str], fetches: Sequence[str]
 ) -> Form:
-    """Return the form of a Program without updates, which gets copies of some results."""
+    """Return the form of a Program without updates, with copies of some results."""
     block = program.global_block()
     names = (*feeds, *persistables)
     results: list[str] = []
@@ -60,7 +60,7 @@ def make_form(
 def _write_text(
     program: ow.Program, arguments: Sequence[str], changed: Sequence[str], results: Sequence[str]
 ) -> str:
-    """Return a call of the Program that changes no argument: new values are results."""
+    """Return a functional call of the Program: new values are results."""
     twin = program.clone()
     block = twin.global_block()
     befores = {}
@@ -81,7 +81,7 @@ def _write_text(
 def make_plan(
     form: Form, kept: Kept, trained: Sequence[int], choices: Mapping[str, Any]
 ) -> Forward:
-    """Return what computes the results, and gradients of some arguments."""
+    """Return a plan for the results and the gradients of some arguments."""
     block = form.program.global_block()
     flowing = _flow(block, [form.names[i] for i in trained])
     differentiable = [i for i, name in enumerate(form.results) if name in flowing]
@@ -118,7 +118,7 @@ def _draft(form: Form, job: Job, sizes: Mapping[Any, int]) -> Draft:
 
 
 def _flow(block: ow.Block, sources: Iterable[str]) -> frozenset[str]:
-    """Return some variables, and those that gradients reach them from."""
+    """Return some variables, and the variables on the path of their gradients."""
     flowing = set(sources)
     for op in block.ops:
         if isinstance(op.definition.gradient, NoGradient) or flowing.isdisjoint(op.input_names()):

@@ -1,4 +1,4 @@
-"""`Module`: a Program of ours as a module of PyTorch, over the memory of a scope."""
+"""`Module`: a Program as a PyTorch module, over the memory of a scope."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ from opwright_torch.plans.forward import Forward
 from opwright_torch.plans.kept import Kept
 
 Place = tuple[nn.Module, str, str]
-"""A module, which of its tables, and the name there."""
+"""A module, the name of its table, and the name in it."""
 
 
 class Module(nn.Module):
-    """A Program as a module of PyTorch, whose parameters are the memory of a scope.
+    """A Program as a PyTorch module, whose parameters share the memory of a scope.
 
-    Nothing is copied: a step of an optimizer of PyTorch is seen by the program, and the reverse.
-    ``train()`` computes the results as the program has them: dropout drops, statistics of batch
-    normalization are those of the batch and move. ``eval()`` computes what
-    ``Program.clone(for_inference=True)`` does. Gradients and updates of the program itself are left
-    out of both. Parameters of the program are parameters, other persistable variables that the
-    results depend on are buffers; a dot in a name divides modules.
+    Nothing is copied: the program sees the steps of a PyTorch optimizer, and the reverse.
+    ``train()`` computes the results as in the program: dropout is active, batch normalization uses
+    and updates batch statistics. ``eval()`` computes the same as
+    ``Program.clone(for_inference=True)``. Gradients and updates of the program itself are omitted
+    from both. Parameters of the program become parameters, other persistable variables that the
+    results depend on become buffers; a dot in a name separates modules.
 
     A call takes tensors by position, by name, or in one dict, in the order of `feed_names`, and
-    returns a tensor; a tuple for several results. One that is a scalar is computed together with
-    its gradients, in one plan, others in two. Random operators draw from ``torch.manual_seed``.
+    returns a tensor; a tuple for several results. A scalar result is computed together with its
+    gradients in one plan, others in two. Random operators draw from ``torch.manual_seed``.
 
     Parameters
     ----------
     program : Program or LoadedProgram
         The latter with its scope, results, feeds, lock and options. Later changes of the program
-        do not count.
+        are ignored.
     scope : Scope, optional
         Holds the parameters, on the host; default: the default scope.
     fetches : Variable, str or sequence of these
         The results.
     feeds : sequence of Variable or str, optional
-        The order of positions; by default that in which they were declared.
+        The order of positional arguments; by default the order of declaration.
 
     Raises
     ------
     ProgramError
-        For something else than a program, without results, or with a parameter that the scope
-        lacks, that lies on another device, or whose name `torch.nn.Module` has itself.
+        For anything but a program, without results, or with a parameter that is missing from the
+        scope, is on another device, or has the name of an attribute of `torch.nn.Module`.
     VariableNotFoundError
-        If a feed or result is no variable of the program.
+        If a feed or result is not a variable of the program.
     FeedError
-        A call raises it, for a missing or unknown feed, one that is no tensor, and one of another
-        shape or dtype.
+        Raised by calls for a missing or unknown feed, a feed that is not a tensor, or a wrong shape
+        or dtype.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Module(nn.Module):
         self._share(loaded.scope)
 
     def _register(self, name: str, variable: ow.Variable, tensor: Tensor) -> Place:
-        """Enter a parameter or buffer; return where it is."""
+        """Register a parameter or buffer; return its position."""
         *path, leaf = name.split(".")
         owner: nn.Module = self
         try:
@@ -115,12 +115,12 @@ class Module(nn.Module):
             return owner, "_buffers", leaf
         except (KeyError, AttributeError) as error:
             raise ProgramError(
-                f"Module: a parameter must have a name that torch.nn.Module takes, got {name!r}: "
+                f"Module: a parameter must have a name that torch.nn.Module accepts, got {name!r}: "
                 f"{error.args[0]}; rename the variable"
             ) from None
 
     def _share(self, scope: ow.Scope) -> None:
-        """Have plans read the tensors from the scope."""
+        """Bind plans to the tensors in the scope."""
         self.scope = scope
         self._plans: dict[Any, Forward] = {}
         self._tensors = [getattr(owner, leaf) for owner, _, leaf in self._places]
@@ -139,7 +139,7 @@ class Module(nn.Module):
 
     @property
     def plans(self) -> list[Forward]:
-        """What has run, for each mode and choice of gradients."""
+        """The forms that have run, by mode and requested gradients."""
         return list(self._plans.values())
 
     def forward(self, *args: Any, **feeds: Any) -> Tensor | tuple[Tensor, ...]:
@@ -155,7 +155,7 @@ class Module(nn.Module):
         return results[0] if len(self.fetch_names) == 1 else tuple(results)
 
     def _find_tensors(self) -> list[Tensor]:
-        """Return parameters and buffers as they are now."""
+        """Return the current parameters and buffers."""
         if not torch.compiler.is_compiling():
             with suppress(KeyError):  # of a parametrization
                 return [owner.__dict__[table][leaf] for owner, table, leaf in self._places]
@@ -185,7 +185,7 @@ class Module(nn.Module):
         return list(args)
 
     def _cast(self, values: Sequence[Tensor]) -> list[Tensor]:
-        """Return floats in the dtypes of the program: what autocast gives may have others."""
+        """Cast floats to the dtypes of the program: autocast may have changed them."""
         return [
             value.to(dtype) if value.is_floating_point() and dtype.is_floating_point else value
             for value, dtype in zip(values, self._dtypes)
@@ -210,7 +210,7 @@ class Module(nn.Module):
         return plan(every)
 
     def _run_traced(self, form: Form, every: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Run the program as an operator of PyTorch, which reads and changes nothing else."""
+        """Run the program as a functional PyTorch operator."""
         given = [
             every[i].clone() if i in form.written else every[i] for i in (*form.fed, *form.kept)
         ]
@@ -236,7 +236,7 @@ class Module(nn.Module):
         self._structure = self.scope.structure_version
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:
-        """Refuse what would give a parameter other memory; `fn` is tried on empty tensors."""
+        """Refuse conversions that move parameters; `fn` is tried on empty tensors."""
         for name, tensor in zip(self._variables, self._tensors):
             probe = torch.empty_like(tensor, requires_grad=False)
             before = probe.data_ptr()
@@ -260,12 +260,12 @@ class Module(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to copy and pickle: the parameters, without the scope."""
+        """Return the state for copying and pickling: the parameters, without the scope."""
         left_out = ("scope", "_plans", "_tensors", "_kept", "_structure")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over parameters; a new scope borrows their memory."""
+        """Restore parameters; a new scope borrows their memory."""
         super().__setstate__(state)
         self._share(ow.Scope())
 
@@ -274,8 +274,8 @@ def _load(program: object, scope: ow.Scope | None, fetches: Any, feeds: Any) -> 
     if isinstance(program, ow.LoadedProgram):
         if not (scope is fetches is feeds is None):
             raise ProgramError(
-                "Module: a LoadedProgram must come alone, got a scope, results or feeds beside it; "
-                "pass them with loaded.program"
+                "Module: a LoadedProgram must be given alone, got a scope, results or feeds with "
+                "it; pass them with loaded.program"
             )
         loaded = program
     elif isinstance(program, ow.Program):
@@ -303,7 +303,7 @@ def _list_names(items: Any) -> list[str]:
 
 
 def _without_updates(loaded: ow.LoadedProgram, is_training: bool) -> ow.Program:
-    """Return what computes the results, for training or for inference."""
+    """Return the program of the results, for training or inference."""
     program: ow.Program = loaded.program.clone(for_inference=not is_training)
     return program.prune([spec.name for spec in loaded.fetches])
 
@@ -321,7 +321,7 @@ def _read_tensor(scope: ow.Scope, name: str) -> Tensor:
             f"Module: {name!r} must lie on the host, got {variable.device}; set it from an array"
         )
     try:
-        memory = variable.tensor().__dlpack__()  # which has no flag for what is only read
+        memory = variable.tensor().__dlpack__()  # which has no flag for read-only memory
     except BufferError:
         raise ProgramError(
             f"Module: {name!r} must lie in memory that may be written, got read-only memory; set it"

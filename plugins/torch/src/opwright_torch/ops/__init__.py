@@ -1,4 +1,4 @@
-"""Every discovered operator on tensors of PyTorch, as `opwright.ops` has it for arrays.
+"""Every discovered operator on PyTorch tensors, as in `opwright.ops` for arrays.
 
 ``opwright_torch.ops.softmax(x, axis=-1)`` has the arguments, dtype rules and errors of
 ``opwright.ops.softmax``, and a third party's ``acme.swish`` is ``opwright_torch.ops.acme.swish``.
@@ -9,14 +9,14 @@ stream.
   with one that can be differentiated once, raises GradientError in the backward pass. Integers and
   state, such as the running statistics of `batch_norm`, which are returned, have no gradient.
 - **random operators** draw their ``step`` from PyTorch's generator, so that ``torch.manual_seed``
-  repeats them; a step that is given counts.
+  makes them reproducible; an explicit step takes precedence.
 - **autocast**: products run in the dtype of the region; losses, norms, and functions that lose
-  digits or range in 16 bits in float32; all others promote inputs of one dtype to the widest.
+  digits or range in 16 bits in float32; all others promote inputs of equal dtype to the widest.
 - **torch.compile, torch.export, torch.func** see ``torch.ops.opwright.softmax``, and
   ``torch.ops.opwright_acme.swish``. `torch.func.vmap` calls element-wise operators of opwright-std
   once, and others for each example. Forward-mode derivatives are two vector-Jacobian products.
 
-Operators with blocks (`cond`, `while_loop`, `scan`) are for programs, and are not here.
+Operators with blocks (`cond`, `while_loop`, `scan`) are only available in programs.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from opwright_torch.ops.whole import define_own
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Any operator, as far as a type checker knows."""
+        """Any operator, for type checkers."""
 
 
 for _name in [name for name in globals() if f"{__name__}.{name}" in sys.modules]:
-    del globals()[_name]  # a module of this package is no operator
+    del globals()[_name]  # a module of this package is not an operator
 define_own()
 sys.modules[__name__].__class__ = Namespace
 Finder("", globals(), make_torch_function)

@@ -1,4 +1,4 @@
-"""Calls of operators without their tensors: what gradients are derived from and looked up by."""
+"""Calls of operators without their tensors: sources and keys of gradients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Call(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A call of a Program, whose arguments are all that it reads, its parameters too."""
+    """A call of a Program, whose arguments include its parameters."""
 
     program: str  # its bytes, as base64
     arguments: tuple[str, ...]
@@ -64,7 +64,7 @@ def flatten(values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
 
 
 def unflatten(proto: OpProto, counts: Sequence[int], flat: Sequence[Any]) -> list[Any]:
-    """Return what each slot is given: a tensor, a list of them, or None."""
+    """Return the value of each slot: a tensor, a list of them, or None."""
     values: list[Any] = []
     begin = 0
     for slot, count in zip(proto.inputs, counts, strict=True):
@@ -75,12 +75,12 @@ def unflatten(proto: OpProto, counts: Sequence[int], flat: Sequence[Any]) -> lis
 
 
 def freeze(value: Any) -> Any:
-    """Return an attribute as it is compared: lists as tuples."""
+    """Return an attribute in comparable form: lists as tuples."""
     return tuple(map(freeze, value)) if isinstance(value, (list, tuple)) else value
 
 
 def with_places(value: Any, sizes: list[Any]) -> Any:
-    """Return an attribute with texts in place of symbolic sizes, which are added to a list."""
+    """Return an attribute with texts for symbolic sizes, which are appended to a list."""
     if isinstance(value, tuple):
         return tuple([with_places(item, sizes) for item in value])
     if isinstance(value, (torch.SymInt, torch.SymFloat)):
@@ -90,7 +90,7 @@ def with_places(value: Any, sizes: list[Any]) -> Any:
 
 
 def with_sizes(value: Any, sizes: Sequence[Any]) -> Any:
-    """Return what `with_places` was given; of a call, its attributes."""
+    """Undo `with_places`; for a call, return its attributes."""
     if isinstance(value, Vjp):
         return value._replace(of=with_sizes(value.of, sizes))
     if isinstance(value, Call):
@@ -108,20 +108,20 @@ _SHAPES: Final = frozenset(
         *("squeeze", "stack", "subtract", "transpose", "tril", "triu", "unsqueeze", "unstack"),
     )
 )
-"""Operators of opwright-std whose gradients are compositions that read shapes alone."""
+"""Operators of opwright-std whose gradients are compositions that read only shapes."""
 
 
 class Recipe(NamedTuple):
-    """What a recorded call keeps for its gradient, by slot names."""
+    """The slots that a recorded call saves for its gradient."""
 
-    reads: frozenset[str]  # inputs whose elements it reads; of the others the shape is enough
+    reads: frozenset[str]  # inputs whose elements it reads; the others only need shapes
     outputs: tuple[str, ...]  # outputs that it reads
-    inner: tuple[str, ...]  # float ones that are not returned: no graph leads there
-    stops: frozenset[str]  # outputs through which no gradient flows
+    inner: tuple[str, ...]  # float ones that are not returned: they have no graph
+    stops: frozenset[str]  # outputs without a gradient
 
 
 def recipe_of(definition: OpDefinition) -> Recipe:
-    """Return the recipe of an operator; a gradient that is no `GradOp` reads all inputs or none."""
+    """Return the recipe of an operator; a gradient other than `GradOp` reads all inputs or none."""
     proto, rule = definition.proto, definition.gradient
     floats = {slot.name for slot in proto.outputs if can_be_float(proto, slot)}
     stops = {slot.name for slot in proto.outputs} - floats
@@ -147,13 +147,13 @@ def slot_names(proto: OpProto, counts: Iterable[int]) -> list[str]:
 
 
 def write(what: What) -> str:
-    """Return a call as text, which `read` understands."""
+    """Return a call as text for `read`."""
     return json.dumps(what)
 
 
 @lru_cache(maxsize=1024)
 def read(text: str) -> What:
-    """Return the call that `write` wrote."""
+    """Return the call written by `write`."""
     return _restore(json.loads(text))
 
 

@@ -1,8 +1,8 @@
-"""What autocast does to the inputs of our operators.
+"""Autocast rules for the inputs of our operators.
 
 Products run in the dtype of the autocast region. Losses, norms, and functions that lose digits or
-range in 16 bits run in float32. All others promote inputs of one dtype to the widest of them.
-Inputs in float64 stay, and so do those of an operator that does not have the dtype.
+range in 16 bits run in float32. All others promote inputs of equal dtype to the widest of them.
+float64 inputs are unchanged, as are inputs of operators without the dtype.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ELIGIBLE: Final = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def cast_inputs(proto: OpProto, inputs: Sequence[Any], device_type: str) -> list[Any]:
-    """Return the inputs of a call in an autocast region of a type of device, slot by slot."""
+    """Cast the inputs of a call in an autocast region of a device type, slot by slot."""
     dtype: torch.dtype | None = None
     if proto.type in PRODUCTS:
         dtype = torch.get_autocast_dtype(device_type)
@@ -56,7 +56,7 @@ def cast_inputs(proto: OpProto, inputs: Sequence[Any], device_type: str) -> list
 
 
 def _find_widest(proto: OpProto, inputs: Sequence[Any]) -> dict[str, torch.dtype]:
-    """Return the dtype of each group of inputs that must have one, by the slot that they name."""
+    """Return the dtype of each group of inputs with a common dtype, by their slot."""
     widest: dict[str, torch.dtype] = {}
     for slot, value in zip(proto.inputs, inputs, strict=True):
         group = slot.same_as or slot.name

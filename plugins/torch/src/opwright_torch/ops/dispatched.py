@@ -17,7 +17,7 @@ STEP = "step"
 
 
 class _Arguments:
-    """In the place of a source: the function returns its arguments, and what it is to return."""
+    """A substitute for a source: the function returns its arguments and the requested outputs."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ def make_dispatched(definition: OpDefinition, context: Any) -> Callable[..., Any
                 raise AttributeValueError(
                     f"{op_type}: attribute {name!r} is required, got none; pass {name}="
                 )
-        # Not the defaults: Dynamo takes a float that it finds there for an input of the graph.
+        # Not in the defaults, where Dynamo would treat a float as an input of the graph.
         attrs = {name: named[name] for name in attr_names if named.get(name) is not None}
         if not names or overloads.returns is None:
             results = overloads.main(*inputs, **attrs)
@@ -74,7 +74,7 @@ def make_dispatched(definition: OpDefinition, context: Any) -> Callable[..., Any
 def make_drawing(definition: OpDefinition, context: Any, run: Callable[..., Any]) -> Any:
     """Return a random operator's function that draws its step from PyTorch's generator.
 
-    So ``torch.manual_seed`` repeats what it draws. A step that is given counts.
+    ``torch.manual_seed`` makes it reproducible. An explicit step takes precedence.
     """
     proto = definition.proto
     bind = make_function(definition, context, _Arguments).__wrapped__  # type: ignore[attr-defined]
@@ -100,13 +100,13 @@ def make_drawing(definition: OpDefinition, context: Any, run: Callable[..., Any]
 
 
 def _tied(proto: Any, slot: VarProto) -> list[VarProto]:
-    """Return the inputs whose dtype a number in a slot gets."""
+    """Return the inputs that determine the dtype of a number in a slot."""
     root = slot.same_as or slot.name
     return [other for other in proto.inputs if (other.same_as or other.name) == root]
 
 
 def _as_tensor(who: str, value: Any, beside: Sequence[Any]) -> torch.Tensor:
-    """Return a number or list as a tensor of the dtype of the tensors beside it."""
+    """Convert a number or list to a tensor with the dtype of the other tensors."""
     like = [other for other in beside if isinstance(other, torch.Tensor)]
     if not like:
         return torch.as_tensor(value)
@@ -116,6 +116,6 @@ def _as_tensor(who: str, value: Any, beside: Sequence[Any]) -> torch.Tensor:
 
 @torch.compiler.assume_constant_result
 def _check_held(who: str, value: Any, dtype: torch.dtype) -> bool:
-    """Raise DtypeError where a dtype does not hold a number."""
-    hold(value, dtype_name(dtype), who, "the tensor beside it")
+    """Raise DtypeError if a dtype cannot represent a number."""
+    hold(value, dtype_name(dtype), who, "the other tensor")
     return True

@@ -1,7 +1,7 @@
-"""`opwright_torch.ops.NAME`: chooses how one call runs.
+"""`opwright_torch.ops.NAME`: chooses the way to run one call.
 
-Where nothing records, the runtime computes it at once. Where autograd records, `Recorded` does.
-While PyTorch traces or transforms, the call goes through ``torch.ops.opwright.NAME``.
+Without autograd the runtime computes it directly; with autograd `Recorded` does. While PyTorch
+traces or transforms, the call uses ``torch.ops.opwright.NAME``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class TorchSource(EagerSource):
-    """What the function of one operator calls, for one choice of outputs."""
+    """Calls one operator for one choice of outputs."""
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class TorchSource(EagerSource):
         self._n_inputs = len(self.proto.inputs)
         self._detached = EagerSource(definition, context, self._returned, as_tuple, True).call
         self._layouts: dict[tuple[int, ...], Layout] = {}
-        # As Recorded.apply, without its look for tensors of torch.func, which `slow` has made.
+        # As Recorded.apply, without its check for torch.func tensors, which `slow` has done.
         self._record = super(Function, Recorded).apply  # type: ignore[misc]
         self._simple = None
         if not any(slot.duplicable or slot.optional for slot in self.proto.inputs):
             self._simple = self.layout((1,) * self._n_inputs)
 
     def slow(self, *args: Any) -> Any:
-        """Run what the runtime does not run itself: what is recorded, or has numbers.
+        """Run calls that the runtime does not handle: recorded ones, or with numbers.
 
         Recorded calls of plain tensors come first, for speed.
         """
@@ -97,7 +97,7 @@ class TorchSource(EagerSource):
             return as_torch(super().slow(*args))
 
     def layout(self, counts: tuple[int, ...]) -> Layout:
-        """Return the layout of calls with so many tensors in each input slot."""
+        """Return the layout of calls with these numbers of tensors per input slot."""
         layout = self._layouts.get(counts)
         if layout is None:
             layout = self._layouts[counts] = self._make_layout(counts)
@@ -137,7 +137,7 @@ class TorchSource(EagerSource):
         )
 
     def as_tensors(self, given: Sequence[Sequence[Any]]) -> list[torch.Tensor]:
-        """Return all inputs as tensors: numbers get the dtypes of the others, as in `slow`."""
+        """Return all inputs as tensors: numbers take the dtypes of the others, as in `slow`."""
         if all(isinstance(item, torch.Tensor) for items in given for item in items):
             return [item for items in given for item in items]
         stubs = [
@@ -204,10 +204,10 @@ def make_torch_function(definition: OpDefinition, context: Any) -> Callable[...,
         except DtypeError:
             if casts or not _is_autocast():
                 raise
-        return run_dispatched(*args, **named)  # autocast promotes what has several dtypes
+        return run_dispatched(*args, **named)  # autocast promotes mixed dtypes
 
     def choose() -> Callable[..., Any]:
-        """The runtime reads no tensor that `torch.func` wraps, and calls `TorchSource.slow`."""
+        """The runtime cannot read tensors wrapped by `torch.func`, and calls `TorchSource.slow`."""
         if _is_transforming() and not (_is_dynamo() or _is_autocast()):
             return run
         return run_dispatched

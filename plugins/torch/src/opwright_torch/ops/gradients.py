@@ -1,4 +1,4 @@
-"""Gradients of single calls as networks: one for each call, dtypes and shapes."""
+"""Gradients of single calls as networks, by call, dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opwright_torch.dtypes import dtype_name
 from opwright_torch.ops.calls import Call, Vjp, What, Whole, unflatten
 
 MAX_NETWORKS: Final = 512
-"""Gradients that are kept; the one that was used longest ago goes first."""
+"""Maximum number of cached gradients; the least recently used is dropped first."""
 
 Metas = tuple[Meta, ...]
 
@@ -27,21 +27,21 @@ class Piece(NamedTuple):
     ops: tuple[ow.Operator, ...]
     block: ow.Block
     arguments: tuple[str, ...]
-    results: tuple[str | None, ...]  # None: it depends on nothing
+    results: tuple[str | None, ...]  # None: a constant
 
 
 class Compiled(NamedTuple):
-    """A network, and how its feeds and fetches belong to arguments and results."""
+    """A network with the mapping of its feeds and fetches to arguments and results."""
 
     call: Any
     feeds: tuple[int, ...]  # arguments
-    sources: tuple[tuple[str, int] | None, ...]  # of results: ("fetch" or "argument", its place)
+    sources: tuple[tuple[str, int] | None, ...]  # results: ("fetch" or "argument", its index)
 
 
 def run(context: Any, what: What, values: Sequence[Any]) -> list[Any]:
-    """Compute a call in a Context; a `Meta` stands for a tensor of which the shape is enough.
+    """Compute a call in a Context; a `Meta` replaces a tensor if only its shape is needed.
 
-    A result that depends on nothing is None. Results may be arguments.
+    A constant result is None. Results may be arguments.
     """
     metas = tuple(map(meta_of, values))
     device = next(v.device for v in values if isinstance(v, torch.Tensor))
@@ -61,7 +61,7 @@ def separate(results: Sequence[Any], values: Sequence[Any]) -> list[Any]:
 
 
 def meta_of(value: Any) -> Meta:
-    """Return the meta of a tensor; a Meta is its own."""
+    """Return the meta of a tensor, or a Meta unchanged."""
     return Meta(value.shape, dtype_name(value.dtype)) if isinstance(value, torch.Tensor) else value
 
 
@@ -112,7 +112,7 @@ def make_piece(what: What, metas: Metas) -> Piece:
     if isinstance(what, Call):
         return _make_forward(what, block, metas)
     base = make_piece(what.of, metas[: what.n_args])
-    if _is_whole(what.of):  # it may have blocks, which are not replayed
+    if _is_whole(what.of):  # it may have blocks, which cannot be replayed
         block = base.block
         arguments = [block.var(name) for name in base.arguments]
         names = {name: name for name in block.vars}
@@ -146,7 +146,7 @@ def _make_whole(whole: Whole, metas: Metas) -> Piece:
 
 
 def let_flow(variable: ow.Variable) -> ow.Variable:
-    """Have a variable get a gradient, as a tensor decides that by itself; return it."""
+    """Let a variable require a gradient, and return it."""
     variable.stop_gradient = False
     if isinstance(variable, ow.Parameter):
         variable.trainable = True
@@ -181,7 +181,7 @@ def _create(block: ow.Block, name: str, meta: Meta) -> ow.Variable:
 
 
 def replay(piece: Piece, block: ow.Block, arguments: Sequence[ow.Variable]) -> dict[str, str]:
-    """Append the operators of a piece to another block; return the new names of all variables."""
+    """Append the operators of a piece to another block; return the new variable names."""
     names = dict(zip(piece.arguments, (v.name for v in arguments), strict=True))
     free = block.program.unique_name
     for op in piece.ops:
@@ -200,7 +200,7 @@ def _append_gradients(
     arguments: Sequence[ow.Variable],
     grads: Sequence[ow.Variable],
 ) -> list[str | None]:
-    """Append the gradients; return their names, None for what no result depends on."""
+    """Append the gradients; return their names, None for arguments without influence."""
     pairs_of = zip([results[i] for i in what.given], grads, strict=True)
     seeds: dict[Any, Any] = {target: grad for target, grad in pairs_of if target is not None}
     if not seeds:

@@ -1,10 +1,10 @@
-"""``torch.ops.opwright.NAME``: every operator as PyTorch's dispatcher knows it.
+"""``torch.ops.opwright.NAME``: every operator in PyTorch's dispatcher.
 
-An operator with a prefix is in a namespace of its own: ``acme.swish`` is ``opwright_acme::swish``.
+An operator with a prefix has its own namespace: ``acme.swish`` is ``opwright_acme::swish``.
 Inputs come by position, attributes by name, with the types of the OpProto; sizes may be symbols.
 ``opwright::NAME.returns`` takes the names of outputs and returns a list. Whole programs are one
 operator, ``opwright::_program``, whose text is the program; all gradients are another,
-``opwright::_vjp``, whose text names the call that is differentiated.
+``opwright::_vjp``, whose text is the differentiated call.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _AUTOCAST: Final = {"AutocastCPU": "cpu", "AutocastCUDA": "cuda"}
 
 
 class Overloads(NamedTuple):
-    """What the dispatcher has of an operator."""
+    """The dispatcher's overloads of an operator."""
 
     type: str
     schemas: tuple[str, ...]
@@ -64,7 +64,7 @@ class Overloads(NamedTuple):
     returns: Any | None
 
 
-# The dispatcher is one for the process, and so are these.
+# The dispatcher is global, and so are these.
 libraries: Final[dict[str, Library]] = {}
 _overloads: Final[dict[str, Overloads]] = {}
 _defining: Final = Lock()
@@ -87,8 +87,8 @@ def find_overloads(definition: OpDefinition) -> Overloads:
             known = _overloads[qualified] = _define(proto, qualified, schemas)
     if (known.type, known.schemas) != (proto.type, schemas):
         raise RegistrationError(
-            f"{proto.type}: {qualified} must be one operator in a process, got it with other slots "
-            "or attributes before; start a new process"
+            f"{proto.type}: {qualified} must be one operator per process, got it with other slots "
+            f"or attributes before; start a new process"
         )
     return known
 
@@ -101,8 +101,8 @@ def find_type(overload: Any) -> str:
 def define_operators() -> None:
     """Define ``torch.ops.opwright.NAME`` for every discovered operator.
 
-    Each is defined with the first use of ``opwright_torch.ops.NAME`` anyway. A program that
-    ``torch.export.load`` reads, and code that names ``torch.ops.opwright.NAME``, need them before.
+    The first use of ``opwright_torch.ops.NAME`` defines each one. Programs read by
+    ``torch.export.load``, and code that uses ``torch.ops.opwright.NAME``, need them earlier.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def _attr_text(attr: AttrProto) -> str:
 
 
 def _default_text(value: Any) -> str:
-    """Return a default as a schema writes it; empty where it cannot."""
+    """Return a default in schema syntax, empty if impossible."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_default_text, value))}]"
     if isinstance(value, str):
@@ -180,7 +180,7 @@ def _define(proto: OpProto, qualified: str, schemas: Sequence[str]) -> Overloads
 
 
 def implement(library: Library, qualified: str, kernels: Any) -> None:
-    """Register what the dispatcher calls for an overload."""
+    """Register the implementations of an overload."""
     name = qualified.partition("::")[2]
     library.impl(name, kernels.compute, "CompositeExplicitAutograd")
     library.impl(name, kernels.record, "Autograd")
@@ -198,7 +198,7 @@ class _Bound(NamedTuple):
 
 
 class _Kernels:
-    """What the dispatcher calls for one overload."""
+    """The implementations of one overload."""
 
     def __init__(self, op_type: str, overload: Any) -> None:
         self._type, self._overload = op_type, overload
@@ -224,14 +224,14 @@ class _Kernels:
         return list(results) if len(returns) == 1 else tuple(results)
 
     def compute(self, *args: Any, **named: Any) -> Any:
-        """Run the operator at once."""
+        """Run the operator directly."""
         bound = self._bind(args, named)
         context = ow.current_context()
         source = _find_source(context, self._type, bound.returned)
         return self._result(as_torch(source.call(*bound.inputs, *bound.attrs)))
 
     def fake(self, *args: Any, **named: Any) -> Any:
-        """Return empty tensors of the shapes that the shape rule gives, which may be symbols."""
+        """Return empty tensors with shapes from the shape rule, which may be symbolic."""
         bound = self._bind(args, named)
         return self._result(infer(bound.definition, bound.inputs, bound.attrs, bound.returned))
 
@@ -259,7 +259,7 @@ class _Kernels:
         return self._result(results), self._result(out_dims)
 
     def cast(self, key: str, device_type: str, *args: Any, **named: Any) -> Any:
-        """Run the operator with inputs as autocast wants them."""
+        """Run the operator with inputs cast by autocast."""
         bound = self._bind(args, named)
         inputs = cast_inputs(bound.definition.proto, bound.inputs, device_type)
         keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
@@ -268,7 +268,7 @@ class _Kernels:
 
 
 def main_outputs(proto: OpProto, inputs: Sequence[Any]) -> list[str]:
-    """Return the outputs that a call returns by default; optional state where it is given."""
+    """Return the default outputs of a call; optional state if it is given."""
     given = {s.name for s, v in zip(proto.inputs, inputs, strict=True) if v is not None}
     return [
         slot.name
@@ -322,7 +322,7 @@ def _freeze(value: Any) -> Any:
 
 
 def _hint(value: Any) -> Any:
-    """Return an attribute with numbers in place of symbolic sizes; itself if it has none."""
+    """Return an attribute with numbers for symbolic sizes, or itself without any."""
     if isinstance(value, (list, tuple)):
         hints = [_hint(item) for item in value]
         return hints if any(a is not b for a, b in zip(hints, value, strict=True)) else value
@@ -334,7 +334,7 @@ def _hint(value: Any) -> Any:
 def execute(
     what: What, sizes: Sequence[Any], values: Sequence[torch.Tensor]
 ) -> tuple[torch.Tensor, ...]:
-    """Have the dispatcher run a call or gradients."""
+    """Run a call or gradients through the dispatcher."""
     if isinstance(what, Vjp):
         return tuple(torch.ops.opwright._vjp(list(values), list(sizes), write(what)))
     if isinstance(what, Whole):

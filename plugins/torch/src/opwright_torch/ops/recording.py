@@ -15,23 +15,23 @@ from opwright_torch.ops.gradients import run, separate
 
 
 class Layout(NamedTuple):
-    """How the tensors of a call lie, and what its gradient keeps of them."""
+    """The layout of a call's tensors, and those saved for its gradient."""
 
     context: Any  # of the forward, and so of the gradient
-    run: Callable[..., Any]  # of all inputs and attributes: the results, then other outputs kept
+    run: Callable[..., Any]  # outputs for all inputs and attributes: results, then other saved ones
     type: str
     counts: tuple[int, ...]
     returned: tuple[str, ...]
-    is_one: bool  # whether `run` returns a single result by itself
-    end: int | None  # where other outputs begin that it returns
+    is_one: bool  # whether `run` returns a bare result
+    end: int | None  # begin of the other returned outputs
     reads: tuple[int, ...]  # arguments whose elements the gradient reads
-    shapes: tuple[int, ...]  # those whose shape is enough
+    shapes: tuple[int, ...]  # arguments of which only the shape is needed
     kept: tuple[str, ...]  # outputs that it reads
     kept_places: tuple[int, ...]
-    inner: bool  # whether one of these is float and not returned: no graph leads to it
-    stops: tuple[int, ...]  # float results through which no gradient flows
+    inner: bool  # whether one of these is float and not returned, without a graph
+    stops: tuple[int, ...]  # float results without a gradient
     unflatten: Callable[..., Any] | None  # None: each input is one tensor
-    is_light: bool  # whether shapes, of the dtype and device of the one result, are all it keeps
+    is_light: bool  # whether only shapes, with the dtype and device of the one result, are saved
 
 
 class Recorded(Function):
@@ -39,9 +39,9 @@ class Recorded(Function):
 
     @staticmethod
     def forward(ctx: Any, layout: Layout, attrs: tuple[Any, ...], *values: Any) -> Any:
-        """Run the operator; keep what its gradient reads."""
+        """Run the operator; save the inputs of its gradient."""
         ctx.call = layout, attrs
-        if layout.is_light:  # each step counts: PyTorch's own operators take less than 2 µs
+        if layout.is_light:  # time matters here: PyTorch's own operators take less than 2 µs
             ctx.shapes = [value.shape for value in values]
             return layout.run(*values, *attrs)
         given = values if layout.unflatten is None else layout.unflatten(values)
@@ -51,7 +51,7 @@ class Recorded(Function):
             listed = (results,) if layout.is_one else results
             kept += [listed[i] for i in layout.kept_places]
             ctx.save_for_backward(*kept)
-        if layout.shapes:  # a tensor that is kept for its shape alone would hold its memory
+        if layout.shapes:  # a tensor saved only for its shape would keep its memory alive
             unread = [values[i] for i in layout.shapes]
             ctx.metas = [(v.shape, v.dtype, v.device) for v in unread]
         if layout.is_one:
@@ -63,7 +63,7 @@ class Recorded(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
-        """Run the gradient; record it, where gradients of gradients are wanted."""
+        """Run the gradient; record it if second gradients are requested."""
         layout: Layout
         layout, attrs = ctx.call
         is_recorded = torch.is_grad_enabled()
@@ -79,7 +79,7 @@ class Recorded(Function):
         for i, meta in zip(layout.shapes, metas, strict=True):
             values[i] = stand_in(*meta)
         kept = layout.kept
-        if is_recorded and layout.inner:  # is computed again, from all arguments
+        if is_recorded and layout.inner:  # is recomputed from all arguments
             kept = ()
         else:
             values += saved[len(layout.reads) :]
@@ -97,7 +97,7 @@ def _stand_in(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> to
 
 
 class RecordedGradients(Function):
-    """Gradients that are differentiated again: ``apply(context, vjp, *tensors)``."""
+    """Differentiable gradients: ``apply(context, vjp, *tensors)``."""
 
     @staticmethod
     def forward(ctx: Any, context: Any, what: Vjp, *values: torch.Tensor) -> Any:
@@ -124,7 +124,7 @@ def _gradients(
     needed: Sequence[bool],
     grads: Sequence[torch.Tensor | None],
 ) -> list[torch.Tensor | None]:
-    """Return the gradient of each argument that needs one, by the gradients of the results."""
+    """Return the gradient of each argument that needs one, from the gradients of the results."""
     by_argument: list[torch.Tensor | None] = [None] * len(needed)
     wanted = tuple(i for i, is_needed in enumerate(needed) if is_needed)
     given = tuple(i for i, grad in enumerate(grads) if grad is not None)

@@ -24,7 +24,7 @@ Execute = Callable[[What, Sequence[Any], Sequence[torch.Tensor]], tuple[torch.Te
 
 
 def is_followed(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether derivatives by some of the tensors are wanted."""
+    """Whether derivatives with respect to some of the tensors are requested."""
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return True
     if forward_ad._current_level < 0:
@@ -42,7 +42,7 @@ def apply_call(
 
 
 def take_sizes(call: Call) -> tuple[Call, tuple[Any, ...]]:
-    """Return a call with places for the symbolic sizes among its attributes, and these."""
+    """Replace the symbolic sizes among a call's attributes by placeholders; return both."""
     sizes: list[Any] = []
     call = call._replace(attrs=with_places(freeze(call.attrs), sizes))
     return call, tuple(sizes)
@@ -51,7 +51,7 @@ def take_sizes(call: Call) -> tuple[Call, tuple[Any, ...]]:
 def run_call(
     execute: Execute, call: Call, tensors: Sequence[torch.Tensor]
 ) -> tuple[torch.Tensor, ...]:
-    """As `apply_call`, for the dispatcher to find out what follows."""
+    """As `apply_call`, through the dispatcher."""
     return execute(call._replace(attrs=freeze(call.attrs)), (), tensors)
 
 
@@ -68,7 +68,7 @@ class Traced(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Keep all tensors, and the results that the gradient reads."""
+        """Save all tensors, and the results that the gradient reads."""
         ctx.execute, ctx.what, ctx.sizes, *values = inputs
         kept, ctx.kept = _find_kept(ctx.what, output)
         ctx.metas = [(t.shape, t.dtype, t.device) for t in output]
@@ -82,7 +82,7 @@ class Traced(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
-        """Return the gradients, of which there are gradients again."""
+        """Return the gradients, which are differentiable again."""
         needed = ctx.needs_input_grad[3:]
         wanted = tuple(i for i, is_needed in enumerate(needed) if is_needed)
         given = tuple(i for i, grad in enumerate(grads) if grad is not None)
@@ -110,7 +110,7 @@ class Traced(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
-        """Run element-wise operators on the whole batch, and others on each example."""
+        """Run element-wise operators on the whole batch, and others per example."""
         execute, what, sizes, *values = args
         run = partial(Traced.apply, execute, what, sizes)
         return run_batch(run, what, values, in_dims[3:], info.batch_size)
@@ -127,7 +127,7 @@ def record_traced(execute: Execute, *args: Any) -> tuple[torch.Tensor, ...]:
 def _execute_below(
     execute: Execute, what: What, sizes: Sequence[Any], values: Sequence[torch.Tensor]
 ) -> tuple[torch.Tensor, ...]:
-    """Run a call that is recorded here; further transforms record it too: a Function forbids it."""
+    """Record a call here so that outer transforms can record it too, which a Function forbids."""
     with (
         torch._C._AutoDispatchBelowAutograd(),
         torch.enable_grad(),
@@ -143,7 +143,7 @@ def run_batch(
     dims: Sequence[int | None],
     n: int,
 ) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
-    """Run a batch of `n` examples, in a dimension of each value; return results and their dims."""
+    """Run a batch of `n` examples, with one batch dimension per value; return results and dims."""
     if _is_pointwise(what):
         results = run(*_align(values, dims))
         return results, (0,) * len(results)
@@ -164,7 +164,7 @@ def _find_kept(what: What, results: Sequence[Any]) -> tuple[list[Any], tuple[str
         return [], ()
     recipe = recipe_of(ow.current_context().ops.get(what.type))
     if not set(recipe.outputs) <= set(what.returned):
-        return [], ()  # they are computed again
+        return [], ()  # they are recomputed
     return [results[what.returned.index(name)] for name in recipe.outputs], recipe.outputs
 
 
@@ -179,14 +179,14 @@ def _find_stopped(what: What, results: Sequence[Any]) -> list[Any]:
 
 
 def _is_pointwise(what: What) -> bool:
-    """Whether inputs of the operator broadcast, and none has axes of its own."""
+    """Whether all axes of the operator's inputs broadcast."""
     annexes = ow.current_context().annexes.entries("batches")
     tables = (annex.load() for annex in annexes if annex.subject.startswith("broadcast."))
     return isinstance(what, Call) and any(table.get(what.type) == 0 for table in tables)
 
 
 def _align(values: Sequence[torch.Tensor], dims: Sequence[int | None]) -> list[torch.Tensor]:
-    """Return tensors with the batch in front, and of one rank, so that they broadcast."""
+    """Move the batch to the front and pad to equal rank, so that tensors broadcast."""
     rank = max(v.ndim - (d is not None) for v, d in zip(values, dims, strict=True))
     aligned = []
     for value, dim in zip(values, dims, strict=True):

@@ -1,4 +1,4 @@
-"""The two operators whose text names what they run: whole programs, and all gradients."""
+"""Two operators with a text attribute: whole programs, and all gradients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ is_transforming: Final = torch._C._are_functorch_transforms_active
 
 
 def run_program(values: list[torch.Tensor], program: str) -> Sequence[torch.Tensor]:
-    """Run a Program, a `Whole` as text, as an operator of PyTorch that changes no argument."""
+    """Run a Program, a `Whole` as text, as a functional PyTorch operator."""
     if not torch.compiler.is_compiling() and is_transforming():
         found: Sequence[torch.Tensor] = Traced.apply(execute, read(program), (), *values)
         return found
@@ -37,16 +37,16 @@ def run_program(values: list[torch.Tensor], program: str) -> Sequence[torch.Tens
 
 
 class _WholeKernels:
-    """What the dispatcher calls for the operator that runs a Program."""
+    """The implementations of the operator that runs a Program."""
 
     @staticmethod
     def compute(values: list[torch.Tensor], program: str) -> list[torch.Tensor]:
-        """Run the program at once."""
+        """Run the program directly."""
         return separate(run(ow.current_context(), read(program), values), values)
 
     @staticmethod
     def fake(values: list[torch.Tensor], program: str) -> list[torch.Tensor]:
-        """Return empty tensors of the shapes that the shape rules give, which may be symbols."""
+        """Return empty tensors with shapes from the shape rules, which may be symbolic."""
         whole: Any = read(program)
         known = dict(zip(whole.arguments, values, strict=True))
         described = read_program(whole)
@@ -84,18 +84,18 @@ class _WholeKernels:
 
 
 def _fake_by_numbers(whole: Whole, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return empty tensors for a program with loops or branches; sizes become numbers, guarded."""
+    """Return empty tensors for a program with control flow; sizes become guarded numbers."""
     metas = tuple(Meta(tuple(map(int, v.shape)), dtype_name(v.dtype)) for v in values)
     block = make_piece(whole, metas).block
     return [empty_like(block.var(name), torch.device("cpu")) for name in whole.results]
 
 
 class _VjpKernels:
-    """What the dispatcher calls for the operator of all gradients."""
+    """The implementations of the operator of all gradients."""
 
     @staticmethod
     def compute(values: list[torch.Tensor], sizes: list[int], call: str) -> list[torch.Tensor]:
-        """Run the gradients at once; a gradient is zeros where no result depends on the input."""
+        """Run the gradients directly; a gradient is zeros if no result depends on the input."""
         what = with_sizes(read(call), sizes)
         results = run(ow.current_context(), what, values)
         pairs = zip(results, what.wanted, strict=True)

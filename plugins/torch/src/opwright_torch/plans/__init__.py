@@ -1,1 +1,1 @@
-"""Plans for what PyTorch's compiler captured: inference, training in one plan, or in two."""
+"""Plans for captured graphs: inference, and training in one plan or two."""

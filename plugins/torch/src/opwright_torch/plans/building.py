@@ -15,15 +15,15 @@ from opwright_torch.translate import Translated, translate
 
 
 class Job(NamedTuple):
-    """What is known of a graph, or of a Program, before its sizes are."""
+    """Size-independent properties of a graph or Program."""
 
     draft: Callable[[Job, Mapping[Any, int]], Draft]  # writes the forward for sizes
-    kept: tuple[int, ...]  # inputs that live in the scope
+    kept: tuple[int, ...]  # inputs stored in the scope
     written: tuple[int, ...]  # kept inputs that the graph mutates
     fed: tuple[int, ...]  # the other tensors
-    trained: tuple[int, ...]  # inputs whose gradient is wanted
-    returned: tuple[int, ...]  # positions in the graph's flat list of what runs return: results
-    differentiable: tuple[int, ...]  # results that a gradient flows from
+    trained: tuple[int, ...]  # inputs with requested gradients
+    returned: tuple[int, ...]  # positions of returned values in the graph's flat list: results
+    differentiable: tuple[int, ...]  # differentiable results
     loss: int  # the result whose gradients are computed with it, -1 for none
     symbols: tuple[tuple[int, Any], ...] = ()  # inputs that are sizes, and their symbols
     captured: Captured | None = None
@@ -33,8 +33,8 @@ class Job(NamedTuple):
 def make_job(captured: Captured, given: Sequence[Any]) -> Job:
     """Return the roles of the inputs and results of a graph.
 
-    A graph with one differentiable result of one element, and perhaps others that are usually not
-    differentiated, as the scores beside a loss, is differentiated together with it.
+    A graph with one scalar differentiable result, possibly with others that are rarely
+    differentiated, such as the scores of a loss, computes its gradients in the same plan.
     """
     inputs = [node for node in captured.module.graph.nodes if node.op == "placeholder"]
     metas = [node.meta["val"] for node in inputs]
@@ -100,7 +100,7 @@ class Draft(NamedTuple):
 
 
 def draft(job: Job, sizes: Mapping[Any, int]) -> Draft:
-    """Return the Program of the forward of a captured graph for sizes."""
+    """Return the forward Program of a captured graph for given sizes."""
     captured: Any = job.captured
     module = captured.module
     translated = translate(module.graph, module, sizes, job.kept, job.trained)
@@ -110,7 +110,7 @@ def draft(job: Job, sizes: Mapping[Any, int]) -> Draft:
     if is_random:
         feeds.append(vocabulary.STEP)
     results: list[str] = []
-    for position in job.returned:  # each has a gradient of its own
+    for position in job.returned:  # each has a separate gradient
         value = translated.outputs[position]
         is_new = value.name not in results
         results.append(value.name if is_new else copy_value(block, value))
@@ -130,7 +130,7 @@ def copy_value(block: ow.Block, value: ow.Variable) -> str:
 
 
 def write_state(block: ow.Block, state: Iterable[tuple[str, str]]) -> None:
-    """Append what writes new values into variables of the scope."""
+    """Append the writes of new values to variables of the scope."""
     for variable, value in state:
         block.append_op(vocabulary.ASSIGN, {"x": value}, {"out": variable})
 
@@ -138,10 +138,10 @@ def write_state(block: ow.Block, state: Iterable[tuple[str, str]]) -> None:
 def strides_of(
     results: Sequence[Node], sizes: Mapping[Any, int]
 ) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
-    """Return index, shape and strides of the results that PyTorch does not lay out densely.
+    """Return index, shape and strides of results that are not contiguous in PyTorch.
 
-    A transposed result is an example. A result of ``expand``, of which several elements share
-    memory, is laid out densely.
+    A transposed result is an example. A result of ``expand``, whose elements share memory, becomes
+    contiguous.
     """
     found = []
     for i, node in enumerate(results):

@@ -23,11 +23,11 @@ Results = Sequence[torch.Tensor]
 Options = Mapping[str, Any]
 
 OPTIONS: Final = ("passes", "fallback", "options", "deterministic", "lock")
-"""Arguments of `opwright.Network.compile` that may be given."""
+"""Supported arguments of `opwright.Network.compile`."""
 
 
 def check_options(who: str, options: Options | None) -> dict[str, Any]:
-    """Return arguments for `Network.compile`; SettingError for one that is not in `OPTIONS`."""
+    """Return arguments for `Network.compile`; SettingError for any not in `OPTIONS`."""
     given = dict(options or {})
     for name in given:
         if name not in OPTIONS:
@@ -40,7 +40,7 @@ def check_options(who: str, options: Options | None) -> dict[str, Any]:
 
 
 def pick(indices: Sequence[int]) -> Pick:
-    """Return what picks these items of a sequence."""
+    """Return a function that selects these items of a sequence."""
     if len(indices) > 1:
         return itemgetter(*indices)
     only = slice(indices[0], indices[0] + 1) if indices else slice(0)
@@ -51,8 +51,8 @@ class Forward:
     """Computes the results of a graph, and updates the buffers that it mutates.
 
     ``forward(args)`` takes the inputs of the graph and returns its results. Before a call, ``fits``
-    says whether parameters, buffers and sizes are still the same; ``adopt`` takes over new versions
-    of the tensors.
+    checks whether parameters, buffers and sizes are unchanged; ``adopt`` accepts new versions of
+    the tensors.
     """
 
     kind = "inference"
@@ -92,7 +92,7 @@ class Forward:
         )
 
     def fits(self, args: tuple[Any, ...]) -> bool:
-        """Whether the tensors that are kept are the same, unchanged, and the sizes too."""
+        """Whether the kept tensors and the sizes are unchanged."""
         return (
             self._watch is not None
             and self._watch.is_same(args)
@@ -105,7 +105,7 @@ class Forward:
         )
 
     def adopt(self, args: tuple[Any, ...]) -> None:
-        """Take over new versions of the tensors that are kept."""
+        """Accept new versions of the kept tensors."""
         self.kept.notice(self.pick_kept(args))
         self._watch = self.kept.watch(args, self.job.kept)
         self._written_ids = tuple(map(id, self._pick_written(args)))
@@ -115,9 +115,9 @@ class Forward:
         return self.run(self.compiled, args)[0]
 
     def run(self, compiled: Any, args: tuple[Any, ...]) -> tuple[list[Any], torch.Tensor | None]:
-        """Return what `compiled` returns, and the step.
+        """Return the results of `compiled`, and the step.
 
-        The step of random operators, None without any, is drawn from PyTorch's generator.
+        The step of random operators is drawn from PyTorch's generator; None without any.
         """
         step = None
         if self.draft.is_random:
@@ -153,7 +153,7 @@ class Forward:
 
     @property
     def bytes(self) -> int:
-        """What the plans hold, and the memory that they work in."""
+        """Bytes held by the plans, including their workspace."""
         return sum(map(_bytes_of, self.callables()))
 
     def callables(self) -> list[Any]:
@@ -161,13 +161,13 @@ class Forward:
         return [self.compiled]
 
     def find_node(self, error: BaseException) -> Node | None:
-        """Return the node of the graph whose operator an error names."""
+        """Return the node of the operator named in an error."""
         nodes = self.draft.translated.nodes
         return next((nodes[n] for n in getattr(error, "outputs", ()) if n in nodes), None)
 
 
 def _sample(shape: Any, dtype: torch.dtype) -> torch.Tensor:
-    """Return random floats, or zeros of another dtype, which are valid indices."""
+    """Return random floats, or zeros for other dtypes, which are valid indices."""
     generator = torch.Generator().manual_seed(0)
     if not dtype.is_floating_point:
         return torch.zeros(shape, dtype=dtype)

@@ -1,4 +1,4 @@
-"""What the two ways to differentiate a graph share."""
+"""Shared parts of the two ways to differentiate a graph."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ keeps_graph: Final = torch._C._autograd._get_current_graph_task_keep_graph
 
 
 def direct_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
-    """Return ``apply`` without its search of the arguments for wrappers of functorch.
+    """Return ``apply`` without its search for functorch wrappers.
 
-    Transforms trace the model itself: no wrapper reaches a compiled graph.
+    Transforms trace the model itself, so no wrapper reaches a compiled graph.
     """
     apply: Callable[..., Any] = super(torch.autograd.Function, function).apply
     return apply
@@ -33,14 +33,14 @@ def direct_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
 def run_once(
     differentiate: Callable[..., tuple[Any, ...]], ctx: Any, tangents: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """Call what differentiates; where gradients shall be differentiated again, they refuse it."""
+    """Compute gradients; they refuse to be differentiated again."""
     if torch.is_grad_enabled():  # create_graph=True
         differentiate = once_differentiable(differentiate)
     return differentiate(ctx, *tangents)
 
 
 def mark_results(ctx: Any, results: Results, job: Job) -> None:
-    """Say which results of a Function have no gradient."""
+    """Mark the results of a Function without a gradient."""
     if len(job.differentiable) < len(results):
         fixed = [value for i, value in enumerate(results) if i not in job.differentiable]
         ctx.mark_non_differentiable(*fixed)
@@ -49,13 +49,13 @@ def mark_results(ctx: Any, results: Results, job: Job) -> None:
 def append_gradients(
     job: Job, draft: Draft, targets: Sequence[ow.Variable], grads: Mapping[Any, Any] | None = None
 ) -> tuple[list[str], list[int | None]]:
-    """Append the backward; return gradients to fetch, and for each trained input its place there.
+    """Append the backward; return the gradients to fetch, and the index of each trained input's.
 
-    The place is None where no target depends on the input.
+    The index is None if no target depends on the input.
     """
     within = reached(draft, targets)
     parameters = [name for name in map(draft.name, job.trained) if name in within]
-    if not parameters:  # as where all targets are constants
+    if not parameters:  # as if all targets were constants
         return [], [None] * len(job.trained)
     pairs = ow.append_backward(targets, parameters, grads=grads)
     found = {variable.name: grad.name for variable, grad in pairs}

@@ -1,4 +1,4 @@
-"""Tensors of a model that live in the scope of plans, without a copy."""
+"""Tensors of a model in the scope of plans, without copies."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class OptimizerSteps:
 STEPS: Final = OptimizerSteps()
 _ALL: Final[weakref.WeakSet[Kept]] = weakref.WeakSet()
 _SHARED: Final[weakref.WeakSet[Kept]] = weakref.WeakSet()
-"""In scopes that others read too, without a call that would notice changes."""
+"""Tensors in shared scopes, where no call would notice changes."""
 
 
 class Kept:
-    """Tensors by variable, in a scope that borrows their memory and notices when they change.
+    """Tensors by variable, in a scope that borrows their memory and detects changes.
 
-    The tensors are not held: `forget` is called when one of them is gone. Those that are not
-    contiguous are copied whenever they have changed.
+    Tensors are referenced weakly: `forget` is called when one is deleted. Non-contiguous ones are
+    copied after each change.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ class Kept:
     tensors : sequence of torch.Tensor
         One for each variable.
     written : collection of int
-        Those that plans write. What happens to them otherwise needs no notice, since nothing that
-        a plan keeps depends on them.
+        Indices of tensors that plans write. Other changes of them need no detection, since no state
+        of a plan depends on them.
     forget : callable
         Drops the plans.
     scope : Scope, optional
-        Of the caller, which has the variables. Default: a new one.
+        The caller's scope with the variables. Default: a new one.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Kept:
             _SHARED.add(self)
 
     def scope_with(self, constants: Mapping[str, torch.Tensor]) -> ow.Scope:
-        """Return a scope of one plan, which has tensors of its graph as well."""
+        """Return a scope for one plan, with additional tensors of its graph."""
         if not constants:
             return self.scope
         scope = ow.Scope(self.scope)
@@ -90,11 +90,11 @@ class Kept:
         return scope
 
     def watch(self, args: tuple[Any, ...], positions: Sequence[int]) -> Watch:
-        """Return what tells whether these tensors, at `positions` of `args`, stay as they are."""
+        """Return a check that these tensors, at `positions` of `args`, are unchanged."""
         return Watch(args, [positions[i] for i in self._watched], VERSION)
 
     def notice(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Tell the plans which tensors have changed since the last time."""
+        """Notify the plans of tensors changed since the last time."""
         versions = self._read(tensors)
         if self.steps != STEPS.count:
             self.refresh()
@@ -104,7 +104,7 @@ class Kept:
         self.versions = versions
 
     def refresh(self) -> None:
-        """Tell the plans that every tensor may have changed."""
+        """Notify the plans that every tensor may have changed."""
         self.steps = STEPS.count
         self._bind_moved()
         self._touch(range(len(self._variables)))
@@ -112,7 +112,7 @@ class Kept:
     def check(
         self, tensors: Sequence[torch.Tensor], versions: Sequence[int], is_read: Sequence[bool]
     ) -> None:
-        """Raise PyTorch's error for a tensor that was changed and is read.
+        """Raise PyTorch's error if a tensor to be read was changed.
 
         `versions` were read when the forward ran.
         """
@@ -135,7 +135,7 @@ class Kept:
             self._variables[i].set(alias.contiguous())
 
     def _bind_moved(self) -> None:
-        """Have variables read where their tensors lie now; assigning ``.data`` moves these."""
+        """Rebind variables to the current memory of their tensors, which ``.data =`` moves."""
         for i, weak in enumerate(self._weak):
             tensor = weak()
             if tensor is None or tensor.data_ptr() == self._pointers[i]:
@@ -153,21 +153,21 @@ class Kept:
         watched = [tensors[i] for i in self._watched]
         try:
             return list(map(_version_of, watched))
-        except RuntimeError:  # those made under inference_mode have none
+        except RuntimeError:  # inference tensors have none
             return [-1 if tensor.is_inference() else tensor._version for tensor in watched]
 
 
 def refresh(model: torch.nn.Module) -> None:
-    """Have compiled plans read the parameters and buffers of a model anew.
+    """Make compiled plans reread the parameters and buffers of a model.
 
     Plans notice every change that raises a tensor's version, and every step of an optimizer. Call
-    this after writes that PyTorch does not count: through ``.data``, through ``.numpy()``, or by
-    another library; and after ``.data`` was assigned.
+    this after writes that PyTorch does not track: through ``.data``, through ``.numpy()``, or by
+    another library; and after assignments to ``.data``.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Whose tensors were written.
+        The model whose tensors were written.
 
     Raises
     ------
@@ -176,8 +176,8 @@ def refresh(model: torch.nn.Module) -> None:
     """
     if not isinstance(model, torch.nn.Module):
         raise SettingError(
-            f"refresh: model must be a torch.nn.Module, got {type(model).__name__}; give the model "
-            "whose parameters were written"
+            f"refresh: model must be a torch.nn.Module, got {type(model).__name__}; pass the "
+            f"model whose parameters were written"
         )
     ids = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
     for kept in list(_ALL):

@@ -34,12 +34,12 @@ class OnePlan(Forward):
         self._pick_trained = pick(self.job.trained)
 
     def __call__(self, args: tuple[Any, ...]) -> Results:
-        """Return the results, which record."""
+        """Return the results, recorded for autograd."""
         results: Results = self._apply(self, args, *self._pick_trained(args))
         return results
 
     def run_two(self, args: tuple[Any, ...], step: Any, tangents: Sequence[Any]) -> list[Any]:
-        """Return the gradients of other results as well, by running the forward anew."""
+        """Return the gradients of other results as well, by rerunning the forward."""
         if self._two is None:
             captured: Any = self.job.captured
             captured = captured._replace(mutations=())

@@ -1,4 +1,4 @@
-"""What `torch.compile` calls in place of a graph: finds the plan for sizes and tensors."""
+"""The replacement of a graph in `torch.compile`: finds the plan for sizes and tensors."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from opwright_torch.plans.two_plans import TwoPlans
 _LOGGER: Final = logging.getLogger("opwright_torch")
 
 MAX_BYTES: Final = 256 << 20
-"""What the plans of one graph may hold together, besides the one that was used last."""
+"""Maximum bytes held by the plans of one graph, besides the last used one."""
 
 MAX_OWNERS: Final = 64
-"""For how many sets of parameters one graph is kept: equal layers share it."""
+"""Maximum sets of parameters per graph, which equal layers share."""
 
 
 class Region:
@@ -35,13 +35,13 @@ class Region:
     captured : Captured
         The graph.
     job : Job
-        Which of its inputs are kept, fed and differentiated.
+        The roles of its inputs: kept, fed and differentiated.
     options : mapping
         For `Network.compile`.
     kind : callable, optional
-        What makes a plan, instead of one of `Forward`, `OnePlan` and `TwoPlans`.
+        Creates plans instead of `Forward`, `OnePlan` and `TwoPlans`.
     parent : Scope, optional
-        What such plans have besides the tensors of the graph.
+        The scope with additional variables of such plans.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class Region:
 
     @property
     def plans(self) -> list[Forward]:
-        """The plans that are held, the one that was used last behind the others."""
+        """The plans, the last used one at the end."""
         return list(self._plans.values())
 
     def owned(self) -> set[int]:
-        """Return the identities of all tensors that are kept for this graph."""
+        """Return the identities of all kept tensors of this graph."""
         return {identity for kept in self._owners.values() for identity in kept.ids}
 
     def _deliver(self, results: Sequence[Any], args: Sequence[Any]) -> list[Any]:
@@ -120,7 +120,7 @@ class Region:
             self._has_logged = True
             _LOGGER.warning(
                 "PyTorch computes %d operators of a compiled model inside the plan (%s); "
-                "opwright_torch.report(compiled) says why",
+                "opwright_torch.report(compiled) shows the reasons",
                 len(declined),
                 ", ".join(sorted({str(call.node.target) for call in declined})),
             )
@@ -141,7 +141,7 @@ class Region:
         return kept
 
     def _forget(self, key: tuple[int, ...]) -> None:
-        """Drop the plans of tensors that are gone."""
+        """Drop the plans of deleted tensors."""
         kept = self._owners.pop(key, None)
         for found in [k for k in self._plans if k[0] == id(kept)]:
             del self._plans[found]
@@ -157,7 +157,7 @@ class Region:
 
 
 class Uncaptured:
-    """One graph that PyTorch runs as it is, since it cannot be captured."""
+    """One graph that PyTorch runs, since it cannot be captured."""
 
     def __init__(self, module: torch.fx.GraphModule, reason: str) -> None:
         self.reason = reason

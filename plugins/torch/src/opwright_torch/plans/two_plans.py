@@ -1,4 +1,4 @@
-"""Trains in two plans: a forward, and a backward that reads what the forward saves."""
+"""Trains in two plans: a forward, and a backward that reads the saved values."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ from opwright_torch.plans.gradients import (
 Like = tuple[torch.Size, torch.dtype]
 
 MAX_HANDINGS: Final = 64
-"""For so many plans, of different sizes, one pair knows how arguments are found again."""
+"""Maximum number of cached argument mappings, for plans of different sizes."""
 
 
 class Handing(NamedTuple):
-    """What the backward must know of the forward's plan: where arguments are, metas of results."""
+    """The forward plan's interface for the backward: sources of arguments, metas of results."""
 
     second: Any
     sources: tuple[Any, ...]  # a feed's name, or the position of a result
     pick_feeds: Pick  # inputs of the graph that are saved
     pick_results: Pick  # results that are saved
-    pick_arguments: Pick  # of saved inputs, saved results and the rest, in the order of `second`
+    pick_arguments: (
+        Pick  # sources in saved inputs, saved results and the rest, in the order of `second`
+    )
     likes: list[Like]  # of the differentiable results
 
 
 class TwoPlans(Forward):
-    """Computes results in one plan and gradients in another, which reads what the first saves."""
+    """Computes results in one plan and gradients in another, which reads saved values."""
 
     kind = "two plans"
 
@@ -68,12 +70,12 @@ class TwoPlans(Forward):
         self._handings: dict[int, Handing] = {}
 
     def __call__(self, args: tuple[Any, ...]) -> Results:
-        """Return the results, which record."""
+        """Return the results, recorded for autograd."""
         results: Results = self._apply(self, args, *self._pick_trained(args))
         return results
 
     def handing(self, second: Any, sources: tuple[Any, ...], values: Sequence[Any]) -> Handing:
-        """Return where the arguments of the second plan come from; `values` are the first's."""
+        """Return the sources of the second plan's arguments; `values` are the first's."""
         found = self._handings.get(id(sources))
         if found is None:
             names = dict(zip(self.draft.feeds, self.job.fed))
@@ -107,11 +109,11 @@ class TwoPlans(Forward):
         ]
 
     def check(self, tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:
-        """Raise PyTorch's error if what the backward reads was changed since the forward."""
+        """Raise PyTorch's error if a value for the backward was changed since the forward."""
         self.kept.check(tensors, versions, self._is_read)
 
     def spread(self, grads: Sequence[Any]) -> list[Any]:
-        """Return a gradient for each trained input, None where the results do not depend on it."""
+        """Return a gradient for each trained input, None if the results do not depend on it."""
         return [None if place is None else grads[place] for place in self.grad_places]
 
     def _samples(self, feeds: Sequence[Any]) -> Iterator[tuple[Any, dict[str, torch.Tensor]]]:
@@ -172,7 +174,7 @@ def _names_read(op: ow.Operator) -> Iterator[str]:
 
 
 def _create_tangent(block: ow.Block, target: ow.Variable) -> ow.Variable:
-    """Return the variable that the gradient of a result is fed to."""
+    """Return the feed variable for the gradient of a result."""
     return block.create_var(
         block.program.free_name(f"{target.name}_tangent"),
         target.shape,

@@ -1,1 +1,1 @@
-"""Models of PyTorch as programs of opwright, with their parameters, which run without PyTorch."""
+"""PyTorch models as programs of opwright with parameters, which run without PyTorch."""

@@ -1,4 +1,4 @@
-"""Which dimensions of a model's inputs are unknown, and what the model demands of them."""
+"""Dynamic dimensions of a model's inputs, and the model's conditions on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Dimensions:
     arguments : mapping
         Example inputs by the argument of ``forward``.
     dynamic : object
-        True; or what `torch.export` takes as ``dynamic_shapes``, with strings as well.
+        True, or ``dynamic_shapes`` of `torch.export`, also with strings.
     """
 
     def __init__(self, arguments: Mapping[str, Any], dynamic: Any) -> None:
@@ -63,10 +63,10 @@ class Dimensions:
         return {name: spelled.get(name, _each(v, None)) for name, v in arguments.items()}
 
     def conditions(self, shapes: Mapping[str, Any], graph: Graph) -> list[Any]:
-        """Return what sizes must fulfil: bounds that were given, and what the model has decided by.
+        """Return the conditions on sizes: given bounds, and guards of the model.
 
-        What PyTorch itself decides by sizes, such as strides, changes no result. Nor does whether
-        a size is 1, in most models, which is allowed.
+        PyTorch's own decisions on sizes, such as strides, do not change results. A size of 1, which
+        is allowed, does not in most models either.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class Dimensions:
         Raises
         ------
         SettingError
-            The model makes a float of a size, whose value in the example the graph holds.
+            If the model converts a size to a float, which the graph stores for the example only.
         """
         symbols: dict[str, sympy.Expr] = {}
         found: list[Any] = []
@@ -117,7 +117,7 @@ class Dimensions:
 
 
 def _each(value: Any, dim: Any) -> Any:
-    """Return one kind of dimension for every axis, in the structure that `torch.export` wants."""
+    """Return one kind of dimension for every axis, in the structure of `torch.export`."""
     if isinstance(value, torch.Tensor):
         return None if dim is None else dict.fromkeys(range(value.ndim), dim)
     if isinstance(value, dict):
@@ -141,7 +141,7 @@ def _bounds(expr: sympy.Expr, dim: Any) -> Iterator[Any]:
 
 
 def _refuse_floats(env: Any, shapes: Mapping[str, Any], graph: Graph) -> None:
-    """Refuse floats that a size was made, which the graph holds as numbers of the example."""
+    """Refuse floats computed from sizes, which the graph stores as numbers of the example."""
     for guard in env.guards:
         expr = guard.expr
         made = [part for part in sympy.preorder_traversal(expr) if isinstance(part, _FLOATS)]
@@ -156,14 +156,14 @@ def _refuse_floats(env: Any, shapes: Mapping[str, Any], graph: Graph) -> None:
             if isinstance(size, torch.SymInt) and size.node.expr in symbols
         ]
         raise SettingError(
-            f"to_program: what is made of {sizes[0] if sizes else 'a dimension'} must stay a whole "
-            f"number, got {expr}, which holds for the example alone; leave the dimension out of "
+            f"to_program: values computed from {sizes[0] if sizes else 'a dimension'} must be "
+            f"integers, got {expr}, which holds for the example alone; leave the dimension out of "
             f"dynamic=, or make the number a tensor\n{_line(guard, graph)}"
         )
 
 
 def _line(guard: Any, graph: Graph) -> str:
-    """Return the line of the model where a size became a number, or where that is used."""
+    """Return the line of the model that converts a size to a number, or uses it."""
     place = guard.sloc.framework_loc
     if not _is_within(place):
         return (
@@ -179,12 +179,12 @@ def _line(guard: Any, graph: Graph) -> str:
 
 
 def _is_within(place: Any) -> bool:
-    """Return whether a line is PyTorch's, or of this package."""
+    """Return whether a line belongs to PyTorch or this package."""
     return place is None or any(map(Path(place.filename).is_relative_to, (TORCH, HERE)))
 
 
 def _decisions(env: Any) -> Iterator[Any]:
-    """Yield the conditions that code outside of PyTorch has asked for, and found fulfilled."""
+    """Yield the conditions checked by code outside of PyTorch."""
     for guard in env.guards:
         place = guard.sloc.framework_loc
         if _is_within(place):

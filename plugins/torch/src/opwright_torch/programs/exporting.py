@@ -21,18 +21,18 @@ aten = torch.ops.aten
 
 
 class Exported(NamedTuple):
-    """A captured graph, and what its inputs and outputs are called."""
+    """A captured graph with the names of its inputs and outputs."""
 
     captured: Captured
     tensors: dict[int, tuple[str, torch.Tensor]]  # parameters, buffers, constants, by input
     feeds: dict[int, str]  # the other inputs
     results: list[str]  # of the captured outputs
     state: dict[str, str]  # the tensor of each name in state_dict()
-    conditions: list[Any]  # what sizes must fulfil
+    conditions: list[Any]  # conditions on sizes
 
 
 def export(model: torch.nn.Module, example_inputs: Any, dynamic: Any, trainable: bool) -> Exported:
-    """Return the graph of a model; what `torch.export` raises is raised."""
+    """Return the graph of a model; errors of `torch.export` propagate."""
     args, kwargs = _split(example_inputs)
     parameters = signature(model.forward).parameters
     bound = signature(model.forward).bind(*args, **kwargs)
@@ -81,7 +81,7 @@ def _split(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _check_named(given: Iterable[str], parameters: Iterable[str]) -> None:
-    """Raise SettingError for inputs among ``**kwargs``: `torch.export` fails, and names none."""
+    """Raise SettingError for inputs among ``**kwargs``, which `torch.export` does not name."""
     for name in given:
         if name not in parameters:
             raise SettingError(
@@ -95,7 +95,7 @@ def _placeholders(module: GraphModule) -> list[Node]:
 
 
 def _first_names(model: torch.nn.Module) -> dict[int, str]:
-    """Return the name of each parameter and buffer, by identity; of tied ones the first."""
+    """Return the name of each parameter and buffer by identity, the first one if tied."""
     names: dict[int, str] = {}
     for owned in (model.named_parameters, model.named_buffers):
         for name, tensor in owned(remove_duplicate=False):
@@ -106,7 +106,7 @@ def _first_names(model: torch.nn.Module) -> dict[int, str]:
 def _take_tensors(
     program: ExportedProgram, model: torch.nn.Module, names: Mapping[int, str]
 ) -> dict[str, tuple[str, torch.Tensor]]:
-    """Return name and value of the placeholders that are not fed; of tied ones the first stays."""
+    """Return name and value of placeholders that are not fed, the first one if tied."""
     signature = program.graph_signature
     nodes = {node.name: node for node in _placeholders(program.graph_module)}
     found: dict[str, tuple[str, torch.Tensor]] = {}
@@ -126,7 +126,7 @@ def _take_tensors(
 
 
 def _find_tensor(program: ExportedProgram, model: torch.nn.Module, target: str) -> torch.Tensor:
-    """Return the model's own tensor of a name, whose identity shows ties; else a constant."""
+    """Return the model's tensor for a name, whose identity shows ties; else a constant."""
     owner, _, name = target.rpartition(".")
     try:
         value = getattr(model.get_submodule(owner), name)
@@ -161,7 +161,7 @@ def _paths(spec: Any) -> list[Any]:
 
 
 def key_text(key: Any) -> str:
-    """Return a key of a path in nested results: an index, a key of a dict, an attribute."""
+    """Return one component of a path: an index, a dict key, or an attribute."""
     for name in ("key", "idx", "name"):
         if hasattr(key, name):
             return str(getattr(key, name))
@@ -169,7 +169,7 @@ def key_text(key: Any) -> str:
 
 
 def _own_results(program: ExportedProgram) -> list[str]:
-    """Copy each tensor that is returned, so that none shares memory; return the names."""
+    """Copy each returned tensor, so that none shares memory; return the names."""
     graph = program.graph_module.graph
     paths = [
         ".".join(["output"] * (not _is_named(path)) + [*map(key_text, path)])
@@ -202,7 +202,7 @@ def _is_named(path: Sequence[Any]) -> bool:
 
 
 def _show_values(module: GraphModule) -> None:
-    """Give each node its value as Dynamo does, in the graphs that operators call as well."""
+    """Set each node's example value as Dynamo does, including nested graphs."""
     for part in module.modules():
         if isinstance(part, GraphModule):
             for node in part.graph.nodes:

@@ -1,4 +1,4 @@
-"""`to_program` and `to_state_dict`: a model of PyTorch as a program of opwright, and back."""
+"""`to_program` and `to_state_dict`: PyTorch models as programs of opwright."""
 
 from __future__ import annotations
 
@@ -27,53 +27,51 @@ def to_program(
     *,
     trainable: bool | None = None,
 ) -> LoadedProgram:
-    """Return a model of PyTorch as a program of opwright, with a copy of its parameters.
+    """Convert a PyTorch model to a program of opwright, with a copy of its parameters.
 
-    The program needs no PyTorch: it is called, saved by ``save``, loaded by `opwright.load`, and
-    compiled for other devices in processes that do not import it.
+    The program does not need PyTorch: it can be called, saved by ``save``, loaded by
+    `opwright.load`, and compiled for other devices in processes without it.
 
     Parameters
     ----------
     model : torch.nn.Module
-        In the mode in which it is captured: ``model.eval()`` for predictions. Of a model in
-        training mode dropout and batch normalization are trained, which updates the statistics;
-        calls of the result predict in either case.
+        Captured in its current mode: ``model.eval()`` for inference. In training mode dropout is
+        active and batch normalization updates its statistics; calls of the result run inference in
+        either case.
     example_inputs : tuple or dict
-        Arguments of ``forward``, by position or by name. Tensors of them are fed to the program by
-        the argument's name, those in a list or dict by the path to them, ``"states.0"``; all else
-        is written into the program.
+        Arguments of ``forward``, by position or by name. Tensors are fed by the argument's name, or
+        by their path in a list or dict, ``"states.0"``; other values become constants.
     dynamic : bool, dict, tuple or list, optional
-        The dimensions that differ from call to call, as `torch.export.export` takes them as
-        ``dynamic_shapes``, for some of the inputs: ``{"x": {0: "batch", 1: Dim("n", max=512)}}``.
-        A string, besides, is a dimension without bounds, equal wherever it stands. True: every
-        dimension that the model leaves open. By default there is none.
+        The dimensions that differ between calls, as ``dynamic_shapes`` of `torch.export.export`,
+        for some of the inputs: ``{"x": {0: "batch", 1: Dim("n", max=512)}}``. A string is also
+        allowed: a dimension without bounds, equal wherever it occurs. True: every dimension that
+        the model does not fix. Default: none.
     trainable : bool, optional
-        Whether parameters that require gradients become parameters of the program, which training
-        changes. By default as the model's mode: ``model.training``.
+        Whether parameters that require gradients become trainable parameters of the program.
+        Default: ``model.training``.
 
     Returns
     -------
     LoadedProgram
         Its results are named by the keys of a dict or ``ModelOutput``, ``"output"`` for one tensor,
         ``"output.0"`` for the first of several. An input that the model writes, such as a cache, is
-        written by a plan that is compiled with it in ``writes``; its new value is a result, too. A
-        result with the name of an input has ``".new"`` behind it.
+        written by plans compiled with it in ``writes``; its new value is a result, too. A result
+        with the name of an input has the suffix ``".new"``.
 
     Raises
     ------
     OperatorNotFoundError
-        For operators that opwright has no counterpart of; the message has all of them.
+        For operators without a counterpart in opwright; the message lists all of them.
     SettingError
-        For inputs and results that are no tensors, and dimensions that the model does not leave
-        open.
+        For inputs and results that are not tensors, and dimensions that the model fixes.
     Exception
-        What `torch.export.export` raises where it cannot capture the model.
+        Errors of `torch.export.export`, if it cannot capture the model.
 
     Notes
     -----
-    A dimension is captured for sizes of 2 and more. With 1 the same is computed, whatever the
-    model's code would do then. Other conditions that it has asked for are checked in each new
-    shape: ``reshape`` fails where one is not fulfilled.
+    A dimension is captured for sizes of at least 2. Size 1 runs the same graph, even if the model's
+    code would differ. Other conditions of the model are checked for each new shape: ``reshape``
+    fails if one is violated.
     """
     if not isinstance(model, torch.nn.Module):
         raise SettingError(
@@ -112,7 +110,7 @@ def _translate(exported: Exported, is_trained: bool) -> Translated:
 
 
 def _finish(exported: Exported, translated: Translated) -> list[str]:
-    """Name the results, and write what the model writes; return the names of the results."""
+    """Name the results, and append writes of mutated inputs; return the names of the results."""
     program = translated.program
     block = program.global_block()
     fetches = []
@@ -142,7 +140,7 @@ def _fill_scope(exported: Exported, translated: Translated) -> ow.Scope:
 
 
 def _refusal(declined: list[Declined]) -> str:
-    """Return one line for each operator and reason, and the lines of the model that use it."""
+    """Return one line per operator and reason, with the model's lines that use it."""
     places: dict[str, dict[str, None]] = {}
     for node, reason in declined:
         lines = (node.meta.get("stack_trace") or "").rstrip().splitlines()
@@ -156,12 +154,12 @@ def _refusal(declined: list[Declined]) -> str:
 
 
 def to_state_dict(loaded: LoadedProgram) -> dict[str, torch.Tensor]:
-    """Return the values of a program that `to_program` made, for ``model.load_state_dict``.
+    """Return the values of a program from `to_program`, for ``model.load_state_dict``.
 
     Parameters
     ----------
     loaded : LoadedProgram
-        Also one that was saved and loaded, or trained.
+        May have been saved and loaded, or trained.
 
     Returns
     -------
@@ -171,7 +169,7 @@ def to_state_dict(loaded: LoadedProgram) -> dict[str, torch.Tensor]:
     Raises
     ------
     SettingError
-        For a program that `to_program` did not make.
+        For a program not created by `to_program`.
     """
     names = getattr(loaded, "notes", {}).get(NOTE)
     if not isinstance(names, Mapping):

@@ -1,4 +1,4 @@
-"""What a rule of an optimizer is given: the variables of one of its groups of parameters."""
+"""The input of an optimizer rule: the variables of one parameter group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import opwright as ow
 
 Number = Any
-"""A float, or a Variable, float64 [1], of what changes from step to step."""
+"""A float, or a Variable, float64 [1], for options that change between steps."""
 
 
 class Item(NamedTuple):
@@ -19,9 +19,9 @@ class Item(NamedTuple):
     ----------
     param, grad : Variable
     state : mapping of str to Variable
-        What the optimizer keeps, in the shape of the parameter.
+        The optimizer's states, in the shape of the parameter.
     place : int
-        That of the parameter in vectors with one number for each.
+        Index of the parameter in vectors with one number per parameter.
     """
 
     param: ow.Variable
@@ -32,21 +32,21 @@ class Item(NamedTuple):
 
 @dataclass
 class Group:
-    """Parameters with their options, in a program to which their updates are appended.
+    """Parameters with their options, in the program that receives their updates.
 
     Attributes
     ----------
     items : sequence of Item
     numbers : mapping of str to Number
     nonzero : frozenset of str
-        Which numbers are not 0.
+        Names of nonzero numbers.
     flags : mapping of str to bool
     steps : Variable, optional
         float64 [n], the number of this step for each parameter.
     fresh : Variable, optional
         float64 [n], 1 for a parameter without a state yet, else 0.
     is_finite : Variable, optional
-        A bool: whether anything is updated. Without it everything is.
+        A bool: whether to update. Without it updates are unconditional.
     """
 
     items: Sequence[Item]
@@ -64,13 +64,13 @@ class Group:
         return self.numbers[name]
 
     def has(self, name: str) -> bool:
-        """Whether an option that is a number is not 0."""
+        """Whether a numeric option is nonzero."""
         return name in self.nonzero
 
     def is_fixed(self, *numbers: Number) -> bool:
-        """Whether an operator whose attributes are these numbers may update parameters.
+        """Whether an operator with these numbers as attributes may update parameters.
 
-        Steps that may be skipped are computed beside the old values, which an operator overwrites.
+        Steps that may be skipped need the old values, which an operator would overwrite.
         """
         return self.is_finite is None and all(isinstance(number, float) for number in numbers)
 
@@ -80,7 +80,7 @@ class Group:
         return [vector] if n == 1 else ow.ops.split(vector, axis=0, num=n)
 
     def cast(self, number: Number, item: Item) -> Number:
-        """Return a number in the dtype of a parameter, [] beside one without axes."""
+        """Return a number in the dtype of a parameter, [] for a scalar parameter."""
         if isinstance(number, float):
             return number
         is_scalar = not item.param.shape
@@ -92,7 +92,7 @@ class Group:
         return self._casts[key]
 
     def gradient(self, item: Item, decays: bool = True) -> ow.Variable:
-        """Return the gradient to minimize by, weight decay included."""
+        """Return the gradient to minimize, including weight decay."""
         grad = -item.grad if self.flags["maximize"] else item.grad
         if decays and self.has("weight_decay"):
             grad = grad + item.param * self.cast(self.number("weight_decay"), item)
@@ -113,12 +113,12 @@ class Group:
         item.param.block.append_op(op_type, inputs=inputs, attrs=attrs)
 
     def write(self, variable: ow.Variable, value: ow.Variable) -> None:
-        """Append what gives a parameter or a state its next value, unless the step is skipped."""
+        """Append the update of a parameter or state, unless the step is skipped."""
         write(variable, value, self.is_finite)
 
 
 def write(variable: ow.Variable, value: ow.Variable, condition: ow.Variable | None = None) -> None:
-    """Append what gives a variable of the scope a value, where the condition holds."""
+    """Append a conditional write to a variable of the scope."""
     if condition is not None:
         value = ow.ops.where(condition, value, variable)
     variable.block.append_op("assign", {"x": value}, {"out": variable.name})

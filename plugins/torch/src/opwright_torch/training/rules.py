@@ -1,7 +1,7 @@
-"""What the optimizers of PyTorch keep for each parameter, and compute, as operators of a program.
+"""PyTorch's optimizers as rules: states per parameter, and updates as operators.
 
-Each formula is that of the class in ``torch.optim``, in its order: the sign of ``maximize`` first,
-weight decay next. An operator of opwright-std takes its place where it computes the same.
+Each formula follows the class in ``torch.optim``: first the sign of ``maximize``, then weight
+decay. An operator of opwright-std replaces it if it computes the same.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Rule(NamedTuple):
     Attributes
     ----------
     numbers : tuple of str
-        Options that are numbers; a plan reads those that change. ``beta1`` and ``beta2`` are those
-        of ``betas``.
+        Numeric options; a plan reads those that change. ``beta1`` and ``beta2`` come from
+        ``betas``.
     flags : tuple of str
-        Options that decide which operators a plan has.
+        Options that determine the operators of a plan.
     states : callable
-        Returns, for options, what the optimizer keeps in the shape of a parameter, with its first
-        value.
+        Returns, for options, the optimizer's states in the shape of a parameter, with initial
+        values.
     counts : bool
-        Whether it keeps the number of steps.
+        Whether it counts steps.
     append : callable
         Appends the updates of a group to a program.
     """
@@ -71,7 +71,7 @@ def _momentum(group: Group) -> None:
             attrs = {"mu": mu, "nesterov": bool(nesterov)}
             group.update("momentum", item, group.gradient(item), attrs, states)
         return
-    if is_damped:  # but the first gradient is taken whole
+    if is_damped:  # except that the first gradient is used fully
         shares = group.pieces(1 - group.number("dampening") * (1 - group.fresh))
     for item in group.items:
         grad = group.gradient(item)
@@ -128,7 +128,7 @@ def _compose_adam(group: Group, betas: tuple[Number, Number], is_decoupled: bool
 
 
 def _move(group: Group, item: Item, name: str, shares: tuple[Number, Number], value: Any) -> Any:
-    """Move a state towards a value, by the shares of both; return the new one."""
+    """Interpolate a state towards a value; return the new state."""
     state = item.state[name]
     moved = state * group.cast(shares[0], item) + value * group.cast(shares[1], item)
     group.write(state, moved)

@@ -1,4 +1,4 @@
-"""The loss scale of a ``torch.amp.GradScaler``, which a plan reads, and changes as it does."""
+"""The loss scale of a ``torch.amp.GradScaler``, read and updated by a plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Scaling:
     Parameters
     ----------
     scaler : torch.amp.GradScaler
-        One that is enabled.
+        An enabled scaler.
     scope : Scope
     """
 
@@ -35,7 +35,7 @@ class Scaling:
             scope.var(name).borrow(options[i : i + 1])
 
     def read(self) -> None:
-        """Lend the scope what the scaler has now."""
+        """Share the scaler's current tensors with the scope."""
         scaler = self._scaler
         if scaler._scale is None:
             scaler._lazy_init_scale_growth_tracker(torch.device("cpu"))
@@ -59,7 +59,7 @@ class Scaling:
         return scaled
 
     def unscale(self, grads: list[ow.Variable]) -> tuple[list[ow.Variable], ow.Variable]:
-        """Append the gradients without the factor; return them, and whether all are finite."""
+        """Append the unscaled gradients; return them, and whether all are finite."""
         wide = ow.ops.cast(grads[0].block.var(_FACTOR), dtype="float64")
         inverse = ow.ops.cast(ow.ops.reciprocal(wide), dtype="float32")
         parts = [ow.ops.all(ow.ops.isfinite(grad)) for grad in grads]

@@ -1,4 +1,4 @@
-"""What an optimizer of PyTorch keeps and is told, as variables in a scope of plans."""
+"""States and options of a PyTorch optimizer as variables in a scope of plans."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Signature = tuple[Any, ...]
 class State:
     """The tensors of an optimizer in a scope that borrows them, and its options as numbers.
 
-    An option that has changed once is read by plans from then on, as the learning rate is from
-    the beginning; the others are written into plans.
+    Plans read the learning rate, and any option after its first change; others are constants in
+    plans.
 
     Parameters
     ----------
     optimizer : torch.optim.Optimizer
     rule : Rule
-        Of its class.
+        The rule of its class.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class State:
     n : int
         The number of parameters.
     step_dtype : str
-        That of the counts of steps.
+        Dtype of step counts.
     signature : tuple
-        What a plan with these options is made for.
+        The key of plans for these options.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, rule: Rule) -> None:
@@ -61,7 +61,7 @@ class State:
         self.read()
 
     def read(self) -> None:
-        """Read the options of all groups, as schedulers have changed them."""
+        """Read the current options of all groups."""
         values = list(map(self._get, self.optimizer.param_groups))
         if self._has_tensors or values != self._values:
             self._change(values)
@@ -75,22 +75,22 @@ class State:
         return f"optimizer.state.{index}.{name}"
 
     def fixed(self, group: int) -> dict[str, float]:
-        """Return the options of a group that are written into plans."""
+        """Return the options of a group that are constants in plans."""
         pairs = zip(self.rule.numbers, self._numbers[group], strict=True)
         return {name: value for name, value in pairs if name not in self.varying}
 
     def nonzero(self, group: int) -> frozenset[str]:
-        """Return the names of the numbers that are not 0."""
+        """Return the names of nonzero numbers."""
         pairs = zip(self.rule.numbers, self._numbers[group], strict=True)
         return frozenset(name for name, value in pairs if value != 0)
 
     def tensors(self, wanted: Iterable[tuple[torch.Tensor, Any]]) -> tuple[torch.Tensor, ...]:
-        """Return what the optimizer keeps for parameters, each given with what picks it."""
+        """Return the optimizer's states of parameters, each given with its selector."""
         states = self.optimizer.state
         return tuple(chain.from_iterable([pick(states[p]) for p, pick in wanted]))
 
     def picker(self, index: int) -> Any:
-        """Return what picks the tensors of a parameter out of its state; None if it has none."""
+        """Return a selector of a parameter's state tensors; None without any."""
         names = [*self.names_of(index), *[_STEP] * self.rule.counts]
         if len(names) == 1:
             (name,) = names
@@ -98,9 +98,9 @@ class State:
         return itemgetter(*names) if names else None
 
     def adopt(self, indices: Sequence[int]) -> None:
-        """Lend the scope the optimizer's states of parameters; create missing ones."""
+        """Share the optimizer's states with the scope; create missing ones."""
         for index in indices:
-            if self.picker(index) is None:  # `state` is a defaultdict, which stays empty as well
+            if self.picker(index) is None:  # `state` is a defaultdict, which must not grow
                 continue
             parameter = self.parameters[index]
             state = self.optimizer.state[parameter]
@@ -134,7 +134,7 @@ class State:
         return self._homes[index]
 
     def names_of(self, index: int) -> dict[str, float]:
-        """Return what the optimizer keeps in the shape of a parameter, with its first value."""
+        """Return the optimizer's states in the shape of a parameter, with initial values."""
         return self.rule.states(self.optimizer.param_groups[self.group_of(index)])
 
     def _change(self, values: list[Any]) -> None:
@@ -163,7 +163,7 @@ class State:
             self.signature = signature
 
     def _lay_out(self, groups: Sequence[Options]) -> None:
-        """Make the vectors with a number for each parameter, and for each option of each group."""
+        """Create the vectors with one number per parameter, and per option of each group."""
         self.parameters = [p for group in groups for p in group["params"]]
         _check_parameters(self.parameters)
         self._homes = [g for g, group in enumerate(groups) for _ in group["params"]]

@@ -1,4 +1,4 @@
-"""`train_step`: a model, a loss and an optimizer of PyTorch become one function of a batch."""
+"""`train_step`: a PyTorch model, loss and optimizer as one function of a batch."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _NUMBERS: Final[Iterator[int]] = count()
 
 
 class TrainStep:
-    """What `train_step` returns: ``step(*batch)`` trains, and returns the loss.
+    """The result of `train_step`: ``step(*batch)`` trains, and returns the loss.
 
     Attributes
     ----------
     optimizer : torch.optim.Optimizer
     trainer : Trainer
     compiled : callable
-        Computes a step, as `torch.compile` returned it.
+        Computes a step, from `torch.compile`.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class TrainStep:
             self._call = torch._dynamo.config.patch(allow_rnn=True)(self.compiled)
 
     def __call__(self, *batch: Any, **named: Any) -> torch.Tensor:
-        """Train on a batch; return its loss, which records nothing.
+        """Train on a batch; return its detached loss.
 
         Parameters
         ----------
         *batch, **named
-            What the model is called with, by position the target last, if there is a loss.
+            Arguments of the model; if there is a loss, the last positional one is the target.
         """
         if not torch.is_grad_enabled():
             if torch.is_inference_mode_enabled():
@@ -95,7 +95,7 @@ class TrainStep:
             raise
         if loss is None:
             raise SettingError(_NO_LOSS)
-        self.optimizer._opt_called = True  # schedulers ask whether there was a step
+        self.optimizer._opt_called = True  # schedulers check whether there was a step
         return loss
 
     def _make_region(self, module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Region:
@@ -157,10 +157,10 @@ def train_step(
             loss = step(images, labels)
             scheduler.step()
 
-    Parameters, buffers and the tensors of the optimizer's state stay PyTorch's, and have in them
-    what plans write: both ``state_dict`` are true after each step, and what is loaded into them is
-    read by the next one. Options in ``optimizer.param_groups`` are read at each step. ``.grad`` is
-    neither read nor written.
+    Parameters, buffers and the tensors of the optimizer's state remain PyTorch's, and plans write
+    into them: both ``state_dict`` are current after each step, and the next step reads loaded
+    values. Options in ``optimizer.param_groups`` are read at each step. ``.grad`` is neither read
+    nor written.
 
     Parameters
     ----------
@@ -172,17 +172,17 @@ def train_step(
     optimizer : torch.optim.Optimizer
         SGD, Adam, AdamW, RMSprop or Adagrad of ``torch.optim``, not a subclass; without hooks.
     accumulate : int, at least 1
-        An update takes the mean of the gradients of so many steps.
+        An update uses the mean gradient of this many steps.
     clip_norm : float, > 0, optional
-        Gradients are bounded as by ``torch.nn.utils.clip_grad_norm_`` of all that are updated.
+        Gradients are clipped as by ``torch.nn.utils.clip_grad_norm_`` over all updated parameters.
     clip_value : float, > 0, optional
-        Gradients are bounded as by ``torch.nn.utils.clip_grad_value_``.
+        Gradients are clipped as by ``torch.nn.utils.clip_grad_value_``.
     scaler : torch.amp.GradScaler, optional
-        Scales the loss; its factor, and steps that are skipped, are part of the plan.
+        Scales the loss; its factor and skipped steps are part of the plan.
     data_parallel : bool or str
         True or the name of a group of processes, by opwright-dist: gradients are averaged over
-        them, whose batches must have equal shapes in each step. All of them call this, and have
-        the parameters and buffers of the first from then on.
+        them, and batches must have equal shapes in each step. All processes call this, and start
+        with the parameters and buffers of the first.
     options : mapping, optional
         The arguments ``passes``, ``fallback``, ``options``, ``deterministic`` and ``lock`` of
         `opwright.Network.compile`.
@@ -190,9 +190,9 @@ def train_step(
     Raises
     ------
     SettingError
-        For arguments of another type or range, and for what a plan cannot do as PyTorch does.
+        For arguments of another type or range, and for features that plans do not support.
     MissingRequirementError
-        `data_parallel` is given, and no package connects processes.
+        If `data_parallel` is given, and no package connects processes.
     """
     _check_model(model, loss)
     rule = _check_optimizer(optimizer)
@@ -213,7 +213,7 @@ def train_step(
 
 
 def _make_function(model: torch.nn.Module, loss: Loss | None) -> Callable[..., Any]:
-    """Return the function to compile, with code of its own: Dynamo counts compilations by code."""
+    """Return the function to compile, with its own code: Dynamo counts compilations by code."""
 
     def compute(*batch: Any, **named: Any) -> Any:
         if loss is None:
@@ -238,8 +238,8 @@ def _check_model(model: Any, loss: Any) -> None:
         )
     if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
         raise SettingError(
-            f"train_step: model must not be wrapped, got {type(model).__name__}; give the module "
-            "within, and data_parallel=True"
+            f"train_step: model must not be wrapped, got {type(model).__name__}; pass the inner "
+            f"module, and data_parallel=True"
         )
     if loss is not None and not callable(loss):
         raise SettingError(
@@ -249,7 +249,7 @@ def _check_model(model: Any, loss: Any) -> None:
 
 
 def _check_optimizer(optimizer: Any) -> Rule:
-    """Return the rule of an optimizer; SettingError for one that no plan updates by."""
+    """Return the rule of an optimizer; SettingError for an unsupported one."""
     rule = find_rule(optimizer)
     if rule is None:
         known = ", ".join(kind.__name__ for kind in RULES)
@@ -264,7 +264,7 @@ def _check_optimizer(optimizer: Any) -> Rule:
 def _check_count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise SettingError(
-            f"train_step: accumulate must be a whole number of at least 1, got {value!r}"
+            f"train_step: accumulate must be an integer of at least 1, got {value!r}"
         )
     return value
 
@@ -274,8 +274,8 @@ def _check_bound(name: str, value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         raise SettingError(
-            f"train_step: {name} must be a number above 0, got {value!r}; leave it out to bound "
-            "nothing"
+            f"train_step: {name} must be a number above 0, got {value!r}; leave it out to disable "
+            f"clipping"
         )
     return float(value)
 
@@ -303,7 +303,7 @@ def _check_group(data_parallel: Any) -> str:
 
 
 def _share(model: torch.nn.Module, group: str) -> None:
-    """Give the parameters and buffers of a model the values that the first process has."""
+    """Broadcast the parameters and buffers of a model from the first process."""
     program, scope = ow.Program(), ow.Scope()
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         value = tensor.detach()

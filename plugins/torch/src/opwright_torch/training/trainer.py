@@ -1,4 +1,4 @@
-"""What all plans of one `train_step` share: the optimizer, the loss scale, sums of gradients."""
+"""Shared state of all plans of one `train_step`: optimizer, loss scale, gradient sums."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Trainer:
     state : State
         The optimizer's.
     way : Way
-        What happens to gradients before an update.
+        Processing of gradients before an update.
     modules : sequence of torch.nn.Module
         The model, and a loss that is one.
 
     Attributes
     ----------
     builds : int
-        How many plans have been made.
+        Number of plans made.
     parts : list of torch.nn.Module
-        All modules within these.
+        All their submodules.
     """
 
     builds = 0
@@ -52,7 +52,7 @@ class Trainer:
 
     @property
     def is_last(self) -> bool:
-        """Whether the next step is one that updates."""
+        """Whether the next step updates parameters."""
         return self._done + 1 == self.way.accumulate
 
     def count(self) -> None:
@@ -60,7 +60,7 @@ class Trainer:
         self._done = (self._done + 1) % self.way.accumulate
 
     def read(self) -> None:
-        """Read what schedulers and scalers may have changed; refuse hooks, which no plan calls."""
+        """Read changes of schedulers and scalers; refuse hooks, which plans do not call."""
         if any(self._hooks):
             self._refuse_hooks()
         self.state.read()
@@ -91,7 +91,7 @@ class Trainer:
         )
 
     def lend_sums(self, indices: Iterable[int]) -> None:
-        """Give the scope the sums of gradients, zeros at first."""
+        """Add gradient sums to the scope, initially zeros."""
         if self.way.accumulate == 1:
             return
         for index in indices:

@@ -1,4 +1,4 @@
-"""Appends to a program with a loss its gradients, and what an optimizer does with them."""
+"""Appends gradients and optimizer updates to a program with a loss."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ PROCESSES: Final = "opwright_nn.processes"
 
 
 class Way(NamedTuple):
-    """What happens to gradients before an update.
+    """Processing of gradients before an update.
 
     Attributes
     ----------
     accumulate : int
-        Of how many steps they are the mean.
+        Number of steps to average.
     clip_norm, clip_value : float or None
-        Bounds of the norm of all of them, of each element.
+        Bounds of the total norm and of each element.
     scaling : Scaling or None
-        How the loss is scaled.
+        The loss scaling.
     group : str
-        The processes over which they are averaged; "" for this one alone.
+        The processes over which they are averaged; "" for this one only.
     """
 
     accumulate: int
@@ -39,12 +39,12 @@ class Way(NamedTuple):
 
 
 def find_processes() -> Any:
-    """Return what connects processes.
+    """Return the package that connects processes.
 
     Raises
     ------
     MissingRequirementError
-        No installed package does.
+        If no installed package does.
     """
     found = sorted(scan(group=PROCESSES), key=lambda point: point.name)
     if not found:
@@ -61,17 +61,17 @@ def sum_name(index: int) -> str:
 
 
 class Updates:
-    """Writes the rest of a training step behind a loss.
+    """Writes the rest of a training step after a loss.
 
     Parameters
     ----------
     loss : Variable
     parameters : mapping of int to Variable
-        Those that are updated, by their index in the optimizer.
+        The updated ones, by their index in the optimizer.
     state : State
     way : Way
     rows : Variable, optional
-        Its first dimension is the number of examples, which all processes must have alike.
+        Its first dimension is the number of examples, equal in all processes.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Updates:
         self._declared: list[str] = []
 
     def append(self, is_last: bool) -> None:
-        """Append all of it; in a step that is not the last before an update, the sums alone."""
+        """Append all of it; only the sums in steps before the last accumulated one."""
         way = self._way
         if way.scaling is not None:
             way.scaling.declare(self._block)
@@ -102,7 +102,7 @@ class Updates:
 
     @property
     def varying(self) -> list[str]:
-        """The variables of the scope, besides parameters, that the program reads."""
+        """The scope variables, besides parameters, that the program reads."""
         read = {name for op in self._block.ops for name in op.input_names()}
         return [name for name in self._declared if name in read]
 
@@ -166,7 +166,7 @@ class Updates:
             state.rule.append(Group(items, numbers, nonzero, flags, steps, fresh, is_finite))
 
     def _count_steps(self, is_finite: ow.Variable | None) -> tuple[Any, Any]:
-        """Append the count of this step; return it, and which parameters have no state yet."""
+        """Append the step count; return it, and the parameters without a state."""
         state = self._state
         groups = {state.group_of(index) for index in self._parameters}
         is_damped = any("dampening" in state.nonzero(group) for group in groups)
@@ -192,7 +192,7 @@ class Updates:
 
 
 def _clip_norm(grads: list[ow.Variable], bound: float) -> list[ow.Variable]:
-    """Append gradients times ``min(1, bound / (norm + 1e-6))``, the norm that of all together."""
+    """Append gradients times ``min(1, bound / (norm + 1e-6))``, with the total norm."""
     dtypes = {grad.dtype for grad in grads}
     norms = [ow.ops.norm(grad) for grad in grads]
     if len(dtypes) > 1:

@@ -1,8 +1,8 @@
-"""From a graph of ATen operators to a Program: one row of a table for each ATen operator.
+"""From a graph of ATen operators to a Program: one table row per ATen operator.
 
 A row is a function ``row(t, **arguments)`` of a `Translator` and the arguments of the ATen
-operator's schema, by its names: Variables for tensors, numbers for numbers, and None. It returns
-the Variable of the result, or a tuple of them. Packages name their tables, mappings from
+operator's schema, by name: Variables for tensors, numbers, and None. It returns
+the Variable of the result, or a tuple of them. Packages register their tables, mappings from
 ``"aten::NAME"`` or ``"aten::NAME.OVERLOAD"`` to rows, as annexes of the topic ``torch``.
 """
 

@@ -1,4 +1,4 @@
-"""The shapes of Variables under translation, where lengths are not known before a run."""
+"""Shapes of Variables during translation, with lengths unknown before a run."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from opwright_torch.translate.sizes import Op, Size, has_size, shorten, write_si
 
 
 def open_shape(shape: Sequence[Any]) -> list[int]:
-    """Return a shape as a Program has it, with -1 for each `Size`."""
+    """Return a shape for a Program, with -1 for each `Size`."""
     return [-1 if isinstance(dim, Size) else dim for dim in shape]
 
 
 class Lengths:
-    """Knows the shapes of Variables as symbols, and writes what computes a `Size` in a run.
+    """Tracks symbolic shapes of Variables, and writes the computation of a `Size`.
 
     Parameters
     ----------
     block : Block
-        Of the Program under construction.
+        The block of the Program under construction.
     op : callable
         Appends an operator: `Translator.op`.
     """
@@ -36,7 +36,7 @@ class Lengths:
         self._numbers: dict[Any, ow.Variable] = {}
 
     def shape(self, x: ow.Variable) -> list[Any]:
-        """Return a shape, with a `Size` for what is not known; ShapeError where there is none."""
+        """Return a shape, with a `Size` for unknown lengths; ShapeError without a shape."""
         shape = list(x.shape or ())
         if -1 not in shape:
             return shape
@@ -46,12 +46,12 @@ class Lengths:
         return [other if dim < 0 else dim for dim, other in zip(shape, known)]
 
     def set(self, x: ow.Variable, shape: Sequence[Any]) -> None:
-        """Note the shape of a Variable; what is unknown of it in the Program is known then."""
+        """Record the shape of a Variable, including lengths unknown in the Program."""
         x.shape = open_shape(shape)
         self._shapes[x.name] = shape
 
     def take(self, x: ow.Variable, shape: list[Any]) -> bool:
-        """Tell whether a result has a shape; what is unknown of it is then known."""
+        """Return whether a result has a shape, and record it."""
         given = list(x.shape or ())
         if -1 not in given and not has_size(shape):
             return given == shape
@@ -61,14 +61,14 @@ class Lengths:
         return True
 
     def enter(self, x: ow.Variable, shape: Sequence[Any]) -> None:
-        """Note the shape of an input: what depends on its lengths is computed from them."""
+        """Record the shape of an input, from which dependent lengths are computed."""
         self._shapes[x.name] = shape
         for axis, dim in enumerate(shape):
             if isinstance(dim, Size) and dim.expr.is_Symbol:
                 self._places.setdefault(dim.expr, (x, axis))
 
     def number(self, size: Size) -> ow.Variable:
-        """Return the Variable that holds a size, int64 of shape []."""
+        """Return the Variable of a size, int64 of shape []."""
         return self._compute(size.expr, lambda: write_size(size.expr, self._op, self._find_symbol))
 
     def _compute(self, expr: Any, write: Callable[[], ow.Variable]) -> ow.Variable:
@@ -88,7 +88,7 @@ class Lengths:
         return self._op("squeeze", cut, axis=[0])
 
     def append(self, proto: Any, inputs: Mapping[str, Any], attrs: dict[str, Any]) -> ow.Operator:
-        """Append an operator, whose attributes may have sizes."""
+        """Append an operator, possibly with sizes in attributes."""
         whole: Any = attrs.get("shape") if proto.type in ("reshape", "expand") else None
         if has_size(whole):
             attrs = {**attrs, "shape": shorten(proto.type, whole, self.shape(inputs["x"]))}
@@ -100,20 +100,20 @@ class Lengths:
         return written
 
     def _name_sizes(self, proto: Any, attrs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the attributes of an operator with names of variables for sizes."""
+        """Return the attributes of an operator with variable names for sizes."""
         named = dict(attrs)
         for name, value in attrs.items():
             if not has_size(value):
                 continue
             if name not in proto.operands:
-                raise ShapeError(f"{proto.type}: {name} takes numbers alone, got {value}")
+                raise ShapeError(f"{proto.type}: {name} takes only numbers, got {value}")
             items = value if isinstance(value, (list, tuple)) else [value]
             names = [self.number(v).name if isinstance(v, Size) else v for v in items]
             named[name] = names if isinstance(value, (list, tuple)) else names[0]
         return named
 
     def _infer(self, written: ow.Operator, attrs: Mapping[str, Any]) -> None:
-        """Note the shapes of the outputs of an operator that are unknown in the Program."""
+        """Record output shapes of an operator that are unknown in the Program."""
         metas = [self._block.var(name).meta for name in written.output_names()]
         if not any(meta is not None and -1 in meta.shape for meta in metas):
             return
@@ -141,9 +141,9 @@ class Lengths:
         return Meta(tuple(self.shape(variable)), variable.dtype)
 
     def require(self, condition: Any) -> tuple[ow.Variable, ow.Variable]:
-        """Append a reshape of an input that fails where its lengths do not fulfil a condition.
+        """Append a reshape of an input that fails if its lengths violate a condition.
 
-        Return the input, and the Variable in its place.
+        Return the input, and the Variable that replaces it.
         """
         symbol = min(condition.free_symbols, key=str)
         x, axis = self._places[symbol]

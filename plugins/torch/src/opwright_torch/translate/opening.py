@@ -1,4 +1,4 @@
-"""Opens composites of PyTorch: operators that consist of other operators."""
+"""Decomposes PyTorch's composite operators."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 
 class Opened(NamedTuple):
-    """The operators that a node is made of; `module` has a placeholder for each of `inputs`."""
+    """The operators of a composite node; `module` has a placeholder for each of `inputs`."""
 
     module: GraphModule
     inputs: list[Node]
 
 
 def open_composite(node: Node) -> Opened | None:
-    """Return what a node of ATen is made of, or None where it is an operator of its own."""
+    """Return the decomposition of an ATen node, or None if it is a primitive operator."""
     target: Any = node.target
     if not torch._C._dispatch_has_kernel_for_dispatch_key(
         target.name(), "CompositeImplicitAutograd"

@@ -1,4 +1,4 @@
-"""Sizes that are not known before a run: symbols of PyTorch, as rows calculate with them."""
+"""Sizes unknown before a run: arithmetic on PyTorch's symbols."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from opwright.errors import ShapeError
 
 
 class Size:
-    """A size that a symbol of PyTorch stands for.
+    """A size given by a symbol of PyTorch.
 
-    Two sizes are equal only where they are so for every value; `<` is an error where it depends on
-    the value. So what a row decides holds for all of them.
+    Two sizes are equal only if they are for every value; `<` is an error if it depends on the
+    value. Decisions of a row therefore hold for all values.
     """
 
     __slots__ = ("symbol",)
@@ -30,7 +30,7 @@ class Size:
 
     @property
     def expr(self) -> sympy.Expr:
-        """Return what it is in the symbols of shapes."""
+        """Return the expression in the symbols of shapes."""
         return sympy.expand(self.symbol.node.expr)
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ class Size:
 
 def _bare(value: Any) -> Any:
     if not isinstance(value, (int, Size)):
-        raise ShapeError(f"sizes are whole numbers, got {value!r}")
+        raise ShapeError(f"sizes are integers, got {value!r}")
     return value.symbol if isinstance(value, Size) else value
 
 

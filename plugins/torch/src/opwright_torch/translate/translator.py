@@ -83,7 +83,7 @@ class Translator:
     Attributes
     ----------
     block : Block
-        Of the Program under construction.
+        The block of the Program under construction.
     node : Node
         The one that is translated now.
     """

@@ -144,7 +144,7 @@ def attention(w: Writer, op: Op) -> Any:
         seen = w.cast(w.node("Trilu", square, upper=0), "bool")
         scores = w.node("Where", seen, scores, hidden)
     highest = w.node("ReduceMax", scores, w.ints([-1]), keepdims=1)
-    is_hidden = w.node("Equal", highest, hidden)  # a row that is wholly masked
+    is_hidden = w.node("Equal", highest, hidden)  # a fully masked row
     zero = w.const(0, dtype)
     weights = w.node("Softmax", w.node("Where", is_hidden, zero, scores), axis=-1)
     return w.node("MatMul", w.node("Where", is_hidden, zero, weights), v)
