@@ -1,5 +1,5 @@
-// Collectives of several tensors that travel together: reductions, to all or to shards, and shards
-// that are joined; as one operator, or as one that starts and one that waits.
+// Bucketed collectives: reductions to all or to shards, and gathered shards; as one operator, or
+// split into start and wait.
 #include <cstring>
 #include <memory>
 #include <string>
@@ -32,7 +32,7 @@ struct Bucket {
   Target target;
 };
 
-// The tensors of a slot, one behind the other.
+// The tensors of a slot, concatenated.
 void FindSource(const opwright::RunContext& ctx, int64_t item, Source* source) {
   source->Clear();
   for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
@@ -49,7 +49,7 @@ void FindTarget(const opwright::RunContext& ctx, int64_t item, Target* target) {
   }
 }
 
-// The shard of one process: what a tensor has for it, and the rest of the shard.
+// The shard of one process: the elements of a tensor, and the padding.
 template <typename Byte>
 void AddShard(Byte* data, int64_t n, int64_t item, int n_processes, int rank,
               Pieces<Byte>* pieces) {
@@ -59,7 +59,7 @@ void AddShard(Byte* data, int64_t n, int64_t item, int n_processes, int rank,
   pieces->AddGap((length - own) * item);
 }
 
-// The tensors of a slot, a lane for each process: its shards of all of them.
+// The tensors of a slot, with one lane per process: its shards of all of them.
 void FindSourceLanes(const opwright::RunContext& ctx, int64_t item, int size, Source* source) {
   source->Clear();
   for (int r = 0; r < size; ++r) {
@@ -80,7 +80,7 @@ void FindTargetLanes(const opwright::RunContext& ctx, int64_t item, int size, Ta
   }
 }
 
-// The three kinds: their names, and how their tensors lie in lanes.
+// The three kinds: their names, and the layout of their tensors in lanes.
 struct AllReduce {
   using Attrs = ReduceAttrs;
   static constexpr const char* kWho = "dist.all_reduce";
@@ -133,7 +133,7 @@ struct BucketKernel {
       n_ += Kind::LaneOf(ctx.input(0, i).numel(), group_->size);
     }
     if constexpr (std::is_same_v<Attrs, ReduceAttrs>) {
-      reduce_ = ReduceOf(attrs.reduce);  // of others than a mean the number of rows is no weight
+      reduce_ = ReduceOf(attrs.reduce);  // only a mean is weighted by the number of rows
       is_weighted_ = reduce_ == Reduce::kMean && attrs.unequal_rows == "weight" && ctx.has_input(1);
       if (is_weighted_) rows_ = static_cast<double>(ctx.input(1).shape().dims()[0]);
     }
@@ -183,7 +183,7 @@ struct WaitKernel {
   }
 };
 
-// One tensor, where no pass has made buckets.
+// One tensor, without buckets.
 template <typename T, typename Kind>
 struct WholeKernel : BucketKernel<T, Kind> {
   Status Run(const opwright::RunContext& ctx, const typename Kind::Attrs&, Bucket& bucket) const {
@@ -198,7 +198,7 @@ struct WholeKernel : BucketKernel<T, Kind> {
   }
 };
 
-// The shard of this process, for which no other is asked.
+// The shard of this process, without communication.
 template <typename T>
 struct ShardKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "mpi"; }

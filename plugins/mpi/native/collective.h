@@ -1,4 +1,4 @@
-// One collective of a group: it starts, makes progress while others compute, and is waited for.
+// One asynchronous collective of a group: start, progress, wait.
 #ifndef OPWRIGHT_MPI_COLLECTIVE_H_
 #define OPWRIGHT_MPI_COLLECTIVE_H_
 
@@ -12,8 +12,8 @@
 
 namespace opwright_mpi {
 
-// One object serves many collectives of one size. Elements are joined in the order of ranks, by
-// whichever way they travel.
+// One object serves many collectives of equal size. Elements are reduced in rank order, by any
+// transport.
 class Collective {
  public:
   virtual ~Collective() = default;
@@ -24,9 +24,9 @@ class Collective {
   static std::unique_ptr<Collective> Make(Group* group, Motion motion, Reduce reduce,
                                           DLDataType dtype, int64_t n, bool is_weighted);
 
-  // The source is not needed any more when it returns.
+  // The source is free when it returns.
   virtual opwright::Status Start(const char* who, const Source& source, double weight) = 0;
-  // Writes the result; without a target, of a run that failed, nothing.
+  // Writes the result; nothing without a target, after a failed run.
   virtual opwright::Status Wait(const char* who, const Poll& poll, const Target* target) = 0;
   // Both; the target may be the source.
   virtual opwright::Status Run(const char* who, const Poll& poll, const Source& source,

@@ -1,4 +1,4 @@
-// Compares what all processes are about to run, before any data moves.
+// Compares the plans of all processes before any data moves.
 #include <algorithm>
 #include <sstream>
 
@@ -61,7 +61,7 @@ Status Group::EndComparison(const char* who, const Poll& poll) {
   return Status::Ok();
 }
 
-// All processes come here, since each has seen all digests.
+// All processes reach this point, since each has seen all digests.
 Status Group::DescribeDifference(const char* who, const Poll& poll) {
   std::string text;
   for (const std::string& entry : *entries_) text += entry + '\n';

@@ -1,4 +1,4 @@
-// dist.exchange_rows: each process sends each other as many rows as it counts.
+// dist.exchange_rows: each process sends its counted rows to every other one.
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -19,7 +19,7 @@ struct RowAttrs {
   OPWRIGHT_ATTRIBUTES(group);
 };
 
-// How many bytes go to each process, or come from it, and where they begin.
+// Bytes sent to or received from each process, and their offsets.
 struct Spans {
   std::vector<Count> bytes;
   std::vector<Address> begins;
@@ -27,7 +27,7 @@ struct Spans {
 
   explicit Spans(size_t n) : bytes(n), begins(n) {}
 
-  // `n_rows` is what there is place for.
+  // `n_rows` is the capacity.
   Status Set(const char* what, const int64_t* counts, int64_t row_bytes, int64_t n_rows) {
     int64_t n = 0;
     for (size_t i = 0; i < bytes.size(); ++i) {
@@ -45,7 +45,7 @@ struct Spans {
   }
 };
 
-// Beside the buffers what MPI reads while it sends; all of it is left to a wait that has failed.
+// Buffers and values that MPI reads while it sends; a failed wait leaves them allocated.
 struct RowBuffers {
   Buffers buffers;
   std::unique_ptr<Spans> sent;
@@ -61,7 +61,7 @@ struct RowBuffers {
   }
 };
 
-// Inputs x, send_counts, receive_counts and like, of which only the shape is given; output out.
+// Inputs x, send_counts, receive_counts and like, only the shape of which is given; output out.
 template <typename T>
 struct ExchangeRowsKernel {
   using Bound = RowBuffers;

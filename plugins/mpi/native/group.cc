@@ -24,18 +24,18 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTag = 7;
 constexpr auto kPollInterval = std::chrono::milliseconds(1);
 constexpr auto kAnswerTime = std::chrono::milliseconds(500);
-// Turns in which a process that waits keeps its core; then it yields. Where there are more
-// processes than cores, those that it waits for need the core.
+// Iterations of busy waiting before a process yields: with more processes than cores, the others
+// need the core.
 constexpr int kSpins = 50;
 constexpr int kFewSpins = 2;
-// A process that has waited so long sleeps between two checks: the others are far behind.
+// After waiting this long a process sleeps between checks: the others are far behind.
 constexpr auto kPatience = std::chrono::milliseconds(50);
 constexpr long kNapNs = 50'000;
 
 std::atomic<double> deadline_seconds{60.0};
 
 std::map<std::string, std::unique_ptr<Group>>& Groups() {
-  // Never freed: requests may be under way while the process ends.
+  // Never freed: requests may be active while the process ends.
   static auto* groups = new std::map<std::string, std::unique_ptr<Group>>;
   return *groups;
 }
@@ -51,14 +51,14 @@ std::string RankList(const std::vector<int>& ranks) {
   return text.str();
 }
 
-// Tells the processor that this loop only waits.
+// Hints to the processor that this is a spin loop.
 inline void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
 }
 
-// Of all processes, as if they were on one machine: on several ones a yield costs little.
+// Of all processes, as if on one machine: on several ones a yield costs little.
 int SpinsOf(int n_processes) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -66,7 +66,7 @@ int SpinsOf(int n_processes) {
   return is_known && CPU_COUNT(&cores) < n_processes ? kFewSpins : kSpins;
 }
 
-// What travels between two processes beside collectives; kept until it is sent.
+// Messages between two processes besides collectives; kept until they are sent.
 struct Letter {
   int64_t content[2];
   Request request;
@@ -124,7 +124,7 @@ void Group::Remove(const MpiReduction* reduction) {
 }
 
 int Group::Progress() {
-  // In order: the second part of a reduction starts behind those of the reductions before it.
+  // In order: the second part of a reduction starts after those of earlier reductions.
   for (size_t i = 0; i < active_.size();) {
     MpiReduction* reduction = active_[i];
     const int code = reduction->Advance();
@@ -150,7 +150,7 @@ Status Group::Wait(const char* who, const Poll& poll, Request* request) {
 
 Status Group::Wait(const char* who, const Poll& poll, const std::function<int()>& done) {
   int spins = 0;
-  Clock::time_point begin = Clock::now();  // since when nothing was done
+  Clock::time_point begin = Clock::now();  // time of the last progress
   Clock::time_point next_poll = begin + kPollInterval;
   while (true) {
     const int answer = done();
@@ -185,7 +185,7 @@ Status Group::Wait(const char* who, const Poll& poll, const std::function<int()>
     const bool is_late = now - begin > std::chrono::duration<double>(
                                            deadline_seconds.load(std::memory_order_relaxed));
     if (!ended.empty() || is_late) {
-      // What was waited for may have arrived just now.
+      // The result may have arrived just now.
       const int last = done();
       if (last == 1) return Status::Ok();
       if (last == 2) continue;

@@ -1,4 +1,4 @@
-// Processes that meet in collectives, and how one waits for the others.
+// Groups of processes, and waiting for their collectives.
 #ifndef OPWRIGHT_MPI_GROUP_H_
 #define OPWRIGHT_MPI_GROUP_H_
 
@@ -17,7 +17,7 @@ namespace opwright_mpi {
 
 class MpiReduction;
 
-// What a run calls about once a millisecond while it waits; where that fails, the run gives up.
+// Called about once per millisecond while a run waits; if it fails, the run gives up.
 using Poll = std::function<opwright::Status()>;
 
 // Three communicators of the same processes. On each of them collectives start in the order of the
@@ -33,41 +33,40 @@ class Group {
   Comm second = CommNull();
   Comm control = CommNull();
 
-  // One collective of a group at a time: held by each kernel while it starts or waits.
+  // Serializes the collectives of a group: held by each kernel while it starts or waits.
   std::mutex mutex;
 
-  // Lets reductions go through shared memory, if all processes can map it. Called by all of them.
+  // Enables shared memory for reductions, if all processes can map it. Called by all of them.
   opwright::Status ShareMemory();
-  // nullptr where they do not share memory.
+  // nullptr without shared memory.
   SharedExchange* exchange() const { return exchange_.get(); }
 
   // Whether a collective may start; each calls this first. `who` is the operator.
   opwright::Status Check(const char* who) const;
-  // Counts a collective that was started; `code` is what MPI returned.
+  // Counts a started collective; `code` is MPI's result.
   opwright::Status Started(const char* who, int code);
 
-  // Waits until `done` returns 1. It returns 0 for not yet, 2 where something was done meanwhile,
-  // and a negated error code of MPI. Where nothing was done until the deadline, the error names the
-  // processes that did not arrive.
+  // Waits until `done` returns 1. It returns 0 for not yet, 2 for progress, or a negated error code
+  // of MPI. Without progress until the deadline, the error names the missing processes.
   opwright::Status Wait(const char* who, const Poll& poll, const std::function<int()>& done);
   // Waits for one request.
   opwright::Status Wait(const char* who, const Poll& poll, Request* request);
 
-  // Begins to compare what this process is about to do with what the others are: `digest` stands
-  // for `entries`, which live as long as the plan.
+  // Starts to compare this process's plan with the others': `digest` represents `entries`, which
+  // live as long as the plan.
   opwright::Status BeginComparison(const Poll& poll, int64_t digest,
                                    const std::vector<std::string>* entries);
-  // Waits for the comparison, if one has begun.
+  // Waits for the comparison, if one was started.
   opwright::Status EndComparison(const char* who, const Poll& poll);
 
-  // Lets reductions by MPI that have started make progress, in the order in which they started.
+  // Makes progress on started MPI reductions, in start order.
   int Progress();
   void Add(MpiReduction* reduction) { active_.push_back(reduction); }
   void Remove(const MpiReduction* reduction);
 
-  // Tells the others that this process starts no further collective.
+  // Notifies the others that this process starts no further collective.
   void SayGoodbye();
-  // Names the others that have not said so yet, for messages; empty where there are none.
+  // Names the others that have not done so yet, for messages; empty if there are none.
   std::string FindRemaining();
 
  private:
@@ -82,7 +81,7 @@ class Group {
   opwright::Status FailMpi(const char* who, int code);
   void Send(int to, Message message);
   void Receive();
-  // Describes what is wrong with the others, after the deadline.
+  // Describes the state of the others after the deadline.
   std::string FindMissing(const Poll& poll);
   std::string FindEnded() const;
   opwright::Status WaitForComparison(const char* who, const Poll& poll);
@@ -104,11 +103,11 @@ class Group {
   const std::vector<std::string>* entries_ = nullptr;
 };
 
-// The group of a name; nullptr where there is none. They live until the process ends.
+// The group of a name, or nullptr. Groups live until the process ends.
 Group* FindGroup(const std::string& name);
-// Makes a group of processes of the world; this one need not be a member. Returns what is wrong.
+// Creates a group of processes of the world; this one need not be a member. Returns an error text.
 std::string AddGroup(const std::string& name, const std::vector<int>& ranks);
-// Makes the group of all processes, after Connect.
+// Creates the group of all processes, after Connect.
 std::string AddWorld();
 
 void SetDeadline(double seconds);

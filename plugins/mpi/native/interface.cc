@@ -1,5 +1,5 @@
-// What the Python side of the engine calls, by ctypes. Texts are written into a buffer of the
-// caller.
+// Functions for the Python side of the engine, called by ctypes. Texts are written into a buffer of
+// the caller.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -14,7 +14,7 @@
 namespace opwright_mpi {
 namespace {
 
-// 0 where there is no fault; 1 with its text otherwise.
+// 0 without a fault, else 1 with its text.
 int Answer(const std::string& fault, char* text, int64_t size) {
   std::snprintf(text, static_cast<size_t>(size), "%s", fault.c_str());
   return fault.empty() ? 0 : 1;
@@ -53,7 +53,7 @@ EXPORT int opwright_mpi_describe(char* text, int64_t size) {
   return Answer(line, text, size);
 }
 
-// Gives `bytes` of data to each process of a group, and gets as many from each, in order of ranks.
+// Sends `bytes` of data to each process of a group, and receives as many from each, in rank order.
 EXPORT int opwright_mpi_gather(const char* group_name, const char* data, int64_t bytes, char* all,
                                char* text, int64_t size) {
   constexpr const char* kWho = "gather";
@@ -72,7 +72,7 @@ EXPORT int opwright_mpi_gather(const char* group_name, const char* data, int64_t
 }
 
 // Announces that this process starts no further collective. Returns 0 once all have done so, or 1
-// with a text that names those that have not.
+// with a text that names the others.
 EXPORT void opwright_mpi_say_goodbye() { FindGroup("world")->SayGoodbye(); }
 EXPORT int opwright_mpi_find_remaining(char* text, int64_t size) {
   return Answer(FindGroup("world")->FindRemaining(), text, size);

@@ -14,10 +14,10 @@ using opwright::NumberOf;
 using opwright::ReadElement;
 using opwright::WriteElement;
 
-// What is summed stays in the first-level cache.
+// Summed chunks stay in the L1 cache.
 constexpr int64_t kBlock = 1024;
 
-// Three versions of each loop, chosen when the library is loaded, where the compiler can do that.
+// Three versions of each loop, selected when the library is loaded, if the compiler supports it.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define OPWRIGHT_MPI_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
 #else
@@ -34,7 +34,7 @@ OPWRIGHT_FUNCTOR A Plus(A a, A b) {
   }
 }
 
-// NaN is the result wherever there is one.
+// NaN propagates.
 template <typename A>
 OPWRIGHT_FUNCTOR A Greater(A a, A b) {
   return (a > b) | (a != a) ? a : b;
@@ -59,7 +59,7 @@ OPWRIGHT_FUNCTOR void AddPart(Reduce reduce, const T* part, int64_t n, const dou
   }
 }
 
-// Divides by multiplying where that gives the same bits, several times as fast: by powers of two.
+// Divides by powers of two by multiplication, with the same bits and several times as fast.
 template <typename A>
 OPWRIGHT_FUNCTOR void Divide(A divisor, int64_t n, A* total) {
   if constexpr (std::is_floating_point_v<A>) {

@@ -1,5 +1,5 @@
-// Joins what several processes sent, element by element, in the order of their ranks: so the bits
-// depend neither on the library nor on how tensors were put into buckets.
+// Element-wise reduction of data from several processes in rank order: the bits depend neither on
+// the library nor on buckets.
 #ifndef OPWRIGHT_MPI_JOINING_H_
 #define OPWRIGHT_MPI_JOINING_H_
 
@@ -12,18 +12,18 @@ namespace opwright_mpi {
 
 enum class Reduce { kSum, kMean, kMax, kMin };
 
-// "sum", "mean", "max" or "min", which the description of the operator has checked.
+// "sum", "mean", "max" or "min", as checked by the operator's definition.
 Reduce ReduceOf(const std::string& name);
 
-// out[i] joins parts[0][i] to parts[n_parts - 1][i]; out may be one of the parts. `weights`, one
-// for each part, is NULL, or what a mean weights the parts by; it is then divided by their sum.
+// out[i] reduces parts[0][i] to parts[n_parts - 1][i]; out may be one of the parts. `weights`, one
+// per part, is NULL or the weights of a mean, which is divided by their sum.
 using Join = void (*)(Reduce reduce, const void* const* parts, int64_t n_parts, int64_t n,
                       const double* weights, void* out);
 
-// Up to so many bytes over all processes, everybody gets everything and joins all of it.
+// Up to this many bytes in total, every process receives everything and reduces all of it.
 constexpr int64_t kSmallBytes = 32 * 1024;
 
-// The function for a dtype: one of those that the kernels are registered for.
+// The function for a dtype of the registered kernels.
 Join JoinOf(DLDataType dtype);
 
 }  // namespace opwright_mpi

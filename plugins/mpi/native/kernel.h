@@ -1,4 +1,4 @@
-// What the kernels of collectives have in common.
+// Shared parts of the kernels of collectives.
 #ifndef OPWRIGHT_MPI_KERNEL_H_
 #define OPWRIGHT_MPI_KERNEL_H_
 
@@ -23,7 +23,7 @@ inline Poll PollOf(const opwright::RunContext& ctx) {
   return [&ctx] { return ctx.Poll(); };
 }
 
-// The group, where this engine connects its processes; it may be of this process alone.
+// The group, connected by this engine; it may have only this process.
 inline opwright::Status FindMembers(const std::string& name, Group** group) {
   *group = FindGroup(name);
   if (*group != nullptr) return opwright::Status::Ok();
@@ -35,21 +35,21 @@ inline opwright::Status FindMembers(const std::string& name, Group** group) {
                                        "OPWRIGHT_DIST_ENGINE=mpi");
 }
 
-// Waits until it is known that all processes are about to run the same plan.
+// Waits for the comparison of all processes' plans.
 inline opwright::Status Enter(Group* group, const char* who, const opwright::RunContext& ctx) {
   OPWRIGHT_RETURN_IF_ERROR(group->Check(who));
   return group->EndComparison(who, PollOf(ctx));
 }
 
-// Lets a collective end whose run failed before it waited.
+// Ends a collective whose run failed before its wait.
 inline opwright::Status EndEarlierRun(const char* who, const opwright::RunContext& ctx,
                                       Collective* collective) {
   return collective->IsDone() ? opwright::Status::Ok()
                               : collective->Wait(who, PollOf(ctx), nullptr);
 }
 
-// What MPI reads and writes is kept from run to run: MPI goes on with it after a run that failed
-// while it waited.
+// MPI's buffers persist between runs: MPI continues to use them after a run that failed while
+// waiting.
 struct Buffers {
   std::vector<char> sent;
   std::vector<char> received;
@@ -65,7 +65,7 @@ struct Buffers {
   }
 };
 
-// Calls `start`, and waits for what that starts.
+// Calls `start`, and waits for its collective.
 template <typename Start>
 opwright::Status Exchange(Group* group, const char* who, const opwright::RunContext& ctx,
                           Buffers& buffers, const Start& start) {

@@ -56,7 +56,7 @@ struct CompareKernel {
   Group* group_ = nullptr;
 };
 
-// What a run of a collective of parts needs: memory of parts where these are not whole runs.
+// The memory of a collective of parts: separate memory for non-contiguous parts.
 struct PartsBound {
   std::unique_ptr<Collective> collective;
   Source source;
@@ -65,7 +65,7 @@ struct PartsBound {
   std::vector<char> joined;
 };
 
-// A collective of tensors, one of which is divided along an axis.
+// A collective of tensors, one of which is partitioned along an axis.
 template <Motion motion, typename Attrs>
 struct PartsKernel {
   using Bound = PartsBound;

@@ -13,9 +13,9 @@ namespace {
 Library functions;
 std::atomic<pid_t> connected_pid{0};
 
-// Where a library is missing, so is its name: dlerror says both.
+// dlerror names a missing library.
 std::string Load(const std::string& path) {
-  // Global, as MPI libraries open parts of their own that look their symbols up.
+  // Global, since MPI libraries load components that look up their symbols.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) return dlerror();
   Library found;
@@ -40,8 +40,8 @@ std::string Initialize() {
   if (initialized != 0) {
     functions.Query_thread(&level);
   } else {
-    // Fully threaded: without it MPICH takes 8 ms instead of 40 µs for 1 KB where there are more
-    // processes than cores.
+    // Fully threaded: otherwise MPICH takes 8 ms instead of 40 µs for 1 KB with more processes than
+    // cores.
     const int code = functions.Init_thread(nullptr, nullptr, kThreadMultiple, &level);
     if (code != kSuccess) return "MPI_Init_thread failed: " + ErrorText(code);
   }

@@ -1,4 +1,4 @@
-// The MPI library of this process: opened at run time, whichever has the standard interface.
+// The MPI library of this process: any with the standard interface, loaded at run time.
 #ifndef OPWRIGHT_MPI_LIBRARY_H_
 #define OPWRIGHT_MPI_LIBRARY_H_
 
@@ -18,11 +18,12 @@ struct Library {
 // The functions; all null before Connect.
 const Library& Mpi();
 
-// Opens the library at `path` and connects with the other processes, unless this process has called
-// MPI_Init itself. Returns the error, or an empty text. Called once in a process.
+// Opens the library at `path` and connects to the other processes, unless this process has called
+// MPI_Init itself. Returns the error, or an empty text. Called once per process.
 std::string Connect(const std::string& path);
 
-// Why collectives may not start here: not connected, finalized, or in a forked child; else nullptr.
+// The reason why collectives cannot start: not connected, finalized, or in a forked child; else
+// nullptr.
 const char* FindUnusable();
 
 // Returns the text of an error code of MPI.

@@ -1,4 +1,4 @@
-// What a collective does with tensors: how the sources of the processes become their targets.
+// Data movement of collectives, from the sources of processes to their targets.
 #ifndef OPWRIGHT_MPI_MOTION_H_
 #define OPWRIGHT_MPI_MOTION_H_
 
@@ -6,9 +6,9 @@
 
 namespace opwright_mpi {
 
-// Sources and targets are lanes of equal length, one or one for each process. kReduce joins the
-// lanes of all for everybody, kScatter joins lane r of all for process r, kGather gives everybody
-// the lanes of all, kExchange gives process r lane r of all.
+// Sources and targets are lanes of equal length, one in total or one per process. kReduce reduces
+// the lanes of all for all, kScatter reduces lane r of all for process r, kGather sends the lanes
+// of all to all, kExchange sends lane r of all to process r.
 enum class Motion { kReduce, kScatter, kGather, kExchange };
 
 inline bool JoinsLanes(Motion motion) {

@@ -1,5 +1,4 @@
-// What opwright-mpi uses of MPI's standard binary interface (MPI 5.0, chapter 20): numbers that
-// every library with this interface agrees on, and its functions, which are found in the library by
+// The used part of MPI's standard ABI (MPI 5.0, chapter 20): constants, and functions loaded by
 // name.
 #ifndef OPWRIGHT_MPI_MPI_ABI_H_
 #define OPWRIGHT_MPI_MPI_ABI_H_
@@ -23,7 +22,7 @@ struct MpiStatus {
   int internal[5];
 };
 
-// Handles are pointers whose values the interface fixes.
+// Handles are pointers with values fixed by the ABI.
 template <typename Handle>
 inline Handle FixedHandle(uintptr_t value) {
   return reinterpret_cast<Handle>(value);  // NOLINT(performance-no-int-to-ptr)

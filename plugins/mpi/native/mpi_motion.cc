@@ -23,7 +23,7 @@ MpiMotion::MpiMotion(Group* group, Motion motion, Reduce reduce, DLDataType dtyp
 }
 
 MpiMotion::~MpiMotion() {
-  // MPI still reads and writes this memory: it is left to it.
+  // MPI still uses this memory, so it is not freed.
   if (!is_done_) static_cast<void>(letters_.release());
 }
 
@@ -45,7 +45,7 @@ Status MpiMotion::Start(const char* who, const Source& source, double weight) {
   return group_->Started(who, code);
 }
 
-// 1 where both have arrived; an error code of MPI, negated.
+// 1 if both have arrived, or a negated error code of MPI.
 int MpiMotion::Test() {
   int both = 1;
   for (Request* request : {&letters_->weight_request, &letters_->request}) {

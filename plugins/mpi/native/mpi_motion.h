@@ -10,7 +10,7 @@
 
 namespace opwright_mpi {
 
-// One collective of MPI: of each process's lanes the others get theirs, or all get the one.
+// One collective of MPI: each process sends every other its lane, or all the same one.
 class MpiMotion : public Collective {
  public:
   MpiMotion(Group* group, Motion motion, Reduce reduce, DLDataType dtype, int64_t n,
@@ -22,7 +22,7 @@ class MpiMotion : public Collective {
   bool IsDone() const override { return is_done_; }
 
  private:
-  // Memory that MPI reads and writes, and what tells when it has done so.
+  // MPI's buffers and requests.
   struct Letters {
     std::vector<char> sent;
     std::vector<char> received;

@@ -10,11 +10,11 @@
 
 namespace opwright_mpi {
 
-// Large tensors are divided into one part for each process: all send it their part (first), it
-// joins them and sends the result to all (second). This moves 2 (n - 1) / n of the bytes for n
-// processes, as a ring does, and joins in the order of ranks. Small ones are sent to all, and all
-// join them: one message instead of two. R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of
-// collective communication operations in MPICH", 2005.
+// Large tensors are divided into one part per process: all send it their part (first), it reduces
+// them and sends the result to all (second). For n processes this moves 2 (n - 1) / n of the bytes,
+// as a ring does, and reduces in rank order. Small ones are sent to all, and reduced by all: one
+// message instead of two. R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective
+// communication operations in MPICH", 2005.
 class MpiReduction : public Collective {
  public:
   MpiReduction(Group* group, Reduce reduce, DLDataType dtype, int64_t n, bool is_weighted);
@@ -24,7 +24,7 @@ class MpiReduction : public Collective {
   opwright::Status Wait(const char* who, const Poll& poll, const Target* target) override;
   bool IsDone() const override { return stage_ == Stage::kIdle; }
 
-  // Does what is possible without waiting; returns an error code of MPI, or kSuccess.
+  // Makes progress without waiting; returns an error code of MPI, or kSuccess.
   int Advance();
   bool HasBegunLastPart() const { return stage_ != Stage::kFirst; }
 

@@ -1,4 +1,4 @@
-// dist.part: which rows of the whole batch this process has.
+// dist.part: the rows of this process in the whole batch.
 #include <cstring>
 #include <mutex>
 #include <numeric>
@@ -16,7 +16,7 @@ struct PartAttrs {
   OPWRIGHT_ATTRIBUTES(group, unequal_rows);
 };
 
-// Input rows, of which only the shape is given; output part.
+// Input rows, by shape only; output part.
 template <typename T>
 struct PartKernel {
   using Bound = Buffers;

@@ -1,4 +1,4 @@
-// Tensors that are divided along an axis, one part for each process.
+// Tensors partitioned along an axis, one part per process.
 #ifndef OPWRIGHT_MPI_PARTS_H_
 #define OPWRIGHT_MPI_PARTS_H_
 
@@ -9,8 +9,8 @@
 
 namespace opwright_mpi {
 
-// A tensor as [outer, axis, inner], the axis divided into one part for each process: memory of
-// parts is [part, outer, axis / parts, inner].
+// A tensor as [outer, axis, inner], the axis divided into one part per process: memory of parts is
+// [part, outer, axis / parts, inner].
 struct Parts {
   int64_t n_parts = 1;
   int64_t outer = 1;

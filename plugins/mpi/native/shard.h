@@ -1,4 +1,4 @@
-// Tensors that are divided evenly among processes, as opwright_dist.operators.shards says.
+// Tensors divided evenly among processes, as specified in opwright_dist.operators.shards.
 #ifndef OPWRIGHT_MPI_SHARD_H_
 #define OPWRIGHT_MPI_SHARD_H_
 
@@ -7,16 +7,16 @@
 
 namespace opwright_mpi {
 
-// A shard is a multiple of so many elements.
+// A shard is a multiple of this many elements.
 constexpr int64_t kShardLine = 16;
 
-// How many elements of `n` the shard of each process has, zeros behind the last included.
+// Elements of each process's shard of `n`, including padding.
 inline int64_t ShardLength(int64_t n, int64_t n_processes) {
   const int64_t step = kShardLine * n_processes;
   return (n + step - 1) / step * kShardLine;
 }
 
-// How many elements of `n` lie in the shard of process `rank`.
+// Elements of `n` in the shard of process `rank`.
 inline int64_t ShardElements(int64_t n, int64_t n_processes, int64_t rank) {
   const int64_t length = ShardLength(n, n_processes);
   return std::clamp(n - rank * length, int64_t{0}, length);

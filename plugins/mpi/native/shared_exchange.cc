@@ -98,7 +98,7 @@ SharedExchange::Chunk SharedExchange::ChunkOf(const Transfer& transfer, int64_t 
   return chunk;
 }
 
-// The smallest free room of so many bytes, or a new one.
+// The smallest free buffer of at least this size, or a new one.
 Room SharedExchange::FindRoom(int64_t bytes) {
   auto best = rooms_.end();
   for (auto room = rooms_.begin(); room != rooms_.end(); ++room) {
@@ -111,7 +111,7 @@ Room SharedExchange::FindRoom(int64_t bytes) {
   return room;
 }
 
-// Makes room for lanes that wait for a slot, or for their owner; what is there stays there.
+// Allocates buffers for lanes that wait for a slot or for their owner, preserving their contents.
 void SharedExchange::Keep(Transfer* transfer, int64_t lanes) {
   const int64_t bytes = lanes * transfer->bytes;
   Room& kept = transfer->kept;
@@ -124,13 +124,13 @@ void SharedExchange::Keep(Transfer* transfer, int64_t lanes) {
   kept = std::move(room);
 }
 
-// Where a transfer is done and its results are with their owner, its room serves others.
+// Frees the buffers of a finished transfer whose results its owner has.
 void SharedExchange::GiveBack(Transfer* transfer) {
   if (!transfer->is_done || transfer->n_kept_results != 0 || transfer->kept.bytes == 0) return;
   rooms_.push_back(std::exchange(transfer->kept, Room{}));
 }
 
-// The transfer of a chunk that was started and is not read yet.
+// The transfer of a started chunk that is not read yet.
 Transfer* SharedExchange::TransferOf(int64_t number) const {
   const auto found =
       std::find_if(transfers_.begin(), transfers_.end(), [number](const Transfer* transfer) {
@@ -143,19 +143,19 @@ char* SharedExchange::SlotOf(int rank, int64_t number) const {
   return memory_->slot(rank, memory_->board(rank).headers[number % kHeaders].slot);
 }
 
-// Whether each process has done it with chunk `number`.
+// Whether each process has reached chunk `number`.
 bool SharedExchange::HaveAll(Counter Board::* counter, int64_t number, int64_t* least) const {
   if (*least > number) return true;
   int64_t slowest = n_chunks_;
   for (int r = 0; r < size_ && slowest > number; ++r) {
     slowest = std::min(slowest, (memory_->board(r).*counter).value.load(std::memory_order_acquire));
   }
-  if (slowest <= number) return false;  // the rest was not looked at
+  if (slowest <= number) return false;  // the others were not checked
   *least = slowest;
   return true;
 }
 
-// The first one, which is most likely in the cache; -1 where there is none.
+// The first one, which is most likely in the cache; -1 if there is none.
 int64_t SharedExchange::FindFreeSlot() {
   for (size_t slot = 0; slot < slot_chunks_.size(); ++slot) {
     if (HaveAll(&Board::taken, slot_chunks_[slot], &least_taken_)) {
@@ -238,9 +238,9 @@ bool SharedExchange::Take(const Transfer* wanted) {
   return true;
 }
 
-// Whether the chunk that is next to be taken can be.
+// Whether the next chunk can be read.
 bool SharedExchange::IsReady(const Transfer& transfer, const Chunk& chunk) const {
-  if (transfer.motion == Motion::kScatter) return true;  // this process has joined its lane
+  if (transfer.motion == Motion::kScatter) return true;  // this process has reduced its lane
   if (chunk.is_small || !JoinsLanes(transfer.motion)) {
     return HaveAll(&Board::pushed, taken_, &least_pushed_);
   }

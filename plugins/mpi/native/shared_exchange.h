@@ -1,4 +1,4 @@
-// Collectives through shared memory: cut into chunks that pass through slots, in one order.
+// Collectives through shared memory: split into chunks that pass through slots in order.
 #ifndef OPWRIGHT_MPI_SHARED_EXCHANGE_H_
 #define OPWRIGHT_MPI_SHARED_EXCHANGE_H_
 
@@ -14,13 +14,13 @@
 
 namespace opwright_mpi {
 
-// Memory of a transfer that has to wait.
+// Memory of a waiting transfer.
 struct Room {
   std::unique_ptr<char[]> data;
   int64_t bytes = 0;
 };
 
-// One collective on its way through the slots.
+// One active collective.
 struct Transfer {
   Motion motion = Motion::kReduce;
   Join join = nullptr;
@@ -30,41 +30,40 @@ struct Transfer {
   bool is_weighted = false;
   double weight = 1;
 
-  // The rest is the exchange's own. The pointers live as long as a call of its owner.
+  // The rest is private to the exchange. The pointers are valid during a call of its owner.
   const Source* source = nullptr;
   const Target* target = nullptr;
-  // Elements for which no slot was free, and results that were read before a run waited for them.
+  // Elements without a free slot, and results read before a run waited for them.
   Room kept;
   bool has_kept_source = false;
   int64_t n_kept_results = 0;  // bytes of each lane
   int64_t first_chunk = 0;
   int64_t n_chunks = 0;
-  bool is_dropped = false;  // its owner is gone
+  bool is_dropped = false;  // without an owner
   bool is_done = true;
 };
 
-// Each process copies a chunk into a slot of its own (pushes it), joins its part of it once all
-// have pushed, in the order of ranks and in place, and takes the joined parts of all. A reduction
-// that is small as a whole is not divided: each process joins all of it. Of a transfer with a lane
-// for each process a chunk has a piece of every lane, and where nothing is joined, processes take
-// what the others have pushed. Nothing here waits.
+// Each process copies a chunk into its slot (push), reduces its part once all have pushed, in rank
+// order and in place, and reads the reduced parts of all. A small reduction is not divided: each
+// process reduces all of it. With a lane per process a chunk has a piece of every lane; without a
+// reduction, processes read the pushed data of the others. Nothing here blocks.
 class SharedExchange {
  public:
   SharedExchange(std::unique_ptr<SharedMemory> memory, int rank, int size);
 
-  // Begins a transfer. The source is not read afterwards, unless it `stays` valid until the
+  // Starts a transfer. The source is not read afterwards, unless it `stays` valid until the
   // transfer is done.
   void Start(Transfer* transfer, const Source& source, bool stays);
   // From now on the results go to `target`; nullptr: nowhere.
   void SetTarget(Transfer* transfer, const Target* target);
   // Tries one more step: returns 1 if the transfer is done, 2 if a step was made, else 0.
   int Advance(Transfer* wanted);
-  // The memory of the caller must not be used any more, whether the transfer is done or not.
+  // Stops using the caller's memory, whether the transfer is done or not.
   static void ForgetPointers(Transfer* transfer);
-  // Lets a transfer end without its owner.
+  // Finishes a transfer without its owner.
   void Drop(std::unique_ptr<Transfer> transfer);
 
-  // Publishes what this process is about to run; returns later what all others have published.
+  // Publishes this process's plan; later returns the published plans of all others.
   void PostComparison(int64_t digest, int64_t n_started);
   bool HasComparison() const;
   void ReadComparison(std::vector<int64_t>* all) const;
@@ -80,7 +79,7 @@ class SharedExchange {
     int64_t PartBytes(int rank) const { return PartBegin(rank + 1) - PartBegin(rank); }
   };
 
-  // How many bytes of a lane a chunk has.
+  // Bytes of a lane per chunk.
   int64_t StrideOf(const Transfer& transfer) const;
   Chunk ChunkOf(const Transfer& transfer, int64_t number) const;
   Transfer* TransferOf(int64_t number) const;
@@ -104,22 +103,22 @@ class SharedExchange {
   const int size_;
   const int64_t chunk_bytes_;
   Board& own_;
-  std::deque<Transfer*> transfers_;  // those of which a chunk is still to be taken, in order
+  std::deque<Transfer*> transfers_;  // those with unread chunks, in order
   std::vector<std::unique_ptr<Transfer>> dropped_;
   int64_t n_chunks_ = 0;  // of all that were started
   int64_t pushed_ = 0;
   int64_t joined_ = 0;
   int64_t taken_ = 0;
   int64_t compared_ = 0;
-  // What the slowest process had done when it was last read.
+  // The last known progress of the slowest process.
   mutable int64_t least_pushed_ = 0;
   mutable int64_t least_joined_ = 0;
   mutable int64_t least_taken_ = 0;
-  std::vector<int64_t> slot_chunks_;  // the chunk that each slot was given last
+  std::vector<int64_t> slot_chunks_;  // the last chunk of each slot
   std::vector<const void*> parts_;
   std::vector<double> weights_;
   std::unique_ptr<char[]> small_;
-  std::vector<Room> rooms_;  // that are free: transfers of one step need them in turn
+  std::vector<Room> rooms_;  // free ones, reused by the transfers of a step
 };
 
 }  // namespace opwright_mpi

@@ -1,4 +1,4 @@
-// Finds out whether all processes of a group can share memory.
+// Determines whether all processes of a group can share memory.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -23,7 +23,7 @@ Status Group::Gather(const char* who, const Poll& poll, const void* own, int64_t
   Status status = Wait(who, poll, &request);
   if (status.ok()) {
     std::copy(received->begin(), received->end(), static_cast<char*>(all));
-  } else {  // MPI still reads and writes this memory, so it is never freed
+  } else {  // MPI still uses this memory, so it is never freed
     static_cast<void>(sent.release());
     static_cast<void>(received.release());
   }

@@ -1,4 +1,4 @@
-// Kernels of buckets: one operator that starts and one that waits, or both at once.
+// Kernels of buckets: start and wait operators, or both in one.
 #ifndef OPWRIGHT_NCCL_BUCKET_KERNELS_H_
 #define OPWRIGHT_NCCL_BUCKET_KERNELS_H_
 
@@ -8,8 +8,8 @@
 
 namespace opwright_nccl {
 
-// What all of them derive from. `Kind` has a name, kWho, and puts work on streams: Start, and
-// Finish once the collective has ended.
+// Their base class. `Kind` has a name, kWho, and enqueues work: Start, and Finish after the
+// collective.
 template <typename Kind>
 struct StartKernel : Kind {
   using Bound = Bucket;
@@ -24,7 +24,7 @@ struct StartKernel : Kind {
 
  protected:
   opwright::Status Start(const opwright::RunContext& ctx, Bucket& bucket) const {
-    // Of a run that failed before it waited.
+    // After a run that failed before its wait.
     if (bucket.is_under_way) OPWRIGHT_RETURN_IF_ERROR(Group::End(ctx, bucket.fork));
     bucket.is_under_way = true;
     return Kind::Start(ctx, bucket);
@@ -36,7 +36,7 @@ struct StartKernel : Kind {
   }
 };
 
-// One tensor, where no pass has made buckets.
+// One tensor, without buckets.
 template <typename Kind>
 struct WholeKernel : StartKernel<Kind> {
   opwright::Status Run(const opwright::RunContext& ctx, const typename Kind::Attrs&,

@@ -61,7 +61,7 @@ Status FindKernel(void* device, const std::string& expression, KernelHandle* ker
     *kernel = kernels[{gpu, expression}];
     if (*kernel != nullptr) return Status::Ok();
   }
-  // Without the lock: Python lets other threads go on while it compiles.
+  // Without the lock, since Python lets other threads run while it compiles.
   char message[4096] = {0};
   const uint64_t handle = load_kernel(expression.c_str(), gpu, message, sizeof(message));
   if (handle == 0) return Status::Error(message);

@@ -1,4 +1,4 @@
-// NVIDIA's driver, as opwright-cuda has opened it, and kernels that it has compiled.
+// NVIDIA's driver as opened by opwright-cuda, and kernels compiled by it.
 #ifndef OPWRIGHT_NCCL_CUDA_H_
 #define OPWRIGHT_NCCL_CUDA_H_
 
@@ -43,15 +43,15 @@ struct Driver {
 using LoadKernelFn = uint64_t (*)(const char* expression, int32_t gpu, char* message,
                                   int64_t message_bytes);
 
-// Sets what opwright-cuda does for this library, before all else of this file.
+// Sets the services of opwright-cuda, before anything else in this file.
 void SetServices(const opwright_cuda_services* services, LoadKernelFn load);
 const opwright_cuda_services& Services();
 
-// Finds the driver's functions at the first call; fails where one is missing.
+// Loads the driver's functions at the first call; fails if one is missing.
 opwright::Status OpenDriver();
 const Driver& Cuda();
 
-// OK for 0; otherwise what was being done, and the driver's name of the error.
+// OK for 0; otherwise the action and the driver's name of the error.
 opwright::Status CheckCuda(int result, const char* what);
 
 // The kernel of an expression for the GPU of a device, loaded once.
@@ -72,7 +72,7 @@ class Within {
 
 constexpr unsigned kThreads = 256;
 
-// As many blocks of kThreads as n elements need, at most those that fill every GPU.
+// Blocks of kThreads for n elements, limited to what fills any GPU.
 inline unsigned BlocksFor(int64_t n) {
   constexpr int64_t kMost = 2048;
   const int64_t blocks = (n + kThreads - 1) / kThreads;

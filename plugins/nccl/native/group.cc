@@ -32,7 +32,7 @@ std::mutex groups_mutex;
 pid_t connected_pid = 0;
 
 std::map<std::string, std::unique_ptr<Group>>& Groups() {
-  // Never freed: work may be under way while the process ends.
+  // Never freed: work may be active while the process ends.
   static auto* groups = new std::map<std::string, std::unique_ptr<Group>>;
   return *groups;
 }
@@ -123,7 +123,7 @@ Status Group::Connect(const char* who, void* device) {
   return Status::Ok();
 }
 
-// Work that a call has begun to enqueue may go on behind it: until it is enqueued nothing else is.
+// Enqueuing may continue after a call returns: until it is done nothing else is enqueued.
 Status Group::Settle(const char* who, const opwright::RunContext& ctx, int code) {
   const auto end =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_seconds.load());
@@ -243,10 +243,10 @@ void Group::Fail(const std::string& reason) {
     comm = comm_;
   }
   if (device_ == nullptr) return;
-  // In this order: whoever waits for the GPU learns the reason as soon as the wait ends.
+  // In this order, so that a waiting thread finds the reason when its wait ends.
   Services().lose(device_, reason.c_str());
-  // In a thread of its own: it may wait for the GPU, which waits until it is released. NCCL's work
-  // that begins then ends at once.
+  // In a separate thread: it may wait for the GPU, which waits to be released. NCCL work that
+  // starts then ends immediately.
   if (comm != nullptr) std::thread(Abort, device_, comm).detach();
   nanosleep(&kAbortTime, nullptr);
   static_cast<volatile Progress*>(progress_)->released = 1;

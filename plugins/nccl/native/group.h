@@ -1,4 +1,4 @@
-// Processes that meet in collectives: their communicator, its stream, and how far it is.
+// Groups of processes: their communicator, stream and progress.
 #ifndef OPWRIGHT_NCCL_GROUP_H_
 #define OPWRIGHT_NCCL_GROUP_H_
 
@@ -16,7 +16,7 @@
 
 namespace opwright_nccl {
 
-// What a collective is called where it is reported; Progress::operation is one of them.
+// Names of collectives in reports, indexed by Progress::operation.
 enum Operation : int32_t {
   kAllReduce,
   kAllGather,
@@ -31,7 +31,7 @@ enum Operation : int32_t {
 };
 const char* NameOf(int32_t operation);
 
-// Two events of one kernel: where the group's stream may begin, and where it has ended.
+// Two events of one kernel: the begin and the end of work on the group's stream.
 class Fork {
  public:
   Fork() = default;
@@ -56,33 +56,33 @@ class Group {
   const int rank;
   const int size;
 
-  // One collective of a group at a time: held by each kernel while it puts work on streams.
+  // Serializes the collectives of a group: held by each kernel while it enqueues work.
   std::mutex mutex;
 
-  // What each kernel asks first: usable, on one GPU, connected. The first one connects, which all
-  // processes come to at the same place.
+  // Checked first by each kernel: usable, on one GPU, connected. The first kernel connects, at the
+  // same point in all processes.
   opwright::Status Enter(const char* who, void* device);
 
-  // Lets `enqueue` put NCCL's calls on a stream of the group, behind what is on the call's stream;
-  // it returns NCCL's code.
+  // Runs `enqueue`, which puts NCCL's calls on a stream of the group, after the work on the call's
+  // stream; it returns NCCL's code.
   opwright::Status Begin(const opwright::RunContext& ctx, Operation operation, const Fork& fork,
                          const std::function<int(Comm, Stream)>& enqueue);
-  // Lets the call's stream wait for that.
+  // Makes the call's stream wait for that.
   static opwright::Status End(const opwright::RunContext& ctx, const Fork& fork);
 
   // Compares plans, before NCCL's calls of this run.
   opwright::Status Compare(const opwright::RunContext& ctx, const Fork& fork, int64_t digest,
                            Address numbers);
 
-  // ---- What Python calls
+  // ---- Called from Python
 
-  // Begins to connect, of this thread's call of Enter; then asks how far that is.
+  // Starts to connect for this thread's call of Enter; then polls the state.
   int StartComm(const UniqueId& id);
   int FindCommState();
-  // The error that NCCL has noticed by itself, 0 where there is none; what has been done so far.
+  // NCCL's asynchronous error, 0 if none, and the progress so far.
   int Watch(Progress* progress);
-  // Ends all that is under way, for a reason that the next wait for the GPU and the next collective
-  // report. In any thread.
+  // Aborts all active work, with a reason reported by the next wait for the GPU and the next
+  // collective. In any thread.
   void Fail(const std::string& reason);
   bool is_usable();
 
@@ -99,11 +99,11 @@ class Group {
   bool is_connected_ = false;
 
   void* device_ = nullptr;
-  // For each stream that calls come on, one beside it: a graph is recorded on a stream of its own,
-  // while another thread may be putting work on the usual one.
+  // One group stream per call stream: a graph is recorded on a separate stream, while another
+  // thread may enqueue work on the usual one.
   std::map<Stream, Stream> beside_;
   Stream usual_ = nullptr;        // of the first call, which records nothing
-  Stream spare_ = nullptr;        // made then, so that nothing is made while a graph is recorded
+  Stream spare_ = nullptr;        // created then, so that nothing is created during graph capture
   Progress* progress_ = nullptr;  // in host memory
   Address progress_address_ = 0;
   KernelHandle begin_ = nullptr;
@@ -115,16 +115,16 @@ class Group {
 // Connects a group, from Python: 0, or 1 and a message.
 using ConnectFn = int (*)(const char* group, int32_t gpu, char* message, int64_t message_bytes);
 
-// Lets other processes look up what a digest of a plan stands for, in Python.
+// Publishes the entries of a plan's digest to other processes, in Python.
 using PublishFn = void (*)(int64_t digest, const char* entries);
 
 void SetConnect(ConnectFn connect);
 void SetPublish(PublishFn publish);
 void SetDeadline(double seconds);
 
-// The group of a name; nullptr where there is none. They live until the process ends.
+// The group of a name, or nullptr. Groups live until the process ends.
 Group* FindGroup(const std::string& name);
-// Makes a group that this process belongs to.
+// Creates a group that includes this process.
 void AddGroup(const std::string& name, int rank, int size);
 
 }  // namespace opwright_nccl

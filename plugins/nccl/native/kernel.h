@@ -1,4 +1,4 @@
-// What the kernels of collectives have in common.
+// Shared parts of the kernels of collectives.
 #ifndef OPWRIGHT_NCCL_KERNEL_H_
 #define OPWRIGHT_NCCL_KERNEL_H_
 
@@ -31,10 +31,10 @@ struct CollectiveKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "nccl";
     options.capturable = true;
-    options.blocks = true;  // the wait for the GPU behind it is one for other processes
+    options.blocks = true;  // a later wait for the GPU includes other processes
   }
 
-  // The group, where this engine connects its processes; it may be of this process alone.
+  // The group, connected by this engine; it may have only this process.
   opwright::Status PrepareGroup(opwright::PrepareContext& ctx, const std::string& name) {
     group = FindGroup(name);
     if (group == nullptr) {
@@ -62,7 +62,7 @@ struct CollectiveKernel {
     return is_blocking ? Wait(ctx) : opwright::Status::Ok();
   }
 
-  // Runs one of NCCL's calls, and lets the call's stream wait for it.
+  // Runs an NCCL call, and makes the call's stream wait for it.
   template <typename Enqueue>
   opwright::Status Exchange(const opwright::RunContext& ctx, Operation operation, const Fork& fork,
                             const Enqueue& enqueue) const {
@@ -90,7 +90,7 @@ inline opwright::Status BindScratch(void* device, int64_t bytes, Scratch* scratc
 
 }  // namespace opwright_nccl
 
-// The dtypes that operators of numbers serve.
+// The dtypes of numeric operators.
 #define OPWRIGHT_NCCL_NUMBERS opwright::Float16, opwright::BFloat16, float, double, int32_t, int64_t
 
 #endif  // OPWRIGHT_NCCL_KERNEL_H_

@@ -20,13 +20,13 @@ struct Library {
 // The functions; all null before Open.
 const Library& Nccl();
 
-// Opens the library at `path`, once in a process. Returns what is wrong, or an empty text.
+// Opens the library at `path`, once per process. Returns an error, or an empty text.
 std::string Open(const std::string& path);
 
 // "2.32.3" of 23203.
 std::string VersionText(int version);
 
-// What an error code means, with the library's own last words.
+// The meaning of an error code, with the library's last message.
 std::string ErrorText(int code);
 
 }  // namespace opwright_nccl

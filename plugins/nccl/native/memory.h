@@ -1,4 +1,4 @@
-// Memory of the GPU that a kernel keeps from run to run.
+// GPU memory that a kernel keeps between runs.
 #ifndef OPWRIGHT_NCCL_MEMORY_H_
 #define OPWRIGHT_NCCL_MEMORY_H_
 
@@ -18,7 +18,7 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // Of NCCL's own kind, which it could register; nothing for 0 bytes.
+  // Allocated by NCCL, so that it can be registered; nothing for 0 bytes.
   opwright::Status Allocate(void* device, int64_t bytes);
   Address address() const { return reinterpret_cast<Address>(pointer_); }
 
@@ -27,22 +27,22 @@ class Memory {
   void* pointer_ = nullptr;
 };
 
-// What most kernels bind: events, and a few numbers.
+// Common resources of kernels: events, and a few numbers.
 struct Scratch {
   Fork fork;
   Memory memory;
 };
 
-// Several tensors that are reduced as one.
+// Several tensors reduced as one.
 struct Bucket : Scratch {
   ~Bucket();
   bool is_under_way = false;  // started, and not awaited yet
-  // Of the kernel that started it: lets a stream wait, and writes the results.
+  // Set by the kernel that started it: makes a stream wait, and writes the results.
   std::function<opwright::Status(const opwright::RunContext&)> unpack;
 };
 
-// Where a start has put its bucket: a wait finds it by the address of the handle, which lives as
-// long. What is recorded in a graph needs to be found once alone.
+// Started buckets by the address of the handle, which lives as long. In a graph a bucket is looked
+// up only once.
 void KeepBucket(const void* handle, Bucket* bucket);
 Bucket* FindBucket(const void* handle);
 

@@ -23,7 +23,7 @@ struct RootAttrs {
   OPWRIGHT_ATTRIBUTES(group, root);
 };
 
-// `n_buffers` in the workspace, each as large as the divided tensor, where it is not memory of
+// `n_buffers` in the workspace, each of the size of the partitioned tensor, unless it is memory of
 // parts itself.
 struct PartsKernel : CollectiveKernel {
   using Bound = Scratch;
@@ -121,7 +121,7 @@ struct BarrierKernel : CollectiveKernel {
   Status Bind(const opwright::RunContext&, const GroupAttrs&, Scratch& scratch) const {
     return BindScratch(device, sizeof(int32_t), &scratch);
   }
-  // Whatever number is in the scratch, its maximum is there when all processes have come.
+  // The maximum of any number is complete when all processes have arrived.
   Status Run(const opwright::RunContext& ctx, const GroupAttrs&, Scratch& scratch) const {
     return Meet("dist.barrier", ctx, [&]() -> Status {
       auto* number = reinterpret_cast<void*>(scratch.memory.address());

@@ -1,5 +1,4 @@
-// What opwright-nccl uses of NCCL: numbers and functions as in nccl.h of 2.28, which every newer
-// NCCL 2 keeps. They are found in the library by name.
+// The used part of NCCL: constants and functions of nccl.h 2.28, stable in NCCL 2, loaded by name.
 #ifndef OPWRIGHT_NCCL_NCCL_API_H_
 #define OPWRIGHT_NCCL_NCCL_API_H_
 
@@ -29,15 +28,15 @@ constexpr int kSum = 0;
 constexpr int kMax = 2;
 constexpr int kMin = 3;
 
-// The first that has ncclAlltoAll.
+// The first version with ncclAlltoAll.
 constexpr int kLeastVersion = 22800;
 
-// ncclConfig_t as it was in 2.27: a newer library knows by its version which members there are.
+// ncclConfig_t of 2.27: newer libraries use the version to detect its members.
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
   unsigned version = 22700;
-  int blocking = 0;  // calls return before they are done: each wait is ours, and has a deadline
+  int blocking = 0;  // non-blocking calls: our own waits have a deadline
   int cga_cluster_size = INT_MIN;
   int least_ctas = INT_MIN;
   int most_ctas = INT_MIN;

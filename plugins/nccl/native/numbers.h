@@ -1,4 +1,4 @@
-// How the numbers of a tensor travel, and where they lie meanwhile.
+// Transferred types of a tensor's numbers, and their layout.
 #ifndef OPWRIGHT_NCCL_NUMBERS_H_
 #define OPWRIGHT_NCCL_NUMBERS_H_
 
@@ -11,14 +11,14 @@
 
 namespace opwright_nccl {
 
-// "Half" of float16: what kernels call a dtype that can be reduced.
+// Kernel names of reducible dtypes, such as "Half" for float16.
 const char* CTypeOf(DLDataType dtype);
 
-// Shards, as opwright_dist.operators.shards says: a multiple of so many elements, whole cache
-// lines.
+// Shards, as specified in opwright_dist.operators.shards: a multiple of this many elements, whole
+// cache lines.
 constexpr int64_t kShardLine = 16;
 
-// How many elements of `n` the shard of each process has, zeros behind the last included.
+// Elements of each process's shard of `n`, including padding.
 inline int64_t ShardLength(int64_t n, int64_t n_processes) {
   const int64_t step = kShardLine * n_processes;
   return (n + step - 1) / step * kShardLine;
@@ -29,18 +29,18 @@ struct Layout : Parts {
   Layout(int64_t outer_, int64_t parts_, int64_t run_)
       : Parts{outer_, parts_, run_, outer_ * parts_ * run_, outer_ * run_} {}
 
-  // A tensor that is one part.
+  // A tensor as one part.
   static Layout Flat(int64_t n) { return {1, 1, n}; }
   // The axis divided into parts.
   static Layout Of(const opwright::Shape& shape, int64_t axis, int64_t n_parts);
-  // A tensor of n elements in shards of `length`, each in a part that has more.
+  // A tensor of n elements in shards of `length`, each in a larger part.
   static Layout Shards(int64_t n, int64_t n_parts, int64_t length, int64_t stride);
   int64_t part() const { return outer * run; }
   bool is_whole() const { return outer == 1 || parts == 1; }  // both are the same memory
 };
 
-// 16-bit floats are reduced in float32, means are sums that are divided. The maximum and minimum of
-// floats are those of whole numbers of the same order, so that what is not a number is the result.
+// 16-bit floats are reduced in float32, means are divided sums. The maximum and minimum of floats
+// use order-preserving integers, to propagate NaN.
 class Numbers {
  public:
   opwright::Status Find(void* device, DLDataType dtype, const std::string& reduce,
@@ -56,8 +56,8 @@ class Numbers {
   // Writes one number into a line of each of `n_places`, `stride` elements apart.
   opwright::Status Put(Stream stream, Address to, double number, int64_t n_places,
                        int64_t stride) const;
-  // Writes memory of parts into a tensor; a mean is divided by the number at `sum`, or where that
-  // is 0 by `divisor`.
+  // Writes memory of parts into a tensor; a mean is divided by the number at `sum`, or by `divisor`
+  // if that is 0.
   opwright::Status Unpack(Stream stream, Address from, void* out, const Layout& layout, Address sum,
                           double divisor) const;
 

@@ -1,4 +1,4 @@
-// dist.compare_plans and dist.part for CUDA: what processes ask each other besides tensors.
+// dist.compare_plans and dist.part for CUDA: exchanges besides tensors.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,7 +31,7 @@ struct PartAttrs {
 template <typename T>
 struct CompareKernel : CollectiveKernel {
   using Bound = Scratch;
-  // What a digest stands for can be looked up by every process before the plan runs anywhere.
+  // Every process publishes the entries of its digest before the plan runs.
   Status Prepare(opwright::PrepareContext& ctx, const CompareAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(PrepareGroup(ctx, attrs.group));
     std::string text;
@@ -50,7 +50,7 @@ struct CompareKernel : CollectiveKernel {
   }
 };
 
-// Input rows, of which only the shape is given; output part.
+// Input rows, by shape only; output part.
 template <typename T>
 struct PartKernel : CollectiveKernel {
   using Bound = Scratch;

@@ -1,4 +1,4 @@
-// dist.all_reduce and reduce_shard, at once or as a start and a wait, and dist.reduce_scatter, for
+// dist.all_reduce and reduce_shard, directly or as start and wait, and dist.reduce_scatter, for
 // CUDA.
 #include <cstdint>
 #include <string>
@@ -22,8 +22,8 @@ struct ScatterAttrs {
   OPWRIGHT_ATTRIBUTES(group, reduce, axis);
 };
 
-// The two that are reduced in buckets. A bucket has lanes, and in each lane a part of every tensor:
-// one lane that has the whole tensors, or a lane for each process that has its shards.
+// The two bucketed reductions. A bucket has lanes with a part of every tensor: one lane with whole
+// tensors, or one lane per process with its shards.
 struct ToAll {
   static constexpr const char* kWho = "dist.all_reduce";
   static int64_t LanesOf(int) { return 1; }
@@ -47,12 +47,12 @@ struct ReduceBucket : CollectiveKernel {
     for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
       n += To::LengthOf(ctx.input(0, i).numel(), group->size);
     }
-    const bool is_mean = attrs.reduce == "mean";  // of others the number of rows is no weight
+    const bool is_mean = attrs.reduce == "mean";  // only a mean is weighted by the number of rows
     is_weighted = is_mean && attrs.unequal_rows == "weight" && ctx.has_input(1);
     if (is_weighted) rows = static_cast<double>(ctx.input(1).shape().dims()[0]);
     return numbers.Find(device, opwright::DtypeOf<T>(), attrs.reduce, is_weighted);
   }
-  // What is given, and behind it what shards get.
+  // The inputs, followed by the shards.
   Status Bind(const opwright::RunContext&, const ReduceAttrs&, Bucket& bucket) const {
     return BindScratch(device, (n_lanes + (kIsToAll ? 0 : 1)) * lane() * numbers.item(), &bucket);
   }
@@ -68,7 +68,7 @@ struct ReduceBucket : CollectiveKernel {
       OPWRIGHT_RETURN_IF_ERROR(numbers.Pack(stream, x.raw(), to, layout, rows));
       to += static_cast<Address>(length * numbers.item());
     }
-    // The weights are summed as one more number of each lane.
+    // The weights are summed as an extra number in each lane.
     if (is_weighted) OPWRIGHT_RETURN_IF_ERROR(numbers.Put(stream, to, rows, n_lanes, lane()));
     auto* given = reinterpret_cast<void*>(begin);
     auto* reduced = reinterpret_cast<void*>(ResultOf(bucket));
@@ -93,7 +93,7 @@ struct ReduceBucket : CollectiveKernel {
     return Status::Ok();
   }
 
-  // A whole line for the weight: then lanes begin on cache lines.
+  // A whole cache line for the weight, so that lanes stay aligned.
   int64_t lane() const { return n + (is_weighted ? kShardLine : 0); }
   Address ResultOf(const Bucket& bucket) const {
     const int64_t before = kIsToAll ? 0 : n_lanes * lane() * numbers.item();

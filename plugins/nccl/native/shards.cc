@@ -1,4 +1,4 @@
-// dist.unshard, at once or as a start and a wait, and dist.shard, for CUDA: nothing is computed.
+// dist.unshard, directly or as start and wait, and dist.shard, for CUDA, without computation.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -14,8 +14,7 @@ using opwright::Status;
 
 namespace {
 
-// The shards of a process lie one behind the other in its lane of the bucket, where NCCL joins
-// them.
+// The shards of a process are consecutive in its lane of the bucket, where NCCL gathers them.
 template <typename T>
 struct UnshardBucket : CollectiveKernel {
   using Attrs = GroupAttrs;
@@ -72,7 +71,7 @@ using UnshardWhole = WholeKernel<UnshardBucket<T>>;
 template <typename T>
 using UnshardWait = WaitKernel;
 
-// The shard of this process, for which no other is asked.
+// The shard of this process, without communication.
 template <typename T>
 struct ShardKernel : CollectiveKernel {
   static void Configure(opwright::KernelOptions& options) {

@@ -1,4 +1,4 @@
-"""The emulated driver in the place of NVIDIA's, and how a process is switched to it."""
+"""The emulated driver, and switching a process to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright_cuda_emulator.host_compiler import HostCompiler
 
 
 class EmulatedDriver:
-    """The emulated driver of this process: what it has counted, and what shall fail."""
+    """The emulated driver of this process, with counters and injected failures."""
 
     def __init__(self, path: Path) -> None:
         self._library = ctypes.CDLL(str(path))
@@ -29,7 +29,7 @@ class EmulatedDriver:
 
     def set(self, what: str, value: int) -> None:
         """Set ``devices``, ``memory_bytes``, ``sticky``, the error of a lost context, or
-        ``cudnn_engines``, bits of those that are offered.
+        ``cudnn_engines``, bits of the offered ones.
         """
         self._library.emulator_set(what.encode(), ctypes.c_int64(value))
 
@@ -39,12 +39,12 @@ def start(
     flags: Sequence[str] = ("-O1",),
     environ: Mapping[str, str] | None = None,
 ) -> EmulatedDriver:
-    """Let device "cuda" be the CPU in this process; before CUDA is first used.
+    """Emulate device "cuda" on the CPU in this process; to be called before CUDA is used.
 
     Parameters
     ----------
     folder : Path, optional
-        Where it and compiled kernels are kept: by default that of ``OPWRIGHT_EMULATOR_DIR``, or a
+        Folder of the driver and compiled kernels: by default ``OPWRIGHT_EMULATOR_DIR``, or a
         temporary one.
     flags : sequence of str
         Of the compiler.

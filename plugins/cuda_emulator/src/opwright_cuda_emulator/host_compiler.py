@@ -1,4 +1,4 @@
-"""Compiles kernels and the emulated driver by the C++ compiler of the host, in NVRTC's place."""
+"""Compiles kernels and the emulated driver with the host's C++ compiler instead of NVRTC."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from opwright_cuda.compile.compiler import Compiler, Image
 from opwright_cuda.source import Source, digest_of
 
 NATIVE: Final = Path(__file__).parent / "native"
-"""The C++ sources of the emulated driver, and what stands for CUDA's built-in names."""
+"""The C++ sources of the emulated driver, and the shim for CUDA's built-ins."""
 
 FLAGS: Final = ("-std=c++17", "-fPIC", "-shared", "-w", "-fno-strict-aliasing")
-"""For kernels. Aliasing as in CUDA, where vectors are read through pointers of their own."""
+"""For kernels. No strict aliasing, as in CUDA, where vectors are read through other pointers."""
 
 TRAPS: Final = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")
 """Stops a kernel at an access that is misaligned for its type, as a GPU does. A trap needs no
@@ -33,10 +33,10 @@ class HostCompiler:
     Parameters
     ----------
     folder : Path
-        For libraries; what is there already is used again.
+        For libraries; existing ones are reused.
     flags : sequence of str
-        Such as ``-O1`` or ``-fsanitize=address,undefined``. With a sanitizer among them that one
-        alone watches the kernels.
+        Such as ``-O1`` or ``-fsanitize=address,undefined``. A sanitizer among them checks only the
+        kernels.
     """
 
     def __init__(self, folder: Path, flags: Sequence[str] = ("-O1",)) -> None:
@@ -54,7 +54,7 @@ class HostCompiler:
 
     @cached_property
     def version(self) -> str:
-        """The compiler's own words and the flags."""
+        """The compiler's version text and the flags."""
         return " ".join([self._name, *self.flags])
 
     @cached_property
@@ -65,8 +65,8 @@ class HostCompiler:
     def build_driver(self) -> Path:
         """Return the emulated driver, which is also the emulated cuBLASLt and cuDNN.
 
-        No sanitizer watches it, only the kernels: what it keeps of all threads of a block would
-        look like races. So most of it is the same for all of them.
+        Sanitizers check only the kernels: the driver's data of all threads of a block would look
+        like races. Most of it is therefore shared by all configurations.
         """
         sanitizers = "".join(flag for flag in self.flags if flag.startswith("-fsanitize="))
         watching = [f"-D{name}" for what, name in _WATCHING.items() if what in sanitizers]
@@ -81,7 +81,7 @@ class HostCompiler:
         return target
 
     def _build_object(self, file: Path, headers: Sequence[str], flags: Sequence[str]) -> Path:
-        # Optimised: it runs the threads of every block.
+        # Optimized: it runs the threads of every block.
         flags = ["-std=c++17", "-fPIC", "-O2", "-w", "-fvisibility=hidden", *flags]
         digest = digest_of(self._name, *flags, file.read_text(), *headers)[:16]
         target = self.folder / f"{file.stem}-{digest}.o"
@@ -101,7 +101,7 @@ class HostCompiler:
         return Image(os.fsencode(path) + b"\0", names)
 
     def beside(self) -> AbstractContextManager[Compiler]:
-        """Give itself: the C++ compiler is a process of its own each time."""
+        """Return itself: each C++ compilation is a separate process."""
         return nullcontext(self)
 
     def build(self, source: Source, expressions: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
@@ -127,10 +127,10 @@ class HostCompiler:
         return target, names
 
     def _include_shim(self, flags: Sequence[str]) -> list[str]:
-        """Return what has GCC read the shim from a precompiled header.
+        """Return the options for a precompiled shim header of GCC.
 
-        To parse the shim takes half the time of a small kernel. Clang refuses a precompiled header
-        when a header of the system is newer, so it parses.
+        Parsing the shim takes half the time of a small kernel. Clang refuses a precompiled header
+        if a system header is newer, so it parses.
         """
         if "clang" in self._name:
             return []
@@ -147,7 +147,7 @@ class HostCompiler:
 
     @contextmanager
     def _own_folder(self) -> Iterator[Path]:
-        """Give a folder that no other process knows: several may compile the same at once."""
+        """Yield a private folder, since several processes may compile the same."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             yield Path(folder)
@@ -178,12 +178,12 @@ def _quoted(text: str) -> str:
 
 
 def _host_options(source: Source) -> list[str]:
-    """Return what an option of NVRTC's is called by the host's compiler."""
+    """Convert an option of NVRTC to the host's compiler."""
     return ["-ffp-contract=off"] if "-fmad=false" in source.options else []
 
 
 def write_headers(folder: Path, headers: Iterable[tuple[str, str]]) -> None:
-    """Write headers where an include finds them."""
+    """Write headers into an include folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in headers:
         path = folder / name

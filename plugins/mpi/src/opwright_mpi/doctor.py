@@ -18,7 +18,7 @@ _LAUNCH: Final = "import sys; from opwright_mpi.launcher import main; sys.exit(m
 
 
 def examine() -> Examination:
-    """Find the library, ask for its version, and have two processes meet."""
+    """Find the library and its version, and connect two processes."""
     facts = {}
     try:
         path = find_library()
@@ -37,7 +37,7 @@ def examine() -> Examination:
 
 
 def _read_version(path: str) -> str:
-    """Return the first line of what the library says about itself."""
+    """Return the first line of the library's description."""
     text = ctypes.create_string_buffer(_MAX_VERSION_BYTES)
     ctypes.CDLL(path).MPI_Get_library_version(text, ctypes.byref(ctypes.c_int()))
     first = text.value.decode(errors="replace").partition("\n")[0]

@@ -1,4 +1,4 @@
-"""The engine: connects the processes that mpiexec, srun or ``opwright-mpi run`` has started."""
+"""The engine: connects processes started by mpiexec, srun or ``opwright-mpi run``."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _LAUNCHED: Final = (
     "OMPI_COMM_WORLD_RANK",
     RANK_VARIABLE,
 )
-"""What launchers set in the environment of the processes that they start."""
+"""Environment variables set by launchers."""
 
 _TEXT_BYTES: Final = 16_384
 _GOODBYE_NAP_S: Final = 0.001
 _FORWARD_S: Final = 0.2
-"""How long mpiexec may take to forward the last lines: it drops them when MPI is aborted."""
+"""Time for mpiexec to forward the last lines, which it drops when MPI is aborted."""
 
 
 class MpiEngine(Engine):
-    """Connects the processes by MPI, at most one of it in a process.
+    """Connects the processes by MPI; at most one instance per process.
 
-    Where a process ends with an exception, the others are ended, too; where it ends without one, it
-    waits for the others to end, so that none is cut off.
+    If a process ends with an exception, the others are ended, too; otherwise it waits for the
+    others to end.
 
     Raises
     ------
     DistError
-        There is no library, or it cannot start: the error says what to do.
+        If there is no library, or it cannot start; the error has the way out.
     """
 
     name = "mpi"
@@ -67,12 +67,12 @@ class MpiEngine(Engine):
 
     @classmethod
     def was_launched(cls) -> bool:
-        """Tell whether a launcher of MPI processes has started this one."""
+        """Return whether a launcher of MPI started this process."""
         return any(name in os.environ for name in _LAUNCHED)
 
     @classmethod
     def open_rendezvous(cls, nodes: Sequence[int], address: str) -> PmiServer:
-        """Open a server of PMI, by which the processes of a run find each other."""
+        """Open a PMI server, the rendezvous of the processes."""
         return PmiServer(nodes, address)
 
     @property
@@ -112,7 +112,7 @@ class MpiEngine(Engine):
         return text.value.decode(errors="replace").partition("\n")[0]
 
     def _check_size(self, path: str) -> None:
-        """Raise where each process is alone, as its library has not heard its launcher."""
+        """Raise if each process is alone, because its library found no launcher."""
         wanted = os.environ.get(RANKS_VARIABLE, str(self.size))
         if wanted != str(self.size):
             raise DistError(
@@ -133,7 +133,7 @@ class MpiEngine(Engine):
             raise DistError(f"opwright-mpi: {text.value.decode(errors='replace')}")
 
     def _end(self) -> None:
-        """End together with the others, or end them all where this process has failed."""
+        """End together with the others, or end them all if this process failed."""
         if self._was_finalized():
             return
         if not self._own.opwright_mpi_may_finalize() or self._script.has_failed:
@@ -151,7 +151,7 @@ class MpiEngine(Engine):
         self._own.opwright_mpi_finalize()
 
     def _was_finalized(self) -> bool:
-        """Tell whether the script has finalized MPI by itself."""
+        """Return whether the script has finalized MPI itself."""
         answer = ctypes.c_int(0)
         self._library.MPI_Finalized(ctypes.byref(answer))
         return bool(answer.value)

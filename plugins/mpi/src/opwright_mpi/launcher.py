@@ -1,4 +1,4 @@
-"""``opwright-mpi run``: starts one script in several processes, which MPI connects."""
+"""``opwright-mpi run``: starts one script in several processes connected by MPI."""
 
 from __future__ import annotations
 

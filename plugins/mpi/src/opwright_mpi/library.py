@@ -1,4 +1,4 @@
-"""Where the libraries lie: that of MPI, and our own."""
+"""Paths of the MPI library and our own."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ABI_NAME: Final = "libmpi_abi.so.1"
 
 
 def find_own() -> str:
-    """Return the path of our own library: an editable installation has it in another folder."""
+    """Return the path of our library: an editable installation has it in another folder."""
     folders = [Path(folder) for folder in opwright_mpi.__path__]
     for folder in folders:
         if (folder / "mpi.so").exists():
             return str(folder / "mpi.so")
     raise DistError(
-        f"opwright-mpi: its library mpi.so must lie in the package, got none in {folders}; install "
+        f"opwright-mpi: its library mpi.so must be in the package, got none in {folders}; install "
         "opwright-mpi again"
     )
 
@@ -34,7 +34,7 @@ def find_library() -> str:
     Raises
     ------
     DistError
-        There is none, or two are in the process already.
+        If there is none, or the process has loaded another one.
     """
     path = os.environ.get(LIBRARY_VARIABLE) or _find_in_wheel(ABI_NAME)
     if path is None:
@@ -64,9 +64,9 @@ def _find_in_wheel(name: str) -> str | None:
 
 
 def unlink_shared_memory() -> None:
-    """Take the names from the memory that MPICH's processes share, once all have opened it.
+    """Unlink the shared memory of MPICH's processes once all have opened it.
 
-    Nothing else removes it where one of them is killed: 3 MB of /dev/shm for each run.
+    Otherwise a killed process would leave it behind: 3 MB of /dev/shm per run.
     """
     for file in _list_mapped_files():
         if file.parent == Path("/dev/shm") and file.name.startswith("mpich_shm_"):
@@ -74,7 +74,7 @@ def unlink_shared_memory() -> None:
 
 
 def _list_mapped_files() -> set[Path]:
-    """Return the files in the memory of this process."""
+    """Return the files mapped by this process."""
     try:
         maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -84,7 +84,7 @@ def _list_mapped_files() -> set[Path]:
 
 
 def _find_other_library(path: str) -> str | None:
-    """Return an MPI library that is loaded in this process and is not the one at `path`."""
+    """Return an MPI library loaded in this process other than the one at `path`."""
     own = Path(path).resolve().parent
     for loaded in _list_mapped_files():
         if loaded.name.startswith("libmpi") and ".so" in loaded.name and loaded.parent != own:

@@ -1,4 +1,4 @@
-"""The table of what opwright-mpi provides; it only names things."""
+"""Registrations of opwright-mpi."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KERNELS: dict[str, tuple[str, ...] | str] = {
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Name the kernels of the library."""
+    """Register the kernels of the library."""
     for name, dtypes in KERNELS.items():
         registry.add(
             f"dist.{name}",
@@ -43,5 +43,5 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name what ``opwright doctor`` runs."""
+    """Register the check of ``opwright doctor``."""
     registry.add("doctor", "mpi", "opwright_mpi.doctor:examine")

@@ -1,10 +1,10 @@
-"""Serves PMI, by which the processes of an MPI library find each other when they start.
+"""A PMI server, the rendezvous of an MPI library's processes.
 
 The protocol is that of MPICH's PMI-1: a process puts its address into a table, waits for all at a
 barrier, and reads the addresses of the others. A line of ``key=value`` pairs is a message.
 
-PMI-1 has no secret. So a process is given a connection that is already its own, ``PMI_FD``: it
-inherits one of a pair from the launcher, or has shown the token of the run at the server's port.
+PMI-1 has no authentication, so each process receives an authenticated connection, ``PMI_FD``:
+inherited from the launcher, or opened with the token of the run.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from opwright_dist import DistError
 from opwright_dist.rendezvous import MalformedError, Peer, Server, join
 
 RANK_VARIABLE: Final = "OPWRIGHT_MPI_RANK"
-"""Number of a process that was started for a `PmiServer`."""
+"""Rank of a process started for a `PmiServer`."""
 
 RANKS_VARIABLE: Final = "OPWRIGHT_MPI_RANKS"
-"""How many such processes there are."""
+"""Number of such processes."""
 
 LAUNCHER_VARIABLE: Final = "OPWRIGHT_MPI_LAUNCHER"
-"""Process id of ``opwright-mpi run``, which sees how each of its processes ends."""
+"""Process id of ``opwright-mpi run``, which observes the end of its processes."""
 
 ADDRESS_VARIABLE: Final = "PMI_PORT"
-"""``host:port`` of the server of a run, where a process does not inherit its connection. An MPI
-library that is started before the engine tries it and fails, instead of being alone."""
+"""``host:port`` of the server of a run without inherited connections, which an early MPI fails on."""
 
 TOKEN_VARIABLE: Final = "OPWRIGHT_MPI_TOKEN"
 
@@ -41,45 +40,44 @@ _FILE: Final = "PMI_FD"
 _MAX_KEY: Final = 64
 _MAX_VALUE: Final = 1024
 _MAX_KEYS: Final = 1024
-"""Of the table; and as many more for each process."""
+"""Entries of the table, and additional ones per process."""
 
 _LIMITS: Final = f"kvsname_max=256 keylen_max={_MAX_KEY} vallen_max={_MAX_VALUE}"
 _PAIR: Final = re.compile(r"(\w+)=(\S*)")
 
 
 class PmiServer(Server):
-    """Where the processes of one run find each other.
+    """The rendezvous of the processes of one run.
 
     Parameters
     ----------
     nodes : sequence of int
-        For each process the number of the machine on which it runs: those on one machine share
-        memory.
+        The machine index of each process: those on one machine share memory.
     address : str or None
-        Of this machine, as the others reach it. None: processes inherit their connections from this
-        one, and no port is open.
+        Address of this machine for the others. None: processes inherit their connections, and no
+        port is open.
 
     Attributes
     ----------
     joined, finalized, aborted : set of int
-        Processes that have started MPI, that have finalized it, and that have ended all by it.
+        Processes that have started, finalized, and aborted MPI.
     """
 
     def __init__(self, nodes: Sequence[int], address: str | None = "127.0.0.1") -> None:
         self._table = {"PMI_process_mapping": map_nodes(nodes)}
         self._waiting: dict[int, Peer] = {}
-        # New for each run: MPICH names shared memory by it, which a killed process leaves behind.
+        # Unique per run: MPICH uses it to name shared memory, which a killed process leaves behind.
         self._name = f"opwright_{os.getpid()}_{secrets.token_hex(8)}"
         self.aborted: set[int] = set()
         super().__init__(_WHO, len(nodes), address)
 
     def environment(self, rank: int) -> dict[str, str]:
-        """Return the variables with which a process connects over the network."""
+        """Return the variables for connecting over the network."""
         variables = {ADDRESS_VARIABLE: self.address, TOKEN_VARIABLE: self.token}
         return {**variables, **self._name_process(rank)}
 
     def admit(self, rank: int) -> tuple[dict[str, str], socket.socket]:
-        """Return the variables of a process, and the connection that it inherits."""
+        """Return the variables of a process, and its inherited connection."""
         connection = self.open_pair(rank)
         variables = pmi_variables(connection.fileno(), rank, self.size)
         return {**variables, **self._name_process(rank)}, connection
@@ -171,33 +169,33 @@ _ANSWERS: Final[Mapping[str, _Answer]] = {
 
 
 def map_nodes(nodes: Sequence[int]) -> str:
-    """Return which process runs on which machine, as PMI writes it: (node, nodes, processes)."""
+    """Return the mapping of processes to machines in PMI's format: (node, nodes, processes)."""
     blocks = [(node, len(list(same))) for node, same in groupby(nodes)]
     return "(vector," + ",".join(f"({node},1,{count})" for node, count in blocks) + ")"
 
 
 def pmi_variables(file: int, rank: int, size: int) -> dict[str, str]:
-    """Return what tells an MPI library its connection and its place.
+    """Return the variables for an MPI library's connection and rank.
 
-    The version keeps MPICH from PMIx, where the launcher itself runs as a process of it.
+    The version keeps MPICH from using PMIx if the launcher itself runs under it.
     """
     place = {"PMI_RANK": str(rank), "PMI_SIZE": str(size)}
     return {_FILE: str(file), **place, "MPIR_CVAR_PMI_VERSION": "1"}
 
 
 def prepare_connection(environment: dict[str, str] | os._Environ[str]) -> None:
-    """Let the MPI library of this process find the connection to a `PmiServer`, if it has one.
+    """Set up the connection of this process's MPI library to a `PmiServer`, if any.
 
     Parameters
     ----------
     environment : mapping of str to str
-        Of this process; gets the variables of PMI where it names a server.
+        Environment of this process; PMI's variables are added if it names a server.
 
     Raises
     ------
     DistError
-        The server cannot be reached, or the process has no part in the run, as one that a process
-        of the run has started.
+        If the server cannot be reached, or the process is not part of the run, such as a child of
+        one of its processes.
     """
     if RANKS_VARIABLE not in environment:
         return
@@ -206,7 +204,7 @@ def prepare_connection(environment: dict[str, str] | os._Environ[str]) -> None:
     if _is_socket(file):
         os.set_inheritable(file, False)
         return
-    token = environment.pop(TOKEN_VARIABLE, None)  # not for processes that this one starts
+    token = environment.pop(TOKEN_VARIABLE, None)  # not for children of this process
     if token is None:
         raise DistError(
             f"opwright-mpi: rank {rank} must inherit the connection that its launcher has opened, "

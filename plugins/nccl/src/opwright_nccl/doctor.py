@@ -17,11 +17,11 @@ _LAUNCH: Final = "import sys; from opwright_nccl.launcher import main; sys.exit(
 
 
 def examine() -> Examination:
-    """Find the library, ask for its version and an id, and have two GPUs meet where there are."""
+    """Find the library, its version and an id, and connect two GPUs if there are."""
     facts = {}
     try:
         find_library()
-    except DistError as error:  # its wheel may be left out
+    except DistError as error:  # its wheel is optional
         return Examination({"library": str(error)})
     try:
         path = open_library()
@@ -42,7 +42,7 @@ def examine() -> Examination:
 
 
 def _count_gpus() -> int:
-    """Return how many GPUs the system shows; the driver is left alone until the self-test."""
+    """Return the number of visible GPUs, without using the driver before the self-test."""
     return sum(path.name[6:].isdecimal() for path in Path("/dev").glob("nvidia*"))
 
 

@@ -1,4 +1,4 @@
-"""The engine: connects processes by NCCL, whose ids they exchange over a store."""
+"""The engine: connects processes by NCCL, exchanging its ids through a store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opwright_nccl.watching import LONGER, Watcher, format_ended, format_ranks
 _UNDER_WAY: Final = 2
 _NAP_S: Final = 0.001
 _FIRST_S: Final = 0.3
-"""How long a process that ends because of another one lets the launcher see that one first."""
+"""Delay of a process that ends because of another one, so that the launcher sees that one first."""
 
 
 _LOAD = ctypes.CFUNCTYPE(
@@ -34,15 +34,15 @@ _PUBLISH = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_char_p)
 
 
 class NcclEngine(Engine):
-    """Connects the processes by NCCL, at most one of it in a process.
+    """Connects the processes by NCCL; at most one instance per process.
 
-    Nothing of CUDA is touched before the first collective: each process then uses the GPU that the
-    plan runs on, one of its own.
+    CUDA is not used before the first collective: each process then uses its plan's GPU,
+    exclusively.
 
     Raises
     ------
     DistError
-        There is no NCCL, it is too old, or the store of the run cannot be reached.
+        If NCCL is missing or too old, or the store of the run cannot be reached.
     """
 
     name = "nccl"
@@ -58,7 +58,7 @@ class NcclEngine(Engine):
         own = Connection(start.variables, None)
         self._watcher = Watcher(own, start.rank, lambda: self._deadline_s)
         self._source = Source.of_package("opwright_nccl", "cu/collectives.cu")
-        # Kept, as the library calls them as long as the process lives.
+        # Kept alive, since the library calls them until the process ends.
         self._functions = (_LOAD(self._load), _CONNECT(self._connect), _PUBLISH(self._publish))
         address = ctypes.c_void_p(services_address())
         own_library().opwright_nccl_set_services(address, *self._functions)
@@ -67,12 +67,12 @@ class NcclEngine(Engine):
 
     @classmethod
     def was_launched(cls) -> bool:
-        """Tell whether ``opwright-nccl run`` or a rendezvous of ours has started this process."""
+        """Return whether ``opwright-nccl run`` or our rendezvous started this process."""
         return STORE_VARIABLE in os.environ
 
     @classmethod
     def open_rendezvous(cls, nodes: Sequence[int], address: str) -> Rendezvous:
-        """Open a store, by which the processes of a run find each other."""
+        """Open a store, the rendezvous of the processes."""
         return Store(len(nodes), address)
 
     @property
@@ -86,7 +86,7 @@ class NcclEngine(Engine):
         return self._start.size
 
     def add_group(self, name: str, ranks: Sequence[int]) -> None:
-        """Make a group, which is connected by its first collective."""
+        """Create a group, connected by its first collective."""
         self._members[name] = tuple(ranks)
         if self.rank in ranks:
             own = tuple(ranks).index(self.rank)
@@ -107,7 +107,7 @@ class NcclEngine(Engine):
         return f"NCCL {call('version')}"
 
     def _key(self, group: str) -> str:
-        """Return what tells a group in the store from others of its name."""
+        """Return the unique key of a group in the store."""
         return f"{group}@{self._members.get(group, (-1,))[0]}"
 
     def _gather(self, key: str, data: bytes, group: str) -> list[bytes]:
@@ -133,7 +133,7 @@ class NcclEngine(Engine):
         late = format_ranks([members.index(rank) for rank in missing])
         raise DistError(f"{who}{late} did not come within {self._deadline_s:g} s. {LONGER}")
 
-    # ---- What the library calls
+    # ---- Called by the library
 
     def _load(self, expression: bytes, gpu: int, text: int, size: int) -> int:
         made = 0
@@ -152,7 +152,7 @@ class NcclEngine(Engine):
         self._store.put(f"plan/{digest}", entries.decode())
 
     def _connect_group(self, name: str) -> None:
-        """Connect a group: its first process makes an id, and all come together by it."""
+        """Connect a group by an id from its first process."""
         members = self._members[name]
         place = members.index(self.rank)
         key = self._key(name)
@@ -177,7 +177,7 @@ class NcclEngine(Engine):
     # ---- The end of the process
 
     def _end(self) -> None:
-        """End together with the others; where this process has failed, they learn it at once."""
+        """End together with the others, who learn of a failure of this process immediately."""
         if self._watcher.is_alive():
             self._watcher.stop()
         usable = own_library().opwright_nccl_is_usable(b"world")
@@ -203,7 +203,7 @@ class NcclEngine(Engine):
             self._abort(f"ended, and {late}")
 
     def _let_the_first_be_named(self) -> None:
-        """Let the launcher see the process that has failed before this one, if there is one."""
+        """Give the launcher time to see a process that failed before this one."""
         with contextlib.suppress(DistError):
             _, ended = self._store.get([])
             if LOST in ended.values():
@@ -229,7 +229,7 @@ def _answer(function: Callable[[], Any], text: int, size: int) -> int:
 
 
 def _hint(text: str) -> str:
-    """Return the way out, where there is one."""
+    """Return the way out, if there is one."""
     if "Duplicate GPU" in text:
         return (
             "; each process needs a GPU of its own: CUDA_VISIBLE_DEVICES, which opwright-nccl run "

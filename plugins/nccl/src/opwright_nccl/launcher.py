@@ -1,4 +1,4 @@
-"""``opwright-nccl run``: starts one script in several processes, each with a GPU of its own."""
+"""``opwright-nccl run``: starts one script in several processes with one GPU each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 
 
 def _list_visible() -> list[str] | None:
-    """Return the GPUs that may be used; None where all may."""
+    """Return the visible GPUs; None for all."""
     text = os.environ.get(_VISIBLE)
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 

@@ -1,4 +1,4 @@
-"""The libraries: where NCCL and our own lie, and how ours is called."""
+"""Paths of NCCL and our own library, and calls of ours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import opwright_nccl
 from opwright_dist import DistError
 
 LIBRARY_VARIABLE: Final = "OPWRIGHT_NCCL_LIBRARY"
-"""Path of a libnccl.so.2 in the place of that of the wheel."""
+"""Path of a libnccl.so.2 that replaces that of the wheel."""
 
 WHEEL: Final = "nvidia-nccl-cu13"
 INSTALL: Final = f"pip install {WHEEL}"
@@ -24,7 +24,7 @@ _TEXT_BYTES: Final = 16_384
 
 
 class Progress(ctypes.Structure):
-    """How far the collectives of a group are: ``cu/progress.h``."""
+    """Progress of a group's collectives: ``cu/progress.h``."""
 
     _fields_ = (
         ("begun", ctypes.c_longlong),
@@ -77,13 +77,13 @@ def own_library() -> ctypes.CDLL:
             library.opwright_nccl_name.restype = ctypes.c_char_p
             return library
     raise DistError(
-        f"opwright-nccl: its library nccl.so must lie in the package, got none in {folders}; "
+        f"opwright-nccl: its library nccl.so must be in the package, got none in {folders}; "
         "install opwright-nccl again"
     )
 
 
 def ask(name: str, *arguments: Any) -> tuple[int, str]:
-    """Call a function that ends with a buffer for a text; return its answer and the text."""
+    """Call a function whose last parameter is a text buffer; return its result and the text."""
     text = ctypes.create_string_buffer(_TEXT_BYTES)
     function = getattr(own_library(), f"opwright_nccl_{name}")
     answer: int = function(*arguments, text, ctypes.c_int64(_TEXT_BYTES))
@@ -96,7 +96,7 @@ def call(name: str, *arguments: Any) -> str:
     Raises
     ------
     DistError
-        The text is a fault.
+        If the text is a fault.
     """
     answer, text = ask(name, *arguments)
     if answer == 1:
@@ -105,23 +105,22 @@ def call(name: str, *arguments: Any) -> str:
 
 
 def open_library() -> str:
-    """Open NCCL, once in a process; return its path.
+    """Open NCCL, once per process; return its path.
 
     Raises
     ------
     DistError
-        There is none, it cannot be opened, or it is too old.
+        If it is missing, cannot be opened, or is too old.
     """
     path = find_library()
-    # What is recorded into a graph must need nothing of the other processes: one of them may record
-    # anew where the others replay.
+    # Graph capture must not need other processes: one may capture again while the others replay.
     os.environ.setdefault("NCCL_GRAPH_REGISTER", "0")
     call("open", path.encode())
     return path
 
 
 def make_id() -> bytes:
-    """Return an id by which processes connect: 128 bytes that NCCL makes."""
+    """Return a new connection id of NCCL, 128 bytes."""
     made = ctypes.create_string_buffer(ID_BYTES)
     call("make_id", made)
     return made.raw

@@ -1,4 +1,4 @@
-"""The table of what opwright-nccl provides; it only names things."""
+"""Registrations of opwright-nccl."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KERNELS: dict[str, tuple[str, ...] | str] = {
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Name the kernels of the library."""
+    """Register the kernels of the library."""
     for name, dtypes in KERNELS.items():
         registry.add(
             f"dist.{name}",
@@ -42,5 +42,5 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name what ``opwright doctor`` runs."""
+    """Register the check of ``opwright doctor``."""
     registry.add("doctor", "nccl", "opwright_nccl.doctor:examine")

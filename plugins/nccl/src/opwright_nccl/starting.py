@@ -1,4 +1,4 @@
-"""How the processes of a run find their store: by the launcher's variables, or over MPI."""
+"""Finding the store of a run: by the launcher's variables, or over MPI."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from opwright_dist import DistError, Engine, get_engine
 from opwright_nccl.store import RANK_VARIABLE, RANKS_VARIABLE, STORE_VARIABLE, Store
 
 ADDRESS_VARIABLE: Final = "OPWRIGHT_NCCL_ADDRESS"
-"""Of the machine of rank 0, as the others reach it, where MPI has started them."""
+"""Address of rank 0's machine for the others, if MPI started them."""
 
 _HERE: Final = "127.0.0.1"
 
 
 class Start(NamedTuple):
-    """What a process begins with.
+    """The initial state of a process.
 
     Attributes
     ----------
     rank, size : int
     variables : mapping of str to str
-        By which it connects to the store.
+        For the connection to the store.
     keeper : object
-        Keeps the store open as long as it lives, where no launcher does.
+        Keeps the store open while it lives, without a launcher.
     mpi : Engine or None
-        What has exchanged the variables.
+        The engine that exchanged the variables.
     """
 
     rank: int
@@ -42,12 +42,12 @@ class Start(NamedTuple):
 
 
 def find_start() -> Start:
-    """Return where this process stands in its run: that of a launcher, of MPI, or alone.
+    """Return the position of this process in its run: of a launcher, of MPI, or alone.
 
     Raises
     ------
     DistError
-        The variables of the launcher are not whole, or MPI cannot connect the processes.
+        If the variables of the launcher are incomplete, or MPI cannot connect the processes.
     """
     if STORE_VARIABLE in os.environ:
         rank, size = _read_number(RANK_VARIABLE), _read_number(RANKS_VARIABLE)
@@ -70,7 +70,7 @@ def _read_number(name: str) -> int:
 
 
 def _find_mpi() -> Engine | None:
-    """Return the engine of opwright-mpi, where a launcher of MPI has started the process."""
+    """Return the engine of opwright-mpi, if a launcher of MPI started the process."""
     try:
         engine = get_engine("mpi")
     except DistError:
@@ -79,7 +79,7 @@ def _find_mpi() -> Engine | None:
 
 
 def _start_over_mpi(mpi: Engine) -> Start:
-    """Let rank 0 open a store, a process of its own, and tell the others by MPI where it is."""
+    """Open a store on rank 0, in a separate process, and send its address to the others by MPI."""
     hosts = mpi.gather(socket.gethostname().encode(), "world")
     keeper, line = None, b""
     if mpi.rank == 0:

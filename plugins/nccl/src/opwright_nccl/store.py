@@ -1,7 +1,7 @@
-"""The store: where the processes of one run exchange ids, bytes, and how far they are.
+"""The store, through which processes exchange ids, bytes and progress.
 
-A server that the launcher opens; each process holds a TCP connection. A message is a line of JSON,
-which says how many bytes follow.
+A server opened by the launcher; each process has a TCP connection. A message is a line of JSON with
+the number of bytes after it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FINISHED: Final = "finished"
 LOST: Final = "lost"
 
 GOODBYE: Final = "goodbye"
-"""The key by which processes that have finished wait for the others."""
+"""The key under which finished processes wait for the others."""
 
 _WHO: Final = "opwright-nccl"
 _LONGEST_LINE: Final = 1 << 20
@@ -38,25 +38,25 @@ _LONGEST_DATA: Final = 1 << 31
 _LONGEST_KEY: Final = 1024
 _MAX_KEYS: Final = 1 << 16
 _MAX_KEPT_BYTES: Final = 1 << 28
-"""Of all values together."""
+"""Total size of all values."""
 
 _PATIENCE_S: Final = 15.0
-"""How long an answer may take beyond the time that was asked for."""
+"""Time of an answer beyond the requested time."""
 
 
 class _Gathering:
-    """What the processes of a group give, until each has got it.
+    """The data of a group's processes, until each has received it.
 
     Attributes
     ----------
     members : tuple of int
         The ranks of the group.
     parts : dict of int to bytes
-        By place in the group.
+        By rank in the group.
     waiting : dict of int to (Peer, float)
-        Whom an answer is owed, by place, and until when.
+        Pending answers by rank, with deadlines.
     n_taken : int
-        How many have got it.
+        Number of processes that have received it.
     """
 
     def __init__(self, members: tuple[int, ...]) -> None:
@@ -66,30 +66,30 @@ class _Gathering:
         self.n_taken = 0
 
     def missing(self) -> list[int]:
-        """Return the ranks that have not come."""
+        """Return the missing ranks."""
         return [rank for place, rank in enumerate(self.members) if place not in self.parts]
 
 
 class Store(Server):
-    """Where the processes of one run find each other.
+    """The rendezvous of the processes of one run.
 
     Parameters
     ----------
     size : int
-        How many processes there are.
+        Number of processes.
     address : str
-        Of this machine, as the others reach it.
+        Address of this machine for the others.
 
     Attributes
     ----------
     ended : dict of int to str
-        Processes that have said goodbye, or whose connection has ended: ``"finished"`` or
+        Processes that have finished, or whose connection has ended: ``"finished"`` or
         ``"lost"``.
 
     Raises
     ------
     DistError
-        It cannot listen there.
+        If it cannot listen there.
     """
 
     max_line_bytes = _LONGEST_LINE
@@ -103,7 +103,7 @@ class Store(Server):
         super().__init__(_WHO, size, address)
 
     def environment(self, rank: int) -> dict[str, str]:
-        """Return the variables with which a process is started."""
+        """Return the environment variables for starting a process."""
         return {
             STORE_VARIABLE: self.address,
             TOKEN_VARIABLE: self.token,
@@ -116,12 +116,12 @@ class Store(Server):
         return _parse(line)
 
     def welcome(self, peer: Peer) -> None:
-        """Note that a process has connected."""
+        """Record that a process has connected."""
         if peer.rank is not None:
             self.joined.add(peer.rank)
 
     def leave(self, peer: Peer) -> None:
-        """Note that a process has gone: it said goodbye before, or it is lost."""
+        """Record the end of a process: finished before, or lost."""
         for gathering in self._gatherings.values():
             for place in [p for p, (each, _) in gathering.waiting.items() if each is peer]:
                 del gathering.waiting[place]
@@ -129,7 +129,7 @@ class Store(Server):
             self._end(peer.rank, LOST)
 
     def tick(self, now: float) -> float:
-        """Answer those whose time is over."""
+        """Answer requests whose time is over."""
         ends = [math.inf]
         for key in list(self._gatherings):
             gathering = self._gatherings[key]
@@ -162,7 +162,7 @@ class Store(Server):
             _require(False, "what", what)
 
     def _put(self, key: str, value: bytes) -> None:
-        """Keep a value; beyond the limits the oldest ones are forgotten."""
+        """Store a value; beyond the limits the oldest ones are dropped."""
         _require(len(value) <= _MAX_KEPT_BYTES, "bytes", len(value))
         self._n_kept_bytes += len(value) - len(self._values.pop(key, b""))
         self._values[key] = value
@@ -170,7 +170,7 @@ class Store(Server):
             self._n_kept_bytes -= len(self._values.pop(next(iter(self._values))))
 
     def _end(self, rank: int, how: str) -> None:
-        """Note that a process has ended, and answer those that wait for it in vain."""
+        """Record that a process has ended, and answer processes that wait for it."""
         self.ended.setdefault(rank, how)
         if how == FINISHED:
             self.finalized.add(rank)
@@ -218,7 +218,7 @@ class Store(Server):
             _send(peer, {"sizes": sizes, "missing": [], "ended": self.ended}, *parts)
 
     def _give_up(self, gathering: _Gathering, place: int) -> None:
-        """Name to one process those that have not come."""
+        """Send the missing processes to one process."""
         peer, _ = gathering.waiting.pop(place)
         _send(peer, {"sizes": [], "missing": gathering.missing(), "ended": self.ended})
 
@@ -247,9 +247,9 @@ class Connection:
     Parameters
     ----------
     variables : mapping of str to str
-        As `Store.environment` gives them.
+        As from `Store.environment`.
     rank : int or None
-        Of the process that ends with it; None where another connection is that.
+        Rank of the process that ends with it; None for an additional connection.
     """
 
     def __init__(self, variables: Mapping[str, str], rank: int | None) -> None:
@@ -261,7 +261,7 @@ class Connection:
     def gather(
         self, key: str, place: int, members: Sequence[int], data: bytes, timeout_s: float
     ) -> tuple[list[bytes], list[int], dict[int, str]]:
-        """Return what all members give; where some did not, whom, and who has ended."""
+        """Return the data of all members; or the missing and the ended ones."""
         request = {"key": key, "place": place, "members": list(members), "timeout_s": timeout_s}
         answer, joined = self._ask("gather", request, data, timeout_s)
         parts, at = [], 0
@@ -275,16 +275,16 @@ class Connection:
         self._ask("put", {"key": key}, value.encode())
 
     def get(self, keys: Sequence[str]) -> tuple[list[str | None], dict[int, str]]:
-        """Return texts, None where there is none, and who has ended."""
+        """Return texts, None if missing, and the ended processes."""
         answer, _ = self._ask("get", {"keys": list(keys)})
         return answer["values"], _by_rank(answer["ended"])
 
     def say_goodbye(self) -> None:
-        """Say that this process starts no further collective."""
+        """Announce that this process starts no further collective."""
         self._ask("bye", {})
 
     def close(self) -> None:
-        """Close it, which the others learn where it is that of a process."""
+        """Close it; the others are notified if it is that of a process."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):
@@ -337,7 +337,7 @@ def _write(file: Any, message: Mapping[str, Any], data: bytes = b"") -> None:
 
 
 def _read(file: Any) -> tuple[dict[str, Any], bytes] | None:
-    """Return a message and its data; None where the other side has closed."""
+    """Return a message and its data; None if the other side has closed."""
     line = file.readline()
     if not line:
         return None
@@ -349,7 +349,7 @@ def _read(file: Any) -> tuple[dict[str, Any], bytes] | None:
 
 
 def main() -> None:
-    """Serve as a process of its own: write the variables of rank 0, end when stdin is closed."""
+    """Serve as a separate process: write the variables of rank 0, end when stdin is closed."""
     size, address = int(sys.argv[1]), sys.argv[2]
     store = Store(size, address)
     line = json.dumps(store.environment(0)).encode()

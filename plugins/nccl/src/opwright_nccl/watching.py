@@ -1,4 +1,4 @@
-"""Watches the collectives of a process: what waits too long, or differs, is ended with a reason."""
+"""Watches the collectives of a process, and aborts late or different ones with a reason."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from opwright_nccl.store import Connection
 
 _LOOK_S: Final = 0.02
 _NOTE_S: Final = 0.2
-"""Having waited so long, a process lets the others know that it waits."""
+"""After waiting this long, a process announces that it waits."""
 
 _ASK_S: Final = 0.5
-"""How often it then asks whether others have ended."""
+"""Interval of checks whether others have ended."""
 
 _ANSWER_S: Final = 0.5
-"""How long it waits at the deadline for others that came as late as it could be."""
+"""Extra wait at the deadline for late processes."""
 
 _JOIN_S: Final = 5.0
 
@@ -28,7 +28,7 @@ LONGER: Final = "A longer deadline: opwright_dist.set_deadline, or OPWRIGHT_DIST
 
 
 class _Waiting:
-    """Of one group: since when nothing has been done, and what was made known."""
+    """The state of one group: time of the last progress, and announcements."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -38,16 +38,16 @@ class _Waiting:
 
 
 class Watcher(threading.Thread):
-    """A thread that looks at groups while their processes wait for the GPU.
+    """A thread that monitors groups while their processes wait for the GPU.
 
     Parameters
     ----------
     store : Connection
-        Its own, besides that of the process.
+        A separate connection, besides that of the process.
     rank : int
         Of this process in the world.
     find_deadline : callable
-        Returns how many seconds a collective may wait for another process.
+        Returns the seconds that a collective may wait for another process.
     """
 
     def __init__(self, store: Connection, rank: int, find_deadline: Callable[[], float]) -> None:
@@ -68,21 +68,21 @@ class Watcher(threading.Thread):
         group : str
             Its name.
         key : str
-            By which the store tells it from others of its name.
+            Its unique key in the store.
         members : sequence of int
-            Their numbers in the world.
+            Their ranks in the world.
         """
         self._keys[group] = key
         self._members[group] = tuple(members)
         self._waiting[group] = _Waiting()
 
     def stop(self) -> None:
-        """End watching."""
+        """Stop watching."""
         self._stopped.set()
         self.join(_JOIN_S)
 
     def run(self) -> None:
-        """Look until stopped."""
+        """Watch until stopped."""
         while not self._stopped.wait(_LOOK_S):
             for group in list(self._waiting):
                 reason = self._find_reason(group)
@@ -90,7 +90,7 @@ class Watcher(threading.Thread):
                     own_library().opwright_nccl_fail(group.encode(), reason.encode())
 
     def _find_reason(self, group: str) -> str | None:
-        """Return why the collectives of a group must be ended, None where all is well."""
+        """Return the reason to abort the collectives of a group, None if there is none."""
         progress = Progress()
         answer, text = ask("watch", group.encode(), ctypes.byref(progress))
         if answer < 0:
@@ -129,7 +129,7 @@ class Watcher(threading.Thread):
         return f"{format_ended(gone)}; all processes must run the same steps" if gone else ""
 
     def _name_missing(self, group: str, begun: int) -> str:
-        """Return whom the group waits for, where the others are known to wait."""
+        """Return the processes that the group waits for, if the others are known to wait."""
         keys = [f"waiting/{self._keys[group]}/{rank}" for rank in self._members[group]]
         end = time.monotonic() + _ANSWER_S
         while True:
@@ -180,6 +180,6 @@ def format_ranks(ranks: Sequence[int]) -> str:
 
 
 def format_ended(ranks: Sequence[int]) -> str:
-    """Return who has ended before a collective."""
+    """Describe the processes that ended before a collective."""
     verb = "has" if len(ranks) == 1 else "have"
     return f"{format_ranks(ranks)} {verb} ended before this collective"

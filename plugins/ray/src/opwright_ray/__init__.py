@@ -1,4 +1,4 @@
-"""Training on a cluster of Ray: workers that an engine of opwright-dist connects.
+"""Training on a cluster of Ray: workers connected by an engine of opwright-dist.
 
 ::
 

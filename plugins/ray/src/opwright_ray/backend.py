@@ -1,4 +1,4 @@
-"""What Ray Train calls as it starts and ends workers: an engine connects them."""
+"""The backend for Ray Train, which connects workers by an engine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from opwright_dist import Rendezvous, get_engine, rank
 
 @dataclass
 class EngineConfig(BackendConfig):  # type: ignore[misc]
-    """Which engine connects the workers.
+    """The configuration of the engine.
 
     Attributes
     ----------
     engine : str
     deadline_s : float or None
-        How long a collective waits for another worker.
+        Time that a collective waits for another worker.
     """
 
     engine: str = "mpi"
@@ -29,22 +29,22 @@ class EngineConfig(BackendConfig):  # type: ignore[misc]
 
     @property
     def backend_cls(self) -> type[EngineBackend]:
-        """Return what starts and ends it."""
+        """Return the backend class."""
         return EngineBackend
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what Ray shows of it."""
+        """Return the description for Ray."""
         return {"engine": self.engine, "deadline_s": self.deadline_s}
 
 
 class EngineBackend(Backend):  # type: ignore[misc]
-    """Opens a rendezvous for each group of workers, in the process that controls them."""
+    """Opens a rendezvous for each group of workers, in the controller process."""
 
     def __init__(self) -> None:
         self._rendezvous: Rendezvous | None = None
 
     def on_start(self, worker_group: Any, backend_config: EngineConfig) -> None:
-        """Connect workers that have just started."""
+        """Connect newly started workers."""
         self._close()
         workers = worker_group.get_workers()
         engine = get_engine(backend_config.engine, "OpwrightTrainer: engine")
@@ -73,13 +73,13 @@ class EngineBackend(Backend):  # type: ignore[misc]
 
 
 def number_nodes(identities: list[str]) -> list[int]:
-    """Return for each worker the number of its machine, in the order in which they occur."""
+    """Return the machine index of each worker, in order of occurrence."""
     numbers: dict[str, int] = {}
     return [numbers.setdefault(identity, len(numbers)) for identity in identities]
 
 
 def connect(variables: Mapping[str, str], n_threads: int) -> None:
-    """Connect this process to the other workers; runs on each of them."""
+    """Connect this worker to the others; runs on each of them."""
     os.environ.update(variables)
     os.environ.setdefault("OPWRIGHT_NUM_THREADS", str(n_threads))
     rank()

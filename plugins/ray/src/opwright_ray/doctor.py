@@ -16,7 +16,7 @@ _ENGINE = "mpi"
 
 
 def examine() -> Examination:
-    """Find Ray, and have two workers of a cluster on this machine meet."""
+    """Find Ray, and connect two workers of a cluster on this machine."""
     release = find_release()
     if release is None:
         return Examination({"library": f"Ray is not installed; to get it: {INSTALL}"})
@@ -40,7 +40,7 @@ def examine() -> Examination:
 
 
 def _run_self_test(ray: Any, folder: str) -> str:
-    """Return what two workers of a cluster of their own report."""
+    """Return the report of two workers of a temporary cluster."""
     ray.init("local", num_cpus=2, include_dashboard=False, logging_level="error")
     try:
         fitted = OpwrightTrainer(_meet, num_workers=2, engine=_ENGINE, storage_path=folder).fit()
@@ -50,7 +50,7 @@ def _run_self_test(ray: Any, folder: str) -> str:
 
 
 def _meet() -> str:
-    """Run on each worker; what that of rank 0 returns is the value of the training."""
+    """Run on each worker; rank 0's result is the value of the training."""
     from opwright_dist.self_test import run_self_test
 
     return run_self_test()

@@ -1,4 +1,4 @@
-"""The table of what opwright-ray provides; it only names things."""
+"""Registrations of opwright-ray."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from opwright import plugin
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name what ``opwright doctor`` runs."""
+    """Register the check of ``opwright doctor``."""
     registry.add("doctor", "ray", "opwright_ray.doctor:examine")

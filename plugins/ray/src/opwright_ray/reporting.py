@@ -1,4 +1,4 @@
-"""What a training function calls on its workers: a checkpoint is read, and one is reported."""
+"""Functions for training workers: report and resume checkpoints."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ def report(
     *,
     state: Mapping[str, Any] | None = None,
 ) -> None:
-    """Report metrics to Ray, with a checkpoint of a training where a program is given.
+    """Report metrics to Ray, with a checkpoint if a program is given.
 
-    Every worker calls it; that of rank 0 writes the checkpoint, and its metrics are kept. Ray takes
-    it up once all have come, and copies it to its storage: a worker that ends in between leaves the
-    checkpoint before.
+    Every worker calls it; rank 0 writes the checkpoint, and its metrics are kept. Ray accepts it
+    once all have called, and copies it to its storage: if a worker ends in between, the previous
+    checkpoint remains.
 
     Parameters
     ----------
     metrics : mapping of str to number
-        Those of the last checkpoint are `Result.metrics`; the others are in Ray's logs alone.
+        Those of the last checkpoint become `Result.metrics`; others are only in Ray's logs.
     program : Program, optional
         The training step, whose persistable variables are saved, as by `nn.checkpoint.save`.
     scope : Scope, optional
         Holds them; the default scope by default.
     state : mapping, optional
-        What else the function has to know, as JSON can write it: ``{"epoch": epoch}``.
+        Additional JSON data: ``{"epoch": epoch}``.
 
     Raises
     ------
     MissingRequirementError
-        Ray is not installed.
+        If Ray is not installed.
     """
     train = load_ray("report").train
     if program is None:
         train.report(dict(metrics))
         return
     with tempfile.TemporaryDirectory(prefix="opwright-ray-") as folder:
-        # Called by all: of workers that train together the first one writes, the others wait.
+        # Called by all: the first worker writes, the others wait.
         nn.checkpoint.save(folder, program, scope, state=state, keep=1)
         is_first = dist.rank() == 0
         checkpoint = train.Checkpoint.from_directory(folder) if is_first else None
@@ -54,29 +54,29 @@ def report(
 
 
 def resume(program: ow.Program, scope: ow.Scope | None = None) -> dict[str, Any] | None:
-    """Set the variables of the last checkpoint, and return its `state`; None where there is none.
+    """Restore the variables of the last checkpoint, and return its `state`; None without one.
 
-    Every worker calls it, after the startup program: each reads the same files, whatever the number
-    of workers that wrote them.
+    Every worker calls it, after the startup program: each reads the same files, for any number of
+    workers that wrote them.
 
     Parameters
     ----------
     program : Program
-        Built as the saved one. It gets the saved seed.
+        Built as the saved one. Its seed is restored.
     scope : Scope, optional
-        Gets the variables; the default scope by default.
+        Receives the variables; the default scope by default.
 
     Returns
     -------
     dict or None
-        What `report` was given as `state`.
+        The `state` passed to `report`.
 
     Raises
     ------
     ProgramError
-        The checkpoint is of another program.
+        If the checkpoint belongs to another program.
     MissingRequirementError
-        Ray is not installed.
+        If Ray is not installed.
     """
     checkpoint = load_ray("resume").train.get_checkpoint()
     if checkpoint is None:

@@ -1,4 +1,4 @@
-"""Imports Ray where it is needed: only there, for it takes a second."""
+"""Imports Ray on demand, since it takes a second."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def load_ray(who: str) -> Any:
     Parameters
     ----------
     who : str
-        What needs it, for the error.
+        The caller, for the error.
 
     Raises
     ------
     MissingRequirementError
-        Ray is not installed, or it is another release.
+        If Ray is not installed, or is another release.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     release = find_release()
@@ -45,7 +45,7 @@ def load_ray(who: str) -> Any:
 
 
 def find_release() -> str | None:
-    """Return the version of Ray that is installed, None where none is."""
+    """Return the installed version of Ray, or None."""
     try:
         return version("ray")
     except PackageNotFoundError:

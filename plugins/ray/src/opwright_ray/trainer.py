@@ -15,10 +15,10 @@ Workers = int | tuple[int, int]
 
 
 class OpwrightTrainer:
-    """Run a training function in workers of a Ray cluster, which an engine connects.
+    """Run a training function in workers of a Ray cluster, connected by an engine.
 
-    Where a worker ends or fails, Ray starts all of them again, and `opwright_ray.resume` reads the
-    last checkpoint of `opwright_ray.report`.
+    If a worker ends or fails, Ray restarts all of them, and `opwright_ray.resume` reads the last
+    checkpoint of `opwright_ray.report`.
 
     Parameters
     ----------
@@ -26,41 +26,41 @@ class OpwrightTrainer:
         ``train_fn()``, or ``train_fn(config)`` where `config` is given. Runs on every worker; a
         script for one process, with the gradients averaged by `opwright_dist.data_parallel`.
     num_workers : int or (int, int), at least 1
-        How many workers; or the least and the most, between which Ray chooses by what the cluster
-        has, and chooses anew at each restart.
+        Number of workers; or minimum and maximum, between which Ray chooses by the resources of the
+        cluster, at each restart.
     engine : str
-        What connects them: ``"mpi"``, of opwright-mpi, ``"nccl"``, of opwright-nccl, or another of
-        opwright-dist's engines.
+        The engine that connects them: ``"mpi"``, of opwright-mpi, ``"nccl"``, of opwright-nccl, or
+        another of opwright-dist's engines.
     max_failures : int, at least -1
-        How many times Ray starts the workers again; -1 for always.
+        Maximum number of restarts; -1 for unlimited.
     config : mapping, optional
         The argument of `train_fn`.
     resources_per_worker : mapping of str to number, optional
         Of each worker, one CPU by default: ``{"CPU": 4, "GPU": 1}``. Kernels use as many threads as
         it has CPUs.
     placement : str
-        Ray's strategy: ``"PACK"`` fills machines one after the other, ``"SPREAD"`` uses many.
+        Ray's strategy: ``"PACK"`` fills machines in turn, ``"SPREAD"`` uses many.
     datasets : mapping of str to ray.data.Dataset, optional
         Divided among the workers; ``ray.train.get_dataset_shard(name)`` returns a worker's part.
     storage_path : str or PathLike, optional
-        Where Ray keeps checkpoints: a folder that all machines share, or an address such as that of
-        a bucket. Without it ``~/ray_results``.
+        Ray's storage of checkpoints: a folder shared by all machines, or an address such as a
+        bucket's. Without it ``~/ray_results``.
     name : str, optional
-        Of the run, a folder in `storage_path`. A run of the same name continues from the last
-        checkpoint, also with another number of workers.
+        Name of the run, a folder in `storage_path`. A run of the same name continues from the last
+        checkpoint, even with another number of workers.
     keep : int, at least 1, optional
-        How many checkpoints are kept; by default all.
+        Number of checkpoints to keep; by default all.
     deadline_s : float, optional
-        How long a collective waits for another worker; 60 s by default.
+        Time that a collective waits for another worker; 60 s by default.
 
     Raises
     ------
     MissingRequirementError
-        Ray is not installed, or another release than 2.60.
+        If Ray is not installed, or is not release 2.60.
     DistError
-        No installed package provides the engine.
+        If no installed package provides the engine.
     AttributeTypeError, AttributeValueError
-        An argument is wrong.
+        If an argument is invalid.
 
     See Also
     --------
@@ -119,7 +119,7 @@ class OpwrightTrainer:
         Raises
         ------
         ray.train.TrainingFailedError
-            Workers have failed more often than `max_failures`; it names the errors by rank.
+            If workers failed more often than `max_failures`; it names the errors by rank.
         """
         return self._trainer.fit()
 

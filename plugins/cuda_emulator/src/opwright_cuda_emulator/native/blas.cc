@@ -1,4 +1,5 @@
-// cuBLASLt on the CPU: what native/blas/blas.cc of opwright-cuda calls, as plain loops in double.
+// cuBLASLt on the CPU: the functions used by native/blas/blas.cc of opwright-cuda, as plain loops
+// in double.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -165,7 +166,7 @@ EMULATED cublasLtMatmulAlgoGetHeuristic(void*, void* description, void* a, void*
                     (wanted.transpose_b != 0 ? right.rows : right.columns) == out.columns &&
                     (wanted.transpose_b != 0 ? right.columns : right.rows) == k;
   if (!fits) return kInvalidValue;
-  // Algorithms differ in the time that a setting gives them.
+  // The time of an algorithm is a setting.
   *n = static_cast<int>(std::min<int64_t>(most, emulator::Setting("blas_algorithms", 1)));
   for (int i = 0; i < *n; ++i) {
     auto* result = static_cast<unsigned char*>(results) + i * kResultBytes;

@@ -74,7 +74,8 @@ const std::string& Block::Run(const Dim& block) {
 
 void Block::Barrier(int line) {
   Lane& me = lane(current_thread->index);
-  // Two tokens in turn: nobody comes to the next but one barrier before all have left this one.
+  // Two alternating tokens: no thread reaches the barrier after the next before all have left this
+  // one.
   char* token = tokens_ + me.turn++ % 2;
   Release(token);
   Meet(Wait::kBlock, 0, line);
@@ -121,9 +122,9 @@ void* Block::Dynamic() {
   return dynamic_->array;
 }
 
-// CUDA aligns shared memory by the type of the array and promises no more, so it has no more here:
-// twice the alignment is missed on purpose. The array ends where its allocation does. Under
-// AddressSanitizer it begins there as well, so that an index below 0 is seen.
+// CUDA guarantees only the alignment of the array's type for shared memory, so a larger one is
+// avoided on purpose. The array ends at the end of its allocation. Under AddressSanitizer it also
+// begins at its begin, to detect negative indices.
 Block::Shared Block::NewShared(const void* key, size_t bytes, size_t alignment) {
   const size_t begin = kWatchesMemory ? 0 : alignment;
   void* memory = nullptr;
@@ -177,7 +178,7 @@ bool Block::OpenWarp(int first) {
   bool has_opened = false;
   for (int i = 0; i < n; ++i) {
     const Lane& leader = lane(first + i);
-    // A lane that its own mask leaves out meets nobody.
+    // A lane outside of its own mask meets no other.
     if (leader.wait != Wait::kWarp || !Has(leader.mask, i)) continue;
     bool is_whole = true;
     for (int k = 0; k < n && is_whole; ++k) {
@@ -211,7 +212,7 @@ void Block::OpenGroup(int first, int n, unsigned mask) {
   }
 }
 
-// Nobody can go on: either all are done, or some wait for what never comes.
+// No thread can continue: either all are done, or some are deadlocked.
 void Block::ReportStuck() {
   int n_done = 0;
   const Lane* waiting = nullptr;
@@ -239,7 +240,7 @@ void Block::ReportStuck() {
 // ---- Running
 // -----------------------------------------------------------------------------------
 
-// A fiber goes from thread to thread, for good: one that meets nobody takes no stack of its own.
+// A fiber runs one thread after another: threads that never wait need no stack of their own.
 void Block::Enter() {
   TheFibers().Arrived();
   while (true) {
@@ -272,7 +273,7 @@ void Block::RunThreads() {
   if (!error_.empty()) TheFibers().GiveUp();
 }
 
-// As far as it comes without the others: an exchange within a warp keeps no other warp waiting.
+// As far as possible without the others: an exchange within a warp does not block other warps.
 bool Block::RunWarp(int first) {
   first_ = first;
   n_order_ = std::min(kWarp, n_ - first);
@@ -299,7 +300,7 @@ bool Block::RunWarp(int first) {
   return OpenWarp(first) || has_moved;
 }
 
-// Called by a fiber whose thread is done: the next in order goes on there if it has not yet begun.
+// Called by a fiber whose thread is done: the next unstarted thread continues on it.
 bool Block::BeginNext(int fiber) {
   if (next_ == n_order_ || kWatchesThreads) return false;
   const int i = first_ + order_[static_cast<size_t>(next_)];

@@ -1,4 +1,4 @@
-// One block of a kernel at a time: its threads, what they wait for, what they share.
+// One block of a kernel: its threads, barriers and shared memory.
 #ifndef OPWRIGHT_CUDA_EMULATOR_BLOCK_H_
 #define OPWRIGHT_CUDA_EMULATOR_BLOCK_H_
 
@@ -22,7 +22,7 @@ enum class Order { kAscending, kDescending, kRandom };
 
 enum class Wait { kNothing, kBlock, kWarp, kDone };
 
-// What one thread waits for, and what it gives and takes in an exchange of its warp.
+// The state of one thread: its wait, and its values in a warp exchange.
 struct Lane {
   Wait wait = Wait::kNothing;
   int line = 0;
@@ -42,9 +42,9 @@ class Block {
  public:
   Block(const KernelEntry& kernel, const LaunchShape& shape, void* const* params);
 
-  // Runs one block; returns what was wrong.
+  // Runs one block; returns an error.
   const std::string& Run(const Dim& block);
-  // Whether it was an access that is misaligned for its type.
+  // Whether it was a misaligned access.
   bool IsMisaligned() const { return is_misaligned_; }
 
   // As called from a kernel.
@@ -54,10 +54,10 @@ class Block {
   uint64_t Ballot(unsigned mask, bool vote, int line);
   void* SharedArray(const void* key, size_t bytes, size_t alignment);
   void* Dynamic();
-  // A trap in the thread that runs: it never goes on, nor does the block.
+  // A trap in the running thread: neither it nor the block continues.
   void StopMisaligned();
 
-  // The block and the thread that run in this thread of the process.
+  // The block and the thread running in this thread of the process.
   static thread_local Block* current;
   static thread_local const Thread* current_thread;
 

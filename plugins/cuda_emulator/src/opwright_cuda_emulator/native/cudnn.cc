@@ -1,5 +1,6 @@
-// cuDNN's graph API on the CPU: what native/cudnn/cudnn.cc of opwright-cuda calls. Descriptors are
-// as strict as the real ones about types, order and sizes; graphs are plain loops in double.
+// cuDNN's graph API on the CPU: the functions used by native/cudnn/cudnn.cc of opwright-cuda.
+// Descriptors check types, order and sizes as strictly as the real ones; graphs are plain loops in
+// double.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -56,7 +57,7 @@ struct Attribute {
   bool is_optional;  // may be left out
 };
 
-// Every attribute that the launcher sets, but those of convolutions.
+// Every attribute set by the launcher, except those of convolutions.
 constexpr Attribute kAttributes[] = {
     {0, 14, kPointwise, false},
     {1, 1, kPointwise, false},
@@ -131,8 +132,8 @@ struct Engine {
   int64_t workspace;
   bool has_plan;
 };
-// What the heuristics offer, best first; the last one by mode "fallback". The first three, the
-// fourth, which has no plan, and the fifth, which wants a terabyte, must not be taken.
+// The engines of the heuristics, best first; the last one is for mode "fallback". The first three,
+// the fourth without a plan, and the fifth, which needs a terabyte, must be rejected.
 constexpr int kTensorCores = 5;
 constexpr int kFallback = 7;
 constexpr Engine kEngines[] = {
@@ -275,7 +276,7 @@ extern "C" __attribute__((visibility("default"))) void cudnnGetLastErrorString(c
   std::snprintf(text, bytes, "%s", last_error.c_str());
 }
 
-// A handle is the stream that was last set.
+// A handle is the last set stream.
 EMULATED cudnnCreate(void** handle) {
   if (Setting("cudnn_starts", 1) == 0) return Fail(kNotInitialized, "the emulator was told to");
   *handle = new void*(nullptr);

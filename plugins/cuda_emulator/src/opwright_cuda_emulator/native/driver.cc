@@ -1,6 +1,6 @@
-// A driver whose GPU is the CPU: with memory.cc it exports what native/driver/driver.h of
-// opwright-cuda looks for. Work on a stream is done when someone waits for it, so that what
-// forgets to wait shows.
+// A driver whose GPU is the CPU: with memory.cc it exports the functions loaded by
+// native/driver/driver.h of opwright-cuda. Work on a stream is executed when it is waited for, so
+// that missing waits are detected.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -35,8 +35,8 @@ constexpr int kCapturedEvent = 907;
 
 struct Event {
   Stream* stream = nullptr;
-  std::shared_ptr<float> time;       // when its place was reached, below 0 before
-  std::shared_ptr<Capture> capture;  // null where it was recorded in no graph
+  std::shared_ptr<float> time;       // time when it was reached, negative before
+  std::shared_ptr<Capture> capture;  // null if it was not recorded in a graph
   size_t place = 0;                  // of the graph
 };
 
@@ -46,7 +46,7 @@ struct State {
   std::map<std::string, int64_t> counts;
   std::map<std::string, int64_t> settings;
   std::string last_error;
-  int sticky = 0;  // once a kernel has failed, everything fails, as with a real context
+  int sticky = 0;  // after a failed kernel everything fails, as with a real context
   int n_devices = 1;
   float time = 0;
   Stream main;  // the default stream
@@ -114,14 +114,14 @@ int64_t Setting(const char* what, int64_t otherwise) {
 
 using namespace emulator;
 
-// ---- For tests: what has happened, and what shall fail
+// ---- For tests: counters and injected failures
 
 extern "C" __attribute__((visibility("default"))) int64_t emulator_count(const char* what) {
   const Guard guard(The().mutex);
   return The().counts[what];
 }
 
-// "devices", "memory_bytes", "sticky", and what the emulated libraries look for.
+// "devices", "memory_bytes", "sticky", and settings of the emulated libraries.
 extern "C" __attribute__((visibility("default"))) void emulator_set(const char* what,
                                                                     int64_t value) {
   const Guard guard(The().mutex);
@@ -287,7 +287,7 @@ int WaitFor(const Event& event) {
 EMULATED cuEventSynchronize(void* event) { return WaitFor(*static_cast<Event*>(event)); }
 
 namespace {
-// A stream that waits for an event of a graph is part of the graph, and the event's stream is back.
+// A stream that waits for an event of a graph joins the graph, and the event's stream is joined.
 int JoinCapture(Stream* stream, const Event& event) {
   const std::shared_ptr<Capture>& capture = event.capture;
   if (capture->has_ended) return kCapturedEvent;
@@ -309,12 +309,12 @@ EMULATED cuStreamWaitEvent(void* handle, void* event, unsigned) {
   const Event& waited = *static_cast<Event*>(event);
   Stream* stream = StreamOf(handle);
   if (waited.capture != nullptr) return JoinCapture(stream, waited);
-  if (waited.time == nullptr) return 0;  // never recorded: it counts as done
+  if (waited.time == nullptr) return 0;  // never recorded: it counts as complete
   if (stream->capture != nullptr) {
     stream->capture->is_invalid = true;
     return kCaptureIsolation;
   }
-  // Of the event as it is now: it may be recorded anew, or be gone.
+  // The current state of the event, which may be recorded again or destroyed.
   return Enqueue(handle, [waited] {
     WaitFor(waited);
     return std::string();

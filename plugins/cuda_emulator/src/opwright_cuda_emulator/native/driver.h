@@ -20,8 +20,8 @@ namespace emulator {
 constexpr int kMisalignedAddress = 716;
 constexpr int kLaunchFailed = 719;
 
-// How a piece of work went: the text is empty where it went well, else what was wrong. The result
-// is what calls of the driver return from then on.
+// The outcome of work: the text is empty, or an error. The driver's calls return the result from
+// then on.
 struct Outcome {
   Outcome(std::string what, int with = kLaunchFailed) : text(std::move(what)), result(with) {}
   std::string text;
@@ -32,12 +32,12 @@ using Work = std::function<Outcome()>;
 
 struct Stream;
 
-// What becomes a graph: the work of one stream, and of those that have come in by waiting for an
-// event of it. They must have come back at the end: the stream of the beginning waits for each.
+// A graph capture: the work of one stream, and of streams that joined by waiting for its events. At
+// the end the original stream must have waited for each of them.
 struct Capture {
   Stream* origin;
   std::vector<Work> recorded;
-  std::map<Stream*, size_t> apart;  // where the last work of a stream lies that is not back
+  std::map<Stream*, size_t> apart;  // the last work of an unjoined stream
   bool is_invalid = false;
   bool has_ended = false;
 };
@@ -47,13 +47,13 @@ struct Stream {
   std::shared_ptr<Capture> capture;  // null while nothing is recorded
 };
 
-// Of the current context; below 0 without one.
+// Of the current context; negative without one.
 int CurrentDevice();
 int Enqueue(void* stream, Work work);
 void Count(const char* what, int64_t change);
-// Lets the time go on by so much, in milliseconds: what events tell. Nothing else takes any.
+// Advances the clock of events by this many milliseconds. Nothing else takes time.
 void Advance(float milliseconds);
-// What `emulator_set` has set, or `otherwise`.
+// The value of `emulator_set`, or `otherwise`.
 int64_t Setting(const char* what, int64_t otherwise);
 
 }  // namespace emulator

@@ -1,4 +1,4 @@
-// Numbers in memory, of the types that the emulated libraries know.
+// Numbers in memory, of the types of the emulated libraries.
 #ifndef OPWRIGHT_CUDA_EMULATOR_ELEMENTS_H_
 #define OPWRIGHT_CUDA_EMULATOR_ELEMENTS_H_
 

@@ -1,4 +1,4 @@
-// Fibers: stacks that give the processor to each other by name.
+// Fibers: cooperatively scheduled stacks.
 #ifndef OPWRIGHT_CUDA_EMULATOR_FIBERS_H_
 #define OPWRIGHT_CUDA_EMULATOR_FIBERS_H_
 
@@ -17,7 +17,7 @@
 namespace shim {
 
 constexpr size_t kStackBytes = 128 * 1024;
-constexpr size_t kGuardBytes = 4096;  // below a stack: who runs over its end is stopped
+constexpr size_t kGuardBytes = 4096;  // guard page below a stack, against overflow
 
 #if defined(__x86_64__)
 
@@ -33,7 +33,7 @@ inline void SwitchContext(Context* from, Context* to) {
 
 inline void MakeContext(Context* context, char* stack, void (*entry)()) {
   auto* top = reinterpret_cast<void**>(stack + kStackBytes - 64);
-  *--top = nullptr;  // where `entry` would return to; it never does
+  *--top = nullptr;  // the return address of `entry`, which never returns
   *--top = reinterpret_cast<void*>(entry);
   for (int i = 0; i < 6; ++i) *--top = nullptr;
   context->stack_pointer = top;
@@ -57,9 +57,9 @@ inline void MakeContext(Context* context, char* stack, void (*entry)()) {
 
 #endif
 
-// The fibers of one thread of the process, kept from block to block as long as it lives. What is
-// idle waits to be given more work, so that it costs nothing to begin with it. ThreadSanitizer sees
-// threads in them: then none of them does two things in one block.
+// The fibers of one thread of the process, reused between blocks. Idle ones wait for more work, so
+// that starting costs nothing. ThreadSanitizer treats fibers as threads: then each runs only one
+// thread per block.
 class Fibers {
  public:
   Fibers() = default;
@@ -67,19 +67,18 @@ class Fibers {
   Fibers& operator=(const Fibers&) = delete;
   ~Fibers();
 
-  // Returns an idle fiber, a new one of which begins with `entry`; -1 where there is no memory for
-  // its stack.
+  // Returns an idle fiber; a new one starts with `entry`. -1 without memory for its stack.
   int Take(void (*entry)());
   // Runs a fiber until it leaves.
   void Resume(int fiber);
-  // Called by a new fiber as its first deed.
+  // Called first by a new fiber.
   void Arrived() { EndSwitch(nullptr, &main_stack_); }
   // Called by a fiber: to wait, or because it is idle.
   void Leave(int fiber);
   void LeaveIdle(int fiber);
-  // A block begins: what was idle at the end of the last one may be taken.
+  // A block begins: fibers idle at the end of the last one can be reused.
   void BeginBlock();
-  // Forgets what fibers were doing that are not idle: they begin anew.
+  // Discards the work of busy fibers, which start again.
   void GiveUp();
 
  private:

@@ -1,4 +1,4 @@
-// The emulated driver's kernels: entries of libraries that the host's compiler made.
+// The emulated driver's kernels: entries of libraries built by the host's compiler.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -23,7 +23,7 @@ constexpr int kNotFound = 500;
 
 }  // namespace
 
-// The image is the path of a library, the name of a kernel that of its entry there.
+// The image is the path of a library, and kernel names are entry names.
 EMULATED cuLibraryLoadData(void** library, const void* image, int*, void**, unsigned, int*, void**,
                            unsigned) {
   *library = dlopen(static_cast<const char*>(image), RTLD_NOW | RTLD_LOCAL);
@@ -78,13 +78,13 @@ EMULATED cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsign
 EMULATED cuKernelGetParamInfo(void* function, size_t index, size_t* offset, size_t* size) {
   const auto* kernel = static_cast<const shim::KernelEntry*>(function);
   if (index >= kernel->n_params) return kInvalidValue;
-  *offset = 0;  // where a GPU would have it is of no use here
+  *offset = 0;  // its location on a GPU is meaningless here
   *size = kernel->sizes[index];
   return 0;
 }
 
-// Runs the blocks [first, last) of a launch now, and returns what was wrong, for tests of sizes
-// that no test can run to the end.
+// Runs the blocks [first, last) of a launch now, and returns an error, for tests of sizes too large
+// to run fully.
 extern "C" __attribute__((visibility("default"))) const char* emulator_run(
     const shim::KernelEntry* kernel, const shim::LaunchShape* shape, void* const* params,
     uint64_t first, uint64_t last) {

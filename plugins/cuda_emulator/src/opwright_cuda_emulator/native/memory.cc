@@ -1,4 +1,4 @@
-// The emulated driver's memory: device memory is host memory, of which it knows the GPU.
+// The emulated driver's memory: device memory is host memory with a known GPU.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -57,7 +57,7 @@ EMULATED cuMemAlloc_v2(uint64_t* address, size_t bytes) {
     if (The().used_bytes + bytes > total) return kOutOfMemory;
     void* memory = nullptr;
     if (posix_memalign(&memory, 256, bytes) != 0) return kOutOfMemory;
-    std::memset(memory, 0xff, bytes);  // NaN: what is read before it is written shows
+    std::memset(memory, 0xff, bytes);  // NaN, to detect reads of unwritten memory
     *address = reinterpret_cast<uint64_t>(memory);
     The().allocations[*address] = {bytes, device};
     The().used_bytes += bytes;
@@ -124,7 +124,7 @@ EMULATED cuPointerGetAttribute(void* value, int attribute, uint64_t address) {
 
 EMULATED cuMemcpyHtoDAsync_v2(uint64_t destination, const void* source, size_t bytes,
                               void* stream) {
-  // Pageable memory is read before the call returns; pinned memory lives until it was read.
+  // Pageable memory is read before the call returns; pinned memory lives until it is read.
   std::vector<char> kept(static_cast<const char*>(source),
                          static_cast<const char*>(source) + bytes);
   return Enqueue(stream, [destination, kept = std::move(kept)] {

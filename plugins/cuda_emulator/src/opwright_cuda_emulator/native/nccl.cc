@@ -1,7 +1,7 @@
-// NCCL on the CPU: what opwright-nccl calls. Processes meet in shared memory, and data moves when
-// the emulated stream comes to it. As strict as NCCL with NCCL_CHECK_POINTERS about arguments, GPUs
-// that two processes share, and communicators that were ended; where processes call unlike
-// collectives, which NCCL does not notice, the communicator reports an error.
+// NCCL on the CPU: the functions used by opwright-nccl. Processes communicate through shared
+// memory, and data moves when the emulated stream reaches it. It is as strict as NCCL with
+// NCCL_CHECK_POINTERS about arguments, shared GPUs, and aborted communicators; if processes call
+// different collectives, which NCCL does not detect, the communicator reports an error.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -48,7 +48,7 @@ constexpr int kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};  // of ncclDataType_t
 
 enum Kind : int64_t { kAllReduce, kAllGather, kReduceScatter, kAlltoAll, kBroadcast };
 
-// What all processes must call alike.
+// Arguments that must be equal in all processes.
 struct Call {
   int64_t kind;
   int64_t count;
@@ -93,7 +93,7 @@ std::string GpuName() {
   return (visible == nullptr ? "" : std::string(visible) + "/") + std::to_string(CurrentDevice());
 }
 
-// Lives until the last graph that has work of it is gone.
+// Lives until the last graph with its work is destroyed.
 struct Communicator {
   int rank = 0;
   int size = 0;
@@ -114,7 +114,7 @@ struct Communicator {
     return true;
   }
 
-  // False where the communicator was ended meanwhile.
+  // False if the communicator was aborted meanwhile.
   bool Meet() {
     members[rank].n_barriers.store(++n_barriers);
     for (int i = 0; i < size; ++i) {
@@ -169,8 +169,8 @@ void Reduce(const Communicator& comm, const Call& call, size_t bytes, char* to) 
   if (call.type == 8) JoinSlots<double>(comm, operation, bytes, to);
 }
 
-// Gives each process the same bytes of all, slot after slot: give(at, n) fills this one's, take(at,
-// n) reads all of them.
+// Exchanges the bytes of all processes, slot by slot: give(at, n) fills this process's slot,
+// take(at, n) reads all of them.
 template <typename Give, typename Take>
 void InSlots(Communicator* comm, size_t bytes, const Give& give, const Take& take) {
   for (size_t at = 0; at < bytes; at += kSlotBytes) {
@@ -349,7 +349,7 @@ EMULATED ncclCommGetAsyncError(void* comm, int* error) {
   *error = FindDuplicate(asked);
   return kSuccess;
 }
-// Takes no lock of the driver: another thread may be waiting in a collective.
+// Without the driver's lock, since another thread may be waiting in a collective.
 EMULATED ncclCommAbort(void* comm) {
   if (comm == nullptr) return Fail(kInvalidArgument, "comm argument is NULL");
   Of(comm)->is_aborted.store(true);

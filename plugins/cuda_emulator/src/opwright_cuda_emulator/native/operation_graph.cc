@@ -19,7 +19,7 @@ int64_t CountOf(const Tensor& tensor) {
   return n;
 }
 
-// Calls with the place in memory, in elements, and the number of each element, row by row.
+// Calls with the offset and the index of each element, row by row.
 template <typename Function>
 void ForEach(const Tensor& tensor, const Function& function) {
   const auto& [n, channels, height, width] = tensor.extents;
@@ -37,7 +37,7 @@ void ForEach(const Tensor& tensor, const Function& function) {
   }
 }
 
-// 10 bits of fraction are left, as tensor cores have them.
+// Rounded to 10 bits of fraction, as in tensor cores.
 double ToTf32(double value) {
   const auto single = static_cast<float>(value);
   uint32_t bits;
@@ -50,8 +50,8 @@ double ToTf32(double value) {
 
 using Values = std::vector<double>;
 
-// One sum of products after the other: `function` is given the places of x, weight and result, and
-// x is -1 where it is padding.
+// Visits the products of all sums: `function` receives the offsets of x, weight and result, with x
+// = -1 for padding.
 template <typename Function>
 void Convolve(const Operation& operation, const Function& function) {
   const auto& x = operation.x.extents;
@@ -123,7 +123,7 @@ class Computation {
  private:
   static size_t Size(const Tensor& tensor) { return static_cast<size_t>(CountOf(tensor)); }
 
-  // What is added is repeated along extents of 1.
+  // The addend broadcasts along extents of 1.
   void Add(const Operation& operation) {
     Values out = Load(operation.x);
     const Values added = Load(operation.weight);
@@ -205,7 +205,7 @@ std::string GraphCall::FindMisuse() const {
 }
 
 std::string GraphCall::Run() const {
-  // What others keep there would be gone on a GPU as well.
+  // Contents of the shared workspace would be overwritten on a GPU as well.
   if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);
   Computation computation(*this);
   for (const Operation& operation : graph->operations) computation.Compute(operation);

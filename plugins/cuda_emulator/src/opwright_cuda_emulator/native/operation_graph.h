@@ -1,4 +1,4 @@
-// What the emulated cuDNN computes, apart from its descriptors.
+// The computations of the emulated cuDNN, without its descriptors.
 #ifndef OPWRIGHT_CUDA_EMULATOR_OPERATION_GRAPH_H_
 #define OPWRIGHT_CUDA_EMULATOR_OPERATION_GRAPH_H_
 
@@ -31,7 +31,7 @@ struct Operation {
   Tensor x, weight, result;
   Windows windows;
 
-  // Why the tensors do not fit together; empty where they do.
+  // The mismatch of the tensors; empty if they fit.
   std::string FindMismatch() const;
 };
 
@@ -46,7 +46,7 @@ struct GraphCall {
   size_t workspace_bytes = 0;
   bool rounds_to_tf32 = false;  // float32 before it is multiplied
 
-  // What is missing or misaligned; empty where nothing is.
+  // The missing or misaligned part; empty if there is none.
   std::string FindMisuse() const;
   std::string Run() const;
 };

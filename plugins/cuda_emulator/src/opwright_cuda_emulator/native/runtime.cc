@@ -1,7 +1,7 @@
-// Runs a kernel block after block, the threads of a block as fibers: a thread that waits gives the
-// processor to the next one, and a barrier opens when all have come. Three orders
-// (OPWRIGHT_EMULATOR_ORDER: ascending, descending, random) show what depends on an order. Under
-// ThreadSanitizer every fiber counts as a thread.
+// Runs a kernel block by block, with the threads of a block as fibers: a waiting thread yields to
+// the next one, and a barrier opens when all have arrived. Three orders (OPWRIGHT_EMULATOR_ORDER:
+// ascending, descending, random) reveal order dependences. Under ThreadSanitizer every fiber counts
+// as a thread.
 #include "runtime.h"
 
 #include <string>

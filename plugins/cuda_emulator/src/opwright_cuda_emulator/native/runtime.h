@@ -1,4 +1,4 @@
-// Between kernels compiled for the CPU and what runs their threads.
+// The interface between kernels compiled for the CPU and their scheduler.
 #ifndef OPWRIGHT_CUDA_EMULATOR_RUNTIME_H_
 #define OPWRIGHT_CUDA_EMULATOR_RUNTIME_H_
 
@@ -11,14 +11,14 @@ struct Dim {
   unsigned x, y, z;
 };
 
-// What one thread of a block knows of itself.
+// The indices of one thread of a block.
 struct Thread {
   Dim thread, block, block_dim, grid_dim;
   int index;  // in the block
   int lane;   // in the warp
 };
 
-// What kernels call. The line identifies the barrier.
+// Called by kernels. The line identifies the barrier.
 struct RuntimeTable {
   const Thread* (*thread)();
   void (*barrier)(int line);
@@ -41,15 +41,15 @@ struct LaunchShape {
   size_t shared_bytes;
 };
 
-// What was wrong with a launch.
+// The error of a launch.
 struct Fault {
-  const char* text;  // empty where all went well
+  const char* text;  // empty on success
   bool is_misaligned;
 };
 
 Fault RunKernel(const KernelEntry& kernel, const LaunchShape& shape, void* const* params);
-// The same for some blocks of a grid: [first, last) in the order of x, y, z. For sizes at which
-// running all of them takes too long.
+// The same for some blocks of a grid: [first, last) in the order of x, y, z. For sizes too large to
+// run all of them.
 Fault RunBlocks(const KernelEntry& kernel, const LaunchShape& shape, void* const* params,
                 uint64_t first, uint64_t last);
 const RuntimeTable& TheTable();

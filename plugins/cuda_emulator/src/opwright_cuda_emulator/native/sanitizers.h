@@ -1,5 +1,5 @@
-// What the compiler's sanitizers must know: that a fiber is a stack of its own, and which waits
-// order memory on a GPU. Nothing where the code is compiled without them.
+// Annotations for the compiler's sanitizers: fibers have separate stacks, and some waits order
+// memory on a GPU. Empty without sanitizers.
 #ifndef OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_
 #define OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_
 
@@ -36,16 +36,16 @@ struct Stack {
 
 constexpr bool kWatchesMemory = true;
 
-// Before a switch; `kept` is where what the stack left keeps, null where it is left for good.
+// Before a switch; `kept` stores the state of the left stack, null if it is abandoned.
 inline void BeginSwitch(void** kept, const Stack& to) {
   __sanitizer_start_switch_fiber(kept, to.memory, to.bytes);
 }
-// After it; `from` gets the stack that was left.
+// After it; `from` receives the left stack.
 inline void EndSwitch(void* kept, Stack* from) {
   __sanitizer_finish_switch_fiber(kept, from == nullptr ? nullptr : &from->memory,
                                   from == nullptr ? nullptr : &from->bytes);
 }
-// A fiber that was given up left its variables' surroundings marked.
+// An abandoned fiber leaves the red zones of its variables poisoned.
 inline void Clean(const void* memory, size_t bytes) {
   __asan_unpoison_memory_region(memory, bytes);
 }
@@ -67,7 +67,7 @@ inline void Clean(const void*, size_t) {}
 
 constexpr bool kWatchesThreads = true;
 
-// What ThreadSanitizer knows of a fiber: it takes it for a thread, which nothing orders but tokens.
+// ThreadSanitizer's view of a fiber: a thread, ordered only by tokens.
 using Strand = void*;
 inline Strand ThisStrand() { return __tsan_get_current_fiber(); }
 inline Strand NewStrand() { return __tsan_create_fiber(0); }
@@ -76,7 +76,7 @@ inline void ContinueStrand(Strand strand) {
   __tsan_switch_to_fiber(strand, __tsan_switch_to_fiber_no_sync);
 }
 
-// While it lives, what this thread does is the emulator's own affair.
+// While it lives, accesses of this thread are ignored.
 class Unseen {
  public:
   Unseen() {
@@ -93,7 +93,7 @@ class Unseen {
   Unseen& operator=(const Unseen&) = delete;
 };
 
-// What one thread did before Release, another sees after Acquire of the same token.
+// Acquire synchronizes with Release of the same token.
 inline void Release(void* token) { __tsan_release(token); }
 inline void Acquire(void* token) { __tsan_acquire(token); }
 

@@ -1,13 +1,14 @@
-// Stands for what CUDA has built in, so that a kernel runs on the CPU: the threads of a block as
-// fibers (runtime.cc), block after block. Found out that way: what is read before it is written in
-// shared memory (it is NaN there), a barrier that not all threads reach, an access that is
-// misaligned for its type, and with the compiler's sanitizers what lies outside of an array or
-// overflows. Not found out: anything that depends on real parallelism between blocks, and time.
+// Replaces CUDA's built-ins, so that a kernel runs on the CPU: the threads of a block as fibers
+// (runtime.cc), block by block. Detected errors: uninitialized reads of shared memory (NaN), a
+// barrier that not all threads reach, misaligned accesses, and with the compiler's sanitizers
+// accesses out of bounds and overflows. Not detected: anything that depends on real parallelism
+// between blocks, and time.
 #ifndef OPWRIGHT_CUDA_EMULATOR_SHIM_H_
 #define OPWRIGHT_CUDA_EMULATOR_SHIM_H_
 
 #include <cstddef>
-// Of libstdc++: Bessel functions and their kin, which take most of the time of a small kernel.
+// Disables Bessel and similar functions of libstdc++, which dominate the compile time of a small
+// kernel.
 #undef _GLIBCXX_USE_STD_SPEC_FUNCS
 #include <cmath>
 #include <cstdint>
@@ -36,15 +37,15 @@
 
 namespace shim {
 
-// Set by whoever loads the library with the kernels.
+// Set by the loader of the kernel library.
 inline const RuntimeTable*& TheRuntime() {
   static const RuntimeTable* table = nullptr;
   return table;
 }
 inline const RuntimeTable& Runtime() { return *TheRuntime(); }
 
-// Every lane of `mask` gives a value and takes the one of lane `from`; the lane itself where that
-// one is not in its group.
+// Every lane of `mask` provides a value and receives the one of lane `from`, or its own if that
+// lane is not in its group.
 template <typename T>
 T Exchange(unsigned mask, T value, int from, int line) {
   static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>, "shuffles move up to 8 bytes");
@@ -132,8 +133,8 @@ inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline void __threadfence_system() {}
 
-// Atomic also where the emulator runs a block's threads as threads. A reference is bound to each
-// place: the compiler checks its alignment there, and not where it makes an atomic access.
+// Atomic even if the emulator runs a block's threads as threads. A reference is bound to each
+// address, so that the compiler checks its alignment, which it does not for atomic accesses.
 template <typename T>
 OW_INLINE_ T atomicCAS(T* address, std::common_type_t<T> expected, std::common_type_t<T> value) {
   T& place = *address;
@@ -184,7 +185,7 @@ OW_INLINE_ int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<uns
 OW_INLINE_ int __ffs(int x) { return __builtin_ffs(x); }
 OW_INLINE_ int __popc(unsigned x) { return __builtin_popcount(x); }
 
-// What CUDA has in the global name space.
+// CUDA's names in the global namespace.
 using std::fabs;
 using std::fma;
 using std::isinf;

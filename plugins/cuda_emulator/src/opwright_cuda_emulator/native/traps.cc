@@ -10,25 +10,25 @@ namespace shim {
 
 namespace {
 
-// x86 processors raise the first one at a trap, ARM's the second one.
+// x86 processors raise the first one for a trap, ARM processors the second one.
 constexpr int kSignals[] = {SIGILL, SIGTRAP};
 
 struct Handlers {
   std::mutex mutex;
   int n_users = 0;
-  struct sigaction others[2] = {};  // what the process had
+  struct sigaction others[2] = {};  // the previous handlers
 };
 
 Handlers& The() {
-  static auto* handlers = new Handlers;  // threads may come here while statics are destroyed
+  static auto* handlers = new Handlers;  // threads may get here while statics are destroyed
   return *handlers;
 }
 
-// On the stack of the fiber whose thread made the access, and it never returns there: the fiber is
-// left for good. That is no different from a call, for the signal is the thread's own.
+// On the stack of the fiber that made the access, without returning: the fiber is abandoned. This
+// is safe like a call, since the signal is synchronous.
 void Stop(int signal, siginfo_t*, void*) {
   if (Block::current_thread != nullptr) Block::current->StopMisaligned();
-  // Not of a kernel: the instruction traps once more, for the handler that the process had.
+  // Not from a kernel: the instruction traps again, with the previous handler.
   sigaction(signal, &The().others[signal == SIGILL ? 0 : 1], nullptr);
 }
 
@@ -39,7 +39,7 @@ Traps::Traps() {
   if (The().n_users++ != 0) return;
   struct sigaction stop = {};
   stop.sa_sigaction = Stop;
-  stop.sa_flags = SA_SIGINFO | SA_NODEFER;  // the signal is not blocked after the fiber was left
+  stop.sa_flags = SA_SIGINFO | SA_NODEFER;  // the signal stays unblocked after leaving the fiber
   for (int i = 0; i < 2; ++i) sigaction(kSignals[i], &stop, &The().others[i]);
 }
 

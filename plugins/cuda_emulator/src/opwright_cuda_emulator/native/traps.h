@@ -1,13 +1,12 @@
-// Accesses that are misaligned for their type. A GPU refuses them and an x86 processor does not,
-// so the compiler puts a trap before each (host_compiler.py). The signal of a trap is turned into
-// an error of the block that runs.
+// Misaligned accesses. A GPU refuses them, an x86 processor does not, so the compiler inserts a
+// trap before each (host_compiler.py). The trap's signal becomes an error of the running block.
 #ifndef OPWRIGHT_CUDA_EMULATOR_TRAPS_H_
 #define OPWRIGHT_CUDA_EMULATOR_TRAPS_H_
 
 namespace shim {
 
-// While one lives, in any thread, traps of kernels are errors. Traps of others keep the handlers
-// that the process had.
+// While one lives, in any thread, traps of kernels are errors. Other traps keep the previous
+// handlers.
 class Traps {
  public:
   Traps();

@@ -1,4 +1,4 @@
-// What surrounds NCCL's calls: tensors into buckets and back, and how far collectives are.
+// Kernels around NCCL's calls: packing and unpacking of buckets, and progress of collectives.
 #include "kernel.h"
 
 #include "parts.h"
@@ -24,7 +24,7 @@ struct Plain {
   }
 };
 
-// A mean: weighted on the way, divided by the sum of the weights at the end.
+// A mean: weighted during packing, divided by the sum of the weights at the end.
 struct Weighted {
   template <typename A>
   static OW_INLINE A Encode(A x, A weight) {
@@ -36,8 +36,7 @@ struct Weighted {
   }
 };
 
-// Floats as whole numbers of the same order: NCCL's maximum and minimum would lose what is not a
-// number.
+// Floats as order-preserving integers, since NCCL's maximum and minimum would lose NaN.
 OW_INLINE int32_t BitsOf(float x) {
   int32_t bits;
   memcpy(&bits, &x, sizeof(bits));
@@ -58,7 +57,7 @@ OW_INLINE double FloatOf(int64_t bits) {
   memcpy(&x, &bits, sizeof(x));
   return x;
 }
-// All bits but the sign, of a negative number alone.
+// All bits except the sign, for negative numbers only.
 OW_INLINE int32_t Turn(int32_t bits) { return bits >= 0 ? bits : bits ^ 0x7fffffff; }
 OW_INLINE int64_t Turn(int64_t bits) { return bits >= 0 ? bits : bits ^ 0x7fffffffffffffffLL; }
 
@@ -80,8 +79,8 @@ using Least = Ordered<false>;
 
 }  // namespace
 
-// Each thread takes elements of the parts, one part behind the other; where one lies in the tensor,
-// and where in memory of parts:
+// Each thread processes elements of the parts in order; the offsets in the tensor and in memory of
+// parts:
 OW_INLINE int64_t PlaceInTensor(int64_t i, const Parts& of) {
   if (of.parts == 1 || of.outer == 1) return i;
   const int64_t at = i % of.run;
@@ -106,7 +105,7 @@ __global__ void pack(const T* x, A* to, Parts of, A weight) {
   }
 }
 
-// The sum of the weights is one of the numbers that were reduced, or is given.
+// The sum of the weights is one of the reduced numbers, or given.
 template <typename A, typename T, typename Code>
 __global__ void unpack(const A* from, T* out, Parts of, const A* sum, A divisor) {
   const A by = sum != nullptr ? *sum : divisor;
@@ -132,8 +131,7 @@ __global__ void join(const T* parts, T* x, Parts of) {
   }
 }
 
-// Each block writes one of several places that are `stride` apart, as many elements as it has
-// threads.
+// Each block writes one of several ranges `stride` apart, one element per thread.
 template <typename T>
 __global__ void put(T* to, T value, int64_t stride) {
   to[blockIdx.x * stride + threadIdx.x] = value;
@@ -170,7 +168,7 @@ __global__ void fingerprint(const Progress* progress, int64_t digest, int64_t* o
   own[1] = progress->begun;
 }
 
-// Where plans differ nothing goes on until the host says so: then what comes behind has been ended.
+// If plans differ, the stream waits for the host, which aborts later work first.
 __global__ void compare(Progress* progress, const int64_t* all, int32_t n) {
   volatile Progress& of_group = *progress;
   for (int32_t i = 1; i < n; ++i) {

@@ -1,12 +1,12 @@
-// How a tensor lies in memory of parts, one for each process. Read by C++, by NVRTC and by the
-// host's compiler in the emulator.
+// The layout of a tensor in memory of parts, one per process. Included by C++, NVRTC and the
+// emulator's host compiler.
 #ifndef OPWRIGHT_NCCL_PARTS_H_
 #define OPWRIGHT_NCCL_PARTS_H_
 
 namespace opwright_nccl {
 
 // A tensor is [outer, parts, run], memory of parts [parts, outer, run]: `stride` elements from part
-// to part. The tensor ends with element n; what a part has for those behind it is 0.
+// to part. The tensor ends with element n; parts are padded with 0.
 struct Parts {
   long long outer;
   long long parts;
