@@ -206,7 +206,7 @@ def test_a_saved_program_calls_pytorch_in_another_process(tmp_path: Any) -> None
     [
         ("aten.no_such.default", [], "PyTorch must have the operator, got 'aten.no_such.default'"),
         ("os.system.default", [], "PyTorch must have the operator"),
-        ("aten.relu_.default", [{"input": 0}], "leaves its arguments unchanged"),
+        ("aten.relu_.default", [{"input": 0}], "leave their arguments unchanged"),
         ({"object": "other:1"}, [], "an object of the process that wrote it"),
         ("aten.relu.default", [{"file": "x"}], "its text cannot be read"),
     ],

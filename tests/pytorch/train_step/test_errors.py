@@ -144,7 +144,7 @@ def test_a_loss_that_trains_nothing_is_refused() -> None:
     with pytest.raises(SettingError, match="loss must be one number"):
         several(*batch(0))
     other = step_of(model, sgd(network()))
-    with pytest.raises(SettingError, match="depend on a parameter that the optimizer has"):
+    with pytest.raises(SettingError, match="depend on a parameter of the optimizer"):
         other(*batch(0))
 
 

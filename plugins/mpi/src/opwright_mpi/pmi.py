@@ -31,7 +31,7 @@ LAUNCHER_VARIABLE: Final = "OPWRIGHT_MPI_LAUNCHER"
 """Process id of ``opwright-mpi run``, which observes the end of its processes."""
 
 ADDRESS_VARIABLE: Final = "PMI_PORT"
-"""``host:port`` of the server of a run without inherited connections, which an early MPI fails on."""
+"""``host:port`` of the server of a run without inherited connections; an early MPI fails."""
 
 TOKEN_VARIABLE: Final = "OPWRIGHT_MPI_TOKEN"
 
