@@ -77,7 +77,9 @@ def test_arrays_may_have_unlike_shapes() -> None:
     ],
 )
 def test_unlike_kinds_are_refused(first: Any, second: Any, names: str) -> None:
-    with pytest.raises(dist.DistError, match=f"data of one kind and dtype, got {names}; convert"):
+    with pytest.raises(
+        dist.DistError, match=f"data of the same kind and dtype, got {names}; convert"
+    ):
         unpack([pack(first), pack(second)])
 
 

@@ -147,7 +147,7 @@ def test_of_two_processes_each_has_a_part_and_states_of_a_part(two: Any) -> None
         ({"split": "columns", "x_is_split": True}, r"x_is_split must be left out with split='col"),
         (
             {"split": "columns", "activation": "softmax"},
-            r"must be elementwise where a process has some columns, got 'softmax'; pass gather",
+            r"must be element-wise for ungathered columns, got 'softmax'; pass gather",
         ),
         (
             {"split": "columns", "bias": False, "bias_attr": nn.initializer.Constant()},
@@ -292,7 +292,7 @@ def test_a_shared_parameter_is_divided_once(two: Any) -> None:
         for name in "ab":
             dist.layers.fc(x, 8, split="columns", bias=False, name=name, param_attr=shared)
         with pytest.raises(
-            ProgramError, match="divided as by this layer, on axis 0 .*got axis 1 o"
+            ProgramError, match="partitioned as in this layer, on axis 0 .*got axis 1 o"
         ):
             dist.layers.fc(x, 4, split="rows", bias=False, param_attr=shared)
         nn.layers.fc(x, 8, bias=False, name="whole")

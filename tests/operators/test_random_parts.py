@@ -102,7 +102,7 @@ def test_the_shapes_of_a_part_are_checked() -> None:
     x, part = np.ones((4, 3), np.float32), np.zeros(3, np.int64)
     for inputs, axis, rule in (
         ({"x": x, "part": part[:2]}, 0, r"part must have the shape \[3\]"),
-        ({"x": x, "part": part}, 2, "axis must be one of x"),
+        ({"x": x, "part": part}, 2, "axis must be an axis of x"),
         ({"x": x, "part": part, "step": part}, 0, "step must have one element"),
     ):
         attrs = definition.proto.fill_attrs({"probability": 0.5, "axis": axis, **ATTRS})

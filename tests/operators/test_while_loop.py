@@ -107,7 +107,7 @@ def test_the_number_of_turns_is_given_where_it_is_asked_for() -> None:
 
 
 def test_turns_are_kept_only_with_a_bound() -> None:
-    with pytest.raises(ShapeError, match="max_steps must be given where turns are kept"):
+    with pytest.raises(ShapeError, match="max_steps must be given for saved iterations"):
         growing_program(body_kept=["v"])
 
 

@@ -150,14 +150,22 @@ def test_the_functions_of_a_while_loop_take_the_carry_whole_or_one_by_one(condit
             AttributeValueError,
             "a carry in the form of init, one variable, got",
         ),
-        (lambda x: layers.scan(lambda h, t: (t, None), x, x), ShapeError, "must hand on what it"),
+        (
+            lambda x: layers.scan(lambda h, t: (t, None), x, x),
+            ShapeError,
+            "must return its carried values",
+        ),
         (
             lambda x: layers.scan(lambda h, t: (h, None), 3, x),
             AttributeTypeError,
             "scan: init must",
         ),
         (lambda x: layers.scan(lambda h, t: (h, 1 / 0), x, x), ZeroDivisionError, "division"),
-        (lambda x: layers.scan(lambda h, t: (h, None), x), ShapeError, "xs or length must give"),
+        (
+            lambda x: layers.scan(lambda h, t: (h, None), x),
+            ShapeError,
+            "xs or length must determine",
+        ),
         (
             lambda x: layers.while_loop(lambda v: True, lambda v: v, x),
             AttributeTypeError,
