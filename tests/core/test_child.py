@@ -99,7 +99,7 @@ def test_requests_are_answered_in_turn(functions: str) -> None:
         ("close", "closed its connection", 60.0),
     ],
 )
-def test_an_end_without_an_answer_is_told(
+def test_an_end_without_an_answer_is_reported(
     functions: str, function: str, how: str, limit_s: float
 ) -> None:
     with Child(f"{functions}{function}", capture=True) as child:
@@ -115,7 +115,7 @@ def test_a_message_behind_a_good_one_may_be_damaged(functions: str) -> None:
             child.receive()
 
 
-def test_what_a_function_raises_is_raised_here(functions: str) -> None:
+def test_exceptions_of_a_function_are_raised_here(functions: str) -> None:
     with Child(f"{functions}fail", capture=True) as child:
         with pytest.raises(ChildRaised, match=r"^ValueError: torn\\x1b$"):
             child.receive()
@@ -135,7 +135,7 @@ def test_a_function_that_cannot_be_imported_is_raised_here(functions: str) -> No
         child.receive()
 
 
-def test_what_a_child_has_started_is_killed_with_it(functions: str) -> None:
+def test_processes_started_by_a_child_are_killed_with_it(functions: str) -> None:
     with Child(f"{functions}leave_one_behind") as child:
         started = child.receive()
         with pytest.raises(ChildEnded, match="ended the process with exit code 0"):

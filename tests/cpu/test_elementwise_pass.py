@@ -80,7 +80,7 @@ def test_a_value_read_twice_inside_stays_inside() -> None:
     assert made.assert_same([out]) == {CHAIN: 1}
 
 
-def test_what_is_fetched_is_kept() -> None:
+def test_fetched_values_are_kept() -> None:
     made = Made()
     h = made.put("add", "x", "y")
     middle = made.put("exp", h)

@@ -50,7 +50,7 @@ def test_the_table_in_the_documentation_is_current() -> None:
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("sample", SAMPLES, ids=str)
-def test_every_kernel_computes_what_numpy_does_in_every_dtype(sample: Sample) -> None:
+def test_every_kernel_matches_numpy_in_every_dtype(sample: Sample) -> None:
     if sample.library.startswith("cudnn"):
         skip_without_cudnn()
     called = make_call(sample.op_type, sample.dtype)

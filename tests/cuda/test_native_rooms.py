@@ -29,7 +29,7 @@ def test_every_file_lies_in_a_room() -> None:
     assert (flat, rooms) == ({"plugin.cc", SHARED}, set(filter(None, ROOMS)))
 
 
-def test_a_room_includes_only_those_below_it() -> None:
+def test_a_folder_includes_only_folders_below_it() -> None:
     upward = [pair for pair in includes() if ROOMS.index(pair[0]) < ROOMS.index(pair[1])]
     assert len(includes()) > 20
     assert upward == []

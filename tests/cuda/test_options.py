@@ -15,7 +15,7 @@ from opwright_cuda.options import ALLOW_TF32, ALLOW_VARYING, TUNE
 
 
 @pytest.mark.cuda_kernels
-def test_tensor_cores_multiply_single_precision_only_where_that_is_asked_for(gpu: Any) -> None:
+def test_tensor_cores_multiply_single_precision_only_on_request(gpu: Any) -> None:
     given = feeds(1 + 2.0**-20)
     with offered(gpu, 5, 6):
         for allowed, factor in ((False, 1 + 2.0**-20), (True, 1.0)):

@@ -86,7 +86,7 @@ def test_unlike_kinds_are_refused(first: Any, second: Any, names: str) -> None:
 @pytest.mark.parametrize(
     ("value", "name"), [("text", "str"), ([1, 2], "list"), (None, "NoneType"), (1j, "complex")]
 )
-def test_what_is_neither_bytes_nor_number_nor_array_is_refused(value: Any, name: str) -> None:
+def test_data_other_than_bytes_numbers_and_arrays_is_refused(value: Any, name: str) -> None:
     with pytest.raises(
         AttributeTypeError, match=f"must be bytes, a number or an array, got {name}"
     ):

@@ -64,7 +64,7 @@ def test_a_deadline_of_the_environment_is_a_number(
         dist.World(two)
 
 
-def test_an_engine_that_is_not_installed_says_what_to_install(
+def test_the_error_of_a_missing_engine_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = dist.set_world(None)

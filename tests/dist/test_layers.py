@@ -237,7 +237,7 @@ NORM = nn.clip.ClipByGlobalNorm(1.0)
         (nn.optimizer.Lamb(0.1), "this optimizer"),
     ],
 )
-def test_what_looks_at_whole_gradients_is_refused(optimizer: Any, reader: str) -> None:
+def test_operators_on_whole_gradients_are_refused(optimizer: Any, reader: str) -> None:
     with pytest.raises(ProgramError, match=f"of 'a_w_param' must be whole for {reader}, got the p"):
         build(divided_layers, ([None, 8], "float32"), optimizer, None)
     by_value = nn.optimizer.Adam(0.1, clip=nn.clip.ClipByValue(1.0))
@@ -319,7 +319,7 @@ def test_groups_that_do_not_divide_the_world_are_refused(
         dist.new_groups("data", parts)
 
 
-def test_to_each_process_a_name_stands_for_its_own_group(two: Any) -> None:
+def test_in_each_process_a_name_refers_to_its_own_group(two: Any) -> None:
     group = dist.new_groups("data", [[0], [1]])
     assert (group.ranks, group.rank, dist.size("data")) == ((1,), 0, 1)
     assert two.added == [("data", (1,))]

@@ -150,7 +150,7 @@ def test_batches_that_are_not_shared_are_refused_by_train(two: Any) -> None:
         nn.train(model, nn.batches(DATA, 8), epochs=1)
 
 
-def test_what_one_process_does_for_all_is_done_once(two: Any) -> None:
+def test_work_of_one_process_for_all_is_done_once(two: Any) -> None:
     calls: list[str] = []
     dist.run_on_root(lambda: calls.append("root"), root=1)
     assert calls == ["root"]
@@ -164,7 +164,7 @@ def test_what_one_process_does_for_all_is_done_once(two: Any) -> None:
         dist.run_on_root(lambda: None, root=2)
 
 
-def test_processes_that_find_different_checkpoints_are_told(two: Any, tmp_path: Any) -> None:
+def test_processes_with_different_checkpoints_are_reported(two: Any, tmp_path: Any) -> None:
     model = build(data_parallel=True)
     other = pack(b'"the one with the checksum 01234567"')
     two.gather = lambda data, group: [other, data]

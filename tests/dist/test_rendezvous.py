@@ -83,7 +83,7 @@ def is_closed(connection: socket.socket) -> bool:
     return True
 
 
-def test_who_has_the_token_is_answered(server: Echo) -> None:
+def test_a_client_with_the_token_is_answered(server: Echo) -> None:
     with connect(server, 0) as first, connect(server, None) as second:
         assert ask(first, b"a") == b"a\n"
         assert ask(second, b"b") == b"b\n"
@@ -105,7 +105,7 @@ def test_a_rank_joins_once_and_must_be_of_the_run(server: Echo, rank: int) -> No
         join(WHO, server.address, server.token, rank)
 
 
-def test_what_is_no_hello_ends_its_connection_alone(server: Echo) -> None:
+def test_an_invalid_hello_ends_only_its_connection(server: Echo) -> None:
     token = server.token.encode()
     lines = [
         b"GET / HTTP/1.1\r\n\r\n",
@@ -151,7 +151,7 @@ def test_a_line_beyond_the_limit_ends_its_connection(server: Echo) -> None:
         assert server.left == [0]
 
 
-def test_who_does_not_read_holds_up_no_other_and_no_memory(server: Echo) -> None:
+def test_a_client_that_does_not_read_blocks_no_other_and_no_memory(server: Echo) -> None:
     with connect(server, 0) as lazy, connect(server, 1) as other:
         lazy.setblocking(False)
         request = b"all 60000\n" * 1000
@@ -169,7 +169,7 @@ def test_who_does_not_read_holds_up_no_other_and_no_memory(server: Echo) -> None
         assert sum(len(lazy.recv(65_536)) for _ in range(100)) > 0  # it goes on where it reads
 
 
-def test_many_strangers_keep_nobody_out(server: Echo) -> None:
+def test_many_strangers_do_not_block_the_processes_of_a_run(server: Echo) -> None:
     ended = threading.Event()
 
     def crowd() -> None:
@@ -196,7 +196,7 @@ def test_many_strangers_keep_nobody_out(server: Echo) -> None:
     assert sum(not peer.has_joined for peer in list(server._peers)) <= served._MAX_STRANGERS
 
 
-def test_who_shows_no_token_in_time_is_closed(
+def test_a_client_without_a_token_in_time_is_closed(
     server: Echo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "_HELLO_S", 0.1)
@@ -206,7 +206,7 @@ def test_who_shows_no_token_in_time_is_closed(
         assert is_closed(slow)
 
 
-def test_who_stands_still_within_a_message_is_closed(
+def test_a_client_stuck_within_a_message_is_closed(
     server: Echo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "_STALL_S", 0.1)

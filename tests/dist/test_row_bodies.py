@@ -60,7 +60,7 @@ def test_the_body_routes_as_the_kernel_does(n_processes: int, dtype: str) -> Non
 
 
 @pytest.mark.parametrize("wrong", [-1, 11])
-def test_the_body_refuses_what_the_kernel_refuses(n_processes: int, wrong: int) -> None:
+def test_the_body_refuses_the_same_inputs_as_the_kernel(n_processes: int, wrong: int) -> None:
     with (
         ow.context_guard(without_kernel("dist.route_rows")),
         pytest.raises(KernelError, match=r"dist.route_rows: ids must be in \[0, 11\): 1 of 3 el"),

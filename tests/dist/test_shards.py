@@ -82,7 +82,7 @@ def test_a_whole_program_is_that_without_parts(
 
 @pytest.mark.parametrize("precision", [None, "float16"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_what_predicts_knows_nothing_of_parts(
+def test_inference_programs_have_no_parts(
     two: dist.Engine, name: str, precision: str | None
 ) -> None:
     divided, plain = (build(shard, OPTIMIZERS[name], precision)[0] for shard in (True, False))
@@ -187,7 +187,7 @@ def test_an_optimizer_that_needs_whole_parameters_is_refused(two: dist.Engine) -
     build(False, lambda: nn.optimizer.Lamb(0.01))
 
 
-def test_an_optimizer_of_ones_own_says_whether_it_can_be_divided(two: dist.Engine) -> None:
+def test_a_custom_optimizer_declares_whether_it_can_be_sharded(two: dist.Engine) -> None:
     class Own(nn.optimizer.SGD):
         op_type = "sgd"
 
@@ -215,7 +215,7 @@ def test_pairs_of_which_some_are_divided_are_refused(two: dist.Engine) -> None:
             nn.optimizer.SGD(0.1).apply_gradients([*divided, pairs[1]])
 
 
-def test_joining_what_is_not_divided_is_refused(two: dist.Engine) -> None:
+def test_gathering_an_unsharded_variable_is_refused(two: dist.Engine) -> None:
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         nn.layers.fc(nn.layers.data("x", [None, 6]), 3)
         with pytest.raises(dist.DistError, match="must be divided, got 'fc_0_w_param'"):

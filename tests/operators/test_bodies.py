@@ -258,7 +258,7 @@ def test_rules_and_bodies_write_names_or_counts(add, place, inputs, outputs, mes
         place(program, add, write)
 
 
-def test_a_list_that_nobody_names_is_counted_in_a_block_too():
+def test_an_unnamed_list_is_counted_in_a_block_too():
     program, _ = program_of()
     block = program.global_block()
     op = block.append_op("split", {"x": "x"}, attrs={"axis": 1, "num": 2})

@@ -17,7 +17,7 @@ CASES = [case for case in load_cases() if case.op in SAMPLING and not case.label
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_body_computes_what_the_reference_says(case: Case, add: Any) -> None:
+def test_a_body_matches_the_reference(case: Case, add: Any) -> None:
     definition = ow.current_context().ops.get(case.op)
     proto = definition.proto.replace(type="test.part")
     without = no_gradient("its body is run alone")

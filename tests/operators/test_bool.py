@@ -81,7 +81,7 @@ def test_windows() -> None:
     np.testing.assert_array_equal(unfolded, np.array(windows, bool), strict=True)
 
 
-def test_running_extrema_and_their_places() -> None:
+def test_cumulative_extrema_and_their_indices() -> None:
     out, places = ow.ops.cummax(Y, axis=0, returns=["out", "indices"])
     np.testing.assert_array_equal(out, [False, True, True, True], strict=True)
     np.testing.assert_array_equal(places, [0, 1, 1, 3])

@@ -55,7 +55,7 @@ def test_a_list_is_as_long_in_a_message_as_it_was():
         lambda x, n: ow.ops.flip(x, axis=n(-1, 1)),
     ],
 )
-def test_a_number_gives_what_the_list_gives_on_arrays_and_in_programs(call):
+def test_a_number_has_the_results_of_the_list_on_arrays_and_in_programs(call):
     wanted = call(IMAGES, lambda number, length: [number] * length)
     np.testing.assert_array_equal(call(IMAGES, lambda number, length: number), wanted)
     block = ow.Program().global_block()
@@ -82,7 +82,7 @@ def test_outputs_are_returned_on_request_in_their_order():
     assert isinstance(ow.ops.max_pool2d(IMAGES, kernel=2, returns=None), np.ndarray)
 
 
-def test_optional_outputs_are_computed_where_they_are_asked_for():
+def test_optional_outputs_are_computed_on_request():
     x = np.array([3, 1, 3, 2])
     for call in (ow.ops.unique, _unique_in_a_program):
         values, inverse, counts = call(x, returns=["out", "inverse", "counts"])
@@ -107,7 +107,7 @@ def test_intermediate_outputs_come_from_programs_too():
 
 
 @pytest.mark.parametrize("returns", ["indx", ["out", "indx"], []])
-def test_an_unknown_output_names_those_that_there_are(returns):
+def test_the_error_of_an_unknown_output_lists_the_existing_ones(returns):
     with pytest.raises(SlotError, match="outputs are 'out', 'index'"):
         ow.ops.max_pool2d(IMAGES, kernel=2, returns=returns)
 

@@ -46,7 +46,7 @@ def stream_of_none(b):
 
 
 @pytest.mark.parametrize("body", [scaled_dropout, dropped_twice, stream_of_none])
-def test_a_body_in_the_program_draws_what_the_body_in_the_plan_draws(add, body):
+def test_a_body_draws_the_same_numbers_in_program_and_plan(add, body):
     add(part=composite(body))
     program, outs = program_of("test.part", "test.part")
     plain = runs(program, outs, 2)
@@ -161,7 +161,7 @@ def test_called_on_arrays_the_numbers_depend_on_the_seed_alone(add):
     assert not np.array_equal(part(X, seed=1), part(X, seed=2))
 
 
-def test_streams_of_a_body_lie_above_those_that_programs_number():
+def test_streams_of_a_body_are_above_those_of_programs():
     streams = {inner_stream(stream, n) for stream in range(500) for n in range(1, 5)}
     assert inner_stream(9, 0) == 9
     assert inner_stream(9, 2) == 2**31 | zlib.crc32(b"9/2") == 0x8E306EE0

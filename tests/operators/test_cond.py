@@ -57,7 +57,7 @@ def test_cond_infers_the_shape_that_both_blocks_give() -> None:
     assert program.global_block().var("y").dtype == "float64"
 
 
-def test_cond_gives_what_the_chosen_block_gives() -> None:
+def test_cond_returns_the_results_of_the_selected_block() -> None:
     program, _ = branching_program()
     (product,) = run(program, ["y"], x=X, p=YES)
     np.testing.assert_array_equal(product, X * [1.0, 2.0, 3.0])

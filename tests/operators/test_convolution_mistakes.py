@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_said(
         getattr(ow.ops, op)(**arrays, **attrs)
 
 
-def test_what_cannot_fit_is_said_when_the_program_is_built() -> None:
+def test_mismatches_are_reported_when_the_program_is_built() -> None:
     block = ow.Program().global_block()
     x = block.create_var("x", [None, None, 4, None])
     weight = block.create_var("weight", [8, None, 5, 5])
@@ -132,7 +132,7 @@ def test_positions_of_maxima_must_fit_into_their_dtype() -> None:
         block.append_op("max_pool2d", {"x": x}, attrs={"kernel": [2, 2]})
 
 
-def test_gradients_keep_only_what_they_read() -> None:
+def test_gradients_keep_only_their_inputs() -> None:
     ops = ow.current_context().ops
     read = {
         op: [slot.name for slot in ops.get(f"{op}_grad").proto.inputs if not slot.shape_only]

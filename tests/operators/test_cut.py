@@ -133,7 +133,7 @@ def test_loops_are_cut_into_a_forward_loop_and_that_of_its_gradient() -> None:
 
 
 @pytest.mark.parametrize("limit", [-1.0, 4.1, 1e3])
-def test_a_loop_of_any_number_of_turns_is_cut(limit: float) -> None:
+def test_a_loop_of_any_number_of_iterations_is_split(limit: float) -> None:
     program = growing_program(max_steps=30)
     block = program.global_block()
     block.create_var("dy", [2], "float64", is_data=True)
@@ -198,7 +198,7 @@ def overwriting_program(is_late: bool) -> Any:
 
 
 @pytest.mark.parametrize("is_late", [True, False])
-def test_memory_that_is_overwritten_is_handed_over_as_it_was_read(is_late: bool) -> None:
+def test_overwritten_memory_is_passed_with_the_values_read(is_late: bool) -> None:
     program, h, late, z = overwriting_program(is_late)
     feeds = {"x": RNG.normal(size=(8, 8)), "rate": np.array([0.5])}
     early = ["x"] if is_late else [z]
@@ -209,7 +209,7 @@ def test_memory_that_is_overwritten_is_handed_over_as_it_was_read(is_late: bool)
         np.testing.assert_array_equal(first, again)
 
 
-def test_state_that_both_halves_change_is_read_as_it_was() -> None:
+def test_state_changed_by_both_halves_is_read_with_its_old_value() -> None:
     program = ow.Program()
     with ow.program_guard(program):
         block = program.global_block()

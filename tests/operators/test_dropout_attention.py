@@ -58,7 +58,7 @@ def program(training: bool) -> tuple[ow.Program, list[ow.Variable]]:
     return main, [out, grad]
 
 
-def test_the_gradient_drops_what_the_loss_dropped():
+def test_the_gradient_drops_the_elements_dropped_by_the_loss():
     main, fetch = program(training=True)
     call = ow.Network(main.global_block()).compile(["q", "k", "v"], fetch, scope=ow.Scope())
     runs = [[np.array(array) for array in call(q=Q, k=K, v=UNIT)] for _ in range(2)]

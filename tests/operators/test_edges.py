@@ -44,7 +44,7 @@ def slope(op: str, numbers: Sequence[Any], dtype: str = "float64", **attrs: Any)
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_slopes_far_out_are_finite(
+def test_derivatives_far_out_are_finite(
     op: str, attrs: dict[str, Any], left: float, right: float, dtype: str
 ) -> None:
     case = Case(op, {"x": Values(FAR)}, None, attrs)
@@ -68,7 +68,7 @@ def test_slopes_far_out_are_finite(
         ("sqrt", {}, np.inf),
     ],
 )
-def test_slope_at_a_kink_is_the_documented_one(
+def test_derivative_at_a_kink_is_the_documented_one(
     op: str, attrs: dict[str, Any], at_kink: float
 ) -> None:
     with np.errstate(divide="ignore"):
@@ -227,13 +227,13 @@ def test_negative_powers_of_whole_numbers_fail_as_in_numpy() -> None:
         run_case(case, case.make_inputs("int64"), NUMPY)
 
 
-def test_axes_to_remove_are_asked_for_where_a_dim_is_unknown() -> None:
+def test_axes_to_remove_are_required_with_unknown_dimensions() -> None:
     block = ow.Program().global_block()
     unknown = block.create_var("unknown", [None, 1])
     with pytest.raises(ShapeError, match="squeeze: axis must be given if a dimension is unknown"):
         block.append_op("squeeze", {"x": unknown})
 
 
-def test_a_split_of_an_array_must_say_into_how_many_parts() -> None:
+def test_a_split_of_an_array_needs_the_number_of_parts() -> None:
     with pytest.raises(OpwrightError, match="num or sections must be given"):
         ow.ops.split(np.zeros(4))

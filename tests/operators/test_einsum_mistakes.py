@@ -27,7 +27,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("equation", MISTAKES)
-def test_an_equation_that_does_not_fit_is_refused_with_what_would(equation: str) -> None:
+def test_a_wrong_equation_is_refused_with_the_expected_one(equation: str) -> None:
     shapes, message = MISTAKES[equation]
     operands = [np.ones(shape) for shape in shapes]
     with pytest.raises(ShapeError, match=message.replace("...", r"\.\.\.")):

@@ -108,7 +108,7 @@ def test_a_target_that_others_are_made_of_adds_its_given_gradient(block: Any) ->
     np.testing.assert_allclose(x_grad, expected)
 
 
-def test_parameters_are_wanted_by_default_and_no_grad_ends_a_given_gradient(block: Any) -> None:
+def test_parameters_are_requested_by_default_and_no_grad_ends_a_given_gradient(block: Any) -> None:
     block.create_parameter("v", [4, 4], "float64")
     block.append_op("matmul", {"x": "z", "y": "v"}, {"out": "last"})
     pairs = ow.append_backward(block.var("last"), no_grad=["z"], grads={"last": "seed"})

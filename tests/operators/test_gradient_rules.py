@@ -55,7 +55,7 @@ def test_fc_gradient_of_a_matrix_copies_nothing() -> None:
     assert [op.type for op in block.ops] == ["fc", "fill_like", "matmul", "matmul"]
 
 
-def test_matmul_gradient_asks_for_the_number_of_dimensions() -> None:
+def test_matmul_gradient_requires_the_number_of_dimensions() -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", None, "float32", is_data=True)

@@ -72,7 +72,7 @@ def test_kernel_for_float32_has_one_for_each_16_bit_float_beside_it(op_type: str
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("op_type", TESTED)
-def test_operator_in_16_bits_computes_what_the_reference_says(op_type: str, dtype: str) -> None:
+def test_operator_in_16_bits_matches_the_reference(op_type: str, dtype: str) -> None:
     for case in cases_of(op_type):
         if has_numbers_of(case, dtype):
             arrays = case.make_inputs(dtype)

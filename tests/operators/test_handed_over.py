@@ -24,7 +24,7 @@ def test_feeds_and_parameters_are_not_saved() -> None:
     assert held is both.feeds["x"]
 
 
-def test_a_result_is_saved_once_and_what_shows_its_data_is_not() -> None:
+def test_a_result_is_saved_once_and_its_views_are_not() -> None:
     def build(x: Any, w: Any) -> Any:
         h = ops.exp(ops.matmul(x, w))
         flat = ops.reshape(ops.reshape(h, shape=[-1, 4, 2]), shape=[-1])
@@ -63,7 +63,7 @@ def test_the_narrower_side_of_a_cast_is_saved() -> None:
     assert saved["cast_0"].dtype == np.float16
 
 
-def test_feeds_are_handed_over_in_every_form_of_a_call() -> None:
+def test_feeds_are_passed_in_every_form_of_a_call() -> None:
     both = both_of(product, w=W)
     x, seed = both.feeds["x"], RNG.normal(size=(6, 8))
     expected = both.one(x=x, dy=seed)[1:]

@@ -46,7 +46,7 @@ def fitting_metas(forward: OpDefinition, sample: Sample) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("op_type", graded_types())
-def test_a_gradient_refuses_what_its_operator_would_not_make(op_type: str) -> None:
+def test_a_gradient_refuses_outputs_that_its_operator_cannot_have(op_type: str) -> None:
     ops = ow.current_context().ops
     forward, definition = ops.get(op_type), ops.get(grad_name(op_type))
     sampler = find_sampler(load_samplers(), forward)
@@ -90,7 +90,7 @@ def test_a_program_that_does_not_fit_cannot_be_built() -> None:
         pool_grad_program([1, 1, 4, 4], [1, 1, 9, 9], [1, 1, 2, 2])
 
 
-def test_what_was_unknown_is_compared_when_it_is_known() -> None:
+def test_unknown_sizes_are_compared_when_known() -> None:
     block, name = pool_grad_program([-1, 1, 4, 4], [-1, 1, 2, 2], [-1, 1, 2, 2])
     step = ow.Network(block).compile(feed=["x", "index", "out_grad"], fetch=[name])
     index = np.full((1, 1, 2, 2), 5, "int32")
@@ -104,7 +104,7 @@ WRONG = (-1, 16, -(2**31), 2**31 - 1)
 
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("library", ["numpy", "onednn"])
-def test_a_place_outside_of_the_image_is_refused(library: str, data_format: str) -> None:
+def test_an_index_outside_of_the_image_is_refused(library: str, data_format: str) -> None:
     """It may come from a file: in a child, for it would be written through."""
     script = Path(__file__).parent / "pool_at_a_wrong_place.py"
     command = [sys.executable, script, library, data_format, *map(str, WRONG)]

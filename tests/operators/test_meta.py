@@ -59,7 +59,7 @@ def test_every_operator_has_a_reference_kernel_or_a_body(op_type: str) -> None:
 
 
 @pytest.mark.parametrize("op_type", TYPES)
-def test_every_operator_has_a_gradient_or_says_why_not(op_type: str) -> None:
+def test_every_operator_has_a_gradient_or_a_reason_for_none(op_type: str) -> None:
     known = definition(op_type)
     # A branch or a loop needs no rule of its own: core differentiates what its blocks hold.
     # Nor does a composite: it is replaced by its body then.
@@ -85,7 +85,7 @@ NUMPY_ALONE = {
 """Operators and gradient operators with no kernel on the CPU but NumPy's, and why."""
 
 
-def test_what_only_numpy_computes_has_a_reason() -> None:
+def test_operators_computed_only_by_numpy_have_a_reason() -> None:
     libraries = {
         name: {entry.library for entry in KERNELS.entries(name) if entry.device == "cpu"}
         for op_type in TYPES
@@ -138,7 +138,7 @@ def test_every_kernel_loads_and_serves_dtypes_that_its_operator_takes(op_type: s
             assert entry.dtype in {*slot.dtypes, "*"}
 
 
-def test_every_case_has_a_name_of_its_own() -> None:
+def test_every_case_has_a_unique_name() -> None:
     names = Counter(map(str, load_cases()))
     assert [name for name, count in names.items() if count > 1] == []
 

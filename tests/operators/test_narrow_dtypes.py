@@ -95,7 +95,7 @@ def test_casts_to_8_bit_floats_round_once_to_the_nearest(dtype, wide, library):
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("dtype", list(WHOLE))
 @pytest.mark.parametrize("wide", ["float32", "float64", "int8", "int64", "uint8", "bool"])
-def test_casts_to_4_bits_hold_what_fits(dtype, wide, library):
+def test_casts_to_4_bits_keep_representable_values(dtype, wide, library):
     least, most = (0, 1) if wide == "bool" else WHOLE[dtype]
     values = np.arange(max(least, 0 if wide[0] == "u" else least), most + 1).astype(wide)
     with pinned("cast", library):
@@ -219,7 +219,7 @@ def test_quantized_values_are_limited_and_come_back(dtype, wide):
     np.testing.assert_array_equal(back, np.array([least, 1, 2, most]).astype(wide))
 
 
-def test_quantize_says_which_shape_a_scale_must_have():
+def test_quantize_names_the_required_shape_of_a_scale():
     x = np.zeros((2, 6), "float32")
     with pytest.raises(ShapeError, match=r"quantize: scale must have the shape \(6,\), got"):
         ow.ops.quantize(x, np.ones(5, "float32"), dtype="int8")

@@ -164,7 +164,7 @@ def reaches(program: Any, loss: str, name: str) -> bool:
 
 
 @pytest.mark.parametrize("make", CASES)
-def test_nested_control_flow_computes_what_its_pruned_and_read_twins_do(
+def test_nested_control_flow_matches_its_pruned_and_loaded_copies(
     make: Callable[..., Any],
 ) -> None:
     program, loss = build(make)

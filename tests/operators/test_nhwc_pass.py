@@ -71,7 +71,7 @@ class OnlyFirst:
         return lambda x, weight, bias, out: conv2d(x, weight, bias, out, **ctx.attrs)
 
 
-def test_each_convolution_is_asked_for_by_itself() -> None:
+def test_each_convolution_is_decided_separately() -> None:
     context = with_kernel({"data_format": "NHWC"}, OnlyFirst).with_pins({"*": "acme"})
     result, types, kernels = run(context, ["nhwc"])
     assert types["transpose"] >= 2

@@ -81,7 +81,7 @@ def test_a_list_has_a_rest_for_each_number() -> None:
         read_value({"floats": {"values": [1.0, 2.0], "rests": [1]}}, "value")
 
 
-def test_a_compiled_kernel_is_not_asked_for_what_no_double_equals() -> None:
+def test_a_compiled_kernel_is_not_queried_for_values_without_an_equal_double() -> None:
     context = ow.current_context().with_pins({"fill": "native"})
     with ow.context_guard(context):
         np.testing.assert_array_equal(O.fill(shape=[1], value=2**53, dtype="int64"), 2**53)

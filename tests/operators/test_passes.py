@@ -77,13 +77,13 @@ def check(ops, fetch, feeds=None, persistables=None):
 
 
 @pytest.mark.parametrize("type", IDENTITIES)
-def test_what_changes_no_data_is_left_out(type):
+def test_operators_that_change_no_data_are_removed(type):
     ops = [op("exp", "a", "x"), identity(type, "b", "a"), op("tanh", "out", "b")]
     assert check(ops, ["out"]) == (2, 3)
 
 
 @pytest.mark.parametrize("type", CHANGES)
-def test_what_changes_data_stays(type):
+def test_operators_that_change_data_are_kept(type):
     ops = [op("exp", "a", "x"), op(type, "b", "a", **CHANGES[type]), op("tanh", "out", "b")]
     assert check(ops, ["out"]) == (3, 3)
 
@@ -136,7 +136,7 @@ def test_a_fetched_copy_stays_a_copy(type):
 
 
 @pytest.mark.parametrize("type", IDENTITIES)
-def test_what_is_viewed_may_be_fetched(type):
+def test_viewed_values_may_be_fetched(type):
     ops = [op("exp", "a", "x"), identity(type, "b", "a"), op("tanh", "c", "b")]
     assert check(ops, ["a", "c"]) == (2, 3)
     assert check(ops, ["c", "a", "a"]) == (2, 3)
@@ -159,7 +159,7 @@ RATE = {"rate": np.array([0.5], np.float32)}
 
 
 @pytest.mark.parametrize("type", ["assign", "scale", "add_n", "cast", "transpose"])
-def test_a_copy_that_is_written_in_place_stays(type):
+def test_a_copy_that_is_written_in_place_is_kept(type):
     ops = [identity(type, "b", "x"), sgd("b", "y"), op("tanh", "out", "x")]
     feeds = {"x": X, "y": X + 1, **RATE}
     assert check(ops, ["out", "b"], feeds) == (3, 3)

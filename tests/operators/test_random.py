@@ -190,7 +190,7 @@ def test_share_of_ones_is_the_probability(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [-0.5, 1.5, np.nan])
-def test_what_is_no_probability_is_refused(wrong: float) -> None:
+def test_values_outside_of_0_and_1_are_refused(wrong: float) -> None:
     x = np.array([0.5, wrong], np.float32)
     with pytest.raises(ow.errors.OpwrightError, match=r"bernoulli.*x must be in \[0, 1\], got"):
         ow.ops.bernoulli(x, seed=3)
@@ -214,7 +214,7 @@ def test_a_permutation_has_every_number_once(n: int) -> None:
         *(("randint", dtype) for dtype in ("int32", "int64")),
     ],
 )
-def test_every_kernel_on_the_cpu_draws_what_the_specification_says(op: str, dtype: str) -> None:
+def test_every_kernel_on_the_cpu_draws_the_specified_numbers(op: str, dtype: str) -> None:
     attrs = {"high": 2**31 - 1, "low": -7} if op == "randint" else {}
     entries = ow.current_context().kernels.entries(op)
     assert {"native", "numpy"} <= {e.library for e in entries if e.device == "cpu"}

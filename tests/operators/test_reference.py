@@ -53,7 +53,7 @@ def is_finite(expected: tuple[Any, ...]) -> bool:
 
 
 @over_targets(every_dtype)
-def test_kernel_computes_what_the_reference_says(case: Case, dtype: str, target: Target) -> None:
+def test_kernel_matches_the_reference(case: Case, dtype: str, target: Target) -> None:
     arrays = case.make_inputs(dtype)
     expected = case.compute_expected(arrays)
     # Nothing may overflow or be undefined on the way to a finite result.
@@ -88,7 +88,7 @@ def strided(array: Array) -> Array:
 
 
 @over_cases([case for case in first_cases() if case.inputs])
-def test_calls_on_arrays_agree_with_networks_whatever_the_strides(case: Case) -> None:
+def test_calls_on_arrays_agree_with_networks_for_any_strides(case: Case) -> None:
     arrays = case.make_inputs(case.dtypes[-1])
     spread = {slot: [strided(array) for array in listed] for slot, listed in arrays.items()}
     kept = {slot: [array.copy() for array in listed] for slot, listed in arrays.items()}
@@ -156,7 +156,7 @@ SINGLE = by_operator(sample_cases(case for case in load_cases() if "float32" in 
 
 
 @pytest.mark.parametrize("op_type", SINGLE)
-def test_an_output_may_lie_where_its_kernel_says(op_type: str) -> None:
+def test_an_output_may_reuse_the_inputs_declared_by_its_kernel(op_type: str) -> None:
     for case in SINGLE[op_type]:
         check_reuse_of_both(case)
 

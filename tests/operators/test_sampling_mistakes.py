@@ -51,7 +51,9 @@ def test_an_id_beyond_the_table_is_refused(wrong: int, library: str) -> None:
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-def test_places_of_every_float_read_nothing_else(mode: str, padding: str, library: str) -> None:
+def test_grid_positions_of_any_float_read_only_the_image(
+    mode: str, padding: str, library: str
+) -> None:
     far = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45, 2.0**31, -(2.0**31)]
     pairs = np.array([(a, b) for a in far for b in far], np.float32).reshape(1, 8, 8, 2)
     image = np.full((1, 2, 3, 4), 5, np.float32)
@@ -95,6 +97,6 @@ def test_a_source_with_too_few_elements_is_refused() -> None:
         ),
     ],
 )
-def test_shapes_that_do_not_fit_say_which(call: Callable[[], Any], message: str) -> None:
+def test_mismatched_shapes_are_named(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ShapeError, match=message):
         call()

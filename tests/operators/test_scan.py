@@ -141,7 +141,7 @@ def test_a_second_gradient_agrees_with_central_differences_of_the_first(activati
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 33])
-def test_a_scan_has_a_turn_for_each_element(n: int) -> None:
+def test_a_scan_has_one_iteration_per_element(n: int) -> None:
     program = rnn_program()
     names = gradients(program, ["x", "h0", "w"])
     values = {**VALUES, "x": RNG.normal(size=(n, 2, 3))}
@@ -234,7 +234,7 @@ def program_with(make: Callable[[Any], None], **attrs: Any) -> Any:
 ROWS = {"x": RNG.normal(size=(6, 3)), "h0": RNG.normal(size=3)}
 
 
-def test_every_turn_draws_random_numbers_of_its_own_and_the_gradient_reads_them() -> None:
+def test_every_iteration_draws_new_random_numbers_for_the_gradient_too() -> None:
     def make(body: Any) -> None:
         attrs = {"probability": 0.5, "training": True}
         body.append_op("dropout", {"x": "x_t"}, {"out": "dropped"}, attrs)
@@ -251,7 +251,7 @@ def test_every_turn_draws_random_numbers_of_its_own_and_the_gradient_reads_them(
     np.testing.assert_array_equal(x_grad, dropped)
 
 
-def test_an_error_in_a_turn_names_the_operator_in_the_body() -> None:
+def test_an_error_in_an_iteration_names_the_operator_in_the_body() -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("table", [4, 2], "float64", is_data=True)
@@ -320,7 +320,7 @@ def test_a_body_that_does_not_fit_is_refused(changed: Any, error: Any, rule: str
         block.append_op("scan", {"init": "h0", "xs": "x"}, {"final": ["a"], "out": ["b"]}, attrs)
 
 
-def test_no_turns_without_a_number_of_them() -> None:
+def test_a_scan_needs_a_number_of_iterations() -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("h0", [5], "float64", is_data=True)

@@ -52,7 +52,7 @@ def memory_bytes(n: int, every: int | None) -> int:
     return int(network.plan_for(feeds, scope).lowered.plan.arena_bytes)
 
 
-def test_memory_grows_with_the_turns_and_with_checkpoints_with_their_root() -> None:
+def test_memory_is_linear_in_iterations_or_their_root_with_checkpoints() -> None:
     carry = 64 * 8
     linear = {n: memory_bytes(n, None) for n in (256, 1024, 4096)}
     assert linear[4096] - linear[1024] >= 3072 * carry
@@ -65,7 +65,7 @@ def test_memory_grows_with_the_turns_and_with_checkpoints_with_their_root() -> N
 
 
 @pytest.mark.parametrize("make", [nested.scan_in_scan, nested.cond_in_scan, nested.while_in_scan])
-def test_what_stands_within_a_turn_is_computed_again_too(
+def test_nested_operators_of_an_iteration_are_recomputed_too(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, loss = nested.build(make)
@@ -84,7 +84,7 @@ def test_what_stands_within_a_turn_is_computed_again_too(
         np.testing.assert_array_equal(a, b)
 
 
-def test_turns_that_are_computed_again_draw_the_same_random_numbers() -> None:
+def test_recomputed_iterations_draw_the_same_random_numbers() -> None:
     def make(body: Any) -> None:
         attrs = {"probability": 0.5, "training": True}
         body.append_op("dropout", {"x": "x_t"}, {"out": "dropped"}, attrs)
@@ -133,7 +133,7 @@ def test_a_second_gradient_agrees_with_that_without_checkpoints() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
-def test_the_forward_turns_keep_nothing_and_the_program_is_pruned_to_them() -> None:
+def test_forward_iterations_save_nothing_in_a_pruned_program() -> None:
     program = scans.rnn_program(checkpoint_every=2)
     (wanted,) = scans.run(program, ["states"])
     names = scans.gradients(program, ["u"])
@@ -148,7 +148,7 @@ def test_the_forward_turns_keep_nothing_and_the_program_is_pruned_to_them() -> N
 
 
 @pytest.mark.parametrize("every", [0, -1])
-def test_checkpoints_at_no_turn_are_refused(every: int) -> None:
+def test_checkpoints_without_an_iteration_are_refused(every: int) -> None:
     with pytest.raises(AttributeValueError, match=f"checkpoint_every must be .*={every}"):
         scans.rnn_program(checkpoint_every=every)
 
@@ -188,7 +188,7 @@ def test_segments_that_do_not_fit_are_refused(attrs: dict[str, Any], rule: str) 
         scans.rnn_program(**attrs)
 
 
-def test_a_turn_reads_and_adds_segments_the_last_one_of_the_rest() -> None:
+def test_an_iteration_reads_and_appends_segments_the_last_one_shorter() -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [-1, 2], "float64", is_data=True)

@@ -148,7 +148,7 @@ def test_a_case_is_there_for_all_that_can_be_differentiated_once() -> None:
 
 
 @over_cases(once_cases())
-def test_what_can_be_differentiated_once_says_so_to_the_user(case: Case) -> None:
+def test_a_missing_second_gradient_is_reported_to_the_user(case: Case) -> None:
     arrays = case.make_inputs("float64")
     one = build(case, arrays)
     wanted = float_inputs(one, graded_slots(case, arrays))

@@ -139,7 +139,7 @@ def test_random_tensors_of_computed_shapes_have_the_numbers_of_given_ones(
         np.testing.assert_array_equal(f(x=numbers(shape))[0], expected)
 
 
-def test_nothing_of_what_shapes_decide_is_left_in_a_plan(x: Variable) -> None:
+def test_values_determined_by_shapes_are_not_computed_in_a_plan(x: Variable) -> None:
     n, t = sizes(x)
     out = ops.tile(x, repeats=[1, n * t + 0, 1])
     f = Network(x.block).compile(feed=[x], fetch=[out])
@@ -147,7 +147,7 @@ def test_nothing_of_what_shapes_decide_is_left_in_a_plan(x: Variable) -> None:
     assert dict(types) == {"tile": 1}
 
 
-def test_a_vector_stands_for_several_numbers(x: Variable) -> None:
+def test_a_vector_replaces_several_numbers(x: Variable) -> None:
     lengths = ops.concat([ops.shape(x)[:2], ops.constant(values=[4.0], shape=[1], dtype="int64")])
     out = ops.reshape(x, shape=[lengths, -1])
     assert out.shape == (-1, -1, -1, -1)
@@ -252,7 +252,7 @@ def test_gradients_flow_through_operators_whose_numbers_only_a_run_knows(
         np.testing.assert_array_equal(f(x=array, n=np.int64(begin))[0], expected)
 
 
-def test_a_run_of_a_network_keeps_what_it_computes(block: Block, x: Variable) -> None:
+def test_a_run_of_a_network_keeps_its_results(block: Block, x: Variable) -> None:
     n = block.create_var("n", [], "int64", is_data=True)
     out = ops.reshape(ops.slice(x, axes=[0], starts=[0], ends=[n]), shape=[ops.shape(x)[1], -1])
     scope = ow.Scope()

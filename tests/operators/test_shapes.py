@@ -75,7 +75,7 @@ def check_unknown_dims(case: Case) -> None:
 
 
 @over_cases([case for case in load_cases() if case.known_shapes])
-def test_shapes_that_must_be_known_are_asked_for(case: Case) -> None:
+def test_shapes_that_must_be_known_are_required(case: Case) -> None:
     metas = known_metas(case, case.make_inputs(case.dtypes[-1]))
     with pytest.raises(ShapeError, match=f"{case.op}: .* unknown"):
         infer(case, next(with_unknown_dims(metas)))
@@ -131,7 +131,7 @@ BOUND = {
 
 
 @pytest.mark.parametrize("op_type", EVERY)
-def test_what_is_inferred_for_symbols_is_what_is_inferred_for_their_numbers(op_type: str) -> None:
+def test_symbolic_inference_matches_numeric_inference(op_type: str) -> None:
     n_others = 0
     for case in EVERY[op_type]:
         metas = known_metas(case, case.make_inputs(case.dtypes[-1]))

@@ -40,7 +40,7 @@ def compute(
 # Passes may put other kernels in the place of the one that is named.
 @pytest.mark.parametrize("passes", [(), None], ids=["alone", "with passes"])
 @over_targets(with_slopes)
-def test_gradient_is_what_the_reference_says(
+def test_gradient_matches_the_reference(
     case: Case, dtype: str, target: Target, passes: Sequence[str] | None
 ) -> None:
     gradients, expected = compute(case, dtype, target, passes)
@@ -55,7 +55,7 @@ def test_gradient_is_what_the_reference_says(
 
 @pytest.mark.parametrize("passes", [(), None], ids=["alone", "with passes"])
 @pytest.mark.parametrize("library", ["native", "numpy"])
-def test_what_relu_cuts_has_no_gradient_though_that_of_sqrt_is_infinite(
+def test_elements_cut_by_relu_have_no_gradient_for_an_infinite_one_of_sqrt(
     library: str, passes: Sequence[str] | None
 ) -> None:
     case = Case("relu", {"x": Values([-1.0, 0.0, 4.0])}, None)

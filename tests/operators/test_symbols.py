@@ -179,7 +179,7 @@ def test_a_number_takes_the_dtype_of_the_variable_beside_it():
         assert ow.ops.where(x > 0, x, 0).dtype == dtype
 
 
-def test_a_refused_symbol_leaves_the_program_as_it_was():
+def test_a_refused_symbol_leaves_the_program_unchanged():
     block = ow.Program().global_block()
     x = block.create_var("x", [3])
     with pytest.raises(ShapeError):
@@ -232,7 +232,7 @@ def variable(dtype: str = "float32", shape: Any = (3, 4)) -> Any:
         (lambda: np.asarray(variable()), ProgramError, "fetch it"),
     ],
 )
-def test_what_a_variable_cannot_do_says_what_to_do(function, error, text):
+def test_the_error_of_an_unsupported_use_of_a_variable_has_the_way_out(function, error, text):
     with pytest.raises(error, match=text):
         function()
 
@@ -245,7 +245,7 @@ def test_variables_are_one_by_identity():
     assert y in [x, y]
 
 
-def test_a_symbol_without_its_operator_says_what_to_install():
+def test_the_error_of_a_symbol_without_its_operator_names_the_package():
     with ow.context_guard(ow.Context()), pytest.raises(OpwrightError, match="install opwright-std"):
         variable() + 1
 

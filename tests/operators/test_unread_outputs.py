@@ -18,7 +18,7 @@ def with_intermediates() -> Iterator[tuple[Case, str]]:
 
 
 @over_targets(with_intermediates)
-def test_outputs_do_not_depend_on_what_is_read_beside_them(
+def test_outputs_do_not_depend_on_other_requested_outputs(
     case: Case, dtype: str, target: Target
 ) -> None:
     arrays = case.make_inputs(dtype)

@@ -29,7 +29,7 @@ def gradients(case: Case, names: list[str] | None) -> dict[str, np.ndarray]:
 
 
 @over_cases(several_gradients())
-def test_gradient_does_not_depend_on_what_else_is_wanted(case: Case) -> None:
+def test_gradient_does_not_depend_on_other_requested_gradients(case: Case) -> None:
     for name, expected in gradients(case, None).items():
         alone = gradients(case, [name])
         assert list(alone) == [name]

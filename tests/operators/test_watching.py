@@ -39,7 +39,7 @@ def run(program: Any, fetch: list[str], x: list[float], **options: Any) -> Any:
     return call(x=np.array(x)[:, None], start=np.zeros(1))
 
 
-def test_values_are_printed_in_the_order_of_the_turns_and_passed_on(capfd: Any) -> None:
+def test_values_are_printed_in_the_order_of_iterations_and_passed_on(capfd: Any) -> None:
     program = watched_program()
     ((_, gradient),) = ow.append_backward(program.global_block().var("loss"), ["x"])
     last, x_grad = run(program, ["last", gradient.name], [1.0, 2.5, 4.0])
@@ -62,7 +62,7 @@ def test_16_bit_values_are_printed(capfd: Any) -> None:
     assert lines == ["float16[2] [ 0.5, -2. ]", "bfloat16[2] [0.5, -2]"]
 
 
-def test_what_is_not_true_ends_the_run_with_the_message(capfd: Any) -> None:
+def test_a_false_element_ends_the_run_with_the_message(capfd: Any) -> None:
     with pytest.raises(KernelError, match=r"^assert_true.*x must be > 0: 1 of 1 elements are fal"):
         run(watched_program(), ["last"], [1.0, -2.0, 4.0])
     assert capfd.readouterr().out == "sum float64[1] [1.]\n"

@@ -62,7 +62,7 @@ def test_a_loop_runs_until_its_condition_fails(limit: float, attrs: Any) -> None
     np.testing.assert_allclose(found, grown(values), rtol=1e-12)
 
 
-def test_more_turns_than_max_steps_are_an_error_that_names_the_loop() -> None:
+def test_more_iterations_than_max_steps_are_an_error_that_names_the_loop() -> None:
     values = {**START, "limit": np.array([1e6])}
     with pytest.raises(KernelError, match=r"^while_loop\[cpu\]: operator 2 .*within 5 turns"):
         run(growing_program(max_steps=5), ["grown"], values)
@@ -93,7 +93,7 @@ def test_the_gradient_of_a_loop_without_a_bound_is_refused_with_the_way_out() ->
     assert str(program) == before
 
 
-def test_the_number_of_turns_is_given_where_it_is_asked_for() -> None:
+def test_the_number_of_iterations_is_returned_on_request() -> None:
     program = growing_program()
     block = program.global_block()
     body = next(op for op in block.ops if op.type == "while_loop").attrs["body"]
@@ -106,7 +106,7 @@ def test_the_number_of_turns_is_given_where_it_is_asked_for() -> None:
     assert body == 1
 
 
-def test_turns_are_kept_only_with_a_bound() -> None:
+def test_iterations_are_saved_only_with_a_bound() -> None:
     with pytest.raises(ShapeError, match="max_steps must be given for saved iterations"):
         growing_program(body_kept=["v"])
 

@@ -88,20 +88,20 @@ def test_several_readers_are_summed_in_one_order(block, values, check_gradients)
     assert len(sums[0].input("x")) == 4
 
 
-def test_a_temporary_that_is_two_gradients_at_once(block, values, check_gradients):
+def test_a_temporary_can_be_two_gradients(block, values, check_gradients):
     block.append_op("add", {"x": "w", "y": "v"}, {"out": "y"})
     pairs = append_backward(append_mean(block, "y"))
     assert [grad.name for _, grad in pairs] == ["w_grad", "v_grad"]
     check_gradients(block, "loss", pairs, values)
 
 
-def test_parts_of_a_split_that_nobody_reads_have_a_zero_gradient(block, values, check_gradients):
+def test_unread_parts_of_a_split_have_a_zero_gradient(block, values, check_gradients):
     block.append_op("split", {"x": "w"}, {"out": ["a", "b"]})
     block.append_op("square", {"x": "b"}, {"out": "y"})
     check_gradients(block, "loss", append_backward(append_mean(block, "y")), values)
 
 
-def test_any_variable_can_be_asked_for(block, values, check_gradients, interpret):
+def test_any_variable_can_be_requested(block, values, check_gradients, interpret):
     block.append_op("matmul", {"x": "x", "y": "w"}, {"out": "h"})
     block.append_op("square", {"x": "h"}, {"out": "y"})
     pairs = append_backward(append_mean(block, "y"), parameters=["x", block.var("h")])

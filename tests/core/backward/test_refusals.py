@@ -98,7 +98,7 @@ def test_parameters_that_are_not_trained_are_served_only_when_named(block):
     assert len(append_backward(block.var("h"), parameters=["w"])) == 1
 
 
-def test_a_wanted_variable_must_lead_to_the_target(block):
+def test_a_requested_variable_must_affect_the_target(block):
     block.create_parameter("v", [4, 4])
     with pytest.raises(GradientError, match="'h' must depend on 'v', got no operator"):
         append_backward(block.var("h"), parameters=["v"])
@@ -116,7 +116,7 @@ def test_unused_variables_are_left_out_where_that_is_allowed(block):
     assert [(variable.name, gradient.name) for variable, gradient in pairs] == [("w", "w_grad")]
 
 
-def test_what_an_operator_without_a_gradient_reads_is_used(block):
+def test_inputs_of_an_operator_without_a_gradient_are_used(block):
     loss = append(block, "floor", "h", "y")
     with pytest.raises(GradientError, match="since floor .* it has no gradient"):
         append_backward(loss, ["w"], allow_unused=True)
@@ -227,7 +227,7 @@ def test_a_gradient_declared_zero_is_zero(block, context, toy):
     assert repr(block.ops[-1]) == "w_grad = fill_like(w)"
 
 
-def test_a_body_that_reads_what_it_has_overwritten_is_refused(block, context, toy):
+def test_a_body_that_reads_an_overwritten_value_is_refused(block, context, toy):
     def body(b):
         b.emit("square", {"x": b.input("x")}, {"out": b.output("out")})
         b.emit("add", {"x": b.input("x"), "y": b.output("out")}, {"out": b.output("out")})

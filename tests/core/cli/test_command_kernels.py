@@ -46,7 +46,7 @@ def test_a_cell_holds_the_libraries_in_the_order_in_which_they_are_tried(rivals)
     assert "\nR  rival  opwright-rival 1.0\nS  slow   opwright-rival 1.0\n" in done.stdout
 
 
-def test_a_kernel_for_any_device_or_dtype_stands_in_every_cell(rivals):
+def test_a_kernel_for_any_device_or_dtype_is_in_every_cell(rivals):
     cells = matrix(rivals.command("kernels").stdout)
     assert set(cells) == {
         (name, device) for name in ("acme.swish", "acme.swish_grad") for device in ("cpu", "npu")
@@ -135,7 +135,7 @@ def test_json_holds_everything_that_was_registered(rivals):
     }
 
 
-def test_without_a_kernel_that_is_said(site):
+def test_a_missing_kernel_is_reported(site):
     site.add("acme", KERNEL_HOOK + "pass\n")
     assert site.command("kernels").stdout == "no kernel fits\n"
 
@@ -157,7 +157,7 @@ def test_without_a_kernel_that_is_said(site):
         (["--dvice", "cpu"], "unknown argument, got '--dvice'; did you mean '--device'?"),
     ],
 )
-def test_what_is_misspelled_is_told_with_the_nearest_name(acme, capsys, words, message):
+def test_misspelled_names_are_reported_with_the_nearest_one(acme, capsys, words, message):
     with context_guard(acme):
         assert main(["kernels", *words]) in {1, 2}
     told = capsys.readouterr()

@@ -26,7 +26,7 @@ def table(text):
     return [line.split() for line in text.splitlines()]
 
 
-def test_plugins_are_listed_with_what_they_bring(site):
+def test_plugins_are_listed_with_their_contents(site):
     site.add("acme")
     site.add("boom", "1 / 0\n")
     site.add("calm")
@@ -56,7 +56,7 @@ def test_passes_are_listed_in_the_order_in_which_they_run(site):
     assert (only["name"], only["package"]["plugin"]) == ("early", "acme")
 
 
-def test_explain_prints_the_table_and_tells_by_its_exit_code(site):
+def test_explain_prints_the_table_and_sets_its_exit_code(site):
     site.add("acme")
     good = site.command("explain", "acme.swish", "--dtype", "float32")
     assert good.returncode == 0
@@ -108,7 +108,7 @@ def test_doctor_misses_kernels_where_no_operator_has_one_for_the_host(site):
     assert site.command("doctor").stdout.endswith("\nno problem found\n")
 
 
-def test_doctor_says_where_a_setting_leaves_the_operators_out(site):
+def test_doctor_names_the_setting_that_excludes_the_operators(site):
     site.add("acme")
     site.add("calm", OP_HOOK + "pass\n")
     done = site.command("doctor", OPWRIGHT_PLUGINS="calm")
@@ -141,7 +141,7 @@ def test_doctor_names_every_culprit_with_the_command_that_helps(site):
     assert text.endswith("\n2 plugins need fixing\n")
 
 
-def test_doctor_tries_what_plugins_name(site):
+def test_doctor_runs_the_registered_checks(site):
     late = OP_HOOK + "registry.add('late.gone', 'opwright_late.swish:GONE')\n\n"
     late += KERNEL_HOOK.removeprefix("import opwright.plugin as plugin\n\n")
     late += (
@@ -163,7 +163,7 @@ def test_doctor_tries_what_plugins_name(site):
 CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
 
 
-def test_doctor_lets_be_a_kernel_for_a_device_that_nobody_brings(site):
+def test_doctor_accepts_a_kernel_for_an_unprovided_device(site):
     """A package whose other extra was not asked for is sound."""
     hook = "registry.add('acme.swish', device='gpu', dtypes='*', kernel='not_there:k')\n"
     site.add("acme")
@@ -203,7 +203,7 @@ def test_doctor_shows_the_functions_in_which_a_plugin_crashed(site):
     assert lines == ["<module>", "inner"]
 
 
-def test_doctor_tells_what_one_fault_spoils_once(site):
+def test_doctor_reports_the_consequences_of_a_fault_once(site):
     names = "".join(f"registry.add('late.op{i}', 'not_there:X')\n    " for i in range(9))
     site.add("late", OP_HOOK + names)
     [found] = json.loads(site.command("doctor", "--json").stdout)["problems"]
@@ -251,7 +251,7 @@ def test_without_a_command_help_is_shown(site):
         assert f"\n    {name}" in done.stdout
 
 
-def test_the_version_is_told(site):
+def test_the_version_is_reported(site):
     assert site.command("--version").stdout.startswith("opwright ")
 
 
@@ -280,7 +280,7 @@ def test_a_closed_pipe_is_no_traceback(site):
     assert "Traceback" not in done.stderr
 
 
-def test_who_interrupts_a_command_gets_no_traceback(capsys, monkeypatch):
+def test_an_interrupted_command_prints_no_traceback(capsys, monkeypatch):
     def interrupt(*args):
         error = KeyboardInterrupt()
         error.add_note("plugin 'endless' was being loaded")

@@ -49,7 +49,7 @@ def crashing_swish():
     return SWISH.replace("np.divide(x, 1 + np.exp", crash)
 
 
-def test_an_example_that_crashes_is_told_with_its_kernel_and_the_page_is_shown(site):
+def test_a_crashing_example_is_reported_with_its_kernel(site):
     site.add("acme", modules={"swish": crashing_swish()})
     done = site.command("ops", "acme.swish")
     where = "crashed with SIGSEGV in kernel acme.swish[cpu, float32, acme] of opwright-acme 1.0"
@@ -68,7 +68,7 @@ def test_a_crash_is_data_for_machines(site):
     assert "SIGSEGV" in json.loads(done.stdout)["example"]["crash"]
 
 
-def test_what_a_kernel_prints_is_no_part_of_the_page(site):
+def test_the_output_of_a_kernel_is_not_part_of_the_page(site):
     loud = SWISH.replace("np.divide", "print('loud', flush=True); np.divide")
     site.add("acme", modules={"swish": loud})
     done = site.command("ops", "acme.swish")
@@ -138,7 +138,7 @@ def test_a_derived_gradient_operator_has_a_page(site):
     assert "\ngradient\n  none: it has no rule, and append_backward refuses it\n" in page
 
 
-def test_an_option_that_is_misspelled_is_told(site):
+def test_a_misspelled_option_is_reported(site):
     done = site.command("ops", "--al1")
     assert done.returncode == 2
     assert "ops: unknown argument, got '--al1'; did you mean '--all'?" in done.stderr
@@ -190,7 +190,7 @@ def add(context, maker, infer_shape, kernel=None, gradient=None):
     return Page(definition.op_type, context)
 
 
-def test_a_page_tells_every_trait_of_slots_and_attributes(acme):
+def test_a_page_shows_every_property_of_slots_and_attributes(acme):
     text = add(acme, blend(), same_shape_as("like")).text()
     assert "  x     takes a list; its dtype selects the kernel\n" in text
     assert "  mask  int64; may be absent\n" in text
@@ -253,7 +253,7 @@ def test_the_operators_that_a_gradient_rule_writes_are_named(acme):
         (grad_op("acme.f_grad"), "  acme.f_grad reads out_grad; of x only the shape"),
     ],
 )
-def test_where_the_gradient_comes_from_is_told(acme, gradient, said):
+def test_the_source_of_the_gradient_is_reported(acme, gradient, said):
     assert (
         sections(add(acme, unary(), same_shape_as("x"), None, gradient).text())["gradient"][0]
         == said

@@ -45,7 +45,7 @@ SIZES = Command("show how large the operators are", "opwright_{name}.sizes")
 
 
 @pytest.mark.parametrize("command", ["bench", "check", "graph", "new", "stubs"])
-def test_without_commands_of_packages_an_unknown_one_says_what_to_install(bare, command):
+def test_an_unknown_command_names_the_package(bare, command):
     done = bare.command(command, "anything", "--json")
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"]["kind"] == "CommandError"
@@ -64,7 +64,7 @@ def test_without_the_kit_operators_are_listed_but_not_shown_as_pages(bare):
     )
 
 
-def test_without_the_kit_a_network_says_what_profiles_and_draws(bare):
+def test_without_the_kit_a_network_names_the_package_for_profiles(bare):
     answer = bare.json("""
     import opwright as ow
     from opwright.errors import MissingRequirementError

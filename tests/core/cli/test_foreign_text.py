@@ -28,7 +28,7 @@ def noisy(site: Site) -> Site:
 @pytest.mark.parametrize(
     "words", [("plugins",), ("ops",), ("kernels",), ("passes",), ("doctor",), ("explain", "no")]
 )
-def test_what_a_plugin_prints_is_not_in_the_json(noisy: Site, words: tuple[str, ...]) -> None:
+def test_the_output_of_a_plugin_is_not_in_the_json(noisy: Site, words: tuple[str, ...]) -> None:
     done = noisy.command(*words, "--json")
     json.loads(done.stdout)
     if words != ("doctor",):  # whose child process keeps it
@@ -104,7 +104,7 @@ def test_advice_about_damaged_metadata_ends_no_call(site: Site, name: str) -> No
     "text",
     ["raise SystemExit(3)", "raise GeneratorExit", "raise type('Stop', (BaseException,), {})"],
 )
-def test_what_a_module_raises_at_first_use_ends_no_call(site: Site, text: str) -> None:
+def test_an_exception_of_a_module_at_first_use_ends_no_call(site: Site, text: str) -> None:
     site.add("acme", modules={"swish": text})
     answer = site.json("""
     import opwright as ow

@@ -68,9 +68,7 @@ def test_services_are_plain_data(site: Site) -> None:
         ("return 3", "must return an opwright.commands.Examination, got 3"),
     ],
 )
-def test_a_broken_service_is_reported_with_what_fixes_it(
-    site: Site, text: str, reason: str
-) -> None:
+def test_a_broken_service_is_reported_with_the_fix(site: Site, text: str, reason: str) -> None:
     add_service(site, text)
     done = site.command("doctor", "--timeout", "2" if "sleep" in text else "60")
     assert f"{reason}" in done.stdout
@@ -79,7 +77,7 @@ def test_a_broken_service_is_reported_with_what_fixes_it(
     assert done.returncode == 1
 
 
-def test_what_a_failing_examination_printed_is_shown(site: Site) -> None:
+def test_the_output_of_a_failing_examination_is_shown(site: Site) -> None:
     add_service(site, "return 3")
     text = site.command("doctor").stdout
     assert "must return an opwright.commands.Examination, got 3" in text

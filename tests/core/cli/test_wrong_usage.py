@@ -193,5 +193,5 @@ def test_a_damaged_program_is_a_finding(capsys, tmp_path):
 @pytest.mark.parametrize(
     "command", sorted(set(COMMANDS) - {"check", "new", "stubs", "doctor", "onnx"})
 )
-def test_what_is_right_exits_with_0(capsys, command):
+def test_a_correct_input_exits_with_0(capsys, command):
     assert run(capsys, command, *GOOD.get(command, ()), "--json")[0] == 0

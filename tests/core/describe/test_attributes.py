@@ -108,7 +108,7 @@ def test_values_of_another_type_are_refused(type, given, message):
         (BOOLS, {"allowed": (False,)}),
     ],
 )
-def test_an_advised_list_meets_the_rule_that_it_stands_behind(type, rule):
+def test_an_advised_list_satisfies_its_rule(type, rule):
     proto = attr(type, **rule)
     with pytest.raises(AttributeTypeError, match="; write a list such as") as raised:
         proto.check("op", "no list")
@@ -161,7 +161,7 @@ def test_a_value_that_is_not_allowed_gets_the_nearest_one():
         attr(INT, allowed=(1, 2)).check("op", 3)
 
 
-def test_a_dtype_attribute_takes_what_numpy_takes():
+def test_a_dtype_attribute_accepts_all_dtypes_of_numpy():
     dtype = attr(STRING, allowed=("float32", "float64"))
     assert dtype.is_dtype
     assert dtype.check("op", np.float32) == dtype.check("op", np.dtype("f4")) == "float32"
@@ -237,7 +237,7 @@ def test_none_is_not_given():
         PROTO.fill_attrs({"axis": None})
 
 
-def test_what_was_given_is_left_as_it_was():
+def test_the_given_object_is_unchanged():
     given = {"axis": 1, "starts": [1]}
     PROTO.fill_attrs(given)["starts"] += (2,)
     assert given == {"axis": 1, "starts": [1]}
@@ -251,7 +251,7 @@ def test_an_unknown_attribute_gets_the_nearest_name():
         PROTO.attr("axes")
 
 
-def test_a_missing_required_attribute_says_what_to_give():
+def test_the_error_of_a_missing_attribute_shows_the_expected_value():
     message = "op: the attribute 'axis' is required, got none; give axis=, an int"
     with pytest.raises(AttributeValueError, match=re.escape(message)):
         PROTO.fill_attrs({})

@@ -32,7 +32,7 @@ def test_shapes_and_dtypes_go_from_inputs_to_outputs(add):
     assert add.infer(metas, {}, (1,)) == ((Meta((-1, 3), "float32"),),)
 
 
-def test_what_infer_returns_is_plain():
+def test_the_results_of_infer_are_plain():
     definition = define(lambda ctx: ctx.set_output("out", [np.int64(2), np.int32(-1)]))
     ((meta,),) = definition.infer(((F32,),), {}, (1,))
     assert meta == Meta((2, -1), "float32")
@@ -254,7 +254,7 @@ def test_mistakes_of_shape_inference_begin_with_the_operator(infer_shape, error,
         define(infer_shape).infer(((F32,),), {"body": 1}, (1,))
 
 
-def test_an_absent_input_is_asked_for_first():
+def test_an_absent_input_is_checked_first():
     definition = many_maker().build(lambda ctx: ctx.input("weight"))
     with pytest.raises(
         SlotError, match=r"op: input 'weight' is absent, got no variable; ask has_inp"
@@ -356,7 +356,7 @@ def test_slots_that_do_not_fit_are_refused(definition, inputs, outputs, message)
         definition.check_slots(inputs, outputs)
 
 
-def test_outputs_that_nobody_named_are_counted():
+def test_unnamed_outputs_are_counted():
     split = many_maker().build(lambda ctx: None, count_outputs=lambda ctx: len(ctx.inputs("x")) + 1)
     assert split.output_counts(((F32, F32), (), ()), {}) == (3, 0)
     with pytest.raises(SlotError, match=r"op: the number of 'out' must be given, got no names"):

@@ -48,7 +48,7 @@ def test_dlpack_types_are_those_that_numpy_exports(name):
 
 
 @pytest.mark.parametrize("given", ["float32", np.float32, np.dtype("<f4"), np.dtype(">f4"), "f4"])
-def test_whatever_numpy_takes_has_one_canonical_name(given):
+def test_every_dtype_of_numpy_has_one_canonical_name(given):
     assert canonical_dtype(given) == "float32"
 
 
@@ -83,7 +83,7 @@ def test_sizes_and_codes_of_unknown_dtypes_are_refused():
         dtype_from_code(1)
 
 
-def test_bfloat16_says_what_to_install_where_numpy_lacks_it(monkeypatch):
+def test_the_error_of_bfloat16_without_numpy_support_names_the_package(monkeypatch):
     from opwright.describe import dtypes
 
     monkeypatch.delitem(dtypes._NUMPY, "bfloat16", raising=False)

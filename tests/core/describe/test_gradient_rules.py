@@ -59,7 +59,7 @@ def test_the_derived_operator_is_described_like_any_other(swish):
     assert (x_grad.optional, x_grad.same_as) == (True, "x")
 
 
-def test_every_slot_of_the_derived_operator_has_its_place():
+def test_every_slot_of_the_derived_operator_has_its_position():
     proto = derive_grad_definition(complex_definition()).proto
     assert list(proto.input_slots) == [
         "weight",
@@ -113,7 +113,7 @@ def test_derived_names_must_not_clash():
 # -- grad_op as a rule -----------------------------------------------------------------------------
 
 
-def test_the_rule_writes_one_operator_and_hands_in_its_outputs(swish, swish_op, recorder):
+def test_the_rule_writes_one_operator_and_sets_its_outputs(swish, swish_op, recorder):
     g = context(swish, swish_op, recorder, {"out": ["b_grad"]}, {"x": [True]})
     swish.gradient(g)
     g.check_complete()
@@ -139,7 +139,7 @@ def complex_op(make_op):
     )
 
 
-def test_the_rule_asks_for_what_is_wanted_and_fills_holes_with_zeros(complex_op, recorder):
+def test_the_rule_requests_wanted_gradients_and_fills_holes_with_zeros(complex_op, recorder):
     definition = complex_definition()
     g = context(
         definition,
@@ -229,7 +229,7 @@ def test_a_rule_that_mistypes_a_name_gets_the_nearest(g):
         g.attr("beta")
 
 
-def test_emit_returns_the_first_output_and_leaves_out_what_is_absent(g, recorder):
+def test_emit_returns_the_first_output_and_omits_absent_ones(g, recorder):
     name = g.emit("multiply", {"x": "a", "y": ["b"], "z": None, "l": []}, attrs={"scale": 2.0})
     (op,) = recorder.ops
     assert (op.type, op.inputs, op.attrs) == (
@@ -240,7 +240,7 @@ def test_emit_returns_the_first_output_and_leaves_out_what_is_absent(g, recorder
     assert name == op.outputs["out"][0]
 
 
-def test_emit_writes_where_it_is_told(g, recorder):
+def test_emit_writes_to_the_given_outputs(g, recorder):
     outputs = {"mask": None, "out": "here", "parts": 2, "rest": ["r"]}
     names = g.emit_multi("op", {"x": "a"}, outputs)
     assert names == {"out": ["here"], "parts": ["t0_parts_0", "t0_parts_1"], "rest": ["r"]}
@@ -253,14 +253,14 @@ def test_a_list_with_holes_is_refused(g):
         g.emit("add_n", {"x": g.output_grads("out")})
 
 
-def test_gradients_that_are_not_wanted_are_passed_over(g):
+def test_unrequested_gradients_are_skipped(g):
     g.set_input_grad("x", "a_grad", 0)
     g.set_input_grad("x", "b_grad", 1)
     g.set_input_grad("weight", "w_grad")
     assert g.input_grads == {("x", 0): "a_grad"}
 
 
-def test_a_gradient_is_handed_in_once_and_where_there_is_a_variable(g):
+def test_a_gradient_is_set_once_and_only_for_existing_variables(g):
     g.set_input_grad("x", "a_grad")
     with pytest.raises(
         GradientError, match=r"acme.op: its gradient rule must set the gradient of 'x'"
@@ -276,7 +276,7 @@ def test_a_gradient_is_handed_in_once_and_where_there_is_a_variable(g):
         g.set_input_grad("xx", "name")
 
 
-def test_a_rule_that_forgets_a_gradient_is_found_out(g):
+def test_a_rule_that_forgets_a_gradient_is_detected(g):
     g.output_grads("out")
     message = "acme.op: its gradient rule must set the gradient of 'x'[0], got none"
     with pytest.raises(GradientError, match=re.escape(message)):
@@ -286,7 +286,7 @@ def test_a_rule_that_forgets_a_gradient_is_found_out(g):
     assert g.input_grads == {("x", 0): None}
 
 
-def test_a_rule_that_ignores_an_output_gradient_is_found_out(g):
+def test_a_rule_that_ignores_an_output_gradient_is_detected(g):
     g.set_input_grad("x", "a_grad")
     message = (
         "acme.op: its gradient rule must use the gradient of output 'out', got [None, 'd_grad']"
@@ -295,7 +295,7 @@ def test_a_rule_that_ignores_an_output_gradient_is_found_out(g):
         g.check_complete()
 
 
-def test_output_gradients_that_are_zero_need_not_be_asked_for(complex_op, recorder):
+def test_zero_output_gradients_need_not_be_requested(complex_op, recorder):
     grads = {"out": [None, None], "state_out": [None]}
     g = context(complex_definition(), complex_op, recorder, grads, {"weight": [True]})
     with pytest.raises(GradientError, match=r"must set the gradient of 'weight', got none"):
@@ -304,7 +304,7 @@ def test_output_gradients_that_are_zero_need_not_be_asked_for(complex_op, record
     g.check_complete()
 
 
-def test_an_output_gradient_that_is_not_zero_must_be_asked_for(swish, swish_op, recorder):
+def test_a_nonzero_output_gradient_must_be_requested(swish, swish_op, recorder):
     g = context(swish, swish_op, recorder, {"out": ["b_grad"]}, {"x": [False]})
     with pytest.raises(GradientError, match=r"must use the gradient of output 'out', got \['b_g"):
         g.check_complete()

@@ -319,7 +319,7 @@ def test_attributes_are_written_in_one_order():
     assert messages.program_to_bytes(one) == messages.program_to_bytes(other)
 
 
-def test_the_checksum_is_where_the_wire_format_says():
+def test_the_checksum_is_at_the_position_of_the_wire_format():
     data = messages.program_to_bytes(program())
     assert pb.ProgramDesc.FromString(data).checksum == zlib.crc32(data[:-6])
     assert max(field.number for field in pb.ProgramDesc.DESCRIPTOR.fields) == 2000

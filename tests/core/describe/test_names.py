@@ -20,7 +20,7 @@ from opwright.plugin import find_nearest, hint, hint_argument
         ("x", [], None),
     ],
 )
-def test_the_nearest_name_is_found(name, known, nearest):
+def test_the_nearest_name_is_suggested(name, known, nearest):
     assert find_nearest(name, known) == nearest
 
 
@@ -51,7 +51,7 @@ def test_a_hint_gives_the_nearest_name_or_all_of_them():
         ("axes", ["axis"], "axis"),
     ],
 )
-def test_the_name_of_another_framework_stands_for_the_argument_that_there_is(name, known, meant):
+def test_the_error_of_a_foreign_argument_name_has_ours(name, known, meant):
     assert hint_argument(name, known) == f"; did you mean {meant!r}?"
 
 

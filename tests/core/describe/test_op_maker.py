@@ -43,7 +43,7 @@ def build(chain, **how):
     return chain.build(same_shape_as("x"), **how)
 
 
-def test_a_chain_says_what_the_proto_holds(swish):
+def test_a_chain_reports_the_contents_of_the_proto(swish):
     assert swish.op_type == swish.proto.type == "acme.swish"
     assert swish.proto.inputs == (VarProto("x", "any shape, float"),)
     assert swish.proto.outputs == (VarProto("out", "shape and dtype of x", same_as="x"),)
@@ -163,7 +163,7 @@ def test_protos_are_values(swish):
     assert swish.proto not in {newer, swish.proto.inputs, None}
 
 
-def test_slots_are_found_by_name_or_the_nearest_is_named(swish):
+def test_slots_are_looked_up_by_name_or_the_nearest_is_named(swish):
     assert swish.proto.input("x").name == "x"
     assert list(swish.proto.output_slots) == ["out"]
     with pytest.raises(

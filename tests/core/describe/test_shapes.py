@@ -98,7 +98,7 @@ def test_an_axis_counts_from_the_front_as_in_numpy(rank, data):
     assert normalize_axis(CTX, axis, rank) == range(rank)[axis]
 
 
-def test_an_axis_outside_says_where_it_must_be():
+def test_the_error_of_an_axis_out_of_range_has_the_range():
     message = "op: axis must be in [-2, 2) for a 2-d input, got axis=2"
     with pytest.raises(ShapeError, match=re.escape(message)):
         normalize_axis(CTX, 2, 2)
@@ -186,7 +186,7 @@ def test_every_given_input_must_have_the_shape_that_is_required():
         ((-1, 3), (6, 4), "pass arrays of the declared shape, or declare another"),
     ],
 )
-def test_an_array_of_another_shape_is_answered_with_what_makes_it_fit(wanted, got, advice):
+def test_the_error_of_a_wrong_shape_has_the_way_to_reshape_it(wanted, got, advice):
     assert advise_shape("y", wanted, got) == advice
     if advice[5] == "y":
         code = re.split(", (?:a|or) ", advice.removeprefix("pass "))[0]

@@ -107,7 +107,7 @@ def test_an_added_attribute_can_be_left_out():
         maker.build(same_shape_as("x"), no_gradient("a test"))
 
 
-def test_what_was_added_is_written_and_read():
+def test_added_entries_are_written_and_read():
     assert type(SCALE.proto).from_proto(SCALE.proto.to_proto()) == SCALE.proto
 
 

@@ -97,7 +97,7 @@ def test_each_scope_has_its_own(runs) -> None:
     assert [one(), two(), one(), two()] == [[2], [14], [2], [14]]
 
 
-def test_each_thread_sees_what_was_set(runs) -> None:
+def test_each_thread_sees_the_settings(runs) -> None:
     net = Net()
     call = net.compile()
     results: list[float] = []
@@ -129,7 +129,7 @@ def test_a_fetched_one_is_the_callers_own(runs) -> None:
     assert runs == [1]
 
 
-def test_what_the_plan_writes_is_no_constant(runs) -> None:
+def test_values_written_by_the_plan_are_not_constants(runs) -> None:
     net = Net()
     net.block.append_op("add", {"x": "w", "y": "x"}, {"out": "w"})
     call = net.compile()
@@ -137,7 +137,7 @@ def test_what_the_plan_writes_is_no_constant(runs) -> None:
     assert runs == [1, 2, 3]
 
 
-def test_what_a_feed_takes_part_in_runs_each_time(runs) -> None:
+def test_operators_that_depend_on_a_feed_run_each_time(runs) -> None:
     net = Net()
     net.block.append_op("add", {"x": "x", "y": "w"}, {"out": "both"})
     net.block.append_op("toy.double", {"x": "both"}, {"out": "fed"})
@@ -213,7 +213,7 @@ def test_a_body_of_a_loop_is_given_the_parameter_in_each_turn(runs) -> None:
     assert runs == [1, 1, 1, 2, 2, 2]
 
 
-def test_what_overwrites_a_constant_overwrites_a_copy(runs) -> None:
+def test_overwriting_a_constant_overwrites_a_copy(runs) -> None:
     net = Net()
     keep = {"x": "x", "mean": "doubled"}, {"out": "kept", "mean_out": "doubled"}
     net.block.append_op("toy.keep", *keep, {"training": True})
@@ -222,7 +222,7 @@ def test_what_overwrites_a_constant_overwrites_a_copy(runs) -> None:
     assert runs == [1]
 
 
-def test_what_a_pass_computes_of_parameters_alone_may_be_fetched(runs, context) -> None:
+def test_values_that_a_pass_computes_from_parameters_may_be_fetched(runs, context) -> None:
     """It writes the value of an operator that read a feed, too."""
 
     def drop_zeros(graph):

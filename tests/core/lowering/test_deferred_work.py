@@ -74,13 +74,13 @@ def test_a_later_plan_prepares_nothing_again(factory):
     assert (len(factory.prepared), len(factory.batches)) == (n, 1)
 
 
-def test_a_later_plan_does_only_what_is_new(factory):
+def test_a_later_plan_compiles_only_new_kernels(factory):
     run(2.0, 3.0)
     np.testing.assert_array_equal(run(3.0, 5.0), X * 15)
     assert factory.batches == [[2.0, 3.0], [5.0]]
 
 
-def test_a_kernel_that_a_pass_asked_for_and_left_does_nothing(factory, context):
+def test_a_kernel_that_a_pass_requested_and_dropped_does_nothing(factory, context):
     def ask_only(graph):
         for op in graph.of_type("toy.scale"):
             (x,), (y,) = op.inputs[0], op.outputs[0]

@@ -32,7 +32,7 @@ def runs(context) -> list[str]:
 
 
 @pytest.mark.parametrize("passes", [None, []])
-def test_nobody_reads_it_and_it_runs(runs, passes) -> None:
+def test_an_unread_operator_with_an_effect_runs(runs, passes) -> None:
     block = ow.Program().global_block()
     block.create_var("x", [4])
     block.append_op("toy.meet", {"x": "x"}, {"out": "met"})
@@ -43,7 +43,7 @@ def test_nobody_reads_it_and_it_runs(runs, passes) -> None:
     assert runs == ["toy.meet"]
 
 
-def test_what_it_reads_is_computed(runs) -> None:
+def test_its_inputs_are_computed(runs) -> None:
     block = ow.Program().global_block()
     block.create_var("x", [4])
     block.append_op("toy.plain", {"x": "x"}, {"out": "h"})

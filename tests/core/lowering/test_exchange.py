@@ -29,7 +29,7 @@ def _exchange(graph, edit=None, turned=False):
     return (edit or graph.edit()).exchange(pairs)
 
 
-def test_each_new_operator_has_the_place_of_the_one_that_it_replaces(context):
+def test_each_new_operator_has_the_position_of_the_replaced_one(context):
     graph = _pair(op("relu", "z", "x"), fetches=("out", "z"))
     edit = graph.edit()
     assert _exchange(graph, edit)
@@ -55,7 +55,7 @@ def test_a_value_that_others_need_is_not_lost(context, case):
     assert types(graph)[:2] == ["tanh", "multiply"]
 
 
-def test_what_an_operator_reads_is_written_before_it(context):
+def test_inputs_of_an_operator_are_written_before_it(context):
     assert not _exchange(_pair(), turned=True)
 
 

@@ -44,7 +44,7 @@ def test_what_late_operators_alone_read_may_be_fused_with_them(context):
     assert types(graph) == ["add"]
 
 
-def test_late_is_what_depends_on_a_late_feed(context):
+def test_values_that_depend_on_a_late_feed_are_late(context):
     graph = _graph(
         op("tanh", "a", "x"), op("add", "b", "a", y="y"), op("tanh", "out", "b"), fetches=("out",)
     )

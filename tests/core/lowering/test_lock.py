@@ -92,7 +92,7 @@ def test_a_kernel_of_higher_priority_does_not_change_a_locked_plan(scales):
     assert run(network, "x1", lock=lock) == {"cpu/picky": 1}
 
 
-def test_plans_of_a_network_are_told_apart_by_their_lock(scales):
+def test_plans_of_a_network_are_distinguished_by_their_lock(scales):
     network = scaled(2.0)
     run(network, "x1")
     lock = network.lock()
@@ -232,7 +232,7 @@ def test_what_follows_an_operator_of_dynamic_shape_is_locked_when_it_has_run(con
     assert isinstance(caught.value.__cause__, LockError)
 
 
-def test_every_difference_of_what_is_installed_is_listed_with_the_ways_out(scales):
+def test_every_difference_of_installed_packages_is_listed_with_the_way_out(scales):
     network = scaled(2.0)
     run(network, "x1")
     (kept,) = network.lock().kernels

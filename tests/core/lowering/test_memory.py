@@ -79,7 +79,7 @@ def test_in_place_chains_need_one_slot():
 
 
 @pytest.mark.parametrize(("n", "count"), [(LEAST_SHARED_BYTES // 4, 1), (100, 2)])
-def test_python_kernels_work_in_place_on_what_is_not_small(reference_kernels, n, count):
+def test_python_kernels_work_in_place_on_large_arrays(reference_kernels, n, count):
     ops = [ow.Operator("exp", x=f"v{i}", out=f"v{i + 1}") for i in range(50)]
     _, slots = _planned(ops, {"v0": Meta((n,), "float32")}, ["v50"])
     assert len(slots[None]) == count

@@ -103,7 +103,7 @@ def test_very_many_buffers_are_packed_in_several_blocks(monkeypatch, most):
     assert all(a != b for a, b in itertools.pairwise(places))
 
 
-def test_a_plan_of_packed_values_computes_what_numpy_does():
+def test_a_plan_of_packed_values_matches_numpy():
     n = LEAST_PACKED_BYTES // 4
     x = np.random.default_rng(5).normal(size=(3, n)).astype("float32")
     ops = [

@@ -90,7 +90,7 @@ def test_a_pass_that_loses_a_value_is_named_with_the_value(context, function, bl
         _compiled(context, function)
 
 
-def test_a_pass_that_edits_an_operator_by_hand_is_found_in_strict_mode(context, monkeypatch):
+def test_strict_mode_detects_a_pass_that_edits_an_operator_directly(context, monkeypatch):
     def edit(graph):
         stranger = graph.value("stranger", VEC)
         graph.ops[1].inputs = ((stranger,),)
@@ -100,7 +100,7 @@ def test_a_pass_that_edits_an_operator_by_hand_is_found_in_strict_mode(context, 
         _compiled(context, edit)
 
 
-def test_a_pass_that_loses_the_write_of_a_persistable_is_found(context):
+def test_a_pass_that_loses_the_write_of_a_persistable_is_detected(context):
     graph = graph_of([sgd("w", "x"), sgd("w", "y")], ("x", "y"), ("x",), ("w",), ("w",))
     graph.ops.pop()
     assert "persistable w" in find_violation(graph)
@@ -108,7 +108,7 @@ def test_a_pass_that_loses_the_write_of_a_persistable_is_found(context):
     assert "persistable w" in find_violation(graph)
 
 
-def test_a_read_of_overwritten_memory_is_found(context):
+def test_a_read_of_overwritten_memory_is_detected(context):
     ops = [op("tanh", "out", "w"), sgd("w", "x")]
     graph = graph_of(ops, persistables=("w",), lasting=("w",))
     assert find_violation(graph) is None
@@ -120,7 +120,7 @@ def test_a_pass_behind_the_choice_of_kernels_has_to_choose_its_own(context):
     assert _compiled(context, fuse_add_relu, "memory") == 1
 
 
-def test_an_operator_that_got_no_kernel_is_found(context):
+def test_an_operator_without_a_kernel_is_detected(context):
     def fuse(graph):
         add, relu = graph.ops
         (x,), (y,) = add.inputs

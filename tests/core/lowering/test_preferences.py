@@ -47,7 +47,7 @@ def ask(factor=2.0):
 BEST = {"prefers": {"factor": 2.0}}
 
 
-def test_the_kernel_that_serves_is_asked_and_chosen(scales):
+def test_the_serving_kernel_is_queried_and_chosen(scales):
     scales.add("best", 60, **BEST)
     scales.add("plain", 50)
     assert ask() == (True, "best")

@@ -15,7 +15,7 @@ from .toy_graphs import VEC, chain, fuse_add_relu, graph_of, op, sgd, types
 # What fuses, and what does not
 
 
-def test_operators_are_fused_where_nobody_else_reads_what_is_between(context):
+def test_operators_are_fused_without_other_readers_in_between(context):
     graph = graph_of(chain())
     fetched = graph.sinks[0][0]
     assert fuse_add_relu(graph)
@@ -34,7 +34,7 @@ def test_operators_are_fused_where_nobody_else_reads_what_is_between(context):
     ],
     ids=["read by another", "fetched", "persistable"],
 )
-def test_operators_stay_where_what_is_between_is_needed(context, case):
+def test_operators_with_needed_intermediates_are_not_fused(context, case):
     graph = graph_of(**case)
     before = list(graph.ops)
     assert not fuse_add_relu(graph)
@@ -213,7 +213,7 @@ def test_a_new_value_joins_new_operators(context):
     assert find_violation(graph) is None
 
 
-def test_operators_are_found_by_type_as_the_last_edit_left_them(context):
+def test_operators_are_looked_up_by_type_after_the_last_edit(context):
     graph = graph_of(chain())
     assert [found.type for found in graph.of_type("relu", "add", "exp")] == ["add", "relu"]
     assert fuse_add_relu(graph)
@@ -226,7 +226,7 @@ def test_operators_are_found_by_type_as_the_last_edit_left_them(context):
 # Bypass and views
 
 
-def test_readers_read_what_stands_in_for_an_operator_without_effect(context):
+def test_readers_read_the_replacement_of_an_operator_without_effect(context):
     graph = graph_of([op("assign", "a", "x"), op("assign", "b", "a"), op("relu", "out", "b")])
     edit = graph.edit()
     for assign in graph.of_type("assign"):
@@ -237,7 +237,7 @@ def test_readers_read_what_stands_in_for_an_operator_without_effect(context):
     assert find_violation(graph) is None
 
 
-def test_uses_after_an_edit_are_those_of_the_graph_that_it_made(context):
+def test_uses_after_an_edit_are_those_of_the_edited_graph(context):
     ops = [op("assign", "a", "x"), *chain(), op("relu", "b", "a"), op("add", "c", "a", y="b")]
     ops += [op("tanh", f"z{i}", "b") for i in range(6)]  # of a graph nearly all of which changes,
     graph = graph_of(ops, fetches=("out", "c", *(f"z{i}" for i in range(6))))  # all is found again
@@ -262,7 +262,7 @@ def test_a_bypassed_value_must_live_as_long_as_it_is_read(context):
     assert not graph.edit().bypass(assign, assign.inputs[0][0])
 
 
-def test_what_is_fetched_or_written_in_place_is_not_bypassed(context):
+def test_values_fetched_or_written_in_place_are_not_bypassed(context):
     graph = graph_of([op("assign", "out", "x")])
     assert not graph.edit().bypass(graph.ops[0], graph.ops[0].inputs[0][0])
     graph = graph_of([op("assign", "a", "x"), sgd("a", "y")], fetches=("a",))

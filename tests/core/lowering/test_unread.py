@@ -61,7 +61,7 @@ def run(ops, fetch, **options):
     return ow.Network(ops).compile(feed=["x"], fetch=fetch, **options)(x=X)
 
 
-def test_an_intermediate_output_that_nothing_reads_is_told(halver):
+def test_an_unread_intermediate_output_is_reported(halver):
     (out,) = run([halve()], ["out"])
     assert halver.told == [{"half"}]  # not "also", which is no intermediate one
     np.testing.assert_array_equal(out, X / 2)
@@ -98,7 +98,7 @@ def test_one_that_stays_in_the_scope_is_written(halver):
     np.testing.assert_array_equal(scope.find_var("half").numpy(), X / 2)
 
 
-def test_a_pass_of_phase_memory_may_not_read_what_is_not_written(context, halver, monkeypatch):
+def test_a_pass_of_phase_memory_must_not_read_unwritten_values(context, halver, monkeypatch):
     def read_half(graph):
         for op in graph.of_type("tanh"):
             (halved,) = graph.of_type("toy.halve")

@@ -53,7 +53,7 @@ def test_updates_run_right_behind_their_gradients():
     assert _order(_graph(ops)) == ["g0", "p0", "g1", "p1", "g2", "p2"]
 
 
-def test_gradients_of_many_updates_share_one_place():
+def test_gradients_of_many_updates_share_one_index():
     ops = [*map(_gradient, range(3)), *map(_update, range(3))]
     graph = _graph(ops)
     advance_updates(graph)

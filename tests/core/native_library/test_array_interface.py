@@ -139,7 +139,7 @@ def test_what_cannot_be_read_is_refused_with_the_words_of_the_devices_arrays(tap
         ow.ops.negative(array)
 
 
-def test_arrays_that_locate_nothing_are_told(tape, monkeypatch):
+def test_arrays_that_locate_nothing_are_reported(tape, monkeypatch):
     monkeypatch.setattr(tape_arrays.PLACING, "locate", lambda place: None, raising=False)
     with pytest.raises(PluginError, match="arrays: locate must return an .*ArrayPlace, got None"):
         _compiled("add")(x=PlacedArray(X))

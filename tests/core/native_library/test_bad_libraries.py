@@ -32,7 +32,7 @@ def fails(path, text):
         _runtime.Library(str(path))
 
 
-def test_what_is_no_library_is_told_apart(tmp_path, plain_library, compiler):
+def test_a_file_that_is_no_library_is_distinguished(tmp_path, plain_library, compiler):
     (tmp_path / "empty.so").touch()
     fails(tmp_path / "empty.so", "a library must be a shared object .ELF., got an empty file")
     (tmp_path / "text.so").write_text("INPUT(libacme.so.1)\n")
@@ -147,12 +147,12 @@ def test_a_malformed_table_is_refused_with_the_rule_it_breaks(compiler, fault, t
     ("thrown", "text"),
     [('std::runtime_error("oh no")', "oh no"), ("42", "no std::exception")],
 )
-def test_an_entry_function_that_throws_is_told(compiler, thrown, text):
+def test_an_entry_function_that_throws_is_reported(compiler, thrown, text):
     path = compiler.build("throwing.cc", f"-DFAULT=throw {thrown}")
     fails(path, f"opwright_plugin_v1 must .* got status 1: threw an exception, .*: {text}")
 
 
-def test_a_broken_library_is_told_once_and_another_kernel_serves(acme, table, slower_kernel):
+def test_a_broken_library_is_reported_once_and_its_kernels_replaced(acme, table, slower_kernel):
     ops = table.replace('"acme.scale", LIBRARY', '"acme.scale", "opwright_acme.slow:SCALE"')
     context = acme.use(None, ops + slower_kernel)
     acme.add_module(
@@ -186,7 +186,7 @@ def test_strict_raises_for_a_broken_library(acme, plain_library, table, monkeypa
     assert not context.failures
 
 
-def test_where_no_other_kernel_is_the_error_tells_of_the_library(acme, plain_library, table):
+def test_without_another_kernel_the_error_names_the_library(acme, plain_library, table):
     acme.use(plain_library, table.replace("dtypes=[", "priority=7, dtypes=["))
     text = "no kernel can be used\n  acme of opwright-acme 1.0 failed to load: .*hook and "
     with (
@@ -196,7 +196,7 @@ def test_where_no_other_kernel_is_the_error_tells_of_the_library(acme, plain_lib
         ow.ops.acme.scale(X)
 
 
-def test_a_missing_library_says_what_to_install(acme):
+def test_the_error_of_a_missing_library_names_the_package(acme):
     acme.use(None)
     text = (
         "acme.scale: library 'opwright_acme/libacme.so' of opwright-acme 1.0 must be among its "
@@ -206,14 +206,16 @@ def test_a_missing_library_says_what_to_install(acme):
         ow.ops.acme.scale(X)
 
 
-def test_an_operator_that_the_library_lacks_is_told_with_the_nearest(acme, plain_library, table):
+def test_an_operator_missing_from_the_library_is_reported_with_the_nearest_one(
+    acme, plain_library, table
+):
     context = acme.use(plain_library, table.replace('add("acme.scale"', 'add("acme.scales"'))
     text = "acme.scales: no operator of this type is in library .*; did you mean 'acme.scale'?"
     with pytest.raises(PluginError, match=text):
         context.ops.get("acme.scales")
 
 
-def test_hook_and_library_agree_on_what_is_hidden(acme, compiler):
+def test_hook_and_library_agree_on_hidden_operators(acme, compiler):
     hidden = "-DFAULT=ops[0].flags = OW_OP_HIDDEN"
     context = acme.use(compiler.build("plugin.c", hidden))
     with pytest.raises(RegistrationError, match="acme.scale: .* give registry.add hidden=True"):
@@ -246,7 +248,7 @@ def test_a_hook_that_names_a_library_wrongly_is_kept_out(acme, table, old, new, 
     assert re.search(text, failure.reason)
 
 
-def test_a_kernel_for_an_operator_that_nobody_brings(acme, plain_library, table):
+def test_a_kernel_for_an_unprovided_operator(acme, plain_library, table):
     table = table.replace('registry.add("acme.scale", LIBRARY)', "pass")
     [entry, *_] = acme.use(plain_library, table).kernels.entries("acme.scale")
     with pytest.raises(ow.errors.OperatorNotFoundError, match="acme.scale: no operator of this"):

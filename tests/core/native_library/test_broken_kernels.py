@@ -70,7 +70,7 @@ def broken(acme, slower_kernel, tmp_path):
         (LIBRARY, "a library must be a shared object"),
     ],
 )
-def test_a_broken_kernel_is_told_once_and_another_serves(broken, target, reason):
+def test_a_broken_kernel_is_reported_once_and_replaced(broken, target, reason):
     context = broken(target)
     with pytest.warns(RuntimeWarning, match="acme.scale.*; the kernel is skipped") as warned:
         np.testing.assert_array_equal(ow.ops.acme.scale(X), 10 * X)
@@ -94,7 +94,7 @@ def test_a_kernel_of_a_wrong_signature_is_broken(broken):
         np.testing.assert_array_equal(ow.ops.acme.scale(X), 10 * X)
 
 
-def test_each_module_and_library_is_told(broken, slower_kernel):
+def test_each_module_and_library_is_listed(broken, slower_kernel):
     second = slower_kernel.replace('library="slow"', 'library="second"').replace(
         "opwright_acme.slow:scale", "opwright_acme.gone:scale"
     )
@@ -118,7 +118,7 @@ def test_strict_raises_for_a_broken_kernel(broken, target, monkeypatch):
 
 
 @pytest.mark.parametrize("target", [MODULE, LIBRARY])
-def test_where_no_other_kernel_is_the_error_tells_why(broken, target):
+def test_without_another_kernel_the_error_has_the_reason(broken, target):
     broken(target, others="")
     with (
         pytest.warns(RuntimeWarning),
@@ -233,7 +233,7 @@ def test_where_a_package_lacks_nothing_the_loader_alone_speaks(needy):
         ow.ops.acme.scale(X)
 
 
-def test_doctor_and_explain_name_what_is_lacking(needy, acme):
+def test_doctor_and_explain_name_the_missing_part(needy, acme):
     needy("not-there>=2")
     command = [sys.executable, "-c", "from opwright.cli import main; raise SystemExit(main())"]
     path = {**os.environ, "PYTHONPATH": str(acme.site)}

@@ -98,7 +98,7 @@ def test_a_python_kernel_that_is_not_capturable_is_named(make_tape, n_before):
     assert tape.count("captured") == 0
 
 
-def test_without_arrays_a_python_kernel_is_refused_and_the_reason_told(make_tape):
+def test_without_arrays_a_python_kernel_is_refused_with_the_reason(make_tape):
     make_tape(table_with_python(arrays=""))
     network, last = make_network("add", "relu")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
@@ -109,7 +109,7 @@ def test_without_arrays_a_python_kernel_is_refused_and_the_reason_told(make_tape
         call(x=X)
 
 
-def test_a_failing_python_kernel_is_told_to_the_stream_and_to_the_user(make_tape, monkeypatch):
+def test_a_failing_python_kernel_is_reported_to_the_stream_and_to_the_user(make_tape, monkeypatch):
     make_tape(table_with_python())
     network, last = make_network("add", "relu")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
@@ -157,7 +157,7 @@ def test_a_stream_that_cannot_be_entered_or_left_fails_the_kernel(make_tape, mon
     np.testing.assert_array_equal(call(x=X)[0], 2 * X)
 
 
-def test_arrays_that_lack_a_method_are_told(make_tape):
+def test_arrays_without_a_method_are_reported(make_tape):
     make_tape(table_with_python(arrays="tape_arrays:relu"))
     network, last = make_network("relu")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())

@@ -66,7 +66,7 @@ def test_arrays_on_two_devices_are_an_error_that_names_both(tape):
         ow.ops.add(TapeArray(X), TapeArray(X, 1))
 
 
-def test_a_device_that_nobody_brings_is_told(tape):
+def test_an_unprovided_device_is_reported(tape):
     class Elsewhere(TapeArray):
         def __dlpack_device__(self):
             return 7, 0
@@ -75,7 +75,7 @@ def test_a_device_that_nobody_brings_is_told(tape):
         ow.ops.add(Elsewhere(X), Elsewhere(X))
 
 
-def test_an_operator_without_a_kernel_there_is_told(tape):
+def test_an_operator_without_a_kernel_on_the_device_is_reported(tape):
     with pytest.raises(KernelNotFoundError, match=r"tanh\[tape, float32\]: no kernel"):
         ow.ops.tanh(TapeArray(X))
 

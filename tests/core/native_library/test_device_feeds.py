@@ -44,7 +44,7 @@ def test_nothing_of_such_a_feed_passes_the_host(tape):
     np.testing.assert_array_equal(again.numpy(), 4 * X)
 
 
-def test_the_plan_is_recorded_once_whatever_the_addresses_of_its_feeds(tape):
+def test_the_plan_is_recorded_once_for_any_addresses_of_feeds(tape):
     network, call = _compiled("add", "multiply", "add")
     arrays = [TapeArray(turn * X) for turn in range(1, 6)]
     for turn, x in enumerate(arrays, start=1):
@@ -134,7 +134,7 @@ def test_a_strided_array_is_refused_with_the_way_out(tape):
     np.testing.assert_array_equal(call(x=x)[0], 2)
 
 
-def test_what_the_other_library_raises_is_told(tape):
+def test_exceptions_of_the_other_library_are_reported(tape):
     class Torn(TapeArray):
         def __dlpack__(self, **options):
             raise BufferError("no export today")
@@ -244,7 +244,7 @@ def test_a_variable_refuses_arrays_of_other_devices_and_takes_tensors_over_the_h
         scope.var("w").set(TapeArray(X, 1))
 
 
-def test_a_feed_is_read_behind_what_its_library_enqueued_on_its_stream(tape):
+def test_a_feed_is_read_after_the_enqueued_work_of_its_library(tape):
     _, call = _compiled("add")
     for factor in (1, 2, 3):
         x = ExchangedArray(np.full(3, np.nan, np.float32))
@@ -254,7 +254,7 @@ def test_a_feed_is_read_behind_what_its_library_enqueued_on_its_stream(tape):
         assert x.exports == []
 
 
-def test_a_fetch_is_handed_over_in_the_order_of_streams_without_a_wait_of_the_host(tape):
+def test_a_fetch_is_passed_in_stream_order_without_a_wait_of_the_host(tape):
     _, call = _compiled("add", fetch_device=True)
     call(x=X)
     (out,) = call(x=2 * X)
@@ -291,7 +291,7 @@ def test_fetches_are_written_into_arrays_of_the_device(tape, kind):
         call(x=out, out=[out])
 
 
-def test_an_array_of_the_device_is_no_place_for_a_fetch_on_the_host(tape):
+def test_a_fetch_on_the_host_refuses_an_array_of_the_device(tape):
     _, call = _compiled("add")
     with pytest.raises(FeedError, match=r"out\[0\]: .* got TapeArray on tape; .*fetch_device=True"):
         call(x=X, out=[TapeArray(X)])

@@ -36,7 +36,7 @@ def test_without_sharing_every_value_has_an_allocation_of_exactly_its_size(unsha
     assert unshared_tape.count("largest") == X.nbytes
 
 
-def test_without_sharing_a_kernel_writes_a_variable_beside_what_it_reads(unshared_tape):
+def test_without_sharing_a_kernel_writes_a_separate_variable(unshared_tape):
     scope = ow.Scope()
     scope.var("w").set(X)
     network = ow.Network([ow.Operator("add", x="w", y="x", out="w")])
@@ -47,7 +47,7 @@ def test_without_sharing_a_kernel_writes_a_variable_beside_what_it_reads(unshare
     assert network.placement().copies == 2  # the feed, and the result into the variable
 
 
-def test_without_sharing_no_graph_is_recorded_and_the_placement_says_so(unshared_tape):
+def test_without_sharing_no_graph_is_recorded_with_the_reason_in_placement(unshared_tape):
     network, last = make_network("add", "multiply")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
     for _ in range(3):

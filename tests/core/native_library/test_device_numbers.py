@@ -30,7 +30,7 @@ def test_number_0_is_the_device_without_a_number(tape):
     assert network.placement().device == "tape"
 
 
-def test_fetches_say_on_which_device_they_are(tape):
+def test_fetches_have_their_device(tape):
     network, last = make_network("add")
     call = network.compile(["x"], [last], device="tape:1", scope=ow.Scope(), fetch_device=True)
     (tensor,) = call(x=X)
@@ -82,7 +82,7 @@ def test_a_device_written_in_python_is_one(tape):
         network.compile(["x"], [last], device="flat:1", scope=ow.Scope())
 
 
-def test_what_is_prepared_for_one_device_is_not_run_on_another(tape):
+def test_kernels_prepared_for_one_device_do_not_run_on_another(tape):
     class Prepared:
         made: list[str] = []  # noqa: RUF012
 

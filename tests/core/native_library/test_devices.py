@@ -107,7 +107,7 @@ def test_two_threads_run_two_scopes(tape):
         ("launch", KernelError, r"add\[tape\]: operator 0 failed .* got the tape is full"),
     ],
 )
-def test_what_the_device_cannot_do_is_told_and_can_be_tried_again(tape, fault, error, text):
+def test_failures_of_the_device_are_reported_and_can_be_retried(tape, fault, error, text):
     network, last = make_network("add")
 
     def run():
@@ -121,7 +121,7 @@ def test_what_the_device_cannot_do_is_told_and_can_be_tried_again(tape, fault, e
     np.testing.assert_array_equal(run()[0], 2 * X)
 
 
-def test_a_hook_that_names_no_device_of_the_library_is_told_which_there_are(acme, compiler):
+def test_a_hook_with_an_unknown_device_of_a_library_lists_the_existing_ones(acme, compiler):
     acme.use(compiler.build("tape.cc"), TABLE.replace('"tape", LIBRARY', '"tapes", LIBRARY'))
     network, last = make_network("add")
     text = "tapes: no device of this name is in library .*libacme.so.*did you mean 'tape'"

@@ -30,7 +30,7 @@ def test_an_editable_install_keeps_it_apart(acme, plain_library, tmp_path):
     assert text.strip() == "[2. 2.]"
 
 
-def test_of_a_distribution_that_is_not_there_nothing_is_found():
+def test_a_missing_distribution_has_no_entries():
     package = Package("ghost", "opwright-ghost", "1.0")
     assert find_library_file("opwright_ghost/libghost.so", package) is None
 

@@ -120,7 +120,7 @@ def test_a_device_of_each_version_opens(compiler, headers):
     np.testing.assert_array_equal(_runtime.Tensor.from_numpy(x, device).numpy(), x)
 
 
-def test_a_library_asks_what_the_host_has(later_library):
+def test_a_library_queries_the_features_of_the_host(later_library):
     assert _runtime.Library(str(later_library)).name == "acme"
 
 

@@ -64,7 +64,7 @@ def test_a_replaced_variable_is_recorded_anew(tape):
         (("add", "relu", "add"), "cpu", "a copy from or to the host stands between operators"),
     ],
 )
-def test_a_plan_that_cannot_be_recorded_is_launched_and_says_why(tape, types, fallback, reason):
+def test_a_plan_that_cannot_be_recorded_is_launched_with_the_reason(tape, types, fallback, reason):
     network, last = make_network(*types)
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope(), fallback=fallback)
     first = call(x=X)[0]

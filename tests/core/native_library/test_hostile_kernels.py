@@ -99,7 +99,7 @@ def test_a_kernel_that_lacks_something_is_passed_over_and_the_machine_is_named(
     assert lack in str(network.placement())
 
 
-def test_where_no_other_kernel_is_the_error_says_what_the_machine_lacks(hostile):
+def test_without_another_kernel_the_error_names_the_missing_part(hostile):
     text = "1.0 refused: this machine lacks what the kernel needs: no AVX-999 here"
     with pytest.raises(KernelNotFoundError, match=text):
         ow.ops.acme.scale(X, fault="unsupported")
@@ -134,7 +134,7 @@ def test_a_shape_rules_message_without_end_and_without_utf8_is_shown(hostile):
         ("infer_negative", r"dimensions must be at least 0, or -1 where unknown, got \(-5,\)"),
     ],
 )
-def test_a_shape_rule_that_passes_over_what_set_output_says_is_named(hostile, fault, text):
+def test_a_shape_rule_that_ignores_set_output_is_named(hostile, fault, text):
     label = r"; it is the shape rule of library 'opwright_acme/libacme.so' of opwright-acme 1.0"
     with pytest.raises(PluginError, match=f"acme.scale: set_output: {text}.*{label}"):
         ow.ops.acme.scale(X, fault=fault)
@@ -156,7 +156,7 @@ def test_a_bind_that_writes_a_shape_is_an_error(hostile):
 
 
 @pytest.mark.parametrize("fault", ["run_shape", "run_rank"])
-def test_a_kernel_that_writes_a_shape_does_not_change_what_the_host_knows(hostile, fault):
+def test_a_kernel_that_writes_a_shape_does_not_change_the_hosts_copy(hostile, fault):
     """In a process of its own, which this ends where the host goes by what the kernel wrote."""
     text = hostile.python(TWO_RUNS.replace("FAULT", fault))
     assert text == "[ 2.  5. -6.]\n[ 2.  5. -6.]\n"
@@ -193,7 +193,7 @@ def test_a_checked_process_names_the_kernel_that_leaves_an_output(
         ow.ops.acme.scale(X.astype(dtype), fault=fault)
 
 
-def test_a_checked_process_computes_what_an_unchecked_one_does(hostile, checked):
+def test_a_checked_process_has_the_results_of_an_unchecked_one(hostile, checked):
     for shape in [(), (0,), (1,), (2, 3)]:
         x = np.full(shape, np.nan)
         np.testing.assert_array_equal(ow.ops.acme.scale(x), x)
@@ -210,12 +210,12 @@ def test_a_checked_process_computes_what_an_unchecked_one_does(hostile, checked)
         (3, "resize: the shape must fit .1, -1., got rank -1"),
     ],
 )
-def test_a_resize_to_what_is_no_shape_is_an_error(hostile, length, text):
+def test_a_resize_to_an_invalid_shape_is_an_error(hostile, length, text):
     with pytest.raises(KernelError, match=f"operator 0 failed in its kernel 'acme' .*{text}"):
         ow.ops.nonzero(np.ones(length))
 
 
-def test_a_resized_output_is_read_as_it_was_resized(hostile):
+def test_a_resized_output_is_read_with_its_new_shape(hostile):
     np.testing.assert_array_equal(ow.ops.nonzero(np.ones(5)), [[0, 1, 2, 3]])
 
 

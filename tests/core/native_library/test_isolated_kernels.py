@@ -73,7 +73,7 @@ def python_kernels(acme, plain_library, table, isolated):
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 3)])
-def test_an_isolated_kernel_computes_what_it_computes_here(acme, plain_library, isolated, shape):
+def test_an_isolated_kernel_has_the_results_of_this_process(acme, plain_library, isolated, shape):
     acme.use(plain_library)
     x = np.full(shape, 1.5)
     np.testing.assert_array_equal(ow.ops.acme.scale(x, factor=3.0), 3 * x)

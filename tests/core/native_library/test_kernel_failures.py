@@ -23,7 +23,7 @@ X = np.array([1.0, 2.5, -3.0])
         ("silent", r"acme.scale\[cpu\]: operator 0 failed .* got failed with status 77"),
     ],
 )
-def test_a_failure_names_the_place_and_the_reason(acme, plain_library, fault, text):
+def test_a_failure_names_the_location_and_the_reason(acme, plain_library, fault, text):
     acme.use(plain_library)
     for _ in range(2):  # nothing of the first failure stays behind
         with pytest.raises(KernelError, match=text):
@@ -74,7 +74,7 @@ def test_a_lack_of_memory_is_an_error_and_no_other_kernel_serves(
 
 
 @pytest.mark.parametrize(("persistable", "flags"), [(False, "0 0"), (True, "1 0")])
-def test_prepare_is_told_what_may_be_packed(acme, plain_library, persistable, flags):
+def test_prepare_knows_which_inputs_may_be_packed(acme, plain_library, persistable, flags):
     acme.use(plain_library)
     program = ow.Program()
     with ow.program_guard(program, ow.Program()):
@@ -89,7 +89,7 @@ def test_prepare_is_told_what_may_be_packed(acme, plain_library, persistable, fl
         run() if persistable else run(x=X)
 
 
-def test_prepare_is_told_what_it_gets_the_shape_of(acme, plain_library):
+def test_prepare_knows_the_shapes_of_its_inputs(acme, plain_library):
     acme.use(plain_library)
     operator = ow.Operator(
         "acme.scale_grad", x="x", out_grad="out_grad", x_grad="x_grad", fault="flags"

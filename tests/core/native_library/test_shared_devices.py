@@ -75,7 +75,7 @@ def test_it_is_closed_with_its_last_user_and_opened_again(tape):
     np.testing.assert_array_equal(run_add(Context.discover(), X).numpy(), 2 * X)
 
 
-def test_looking_again_at_what_is_installed_keeps_the_device_that_is_used(tape):
+def test_rediscovery_keeps_the_device_in_use(tape):
     context = Context.discover()
     once = run_add(context, X)
     context.refresh()

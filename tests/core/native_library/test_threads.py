@@ -71,7 +71,7 @@ def test_short_steps_add_up_to_a_long_plan(acme, library):
     assert call() == [{2}] * 5
 
 
-def test_a_kernel_that_says_nothing_is_estimated_by_its_bytes(acme, compiler):
+def test_a_kernel_without_an_estimate_is_estimated_by_its_bytes(acme, compiler):
     acme.use(compiler.build("threads.cc", "-fopenmp"))
     assert set(ow.ops.acme.scale(np.ones(10_000), fault="count")) == {1}
     assert set(ow.ops.acme.scale(np.ones(100_000), fault="count")) == {2}

@@ -60,7 +60,7 @@ def test_it_trains_through_the_gradient_that_the_library_names(acme, plain_libra
     np.testing.assert_array_equal(slope, np.full(3, 4.0))
 
 
-def test_its_gradient_takes_only_what_belongs_to_the_operator(acme, plain_library):
+def test_its_gradient_accepts_only_values_of_the_operator(acme, plain_library):
     acme.use(plain_library)
     block = ow.Program().global_block()
     block.create_var("x", shape=[3], dtype="float64")

@@ -130,7 +130,7 @@ def test_a_wrong_feed_is_named(feeds, text):
         call(**feeds)
 
 
-def test_a_network_that_is_fed_nothing_says_how_it_is_compiled():
+def test_the_error_of_a_network_without_feeds_shows_how_to_compile_it():
     program, scope = _linear()
     call = ow.Network(program.global_block()).compile(fetch=["w"], scope=scope)
     text = "this network is fed nothing, got 'x'; say what is fed when it is compiled: "
@@ -195,7 +195,7 @@ def test_what_is_not_fed_and_not_persistable_is_an_error():
         call()
 
 
-def test_shapes_that_do_not_fit_are_found_before_anything_runs():
+def test_mismatched_shapes_are_detected_before_a_run():
     call, scope = _compiled()
     scope.var("w").set(np.ones((4, 2), np.float32))
     with pytest.raises(ShapeError, match="matmul"):
@@ -238,7 +238,7 @@ def test_an_optimizer_updates_the_scope_and_leaves_feeds_alone():
     np.testing.assert_allclose(fed, 10)
 
 
-def test_operators_that_differ_in_the_sign_of_zero_are_told_apart():
+def test_operators_that_differ_in_the_sign_of_zero_are_distinguished():
     fills = [
         ow.Operator("fill_like", x="x", out=name, value=value)
         for name, value in (("plus", 0.0), ("minus", -0.0))

@@ -39,7 +39,7 @@ def test_a_change_is_seen_by_the_next_run(varying: tuple[str, ...]) -> None:
         scope.var("w").touch()
 
 
-def test_nothing_is_packed_of_what_varies() -> None:
+def test_varying_values_are_not_packed() -> None:
     block, out = product()
     weight = np.ones((512, 256), np.float32)
     packed = _runtime.packed_bytes()

@@ -31,7 +31,7 @@ def _branching(true_op="square", false_op="negative", false_attrs=None):
     return program
 
 
-def test_one_branch_runs_as_the_condition_says():
+def test_the_condition_selects_the_branch_that_runs():
     call = ow.Network(_branching().global_block()).compile(feed=["p", "x"], fetch=["out", "z"])
     x = np.array([1, 2, 3], np.float32)
     for p, out in ((True, x * x), (False, -x), (True, x * x)):
@@ -175,7 +175,7 @@ def test_another_seed_gives_other_numbers():
     assert not np.array_equal(*results)
 
 
-def test_a_loop_hands_its_values_on_until_the_condition_fails(toy):
+def test_a_loop_carries_its_values_until_the_condition_fails(toy):
     with ow.context_guard(toy.context_with_loop(limit=100)):
         program = ow.Program()
         block = program.global_block()

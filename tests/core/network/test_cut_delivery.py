@@ -49,7 +49,7 @@ def test_results_of_both_halves_are_made_by_the_importer() -> None:
     np.testing.assert_array_equal(grad.array, differentiate(DY)[0])
 
 
-def test_the_first_half_says_where_the_second_ones_arguments_come_from() -> None:
+def test_the_first_half_determines_the_sources_of_the_seconds_arguments() -> None:
     _, cut = halves()
     *results, (second, sources) = cut.first(X)
     assert cut.n_early == 1
@@ -58,7 +58,7 @@ def test_the_first_half_says_where_the_second_ones_arguments_come_from() -> None
     np.testing.assert_array_equal(second(*handed, DY)[0], backward(DY)[0])
 
 
-def test_what_varies_is_read_anew_by_both_halves() -> None:
+def test_varying_values_are_reread_by_both_halves() -> None:
     scope, cut = halves(varying=["w"])
     before = cut(X)[0][0]
     scope.var("w").set(np.zeros((3, 8), np.float32))

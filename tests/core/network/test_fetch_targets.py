@@ -117,7 +117,7 @@ FIXED.flags.writeable = False
         ([[0, 0, 0, 0], None], r"^out\[0\]: must be an array whose memory .* got list; pass"),
     ],
 )
-def test_what_cannot_be_written_is_refused_before_the_first_step(call, out, reason):
+def test_an_unwritable_variable_is_refused_before_the_first_step(call, out, reason):
     call(X)
     before = Y.copy(), X.copy()
     with pytest.raises(FeedError, match=reason):
@@ -172,7 +172,7 @@ def test_the_importer_of_a_call_replaces_that_of_compile():
     assert type(call(X, fetch_as=None)[0]) is Lent
 
 
-def test_given_arrays_are_returned_as_they_are_beside_an_importer(call):
+def test_given_arrays_are_returned_unchanged_with_an_importer(call):
     out = np.zeros(4, np.float32)
     first, second = call(X, out=[out, None], fetch_as=Lent.from_dlpack)
     assert (first is out, type(second)) == (True, Lent)
@@ -192,7 +192,7 @@ def test_an_importer_gets_bfloat16_as_well():
         ({"detach": "yes"}, "detach must be True or False, got 'yes'"),
     ],
 )
-def test_what_is_no_importer_and_no_flag_is_refused(call, options, reason):
+def test_a_value_that_is_neither_importer_nor_flag_is_refused(call, options, reason):
     network = ow.Network([ow.Operator("relu", x="x", out="y")])
     with pytest.raises(FeedError, match=f"^Network.compile: {reason}"):
         network.compile(["x"], ["y"], **options)
@@ -200,7 +200,7 @@ def test_what_is_no_importer_and_no_flag_is_refused(call, options, reason):
         call(X, fetch_as="torch")
 
 
-def test_what_an_importer_raises_comes_as_it_is(call):
+def test_exceptions_of_an_importer_are_raised_unchanged(call):
     def refuse(array):
         raise ZeroDivisionError("no import today")
 

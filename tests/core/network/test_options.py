@@ -68,7 +68,7 @@ def test_an_option_of_compile_reaches_the_kernel_and_another_value_another_plan(
     assert factor(network) == 1.0
 
 
-def test_equal_options_share_what_was_prepared(network):
+def test_equal_options_share_prepared_kernels(network):
     for options in (None, {"toy.digits": 0}, {}, {"toy.digits": 2}, {"toy.digits": 2}):
         factor(network, options=options)
     keys = [(n_threads, options["toy.digits"]) for n_threads, options in Rounding.prepared]
@@ -91,7 +91,7 @@ def test_options_of_a_context_hold_for_eager_calls_and_networks(context, network
     assert scope.var("out").numpy()[1] == 1.0
 
 
-def test_what_was_compiled_keeps_its_options(context, network):
+def test_compiled_networks_keep_their_options(context, network):
     compiled = network.compile(["x"], ["out"], options={"toy.digits": 2})
     with ow.context_guard(context.with_options({"toy.digits": 4})):
         assert compiled(x=X)[0][1] == 3.0
@@ -120,7 +120,7 @@ def test_a_kernel_may_refuse_by_an_option(network):
         (["toy.refuse"], r"options must be a dict of names and values, got \['toy.refuse'\]"),
     ],
 )
-def test_what_is_no_option_is_refused_with_the_nearest_name(context, network, options, message):
+def test_an_unknown_option_is_refused_with_the_nearest_name(context, network, options, message):
     with pytest.raises(SettingError, match=f"Network.compile: {message}"):
         network.compile(["x"], ["out"], options=options)
     with pytest.raises(SettingError, match=f"Context.with_options: {message}"):

@@ -82,7 +82,7 @@ def test_a_variable_of_another_shape_is_replaced():
     assert scope.find_var("d").shape == (3, 2)
 
 
-def test_reading_what_nobody_wrote_names_operator_slot_and_variable():
+def test_reading_an_unwritten_value_names_operator_slot_and_variable():
     with pytest.raises(ProgramError, match=r"square: x must be written before it is read, got 'a'"):
         _chain().run(ow.Scope())
 
@@ -96,7 +96,7 @@ def test_names_may_be_written_again():
     np.testing.assert_allclose(scope.find_var("b").numpy(), [12])
 
 
-def test_an_operator_may_overwrite_what_it_reads():
+def test_an_operator_may_overwrite_its_input():
     network = ow.Network([ow.Operator("matmul", x="a", y="a", out="a")])
     a = np.arange(9, dtype=np.float32).reshape(3, 3)
     scope = _scope(a=a)
@@ -110,7 +110,7 @@ def test_a_persistable_keeps_one_shape_within_a_network():
         ow.Network(ops).run(_scope(a=np.ones((2, 2))))
 
 
-def test_a_failing_kernel_names_operator_values_package_and_what_was_written(reference_kernels):
+def test_a_failing_kernel_names_operator_values_package_and_outputs(reference_kernels):
     ops = [
         ow.Operator("square", x="a", out="b"),
         ow.Operator("one_hot", x="ids", out="c", depth=3),

@@ -79,7 +79,7 @@ def test_a_shape_that_no_array_has_is_refused(shape):
         f(X, Meta(shape, "float32"))
 
 
-def test_what_is_not_fed_is_refused():
+def test_an_unfed_variable_is_refused():
     with pytest.raises(FeedError, match=r"shape_only: must be feeds, got 'lik'; did you mean"):
         ow.Network([RESHAPE]).compile(["x", "like"], ["y"], shape_only=["lik"])
 

@@ -79,7 +79,7 @@ def test_it_is_opened_again_only_after_nothing_holds_it():
     assert pool.opened == [0, 0]
 
 
-def test_threads_that_open_a_device_at_once_open_it_once():
+def test_concurrent_threads_open_a_device_once():
     class Slow(Pool):
         def open(self, number):
             device = super().open(number)

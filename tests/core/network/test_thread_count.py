@@ -42,7 +42,7 @@ def test_without_a_word_it_is_the_number_of_cpus_of_the_process():
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "1025", "9" * 5000])
-def test_a_bad_environment_is_told(text):
+def test_an_invalid_environment_is_reported(text):
     with pytest.raises(SettingError, match="OPWRIGHT_NUM_THREADS: must be a number from 1 to 1024"):
         count_from_environment({"OPWRIGHT_NUM_THREADS": text})
 
@@ -70,7 +70,7 @@ def test_another_count_advances_the_epoch_of_every_context():
     assert all(c.epoch.now > now for c, now in zip(contexts, before, strict=True))
 
 
-def test_a_python_kernel_is_told_the_count_in_prepare():
+def test_a_python_kernel_receives_the_count_in_prepare():
     context = Context()
     context.ops.add("acme.count", COUNT, ACME)
     context.kernels.add(

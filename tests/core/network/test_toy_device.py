@@ -68,7 +68,7 @@ def test_a_plan_runs_on_the_device_and_comes_back(device):
     assert network.placement().kernels == {"toy/toy": 3}
 
 
-def test_without_a_kernel_the_error_lists_what_there_is(device):
+def test_without_a_kernel_the_error_lists_the_existing_ones(device):
     network, last = _network("add", "relu")
     call = network.compile(["x"], [last], device="toy", scope=ow.Scope())
     text = r"(?s)relu\[toy, float32\]: no kernel registered.*available: relu\[cpu, .*numpy\)"
@@ -219,7 +219,7 @@ def test_a_number_that_the_plugin_does_not_open_is_refused_in_its_own_words():
         _compile_on("pair:2", Pair())
 
 
-def test_an_opening_that_goes_wrong_names_the_device_and_who_brings_it():
+def test_a_failed_opening_names_the_device_and_its_package():
     class Broken(Pair):
         def open(self, number):
             raise OSError("no driver")
@@ -229,7 +229,7 @@ def test_an_opening_that_goes_wrong_names_the_device_and_who_brings_it():
         _compile_on("pair:1", Broken())
 
 
-def test_what_a_plugin_opens_must_be_a_device():
+def test_a_plugin_must_open_a_device():
     class Empty(Pair):
         def open(self, number):
             return object()
@@ -238,7 +238,7 @@ def test_what_a_plugin_opens_must_be_a_device():
         _compile_on("pair", Empty())
 
 
-def test_a_profile_tells_copies_and_steps_of_the_device_and_of_the_host_apart(device):
+def test_a_profile_distinguishes_copies_and_steps_of_device_and_host(device):
     network, last = _network("add", "relu", "multiply")
     call = network.compile(["x"], [last], device="toy", scope=ow.Scope(), fallback="cpu")
     profile = network.profile({"x": X}, n=2)
@@ -271,7 +271,7 @@ def _branching():
 
 
 @pytest.mark.parametrize("fetch_device", [False, True])
-def test_a_branch_runs_on_the_device_wherever_its_result_is_wanted(device, fetch_device):
+def test_a_branch_runs_on_the_device_for_any_location_of_its_result(device, fetch_device):
     call = _branching().compile(["p", "x"], ["out"], device="toy", fetch_device=fetch_device)
     for p, expected in ((True, X + X), (False, X * X)):
         (out,) = call(p=np.array([p]), x=X)

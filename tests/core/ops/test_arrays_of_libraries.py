@@ -43,7 +43,7 @@ def numbers(result):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_equal_calls_lower_once_whatever_the_kind_of_array(lowered, kind):
+def test_equal_calls_lower_once_for_any_kind_of_array(lowered, kind):
     for factor in (1, 2, 3):
         out = ow.ops.add(kind(factor * X), kind(X))
         assert type(out) is kind
@@ -72,7 +72,7 @@ def test_strided_arrays_lower_once(lowered):
 
 
 @pytest.mark.parametrize("kind", [Exchanged, Buffered])
-def test_no_capsule_is_asked_for_where_a_library_lends_without(kind):
+def test_no_capsule_is_requested_if_a_library_lends_without(kind):
     a = kind(X)
     ow.ops.add(a, a)
     before = kind.calls
@@ -202,7 +202,7 @@ def test_a_network_reads_them_if_it_was_compiled_to(kind):
         network.compile(["x"], ["y"], scope=ow.Scope())(a)
 
 
-def test_an_array_is_lent_once_whatever_is_beside_it(lowered):
+def test_an_array_is_borrowed_once_for_any_other_feeds(lowered):
     a = Exchanged(X)
     strided = Exchanged(X)
     strided.array = strided.array[::-1]
@@ -365,6 +365,6 @@ def test_every_entrance_reads_the_same_numbers(enter, value):
     ],
     ids=["masked", "strings", "text", "ragged", "traced"],
 )
-def test_every_entrance_refuses_what_is_no_array_of_numbers_in_the_same_words(enter, value, reason):
+def test_every_entry_refuses_non_numeric_arrays_with_the_same_error(enter, value, reason):
     with pytest.raises((DtypeError, FeedError), match=reason):
         enter(value)

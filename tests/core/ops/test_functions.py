@@ -307,13 +307,11 @@ def test_a_failing_kernel_is_named(reference_kernels):
         "max_pool2d",
     ],
 )
-def test_an_attribute_that_asks_for_too_much_is_refused_before_anything_is_made(
-    call, error, message
-):
+def test_a_huge_attribute_is_refused_before_any_allocation(call, error, message):
     with pytest.raises(error, match=message):
         call()
 
 
-def test_an_operator_of_which_no_output_is_wanted_is_refused():
+def test_an_operator_without_requested_outputs_is_refused():
     with pytest.raises(SlotError, match="relu_grad: an output must be given, got none"):
         ow.ops.relu_grad(A, A, A)

@@ -44,7 +44,7 @@ def context_of(value):
     return context
 
 
-def test_a_name_means_what_the_guarded_context_says():
+def test_a_name_refers_to_the_guarded_context():
     with context_guard(context_of(1)):
         assert ow.ops.probe(X)[0] == 1
         outer = ow.ops.probe
@@ -114,7 +114,7 @@ def test_a_task_keeps_the_guard_that_it_was_made_under():
     assert copied.run(lambda: ow.ops.probe(X)[0]) == 3
 
 
-def test_a_known_name_is_found_without_python(monkeypatch):
+def test_a_known_name_is_looked_up_without_python(monkeypatch):
     with context_guard(context_of(1)):
         first = ow.ops.probe
         found = []
@@ -184,7 +184,7 @@ def test_the_first_operator_of_a_process_leaves_masked_arrays_unimported():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_of_a_librarys_kernels_a_process_has_those_that_it_looked_for():
+def test_a_process_loads_only_the_librarys_kernels_that_it_looks_up():
     code = (
         "import gc, numpy as np, opwright as ow\n"
         "from opwright.registry.native_kernel import NativeKernel\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 
-def test_the_words_of_an_error_say_what_failed_and_what_to_install(site):
+def test_errors_name_the_failure_and_the_package(site):
     site.add("acme")
     site.add("cuda", "import cupy\n")
     done = site.command("explain", "acme.swish", "--device", "cuda", "--dtype", "float32")
@@ -51,7 +51,7 @@ def add_requirements(site, *lines):
         ("yaml", "pip install 'not-there>=2' 'PyNone<7'"),
     ],
 )
-def test_a_missing_dependency_is_what_is_to_be_installed(site, module, advice):
+def test_a_missing_dependency_is_named_for_installation(site, module, advice):
     site.add("acme", f"import {module}\n")
     add_requirements(site, "not-there >= 2", "PyNone (<7)", 'other; extra == "more"')
     name = module.partition(".")[0]
@@ -85,6 +85,6 @@ def test_a_damaged_package_is_advised_to_be_installed_anew(site, package):
     )
 
 
-def test_a_standard_operator_without_opwright_std_says_how_to_get_it(site):
+def test_the_error_of_a_standard_operator_without_opwright_std_names_the_package(site):
     done = site.command("ops", "relu")
     assert done.stderr.endswith("  to get it: pip install opwright-std\n")

@@ -43,7 +43,7 @@ def annexed(site):
     return site
 
 
-def test_annexes_are_kept_in_the_index_and_imported_when_one_is_asked_for(annexed):
+def test_annexes_are_indexed_and_imported_on_request(annexed):
     first, second = (annexed.json(LOOK + SECOND_PROCESS) for _ in range(2))
     assert (first.pop("state"), second.pop("state")) == ("written", "read")
     assert first.pop("imported") == ["opwright_acme", "opwright_acme.plugin"]
@@ -98,7 +98,7 @@ def test_an_annex_must_be_of_the_modules_of_its_distribution(site):
     assert [site.json(LOOK + state) for _ in range(2)] == ["written", "written"]
 
 
-def test_a_missing_annex_names_the_nearest_subject_or_what_to_install():
+def test_a_missing_annex_names_the_nearest_subject_or_the_package():
     annexes = AnnexRegistry()
     annexes.add("onnx", "Relu", print, ACME)
     with pytest.raises(MissingRequirementError, match=r"^onnx\[Relo\]: .*; did you mean 'Relu'\?$"):
@@ -145,7 +145,7 @@ def test_a_malformed_annex_is_refused(given, words):
         AnnexRegistry().add(*given, ACME)
 
 
-def test_a_target_that_is_no_module_fails_when_it_is_asked_for():
+def test_a_target_that_is_no_module_fails_on_request():
     annexes = AnnexRegistry()
     annexes.add("onnx", "Relu", "math:no_such_name", ACME)
     with pytest.raises(PluginError, match=r"^onnx\[Relu\]: 'math:no_such_name' of opwright-acme"):

@@ -63,7 +63,7 @@ def test_the_default_context_is_made_once():
     assert current_context() is current_context()
 
 
-def test_a_pin_takes_effect_at_once_and_stays(context):
+def test_a_pin_takes_effect_immediately_and_persists(context):
     context.pin("acme.swish", "slow")
     assert order(context) == ["slow"]
     assert dict(context.pins) == {"acme.swish": "slow"}

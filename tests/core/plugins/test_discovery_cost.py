@@ -40,7 +40,7 @@ def full_site(site):
     return site
 
 
-def test_what_is_needed_is_imported_and_nothing_else(full_site):
+def test_only_needed_modules_are_imported(full_site):
     listed = full_site.json(
         "import opwright\ntypes = opwright.list_ops()" + IMPORTED + "answer = len(types), imported"
     )

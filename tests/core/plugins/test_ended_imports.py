@@ -61,7 +61,7 @@ def notes(site):
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_what_ends_two_processes_at_its_import_is_left_out_by_the_third(site, how):
+def test_a_plugin_that_crashed_two_processes_is_skipped_by_the_third(site, how):
     text, code = ENDS[how]
     site.add("acme", text)
     site.add("other")
@@ -179,7 +179,7 @@ def more(registry):
     )
 
 
-def test_strict_raises_for_what_is_left_out(site):
+def test_strict_raises_for_excluded_plugins(site):
     site.add("acme", ENDS["exit"][0])
     run(site, LOOK), run(site, LOOK)
     done = run(site, LOOK, OPWRIGHT_STRICT="1")
@@ -197,7 +197,7 @@ def left_out(site):
     return package / "plugin.py"
 
 
-def test_plugins_and_doctor_say_how_to_bring_back_what_is_left_out(site, left_out):
+def test_plugins_and_doctor_show_how_to_restore_excluded_plugins(site, left_out):
     shown = site.command("plugins").stdout
     assert "plugin 'acme' failed to load: the last 3 processes ended while importing" in shown
     assert "to try it again: opwright doctor --retry acme" in shown
@@ -259,7 +259,7 @@ def test_an_unwritable_cache_is_harmless(site, tmp_path):
     assert (types, failures, warned) == (["acme.swish"], [], "")
 
 
-def test_what_the_index_has_leaves_no_note_and_reads_none(site):
+def test_indexed_plugins_leave_and_read_no_note(site):
     site.add("acme")
     look(site)
     code = """
@@ -275,7 +275,7 @@ def test_what_the_index_has_leaves_no_note_and_reads_none(site):
     assert notes(site) == []
 
 
-def test_doctor_leaves_no_note_of_what_crashes_in_its_child(site):
+def test_doctor_leaves_no_note_of_crashes_in_its_child(site):
     site.add("acme", ENDS["exit"][0])
     assert site.command("doctor").returncode == 1
     assert notes(site) == []

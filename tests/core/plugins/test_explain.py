@@ -55,7 +55,7 @@ def test_every_kernel_is_listed_with_a_verdict(context):
     assert found.chosen.library == "fast"
 
 
-def test_a_rejection_says_why(context):
+def test_a_rejection_has_the_reason(context):
     found = explain("acme.swish", dtype="float32", context=context)
     reasons = {c.entry.library: c.reason for c in found.candidates}
     assert reasons["cublas"] == "is for the device cuda"
@@ -66,7 +66,7 @@ def test_a_rejection_says_why(context):
     assert reasons["numpy"] == "tried if those above refuse"
 
 
-def test_a_device_that_nobody_brings_gets_the_nearest_one(context):
+def test_the_error_of_an_unprovided_device_names_the_nearest_one(context):
     text = r"acme.swish\[cudda, \*\]: no kernel registered; did you mean the device 'cuda'\?\n"
     with pytest.raises(KernelNotFoundError, match=text):
         explain("acme.swish", "cudda", context=context)
@@ -90,7 +90,7 @@ def test_without_a_dtype_each_dtype_has_its_own_choice(context):
     ]
 
 
-def test_a_pin_decides_and_is_told(context):
+def test_a_pin_decides_and_is_reported(context):
     with context.pin("acme.swish", "numpy"):
         found = explain("acme.swish", dtype="float32", context=context)
     assert found.chosen.library == "numpy"
@@ -130,7 +130,7 @@ def test_the_table_can_be_read(context):
     assert repr(explain("acme.swish", dtype="float32", context=context)) == text
 
 
-def test_where_nothing_fits_the_table_says_so(context):
+def test_the_table_reports_that_nothing_fits(context):
     found = explain("acme.swish", "cuda", "float64", context=context)
     assert found.chosen is None
     assert str(found).startswith("acme.swish[cuda, float64]: no kernel fits\n")
@@ -144,7 +144,7 @@ def test_the_explanation_is_plain_data(context):
     assert data["candidates"][-1]["rank"] is None
 
 
-def test_the_current_context_is_asked_by_default(context):
+def test_the_current_context_is_the_default(context):
     with context_guard(context):
         assert explain("acme.swish").chosen.package == OTHER
 

@@ -48,7 +48,7 @@ def rival(site):
     return add
 
 
-def test_explain_says_which_kernel_would_refuse_and_chooses_the_next(rival):
+def test_explain_names_the_refusing_kernel_and_chooses_the_next(rival):
     done = rival(LACK).command("explain", "acme.swish", "--dtype", "float32", "--json")
     assert done.stderr.count("asked") == 1
     told = json.loads(done.stdout)
@@ -65,12 +65,12 @@ def test_a_kernel_whose_plugin_finds_no_refusal_is_chosen(rival):
     assert done.stdout.splitlines()[2].split()[1] == "fast"
 
 
-def test_kernels_of_another_device_or_dtype_are_not_asked(rival):
+def test_kernels_of_another_device_or_dtype_are_not_queried(rival):
     done = rival(LACK).command("explain", "acme.swish", "--dtype", "float64")
     assert "asked" not in done.stdout
 
 
-def test_kernels_says_at_the_library_that_its_kernels_would_refuse(rival):
+def test_kernels_reports_that_a_librarys_kernels_would_refuse(rival):
     site = rival(LACK)
     done = site.command("kernels")
     asked, matrix = done.stdout.split("\n", 1)
@@ -85,13 +85,13 @@ def test_kernels_says_at_the_library_that_its_kernels_would_refuse(rival):
     assert "asked" not in site.command("kernels", "--library", "acme").stdout
 
 
-def test_kernels_tells_a_library_that_would_refuse_in_part(rival):
+def test_kernels_reports_a_library_that_would_refuse_in_part(rival):
     other = "    registry.add('acme.swish', device='cpu', dtypes=['int8'], library='fast', "
     done = rival(LACK, HOOK + other + "kernel='a:b')\n").command("kernels")
     assert f"  some would refuse: {REASON}\n" in done.stdout
 
 
-def test_doctor_says_it_and_finds_no_fault(rival):
+def test_doctor_reports_it_without_a_fault(rival):
     site = rival(LACK)
     done = site.command("doctor")
     assert done.returncode == 0
@@ -163,7 +163,7 @@ def test_a_function_that_ends_the_process_is_named_by_doctor(rival):
     assert "while find_refusal of fast was loaded" in done.stdout
 
 
-def test_what_a_plan_takes_is_for_the_kernels_to_say(rival):
+def test_kernels_decide_on_the_inputs_of_a_plan(rival):
     site = rival(LACK)
     code = """
     import numpy as np, opwright as ow

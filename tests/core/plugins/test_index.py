@@ -121,7 +121,7 @@ def test_a_new_version_is_read_again(site):
     assert site.json(LOOK)["state"] == "written"
 
 
-def test_an_uninstalled_plugin_is_gone_at_once(site):
+def test_an_uninstalled_plugin_disappears_immediately(site):
     site.add("acme")
     package = site.add("other")
     assert site.json(LOOK)["types"] == ["acme.swish", "other.swish"]
@@ -172,7 +172,7 @@ def test_an_unwritable_cache_is_harmless(site):
     assert found["state"].startswith("unwritable: ")
 
 
-def test_a_folder_in_place_of_the_index_is_harmless(site):
+def test_a_folder_instead_of_the_index_is_harmless(site):
     site.add("acme")
     site.json(LOOK)
     [name] = index_files(site)
@@ -184,7 +184,7 @@ def test_a_folder_in_place_of_the_index_is_harmless(site):
     assert index_files(site) == [name]  # no temporary file is left
 
 
-def test_first_processes_at_once_leave_one_whole_index(site):
+def test_concurrent_first_processes_leave_one_complete_index(site):
     for name in ("acme", "other", "third"):
         site.add(name)
     env = {k: v for k, v in os.environ.items() if not k.startswith(("OPWRIGHT_", "PYTHON"))}

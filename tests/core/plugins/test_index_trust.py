@@ -80,7 +80,7 @@ def test_an_index_of_another_user_is_not_read(tmp_path, monkeypatch):
     assert index.read(path, []).state.startswith("unreadable: ")
 
 
-def test_what_is_no_file_is_not_read(tmp_path):
+def test_a_non_file_is_not_read(tmp_path):
     path = tmp_path / "plugins.index"
     os.mkfifo(path, 0o600)
     assert index.read(str(path), []).state.startswith("unreadable: ")
@@ -106,7 +106,7 @@ POISONS = {
 
 
 @pytest.mark.parametrize("poison", POISONS)
-def test_whatever_an_index_says_it_is_used_or_written_again(site, poison):
+def test_any_index_is_used_or_rewritten(site, poison):
     site.add("acme")
     good = site.json(LOOK)
     before, after = POISONS[poison]

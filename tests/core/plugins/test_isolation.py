@@ -64,7 +64,7 @@ def test_a_broken_plugin_is_quarantined_and_the_rest_goes_on(site, name):
     assert text.startswith(reason)
 
 
-def test_what_a_plugin_added_before_it_raised_does_not_count(site):
+def test_registrations_before_a_plugins_exception_do_not_count(site):
     table = """
     import opwright.plugin as plugin
 
@@ -181,7 +181,7 @@ def test_an_empty_allow_list_allows_all(site):
     assert site.command("plugins", OPWRIGHT_PLUGINS=" , ").stdout.count("loaded") == 1
 
 
-def test_an_error_says_which_plugin_the_allow_list_leaves_out(site):
+def test_an_error_names_the_plugin_that_the_allow_list_excludes(site):
     site.add("acme")
     site.add("other")
     done = site.command("ops", "other.swish", OPWRIGHT_PLUGINS="acme")
@@ -200,13 +200,13 @@ def test_the_clash_is_decided_by_order_not_by_chance(site):
     assert [plugin for plugin, _ in site.failures()] == expected  # out of the index too
 
 
-def test_only_opwright_std_brings_unprefixed_operators(site):
+def test_only_opwright_std_provides_unprefixed_operators(site):
     hook = OP_HOOK + "registry.add('relu', 'opwright_std.swish:SWISH')\n"
     site.add("std", hook)
     assert site.failures() == []
 
 
-def test_a_stranger_who_takes_the_name_std_is_still_a_stranger(site):
+def test_a_foreign_plugin_named_std_is_still_foreign(site):
     hook = OP_HOOK + "registry.add('relu', 'opwright_std.swish:SWISH')\n"
     site.add("std", hook, distribution="evil")
     [[_, reason]] = site.failures()
@@ -236,7 +236,7 @@ def test_an_object_can_be_the_plugin(site):
     assert site.failures() == []
 
 
-def test_a_hook_module_that_needs_the_registries_is_told_so(site):
+def test_a_hook_module_that_needs_the_registries_is_reported(site):
     site.add("acme", "from opwright.plugins.context import current_context\ncurrent_context()\n")
     [[_, reason]] = site.failures()
     assert reason.startswith(
@@ -293,7 +293,7 @@ def test_a_failed_plugin_stays_out_of_refresh_until_it_is_mended(site):
     assert answer == [[], ["acme.swish"], True, 0]
 
 
-def test_two_threads_that_discover_at_once_share_one_context(site):
+def test_concurrent_discoveries_share_one_context(site):
     site.add(
         "acme",
         "import time\ntime.sleep(0.2)\nfrom opwright_acme.table import *\n",

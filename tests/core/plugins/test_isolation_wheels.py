@@ -198,7 +198,7 @@ def test_a_library_that_crashed_two_processes_is_passed_over(
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_a_library_that_does_not_open_is_told_where_it_is_used(
+def test_a_library_that_does_not_open_is_reported_at_its_use(
     installed: Installed, name: str
 ) -> None:
     code = f"import numpy as np, opwright as ow; ow.ops.{name}.swish(np.ones(2))"
@@ -210,7 +210,7 @@ def test_a_library_that_does_not_open_is_told_where_it_is_used(
     assert f"to fix {distribution}: {advice}\n" in done.stderr
 
 
-def test_an_operator_of_a_plugin_that_is_kept_out_says_so_first(installed: Installed) -> None:
+def test_the_error_of_an_excluded_plugins_operator_names_it_first(installed: Installed) -> None:
     code = "import numpy as np, opwright as ow; ow.ops.twice.swish(np.ones(2))"
     lines = installed.run("-c", code).stderr.splitlines()
     first = next(i for i, line in enumerate(lines) if "twice: no operator" in line)
@@ -253,7 +253,7 @@ def test_doctor_names_each_library_that_does_not_open(doctor: Callable[[str], An
         assert item["advice"] == [UNUSABLE[name][1]]
 
 
-def test_doctor_names_what_crashed_and_where(doctor: Callable[[str], Any]) -> None:
+def test_doctor_names_the_crashed_plugin_and_the_step(doctor: Callable[[str], Any]) -> None:
     [crash] = doctor("crashes").values()
     assert (crash["plugin"], crash["distribution"]) == ("segfault", "opwright-segfault")
     assert crash["reason"] == (
@@ -269,13 +269,13 @@ def test_doctor_finds_nothing_wrong_with_the_others(doctor: Callable[[str], Any]
         assert states[name, f"opwright-{name}"] == "good"
 
 
-def test_doctor_shows_what_each_plugin_costs(doctor: Callable[[str], Any]) -> None:
+def test_doctor_shows_the_cost_of_each_plugin(doctor: Callable[[str], Any]) -> None:
     for item in doctor("plugins").values():
         assert item["import_ms"] > 0
         assert item["index_ms"] > 0
 
 
-def test_doctor_says_where_what_never_ends_was(endless: Installed) -> None:
+def test_doctor_names_the_location_of_an_endless_import(endless: Installed) -> None:
     words = ("-m", "opwright", "doctor", "--timeout", "5")
     done = endless.run(*words, OPWRIGHT_PLUGINS="endless,stuck,zebra")
     assert done.returncode == 1
@@ -289,7 +289,7 @@ def test_doctor_says_where_what_never_ends_was(endless: Installed) -> None:
     assert "OPWRIGHT_PLUGINS=zebra\n" in text
 
 
-def test_who_interrupts_an_endless_import_is_told_the_plugin(endless: Installed) -> None:
+def test_interrupting_an_endless_import_names_the_plugin(endless: Installed) -> None:
     code = """
 import os, signal, sys, threading, time
 from opwright.plugins.context import current_context
@@ -309,6 +309,6 @@ current_context()
     )
 
 
-def test_who_leaves_an_endless_plugin_out_goes_on(endless: Installed) -> None:
+def test_excluding_an_endless_plugin_lets_discovery_finish(endless: Installed) -> None:
     code = "import opwright; print('zebra.swish' in opwright.list_ops())"
     assert endless.run("-c", code, OPWRIGHT_PLUGINS="std,zebra").stdout == "True\n"

@@ -61,7 +61,7 @@ def test_the_name_of_the_library_decides_at_last():
     assert libraries(kernels) == ["alpha", "mid", "zeta"]
 
 
-def test_what_does_not_fit_is_no_candidate():
+def test_mismatches_are_not_candidates():
     kernels = make_kernels()
     add(kernels, "fast", ("float64",))
     assert libraries(kernels) == []
@@ -211,7 +211,7 @@ def test_a_kernel_that_cannot_be_imported_is_named_with_its_package():
 
 
 @pytest.mark.parametrize("what", ["NUMBER", "ACME.__class__"])
-def test_what_is_no_kernel_is_refused(what):
+def test_an_object_that_is_no_kernel_is_refused(what):
     kernels = make_kernels()
     add(kernels, "fast", kernel=f"{HERE}:{what}")
     with pytest.raises(RegistrationError, match="a kernel must be a function"):
@@ -247,7 +247,7 @@ def test_a_missing_kernel_lists_alternatives_and_load_failures():
     ]
 
 
-def test_only_what_can_help_is_advised():
+def test_only_helpful_advice_is_given():
     kernels = make_kernels()
     assert "to get it" not in str(kernels.not_found("acme.swish", "cpu", "float32"))
     assert str(kernels.not_found("softmax", "cpu", "float32")).endswith(
@@ -257,7 +257,7 @@ def test_only_what_can_help_is_advised():
     assert "to get it" not in str(kernels.not_found("acme.swish", "cuda", "float32"))
 
 
-def test_refusals_are_told_with_their_reasons():
+def test_refusals_are_reported_with_their_reasons():
     kernels = make_kernels()
     add(kernels, "fast")
     [entry] = kernels.entries("acme.swish")
@@ -266,14 +266,14 @@ def test_refusals_are_told_with_their_reasons():
     assert "  fast of opwright-acme 1.0 refused: odd size\n" in text
 
 
-def test_a_pin_that_leaves_nothing_is_told():
+def test_a_pin_without_a_remaining_kernel_is_reported():
     kernels = make_kernels()
     add(kernels, "fast", ("float64",))
     text = str(kernels.not_found("acme.swish", "cpu", "float32", pinned="fast"))
     assert "no kernel registered in the library 'fast', to which the Context pins it" in text
 
 
-def test_an_operator_without_any_kernel_is_told():
+def test_an_operator_without_any_kernel_is_reported():
     text = str(make_kernels().not_found("acme.swish", "cpu", "float32"))
     assert "  available: nothing, on any device, for 'acme.swish'" in text
 
@@ -298,7 +298,7 @@ def test_devices_and_libraries_of_an_operator():
     assert [r.library for r, _ in kernels.registrations()] == ["b", "a"]
 
 
-def test_what_a_kernel_declares_is_kept():
+def test_declarations_of_a_kernel_are_kept():
     kernels = make_kernels()
     add(
         kernels,
@@ -327,7 +327,7 @@ def test_what_a_kernel_declares_is_kept():
         ({"prefers": {"beta": -1.0}}, "prefers: acme.swish: beta must be .*, got beta=-1.0"),
     ],
 )
-def test_a_kernel_that_names_what_its_operator_has_not_is_not_loaded(said, words):
+def test_a_kernel_with_unknown_slots_of_its_operator_is_not_loaded(said, words):
     kernels = make_kernels()
     add(kernels, "fast", kernel=f"{HERE}:swish", **said)
     [entry] = kernels.entries("acme.swish")
@@ -349,7 +349,7 @@ def test_a_kernel_suits_an_attribute_where_all_is_as_it_prefers():
     assert not slow.suits(attrs, "beta")
 
 
-def test_kernels_may_come_for_an_operator_that_nobody_brings():
+def test_kernels_may_be_registered_for_an_unprovided_operator():
     kernels = KernelRegistry(make_kernels()._ops)
     kernels.add("far.op", device="cpu", dtypes="*", kernel="m:k", library="fast", package=OTHER)
     assert kernels.devices_of("far.op") == ("cpu",)

@@ -15,7 +15,7 @@ from .swish import ACME, FAILED, OTHER, STD, SWISH, make_ops
 HERE = __name__.rpartition(".")[0] + ".swish"
 
 
-def test_an_operator_is_imported_when_it_is_first_found():
+def test_an_operator_is_imported_at_its_first_look_up():
     ops = OpRegistry()
     ops.add("acme.swish", f"{HERE}:SWISH", ACME)
     assert ops.find("acme.swish") is SWISH
@@ -37,7 +37,7 @@ def test_adding_imports_nothing():
         (f"{HERE}:GONE", f"AttributeError: module '{HERE}' has no attribute 'GONE'; pip install"),
     ],
 )
-def test_a_target_that_cannot_be_imported_names_the_package_and_what_helps(target, reason):
+def test_the_error_of_a_failed_import_names_the_package_and_the_way_out(target, reason):
     ops = OpRegistry()
     ops.add("acme.swish", target, ACME)
     with pytest.raises(PluginError, match="opwright-acme 1.0 failed to load, got") as caught:
@@ -79,7 +79,7 @@ def test_a_registered_gradient_operator_is_not_derived():
 
 
 @pytest.mark.parametrize("type", ["acme.gone_grad", "_grad", "acme.swish_grad_grad"])
-def test_no_gradient_is_derived_where_no_rule_says_so(type):
+def test_no_gradient_is_derived_without_a_rule(type):
     assert make_ops().find(type) is None
 
 
@@ -100,7 +100,7 @@ def test_a_type_that_resembles_none_is_not_followed_by_a_hundred_others():
     assert "acme.op" not in str(caught.value)
 
 
-def test_a_missing_operator_lists_load_failures_and_what_to_install():
+def test_a_missing_operator_lists_load_failures_and_packages():
     report = PluginReport((ACME,), (FAILED,), (OTHER,))
     with pytest.raises(OperatorNotFoundError, match="relu") as caught:
         make_ops(report).get("relu")
@@ -118,7 +118,7 @@ def test_opwright_std_is_not_advised_where_it_is_at_work():
     assert "to get it" not in str(caught.value)
 
 
-def test_the_prefix_of_an_unknown_plugin_says_whose_operator_it_would_be():
+def test_the_prefix_of_an_unknown_plugin_names_its_package():
     with pytest.raises(OperatorNotFoundError, match="package that provides the plugin 'zeta'"):
         make_ops().get("zeta.op")
 

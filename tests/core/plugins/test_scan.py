@@ -75,7 +75,7 @@ def test_of_several_versions_in_one_folder_the_newest_metadata_counts(tmp_path):
     assert source.version == "1.2"
 
 
-def test_what_pip_left_behind_is_no_distribution(tmp_path):
+def test_leftovers_of_pip_are_not_distributions(tmp_path):
     install(tmp_path, "~cme", entries="acme = m")
     assert scan([str(tmp_path)], []) == []
 
@@ -115,7 +115,7 @@ class FakeFinder:
         return [FakeDistribution()]
 
 
-def test_a_finder_of_its_own_kind_is_asked(tmp_path):
+def test_a_custom_finder_is_queried(tmp_path):
     [source] = scan([str(tmp_path)], [FakeFinder()])
     assert source[:4] == ("far", "far_away", "far-away", "7")
 
@@ -144,7 +144,7 @@ def test_a_change_of_the_entry_points_changes_the_source(tmp_path):
     assert before.stamp != after.stamp == 1
 
 
-def test_scanning_finds_what_importlib_finds():
+def test_scanning_finds_the_distributions_of_importlib():
     own = {(s.distribution, s.name, s.target) for s in scan()}
     theirs = {
         (normalize(e.dist.name), e.name, e.value)
@@ -153,7 +153,7 @@ def test_scanning_finds_what_importlib_finds():
     assert own == theirs
 
 
-def test_a_name_is_found_in_each_spelling(tmp_path):
+def test_a_name_is_recognized_in_each_spelling(tmp_path):
     install(tmp_path, "Opwright_Acme", entries="acme = m")
     assert names(scan([str(tmp_path)], [])) == [("opwright-acme", "acme")]
 

@@ -40,7 +40,7 @@ def test_keyword_slots_go_by_keyword():
     )
 
 
-def test_attributes_go_by_keyword_wherever_they_stand():
+def test_attributes_are_passed_by_keyword_at_any_position():
     found = layout(lambda x, alpha, y, axis, out: None)
     assert found == PythonLayout((0,), (("y", 1), ("out", 3)), ("alpha", "axis"), ("alpha", "axis"))
 
@@ -64,7 +64,7 @@ def test_positional_only_slots_are_fine():
     assert layout(lambda x, y, out, /, **attrs: None).positional == (0, 1, 3)
 
 
-def test_a_parameter_of_its_own_has_an_underscore_and_a_default():
+def test_an_additional_parameter_has_an_underscore_and_a_default():
     assert layout(lambda x, y, out, _cache=(), **attrs: None).positional == (0, 1, 3)
 
 
@@ -114,6 +114,6 @@ def test_the_kernel_is_named_with_its_signature():
         layout(blend, who="mine")
 
 
-def test_a_callable_without_a_signature_is_told_to_be_wrapped():
+def test_the_error_of_a_callable_without_a_signature_suggests_wrapping():
     with pytest.raises(RegistrationError, match="signature that Python can read, .*; wrap it"):
         layout(type)

@@ -24,7 +24,7 @@ def types(block):
     return [op.type for op in block.ops]
 
 
-def test_appended_operators_read_what_the_adapter_returns(block):
+def test_appended_operators_read_the_results_of_the_adapter(block):
     x = block.create_var("x", [3], is_data=True)
     with adapt_inputs(halve):
         y = ow.ops.relu(x)  # the cast within is not adapted, or it would never end

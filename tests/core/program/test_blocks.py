@@ -98,7 +98,7 @@ def test_absent_slots_and_attributes_read_as_nothing(block):
         ("matmul", {"x": "x", "y": "x"}, {}, ShapeError, "do not fit"),
     ],
 )
-def test_what_does_not_fit_is_named(block, type, inputs, attrs, error, message):
+def test_mismatches_are_named(block, type, inputs, attrs, error, message):
     block.create_var("w", [3, 3])
     if type == "matmul":
         inputs = {"x": "x", "y": "w"}

@@ -65,7 +65,7 @@ def test_what_layers_keep_at_a_parameter_stays_there(program, duplicate):
     assert not w.trainable
 
 
-def test_parts_are_found_in_the_program_that_goes_with_them(program, duplicate):
+def test_parts_are_read_from_their_program(program, duplicate):
     block = program.global_block()
     twin, twin_block, w, op = duplicate((program, block, block.var("w"), block.ops[1]))
     assert twin is not program

@@ -82,7 +82,7 @@ def test_a_block_sees_the_variables_around_it_and_writes_only_its_own():
         body.create_var("x", [2])
 
 
-def test_what_bodies_read_is_captured():
+def test_variables_read_by_bodies_are_captured():
     op = build_branch().global_block().ops[-1]
     assert op.input("x") == ("unused", "y")
     assert op.block_attrs() == {"true_block": 1, "false_block": 3}
@@ -133,7 +133,7 @@ def test_names_and_streams_of_a_clone_go_on_where_it_was_made():
         assert (op.attr("stream"), op.output("out")) == (1, ("dropout_1",))
 
 
-def test_pruning_keeps_what_targets_need():
+def test_pruning_keeps_the_dependencies_of_targets():
     pruned = build_branch().prune("y")
     assert [op.type for op in pruned.global_block().ops] == ["relu"]
     assert list(pruned.global_block().vars) == ["x", "y"]
@@ -221,7 +221,7 @@ def build_loop():
     return program
 
 
-def test_loops_capture_what_leaves_them_and_hand_on_their_state():
+def test_loops_capture_their_results_and_carry_their_state():
     program = build_loop()
     (op,) = program.global_block().ops
     assert op.input("x") == ("h", "again")
@@ -246,7 +246,7 @@ def test_a_variable_called_like_the_value_of_an_attribute_is_dropped_when_unused
     assert list(program.prune("whole").global_block().vars) == ["h", "go", "again", "y", "whole"]
 
 
-def test_a_loop_that_does_not_hand_on_a_variable_is_named():
+def test_the_error_of_a_loop_that_drops_a_carried_variable_names_it():
     program = build_loop()
     program.block(1).create_var("forgotten", [2])
     program.block(1).append_op("relu", {"x": "forgotten"})
@@ -304,7 +304,7 @@ def test_a_seed_is_an_int_of_63_bits(seed, error):
         Program(seed)
 
 
-def test_an_operator_on_its_own_tells_slots_and_attributes_apart():
+def test_a_single_operator_distinguishes_slots_and_attributes():
     op = Operator("dropout", x="h", out="d", probability=0.1)
     assert (op.inputs, op.outputs) == ({"x": ("h",)}, {"out": ("d",), "mask": ("d/mask",)})
     assert op.attrs == {"probability": 0.1, "seed": 0}

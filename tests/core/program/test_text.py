@@ -50,7 +50,7 @@ def test_lists_have_brackets_and_absent_outputs_a_dash():
     ]
 
 
-def test_blocks_say_whose_they_are():
+def test_blocks_name_their_owner():
     program = build()
     block = program.global_block()
     block.create_var("c", [1], "bool", is_data=True, stop_gradient=True)

@@ -103,7 +103,7 @@ def test_what_an_error_leaves_of_a_transaction_is_nothing(make):
     assert program.generation > generation
 
 
-def test_a_program_does_not_show_what_failed_on_the_way(make):
+def test_a_program_does_not_show_earlier_failures(make):
     plain, tried = make(), make()
     for _ in range(2):
         fail_behind(lambda: build_on(tried))
@@ -112,7 +112,7 @@ def test_a_program_does_not_show_what_failed_on_the_way(make):
     assert everything(tried) == everything(plain)
 
 
-def test_transactions_nest_and_what_is_caught_inside_leaves_the_rest(make):
+def test_transactions_nest_and_a_caught_error_keeps_the_rest(make):
     plain, tried = make(), make()
     append(plain.global_block(), "relu", "x")
     append(plain.global_block(), "relu", "x")

@@ -29,7 +29,7 @@ def test_number_0_is_written_as_the_type_alone():
 
 
 @pytest.mark.parametrize("text", ["cuda:", "cuda:-1", "cuda:1.5", "cuda:one", "cuda:1:2"])
-def test_a_number_that_is_no_index_names_what_to_write(text):
+def test_the_error_of_a_number_that_is_no_index_has_the_way_out(text):
     with pytest.raises(DeviceNotFoundError, match="an int of at least 0, got .* write 'cuda'"):
         DeviceName.parse(text)
 

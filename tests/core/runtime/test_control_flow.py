@@ -43,7 +43,7 @@ def branch_plan(condition_maker):
     return make.build()
 
 
-def test_a_branch_runs_the_child_that_its_condition_says():
+def test_a_branch_runs_the_child_selected_by_its_condition():
     def positive(make, x, condition):
         make.python(lambda x, out: np.greater(x[:1], 0, out=out), [x], [condition])
 
@@ -80,7 +80,7 @@ def test_a_loop_carries_values_until_its_condition_fails():
     assert (total[0], step[0]) == (127, 128)
 
 
-def test_a_loop_whose_condition_fails_at_once_leaves_the_values_alone():
+def test_a_loop_without_iterations_returns_the_initial_values():
     total, step = compiled(loop_plan(start=False), "x", "s")(x=f32(5), s=f32(6))
     assert (total[0], step[0]) == (5, 6)
 
@@ -204,7 +204,7 @@ def python_first(make, x, found):
 
 
 @pytest.mark.parametrize("language", ["python", "native"])
-def test_the_plan_that_goes_on_is_made_for_the_shape_found_and_kept(language, kernels):
+def test_the_continuing_plan_is_made_for_the_computed_shape_and_cached(language, kernels):
     def native_first(make, x, found):
         prepared = rt.prepare_native(
             kernels["nonzero"], [], [[((4,), F32)]], [[((-1,), I64)]],
@@ -297,7 +297,7 @@ def test_a_resizer_is_dead_after_its_call():
         kept[0].resize((1,))
 
 
-def test_what_resolve_raises_comes_out_with_its_cause():
+def test_exceptions_of_resolve_are_raised_with_their_cause():
     def refuse(shapes):
         raise LookupError("no kernel for that shape")
 

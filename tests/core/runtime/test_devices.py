@@ -161,7 +161,7 @@ def test_a_replaced_variable_on_a_device_is_seen(memory):
         call(x=f32(1, 1, 1, 1))
 
 
-def test_a_kernel_that_fails_on_a_device_says_so(memory):
+def test_a_kernel_that_fails_on_a_device_is_reported(memory):
     device = rt.make_python_device(memory)
     scope = rt.Scope()
     scope.var("w").set(f32(1, 1, 1, 1), device)
@@ -174,7 +174,7 @@ def test_a_kernel_that_fails_on_a_device_says_so(memory):
         call(x=f32(1, 2, 3, 4))
 
 
-def test_a_device_without_memory_left_says_how_much_was_asked():
+def test_a_device_out_of_memory_reports_the_requested_size():
     device = rt.make_python_device(Handles(limit=8))
     text = r"device fake .* got a need of 16 bytes \(only 8 bytes here\); make the batch smaller"
     with pytest.raises(OutOfMemoryError, match=text):
@@ -188,7 +188,7 @@ def test_an_allocation_that_fails_otherwise_is_no_lack_of_memory():
         rt.Tensor.from_numpy(f32(1, 2, 3, 4), rt.make_python_device(memory))
 
 
-def test_what_a_device_raises_comes_out_named():
+def test_errors_of_a_device_are_raised_with_its_name():
     memory = Handles()
     device = rt.make_python_device(memory)
     tensor = rt.Tensor.from_numpy(f32(1), device)

@@ -72,7 +72,7 @@ def test_a_failure_has_the_text_of_the_error(library):
     np.testing.assert_array_equal(out, table[[2, 1]])
 
 
-def test_what_the_caller_cannot_give_is_refused():
+def test_values_that_the_caller_cannot_provide_are_refused():
     with pytest.raises(
         ProgramError, match="must work on feeds of fixed shapes, got one with shape"
     ):

@@ -116,7 +116,7 @@ def test_a_plan_of_another_epoch_is_made_again():
     assert (eager.misses, len(eager.op.plans)) == (2, 1)
 
 
-def test_dtypes_shapes_and_the_number_of_arguments_are_told_apart():
+def test_dtypes_shapes_and_the_number_of_arguments_are_distinguished():
     eager = Eager()
     for args in (
         (f32(1), f32(1)),
@@ -130,7 +130,7 @@ def test_dtypes_shapes_and_the_number_of_arguments_are_told_apart():
     assert eager.misses == 5
 
 
-def test_what_is_not_ready_is_left_to_python():
+def test_unready_calls_are_left_to_python():
     eager = Eager()
     base = np.arange(8, dtype="float32")
     for n, given in enumerate(([1.0, 2.0], base.astype(">f4")[:2], 1.5), 1):

@@ -139,7 +139,7 @@ def test_ctrl_c_is_seen_between_python_kernels_that_run_no_bytecode(alarm):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_what_is_no_failure_passes_through_as_it_is(error):
+def test_a_success_passes_through_unchanged(error):
     def kernel(x, out):
         raise error("stop")
 
@@ -188,7 +188,7 @@ def test_a_describer_may_return_the_cause_or_fail_itself():
             failing(describe)(x=f32(1, 2, 3, 4))
 
 
-def test_variables_keep_what_the_steps_before_a_failure_wrote():
+def test_variables_keep_values_written_before_a_failure():
     def kernel(out):
         raise ValueError("later")
 

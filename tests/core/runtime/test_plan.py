@@ -151,7 +151,7 @@ def test_strides_that_reach_beyond_64_bits_are_an_error():
         builder.value(F32, (2,), rt.ARENA, 0, strides=(2**62,))
 
 
-def test_out_of_memory_in_the_arena_says_how_much_and_the_process_lives():
+def test_out_of_memory_in_the_arena_reports_the_size_and_the_process_lives():
     make = PlanMaker("huge")
     size = 2**46
     value = make.builder.value(F32, (size // 4,), rt.ARENA, 0)

@@ -123,7 +123,7 @@ def test_copies_and_waits_free_too():
         assert len(memory.blocks) == 1
 
 
-def test_what_is_made_and_let_go_of_in_turn_does_not_pile_up():
+def test_created_and_released_objects_do_not_accumulate():
     memory = Locking()
     device = rt.make_python_device(memory)
     for _ in range(100):
@@ -199,5 +199,5 @@ print(memory.log[-1])
 """
 
 
-def test_the_end_of_the_process_frees_what_waits():
+def test_the_end_of_the_process_frees_waiting_work():
     assert run_alone(END) == "free\n"

@@ -40,7 +40,7 @@ def test_structure_version_is_one_number_for_the_tree():
     assert root.structure_version == before  # written in place
 
 
-def test_set_keeps_the_dtype_and_replaces_what_does_not_fit():
+def test_set_keeps_the_dtype_and_replaces_a_mismatched_array():
     variable = rt.Scope().var("w")
     assert (variable.is_set, variable.shape, variable.dtype, variable.device) == (
         False, None, None, None,
@@ -151,7 +151,7 @@ def test_a_missing_or_misshapen_persistable_is_named():
         compiled(plan, "x", scope=scope)(x=f32(1, 1, 1, 1))
 
 
-def test_create_makes_zeros_in_the_scope_of_the_run_and_keeps_what_fits():
+def test_create_makes_zeros_in_the_scope_of_the_run_and_keeps_matching_values():
     make = PlanMaker()
     step = make.persistable("@step", (1,), "int64", create=True)
     make.python(lambda out: np.add(out, 1, out=out), [], [step])

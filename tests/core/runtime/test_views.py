@@ -207,7 +207,7 @@ def test_a_bound_kernel_follows_feeds_and_fetches():
         np.testing.assert_array_equal(result, i + 1)
 
 
-def test_python_kernels_pack_what_the_plan_does_not_write():
+def test_python_kernels_pack_values_that_the_plan_does_not_write():
     calls = []
 
     def pack(w):

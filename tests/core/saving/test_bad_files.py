@@ -53,7 +53,7 @@ def test_a_file_that_is_not_there(folder, model, name, message):
     check_refused(folder, model, FileMissingError, message)
 
 
-def test_a_folder_that_is_not_there_is_named_with_what_should_be_in_it(folder, model):
+def test_a_missing_folder_is_named_with_its_expected_contents(folder, model):
     absent = folder / "absent"
     message = f"^{absent}: must be a folder .*program.pb and params.safetensors in it, got no such"
     check_refused(absent, model, FileMissingError, message)
@@ -187,6 +187,6 @@ def test_a_feed_or_fetch_is_a_variable(folder, model):
     check_refused(folder, model, FormatError, "a feed or fetch must be a variable, got 'ghost'")
 
 
-def test_an_unknown_operator_names_what_to_install(folder, model, context):
+def test_the_error_of_an_unknown_operator_names_the_package(folder, model, context):
     del context.ops._registered["dropout"], context.ops._entries["dropout"]
     check_refused(folder, model, OperatorNotFoundError, "pip install 'opwright-std'")

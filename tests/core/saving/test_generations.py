@@ -34,7 +34,7 @@ def generation_names(folder):
     return sorted(path.name for path in (folder / "generations").iterdir())
 
 
-def test_so_many_generations_are_kept_as_asked(tmp_path, model):
+def test_the_requested_number_of_generations_is_kept(tmp_path, model):
     for value in range(5):
         save(tmp_path, model.build(), model.filled(value), keep=3)
     assert generation_names(tmp_path) == ["00000003", "00000004", "00000005"]
@@ -61,7 +61,7 @@ def test_an_older_generation_is_loaded_by_its_folder(folder, model):
     assert model.load_value(folder) == (3, 1)
 
 
-def test_notes_come_back_with_what_they_were_saved_with(tmp_path, model):
+def test_notes_are_restored_with_their_program(tmp_path, model):
     notes = {"epoch": 3, "name": "größe", "losses": [1.5, None], "deep": {"a": True}}
     save(tmp_path, model.build(), model.filled(1), notes=notes)
     assert load(tmp_path, model.ArrayScope()).notes == notes
@@ -135,7 +135,7 @@ def test_a_manifest_that_is_none_is_refused(folder, model, text):
 
 
 @pytest.mark.parametrize("name", ["program.pb", "params.safetensors"])
-def test_a_file_that_somebody_put_in_the_place_of_a_link_is_not_ignored(folder, model, name):
+def test_a_file_that_replaces_a_link_is_not_ignored(folder, model, name):
     other = folder.parent / "other"
     other.mkdir()
     model.save_pair(other, model.build(5), model.filled(3, 5))
@@ -183,7 +183,7 @@ def test_files_of_other_tools_are_replaced_by_a_save(tmp_path, model):
 
 
 @pytest.mark.parametrize("name", ["latest", "program.pb", "params.safetensors"])
-def test_a_folder_in_the_place_of_a_link_is_left_alone(tmp_path, model, name):
+def test_a_folder_instead_of_a_link_is_left_alone(tmp_path, model, name):
     (tmp_path / name).mkdir()
     with pytest.raises(FileTakenError, match=rf"{name}: opwright\.save makes a link here"):
         save(tmp_path, model.build(), model.filled(1))
@@ -202,7 +202,7 @@ def test_a_planted_link_is_replaced_and_never_followed(tmp_path, model, name):
     assert model.load_value(folder) == (3, 1)
 
 
-def test_a_planted_link_in_the_place_of_the_generations_is_refused(tmp_path, model):
+def test_a_planted_link_instead_of_the_generations_is_refused(tmp_path, model):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "generations").symlink_to(tmp_path / "elsewhere")
@@ -256,7 +256,7 @@ def test_modes_follow_the_umask(tmp_path, model):
     assert modes == {0o750, 0o640}
 
 
-def test_a_small_program_asks_for_little_memory(folder):
+def test_a_small_program_allocates_little_memory(folder):
     load_program(folder)  # what is imported is not what is measured
     tracemalloc.start()
     try:
@@ -287,7 +287,7 @@ def test_a_reader_whose_generation_vanishes_takes_the_next_one(
     assert len(calls) == 2
 
 
-def test_a_reader_stays_with_what_it_has_opened(folder, model):
+def test_a_reader_keeps_the_file_that_it_opened(folder, model):
     def read(files):
         save(folder, model.build(5), model.filled(3, 5), keep=1)
         program = files.read_program()
@@ -348,7 +348,7 @@ def test_a_rename_whose_answer_was_lost_is_not_done_twice(folder, model, monkeyp
     assert model.load_value(folder) == (3, 3)
 
 
-def test_without_locks_only_what_is_a_day_old_is_removed(folder, model, monkeypatch):
+def test_without_locks_only_day_old_files_are_removed(folder, model, monkeypatch):
     def flock(handle, operation):
         raise OSError(errno.ENOLCK, "No locks available")
 

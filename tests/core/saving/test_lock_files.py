@@ -29,7 +29,7 @@ def path(tmp_path):
     return path
 
 
-def test_what_is_loaded_is_what_was_saved(path, tmp_path):
+def test_loading_restores_saved_values(path, tmp_path):
     assert ow.Lock.load(path) == LOCK
     empty = ow.Lock("cuda", (), ())
     empty.save(str(tmp_path / "empty.lock"))
@@ -92,7 +92,7 @@ def test_another_file_is_not_replaced(tmp_path):
         LOCK.save(tmp_path / "absent" / "program.lock")
 
 
-def test_a_missing_file_says_how_to_write_one(tmp_path):
+def test_the_error_of_a_missing_file_shows_how_to_write_one(tmp_path):
     with pytest.raises(FileMissingError, match=r"no such file; write it with opwright lock"):
         ow.Lock.load(tmp_path / "program.lock")
 
@@ -146,7 +146,7 @@ def test_a_damaged_or_foreign_file_is_refused(path, keys, value):
     "data",
     [b"", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"format": ' + b"1" * 10_000, b"{}\0"],
 )
-def test_what_is_no_json_of_a_lock_is_refused(path, data):
+def test_invalid_json_of_a_lock_is_refused(path, data):
     path.write_bytes(data)
     with pytest.raises(FormatError, match="damaged, or no lock of opwright"):
         ow.Lock.load(path)
@@ -160,13 +160,13 @@ def test_every_truncation_is_refused(path):
             ow.Lock.load(path)
 
 
-def test_a_newer_format_says_so(path):
+def test_a_newer_format_is_reported(path):
     edited(path, "format_version", value=2)
     with pytest.raises(FormatError, match="format version must be at most 1, got 2; install a new"):
         ow.Lock.load(path)
 
 
-def test_a_huge_file_and_what_is_no_file_are_not_read(path, tmp_path):
+def test_a_huge_file_and_a_non_file_are_not_read(path, tmp_path):
     with path.open("ab") as file:
         file.truncate(1 << 40)
     with pytest.raises(FormatError, match="must have at most 8388608 bytes"):

@@ -104,7 +104,7 @@ def test_a_fetch_is_a_variable(tmp_path, model):
         save(tmp_path, model.build(), model.filled(1), fetch="ouut")
 
 
-def test_shapes_that_nobody_had_told_are_known_after_loading(tmp_path, model):
+def test_undeclared_shapes_are_known_after_loading(tmp_path, model):
     program = Program()
     program.global_block().create_parameter("w", [None, 3])
     program.global_block().create_parameter("v")

@@ -108,7 +108,7 @@ def test_a_model_is_fed_with_them() -> None:
     np.testing.assert_array_equal(model.predict(out, x=Placed(X)), model.predict(out, x=X))
 
 
-def test_a_tensor_tells_where_it_lies_once_it_is_computed() -> None:
+def test_a_computed_tensor_reports_its_device() -> None:
     _, call = double(fetch_device=True)
     (out,) = call(x=X)
     assert out.__cuda_array_interface__ == {
@@ -124,7 +124,7 @@ def test_a_tensor_tells_where_it_lies_once_it_is_computed() -> None:
     )
 
 
-def test_nothing_is_being_done_on_a_tensor_that_was_asked(gpu: Any) -> None:
+def test_a_queried_tensor_has_no_pending_work(gpu: Any) -> None:
     if gpu is None:
         pytest.skip("only the emulator's memory is read here")
     _, call = double(fetch_device=True)
@@ -196,7 +196,7 @@ def test_an_array_without_elements_points_nowhere() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_read_is_refused_with_the_reason(changed: dict[str, Any], text: str) -> None:
+def test_an_unreadable_input_is_refused_with_the_reason(changed: dict[str, Any], text: str) -> None:
     with pytest.raises(FeedError, match=f"^feed 'x': .*{text}"):
         double()[1](x=Placed(X, **changed))
 
@@ -207,7 +207,7 @@ def test_memory_of_the_host_is_refused() -> None:
         double()[1](x=x)
 
 
-def test_a_description_that_is_none_is_told() -> None:
+def test_an_invalid_description_is_reported() -> None:
     x = Placed(X)
     del x.description["data"]
     with pytest.raises(

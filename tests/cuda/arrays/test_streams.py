@@ -117,7 +117,7 @@ def test_a_feed_is_read_behind_the_work_of_its_library(driver: Any, stream: int 
         np.testing.assert_array_equal(call(x)[0], 2 * turn * X)
 
 
-def test_a_fetch_is_handed_over_in_the_order_of_the_stream(driver: Any, stream: int | None) -> None:
+def test_a_fetch_is_passed_in_stream_order(driver: Any, stream: int | None) -> None:
     call = double(fetch_device=True)
     for turn in (1, 2, 3):
         (out,) = call(turn * X)

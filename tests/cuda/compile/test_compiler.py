@@ -171,7 +171,7 @@ class _Gone(Fake):
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_where_none_can_be_started_it_compiles_alone_and_says_so(at_once: bool) -> None:
+def test_without_more_compilers_it_compiles_alone_with_a_warning(at_once: bool) -> None:
     fake = Lost(at_once)
     with pytest.warns(
         RuntimeWarning, match=r"sequentially, since no additional compiler .*: no room"

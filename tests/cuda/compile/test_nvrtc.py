@@ -168,7 +168,7 @@ def test_a_kernel_that_fails_to_compile_shows_log_file_instance_and_options() ->
     assert 'broken.cu(1): error: identifier "absent" is undefined' in text
 
 
-def test_a_mistake_that_only_the_gpu_has_is_found_without_one() -> None:
+def test_gpu_specific_mistakes_are_detected_without_a_gpu() -> None:
     text = """__global__ void f(float* x) {
       __shared__ float much[100000];
       much[threadIdx.x] = x[0];

@@ -111,7 +111,7 @@ def test_a_plan_of_another_process_finds_them_on_disk(fake: Fake, tmp_path: Path
     assert len(fake.compiled) == 4
 
 
-def test_what_a_pass_fuses_is_compiled_and_what_it_replaces_is_not(fake: Fake) -> None:
+def test_fused_operators_are_compiled_and_replaced_ones_are_not(fake: Fake) -> None:
     run("relu", "sigmoid", "tanh", passes=["fuse_elementwise"])
     assert len(fake.compiled) == 1
 

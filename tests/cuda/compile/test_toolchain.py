@@ -134,7 +134,7 @@ def test_one_that_fails_leaves_the_others_on_disk(tmp_path: Path, loaded: Any) -
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_failure_of_what_was_deferred_is_raised_once_where_it_is_wanted(loaded: Any) -> None:
+def test_a_failed_deferred_compilation_is_raised_once_on_request(loaded: Any) -> None:
     compiler = FailingCompiler()
     tools = Toolchain(compiler)
     tools.compile([[Instance(source(), "bad", "sm_90")], [Instance(source(), "f", "sm_90")]])
@@ -166,7 +166,7 @@ def test_a_child_does_not_wait_for_a_thread_that_compiled_when_it_was_forked(loa
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_whatever_can_change_the_code_is_part_of_the_key(
+def test_everything_that_affects_the_code_is_part_of_the_key(
     tmp_path: Path, loaded: Any, other: dict[str, Any]
 ) -> None:
     compiler = CountingCompiler()
@@ -179,7 +179,7 @@ def test_whatever_can_change_the_code_is_part_of_the_key(
     assert len(compiler.calls) == 2
 
 
-def test_a_folder_that_cannot_be_written_is_told_once_and_costs_time_only(
+def test_an_unwritable_folder_is_reported_once_and_only_costs_time(
     tmp_path: Path, loaded: Any
 ) -> None:
     (tmp_path / "file").write_text("in the way")

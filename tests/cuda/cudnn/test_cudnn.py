@@ -99,7 +99,7 @@ def test_convolutions_and_their_gradients_are_those_of_numpy(
 
 
 @pytest.mark.cuda_kernels
-def test_depthwise_convolution_and_only_the_gradients_that_are_wanted() -> None:
+def test_depthwise_convolution_computes_only_requested_gradients() -> None:
     attrs = {"groups": 6, "paddings": [1, 1, 1, 1], "data_format": "NHWC"}
     given = {"x": whole((2, 6, 9, 5), "NHWC"), "weight": whole((12, 1, 3, 3))}
     (out,) = check("conv2d", given, "out", "float16", **attrs)
@@ -250,7 +250,7 @@ def test_our_own_kernel_serves_where_no_engine_is_good_enough(
 
 
 @pytest.mark.cuda_kernels
-def test_the_engines_for_nearly_everything_are_asked_for_last(gpu: Any) -> None:
+def test_fallback_engines_are_tried_last(gpu: Any) -> None:
     with offered(gpu, 0, 7):
         _, network = convolving(filters=20)
     assert dict(network.placement().kernels) == {"cuda/cudnn": 1}
@@ -278,7 +278,7 @@ def test_a_sum_of_nothing_and_a_bias_is_the_bias(data_format: str) -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_without_cudnn_our_own_kernel_serves_and_placement_says_what_to_install(
+def test_without_cudnn_our_own_kernel_serves_and_placement_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reason = f"cuDNN cannot be loaded; {INSTALL}"
@@ -317,7 +317,7 @@ def graph_of(dtype: str, x: tuple[int, ...], weight: tuple[int, ...]) -> Operati
     return graph
 
 
-def test_a_record_says_types_tensors_and_operations_in_order() -> None:
+def test_a_record_lists_types_tensors_and_operations_in_order() -> None:
     graph = graph_of("bfloat16", (1, 2, 4, 5), (3, 2, 2, 3))
     head, tensors, operations = [9, 1, 2**30, 1], [], []
     tensors += [3, 0, 0, 1, 2, 4, 5, 40, 1, 10, 2]

@@ -34,7 +34,7 @@ def refusal(machine: Machine, given: str) -> str:  # noqa: F811
     return said
 
 
-def test_a_missing_library_is_named_with_what_to_install(machine: Machine) -> None:  # noqa: F811
+def test_a_missing_library_is_named_with_its_package(machine: Machine) -> None:  # noqa: F811
     said = refusal(machine, "native.set_cudnn_path('libcudnn.so.absent')")
     assert 'cuDNN cannot be loaded, got "libcudnn.so.absent: cannot open' in said
     assert ADVICE in said
@@ -54,7 +54,7 @@ CUDA = "size_t cudnnGetCudartVersion() { return %d; }"
         (VERSION + CUDA % 13000, "got {library} without cudnnGetErrorString"),
     ],
 )
-def test_a_library_that_will_not_do_is_told_by_what_it_is(
+def test_the_error_of_an_unsuitable_library_describes_it(
     machine: Machine,  # noqa: F811
     tmp_path: Path,
     source: str,
@@ -68,7 +68,7 @@ def test_a_library_that_will_not_do_is_told_by_what_it_is(
     assert ADVICE in said
 
 
-def test_a_library_that_does_not_start_says_its_own_words(machine: Machine) -> None:  # noqa: F811
+def test_a_library_that_does_not_start_reports_its_own_message(machine: Machine) -> None:  # noqa: F811
     said = refusal(machine, "driver.set('cudnn_starts', 0)")
     assert "cuDNN: its start failed with EMULATED_CUDNN_STATUS_1001: the emulator was told" in said
 
@@ -120,7 +120,7 @@ for candidate in ow.explain("conv2d", "cuda", "float32", context=allowed).candid
 """
 
 
-def test_explain_says_that_it_is_missing_before_a_plan_is_made(machine: Machine) -> None:  # noqa: F811
+def test_explain_reports_a_missing_library_before_a_plan_is_made(machine: Machine) -> None:  # noqa: F811
     said = machine.python(
         EXPLAIN.format(given="native.set_cudnn_path('libcudnn.so.absent')", tf32=False)
     )
@@ -129,7 +129,7 @@ def test_explain_says_that_it_is_missing_before_a_plan_is_made(machine: Machine)
     assert ADVICE in said
 
 
-def test_explain_says_which_of_its_kernels_wait_for_tf32(machine: Machine) -> None:  # noqa: F811
+def test_explain_names_the_kernels_that_need_tf32(machine: Machine) -> None:  # noqa: F811
     said = machine.python(EXPLAIN.format(given="", tf32=False))
     assert "cudnn chosen \n" in said
     assert "cudnn_tf32 rejected would refuse: float32 is not rounded to TF32; the option " in said

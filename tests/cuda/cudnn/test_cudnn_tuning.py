@@ -47,7 +47,7 @@ def taking(gpu: Any, milliseconds: dict[int, int]) -> Iterator[None]:
     [(False, 9, 5), (True, 9, 6), (True, 0, 5), (True, 1, 5)],
     ids=["untuned", "slow", "fast", "equal"],
 )
-def test_engines_are_tried_out_where_that_is_asked_for(
+def test_engines_are_benchmarked_on_request(
     gpu: Any, tunes: bool, milliseconds: int, engine: int
 ) -> None:
     options = {ALLOW_TF32: True, TUNE: tunes}  # engine 5 then rounds, engine 6 does not
@@ -65,7 +65,7 @@ def test_engines_are_tried_out_where_that_is_asked_for(
 @pytest.mark.parametrize(
     ("allows", "deterministic", "n_tried"), [(False, False, 1), (True, False, 2), (True, True, 1)]
 )
-def test_engines_that_vary_are_taken_where_that_is_asked_for(
+def test_nondeterministic_engines_are_used_on_request(
     gpu: Any, allows: bool, deterministic: bool, n_tried: int
 ) -> None:
     options = {TUNE: True, ALLOW_VARYING: allows}
@@ -100,7 +100,7 @@ def test_trying_engines_out_leaves_nothing_behind(gpu: Any) -> None:
     assert counts[1] == counts[2]
 
 
-def test_no_room_to_try_engines_out_is_told_with_the_way_out(gpu: Any) -> None:
+def test_too_little_memory_to_benchmark_engines_is_reported_with_the_way_out(gpu: Any) -> None:
     with offered(gpu, 5, 6):
         gpu.set("memory_bytes", 1)
         try:

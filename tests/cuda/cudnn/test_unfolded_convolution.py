@@ -113,7 +113,7 @@ def test_other_convolutions_stay_with_cudnn(
 
 
 @pytest.mark.cuda_kernels
-def test_small_ones_and_those_without_room_stay_with_cudnn(
+def test_small_convolutions_and_ones_without_memory_use_cudnn(
     monkeypatch: pytest.MonkeyPatch, launched: list[str]
 ) -> None:
     x, weight, attrs = CASES[0]

@@ -46,18 +46,20 @@ def test_a_missing_driver_is_named_with_the_way_out(machine: Machine, tmp_path: 
     assert 'install driver 580 or newer, or run on device="cpu"' in said
 
 
-def test_a_driver_that_is_too_old_says_its_version(machine: Machine) -> None:
+def test_the_error_of_an_old_driver_has_its_version(machine: Machine) -> None:
     said = machine.python("emulated(); problem(works)", OPWRIGHT_EMULATOR_VERSION="12040")
     assert "the driver must serve CUDA 13.0 or newer, got 12.4" in said
     assert "update NVIDIA's driver to 580 or newer" in said
 
 
-def test_a_library_that_is_no_driver_is_told_by_what_it_lacks(machine: Machine) -> None:
+def test_the_error_of_a_library_that_is_no_driver_names_the_missing_function(
+    machine: Machine,
+) -> None:
     said = machine.python("problem(works)", OPWRIGHT_CUDA_DRIVER="libm.so.6")
     assert "CUDA: the driver libm.so.6 has no cuInit" in said
 
 
-def test_a_machine_without_a_gpu_says_so(machine: Machine) -> None:
+def test_a_machine_without_a_gpu_is_reported(machine: Machine) -> None:
     said = machine.python("emulated().set('devices', 0); problem(works)")
     assert "CUDA: there is no GPU, though the driver is installed; see nvidia-smi" in said
 
@@ -73,7 +75,7 @@ def test_the_number_of_a_gpu_must_be_one_that_is_there(machine: Machine) -> None
     assert "works" in said
 
 
-def test_out_of_memory_says_the_sizes_and_leaves_the_process_whole(machine: Machine) -> None:
+def test_out_of_memory_reports_the_sizes_and_leaves_the_process_intact(machine: Machine) -> None:
     said = machine.python(
         """
         driver = emulated()
@@ -119,7 +121,7 @@ def test_a_blocking_run_names_the_operator_of_a_fault(machine: Machine) -> None:
     assert "gather[cuda" not in usual  # the copy that waited for the GPU learned it
 
 
-def test_a_lost_context_says_that_only_a_restart_helps(machine: Machine) -> None:
+def test_the_error_of_a_lost_context_demands_a_restart(machine: Machine) -> None:
     said = machine.python(
         "driver = emulated(); works(); driver.set('sticky', 700)\n" + 2 * "problem(works)\n"
     )
@@ -187,9 +189,7 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_what_only_looks_opens_no_driver(
-    machine: Machine, tripwire: dict[str, str], use: str
-) -> None:
+def test_inspection_opens_no_driver(machine: Machine, tripwire: dict[str, str], use: str) -> None:
     script = f"{WITHOUT_CUDA}\n{USES[use]}\nprint('MAPS', open('/proc/self/maps').read())"
     _, maps = machine.python(script, **tripwire).rsplit("MAPS", 1)
     assert not Path(tripwire["OPENED"]).exists()

@@ -25,7 +25,7 @@ def compiled(shape: tuple[int, ...], message: str) -> tuple[ow.Network, Any]:
     return network, network.compile(["x"], ["out"], device="cuda", scope=ow.Scope())
 
 
-def test_what_is_true_is_a_part_of_the_graph() -> None:
+def test_a_true_assertion_is_part_of_the_graph() -> None:
     network, call = compiled((3, 300), "x must be > 0")
     x = np.ones((3, 300), np.float32)
     for _ in range(3):
@@ -38,7 +38,7 @@ def test_what_is_true_is_a_part_of_the_graph() -> None:
     np.testing.assert_array_equal(call(x=x)[0], x + x)
 
 
-def test_an_assertion_without_a_message_says_what_it_is() -> None:
+def test_an_assertion_without_a_message_has_a_default_text() -> None:
     _, call = compiled((), "")
     with pytest.raises(KernelError, match="condition must be true: of 1 elements number 0 is fal"):
         call(x=np.float32(0))

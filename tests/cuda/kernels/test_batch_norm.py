@@ -235,7 +235,7 @@ def test_outputs_may_lie_where_inputs_lie(shape: Any) -> None:
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_gradients_that_nobody_wants_are_left_out(training: bool) -> None:
+def test_unrequested_gradients_are_omitted(training: bool) -> None:
     given = numbers((9, 5), "float32")
     given |= {"saved_mean": given["mean"], "saved_inv_std": given["variance"]}
     given["out"] = given["residual"]

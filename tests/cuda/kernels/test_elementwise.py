@@ -48,7 +48,7 @@ def test_long_arrays_are_computed_in_vectors_with_a_tail(n: int, dtype: str) -> 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("n", [8191, 8193, 16387, 16389 + 4 * 256])
-def test_arrays_of_many_vectors_are_read_two_at_once(
+def test_arrays_of_many_vectors_are_read_in_pairs(
     n: int, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elementwise, "MANY_VECTORS", 1)
@@ -132,7 +132,7 @@ def cast(x: Any, dtype: str) -> Any:
 
 
 @pytest.mark.parametrize("source", ["float32", "float64"])
-def test_casts_of_what_does_not_fit_are_those_of_the_cpu(source: str) -> None:
+def test_casts_out_of_range_are_those_of_the_cpu(source: str) -> None:
     edges = [2.0**31, -(2.0**31), 2.0**63, -(2.0**63), 2.0**64, 1e30, -1e30, 300.7, -129.5]
     x = np.array([*edges, np.nan, np.inf, -np.inf, 2.0**62, 4294967295.0, -1.0], source)
     whole = [dtype for dtype in WHOLE_BYTES if dtype not in FLOATS]

@@ -63,7 +63,7 @@ def test_a_class_id_out_of_range_is_reported(value: int) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 12, 2**31 - 1, -(2**31)])
-def test_the_place_of_a_maximum_outside_of_the_image_is_reported(value: int) -> None:
+def test_an_index_of_a_maximum_outside_of_the_image_is_reported(value: int) -> None:
     index = np.array([0, value], np.int32).reshape(1, 1, 1, 2)
     grads = np.ones(index.shape, np.float32)
     inputs = {"x": np.ones((1, 1, 3, 4), np.float32), "index": index, "out_grad": grads}
@@ -109,7 +109,7 @@ def test_slices_along_any_axis_are_added_up(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(grad, add_up(index, grads, shape, 1))
 
 
-def test_sums_of_floats_are_the_same_bits_whatever_runs_first() -> None:
+def test_sums_of_floats_have_the_same_bits_in_any_order_of_runs() -> None:
     for given, count in (POSITIONS["hot"], POSITIONS["few"]):
         index = given % count
         grads = RNG.standard_normal((len(index), 3)).astype(np.float32)

@@ -33,7 +33,7 @@ def test_updates_of_many_parameters_compile(kind: str) -> None:
     assert_compiles(UPDATES, tables)
 
 
-def test_functions_of_a_chain_read_what_the_pass_gives_them() -> None:
+def test_functions_of_a_chain_read_the_operands_of_the_pass() -> None:
     given = {op_type: len(kind.inputs) for op_type, kind in KINDS.items()}
     assert {op_type: operands_of(op_type) for op_type in KINDS} == given
 
@@ -63,7 +63,7 @@ def test_loss_and_bias_gradients_compile(dtype: str) -> None:
     ("dtype", "of_channels"),
     [*((dtype, CTYPES[dtype]) for dtype in FLOATS), ("float16", "float"), ("bfloat16", "float")],
 )
-def test_batch_norm_with_what_follows_it_compiles(dtype: str, of_channels: str) -> None:
+def test_batch_norm_with_residual_and_activation_compiles(dtype: str, of_channels: str) -> None:
     ctype, computed = CTYPES[dtype], compute_type(dtype)
     teams = {"columns": "ColumnTeam<2>", "lines": f"StreamedLine<BlockTeam, {computed}, 2>"}
     of_batch_norm = [f"batch_statistics<{ctype}, {of_channels}>"] + [

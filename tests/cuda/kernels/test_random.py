@@ -77,7 +77,7 @@ def drop(device: str, x: Any, probability: float, seed: int, stream: int) -> lis
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(1,), (3, 5), (4, 2501)])
 @pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
-def test_dropout_keeps_what_the_cpu_keeps(
+def test_dropout_keeps_the_same_elements_as_the_cpu(
     probability: float, shape: tuple[int, ...], dtype: str, seed: int, stream: int
 ) -> None:
     x = np.linspace(-3, 5, int(np.prod(shape))).reshape(shape).astype(dtype)

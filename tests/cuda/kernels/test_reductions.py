@@ -92,7 +92,7 @@ def test_squares_are_added_up_over_any_axes(shape: Any, axes: list[int]) -> None
 
 
 @pytest.mark.parametrize("place", [0, 3, 8191, 8192, 40_000])
-def test_nan_wins_wherever_it_lies_and_the_first_is_found(place: int) -> None:
+def test_nan_wins_at_any_position_and_the_first_one_is_returned(place: int) -> None:
     x = numbers((40_001,))
     x[[place, -1]] = np.nan
     assert np.isnan(call("max", {"x": x})[0])

@@ -33,7 +33,7 @@ def test_an_image_that_is_not_there_is_reported(wrong: int) -> None:
         pool(X, [[0, 0, 1, 1], [0, 0, 1, 1]], [0, wrong])
 
 
-def test_a_bin_outside_of_its_image_is_0_and_has_no_place() -> None:
+def test_a_bin_outside_of_its_image_is_0_without_an_index() -> None:
     out, index = pool(X, [[-9, 0, -5, 1], [0, 0, 3, 2]], [0, 1])
     np.testing.assert_array_equal(out.reshape(2, 2), [[0, 0], [21, 23]])
     np.testing.assert_array_equal(index.reshape(2, 2), [[-1, -1], [9, 11]])
@@ -56,7 +56,7 @@ def slopes(index: Any, images: Any) -> Any:
     return call("roi_pool_grad", given | {"out_grad": grads}, "x_grad", **attrs)[0]
 
 
-def test_slopes_of_one_pixel_are_added_up_and_those_of_none_left_out() -> None:
+def test_gradients_of_one_pixel_are_summed_and_empty_bins_ignored() -> None:
     x_grad = slopes([[3, 3], [-1, 11], [3, 11]], [0, 1, 0])
     expected = np.zeros((2, 12), np.float32)
     expected[0, 3], expected[1, 11], expected[0, 11] = 1 + 2 + 16, 8, 32
@@ -64,7 +64,7 @@ def test_slopes_of_one_pixel_are_added_up_and_those_of_none_left_out() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-2, 12])
-def test_a_place_outside_of_the_image_is_reported(wrong: int) -> None:
+def test_an_index_outside_of_the_image_is_reported(wrong: int) -> None:
     match = rf"roi_pool_grad: index must be in \[-1, 12\), got {wrong}"
     with pytest.raises(KernelError, match=match):
         slopes([[0, wrong]], [0])

@@ -129,7 +129,7 @@ def test_a_tag_or_label_out_of_range_is_reported(wrong: int) -> None:
         call("ctc_loss_grad", rows | {"out_grad": normal(2)}, "x_grad", blank=3)
 
 
-def test_what_lies_behind_a_length_is_not_read() -> None:
+def test_padding_is_not_read() -> None:
     ids = np.array([[0, 99, -7], [3, 2, 1]])
     lengths = np.array([1, 3])
     given = chain(2, 3, 4) | {"label": ids, "lengths": lengths}

@@ -68,7 +68,7 @@ def test_gradients_go_where_the_elements_came_from(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 3, 2**62, -(2**63)])
-def test_a_place_outside_of_the_line_is_reported(value: int) -> None:
+def test_an_index_outside_of_the_line_is_reported(value: int) -> None:
     x, places = np.ones((2, 3), np.float32), np.array([[0], [value]])
     inputs = {"x": x, "indices": places, "out_grad": np.ones((2, 1), np.float32)}
     with pytest.raises(KernelError, match=rf"top_k_grad: indices must be in \[0, 3\), got {value}"):

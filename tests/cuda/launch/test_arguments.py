@@ -49,7 +49,7 @@ def test_what_is_packed_has_the_sizes_of_the_parameters() -> None:
         (4, None, (8, 8, 16, 4, 8)),
     ],
 )
-def test_a_wrong_argument_is_told_with_the_sizes(
+def test_a_wrong_argument_is_reported_with_the_sizes(
     place: int, wrong: Argument, sizes: tuple[int, ...]
 ) -> None:
     arguments = [*RIGHT[:place], wrong, *RIGHT[place + 1 :]]
@@ -62,6 +62,6 @@ def test_a_wrong_argument_is_told_with_the_sizes(
 
 
 @pytest.mark.cuda_kernels
-def test_a_missing_argument_is_told_with_the_sizes() -> None:
+def test_a_missing_argument_is_reported_with_the_sizes() -> None:
     with pytest.raises(KernelError, match=r"got arguments of \(8, 8, 16, 4\)"):
         launch(RIGHT[:-1])

@@ -87,7 +87,7 @@ def test_every_byte_of_a_part_is_copied_and_no_other(
         ((0, 0), 3, "copy_memory<Vector<uint64_t, 2>, 1>", 1),
     ],
 )
-def test_units_are_as_large_as_both_places_allow(
+def test_units_are_as_large_as_both_alignments_allow(
     offsets: tuple[int, int], n_bytes: int, expression: str, grid: int
 ) -> None:
     described = copying.describe_copy(Pointer(0, offsets[0]), Pointer(1, offsets[1]), n_bytes)
@@ -95,7 +95,7 @@ def test_units_are_as_large_as_both_places_allow(
 
 
 @pytest.mark.parametrize(("reuse", "n_launches"), [([], 1), ([("out", "x")], 0)])
-def test_nothing_is_launched_where_the_copy_lies_on_what_is_copied(
+def test_nothing_is_launched_for_a_copy_in_place(
     reuse: list[tuple[str, str]], n_launches: int, gpu: Any
 ) -> None:
     if gpu is None:

@@ -77,7 +77,7 @@ def test_actions_and_arguments_of_a_record_have_the_numbers_that_the_launcher_re
     assert find_in_launcher("launch/launch.h", numbers) == ""
 
 
-def test_the_numbers_of_a_product_have_the_places_that_the_launcher_reads() -> None:
+def test_the_numbers_of_a_product_are_at_the_launchers_positions() -> None:
     spec = "opwright_cuda::ProductSpec"
     numbers = {**in_cpp(spec, Numbers._fields), f"{spec}::kNumbers": len(Numbers._fields)}
     assert find_in_launcher("blas/blas.h", numbers) == ""
@@ -153,7 +153,7 @@ def launch_described(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_a_record_launches_fills_and_copies_what_was_written_down() -> None:
+def test_a_record_executes_its_launches_fills_and_copies() -> None:
     context = ow.Context.discover()
     acme = Package("acme", "opwright-acme", "1.0")
     context.ops.add("acme.describe", DESCRIBE, acme)

@@ -45,6 +45,6 @@ def test_a_kernel_is_compiled_once() -> None:
     assert load_kernel(SOURCE, "twice", 0) == handle
 
 
-def test_a_kernel_that_does_not_compile_says_why() -> None:
+def test_a_kernel_that_does_not_compile_reports_the_reason() -> None:
     with pytest.raises(KernelError, match="thrice"):
         load_kernel(SOURCE, "thrice", 0)

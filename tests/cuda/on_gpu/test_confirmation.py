@@ -106,7 +106,7 @@ print("CuPy:", cupy.cuda.is_available())
 """
 
 
-def test_a_hidden_gpu_is_said_to_be_hidden() -> None:
+def test_a_hidden_gpu_is_reported_as_hidden() -> None:
     done = run_program(HIDDEN, CUDA_VISIBLE_DEVICES="")
     assert "GPUs: 0" in done.stdout, done.stderr
     assert 'no GPU is visible, got CUDA_VISIBLE_DEVICES=""' in done.stdout
@@ -118,7 +118,7 @@ def test_a_gpu_that_does_not_exist_is_named() -> None:
         compiled([ow.Operator("relu", x="x", out="out")], ["x"], ["out"], device="cuda:99")[1](x=X)
 
 
-def test_recording_takes_no_notice_of_what_cupy_allocates_meanwhile() -> None:
+def test_recording_ignores_concurrent_allocations_of_cupy() -> None:
     cupy = pytest.importorskip("cupy")
     stop = threading.Event()
     failures: list[BaseException] = []
@@ -211,7 +211,7 @@ with ow.context_guard(context):
 
 
 @pytest.mark.parametrize("blocking", ["0", "1"])
-def test_a_lost_context_says_that_the_process_must_be_restarted(blocking: str) -> None:
+def test_the_error_of_a_lost_context_demands_a_new_process(blocking: str) -> None:
     if os.environ.get("OPWRIGHT_CUDA_DEBUG_MEMORY"):
         pytest.skip("a memory checker stops the kernel first")
     done = run_program(LOST, OPWRIGHT_CUDA_BLOCKING=blocking)

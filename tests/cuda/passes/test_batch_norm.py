@@ -133,7 +133,7 @@ def test_images_may_have_any_number_of_axes(shape: tuple[int, ...]) -> None:
     assert (types[FUSED], types[GRAD]) == (1, 1)
 
 
-def test_what_somebody_else_reads_stays() -> None:
+def test_values_with_other_readers_are_kept() -> None:
     def build(x: Any, y: Any) -> Any:
         h = normal(x)
         return ow.ops.multiply(layers.relu(h), ow.ops.add(h, y))

@@ -68,7 +68,7 @@ def train(dtype: str, passes: list[str] | None = None) -> Ran:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_of_images_only_what_is_fed_is_cast(dtype: str) -> None:
+def test_only_fed_images_are_cast(dtype: str) -> None:
     ran = train(dtype)
     assert (ran.types[FUSED], ran.types[GRAD]) == (N_CONVOLUTIONS, N_CONVOLUTIONS)
     assert not APART & set(ran.types)

@@ -141,7 +141,7 @@ def test_the_last_layer_has_a_gradient_of_weight_and_bias_alone() -> None:
     assert types["sigmoid_grad"] == 0
 
 
-def test_what_is_no_number_reaches_its_columns_alone() -> None:
+def test_nan_reaches_only_its_columns() -> None:
     made = TwoLayers(9, 21, 6)
     made.feeds["slopes"][4, 2] = np.inf
     (_, weight, bias), _ = made.run()
@@ -185,7 +185,7 @@ def test_gradients_are_small_where_their_products_are() -> None:
     )
 
 
-def test_blocks_of_the_weight_fill_what_those_of_the_input_leave() -> None:
+def test_blocks_of_the_weight_complete_those_of_the_input() -> None:
     layers = {n: LayerGrads(64, 200, n, "float32", True) for n in (200, 10)}
     assert choose_layer_tiles(layers[200], H200) == (Tile(2, 4), Tile(4, 8))
     assert choose_layer_tiles(layers[10], H200) == (Tile(2, 4), Tile(2, 4))

@@ -93,9 +93,7 @@ FOR_TENSOR_CORES = pytest.mark.parametrize(
 
 
 @FOR_TENSOR_CORES
-def test_a_training_step_is_the_same_and_turns_images_at_its_borders_alone(
-    dtype: str, tf32: bool
-) -> None:
+def test_a_training_step_transposes_images_only_at_its_borders(dtype: str, tf32: bool) -> None:
     ran = train(plain, dtype, allow_tf32=tf32)
     assert_same(ran, train(plain, dtype, ["-nhwc"], allow_tf32=tf32))
     assert ran.n_turned == 3  # x, what is pooled, and its gradient
@@ -113,7 +111,7 @@ def test_without_the_fusions_it_is_the_same_as_well(dtype: str, tf32: bool) -> N
     assert ran.n_turned == 3
 
 
-def test_a_residual_is_turned_with_what_it_is_added_to() -> None:
+def test_a_residual_is_transposed_with_its_addend() -> None:
     ran = train(residual, "float16")
     assert_same(ran, train(residual, "float16", ["-nhwc"]))
     assert ran.n_turned == 1  # x: an image of one pixel lies alike in both orders
@@ -140,7 +138,7 @@ def test_where_cudnn_is_missing_images_stay(monkeypatch: pytest.MonkeyPatch) -> 
         ("float32", "cudnn", 0),
     ],
 )
-def test_a_pin_of_convolutions_decides_whether_images_are_turned(
+def test_a_pin_of_convolutions_decides_the_layout_of_images(
     dtype: str, library: str, n_turned: int
 ) -> None:
     pins = {"conv2d": library, "conv2d_grad": library}

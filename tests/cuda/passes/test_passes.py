@@ -173,7 +173,7 @@ def test_values_that_are_read_twice_stay_inside(columns: int) -> None:
     assert made.assert_same([out], ["fuse_elementwise"], 4) == {CHAIN: 1}
 
 
-def test_what_is_fetched_is_kept() -> None:
+def test_fetched_values_are_kept() -> None:
     made = Made(x=(2, 5), y=(2, 5))
     middle = made.put("exp", made.put("add", "x", "y"))
     out = made.put("negative", made.put("square", middle))
@@ -262,7 +262,7 @@ def test_rows_without_a_class_have_no_loss() -> None:
     assert made.assert_same([*fetch], ["fuse_softmax_cross_entropy"], 8)[LOSS] == 1
 
 
-def test_probabilities_below_epsilon_have_no_slope() -> None:
+def test_probabilities_below_epsilon_have_no_gradient() -> None:
     made = Made(x=(2, 3))
     made.feeds["x"] = np.array([[0, 0, -50], [1, 0, -50]], np.float32)
     fetch = classify(made, np.array([[2], [0]]), from_scores=False, epsilon=1e-6)

@@ -145,7 +145,7 @@ def test_sums_of_16_bit_floats_may_stay_in_single_precision(dtype: str) -> None:
     )
 
 
-def test_single_precision_is_rounded_to_tf32_only_where_that_is_asked_for() -> None:
+def test_single_precision_is_rounded_to_tf32_only_on_request() -> None:
     found = {
         dtype: numbers_of((3, 4), (4, 5), TRANSPOSES[0], dtype, tf32=True).compute_type
         for dtype in FLOATS
@@ -159,7 +159,7 @@ def test_the_alignment_is_that_of_every_matrix_of_a_stack(k: int, alignment: int
     assert numbers_of(*shapes, TRANSPOSES[0], "float16").alignment == alignment
 
 
-def test_the_workspace_is_what_nvidia_advises_and_less_for_small_products() -> None:
+def test_the_workspace_follows_nvidias_advice_and_is_smaller_for_small_products() -> None:
     small = describe_product((3, 4), (4, 5), False, False, "float32")
     large = describe_product((4096, 4), (4, 4096), False, False, "float32")
     assert workspace_limit(small, (9, 0)) == 2**16
@@ -250,7 +250,7 @@ def test_a_layer_adds_its_bias_before_a_sum_is_stored(dtype: str) -> None:
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_a_layer_with_relu_keeps_what_is_not_a_number(dtype: str) -> None:
+def test_a_layer_with_relu_propagates_nan(dtype: str) -> None:
     x, weight, _ = operands(((), ()), (4, 6, 3), TRANSPOSES[0], dtype)
     x[1, 2] = np.nan
     given = {"x": x, "weight": weight, "bias": whole((6,), dtype)}
@@ -259,7 +259,7 @@ def test_a_layer_with_relu_keeps_what_is_not_a_number(dtype: str) -> None:
     assert np.isnan(out).any(axis=1).tolist() == [False, True, False, False]
 
 
-def test_a_missing_cublaslt_is_an_error_that_says_what_to_install(
+def test_the_error_of_a_missing_cublaslt_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(name: str) -> None:
@@ -273,7 +273,7 @@ def test_a_missing_cublaslt_is_an_error_that_says_what_to_install(
         tell_blas_path()
 
 
-def test_cublaslt_is_looked_for_once_and_only_where_nobody_has_said_where_it_is(
+def test_cublaslt_is_searched_once_and_only_without_a_given_path(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[str] = []
@@ -288,9 +288,7 @@ def test_cublaslt_is_looked_for_once_and_only_where_nobody_has_said_where_it_is(
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize(("tunes", "chosen"), [(False, 0), (True, 1)])
-def test_algorithms_are_tried_out_where_that_is_asked_for(
-    gpu: Any, tunes: bool, chosen: int
-) -> None:
+def test_algorithms_are_benchmarked_on_request(gpu: Any, tunes: bool, chosen: int) -> None:
     if gpu is None:
         pytest.skip("the emulator offers algorithms by number")
     x, y, expected = operands(((), ()), (31, 17, 29), TRANSPOSES[0], "float16")
@@ -310,7 +308,7 @@ def test_algorithms_are_tried_out_where_that_is_asked_for(
 
 
 @pytest.mark.cuda_kernels
-def test_no_room_to_try_algorithms_out_is_told_with_the_way_out(gpu: Any) -> None:
+def test_too_little_memory_to_benchmark_algorithms_is_reported_with_the_way_out(gpu: Any) -> None:
     if gpu is None:
         pytest.skip("only the emulator's memory can be set")
     x, y, _ = operands(((), ()), (33, 17, 29), TRANSPOSES[0], "float16")

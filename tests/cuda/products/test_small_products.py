@@ -103,7 +103,7 @@ def test_stacks_are_multiplied_matrix_by_matrix(stack: tuple[int, ...]) -> None:
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize("turned", TRANSPOSES)
-def test_what_is_no_number_reaches_its_rows_and_columns_alone(turned: tuple[bool, bool]) -> None:
+def test_nan_reaches_only_its_rows_and_columns(turned: tuple[bool, bool]) -> None:
     x, y, left, right = matrices(*WHOLE, turned, "float32")
     for value in (np.nan, np.inf):
         spoiled = x.copy()
@@ -115,7 +115,7 @@ def test_what_is_no_number_reaches_its_rows_and_columns_alone(turned: tuple[bool
 
 
 @pytest.mark.cuda_kernels
-def test_what_lies_beyond_an_edge_is_not_multiplied() -> None:
+def test_pixels_beyond_an_edge_are_not_multiplied() -> None:
     x, y = np.full((5, 3), np.inf, "float32"), np.ones((3, 6), "float32")
     np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), np.full((5, 6), np.inf))
 
@@ -154,7 +154,7 @@ def test_a_small_layer_is_one_launch_with_bias_and_activation(
 
 
 @pytest.mark.cuda_kernels
-def test_a_small_layer_keeps_what_is_not_a_number() -> None:
+def test_a_small_layer_propagates_nan() -> None:
     x, weight, *_ = matrices(4, 6, 3, TRANSPOSES[0], "float32")
     x[1, 2] = np.nan
     (out,) = call("fc", {"x": x, "weight": weight}, activation="relu")
@@ -234,7 +234,7 @@ def test_the_numbers_of_tiles_are_those_of_the_header() -> None:
         (3, 8, 8, 4, (1, 4)),
     ],
 )
-def test_vectors_are_as_wide_as_rows_and_places_allow(
+def test_vectors_are_as_wide_as_rows_and_alignments_allow(
     m: int, n: int, k: int, offset: int, widths: tuple[int, int]
 ) -> None:
     operands = Operands(Pointer(0, offset), Pointer(1, 0), Pointer(2, 0))

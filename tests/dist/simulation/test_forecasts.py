@@ -38,12 +38,12 @@ def second(seconds):
     return lambda start: Cost(0.0, seconds, "ring")
 
 
-def test_what_ends_before_it_is_needed_is_hidden():
+def test_a_collective_that_ends_early_is_hidden():
     line = play(STEP, second(1.5))
     assert (line.step_s, line.wait_s) == (3.0, 0.0)
 
 
-def test_what_ends_later_is_waited_for():
+def test_a_collective_that_ends_late_is_awaited():
     line = play(STEP, second(2.5))
     assert line.step_s == pytest.approx(3.5)
     assert line.wait_s == pytest.approx(0.5)
@@ -53,7 +53,7 @@ def test_what_the_process_itself_must_do_is_never_hidden():
     assert play(STEP, second(1.5), overlap=0.0).step_s == pytest.approx(4.5)
 
 
-def test_collectives_travel_one_after_the_other():
+def test_collectives_are_sent_sequentially():
     events = (Start(0, "all_reduce", 1), Start(1, "all_reduce", 1), Wait(0), Wait(1))
     line = play(Step(events), second(1.0))
     assert line.step_s == pytest.approx(2.0)

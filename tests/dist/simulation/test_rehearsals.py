@@ -77,7 +77,7 @@ def test_a_rehearsal_leaves_scope_and_world_as_they_were(before):
     assert dist.current_world() is before
 
 
-def test_a_rehearsal_that_fails_leaves_the_world_as_it_was(before):
+def test_a_failed_rehearsal_restores_the_world(before):
     program, loss, scope = build()
     with pytest.raises(ow.errors.OpwrightError, match="x"):
         rehearse(program, {"x": FEEDS["x"][:, :2], "y": FEEDS["y"]}, [loss], scope=scope)(2)
@@ -160,7 +160,7 @@ def test_the_command_prints_plain_data_and_writes_traces(saved, tmp_path, capsys
         (["--feed", "z=1"], "--feed names no feed, got 'z'"),
     ],
 )
-def test_the_command_names_what_is_wrong(saved, more, rule, capsys):
+def test_the_command_names_the_fault(saved, more, rule, capsys):
     assert main(arguments(saved, *more)) == 1
     assert rule in capsys.readouterr().err
 
