@@ -1,4 +1,4 @@
-"""A function in a process of its own: every end is told, and none takes longer than its limit."""
+"""A function in a separate process: every outcome is reported, within a time limit."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_processes_started_by_a_child_are_killed_with_it(functions: str) -> None
 
 
 class Stop(Exception):  # noqa: N818 - of a handler
-    """What the handler of a test raises."""
+    """Raised by the handler of a test."""
 
 
 def test_the_exception_of_a_signal_handler_leaves_an_exchange(functions: str) -> None:

@@ -1,4 +1,4 @@
-"""Watch says whether arguments of a call are those of an earlier one, unchanged."""
+"""Watch detects whether arguments of a call are those of an earlier one, unchanged."""
 
 from __future__ import annotations
 

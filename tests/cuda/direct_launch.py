@@ -1,4 +1,4 @@
-"""One CUDA kernel launched manually on the emulated driver: each array has memory of its own.
+"""One CUDA kernel launched manually on the emulated driver: each array has separate memory.
 
 A plan puts many tensors into one piece of memory, where an overrun of one lands in another and no
 sanitizer sees it.
@@ -65,7 +65,7 @@ class Launcher:
         aliases = _aliases(sample.op_type)
         memories: list[Memory] = []
         by_slot: dict[str, list[Memory]] = {}
-        # In the operator's order, whatever the case's is.
+        # In the operator's order, independent of the case's.
         for slot in (slot.name for slot in _definition(sample).proto.inputs):
             by_slot[slot] = [self._holding(array) for array in called.arrays.get(slot, ())]
             memories += by_slot[slot]
@@ -150,7 +150,7 @@ class Launcher:
 
 
 def prepare(sample: Sample, called: Call, metas: Mapping[str, Sequence[Meta]]) -> Any:
-    """Return the record of what the kernel launches."""
+    """Return the record of the kernel's launches."""
     context, definition = ow.current_context(), _definition(sample)
     entry = next(
         e

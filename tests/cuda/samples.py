@@ -1,4 +1,4 @@
-"""One small execution of every CUDA kernel in every dtype: inputs, and what NumPy computes."""
+"""One small execution of every CUDA kernel in every dtype: inputs, and NumPy's results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Sample(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What an operator is called with.
+    """The arguments of an operator.
 
     Attributes
     ----------
@@ -68,9 +68,9 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def standard_kernels() -> dict[str, set[str]]:
-    """Return the dtypes of the NumPy kernels by operator type, those of gradients among them.
+    """Return the dtypes of the NumPy kernels by operator type, including gradients.
 
-    What only passes make has no case, and is not among them.
+    Pass-only operators have no case, and are excluded.
     """
     kernels, ops = ow.current_context().kernels, ow.current_context().ops
     found = {
@@ -197,7 +197,7 @@ def counts_of(case: Case) -> dict[str, int]:
 
 @cache
 def _gradient_call(op_type: str, dtype: str) -> tuple[Arrays, dict[str, int]]:
-    """Return what a gradient operator reads: inputs, outputs, random gradients of them."""
+    """Return the inputs of a gradient operator: inputs, outputs, random gradients."""
     case, derived = case_of(op_type), ow.current_context().ops.get(op_type)
     arrays = case.make_inputs(dtype)
     outputs = run_case(case, arrays, Target("cpu", None))
@@ -249,7 +249,7 @@ def run_network(sample: Sample, called: Call) -> dict[str, list[Array]]:
 
 
 def expected(sample: Sample, called: Call) -> dict[str, list[Array]]:
-    """Return what the NumPy kernel computes, in float32 where NumPy has no such float."""
+    """Return the results of the NumPy kernel, in float32 if NumPy lacks the float."""
     context = ow.current_context()
     entries = context.kernels.entries(sample.op_type)
     wide = "float32" if sample.dtype in NARROW else sample.dtype

@@ -1,4 +1,4 @@
-"""Whole models on a GPU: what they learn is what they learn on the CPU, replayed as one graph."""
+"""Whole models on a GPU: training matches the CPU, replayed as one graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of opwright-cuda: what decides how kernels round, for a network or a Context."""
+"""The options of opwright-cuda that affect rounding, for a network or a Context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A world of two processes that are connected by nothing, for what needs no connection."""
+"""A world of two unconnected processes, for tests without a connection."""
 
 from __future__ import annotations
 

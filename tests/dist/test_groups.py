@@ -1,4 +1,4 @@
-"""Worlds, groups, and what is said where they are wrong."""
+"""Worlds, groups, and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that processes divide: alone they are those of opwright-nn, and what they refuse."""
+"""Partitioned layers: with one process equal to those of opwright-nn, and their refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes compare of their programs: each difference shows, but for the own rank."""
+"""Compared descriptions of programs: every difference except the rank is detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server of a run: what strangers, slow clients and damaged messages can do to it."""
+"""The server of a run is robust against strangers, slow clients and damaged messages."""
 
 from __future__ import annotations
 

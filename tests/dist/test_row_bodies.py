@@ -1,4 +1,4 @@
-"""dist.route_rows as its body: what the kernel computes, on a device that has none."""
+"""dist.route_rows as its body matches the kernel, on a device without one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 
 
 class Many(dist.SingleProcess):
-    """Says that there are so many processes, and connects none: routing asks no other."""
+    """Simulates a number of processes without connections, which routing does not need."""
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -1,4 +1,4 @@
-"""States of optimizers that processes divide: programs, parts, and what files hold of them."""
+"""Sharded optimizer states: programs, parts, and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One case of an operator: inputs, attributes, and what must come out, whatever computes it.
+"""One case of an operator: inputs, attributes, and expected outputs for any kernel.
 
 Case files hold tuples of cases named ``CASES``. An operator of any package is checked by them for
 every kernel that is registered for it: against the reference, in its shapes, in its gradient.
@@ -23,7 +23,7 @@ HALVES = ("float16", "bfloat16")
 INTS = ("int8", "int32", "int64", "uint8")
 NUMBERS = FLOATS + INTS
 
-# 0, 1, and what lies around the width of a vector register.
+# 0, 1, and sizes around the width of a vector register.
 LENGTHS = (0, 1, 7, 8, 9, 15, 17, 31, 33)
 
 
@@ -71,7 +71,7 @@ class Random:
     dtype: str | None = None
 
     def make(self, dtype: str, seed: int) -> Array:
-        """Return the array; equal seeds give equal numbers, whatever the dtype."""
+        """Return the array; equal seeds return equal numbers in any dtype."""
         kind = np.dtype(self.dtype or dtype)
         rng = np.random.default_rng(seed)
         if kind.kind == "b":
@@ -120,7 +120,7 @@ class Case:
         Tolerance: ``ulps * eps(dtype) * sqrt(terms)``, relative to the expected number or to
         `magnitude`, whichever is larger.
     magnitude : float
-        Size of what is added up where the result is smaller; 0 asks for relative accuracy.
+        Magnitude of the summands if the result is smaller; 0 requires relative accuracy.
     no_grad : str
         Why the gradient is not compared here.
     known_shapes : str
@@ -170,13 +170,13 @@ class Case:
     def compute_expected(
         self, inputs: Mapping[str, list[Array]], wide: type[np.floating[Any]] = np.float64
     ) -> tuple[Result, ...]:
-        """Return what the reference says of these inputs, slot by slot, from floats in `wide`."""
+        """Return the reference outputs for these inputs, by slot, from floats in `wide`."""
         return self._call(self.expected, inputs, wide)
 
     def compute_slopes(
         self, inputs: Mapping[str, list[Array]], out_grad: Array
     ) -> tuple[Result, ...]:
-        """Return what the reference says of the gradients of these inputs."""
+        """Return the reference gradients of these inputs."""
         return self._call(self.slopes, {**inputs, "out_grad": [out_grad]})
 
     def _call(
@@ -197,7 +197,7 @@ class Case:
         """Return the relative and the absolute tolerance for outputs of this dtype."""
         info = ml_dtypes.finfo(dtype)
         relative = self.ulps * float(info.eps) * float(np.sqrt(max(self.terms, 1)))
-        # Results below the smallest normal number have lost bits, in whatever way they came about.
+        # Results below the smallest normal number have lost bits in any case.
         return relative, relative * self.magnitude + 2 * float(info.smallest_subnormal)
 
 

@@ -47,7 +47,7 @@ def call(
     counts: Mapping[str, int] | None = None,
     reuse: Sequence[tuple[str, str]] = (),
 ) -> dict[str, list[Array]]:
-    """Run a kernel and return its outputs by slot; what it raises is raised.
+    """Run a kernel and return its outputs by slot; its exceptions propagate.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ def call(
     definition : OpDefinition
         Of its operator.
     inputs : mapping
-        Arrays by slot; they are handed over read-only.
+        Arrays by slot, passed read-only.
     attrs : mapping, optional
         Attributes that differ from the defaults.
     counts : mapping, optional
         Number of variables in output slots, 1 where not given.
     reuse : sequence of (output, input)
-        Outputs that lie in the memory of an input, beside those that always do.
+        Outputs in the memory of an input, besides those that always are.
     """
     filled = definition.proto.fill_attrs(dict(attrs or {}))
     sample = make_sample(definition, inputs, filled, counts or {})

@@ -16,7 +16,7 @@ from opwright.op import DTYPES, FLOAT_DTYPES, NARROW_DTYPES, GradOp, Meta, NoGra
 
 
 class Target(NamedTuple):
-    """What a case runs on; library None: whatever is chosen, as for an expanded composite."""
+    """The target of a case; library None: the chosen kernel, as for an expanded composite."""
 
     device: str
     library: str | None
@@ -27,7 +27,7 @@ class Target(NamedTuple):
 
 @dataclass
 class OneOperator:
-    """A program that holds one operator between its feeds and what it computes.
+    """A program of one operator.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ def pinned(case: Case, target: Target) -> Iterator[None]:
     pins: dict[str, str] = {}
     if dtypes := _dtypes_of(case.op, target):
         pins[case.op] = str(target.library)
-    # A library may have the gradient in fewer dtypes: then whatever serves is chosen.
+    # A library may have the gradient in fewer dtypes: then any kernel is chosen.
     floats = dtypes & set(FLOAT_DTYPES) & set(case.dtypes)
     if dtypes and floats <= _dtypes_of(f"{case.op}_grad", target) != set():
         pins[f"{case.op}_grad"] = str(target.library)
@@ -156,7 +156,7 @@ def _optional(definition: OpDefinition) -> dict[str, str]:
 def run(
     block: Any, feeds: Mapping[str, Array], fetch: Sequence[Any], device: str = "cpu"
 ) -> list[Array]:
-    """Return what a block computes."""
+    """Return the results of a block."""
     return compiled(block, feeds, fetch, device)(**feeds)
 
 

@@ -1,7 +1,7 @@
-"""Loads a saved program that has a place of a maximum as a parameter, runs it, prints the error.
+"""Loads a saved program with the index of a maximum as a parameter, runs it, prints the error.
 
-``python pool_at_a_wrong_place.py LIBRARY DATA_FORMAT PLACE...``: in a process of its own, for who
-does not look at the place writes there.
+``python pool_at_a_wrong_place.py LIBRARY DATA_FORMAT PLACE...``: in a separate process, since an
+unchecked index would corrupt memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sizes that are no numbers: objects which calculate, and record what they were compared with."""
+"""Symbolic sizes: objects with arithmetic that record comparisons."""
 
 from __future__ import annotations
 

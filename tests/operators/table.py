@@ -73,7 +73,7 @@ def over_targets(
 ) -> Callable[[Callable[..., None]], Any]:
     """Run a test over cases in dtypes, on every device and library that has a kernel.
 
-    Unless every case was asked for, it is a sample: each kernel once, each case once on the CPU and
+    Unless every case was requested, it is a sample: each kernel once, each case once on the CPU and
     some on other devices, and some of the rest. One test of pytest runs all points of an operator
     and a library, and a failure names its point: most are quicker than pytest is around them.
     """
@@ -137,7 +137,7 @@ def take_sample(grid: Iterable[Point]) -> list[Point]:
 
 
 def sample_cases(cases: Iterable[Case]) -> list[Case]:
-    """Return all cases if every one was asked for, else the first of each operator and a share."""
+    """Return all cases if requested, else the first of each operator and a sample."""
     chosen: list[Case] = []
     seen: set[str] = set()
     for case in cases:
@@ -177,7 +177,7 @@ def graded() -> Iterator[tuple[Case, str]]:
 
 
 def standard_types(plan_only: bool = False) -> list[str]:
-    """Return every operator type of opwright-std, helpers too; or those that only passes make."""
+    """Return every operator type of opwright-std, with helpers; or the pass-only ones."""
     ops = ow.current_context().ops
     return [
         op_type

@@ -1,4 +1,4 @@
-"""Attributes whose other values not every kernel knows: who serves them, and who says why not."""
+"""Attribute values that not every kernel supports: serving kernels, and reasons of refusals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST = np.array([0])
 
 def test_the_greatest_sample_of_a_bin_is_that_of_its_pixels_times_their_shares() -> None:
     got = ow.ops.roi_align(IMAGE, BOX, FIRST, output_size=[1, 1], sampling_ratio=1, mode="max")
-    # The sample lies at row 1, column 1.5: between the pixels 5 and 6, half of each.
+    # The sample is at row 1, column 1.5: between the pixels 5 and 6, half of each.
     assert got.item() == 3.0
 
 

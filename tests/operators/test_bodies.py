@@ -1,4 +1,4 @@
-"""Laws of bodies and rules: what they leave out or get wrong means the same wherever they write."""
+"""Laws of bodies and rules: omissions and mistakes have the same meaning everywhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import opwright as ow
 from opwright.errors import OpwrightError, ProgramError, SlotError
 from opwright.op import OpMaker, same_shape_as
 
-# -- What a body may leave out, and what it may not -----------------------------------------------
+# -- Optional and required parts of a body -----------------------------------------------
 
 
 def unnamed_alias(b):
@@ -149,7 +149,7 @@ def test_a_body_in_a_plan_takes_no_name_that_the_program_has(add):
     np.testing.assert_array_equal(runs(program, ["sum"])[0][0], 9 * X)
 
 
-# -- What is written wrongly is reported alike, whoever writes it ---------------------------------
+# -- Mistakes are reported alike for all writers ---------------------------------
 
 
 def write_by_append(program, add, write):

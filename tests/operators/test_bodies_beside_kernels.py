@@ -1,4 +1,4 @@
-"""Bodies of operators that have kernels on the CPU: what devices without these kernels run."""
+"""Bodies of operators that have kernels on the CPU: used by devices without these kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bool is the numbers 0 and 1: what adds it up is or, what multiplies it is and."""
+"""Bool is the numbers 0 and 1: a sum is or, a product is and."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What convolution, pooling and flatten say of shapes and attributes that do not fit."""
+"""Errors of convolution, pooling and flatten for wrong shapes and attributes."""
 
 from __future__ import annotations
 

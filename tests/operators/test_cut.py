@@ -46,7 +46,7 @@ class Both:
         self.two = ow.cut(program, list(feeds), fetch, late, late_fetch, scope=self.scopes[1])
 
     def saved(self, backward: Any) -> dict[str, Array]:
-        """Return what a backward holds of its forward, by name."""
+        """Return the values that a backward keeps of its forward, by name."""
         pairs = zip(backward.func.feed_names, backward.args, strict=False)
         return {name.split(": ")[1]: a for name, a in pairs if name.startswith("saved")}
 
@@ -87,7 +87,7 @@ def test_both_halves_have_the_bits_of_the_whole(case: Case) -> None:
 
 
 def network_program(build: Any, **parameters: Array) -> tuple[Any, Any]:
-    """Return a program of x [?, 8] and what `build` makes of it and parameters, with gradients."""
+    """Return a program of x [?, 8], built by `build` with parameters, with gradients."""
     program = ow.Program(5)
     dtype = next(iter(parameters.values())).dtype
     with ow.program_guard(program):
@@ -256,7 +256,7 @@ def test_a_backward_may_follow_another_forward() -> None:
 
 
 def test_each_batch_size_has_its_own_halves() -> None:
-    ow.release_memory()  # what other tests have left would make room for nothing
+    ow.release_memory()  # remains of other tests would leave no room
     both = both_of(lambda x, w: ops.tanh(ops.matmul(x, w)), w=W)
     backwards = []
     for n in (3, 6, 3):

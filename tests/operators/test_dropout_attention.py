@@ -1,4 +1,4 @@
-"""What attention drops in training: a share of its weights, by the numbers of the program."""
+"""Dropout of attention weights in training, by the random numbers of the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the table cannot say: slopes at kinks and far out, and what bad shapes are told."""
+"""Edges beyond the table: derivatives at kinks and far out, and errors of bad shapes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Where inputs are very large or small and results are ordinary, no step between them overflows.
 
-Squares and powers leave the range of a dtype long before what is computed of them does. The inputs
+Squares and powers leave the range of a dtype long before final results do. The inputs
 of each operator are scaled, and results and gradients that a wider dtype can tell are compared.
 """
 
@@ -75,7 +75,7 @@ def scaled(array: Array, scale: float, dtype: str) -> Array:
 def make_step(
     case: Case, arrays: Mapping[str, Sequence[Array]], dtype: str, target: Target
 ) -> Step:
-    """Return outputs and gradients of a case as a function of what its inputs are multiplied by."""
+    """Return outputs and gradients of a case as a function of the scale of its inputs."""
     one = build(case, arrays)
     given = dict(one.feeds)
     squares = SQUARES.get(case.op, ())
@@ -101,7 +101,7 @@ EXACT: dict[str, list[dict[str, Array]]] = {}
 
 
 def exact_results(case: Case) -> list[dict[str, Array]]:
-    """Return what NumPy's kernels compute in float64 from numbers of float32, for each scale."""
+    """Return the results of NumPy's kernels in float64 for float32 numbers, per scale."""
     if str(case) not in EXACT:
         wide = {
             slot: [a.astype(np.float64) if is_float(a.dtype) else a for a in listed]

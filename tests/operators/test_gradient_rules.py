@@ -1,4 +1,4 @@
-"""What gradient rules of standard operators do beyond their cases: unknown ranks, refusals."""
+"""Gradient rules of standard operators beyond their cases: unknown ranks, refusals."""
 
 from __future__ import annotations
 

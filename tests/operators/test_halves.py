@@ -44,7 +44,7 @@ FLOAT_TYPES = [
 
 
 def cases_of(op_type: str) -> list[Case]:
-    """Return the cases of an operator whose numbers are not those of float32 alone."""
+    """Return the cases of an operator with numbers representable beyond float32."""
     found = [case for case in load_cases() if case.op == op_type]
     chosen = [case for case in found if "float32" in case.dtypes and case.dtypes != ("float32",)]
     return sample_cases(chosen)
@@ -116,7 +116,7 @@ def assert_same_numbers(got: Array, expected: Array) -> None:
 @pytest.mark.parametrize("dtype", HALVES)
 def test_every_16_bit_number_is_the_same_after_a_kernel_that_computes_in_float(dtype: str) -> None:
     numbers = every_number(dtype)
-    for length in (len(numbers), 31, 1):  # whole vectors, and what is left beside them
+    for length in (len(numbers), 31, 1):  # whole vectors, and a remainder
         one = np.ones(1, np.float32).astype(dtype)
         assert_same_numbers(ow.ops.multiply(x=numbers[:length], y=one), numbers[:length])
 

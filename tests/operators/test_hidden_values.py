@@ -1,4 +1,4 @@
-"""What an operator must not look at has no effect: not even NaN, infinities and huge numbers.
+"""Hidden values have no effect, not even NaN, infinities and huge numbers.
 
 Behind the lengths of sequences, in keys that a mask hides, in a matrix whose factor is 0, in
 neighbours of weight 0: values and gradients, in every library.
@@ -93,7 +93,7 @@ def hiding() -> Iterator[tuple[Case, str]]:
 def compute(
     case: Case, inputs: Mapping[str, Sequence[Array]], places: Mapping[str, Array], target: Target
 ) -> list[Array]:
-    """Return the outputs, and the gradients of a loss, without what MOVED operators have behind."""
+    """Return the outputs, and the gradients of a loss, without the padding of MOVED operators."""
     one = build(case, inputs)
     names = differentiable(one) if can_have_gradient(one.definition) and not case.no_grad else []
     outputs = [v for listed in one.outputs.values() for v in listed]

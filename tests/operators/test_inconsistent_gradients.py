@@ -1,4 +1,4 @@
-"""A gradient operator takes only what belongs to one forward operator, wherever it comes from."""
+"""A gradient operator accepts only values of one forward operator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_derived_gradient_is_looked_at() -> None:
 
 
 def fitting_metas(forward: OpDefinition, sample: Sample) -> dict[str, Any]:
-    """Return metas of what fits together, by slot of the gradient operator."""
+    """Return consistent metas by slot of the gradient operator."""
     slots = [slot.name for slot in (*forward.proto.inputs, *forward.proto.outputs)]
     metas = dict(zip(slots, (*sample.input_metas(forward), *sample.infer(forward)), strict=True))
     return {**metas, **{grad_name(slot): given for slot, given in metas.items()}}

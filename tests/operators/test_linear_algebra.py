@@ -1,4 +1,4 @@
-"""Laws of matrices that LAPACK refuses, and of what is read of a matrix."""
+"""Laws of matrices that LAPACK refuses, and of unread triangles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of bits, masks, turns, distances and margins name the rule, the value and the shape."""
+"""Errors of bits, masks, rotations, distances and margins name rule, value and shape."""
 
 from __future__ import annotations
 

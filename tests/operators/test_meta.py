@@ -46,7 +46,7 @@ def test_every_operator_has_cases(op_type: str) -> None:
 def test_what_only_passes_make_has_the_prefix_of_its_plugin_samples_and_kernels(
     op_type: str,
 ) -> None:
-    """The operators that it takes the place of are its reference, in the tests of the passes."""
+    """The replaced operators are its reference, in the tests of the passes."""
     assert op_type.startswith("std.")
     assert op_type in SAMPLES
     assert KERNELS.entries(op_type)
@@ -61,8 +61,8 @@ def test_every_operator_has_a_reference_kernel_or_a_body(op_type: str) -> None:
 @pytest.mark.parametrize("op_type", TYPES)
 def test_every_operator_has_a_gradient_or_a_reason_for_none(op_type: str) -> None:
     known = definition(op_type)
-    # A branch or a loop needs no rule of its own: core differentiates what its blocks hold.
-    # Nor does a composite: it is replaced by its body then.
+    # A branch or loop needs no rule: the core differentiates its blocks.
+    # Nor does a composite, which is replaced by its body.
     has_rule = known.gradient is not None or known.body is not None
     assert has_rule or known.control is not None
 

@@ -51,7 +51,7 @@ def test_casts_from_narrow_dtypes_are_those_of_ml_dtypes(dtype, wide, library):
 
 
 def around(dtype: str) -> NDArray[np.float64]:
-    """Return the finite values of an 8-bit float, the halves between, and what is next to these."""
+    """Return the finite values of an 8-bit float, their midpoints, and the neighbors of these."""
     values = every(dtype).astype("float64")
     values = np.unique(values[np.isfinite(values)])
     halves = (values[1:] + values[:-1]) / 2

@@ -26,7 +26,7 @@ def with_kernel(prefers: Mapping[str, object] | None, kernel: Any = conv2d) -> o
 
 
 def run(context: ow.Context, passes: list[str] | None = None) -> tuple[Any, Counter[str], Any]:
-    """Return what conv - relu - conv gives, its operators by type and its kernels."""
+    """Return the result of conv - relu - conv, its operators by type and its kernels."""
     with ow.context_guard(context), ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         x = layers.data("x", shape=[None, 3, 5, 4])
         out = layers.conv2d(layers.relu(layers.conv2d(x, 4, 3)), 2, 2)

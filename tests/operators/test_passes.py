@@ -39,7 +39,7 @@ def identity(type, out, x):
 
 
 def run(ops, fetch, feeds, persistables, passes, calls=2):
-    """Call twice and return what was fetched, what the scope holds, and how many operators ran."""
+    """Call twice and return the fetches, the scope's contents, and the number of operators run."""
     program = ow.Program()
     block = program.global_block()
     for name, value in {**feeds, **persistables}.items():
@@ -72,7 +72,7 @@ def check(ops, fetch, feeds=None, persistables=None):
             np.testing.assert_array_equal(one.view(np.uint8), other.view(np.uint8))
     for array in (array for result in passed[3] for array in result):
         assert array.flags.writeable
-        array.fill(0)  # a fetch is the caller's own: nobody else's numbers change
+        array.fill(0)  # a fetch belongs to the caller: no other numbers change
     return passed[2].operators, plain[2].operators
 
 
@@ -124,7 +124,7 @@ def test_empty_and_single_arrays_are_viewed_too(size):
     assert check(ops, ["out"], {"x": np.zeros(size, np.float32)}) == (2, 3)
 
 
-# What is fetched
+# Fetched values
 
 
 @pytest.mark.parametrize("type", IDENTITIES)
@@ -142,7 +142,7 @@ def test_viewed_values_may_be_fetched(type):
     assert check(ops, ["c", "a", "a"]) == (2, 3)
 
 
-# Feeds and what is written in place
+# Feeds and values written in place
 
 
 @pytest.mark.parametrize("type", IDENTITIES)

@@ -114,7 +114,7 @@ for call in (
 
 
 def test_a_step_without_an_element_is_refused() -> None:
-    """In a child: whoever reads it reads at the address 0."""
+    """In a child process, since a read accesses address 0."""
     command = [sys.executable, "-c", EMPTY_STEPS]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     said = "step must have one element, got int64[0]; give the number of the run"

@@ -41,7 +41,7 @@ Arrays = Mapping[str, Any]
 def run(
     op_type: str, device: str, dtype: str, library: str, inputs: Arrays, attrs: Arrays
 ) -> dict[str, Any]:
-    """Return what one kernel computes, by slot."""
+    """Return the results of one kernel by slot."""
     context = ow.current_context()
     wanted = (device, dtype, library)
     entries = context.kernels.entries(op_type)

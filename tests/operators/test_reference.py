@@ -1,4 +1,4 @@
-"""Every kernel of every operator computes what the reference says."""
+"""Every kernel of every operator matches the reference."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_calls_on_arrays_agree_with_networks_for_any_strides(case: Case) -> None
 def gradient_inputs(
     case: Case, arrays: Mapping[str, Sequence[Array]], derived: OpDefinition
 ) -> dict[str, list[Array]]:
-    """Return what the gradient operator of a case reads: inputs, outputs, random gradients."""
+    """Return the inputs of a case's gradient operator: inputs, outputs, random gradients."""
     outputs = run_case(case, arrays, Target("cpu", None))
     rng = np.random.default_rng(0)
     made: dict[str, list[Array]] = {}
@@ -128,7 +128,7 @@ def gradient_inputs(
 def check_reuse(
     op_type: str, arrays: Mapping[str, Sequence[Array]], attrs: Mapping[str, Any], counts: Any
 ) -> None:
-    """Check that outputs that lie on inputs are those that do not."""
+    """Check that in-place outputs equal separate ones."""
     context = ow.current_context()
     definition = context.ops.get(op_type)
     for entry in context.kernels.entries(op_type):

@@ -1,4 +1,4 @@
-"""Ids, offsets, masks and places from outside are checked before memory is touched."""
+"""Ids, offsets, masks and indices from outside are checked before any memory access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scan: a block runs for each element, hands its state on, and gradients flow back through it."""
+"""scan: a block runs per element and carries its state, and gradients flow back through it."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_carried_variables_that_swap_keep_both_values() -> None:
 
 
 def memory_bytes(program: Any) -> int:
-    """Return what a plan that computes the loss takes."""
+    """Return the memory of a plan that computes the loss."""
     scope = ow.Scope()
     for name in "wu":
         scope.var(name).set(VALUES[name])

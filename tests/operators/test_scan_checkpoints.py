@@ -1,4 +1,4 @@
-"""checkpoint_every: the gradient of a scan keeps few carries, and computes the turns again."""
+"""checkpoint_every: the gradient of a scan saves few carries, and recomputes iterations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_gradients_have_the_bits_of_those_without_checkpoints(
 
 
 def memory_bytes(n: int, every: int | None) -> int:
-    """Return what a plan takes that trains h = tanh(x[t] * w + h) over n turns."""
+    """Return the memory of a plan that trains h = tanh(x[t] * w + h) over n iterations."""
     program = ow.Program()
     with ow.program_guard(program, ow.Program()):
         x = layers.data("x", shape=[n, 64], dtype="float64")

@@ -83,7 +83,7 @@ def inputs_of(case: Case) -> list[Array]:
 
 
 class SumOfGradients(NamedTuple):
-    """A sum of first gradients, and the weights of what it and its loss are sums of, by name."""
+    """A sum of first gradients, with the weights of its terms and of its loss, by name."""
 
     total: ow.Variable
     of_outputs: dict[str, Array]
@@ -125,7 +125,7 @@ def test_second_gradient_agrees_with_central_differences_of_the_first(case: Case
     one = build(case, arrays)
     wanted = float_inputs(one, graded_slots(case, arrays))
     total = add_sum_of_gradients(one, wanted).total
-    # Built before the second backward pass: that writes compositions in the place of kernels.
+    # Built before the second backward pass: that replaces kernels by compositions.
     with np.errstate(all="ignore"):
         first = compiled(one.block, one.feeds, [total])
         slopes = {v.name: central_differences(first, one.feeds, v.name) for v in wanted}

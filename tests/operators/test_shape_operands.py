@@ -1,4 +1,4 @@
-"""Variables in the places of numbers: one program for all shapes."""
+"""Variables instead of numbers: one program for all shapes."""
 
 from __future__ import annotations
 

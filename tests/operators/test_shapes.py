@@ -1,4 +1,4 @@
-"""What is inferred for unknown dimensions agrees with what is inferred for known ones."""
+"""Inference with unknown dimensions agrees with inference with known ones."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_symbolic_inference_matches_numeric_inference(op_type: str) -> None:
         symbolic = infer(case, with_symbols(metas, guards))
         now = {dim: dim for slot in metas for m in slot for dim in m.shape}
         assert with_sizes(symbolic, now) == infer(case, metas), case
-        larger = [dim for dim in now if dim > 1]  # what has one element mostly has to have one
+        larger = [dim for dim in now if dim > 1]  # single elements are mostly required
         for sizes in (now | {d: 2 * d for d in larger}, now | {d: d + 3 for d in larger}):
             if larger and all(guard(sizes) for guard in guards):
                 n_others += 1
@@ -154,7 +154,7 @@ def operands_of(case: Case) -> list[str]:
 
 
 class Now(dict[int, int]):
-    """Each symbol stands for the size that it is named by."""
+    """Each symbol represents the size in its name."""
 
     def __missing__(self, size: int) -> int:
         return size
@@ -173,7 +173,7 @@ def infer_with(case: Case, attrs: Mapping[str, Any]) -> Metas:
 
 
 def replaced(value: Any, replace: Any) -> Iterator[Any]:
-    """Give the value of an attribute with one number replaced, and with all of them."""
+    """Yield the value of an attribute with one number replaced, and with all of them."""
     items = list(value) if isinstance(value, (list, tuple)) else [value]
     for changed in (*([i] for i in range(len(items))), range(len(items))):
         new = tuple(replace(x) if i in changed else x for i, x in enumerate(items))

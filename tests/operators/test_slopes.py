@@ -1,4 +1,4 @@
-"""Gradients where differences do not show them: see `Case.slopes`."""
+"""Gradients that differences cannot show: see `Case.slopes`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_slopes() -> Iterator[tuple[Case, str]]:
 def compute(
     case: Case, dtype: str, target: Target, passes: Sequence[str] | None
 ) -> tuple[list[Array], tuple[Any, ...]]:
-    """Return the gradients of a case, and what the reference says of them."""
+    """Return the gradients of a case, and those of the reference."""
     arrays = case.make_inputs(dtype)
     one = build(case, arrays)
     out = one.outputs[definition_of(case).proto.outputs[0].name][0]
@@ -37,7 +37,7 @@ def compute(
         return function(**one.feeds), case.compute_slopes(arrays, out_grad)
 
 
-# Passes may put other kernels in the place of the one that is named.
+# Passes may replace the named kernel.
 @pytest.mark.parametrize("passes", [(), None], ids=["alone", "with passes"])
 @over_targets(with_slopes)
 def test_gradient_matches_the_reference(

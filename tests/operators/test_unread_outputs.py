@@ -1,4 +1,4 @@
-"""What an operator gives is the same where nothing reads what it keeps for its gradient."""
+"""The results of an operator do not depend on reads of its saved outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gradient is the same whichever others are wanted beside it."""
+"""A gradient does not depend on other requested ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Where ours chooses otherwise than PyTorch, on purpose: the table of decision 0035.
 
-What a function here marks is not compared.
+Elements marked by a function here are not compared.
 """
 
 from __future__ import annotations

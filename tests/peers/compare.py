@@ -1,4 +1,4 @@
-"""What a case computes on a target beside what a peer says of it."""
+"""Compare the results of a case on a target with those of a peer."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def run(
         function = compiled(one.block, one.feeds, list(names.values()), target.device)
         try:
             results = function(**one.feeds)
-        except KernelError as error:  # drawn positions may lie outside
+        except KernelError as error:  # drawn positions may be outside
             if " must be in [" not in str(error):
                 raise
             pytest.skip("positions outside of their range")
@@ -124,7 +124,7 @@ def run(
 
 
 def compare(where: str, got: Array, expected: Array, ulps: float, terms: int) -> None:
-    """Compare one array with what a peer computed in float64."""
+    """Compare one array with a peer's in float64."""
     assert got.shape == expected.shape, f"{where}: {got.shape}, {expected.shape}"
     if not is_float(got.dtype):
         np.testing.assert_array_equal(got, expected, err_msg=where)
@@ -134,7 +134,7 @@ def compare(where: str, got: Array, expected: Array, ulps: float, terms: int) ->
         rounded = widen(np.asarray(expected, np.float64).astype(got.dtype))
         finite = np.abs(rounded[np.isfinite(rounded)])
     size = float(np.max(finite, initial=1.0))  # tests/operators are stricter with small numbers
-    # What comes near the end of a 16-bit range may have been beyond it on the way.
+    # Results near the end of a 16-bit range may have exceeded it in between.
     inside = ~(np.abs(rounded) > np.finfo(np.float16).max / 4) | (got.dtype.itemsize > 2)
     np.testing.assert_allclose(
         np.where(inside, widen(got), 0),

@@ -86,7 +86,7 @@ def weight_and_bias(p: Arrays) -> Arrays:
 
 
 def slopes(p: Arrays) -> Arrays:
-    """Name the slopes of a rectifier as PyTorch does."""
+    """Rename the slopes of a rectifier to PyTorch's names."""
     return {"weight": p["prelu_0_w_param"].reshape(-1)}
 
 
@@ -111,7 +111,7 @@ def images(rank: int, channels: int = 4) -> dict[str, Any]:
 
 
 def within(lengths: ow.Variable, x: ow.Variable, out: ow.Variable) -> ow.Variable:
-    """Return out with zeros behind the lengths, where ours begins with zeros, whatever x has."""
+    """Return out with zeros in the padding, as ours."""
     seen = ow.ops.sequence_mask(lengths, x)
     return ow.ops.where(ow.ops.unsqueeze(seen, axis=[2]), out, ow.ops.fill_like(out, value=0.0))
 

@@ -1,4 +1,4 @@
-"""The peers' process, as a test asks it, and the programs that it is sent."""
+"""The client of the peers' process, and the programs sent to it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Request:
         Array by name.
     fetch : list of str
     weights : dict
-        Of the loss whose gradient is asked for: array by name of an output.
+        Weights of the differentiated loss: array by name of an output.
     wanted : list of str
         Inputs that the loss is differentiated by.
     again : dict
@@ -128,7 +128,7 @@ class Peer:
 
 
 def widen(array: Array) -> Array:
-    """Return floats as float64, which holds those of every dtype."""
+    """Return floats as float64, which represents those of every dtype."""
     is_float = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
     return array.astype(np.float64) if is_float else array
 
@@ -166,5 +166,5 @@ class Given:
     array: Array
 
     def make(self, dtype: str, seed: int) -> Array:
-        """Return the array, whatever the dtype."""
+        """Return the array in any dtype."""
         return self.array

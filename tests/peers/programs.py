@@ -32,7 +32,7 @@ class Drawing:
     feeds : dict
         Array by variable, parameters too.
     parameters : list of str
-        What the loss is differentiated by.
+        Variables to differentiate by.
     loss : str
     """
 
@@ -159,7 +159,7 @@ class Drawing:
         return self._append("reshape", {"x": x}, shape=[shape[0], math.prod(shape[1:])])
 
     def _rearrange(self, x: str) -> str:
-        """Append what moves elements along the last axis, or adds them up."""
+        """Append operators that move or sum elements along the last axis."""
         shape = self._shape(x)
         axis = len(shape) - 1
         kind = self._choose("flip", "roll", "cumsum", "sort", "triu", "tile", "gather", "stack")

@@ -155,7 +155,7 @@ def test_doctor_runs_the_registered_checks(site):
     data = json.loads(done.stdout)
     [found] = data["problems"]
     assert found["plugin"] == "late"
-    gone, no_kernel = found["problems"]  # late.swish is nobody's operator: its kernel is no fault
+    gone, no_kernel = found["problems"]  # late.swish has no definition: its kernel is not a fault
     assert gone.startswith("late.gone: 'opwright_late.swish:GONE' of opwright-late 1.0 failed")
     assert no_kernel.startswith("acme.swish[cpu, *, late]: a kernel must be a function of slots")
 
@@ -164,7 +164,7 @@ CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
 
 
 def test_doctor_accepts_a_kernel_for_an_unprovided_device(site):
-    """A package whose other extra was not asked for is sound."""
+    """A package whose other extra was not requested is sound."""
     hook = "registry.add('acme.swish', device='gpu', dtypes='*', kernel='not_there:k')\n"
     site.add("acme")
     site.add("more", KERNEL_HOOK + hook)

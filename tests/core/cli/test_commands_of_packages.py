@@ -1,4 +1,4 @@
-"""Commands that packages add: found by entry points, and what is said where one is missing."""
+"""Commands that packages add: found by entry points, with errors for missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line gets wrong: exit code 2 from every command, and JSON where it is asked."""
+"""Wrong command lines: exit code 2 from every command, and JSON on request."""
 
 from __future__ import annotations
 

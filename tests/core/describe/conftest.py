@@ -1,4 +1,4 @@
-"""Operators that the tests of describing share, and a recorder in the place of a program."""
+"""Operators shared by the tests of describe, and a recorder instead of a program."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Op:
 
 @dataclass
 class Recorder:
-    """An emitter that remembers; an operator has one output `out` unless it is told otherwise."""
+    """An emitter that records calls; an operator has one output `out` by default."""
 
     ops: list[Op] = field(default_factory=list)
     block: str = "the block"

@@ -1,4 +1,4 @@
-"""What other people's code raises: described whatever it is, and not blamed for a signal."""
+"""Exceptions of foreign code: always described, and not confused with signals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright.foreign import describe_error, raise_if_of_signal, show
 
 
 class TimeIsUpError(Exception):
-    """What the handlers of these tests raise."""
+    """Raised by the handlers of these tests."""
 
 
 def raise_it(number, frame):

@@ -1,4 +1,4 @@
-"""Laws of gradient rules: what they see, what they write, and that nothing is lost unseen."""
+"""Laws of gradient rules: their inputs and outputs, without silent losses."""
 
 from __future__ import annotations
 

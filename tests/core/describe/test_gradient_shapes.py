@@ -1,4 +1,4 @@
-"""A derived gradient takes only what its forward operator would make of the same inputs."""
+"""A derived gradient accepts only shapes that its forward operator has for the same inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .complex_operator import complex_definition
 
 
 def complex_inputs(**changed):
-    """Return what fits together, slot by slot, with some slots changed."""
+    """Return consistent metas by slot, with some slots changed."""
     f32 = Meta((2, -1), "float32")
     slots = {
         "weight": (f32,),

@@ -1,4 +1,4 @@
-"""Laws of OpMaker: what a chain says, and what an operator as a whole must have."""
+"""Laws of OpMaker: chains of calls, and requirements of a whole operator."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_slots_are_looked_up_by_name_or_the_nearest_is_named(swish):
         swish.proto.attr("bet")
 
 
-# Each case: what is done to the maker, and how the error goes on after `acme.op: `.
+# Each case: an action on the maker, and the error after `acme.op: `.
 def test_an_operator_needs_a_comment():
     with pytest.raises(RegistrationError, match=r"op: add_comment must say what the operator"):
         build(OpMaker("op").add_input("x", "c").add_output("out", "c").same_dtype_as("x"))

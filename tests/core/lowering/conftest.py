@@ -14,7 +14,7 @@ from .toy_graphs import TOY, add_relu, make_step, make_toy, step
 @pytest.fixture
 def context():
     made = ow.Context.discover()
-    made.passes = PassRegistry()  # those that are installed fuse what these tests look at
+    made.passes = PassRegistry()  # installed passes would fuse the operators of these tests
     made.ops.add("toy.add_relu", make_toy("toy.add_relu", ["x", "y"]), TOY)
     made.ops.add("toy.orphan", make_toy("toy.orphan", ["x", "y"]), TOY)
     made.ops.add("toy.step", make_step(), TOY)

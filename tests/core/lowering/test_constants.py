@@ -51,7 +51,7 @@ def runs(context) -> list[float]:
 
 
 class Net:
-    """out = x + 2 w over a parameter w, and what else a test appends."""
+    """out = x + 2 w over a parameter w, and operators appended by a test."""
 
     def __init__(self) -> None:
         self.block = ow.Program().global_block()

@@ -1,4 +1,4 @@
-"""What kernels put off in ``prepare`` is done together, for those that a plan uses."""
+"""Work deferred in ``prepare`` is done together, for the kernels of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator with an effect runs in its place, whether its output is wanted or not."""
+"""An operator with an effect runs in order, whether its output is requested or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits that exchange several operators: a pair agrees on what passes between its members."""
+"""Edits that replace several operators: pairs agree on the values between them."""
 
 from __future__ import annotations
 

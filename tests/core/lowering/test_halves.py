@@ -1,4 +1,4 @@
-"""A graph that will be cut: what passes may do to it, and the values that separate its halves."""
+"""A graph to be cut: allowed edits of passes, and the values between its halves."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_values_that_depend_on_a_late_feed_are_late(context):
 
 
 def _random_values(seed):
-    """Return sizes, and of what each value is computed: None where it can only be saved."""
+    """Return sizes and the inputs of each value, None if it can only be saved."""
     rng = random.Random(seed)
     n = rng.randint(1, 8)
     sizes = [rng.randint(1, 9) for _ in range(n)]

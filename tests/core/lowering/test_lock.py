@@ -1,4 +1,4 @@
-"""A plan held to a lock: what is installed later changes nothing, and what differs is listed."""
+"""A locked plan: later installations change nothing, and differences are listed."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_network_has_one_lock_for_all_feeds_of_its_callable(scales):
 
 
 def test_what_passes_asked_for_is_locked_although_they_replaced_it(context):
-    """A pass fuses where a kernel serves, and the next one replaces what that made."""
+    """A pass fuses if there is a kernel, and the next one replaces the fused operator."""
     context.ops.add("toy.last", make_toy("toy.last", ["x", "y"]), TOY)
     context.kernels.add(
         "toy.last", device="cpu", dtypes=["float32"], kernel=add_relu, library="toy", package=TOY

@@ -1,4 +1,4 @@
-"""The memory planner: what lives together never shares, what does not may."""
+"""The memory planner: only values with disjoint lifetimes share memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A placement names the kernels that would have come first, and why they do not serve."""
+"""A placement names the preferred kernels and the reasons of their refusals."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def scales(context):
 
 
 def place(*factors):
-    """Return the placement of a chain of scales that was run."""
+    """Return the placement of a chain of scales after a run."""
     ops = [
         ow.Operator("toy.scale", x=f"x{i}" if i else "x", out=f"x{i + 1}", factor=factor)
         for i, factor in enumerate(factors)

@@ -1,4 +1,4 @@
-"""Edits of a graph: what they allow, and what they refuse because a result would change."""
+"""Edits of a graph: allowed ones, and ones refused because a result would change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright.op import Meta
 
 from .toy_graphs import VEC, chain, fuse_add_relu, graph_of, op, sgd, types
 
-# What fuses, and what does not
+# Fusible and non-fusible operators
 
 
 def test_operators_are_fused_without_other_readers_in_between(context):

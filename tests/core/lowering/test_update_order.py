@@ -1,4 +1,4 @@
-"""Updates run as soon as their gradient is there, and never before what they would disturb."""
+"""Updates run as soon as their gradient is ready, and never before readers of the old value."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _graph(ops, fetches=(), n=N, **options):
 
 
 def _order(graph):
-    """Return what runs, named by its output."""
+    """Return the operators that run, by their outputs."""
     advance_updates(graph)
     return [op.outputs[0][0].name if any(op.outputs) else op.type for op in graph.ops]
 

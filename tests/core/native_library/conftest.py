@@ -82,7 +82,7 @@ def plain_library(compiler: Compiler) -> Path:
 
 
 class Acme:
-    """The distribution opwright-acme in a folder of its own, as pip leaves it."""
+    """The distribution opwright-acme in a separate folder, as installed by pip."""
 
     def __init__(self, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.site = site
@@ -122,7 +122,7 @@ class Acme:
         return context
 
     def python(self, code: str) -> str:
-        """Run a fresh Python that sees it beside this environment; return what it printed."""
+        """Run a fresh Python with it and this environment; return its output."""
         return Compiler.run(
             sys.executable, "-c", f"import sys; sys.path.insert(0, {str(self.site)!r})\n{code}"
         )

@@ -1,4 +1,4 @@
-"""Arrays on the tape that another library owns: they speak DLPack, and lie where NumPy cannot see.
+"""Arrays on the tape owned by another library: they support DLPack, in memory hidden from NumPy.
 
 Their memory is gone, filled with NaN, as soon as the last of them is.
 """
@@ -207,7 +207,7 @@ def n_lent() -> int:
 
 
 def from_dlpack(source: Any, stream: Any = None) -> TapeArray:
-    """Take over what speaks DLPack, as the libraries of arrays do."""
+    """Import an object with DLPack, as array libraries do."""
     code, number = source.__dlpack_device__()
     assert code == EXT_DEVICE
     capsule = source.__dlpack__(stream=stream, max_version=None)
@@ -249,12 +249,12 @@ ARRAYS = _Arrays()
 
 
 class PlacedArray:
-    """An array of a library without DLPack: ``__tape_place__`` says where it lies.
+    """An array of a library without DLPack: ``__tape_place__`` has its location.
 
     Attributes
     ----------
     place : ArrayPlace
-        What it says.
+        Its location.
     """
 
     def __init__(self, array: Any, number: int = 0) -> None:
@@ -269,7 +269,7 @@ class PlacedArray:
 
     @classmethod
     def later(cls, array: Any) -> PlacedArray:
-        """Make max(array, 0), which its library still computes on a stream of its own."""
+        """Return max(array, 0), still being computed on the library's stream."""
         source = TapeArray(array)
         made = cls(np.full_like(array, np.nan))
         stream = _library.tape_foreign_stream()

@@ -29,7 +29,7 @@ X = np.array([1, 2, 3], np.float32)
 
 
 class Tape:
-    """What the library tells of itself, and which of its functions shall fail."""
+    """State of the library, and injected failures of its functions."""
 
     def __init__(self, library: Path) -> None:
         self._library = tape_arrays.connect(library)

@@ -22,7 +22,7 @@ SCALE = (
     .same_dtype_as("x")
     .add_attr("factor", float, "the factor")
     .default(2.0)
-    .add_attr("offset", float, "what is added")
+    .add_attr("offset", float, "the added number")
     .default(0.0)
     .as_added()
     .build(same_shape_as("x"), no_gradient("a test"))

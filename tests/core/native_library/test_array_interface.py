@@ -1,4 +1,4 @@
-"""Arrays that say where they lie by an attribute which their device's arrays name."""
+"""Arrays that state their location by an attribute of their device's arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Libraries that are none, are for another machine or ABI, or hand over malformed tables."""
+"""Invalid libraries: no library, another machine or ABI, or malformed tables."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_broken_library_is_reported_once_and_its_kernels_replaced(acme, table,
     )
     with pytest.warns(RuntimeWarning, match="acme.scale.*; the kernel is skipped"):
         np.testing.assert_array_equal(ow.ops.acme.scale(X), 10 * X)
-    ow.ops.acme.scale(np.ones(3, "float32"))  # told once: warnings are errors here
+    ow.ops.acme.scale(np.ones(3, "float32"))  # reported once: warnings are errors here
     assert [failure.package.plugin for failure in context.failures] == ["acme"]
     explanation = ow.explain("acme.scale", dtype="float64")
     assert "failed to load" in str(explanation)

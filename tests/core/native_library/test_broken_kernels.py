@@ -74,7 +74,7 @@ def test_a_broken_kernel_is_reported_once_and_replaced(broken, target, reason):
     context = broken(target)
     with pytest.warns(RuntimeWarning, match="acme.scale.*; the kernel is skipped") as warned:
         np.testing.assert_array_equal(ow.ops.acme.scale(X), 10 * X)
-    ow.ops.acme.scale(np.ones(3, "float32"))  # told once: warnings are errors here
+    ow.ops.acme.scale(np.ones(3, "float32"))  # reported once: warnings are errors here
     assert reason in str(warned[0].message)
     [failure] = context.failures
     assert failure.package.distribution == "opwright-acme"
@@ -213,7 +213,7 @@ def test_a_library_that_lacks_another_names_it_and_the_package(needy):
 
 
 def test_a_library_of_a_required_package_is_found_off_the_search_path(needy, acme):
-    """As libdnnl is, where its distribution lies in another environment than the plugin."""
+    """As for libdnnl, if its distribution is in another environment than the plugin."""
     needy("other-lib")
     info = acme.site / "other_lib-2.0.dist-info"
     info.mkdir()
@@ -222,7 +222,7 @@ def test_a_library_of_a_required_package_is_found_off_the_search_path(needy, acm
     folder = acme.site.parent / "elsewhere" / "lib"
     folder.mkdir(parents=True)
     _make_needed(folder / "libneeded.so.3")
-    # In a process of its own: the library stays open there.
+    # In a separate process, where the library stays open.
     text = acme.python("import numpy, opwright\nprint(opwright.ops.acme.scale(numpy.ones(2)))")
     assert text.strip() == "[2. 2.]"
 

@@ -1,4 +1,4 @@
-"""Operators called on arrays of a device run there and give back what they were given."""
+"""Operators called on arrays of a device run there and return the same kind of arrays."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_arrays_are_read_where_they_lie(tape):
     out = ow.ops.negative(a)
     tape.fail("")
     np.testing.assert_array_equal(out.numpy(), -X)
-    assert tape.count("copies") == 1  # the result into memory of its own
+    assert tape.count("copies") == 1  # the result into separate memory
 
 
 def test_a_number_goes_with_an_array_on_a_device(tape):

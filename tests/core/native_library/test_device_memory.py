@@ -1,4 +1,4 @@
-"""Where a plan's values lie on a device: aligned in one arena, or each apart for a checker."""
+"""Memory of a plan's values on a device: aligned in one arena, or separate for a checker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A device in a compiled library: memory, copies, one stream, and errors that say what failed."""
+"""A device in a compiled library: memory, copies, one stream, and errors that name the failure."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def headers(request, earlier_headers, later_headers):
 def later_library(compiler, later_headers):
     """A library of that version: it looks whether the host has the new service, and sets bits.
 
-    What a flag says that today's core does not know is nothing that it must heed.
+    The core ignores unknown flags.
     """
     fault = (
         '-DFAULT=plugin.later = 7; if (OW_HAS(host, later)) plugin.name = "later"; '

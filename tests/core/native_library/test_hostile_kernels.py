@@ -36,7 +36,7 @@ def hostile(acme, compiler, table):
 
 @pytest.fixture
 def checked(hostile, monkeypatch):
-    """Plans that are made from now on watch what kernels do."""
+    """Plans made from now on check the behavior of kernels."""
     monkeypatch.setattr(ow.current_context(), "settings", Settings(checked=True))
 
 
@@ -53,7 +53,7 @@ def compile_scale(fault, parameter=False):
     return network.compile(feed=[] if parameter else ["x"], fetch=[y.name], scope=scope)
 
 
-# -- what prepare asks for -------------------------------------------------------------------------
+# -- requests of prepare -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_absurd_numbers_of_a_prepare_name_the_plugin(hostile, fault, text):
     with pytest.raises(KernelError, match=WHO + "got acme.scale: " + text):
         run()
     _runtime.free_retired()
-    assert library.count_states() == before  # what it made is released
+    assert library.count_states() == before  # its objects are released
 
 
 def test_an_absurd_estimate_is_a_long_one(hostile):
@@ -157,7 +157,7 @@ def test_a_bind_that_writes_a_shape_is_an_error(hostile):
 
 @pytest.mark.parametrize("fault", ["run_shape", "run_rank"])
 def test_a_kernel_that_writes_a_shape_does_not_change_the_hosts_copy(hostile, fault):
-    """In a process of its own, which this ends where the host goes by what the kernel wrote."""
+    """In a separate process, which crashes if the host trusts the kernel's output."""
     text = hostile.python(TWO_RUNS.replace("FAULT", fault))
     assert text == "[ 2.  5. -6.]\n[ 2.  5. -6.]\n"
 

@@ -1,4 +1,4 @@
-"""A compiled kernel that refuses, fails or throws: the error says where, the process lives."""
+"""A compiled kernel that refuses, fails or throws: the error names it, and the process lives."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def prepare(library):
 
 @pytest.fixture
 def copy(plain_library, tmp_path):
-    """The library as a file of its own."""
+    """The library as a separate file."""
     return shutil.copy(plain_library, tmp_path / "libown.so")
 
 
@@ -108,7 +108,7 @@ def test_a_compiled_network_outlives_its_context(acme, plain_library, monkeypatc
         run = ow.Network(program.global_block()).compile(feed=["x"], fetch=[y.name])
         run(x=np.ones(3))
     assert is_mapped(path)
-    context.refresh()  # forgets what it prepared
+    context.refresh()  # drops prepared kernels
     np.testing.assert_array_equal(run(x=np.ones(3))[0], np.full(3, 2.0))
 
 
@@ -117,7 +117,7 @@ def test_a_file_that_replaced_an_open_one_is_refused(copy, tmp_path, compiler):
     shutil.copy(compiler.build("throwing.cc"), tmp_path / "new.so").replace(copy)
     with pytest.raises(PluginError, match="got another file in its place; start a new process"):
         _runtime.Library(str(copy))
-    del library  # its code is there still, and the loader gives that for any file of this name
+    del library  # its code is still loaded, and the loader returns it for any file of this name
     gc.collect()
     with pytest.raises(PluginError, match="got another file in its place; start a new process"):
         _runtime.Library(str(copy))

@@ -1,4 +1,4 @@
-"""A device of a library is one in a process, whichever Context asks for it."""
+"""A device of a library is shared in a process by all Contexts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled kernels on several threads: one count for a plan, and what a fork leaves of them."""
+"""Compiled kernels on several threads: one count per plan, and the effect of a fork."""
 
 from __future__ import annotations
 

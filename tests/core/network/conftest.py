@@ -1,4 +1,4 @@
-"""The toy device lies beside the tests that use it."""
+"""The toy device is in the folder of its tests."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A network in two halves delivers both as it is told, and says what lies between them."""
+"""A network in two halves delivers both as requested, and lists the values between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program that is cut runs both halves on a device; what is handed over stays there."""
+"""A program cut in two runs both halves on a device, where the values between them stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""deterministic=True leaves out kernels that declare that two runs may differ, and says so."""
+"""deterministic=True excludes kernels declared as nondeterministic, and reports it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def add(context, library, kernel, **options):
 
 
 def count(deterministic, size=300_000):
-    """Return what the kernel says, of an array so large that a plan is not short."""
+    """Return the kernel's report for an array too large for a short plan."""
     network = ow.Network([ow.Operator("acme.count", x="x", out="out")])
     call = network.compile(["x"], ["out"], deterministic=deterministic)
     return call(x=np.zeros(size, "float32"))[0][0]

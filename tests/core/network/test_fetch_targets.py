@@ -39,7 +39,7 @@ class Lent:
 
 
 class Mapped(np.ndarray):
-    """As numpy.memmap: of a class of its own."""
+    """A subclass, as numpy.memmap."""
 
 
 @pytest.mark.parametrize("kind", [np.asarray, Lent, lambda a: a.view(Mapped)])

@@ -21,14 +21,14 @@ def row(label):
 
 
 def run_child(code: str) -> None:
-    """Run code in a process of its own, whose memory holds nothing of other tests."""
+    """Run code in a separate process, without memory of other tests."""
     text = HEAD + textwrap.dedent(code)
     done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def products(n: int, size: int = 512):
-    """A network of ``n`` products with parameters of its own."""
+    """A network of ``n`` products with its own parameters."""
     program, scope = ow.Program(), ow.Scope()
     block = program.global_block()
     x = block.create_var("x", [-1, size])

@@ -22,7 +22,7 @@ X = np.array([1, 2, 3], np.float32)
 
 
 class Pool:
-    """Opens toy devices by number, and writes down each time that it is asked."""
+    """Opens toy devices by number, and records each request."""
 
     dlpack_code = ToyDevice.dlpack_code
 

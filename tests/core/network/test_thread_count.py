@@ -1,4 +1,4 @@
-"""How many threads kernels may use: a setting of the process, told to kernels in prepare."""
+"""The thread count of kernels: a setting of the process, passed to kernels in prepare."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def test_a_profile_distinguishes_copies_and_steps_of_device_and_host(device):
 
 
 def _branching():
-    """`x + x` or `x * x`, as `p` says."""
+    """`x + x` or `x * x`, selected by `p`."""
     block = ow.Program().global_block()
     block.create_var("p", [1], "bool")
     block.create_var("x", [3])

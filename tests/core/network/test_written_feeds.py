@@ -14,7 +14,7 @@ FIXED.flags.writeable = False
 
 
 def running():
-    """mean <- mean + x, twice, and what is read between and behind."""
+    """mean <- mean + x, twice, with reads in between and after."""
     return [
         ow.Operator("add", x="mean", y="x", out="mean"),
         ow.Operator("multiply", x="mean", y="x", out="between"),

@@ -1,4 +1,4 @@
-"""A device of opaque handles, as OpenCL has them: memory that no pointer arithmetic can reach."""
+"""A device of opaque handles, as OpenCL has them: memory without pointer arithmetic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class ToyDevice:
-    """Buffers by number, in a dictionary; counts what it does."""
+    """Buffers by number, in a dictionary; counts its calls."""
 
     name = "toy"
     dlpack_code = 14  # DLPack's kDLExtDev... 12 and above are for others

@@ -38,7 +38,7 @@ def lowered(monkeypatch):
 
 
 def numbers(result):
-    """A copy, for what is lent goes with the result."""
+    """A copy, since borrowed memory dies with the result."""
     return np.array(getattr(result, "array", result))
 
 
@@ -225,7 +225,7 @@ def test_an_array_that_has_no_values_yet_is_refused():
 def test_an_array_without_memory_is_not_read():
     a = Exchanged(X)
     ow.ops.add(a, a)
-    a.is_hollow = True  # what its __dlpack__ gives has memory
+    a.is_hollow = True  # the result of its __dlpack__ has memory
     before = Exchanged.calls
     np.testing.assert_array_equal(numbers(ow.ops.add(a, a)), 2 * X)
     assert Exchanged.calls == before + 2

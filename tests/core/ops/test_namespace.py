@@ -1,4 +1,4 @@
-"""Names in ``opwright.ops``: what they mean in which Context, thread and task."""
+"""Names in ``opwright.ops``: their meaning by Context, thread and task."""
 
 from __future__ import annotations
 

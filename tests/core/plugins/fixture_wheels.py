@@ -172,7 +172,8 @@ def write_wheel(
     folder : Path
         Where to.
     name : str
-        Of the plugin; ``{name}`` in the modules stands for it, ``{package}`` for the package.
+        Name of the plugin; ``{name}`` in the modules is replaced by it, ``{package}`` for the
+        package.
     table : str
         Its hook module.
     version : str

@@ -1,4 +1,4 @@
-"""What is said to help: the package to install, to upgrade or to install anew."""
+"""Advice: the package to install, upgrade or reinstall."""
 
 from __future__ import annotations
 

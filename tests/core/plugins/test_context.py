@@ -1,4 +1,4 @@
-"""The Context: default, guarded, pinned, and told apart by the key of plans."""
+"""The Context: default, guarded, pinned, and distinguished by the key of plans."""
 
 from __future__ import annotations
 

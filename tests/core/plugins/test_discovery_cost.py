@@ -64,6 +64,6 @@ def test_after_the_first_time_each_file_is_opened_once_and_the_tools_of_import_r
     loaded = [name for name in ("pluggy", "importlib.metadata", "pathlib") if name in sys.modules]
     answer = [len(metadata), len(opened) - len(metadata), loaded]
     """)
-    # The core and opwright-kit are installed, too; of the core the metadata is read, which says
-    # what is its own.
+    # The core and opwright-kit are installed, too; the core's metadata is read to identify its
+    # files.
     assert answer == [402, 2, []]

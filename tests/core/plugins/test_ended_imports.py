@@ -36,7 +36,7 @@ def run(site, code, **environ):
 
 
 def look(site, **environ):
-    """Return the operators and failures that a process sees, and what it warned of."""
+    """Return the operators, failures and warnings of a process."""
     done = run(site, f"{LOOK}\nimport json\nprint(json.dumps(answer))", **environ)
     assert done.returncode == 0, done.stderr
     return *json.loads(done.stdout), done.stderr
@@ -105,7 +105,7 @@ def test_a_healthy_plugin_is_not_blamed_for_one_process_killed_in_its_import(sit
     types, failures, warned = look(site)
     assert (types, failures) == (["acme.swish"], [])
     assert "ended while importing" in warned
-    assert notes(site) == []  # it has worked: what was before counts no more
+    assert notes(site) == []  # it has succeeded: earlier failures no longer count
     assert look(site)[2] == ""
 
 

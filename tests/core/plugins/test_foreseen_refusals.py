@@ -111,7 +111,7 @@ def test_doctor_reports_it_without_a_fault(rival):
 
 @pytest.fixture
 def broken(site):
-    """A plugin with a kernel for each of `BROKEN`, and what is told of each."""
+    """A plugin with a kernel for each of `BROKEN`, and the report of each."""
     line = (
         "    registry.add('acme.swish', device='cpu', dtypes=['float32'], library='l{n}', "
         "kernel='opwright_broken.fast:swish', find_refusal='opwright_broken.fast:find_{n}')\n"

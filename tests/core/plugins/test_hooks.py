@@ -1,4 +1,4 @@
-"""The hooks and their registrars: what a plugin may add, while it may."""
+"""The hooks and their registrars: allowed registrations, and their time."""
 
 from __future__ import annotations
 

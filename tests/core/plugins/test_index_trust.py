@@ -1,4 +1,4 @@
-"""Whose index is believed, and what it may say: it names what is imported and opened."""
+"""Trust in an index, which names modules to import and libraries to open."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ VERSION = "1.2"
 
 
 class Installed:
-    """A folder that pip has installed wheels into, beside what this environment has."""
+    """A folder with wheels installed by pip, in addition to this environment."""
 
     def __init__(self, folder: Path, wheels: list[Path]) -> None:
         self.site = folder / "site"
@@ -221,7 +221,7 @@ def test_the_error_of_an_excluded_plugins_operator_names_it_first(installed: Ins
 
 @pytest.fixture(scope="session")
 def doctor(installed: Installed) -> Callable[[str], dict[str, Any]]:
-    """Return a function that finds what doctor says of a plugin in one list of its report."""
+    """Return a function that finds a plugin in one list of doctor's report."""
     done = installed.run("-m", "opwright", "doctor", "--json")
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout)

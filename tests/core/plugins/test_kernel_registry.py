@@ -1,4 +1,4 @@
-"""The registry of kernels: order of candidates, pins, and errors that list what there is."""
+"""The registry of kernels: order of candidates, pins, and errors that list the existing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many kernels of one operator: what registering them costs."""
+"""The cost of registering many kernels of one operator."""
 
 from __future__ import annotations
 

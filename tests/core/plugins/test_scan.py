@@ -1,4 +1,4 @@
-"""Finding entry points by reading files: what counts, in which order, and what is left alone."""
+"""Finding entry points by reading files: accepted and ignored files, and their order."""
 
 from __future__ import annotations
 

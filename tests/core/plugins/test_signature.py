@@ -1,4 +1,4 @@
-"""How a Python kernel takes slots and attributes, and what it must not leave out."""
+"""Slots and attributes in the signature of a Python kernel, and required ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of attributes that Variables lack: the error says what to write, the rest is as before."""
+"""Laws of missing attributes of Variables: the error has the way out."""
 
 from __future__ import annotations
 

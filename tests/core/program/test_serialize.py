@@ -1,4 +1,4 @@
-"""Programs as messages: what is written is read back, what is wrong is refused."""
+"""Programs as messages: a round trip, and refusals of invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of transactions: what is built within one is built whole, or never was."""
+"""Laws of transactions: all or nothing is built."""
 
 from __future__ import annotations
 
@@ -182,5 +182,5 @@ def test_an_operator_costs_the_same_in_a_large_program(make):
     small, large = make(), make()
     for _ in range(2000):
         append(large.global_block(), "scale", "x")
-    work_of(make())  # what the first one of a process does
+    work_of(make())  # work of the first one of a process
     assert work_of(large) == work_of(small)

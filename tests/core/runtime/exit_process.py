@@ -1,6 +1,6 @@
 """A process that ends beside threads that are at work; imported by nothing, started by tests.
 
-``python exit_process.py WORK END``: what the threads do, and how the main thread ends.
+``python exit_process.py WORK END``: the work of the threads, and the end of the main thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hand-made plans: a small builder over PlanBuilder, so that a test reads as what it proves."""
+"""A small builder over PlanBuilder, for readable tests of plans."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class StepError(RuntimeError):
 
 
 class Describe:
-    """Names the operator and keeps what it was told."""
+    """Names the operator and records its arguments."""
 
     def fail(self, op_index: int, message: str, cause: BaseException | None) -> BaseException:
         return StepError(f"operator {op_index}: {message}")
 
 
 class PlanMaker:
-    """Values by shape, arena space handed out one after the other."""
+    """Values by shape, with arena space allocated in order."""
 
     def __init__(self, name: str = "plan", device: rt.Device | None = None) -> None:
         self.device = device or rt.host_device()

@@ -22,7 +22,7 @@ def double_plan(shape=(4,), dtype="float32"):
 
 
 class Source:
-    """Makes a plan for each new meta, reads what the runtime leaves to it, and counts both."""
+    """Makes a plan for each new meta, handles calls that the runtime does not, and counts both."""
 
     def __init__(self):
         self.calls = 0

@@ -179,7 +179,7 @@ def nonzero_python(x, out):
 
 
 def segments(first_kernel, resolved):
-    """Positions of what is not zero, then in a second plan: gather them from x, plus one."""
+    """Indices of nonzero elements, then in a second plan: gather them from x, plus one."""
 
     def resolve(shapes):
         resolved.append(shapes)

@@ -15,7 +15,7 @@ from opwright.op import dtype_to_code
 
 
 class Handles:
-    """A device whose handles mean nothing to anybody else: numbers in a dictionary."""
+    """A device with opaque handles: numbers in a dictionary."""
 
     name = "fake"
     dlpack_code = 12

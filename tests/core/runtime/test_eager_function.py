@@ -11,7 +11,7 @@ from opwright import _runtime as rt
 
 
 class Recorded:
-    """An EagerFunction of two inputs and an attribute whose ways write down what they get."""
+    """An EagerFunction of two inputs and an attribute that records its arguments."""
 
     def __init__(self, defaults=("no x", "no y", 0.5), n_positional=2):
         self.calls = []

@@ -1,4 +1,4 @@
-"""A process ends as it wants to, whatever its threads are doing."""
+"""A process ends normally for any activity of its threads."""
 
 from __future__ import annotations
 

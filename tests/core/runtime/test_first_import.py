@@ -1,4 +1,4 @@
-"""The native module is registered once for a process, whatever happens meanwhile."""
+"""The native module is registered once per process, under all circumstances."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ grown = used_mb() - before
 assert grown < MOST, f"{grown:.0f} MB more than before the calls"
 """
 
-# Beside the bound of 64 MiB, the host keeps 256 MiB of freed blocks for what is allocated next.
+# Besides the bound of 64 MiB, the host keeps 256 MiB of freed blocks for later allocations.
 KEPT_MB = 64 + 256 + 60
 
 

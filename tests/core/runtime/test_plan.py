@@ -1,4 +1,4 @@
-"""Static plans: values, kernels of both languages, what a builder refuses."""
+"""Static plans: values, kernels of both languages, refusals of a builder."""
 
 from __future__ import annotations
 

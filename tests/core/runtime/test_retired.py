@@ -1,4 +1,4 @@
-"""No destructor calls a plugin: what only a plugin can free waits for the next call."""
+"""No destructor calls a plugin: objects that only a plugin can free wait for the next call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F32 = dtype_to_code("float32")
 
 
 class Locking:
-    """A device whose functions hold a lock; notes what is called, and calls back inside."""
+    """A device whose functions hold a lock; it records calls, and calls back inside."""
 
     name = "locking"
     dlpack_code = 12
@@ -66,7 +66,7 @@ def put(device):
 
 
 def drop_circle(held):
-    """Let the garbage collector find the last reference to what a list holds."""
+    """Let the garbage collector find the last reference to the items of a list."""
     circle = [held.pop()]
     circle.append(circle)
     del circle
@@ -85,7 +85,7 @@ def collect_inside_of_allocate():
 
 
 def run_alone(code):
-    """Return what Python code prints in a process of its own, in the folder of this file."""
+    """Return the output of Python code in a separate process, in the folder of this file."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=Path(__file__).parent,

@@ -1,4 +1,4 @@
-"""A small program, and a scope of plain arrays that stands for the runtime's."""
+"""A small program, and a scope of plain arrays instead of the runtime's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def context(toy):
 
 @pytest.fixture(scope="session")
 def model():
-    """The module that builds what these tests save; child processes import it, too."""
+    """The module that builds the saved model; child processes import it, too."""
     return _load_module("saved_model")
 
 

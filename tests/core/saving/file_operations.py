@@ -1,4 +1,4 @@
-"""The operations by which a save changes a disk: recorded, and what a loss of power makes of them.
+"""Recorded disk operations of a save, and their state after a power loss.
 
 Replayed on a model of a disk that promises no more than POSIX does: what a file holds lasts from
 its fsync on, and which names a folder has from the fsync of the folder on. Until then each change
@@ -26,7 +26,7 @@ class Operation(NamedTuple):
 
 
 class Recorder:
-    """Functions in the place of those of `os`; each does its work and notes the change.
+    """Replacements of functions of `os` that record changes.
 
     Parameters
     ----------
@@ -160,14 +160,14 @@ class Disk:
         _put(parent["now"], change)
 
     def write_after_loss(self, root: Path, random, share: float, tear: str) -> None:
-        """Write what a loss of power now would leave.
+        """Write the state after a power loss now.
 
         Parameters
         ----------
         root : Path
             An empty folder.
         random : random.Random
-            Draws what is lost.
+            Draws the lost changes.
         share : float
             The part of changes not yet safe that is nevertheless there.
         tear : str

@@ -38,7 +38,7 @@ KEEP = 2
 
 
 class Outcome(NamedTuple):
-    """What a campaign did, and what it found."""
+    """The actions and findings of a campaign."""
 
     kills: int
     saves: int
@@ -115,7 +115,7 @@ class Campaign:
         return Outcome(done, saves, loads, findings)
 
     def _check_end(self) -> list[str]:
-        """One more save leaves nothing of those who were killed."""
+        """One more save removes the remains of killed ones."""
         check_whole(self.folder)
         save_value(self.folder, 1)
         names = {path.name for path in self.folder.iterdir()}

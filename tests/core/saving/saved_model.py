@@ -49,7 +49,7 @@ class ArrayScope:
 
 
 def build(width=3):
-    """Return a program: out = dropout(x w), with a counter that nobody reads."""
+    """Return a program: out = dropout(x w), with an unread counter."""
     program = Program(seed=4)
     block = program.global_block()
     block.create_var("x", [None, 4], is_data=True)

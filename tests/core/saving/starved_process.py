@@ -1,7 +1,7 @@
 """Saves or loads while single allocations fail: see test_failed_allocations.py.
 
 ``python starved_process.py LIBRARY NAME STEP FOLDER [WHAT]``: with NAME "save" or "load", every
-STEP-th allocation fails once, each in a fork of its own, and what came of all is printed as JSON.
+STEP-th allocation fails once, each in a separate fork, and all outcomes are printed as JSON.
 WHAT names the library whose allocations are counted; without it Python's are.
 """
 
@@ -32,7 +32,7 @@ WORDS = ("memory", "named", "misnamed", "done", "open", "crash", "fault")
 
 
 class Outcome(NamedTuple):
-    """What came of an attempt: a word, what explains it, and how many allocations there were."""
+    """The outcome of an attempt: a word, its explanation, and the number of allocations."""
 
     word: str
     text: str = ""
@@ -54,7 +54,7 @@ def other_scope():
 
 
 def value_in(scope):
-    """Return what all arrays of a scope hold, of variables that are set."""
+    """Return the contents of all set variables of a scope."""
     variables = [scope.var(name) for name in scope.names()]
     values = {float(item) for var in variables if var.is_set for item in var.numpy().flat}
     assert len(values) == 1, f"arrays of several models: {values}"
@@ -62,7 +62,7 @@ def value_in(scope):
 
 
 class Work:
-    """A save or a load that can be done again, and what must be true of it.
+    """A repeatable save or load, and its invariants.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class Work:
 
 
 def outcome_of(error):
-    """Return what an error is: of memory, one of opwright, or one that C code has misnamed."""
+    """Classify an error: of memory, of opwright, or misnamed by C code."""
     if isinstance(error, MemoryError):
         return Outcome("memory")
     if isinstance(error, OpwrightError):
@@ -158,7 +158,7 @@ def count_open_files():
 
 
 def try_one(work, starving, number):
-    """Return the outcome of one attempt, with what is wrong with it in the place of its text."""
+    """Return the outcome of one attempt, with violations instead of its text."""
 
     before = work.saved_value()
 
@@ -178,7 +178,7 @@ def try_one(work, starving, number):
     result, text = run_forked(attempt)
     if not isinstance(result, int):
         return Outcome(*result)
-    with contextlib.suppress(Exception):  # reported by what follows
+    with contextlib.suppress(Exception):  # reported by later steps
         work.check_next(before)
     if os.waitstatus_to_exitcode(result) >= 0 or not text:
         return Outcome("fault", f"status {result}: {text}")
@@ -186,7 +186,7 @@ def try_one(work, starving, number):
 
 
 def prepare(work, library, what):
-    """Return what counts; what is done once in a process has been done."""
+    """Return the number of allocations, after one-time work of the process."""
     for _ in range(3):
         work.check_next(work.saved_value())
     gc.collect()

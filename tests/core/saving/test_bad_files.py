@@ -1,6 +1,6 @@
 """Files that are truncated, foreign, oversized, damaged or of another program are refused.
 
-Of a pair by itself, which is checked by what the two files say alone; test_generations.py has what
+Of a pair by itself, which is checked only by the two files; test_generations.py has what
 the manifest of a generation adds.
 """
 

@@ -1,4 +1,4 @@
-"""A kill, an interrupt or a full disk during save leaves what was saved before, whole."""
+"""A kill, an interrupt or a full disk during save leaves the previous save intact."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ context.__enter__()
 
 
 def run_child(script, *arguments):
-    """Run a script in a process of its own and return its exit status."""
+    """Run a script in a separate process and return its exit status."""
     code = CHILD + textwrap.dedent(script)
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, timeout=600, check=False).returncode

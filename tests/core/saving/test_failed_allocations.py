@@ -1,6 +1,6 @@
-"""A moment without memory costs a call of save or load, and never what was saved or set.
+"""A failed allocation fails one call of save or load, without damage to saved or set values.
 
-Single allocations fail, each in a process of its own: a sample of them, or every one with
+Single allocations fail, each in a separate process: a sample of them, or every one with
 OPWRIGHT_EVERY_ALLOCATION=1. Protobuf's extension writes through the NULL that Python's allocator
 returns, and no code of opwright can prevent that: such a crash is known by its stack, in which no
 library of opwright stands. Before it nothing has been written, and nothing has been set.

@@ -1,4 +1,4 @@
-"""Each save adds a generation under the next number; what is loaded is the newest, whole."""
+"""Each save adds a generation under the next number; the newest complete one is loaded."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def test_notes_that_would_not_come_back_are_refused(folder, model, notes, messag
     assert generation_names(folder) == ["00000001", "00000002"]
 
 
-# -- what is damaged -------------------------------------------------------------------------------
+# -- damaged generations
+# -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["generation.json", "program.pb", "params.safetensors"])
@@ -131,7 +132,7 @@ def test_a_manifest_that_is_none_is_refused(folder, model, text):
         model.load_value(folder)
 
 
-# -- what others put into the folder -----------------------------------------------------------
+# -- foreign files in the folder -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["program.pb", "params.safetensors"])
@@ -257,7 +258,7 @@ def test_modes_follow_the_umask(tmp_path, model):
 
 
 def test_a_small_program_allocates_little_memory(folder):
-    load_program(folder)  # what is imported is not what is measured
+    load_program(folder)  # the import is not measured
     tracemalloc.start()
     try:
         load_program(folder)

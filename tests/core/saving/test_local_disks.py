@@ -1,4 +1,4 @@
-"""Only files on disks of this machine are mapped: another one may remove what is on the network."""
+"""Only files on local disks are mapped, since another machine may remove network files."""
 
 from __future__ import annotations
 

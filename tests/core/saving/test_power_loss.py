@@ -1,4 +1,4 @@
-"""A loss of power at any moment of a save leaves one whole generation, whatever was lost."""
+"""A power loss at any moment of a save leaves one complete generation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_loss_of_power_leaves_one_whole_generation(tmp_path, model, disks, pre
 
 
 def test_the_simulator_notices_a_missing_fsync(tmp_path, model, disks):
-    """Without the fsync of files the same replay finds what is lost."""
+    """Without the fsync of files the same replay detects losses."""
     folder = tmp_path / "model"
     generations(folder, model)
     disk = disks.Disk(tmp_path)

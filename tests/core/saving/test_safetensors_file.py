@@ -1,4 +1,4 @@
-"""Our reader of safetensors takes what the package writes, and refuses what contradicts itself."""
+"""Our reader of safetensors accepts the package's files, and refuses inconsistent ones."""
 
 from __future__ import annotations
 

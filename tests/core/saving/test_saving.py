@@ -1,4 +1,4 @@
-"""What is saved is loaded again; what does not fit is named before anything changes."""
+"""Saved values are loaded again; mismatches are named before anything changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of a library with DLPack's exchange API, which works on streams of its own."""
+"""Arrays of a library with DLPack's exchange API, on the library's streams."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Exchanged:
 
 @pytest.fixture
 def driver(gpu: Any) -> ctypes.CDLL:
-    """Give the emulated driver, which does what is enqueued only when someone waits for it."""
+    """Yield the emulated driver, which executes enqueued work only when it is awaited."""
     if gpu is None:
         pytest.skip("on a GPU the streams of CuPy and PyTorch are awaited: tests/cuda/on_gpu")
     return ctypes.CDLL(os.environ["OPWRIGHT_CUDA_DRIVER"])

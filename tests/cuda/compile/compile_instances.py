@@ -1,4 +1,4 @@
-"""Compiles instances of kernels by NVRTC in a process of its own: NVRTC holds one lock.
+"""Compiles instances of kernels by NVRTC in a separate process, since NVRTC has one lock.
 
 ``compile_instances.py JOBS [LIBRARY]`` reads pickled (source, expressions, architecture) and prints
 NVRTC's version, then what failed. LIBRARY is another NVRTC than the installed one.

@@ -1,4 +1,4 @@
-"""Several instances are compiled at the same time, and what goes wrong with one is its own."""
+"""Several instances are compiled at the same time, and a failure affects only its instance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def instances(n: int) -> list[Instance]:
 
 
 def compile_some(compiler: Compiler, n: int, n_at_once: int) -> dict[str, Any]:
-    """Return what came of each expression."""
+    """Return the outcome of each expression."""
     outcomes = compile_all(compiler, instances(n), n_at_once, lambda *_: None)
     return {instance.expression: outcome for instance, outcome in outcomes.items()}
 
@@ -67,7 +67,7 @@ def no_thread_is_left() -> Iterator[None]:
 
 
 def test_instances_are_compiled_at_the_same_time() -> None:
-    meeting = threading.Barrier(3, timeout=PATIENCE_S)  # nobody goes on before there are three
+    meeting = threading.Barrier(3, timeout=PATIENCE_S)  # none continues before there are three
     fake = Fake(lambda expression: void(meeting.wait()))
     assert set(compile_some(fake, 6, 3)) == {f"f<{i}>" for i in range(6)}
     assert len(set(fake.threads.values())) == 3

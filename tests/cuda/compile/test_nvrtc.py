@@ -97,7 +97,7 @@ def chunks(source: Source, expressions: list[str], arch: str) -> Iterator[Job]:
 
 
 def some(wanted: dict[Source, list[str]], arch: str, part: int) -> Iterator[Job]:
-    """Give jobs for an instance of each template, those of a part among `PARTS`."""
+    """Yield jobs for an instance of each template, for one part of `PARTS`."""
     made = [source for source in wanted if source.text != own_source(source.name).text]
     for source, expressions in wanted.items():
         if not ALL and source in made and made.index(source) % PARTS != part:
@@ -110,7 +110,7 @@ def some(wanted: dict[Source, list[str]], arch: str, part: int) -> Iterator[Job]
 
 
 def compile_all(folder: Path, jobs: Iterable[Job], library: Path | None = None) -> set[str]:
-    """Compile in two processes; return their NVRTC's versions, and fail with what failed."""
+    """Compile in two processes; return their NVRTC versions, or fail with the errors."""
     listed = sorted(jobs, key=lambda job: -len(job.expressions))
 
     def compile_part(i: int) -> list[str]:

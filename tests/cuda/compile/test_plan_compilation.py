@@ -29,7 +29,7 @@ NOTHING = Source("nothing.cu", '#include "shim.h"\n__global__ void nothing() {}'
 
 
 class Fake:
-    """Counts instances; gives each the same image, after what a test has it do before."""
+    """Counts instances; returns the same image for each, after an action of the test."""
 
     version = "fake 1"
 
@@ -67,7 +67,7 @@ def fake(
 
 
 def start_anew(fake: Fake, folder: Path) -> None:
-    """Forget all but what is on disk, as another process would find it."""
+    """Drop all but the disk cache, as in another process."""
     replace_toolchain(Toolchain(fake, ImageCache(folder)))
     ow.current_context().prepared.clear()
 
@@ -93,7 +93,7 @@ def test_each_instance_of_a_training_plan_is_compiled_once(fake: Fake) -> None:
 
 
 def test_they_are_compiled_at_the_same_time(fake: Fake) -> None:
-    meeting = threading.Barrier(2, timeout=PATIENCE_S)  # nobody goes on alone
+    meeting = threading.Barrier(2, timeout=PATIENCE_S)  # none continues alone
     fake.before = lambda expression: assert_is_index(meeting.wait())
     run("relu", "sigmoid", "tanh", "exp")
     assert len(fake.compiled) == 4

@@ -40,7 +40,7 @@ class CountingCompiler:
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Replace the driver; return what it was given."""
+    """Replace the driver; return its arguments."""
     given: list[tuple[str, ...]] = []
 
     def load(image: bytes, names: Sequence[str]) -> list[int]:

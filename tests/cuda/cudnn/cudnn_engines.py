@@ -113,7 +113,7 @@ class Recorder(LaunchPlan):
 def graphs_of(layer: Layer, dtype: str, data_format: str) -> Iterator[tuple[str, OperationGraph]]:
     """Give the graphs that our kernels make of a convolution: as they are, with a bias, gradients.
 
-    The kernels are asked, so that what is tried is what a network would run.
+    The kernels build the graphs, so that the tested ones are those of networks.
     """
 
     def images(channels: int, height: int, width: int) -> Meta:
@@ -147,7 +147,7 @@ def graphs_of(layer: Layer, dtype: str, data_format: str) -> Iterator[tuple[str,
 
 
 def ask(tf32: bool) -> Iterator[dict[str, Any]]:
-    """Give what cuDNN answers."""
+    """Yield cuDNN's answers."""
     choice = EngineChoice(allows_tf32=tf32)
     for gpu in GPUS:
         properties = describe(gpu)

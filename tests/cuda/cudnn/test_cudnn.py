@@ -1,4 +1,4 @@
-"""Convolution by cuDNN: what it is told, what it refuses, and what it computes.
+"""Convolution by cuDNN: specifications, refusals and results.
 
 Where there is no GPU the emulator stands for the library: it is as strict about descriptors, and
 computes what they mean; test_cudnn_engines.py asks the library itself.
@@ -68,7 +68,7 @@ def check(
     options: Mapping[str, bool] | None = None,
     **attrs: Any,
 ) -> list[Any]:
-    """Compare cuDNN with NumPy; return what NumPy computes."""
+    """Compare cuDNN with NumPy; return NumPy's results."""
     narrow = {slot: array.astype(dtype_to_numpy(dtype)) for slot, array in inputs.items()}
     with pinned("cudnn", options):
         made = call(op_type, narrow, outputs, **attrs)

@@ -28,7 +28,7 @@ ADVICE = 'pip install "opwright-cuda[cudnn]"'
 
 
 def refusal(machine: Machine, given: str) -> str:  # noqa: F811
-    """Return what a convolution by cuDNN alone says."""
+    """Return the error of a convolution by cuDNN only."""
     said = machine.python(CONVOLVE.format(given=given))
     assert said.endswith("works\n")
     return said

@@ -32,7 +32,7 @@ TUNED = {ALLOW_TF32: True, TUNE: True}
 
 @contextlib.contextmanager
 def taking(gpu: Any, milliseconds: dict[int, int]) -> Iterator[None]:
-    """Let engines of the emulated cuDNN take so long; those that are not named take 1."""
+    """Set the times of the emulated cuDNN's engines; others take 1."""
     for engine, time in milliseconds.items():
         gpu.set(f"cudnn_milliseconds_{engine}", time)
     try:

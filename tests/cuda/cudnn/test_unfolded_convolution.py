@@ -1,4 +1,4 @@
-"""Convolutions by windows that are written down, where cuDNN is slow: which, and what they give."""
+"""Convolutions by explicit im2col where cuDNN is slow: selection and results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KERNELS = {"unfold<float>", "fold<float>"}
 
 @pytest.fixture(autouse=True)
 def pinned(gpu: Any) -> Iterator[None]:
-    """Take cuDNN's kernels; what plans kept of other sizes is not found again."""
+    """Use cuDNN's kernels, without cached plans of other sizes."""
     if gpu is not None:
         skip_without_cudnn()
     pins = {"conv2d": "cudnn", "conv2d_grad": "cudnn"}
@@ -57,7 +57,7 @@ def on_numpy(op_type: str, given: dict[str, Any], outputs: str, **attrs: Any) ->
 
 
 def compute(launched: list[str], op_type: str, given: Any, outputs: str, **attrs: Any) -> set[str]:
-    """Compare what a GPU computes with NumPy; return which of our kernels it launched."""
+    """Compare a GPU with NumPy; return our launched kernels."""
     launched.clear()
     for got, right in zip(
         call(op_type, given, outputs, **attrs),

@@ -1,4 +1,4 @@
-"""What the processes of test_driver.py share: the emulated GPU, and one operator on it."""
+"""Shared parts of the processes of test_driver.py: the emulated GPU, and one operator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def emulated() -> Any:
 
 
 def run(op: str, device: str = "cuda", **feeds: Any) -> Any:
-    """Return what an operator computes."""
+    """Return the result of an operator."""
     block = ow.Program().global_block()
     for name, array in feeds.items():
         block.create_var(name, array.shape, array.dtype.name)
@@ -49,7 +49,7 @@ __global__ void misaligned() {
 
 
 def launch_misaligned() -> int:
-    """Return what the emulated driver answers to a misaligned store."""
+    """Return the emulated driver's error for a misaligned store."""
     from opwright_cuda.compile.toolchain import current_toolchain
     from opwright_cuda.source import Source, shared_headers
 

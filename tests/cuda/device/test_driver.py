@@ -1,4 +1,4 @@
-"""What is missing is said, and what failed leaves the rest in order: each in a real process."""
+"""Missing parts are reported, and failures leave the rest intact: each in a real process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Machine:
         self.driver = HostCompiler(folder).build_driver()
 
     def python(self, script: str, status: int = 0, **environ: str) -> str:
-        """Return what a script prints."""
+        """Return the output of a script."""
         env = {
             **os.environ,
             "PYTHONPATH": str(HERE),

@@ -33,7 +33,7 @@ DTYPES = ("float16", "float32", "int64")
 
 
 def one_of_each() -> list[tuple[Sample, Call]]:
-    """Return one sample of each operator, several of those that only plans have."""
+    """Return one sample of each operator, several of plan-only ones."""
     found: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples():
         if sample.library in OURS:
@@ -70,7 +70,7 @@ def templates_of(sample: Sample, called: Call, compiler: HostCompiler) -> set[tu
 def compile_samples(
     chosen: list[tuple[Sample, Call]], plain: HostCompiler, compiler: HostCompiler
 ) -> None:
-    """Compile what samples launch, where it is not yet on disk."""
+    """Compile the kernels of samples that are not on disk yet."""
     collector = Collector(plain)
     replace_toolchain(collector)
     for sample, called in chosen:
@@ -82,7 +82,7 @@ def choose(folder: Path, sanitizer: str, which: str) -> None:
     """Print the samples of a kind, compiled."""
     start(folder, FLAGS["none"])
     plain, compiler = (HostCompiler(folder, FLAGS[name]) for name in ("none", sanitizer))
-    replace_toolchain(Collector(plain))  # nothing is compiled to find out what is refused
+    replace_toolchain(Collector(plain))  # nothing is compiled to find refusals
     chosen = [pair for pair in one_of_each() if not is_refused(*pair)]
     if which == "kernels":
         needed = fewest({s: templates_of(s, c, plain) for s, c in chosen})

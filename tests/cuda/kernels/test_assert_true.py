@@ -1,4 +1,4 @@
-"""Assertions on a GPU: what is false is reported with the next wait, also by a recorded graph."""
+"""Assertions on a GPU: failures surface at the next synchronization, also in recorded graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.cuda_kernels
 
 
 def compiled(shape: tuple[int, ...], message: str) -> tuple[ow.Network, Any]:
-    """Return what doubles x and asserts that all of it is positive."""
+    """Return a network that doubles x and asserts that it is positive."""
     block = ow.Program().global_block()
     block.create_var("x", shape, "float32", is_data=True)
     block.append_op("fill_like", {"x": "x"}, {"out": "zero"})

@@ -1,4 +1,4 @@
-"""What follows batch normalisation, taken along on a GPU: the bits of the operators one by one."""
+"""Fused batch normalization on a GPU has the bits of the separate operators."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(
     absent: Sequence[str] = (),
     reuse: Sequence[tuple[str, str]] = (),
 ) -> Arrays:
-    """Return what a kernel for CUDA computes, by slot; it must leave alone what is not its own."""
+    """Return the results of a CUDA kernel by slot; it must not write elsewhere."""
     entry = entry_of(op_type, next(iter(inputs.values())).dtype.name)
     definition = ow.current_context().ops.get(op_type)
     known = {slot.name for slot in definition.proto.inputs}
@@ -67,9 +67,9 @@ def numbers(shape: tuple[int, ...], dtype: str, *, seed: int = 1) -> Arrays:
 
 
 def at_the_edge(shape: tuple[int, ...], dtype: str) -> Arrays:
-    """Return inputs where relu is applied to what is left of two numbers that are nearly equal.
+    """Return inputs with relu applied to differences of nearly equal numbers.
 
-    What is left is a rounding error: it has another sign, or is 0, where a product is rounded
+    The difference is a rounding error: it has another sign, or is 0, where a product is rounded
     before it is added.
     """
     made = numbers(shape, dtype)
@@ -88,7 +88,7 @@ def at_the_edge(shape: tuple[int, ...], dtype: str) -> Arrays:
 
 
 def one_by_one(given: Arrays, attrs: Mapping[str, Any], *, has_residual: bool) -> Arrays:
-    """Return what batch_norm, add and relu compute, one after the other."""
+    """Return the results of separate batch_norm, add and relu."""
     made = run("batch_norm", given, attrs)
     if has_residual:
         (made["out"],) = run("add", {"x": made["out"], "y": given["residual"]}, {}).values()
@@ -172,7 +172,7 @@ def test_the_gradient_knows_where_the_result_was_too_small_for_its_type(dtype: s
 
 
 def gradients(given: Arrays, training: bool) -> tuple[Arrays, Arrays]:
-    """Return relu's gradient and behind it those of batch_norm, one by one."""
+    """Return relu's gradient and those of batch_norm, computed separately."""
     (behind,) = run("relu_grad", given, {}).values()
     attrs = {**ATTRS, "training": training}
     made = run("batch_norm_grad", {**given, "out_grad": behind}, attrs)

@@ -44,7 +44,7 @@ def but(given: Arrays, slot: str) -> Arrays:
 
 
 def with_casts(given: Arrays, attrs: dict[str, Any]) -> Arrays:
-    """Return what batch_norm between casts, add and relu compute, one after the other."""
+    """Return the results of separate batch_norm between casts, add and relu."""
     wide = given | {"x": given["x"].astype(np.float32)}
     made = run("batch_norm", wide, {k: v for k, v in attrs.items() if k != "activation"})
     made["out"] = made["out"].astype(given["x"].dtype)
@@ -71,9 +71,9 @@ def in_float64(given: Arrays, *, with_bias: bool) -> Arrays:
     Parameters
     ----------
     given : dict
-        With ``out``, which tells what relu let through.
+        With ``out``, which shows where relu was positive.
     with_bias : bool
-        Whether no gradient of a residual is asked for.
+        Whether no gradient of a residual is requested.
     """
     x, out_grad = given["x"].astype(np.float64), given["out_grad"].astype(np.float64)
     axes, along = (0, *range(2, x.ndim)), (1, -1, *[1] * (x.ndim - 2))
@@ -99,7 +99,7 @@ def in_float64(given: Arrays, *, with_bias: bool) -> Arrays:
 
 
 def assert_rounded_once(found: Arrays, wanted: Arrays) -> None:
-    """Compare with numbers in float64: off by one rounding, and what sums in float32 lose."""
+    """Compare with numbers in float64: off by one rounding, and the errors of float32 sums."""
     for slot, array in found.items():
         step, numbers = STEP[array.dtype.name], wanted[slot]
         lost = 2e-5 * np.abs(numbers).max(initial=1)

@@ -27,7 +27,7 @@ def whole(shape: tuple[int, ...], data_format: str = "NCHW", most: int = 2) -> A
 
 
 def call_own(op_type: str, inputs: dict[str, Any], outputs: str, **attrs: Any) -> list[Any]:
-    """Return what our own kernels compute, where cuDNN is installed, too."""
+    """Return the results of our own kernels, even if cuDNN is installed."""
     with ow.context_guard(ow.current_context().with_pins({op_type: "native"})):
         return call(op_type, inputs, outputs, **attrs)
 
@@ -35,7 +35,7 @@ def call_own(op_type: str, inputs: dict[str, Any], outputs: str, **attrs: Any) -
 def on_both(
     op_type: str, inputs: dict[str, Any], outputs: str, dtype: str, **attrs: Any
 ) -> list[tuple[Any, Any]]:
-    """Return what a GPU computes in a dtype, and what NumPy does in double precision."""
+    """Return the results of a GPU in a dtype, and of NumPy in double precision."""
     kind = dtype_to_numpy(dtype)
     narrow = {s: a.astype(kind) if a.dtype.kind == "f" else a for s, a in inputs.items()}
     got = call_own(op_type, narrow, outputs, **attrs)

@@ -1,7 +1,7 @@
-"""What functors.h computes by formulas of its own for a GPU, compiled for the CPU.
+"""GPU formulas of functors.h, compiled for the CPU.
 
 The emulator compiles the host's half of the file. Here its other half is compiled, with the C
-library's functions in place of the device's.
+library's functions instead of the device's.
 """
 
 from __future__ import annotations

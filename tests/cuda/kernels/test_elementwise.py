@@ -180,7 +180,7 @@ def test_a_value_that_the_dtype_lacks_is_refused(dtype: str, value: float) -> No
 @pytest.mark.parametrize("n", [1, 7, 5003])
 @pytest.mark.parametrize("dtype", WHOLE_BYTES)
 def test_copies_keep_every_byte(dtype: str, n: int) -> None:
-    # What is read once more is copied: elsewhere the output lies on the input.
+    # Inputs read again are copied; otherwise the output is in place.
     x = random((n, 3), dtype)
     block = ow.Program().global_block()
     block.create_var("x", x.shape, dtype)

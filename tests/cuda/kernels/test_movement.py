@@ -1,4 +1,4 @@
-"""Elements that change their place on a GPU: tiles, wide units, offsets, every dtype's size."""
+"""Element movement on a GPU: tiles, wide units, offsets, every dtype's size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates on a GPU give what they give on the CPU, in tables of one parameter and of many."""
+"""Updates on a GPU match the CPU, for one parameter and many."""
 
 from __future__ import annotations
 

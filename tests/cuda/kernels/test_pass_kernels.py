@@ -1,4 +1,4 @@
-"""NVRTC makes machine code of what only passes put into plans: no table asks for that."""
+"""NVRTC compiles the kernels of pass-only operators, which no table covers."""
 
 from __future__ import annotations
 

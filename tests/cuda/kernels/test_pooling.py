@@ -1,4 +1,4 @@
-"""Pooling with small windows on a GPU: strips, vectors of channels, what is left to others."""
+"""Pooling with small windows on a GPU: strips, vectors of channels, other windows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Arrays = dict[str, Any]
 
 
 class Launched(NamedTuple):
-    """What the kernel of an operator gave, by slot, and the kernels that it launched."""
+    """The results of an operator's kernel by slot, and its launched kernels."""
 
     arrays: Arrays
     names: list[str]
@@ -32,7 +32,7 @@ class Launched(NamedTuple):
 def run(
     op_type: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any], library: str = "native"
 ) -> Arrays:
-    """Return what a kernel of CUDA, or NumPy's, computes; it must leave alone what is not its."""
+    """Return the results of a CUDA or NumPy kernel, which must not write elsewhere."""
     device = "cuda" if library == "native" else "cpu"
     dtype = inputs["x" if "x" in inputs else "out_grad"].dtype.name
     entry = next(

@@ -18,7 +18,7 @@ SEEDS = ((1, 0), (-2, 2**32 - 1), (2**63 - 1, 7))
 
 
 def draw(device: str, op: str, step: int, **attrs: Any) -> Any:
-    """Return what a random operator of no input gives in the run with this number."""
+    """Return the result of a random operator without inputs in this run."""
     block = ow.Program().global_block()
     block.create_var("step", [1], "int64")
     (out,) = block.append_op(op, {"step": "step"}, {"out": "out"}, attrs).output("out")

@@ -1,4 +1,4 @@
-"""Long sequences in 16 bits: what a step adds is not lost where the state is rounded."""
+"""Long sequences in 16 bits: small increments are not lost to rounding of the state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANGE = 2.0**-13
 
 
 def run(kind: str, slots: str, bias: list[float], **firsts: Any) -> list[Any]:
-    """Return what a layer of one element gives whose gates depend on biases alone."""
+    """Return the output of a layer of one element whose gates depend only on biases."""
     gates = len(bias)
     given = {
         "x": np.zeros((STEPS, 1, 1)),

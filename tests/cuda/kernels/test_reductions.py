@@ -1,4 +1,4 @@
-"""Reductions, softmax, losses and normalization on a GPU: lines of every length and place."""
+"""Reductions, softmax, losses and normalization on a GPU: lines of every length and layout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.cuda_kernels
 RNG = np.random.default_rng(5)
 
 # Lines of lanes and of blocks, and columns, each whole and in parts; lines that begin off a vector,
-# columns whose rows vectors fill and do not; groups of axes that are reduced one after the other.
+# columns whose rows vectors fill and do not; groups of axes reduced in sequence.
 SHAPES: tuple[tuple[tuple[int, ...], list[int]], ...] = (
     ((300, 7), [1]),
     ((3, 1501), [1]),
@@ -49,7 +49,7 @@ def agree(
     tolerance: float = 2e-5,
     **attrs: Any,
 ) -> None:
-    """Check that a GPU computes what the CPU does, in float32 and float64."""
+    """Check that a GPU matches the CPU, in float32 and float64."""
     for dtype, scale in ((np.float32, 1.0), (np.float64, 1e-8)):
         given = {
             slot: array.astype(dtype) if array.dtype.kind == "f" else array
@@ -183,7 +183,7 @@ def test_a_loss_alone_writes_no_probabilities(
     label = RNG.integers(shape[axis] // 2, shape[axis] - 1, logits.max(axis).shape)
     label.reshape(-1)[0] = -100
     op_type = "softmax_with_cross_entropy"
-    with ow.context_guard(ow.Context.discover()):  # what plans kept of other teams
+    with ow.context_guard(ow.Context.discover()):  # cached plans of other teams
         agree(op_type, {"logits": logits, "label": label}, "out", axis=axis)
     assert [name.split("<")[0] for name in launched] == ["class_loss_alone_lines"] * len(launched)
 

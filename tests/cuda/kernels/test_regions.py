@@ -1,4 +1,4 @@
-"""Boxes on a GPU: those that are wrong are reported, slopes of one pixel are added up."""
+"""Boxes on a GPU: invalid ones are reported, gradients of one pixel are summed."""
 
 from __future__ import annotations
 

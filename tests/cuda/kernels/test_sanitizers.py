@@ -1,6 +1,6 @@
 """The kernels themselves are clean under AddressSanitizer, UBSan and ThreadSanitizer.
 
-Every array has memory of its own, so that an overrun by one element is one. As few operators as
+Every array has separate memory, so that an overrun by one element is detected. As few operators as
 launch every kernel once are enough here; ``make sanitize`` runs all of them.
 """
 

@@ -24,7 +24,7 @@ def normal(*shape: int, dtype: str = "float32") -> Any:
 def compare(
     op_type: str, inputs: Mapping[str, Any], outputs: str, rtol: float = 1e-4, **attrs: Any
 ) -> None:
-    """Assert that CUDA computes what the CPU does."""
+    """Assert that CUDA matches the CPU."""
     got, right = (call(op_type, inputs, outputs, device, **attrs) for device in ("cuda", "cpu"))
     for slot, one, other in zip(outputs.split(), got, right, strict=True):
         atol = rtol * float(np.max(np.abs(other[np.isfinite(other)]), initial=1.0))
@@ -39,7 +39,7 @@ def chain(n: int, steps: int, tags: int) -> dict[str, Any]:
 
 @pytest.fixture(params=[False, True], ids=["shared", "workspace"])
 def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """States of a block lie in shared memory, or in a workspace as where they are too many."""
+    """States of a block are in shared memory, or in a workspace if they are too many."""
     if request.param:
         monkeypatch.setattr(room, "MOST_SHARED_BYTES", 0)
     monkeypatch.setattr(room, "BLOCKS_PER_MULTIPROCESSOR", 1)

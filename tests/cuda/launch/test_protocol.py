@@ -1,4 +1,4 @@
-"""What Python writes down by position is what the launcher and the kernels read by position.
+"""Python, the launcher and the kernels agree on positions in records.
 
 A C++ compiler reads the headers of the launcher and of the kernels, and compares their numbers with
 Python's; what has no name there is launched, each number another one.
@@ -50,7 +50,7 @@ def named(scope: str, values: type[IntEnum]) -> dict[str, int]:
 
 
 def find_differences(headers: list[str], folders: list[Path], numbers: Mapping[str, int]) -> str:
-    """Return what a compiler says of headers whose constants should have these values."""
+    """Return a compiler's errors for headers whose constants should have these values."""
     lines = [f'#include "{header}"' for header in headers]
     lines += [
         f'static_assert({name} == {value}, "{name} is {value}");' for name, value in numbers.items()

@@ -1,4 +1,4 @@
-"""What opwright-cuda does for libraries of other packages."""
+"""Services of opwright-cuda for libraries of other packages."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def pip_install(*args: str, log: Path | None = None, env: Mapping[str, str] | No
 
 
 def install_wheels() -> None:
-    """Install what the interpreter lacks, in one go: several packages share the folder ``cuda``."""
+    """Install missing packages together, since several share the folder ``cuda``."""
     missing = [need for need in NEEDS if not is_met(need)]
     wheels = {need.name: find_wheel(need.name) for need in missing}
     found = [str(wheel) for wheel in wheels.values() if wheel is not None]
@@ -159,7 +159,7 @@ def has_onednn() -> bool:
 
 
 def native_settings(folder: str) -> list[str]:
-    """Return what pip is told for a package with native code."""
+    """Return pip's arguments for a package with native code."""
     if folder in PURE:
         return []
     settings = [f"--config-settings=build-dir={BUILD / 'native' / Path(folder).name}"]
@@ -212,7 +212,7 @@ def find_own_wheels(with_cpu: bool) -> list[str]:
 
 
 def environment(with_site: bool = True) -> dict[str, str]:
-    """Return the environment of programs that use the packages; all caches lie in ``build``."""
+    """Return the environment of programs that use the packages; all caches are in ``build``."""
     env = dict(os.environ)
     inside = {
         "TMPDIR": "tmp",

@@ -1,6 +1,6 @@
-"""Says on what the tests ran: hardware, driver, versions. Prints text, then JSON in the last line.
+"""Describes the test machine: hardware, driver, versions. Prints text, then JSON in the last line.
 
-Each fact stands alone: what cannot be found out is shown with the reason.
+Each fact is independent: unavailable ones are shown with the reason.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def first_line(*command: str) -> str:
 
 
 def query_gpu() -> dict[str, str]:
-    """Return what nvidia-smi knows."""
+    """Return the facts of nvidia-smi."""
     answer = first_line("nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader", "-i", "0")
     return dict(zip(QUERY.split(","), map(str.strip, answer.split(",")), strict=True))
 
 
 def describe_gpu() -> dict[str, Any]:
-    """Return what opwright-cuda sees."""
+    """Return the GPUs visible to opwright-cuda."""
     from opwright_cuda import native
 
     info = native.describe_gpu(0)
@@ -81,7 +81,7 @@ def find_l2() -> int:
 
 
 def find_torch() -> dict[str, Any]:
-    """Return what PyTorch was built for."""
+    """Return the architectures of the PyTorch build."""
     import torch
 
     return {
@@ -92,7 +92,7 @@ def find_torch() -> dict[str, Any]:
 
 
 def find_commit() -> str:
-    """Return the commit, or where the copy has none what the caller says."""
+    """Return the commit, or that of the caller if the copy has none."""
     given = os.environ.get("OPWRIGHT_COMMIT", "")
     if given:
         return given
@@ -101,7 +101,7 @@ def find_commit() -> str:
 
 
 def find_versions() -> dict[str, str]:
-    """Return the versions of what is installed."""
+    """Return the versions of installed packages."""
     found = {}
     for name in DISTRIBUTIONS:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -132,7 +132,7 @@ def main() -> None:
     for name, find in FACTS.items():
         try:
             found[name] = find()
-        except Exception as error:  # noqa: BLE001 - whatever a bare machine lacks
+        except Exception as error:  # noqa: BLE001 - anything may be missing on a bare machine
             found[name] = f"unknown: {type(error).__name__}: {error}".splitlines()[0]
         print(f"{name:12}{found[name]}")
     print(json.dumps(found))

@@ -1,4 +1,4 @@
-"""What came of sections: read from what their processes wrote, shown as text and as JSON."""
+"""Outcomes of sections: read from the files of their processes, shown as text and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass
 class Report:
-    """What came of a section.
+    """The outcome of a section.
 
     Attributes
     ----------
@@ -24,13 +24,13 @@ class Report:
     seconds : float
         From begin to end.
     problems : list of (str, str)
-        Tests that failed or crashed, with what they said.
+        Failed or crashed tests, with their messages.
     skipped : Counter
         Reasons for skipping.
     figures : dict
-        What tests measured.
+        Measurements of tests.
     notes : list of str
-        What else went wrong.
+        Other errors.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Report:
 
 
 def read_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """Give what a part wrote; the last line of one that was killed may be cut off."""
+    """Yield the lines of a part; the last line of a killed one may be incomplete."""
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         try:
             yield json.loads(line)
@@ -69,7 +69,7 @@ def read_progress(file: Path) -> tuple[set[str], set[str]]:
 
 
 def collect(file: Path, report: Report) -> None:
-    """Add what a part wrote to a report."""
+    """Add the lines of a part to a report."""
     begun, collected = read_progress(file)
     outcomes: dict[str, str] = {}
     for line in read_lines(file):
@@ -94,7 +94,7 @@ KINDS = ("passed", "failed", "crashed", "not reached", "skipped")
 
 
 def show(report: Report) -> str:
-    """Return what is printed of a section when it has ended."""
+    """Return the summary of a finished section."""
     counted = ", ".join(f"{report.counts[kind]} {kind}" for kind in KINDS if report.counts[kind])
     lines = [f"== {report.name}: {report.title}: {counted or 'nothing'} in {report.seconds:.0f} s"]
     lines += [f"  NOTE {note}" for note in report.notes]

@@ -20,7 +20,7 @@ def compiled(
     scope: ow.Scope | None = None,
     **options: Any,
 ) -> tuple[ow.Network, Any]:
-    """Return a network, and what it is compiled to on the GPU unless `options` say otherwise."""
+    """Return a network and its compilation, by default for the GPU."""
     network = ow.Network(list(ops))
     options.setdefault("device", "cuda")
     return network, network.compile(
@@ -29,7 +29,7 @@ def compiled(
 
 
 def run_program(text: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process of its own."""
+    """Run a program in a separate process."""
     env: Mapping[str, str] = {**os.environ, **environ}
     return subprocess.run(
         [sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=100,

@@ -1,4 +1,4 @@
-"""A pytest plugin that writes each result when it is known: what a crash leaves behind counts.
+"""A pytest plugin that writes each result immediately, so that results survive a crash.
 
 Its options are environment variables, since a process that crashed is started again with the rest:
 
@@ -35,7 +35,7 @@ def write(**what: Any) -> None:
 
 
 def write_result(test: str, outcome: str, seconds: float, text: str, figures: Any) -> None:
-    """Append what came of a test to both files."""
+    """Append the outcome of a test to both files."""
     write(test=test, outcome=outcome, seconds=round(seconds, 4), text=text, figures=figures)
     with TEXT_FILE.open("a", encoding="utf-8") as file:
         details = f"\n{text}" if outcome == "failed" else ""
@@ -65,7 +65,7 @@ def is_first_of_operator(item: pytest.Item, seen: set[str]) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what this process is to run."""
+    """Keep only the tests of this process."""
     kept = list(items)
     if os.environ.get("OPWRIGHT_ONE_PER_OPERATOR"):
         seen: set[str] = set()
@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
-    """Say what begins, so that a crash has a name."""
+    """Record the starting test, to name a crash."""
     write(start=nodeid)
 
 
@@ -97,7 +97,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Write what came of a test."""
+    """Write the outcome of a test."""
     if report.when != "call" and report.passed:
         return
     text = report.longreprtext if report.failed else ""

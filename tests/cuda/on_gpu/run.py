@@ -5,7 +5,7 @@ own, which are started again behind a test that killed them, and has ended when 
 Results are in ``build/gpu``: ``results.txt`` as they come, ``summary.json`` behind each section,
 and what the processes printed in ``parts``.
 
-Where there is no GPU, the sections run in the emulator, and what needs a GPU is skipped.
+Without a GPU the sections run in the emulator, and tests that need a GPU are skipped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Section(NamedTuple):
     name, title : str
         For the command line, and for people.
     pytest : tuple of str
-        What pytest is told.
+        Arguments of pytest.
     is_parted : bool
         Whether it is run in several processes at once.
     environ : tuple of pairs
@@ -154,7 +154,7 @@ class Runner:
         return report
 
     def _run_part(self, section: Section, index: int, n_parts: int) -> tuple[Path, list[str]]:
-        """Run a part, again behind each crash; return the file of its results and what failed."""
+        """Run a part, restarted after each crash; return its result file and the failures."""
         PARTS.mkdir(parents=True, exist_ok=True)
         file = PARTS / f"{section.name}-{index}.jsonl"
         file.unlink(missing_ok=True)
@@ -226,7 +226,7 @@ def has_gpu(env: dict[str, str]) -> bool:
 
 
 def describe_machine(env: dict[str, str]) -> dict[str, Any]:
-    """Show on what this runs, and return it."""
+    """Show the machine, and return it."""
     done = subprocess.run(
         [sys.executable, str(HERE / "machine.py")],
         env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
@@ -259,7 +259,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Run the command line."""
     args = parse_arguments()
     deadline = time.monotonic() + 60 * args.minutes
     results: Path = args.results.absolute()

@@ -1,4 +1,4 @@
-"""What was believed of GPUs before there was one at hand; see docs/run_on_a_gpu.md."""
+"""Assumptions about GPUs, to be confirmed on one; see docs/run_on_a_gpu.md."""
 
 from __future__ import annotations
 

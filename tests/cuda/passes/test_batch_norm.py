@@ -1,4 +1,4 @@
-"""Batch normalisation with what follows it computes what the operators compute one by one."""
+"""Fused batch normalization matches the separate operators."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Step:
         self.fetch = [self.out.name, *(grad.name for _, grad in pairs)]
 
     def run(self, passes: list[str], more: tuple[str, ...] = ()) -> tuple[list[Any], Counter[str]]:
-        """Return what is fetched, then the running statistics, and the kinds of operators."""
+        """Return the fetches, the running statistics, and the kinds of operators."""
         scope = ow.Scope()
         ow.Network(self.startup.global_block()).run(scope)
         rng = np.random.default_rng(7)
@@ -76,7 +76,7 @@ class Step:
         return [*found, *kept], Counter(network.placement().types)
 
     def types_where_same(self, more: tuple[str, ...] = ()) -> Counter[str]:
-        """Compare a run with the pass and one without; return what ran with it."""
+        """Compare runs with and without the pass; return the operators run with it."""
         apart, _ = self.run([], more)
         together, types = self.run(["fuse_batch_norm"], more)
         for one, other in zip(apart, together, strict=True):

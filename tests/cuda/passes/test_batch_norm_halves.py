@@ -36,7 +36,7 @@ def residual(x: Any, filters: int, stride: int) -> Any:
 
 
 class Ran(NamedTuple):
-    """Losses of two steps and parameters then, what ran, and the shapes of what was cast."""
+    """Losses of two steps, the parameters, the operators run, and the shapes of casts."""
 
     losses: list[float]
     parameters: dict[str, Any]
@@ -72,7 +72,7 @@ def test_only_fed_images_are_cast(dtype: str) -> None:
     ran = train(dtype)
     assert (ran.types[FUSED], ran.types[GRAD]) == (N_CONVOLUTIONS, N_CONVOLUTIONS)
     assert not APART & set(ran.types)
-    assert ran.types["relu_grad"] == 1  # of what was pooled, before the gradient of the pooling
+    assert ran.types["relu_grad"] == 1  # of the pooled images, before the gradient of the pooling
     images = [shape for shape in ran.cast if len(shape) == 4 and shape[0] == 4]
     assert images == [(4, 3, 16, 16)]
 

@@ -32,7 +32,7 @@ DERIVATIVE = {
 
 @pytest.fixture(autouse=True)
 def context() -> Iterator[None]:
-    """What plans kept of other tiles is not found again."""
+    """Drop cached plans of other tiles."""
     with ow.context_guard(ow.Context.discover()):
         yield
 
@@ -73,7 +73,7 @@ class TwoLayers:
         return self.block.append_op(op, slots).output("out")[0]
 
     def run(self, *fetch: str, **options: Any) -> tuple[list[Any], Counter[str]]:
-        """Return what is fetched, all gradients by default, and the kinds of operators."""
+        """Return the fetches, by default all gradients, and the kinds of operators."""
         passes = options.pop("passes", ["fuse_layer_grads"])
         wanted = list(fetch or (self.grads[name] for name in self.parameters))
         network = ow.Network(self.block)
@@ -91,7 +91,7 @@ class TwoLayers:
         return [x.T @ grad, hidden.T @ slopes, *bias]
 
     def assert_right(self, **options: Any) -> Counter[str]:
-        """Return what ran with the pass."""
+        """Return the operators run with the pass."""
         made, types = self.run(**options)
         for one, other in zip(made, self.expected(), strict=True):
             unit = float(np.finfo(one.dtype).eps)

@@ -1,4 +1,4 @@
-"""Images lie channels last on a GPU where cuDNN's tensor cores compute them, and only there."""
+"""Images are channels last on a GPU only for cuDNN's tensor cores."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_without_the_fusions_it_is_the_same_as_well(dtype: str, tf32: bool) -> N
 def test_a_residual_is_transposed_with_its_addend() -> None:
     ran = train(residual, "float16")
     assert_same(ran, train(residual, "float16", ["-nhwc"]))
-    assert ran.n_turned == 1  # x: an image of one pixel lies alike in both orders
+    assert ran.n_turned == 1  # x: an image of one pixel has the same layout in both orders
     assert "std.batch_norm_activation_grad" in ran.order
 
 

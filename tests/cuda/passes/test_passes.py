@@ -1,4 +1,4 @@
-"""What passes fuse for a GPU computes what the operators compute one by one."""
+"""Fused operators on a GPU match the separate ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Made:
     def assert_same(
         self, fetch: list[str], passes: list[str], ulps: int = 0, magnitude: float = 0.0
     ) -> Counter[str]:
-        """Return what ran with the passes."""
+        """Return the operators run with the passes."""
         apart, _ = self.run(fetch, [])
         together, types = self.run(fetch, passes)
         for a, b in zip(apart, together, strict=True):

@@ -1,4 +1,4 @@
-"""Matrix products on a GPU: what cuBLASLt is told, and our own kernel where it has none."""
+"""Matrix products on a GPU: cuBLASLt's arguments, and our own kernel otherwise."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def whole(shape: tuple[int, ...], dtype: str = "float32") -> Any:
 def operands(
     stacks: tuple[tuple[int, ...], ...], sizes: tuple[int, int, int], turned: Any, dtype: str
 ) -> tuple[Any, Any, Any]:
-    """Return x, y and what their product must be."""
+    """Return x, y and their expected product."""
     m, n, k = sizes
     x = whole((*stacks[0], *((k, m) if turned[0] else (m, k))), dtype)
     y = whole((*stacks[1], *((n, k) if turned[1] else (k, n))), dtype)
@@ -67,7 +67,7 @@ def multiply(x: Any, y: Any, turned: Any) -> Any:
 
 @contextlib.contextmanager
 def recorded(library: str | None = None) -> Iterator[list[Any]]:
-    """Give what plans are told in a context of its own: numbers of products, names of kernels."""
+    """Yield the numbers of products and names of kernels in a separate context."""
     told: list[Any] = []
     product, launch = LaunchPlan.product, LaunchPlan.launch
 
@@ -223,7 +223,7 @@ def test_our_own_kernel_serves_where_cublaslt_refuses() -> None:
         patch.setattr(blas, "_COMPUTE_32F", 70)  # sums in double precision, of which it knows none
         np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), expected)
     assert told[-1] == "multiply<Half, Half>"
-    assert len(set(told)) == 2  # cuBLASLt was asked
+    assert len(set(told)) == 2  # cuBLASLt was queried
 
 
 @pytest.mark.cuda_kernels

@@ -1,4 +1,4 @@
-"""Small products by our own kernel: which they are, their tiles, their sums and what follows."""
+"""Small products by our own kernel: selection, tiles, sums and epilogues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WHOLE = (16, 16, 64)
 
 @pytest.fixture(autouse=True)
 def context() -> Iterator[None]:
-    """What plans kept of other tiles is not found again."""
+    """Drop cached plans of other tiles."""
     with ow.context_guard(ow.Context.discover()):
         yield
 

@@ -1,4 +1,4 @@
-"""What is predicted of a step: waiting, stragglers, failures, and what limits it."""
+"""Predictions of a step: waiting, stragglers, failures, and the bottleneck."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan of one process of many, run alone: what it computes and what it would send."""
+"""A plan of one of many processes, run alone: its computation and communication."""
 
 from __future__ import annotations
 

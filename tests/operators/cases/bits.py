@@ -42,7 +42,7 @@ def of_bits(op: str, function: Callable[[int, int], int]) -> list[Case]:
 
 
 def shifts(op: str, function: Callable[[int, int], int]) -> list[Case]:
-    """Return the cases of shifts, also by so many places that no bit is left."""
+    """Return the cases of shifts, also by the whole width."""
     counts = Values([[0, 1, 2, 7, 8, 31, 32, 63, 64, 100]])
     x = Values([[1], [3], [100], [127], [0]])
     by = Random((2, 9), 0, 7)

@@ -1,4 +1,4 @@
-"""Cases of very large and very small numbers whose squares are none, but whose slopes are."""
+"""Cases of very large and small numbers, with unrepresentable squares and finite derivatives."""
 
 from __future__ import annotations
 

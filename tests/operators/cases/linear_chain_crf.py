@@ -10,7 +10,7 @@ from case import LENGTHS, WIDE, Array, Case, Random, Source, Values
 
 
 def scores(x: Array, transition: Array, start: Array, end: Array) -> dict[tuple[int, ...], float]:
-    """Return the score of each sequence of tags; those with equal last tags stand together."""
+    """Return the score of each sequence of tags; grouped by their last tag."""
     steps, size = x.shape
     found = {}
     for turned in product(range(size), repeat=steps):
@@ -101,13 +101,13 @@ CASES = (
         ("start", "end"),
         {
             "lengths": Values([4, 0, 1, 3, 2], "int32"),
-            "label": Values(  # what is behind the length may be anything
+            "label": Values(  # the padding is arbitrary
                 [[0, 1, 2, 0], [-1, 9, 9, 9], [2, -7, 5, 3], [1, 1, 2, 99], [0, 2, -100, -100]],
                 "int32",
             ),
         },
     ),
-    # Moves that would underflow in float32, as those that a model forbids.
+    # Transitions that underflow in float32, as forbidden ones.
     *cases(
         "rare",
         (2, 4, 3),

@@ -14,7 +14,7 @@ from cases.slopes import far, sloped
 from cases.unary import ENDS, INF, NAN, each, elementwise, integers
 
 TURNS = [0.0, -0.0, 1.5, 22.0, 355.0, -1e4, INF, -INF, NAN]
-# Beyond what kernels reduce themselves, beside what they do.
+# Arguments beyond and within the range reduction of kernels.
 LARGE = [1e6, 1.5e6, 3e9, -1e15, 1e22, 0.5, -1e30, 3e38]
 
 
@@ -93,7 +93,7 @@ def number(x: Array, nan: float = 0.0, posinf: float = INF, neginf: float = -INF
 
 
 def ends_in(dtype: str) -> Callable[[Array], Array]:
-    """Return what the default is in a dtype: its ends."""
+    """Return the default in a dtype: the ends of its range."""
     most = float(np.finfo(dtype).max)
     return lambda x: np.array([most, -most, 0, 1])
 

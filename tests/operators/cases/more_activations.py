@@ -72,7 +72,8 @@ def prelu_slopes(x: Array, weight: Array, out_grad: Array) -> tuple[Array, Array
     return np.where(x > 0, out_grad, weight * out_grad), of_weight
 
 
-# ---- slopes of one number ------------------------------------------------------------------------
+# ---- derivatives at one number
+# ------------------------------------------------------------------------
 
 
 def log_sigmoid_slope(x: float) -> float:

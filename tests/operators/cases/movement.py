@@ -266,7 +266,7 @@ CASES = (
 
 
 def sum_back(shape: Sequence[int]) -> Callable[..., Array]:
-    """Return the reference that adds up what broadcasting from `shape` had repeated."""
+    """Return the reference that sums over axes broadcast from `shape`."""
 
     def add_up(x: Array, like: Array) -> Array:
         out = np.zeros(shape, x.dtype)

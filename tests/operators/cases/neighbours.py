@@ -1,4 +1,4 @@
-"""Cases of differences of neighbours, runs of equal elements, turns, buckets and distances."""
+"""Cases of diff, unique_consecutive, rot90, bucketize and cdist."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def windows(
 def pooled(
     x: Array, axes: list[list[range]], find: Callable[..., Any]
 ) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Give what `find` says of each window, of its plane and the places in it."""
+    """Apply `find` to each window, with its plane and indices."""
     sizes = x.shape[2:]
     for at in np.ndindex(*x.shape[:2], *map(len, axes)):
         window = [places[i] for places, i in zip(axes, at[2:], strict=True)]
@@ -199,7 +199,7 @@ DEEP: dict[str, Any] = {"strides": [2, 1, 3], "paddings": [1, 0, 0, 1, 1, 1]}
 CEIL: dict[str, Any] = {"ceil_mode": True}
 DILATED: dict[str, Any] = {"dilations": [2, 3], "strides": [1, 2], "paddings": [3, 1, 2, 3]}
 
-# Shape, kernel, name and attributes of what both kinds of windows must get right.
+# Shape, kernel, name and attributes for both kinds of windows.
 SHARED: tuple[tuple[tuple[int, ...], Sequence[int], str, dict[str, Any]], ...] = (
     ((2, 3, 4, 6), (2, 2), "plain", {}),
     ((1, 1, 1, 1), (1, 1), "one-element", {}),

@@ -11,7 +11,7 @@ from case import LENGTHS, WIDE, Array, Case, Random, Values
 
 
 def sampled(plane: Array, y: float, x: float) -> float:
-    """Return what lies between the four pixels around a place; 0 more than a pixel outside."""
+    """Interpolate the four pixels around a position; 0 more than a pixel outside."""
     height, width = plane.shape
     if not (-1 <= y <= height and -1 <= x <= width):
         return 0.0

@@ -1,4 +1,4 @@
-"""Cases of resize: a matrix of shares for each axis, place by place."""
+"""Cases of resize: a matrix of weights per axis."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def share(distance: float, mode: str, a: float) -> float:
 def matrix(
     n: int, count: int, scale: float, attrs: dict[str, Any], part: Sequence[float] = ()
 ) -> Array:
-    """Return the shares that the places of the output have of the elements."""
+    """Return the weights of the elements in each output element."""
     mode, a = attrs["mode"], attrs.get("cubic_coefficient", -0.75)
     shares = np.zeros((count, n))
     for i in range(count):
@@ -54,7 +54,7 @@ def matrix(
             begin, end = (side * (n - 1) for side in part)
             place = begin + i * (end - begin) / (count - 1) if count > 1 else (begin + end) / 2
             if not 0 <= place <= n - 1:
-                shares[i] = np.nan  # stands for what lies outside
+                shares[i] = np.nan  # marks positions outside
                 continue
         else:
             place = place_of(i, n, count, scale, attrs.get("coordinates", "half_pixel"))

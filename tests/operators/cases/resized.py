@@ -15,7 +15,7 @@ ALIGNED: dict[str, Any] = {"mode": "bilinear", "align_corners": True}
 
 
 def weights(size: int, count: int, mode: str, align_corners: bool) -> Array:
-    """Return a matrix of the share that each place of the output has of each element."""
+    """Return a matrix of the weights of elements in each output element."""
     matrix = np.zeros((count, size))
     for i in range(count):
         if mode == "nearest":

@@ -14,7 +14,7 @@ from every_case import EVERY
 
 
 def folded(place: float, low: float, high: float) -> float:
-    """Return a place between the mirrors at both ends."""
+    """Reflect a position at both ends."""
     span = high - low
     if span <= 0:
         return 0.0
@@ -45,7 +45,7 @@ def cubic(d: float) -> float:
 def shares(
     place: float, size: int, mode: str, padding: str, align: bool
 ) -> list[tuple[float, float]]:
-    """Return the pixels of an axis that a place reads, and their shares."""
+    """Return the pixels of an axis read at a position, and their weights."""
     if mode == "bicubic":
         if not math.isfinite(place):
             return []
@@ -89,7 +89,7 @@ def grid_sample(
 
 def sampled(label: str, shape: tuple[int, ...], places: tuple[int, ...], **attrs: Any) -> Case:
     rank = len(shape) - 2
-    # The formula has a kink where a place is that of a pixel: far from all of them.
+    # The formula has a kink at pixel positions: stay away from them.
     rng = np.random.default_rng(len(label))
     sizes = shape[:1:-1]
     whole = rng.integers(-2, 4, (shape[0], *places, rank)) + rng.uniform(0.1, 0.4, (*places, rank))
@@ -166,7 +166,7 @@ def unfold(
 
 
 def fold(x: Array, output_size: Sequence[int], **windows: Any) -> Array:
-    """Place by place: which elements of the columns an element of an image becomes."""
+    """The elements of the columns for each element of an image."""
     area = math.prod(windows["kernel"])
     n, channels = len(x), x.shape[1] // area
     out = np.zeros((n, channels, *output_size))

@@ -99,7 +99,7 @@ def parts(x: Array) -> Array:
 
 
 def transformed(op: str) -> Any:
-    """Return a sum over the places of each axis: no transform of NumPy's."""
+    """Return a sum over each axis, without NumPy's transforms."""
 
     def along(x: Array, axis: int, sign: int, norm: str) -> Array:
         n = x.shape[axis]

@@ -25,7 +25,7 @@ def sloped(
     dtypes: tuple[str, ...] = FLOATS,
     **options: Any,
 ) -> Case:
-    """Return a case of written numbers; relative accuracy is asked for."""
+    """Return a case of given numbers with relative accuracy."""
     sources = {slot: Values(numbers) for slot, numbers in inputs.items()}
     given = {"no_grad": APART, "magnitude": 0.0, **options}
     return Case(op, sources, expected, label=label, slopes=slopes, dtypes=dtypes, **given)
@@ -41,7 +41,7 @@ def kinked(op: str, slopes: Callable[..., Array], **attrs: Any) -> list[Case]:
 
 
 def far(op: str, slope: Callable[[float], float], x: list[float], **options: Any) -> Case:
-    """Return the case of a smooth function of one input, whose slope is given."""
+    """Return the case of a smooth function of one input with its derivative."""
 
     def slopes(x: Array, out_grad: Array, **attrs: Any) -> Array:
         return each(slope)(x) * out_grad
@@ -49,7 +49,8 @@ def far(op: str, slope: Callable[[float], float], x: list[float], **options: Any
     return sloped(op, {"x": x}, slopes, options.pop("label", "far"), **options)
 
 
-# ---- slopes of one number, without the rounding errors of differences ----------------------------
+# ---- derivatives at one number, without rounding errors of differences
+# ----------------------------
 
 
 def sigmoid(x: float) -> float:
@@ -301,7 +302,7 @@ CASES = (
         out_grad=[INF, 1.0, INF, INF],
         dtypes=WIDE,
     ),
-    # What comes back through both a mean and an element that is its own mean is exactly nothing.
+    # The gradients through a mean and an element equal to it cancel exactly.
     sloped(
         "layer_norm",
         {"x": [[5.3], [1e4], [-0.7]], "scale": [1.7]},

@@ -11,7 +11,7 @@ from cases.optimizers import RATE, STATES, adagrad, adam, momentum, sgd
 
 
 def of_rows(dense: Callable[..., Any]) -> Callable[..., tuple[Array, ...]]:
-    """Return what an optimizer does to a table, of which it may write the rows that are named."""
+    """Return the update of a table by an optimizer, restricted to the looked-up rows."""
 
     def update(
         param: Array,

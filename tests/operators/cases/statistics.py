@@ -55,7 +55,7 @@ def case(op: str, label: str, x: Random | Values, reason: str = "", **options: A
 
 
 def common(op: str) -> list[Case]:
-    """Return what is asked of each of them."""
+    """Return the common cases."""
     away = {"avoid": (0.0,), "gap": 0.1} if op == "norm" else {}
     return [
         *(case(op, str(n), Random((n,), **away), "" if n == 7 else LENGTH) for n in LENGTHS if n),

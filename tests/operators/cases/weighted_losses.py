@@ -9,7 +9,7 @@ from case import Array, Case, Random, Source, Values
 
 
 def reduce(rows: Array, counts: Array, reduction: str) -> Array:
-    """Return the rows, their sum, or their mean by what each counts."""
+    """Return the rows, their sum, or their weighted mean."""
     if reduction == "none":
         return rows
     return rows.sum() if reduction == "sum" else rows.sum() / counts.sum()

@@ -16,7 +16,7 @@ def bind(
     defaults: Mapping[str, Any],
     n_outputs: int,
 ) -> dict[str, Any]:
-    """Return what a function is called with.
+    """Return the arguments of a function.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def bind(
     inputs : mapping
         By slot.
     attrs, defaults : mapping
-        All attributes, and the defaults of those that may be left out.
+        All attributes, with defaults of optional ones.
     n_outputs : int
         The number of variables of the first output slot.
 

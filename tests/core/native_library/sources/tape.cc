@@ -1,4 +1,4 @@
-// The device of tape_device.h as a plugin: its kernels, and what tests ask of it.
+// The device of tape_device.h as a plugin: its kernels, and functions for tests.
 #include "tape_device.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -95,8 +95,8 @@ EXPORT int64_t tape_count(const char* what) {
   return name == "launches" ? counts.launches : -1;
 }
 
-// Memory of a library beside opwright, as `tape_arrays.py` hands it out: read and written at once,
-// and gone when it is freed, whatever a stream still holds.
+// Memory of another library, as provided by `tape_arrays.py`: read and written immediately, and
+// invalid once freed, even if a stream still uses it.
 EXPORT void* tape_allocate(int32_t number, uint64_t bytes) {
   Opened device;
   device.number = number;

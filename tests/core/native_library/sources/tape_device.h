@@ -18,7 +18,7 @@
 
 namespace {
 
-// Addresses of device n lie here times n + 1, far outside of what the host can address.
+// Addresses of device n start here times n + 1, far outside of the host's address space.
 constexpr uintptr_t kOffset = uintptr_t{1} << 60;
 constexpr int32_t kDevices = 2;
 constexpr uint64_t kAlignment = 256;
@@ -40,7 +40,7 @@ struct Opened {
   Stream* main = nullptr;
 };
 
-// A place on a tape: how much was to be done before it.
+// A position on a tape: the amount of work before it.
 struct Event {
   Stream* stream = nullptr;
   size_t n_before = 0;
@@ -251,7 +251,7 @@ int32_t EventSynchronize(void*, void* event, const ow_error* error) {
   return OW_OK;
 }
 
-// A tape that waits for another one has its work done at once.
+// A tape that waits for another one executes that one's work immediately.
 int32_t EventWait(void*, void* event, void*, const ow_error* error) {
   const std::lock_guard<std::mutex> lock(TheState().mutex);
   if (Fails("event_wait", error) != OW_OK) return OW_ERROR;

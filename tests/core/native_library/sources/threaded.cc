@@ -1,4 +1,4 @@
-// The same plugin with a thread of its own, as OpenMP has them, that runs as long as the process.
+// The same plugin with an additional thread, as in OpenMP, that runs until the process ends.
 #include <pthread.h>
 #include <unistd.h>
 
