@@ -1,10 +1,12 @@
 // Pooling with small windows known at compile time, over images of height and width. All of these
 // kernels are memory-bound: each input is read from memory once, and again only from the caches. A
-// thread processes a strip, vertically adjacent pixels with `n` channels, so that - its divisions
-// and what depends on its column are shared by the whole strip, - rows or windows shared by several
-// of its results are read once, - all its reads are in flight together, without dependencies, -
-// adjacent threads access adjacent memory, as vectors for channels-last images. Results are
-// gathered, so that the order of every sum is fixed. Created by opwright_cuda.kernels.pooling.
+// thread processes a strip, vertically adjacent pixels with `n` channels, so that
+//   - its divisions and what depends on its column are shared by the whole strip,
+//   - rows or windows shared by several of its results are read once,
+//   - all its reads are in flight together, without dependencies,
+//   - adjacent threads access adjacent memory, as vectors for channels-last images.
+// Results are gathered, so that the order of every sum is fixed. Created by
+// opwright_cuda.kernels.pooling.
 #ifndef OPWRIGHT_CUDA_POOLING_SMALL_H_
 #define OPWRIGHT_CUDA_POOLING_SMALL_H_
 

@@ -31,7 +31,7 @@ def dist_compare(graph: Graph) -> None:
     ops = [op for op in graph.of_type(*COMPARED_TYPES) if _meets(op)]
     if ops and graph.is_body:
         raise ProgramError(
-            f"{ops[0].type.removesuffix('_startf')}: a collective must be outside of loops and "
+            f"{ops[0].type.removesuffix('_start')}: a collective must be outside of loops and "
             f"branches, whose path depends on each process's data, got one within for group "
             f"{ops[0].attrs['group']!r}; move it out"
         )

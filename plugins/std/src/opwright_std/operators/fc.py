@@ -31,7 +31,7 @@ def _fc_shape(ctx: InferContext) -> None:
     rows, columns = weight[::-1] if turned else weight
     if not dims_match(numel(x[kept:]), rows):
         ctx.fail(
-            f"weight must have {numel(x[kept:])} {'columns' if turned else 'rowsf'}, the number "
+            f"weight must have {numel(x[kept:])} {'columns' if turned else 'rows'}, the number "
             f"of elements of x {format_shape(x)} behind axis {kept - 1}, got {format_shape(weight)}"
         )
     if ctx.has_input("bias"):
