@@ -127,12 +127,13 @@ def test_the_learning_rate_can_be_read():
         _ = nn.Model().learning_rate
 
 
-def test_the_learning_rate_of_an_untrained_model_is_set_by_its_optimizer():
+def test_the_learning_rate_that_is_set_before_the_first_step_is_that_of_the_step():
     model, *_ = make()
-    with pytest.raises(
-        VariableNotFoundError, match="must be initialized.* call run or initialize_p"
-    ):
-        model.set_learning_rate(0.3)
+    model.set_learning_rate(0.3)
+    model.run()
+    assert model.learning_rate == 0.3
+    model.initialize_parameters()
+    assert model.learning_rate != 0.3
 
 
 def test_a_model_and_a_network_show_what_they_are():
