@@ -196,15 +196,18 @@ def _draw_weights(
 
 def _differentiate(use: Use, places: Sequence[int]) -> Use:
     """Return the use with its gradients; without those that the rule refuses."""
+    n = len(use.arguments)
+    weighed = [i for i, weight in enumerate(use.weights) if weight is not None]
 
-    def loss(*arguments: Any) -> Any:
-        pairs = zip(use.call(ow.ops, arguments), use.weights, strict=True)
-        parts = [ow.ops.sum(ow.ops.multiply(r, w)) for r, w in pairs if w is not None]
-        return ow.ops.add_n(parts)
+    def loss(*values: Any) -> Any:  # large weights must be arguments, not constants
+        results = use.call(ow.ops, values[:n])
+        pairs = zip(weighed, values[n:], strict=True)
+        return ow.ops.add_n([ow.ops.sum(ow.ops.multiply(results[i], w)) for i, w in pairs])
 
+    values = [*use.arguments, *[use.weights[i] for i in weighed]]
     for tried in (tuple(places), tuple(places[:1])):
         try:
-            found = ow.grad(loss, tried)(*use.arguments) if tried else []
+            found = ow.grad(loss, tried)(*values) if tried else []
         except GradientError:
             continue
         return replace(use, places=tried, gradients=[np.asarray(g) for g in found])
