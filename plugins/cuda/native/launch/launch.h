@@ -25,19 +25,19 @@ constexpr uint64_t kWorkspaceAlignment = 256;
 
 // "cuda.launch", a helper for opwright.kernel.DeviceCall. Its attributes:
 //
-//   name       STRING  what stands in error messages
+//   name       STRING  name of the kernel in error messages
 //   constants  STRING  the bytes of all kernel parameters, pointers not yet filled in
-//   fixups     INTS    (argument, byte offset, place) for each pointer: the address of that
-//                      argument's data, or of the workspace (-1), or of the fault record (-2), plus
-//                      the offset, is written to that place in `constants`
-//   actions    INTS    one after the other, each a code and its numbers:
-//                        0 launch:  kernel, grid x y z, block x y z, shared bytes, n, n places
-//                        1 fill:    place of the pointer, bytes, value of each byte
+//   fixups     INTS    (argument, byte offset, position) for each pointer: the address of
+//                      that argument's data, or of the workspace (-1), or of the fault record (-2),
+//                      plus the offset, is written to that position in `constants`
+//   actions    INTS    a sequence, each a code followed by its numbers:
+//                        0 launch:  kernel, grid x y z, block x y z, shared bytes, n, n positions
+//                        1 fill:    position of the pointer, bytes, value of each byte
 //                        2 product: see blas/blas.h
-//                        3 unless same: the places of two pointers; where both are one address,
-//                                   the next action is left out
+//                        3 unless same: the positions of two pointers; if both hold the same
+//                                   address, the next action is skipped
 //                        4 operation graph: see cudnn/cudnn.h
-//   workspace  INT     bytes; what cuDNN wants is added
+//   workspace  INT     bytes, not counting those that cuDNN requires
 //   estimate   INT     nanoseconds
 ow_kernel LaunchKernelTable();
 

@@ -62,7 +62,7 @@ OW_WITH_PAIR(HardSigmoidGrad, (T out, T out_grad), functors::HardSigmoidGrad(out
 OW_WITH_PAIR(Stanh, (T x), functors::Stanh(x, first, second));
 OW_WITH_PAIR(StanhGrad, (T x, T out_grad), functors::StanhGrad(x, out_grad, first, second));
 
-// Whole numbers do not change, and are all finite.
+// Integers are always finite, and returned unchanged.
 template <typename T, bool is_float>
 struct NanToNumOf {
   T nan;

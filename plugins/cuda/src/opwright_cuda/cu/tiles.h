@@ -3,13 +3,13 @@
 // returns the positions of row i and step k, which are added.
 //
 //   struct Source {
-//     using Value = ...;                       // what it is added up in
-//     bool goes_along_steps;                   // whether neighbouring steps, not rows, are
-//                                              // neighbours in memory
+//     using Value = ...;                       // the type of the sums
+//     bool goes_along_steps;                   // whether adjacent steps, rather than adjacent
+//                                              // rows, are adjacent in memory
 //     int64_t n_rows;
 //     OW_INLINE Place Row(int64_t row) const;   // below n_rows
 //     OW_INLINE Place Step(int64_t step) const;
-//     OW_INLINE Value At(Place row, Place step) const;  // 0 where one of them is nowhere
+//     OW_INLINE Value At(Place row, Place step) const;  // 0 if either is nowhere
 //   };
 #ifndef OPWRIGHT_CUDA_TILES_H_
 #define OPWRIGHT_CUDA_TILES_H_

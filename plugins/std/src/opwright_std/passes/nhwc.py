@@ -1,10 +1,10 @@
 """``nhwc``: convert images to channels last where convolution kernels prefer it.
 
 oneDNN convolves plain NHWC images at full speed, plain NCHW ones at half of it; cuDNN's kernels for
-tensor cores transpose them on each call. Their registrations say so. Such convolutions are turned,
-and what stands between them and does not care about the order: each reads what those before it have
-written channels last, and is followed by a transposition for all others. Most of these are dead;
-what is left stands at the borders of such a chain.
+tensor cores transpose them on each call. Their registrations say so. Such convolutions are
+converted, and so are the operators between them that do not depend on the order: each reads what
+its predecessors have written channels last, and is followed by a transposition for all other
+readers. Most transpositions are dead; the remaining ones are at the borders of such a chain.
 """
 
 from __future__ import annotations
