@@ -1,0 +1,61 @@
+"""Weights of recurrent layers that a plan does not change are packed once, as they were declared."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import opwright as ow
+from opwright.errors import OpwrightError
+
+GATES = {"lstm": 4, "gru": 3}
+STEPS, INPUTS, SIZE = 3, 5, 6
+
+
+def make_layer(op: str) -> tuple[ow.Program, ow.Scope]:
+    """Return a layer of constant weights that reads ``x`` [steps, any rows, inputs]."""
+    program, scope = ow.Program(), ow.Scope()
+    block, width = program.global_block(), GATES[op] * SIZE
+    shapes = {"weight_ih": [width, INPUTS], "weight_hh": [width, SIZE]}
+    rng = np.random.default_rng(2)
+    block.create_var("x", [STEPS, None, INPUTS], is_data=True)
+    for name, shape in shapes.items():
+        block.create_var(name, shape, persistable=True, stop_gradient=True)
+        scope.var(name).set(rng.standard_normal(shape).astype("float32"))
+    slots = {name: [name] for name in shapes}
+    outputs = ("out", "h_n", "c_n")[: 2 + (op == "lstm")]
+    block.append_op(op, {"x": "x", **slots}, {slot: slot for slot in outputs})
+    return program, scope
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_weights_are_packed_once_for_all_runs_and_plans(op: str) -> None:
+    program, scope = make_layer(op)
+    gc.collect()
+    before = ow.memory().packed_bytes
+    run = ow.Network(program.global_block()).compile(feed=["x"], fetch=["out"], scope=scope)
+    first = run(x=np.ones((STEPS, 2, INPUTS), "float32"))[0]
+    packed = ow.memory().packed_bytes - before
+    assert packed >= GATES[op] * SIZE * (INPUTS + SIZE) * 4
+    for rows in (2, 2, 3, 7):
+        again = run(x=np.ones((STEPS, rows, INPUTS), "float32"))[0]
+        np.testing.assert_allclose(again[:, :2], first, rtol=1e-6, atol=1e-6)
+    assert ow.memory().packed_bytes - before == packed
+
+
+@pytest.mark.parametrize("name", ["weight_ih", "weight_hh"])
+@pytest.mark.parametrize("op", GATES)
+def test_constant_weights_of_another_shape_are_refused(op: str, name: str) -> None:
+    program, scope = make_layer(op)
+    run = ow.Network(program.global_block()).compile(feed=["x"], fetch=["out"], scope=scope)
+    x = np.ones((STEPS, 2, INPUTS), "float32")
+    first = run(x=x)[0].copy()
+    weight = scope.var(name).numpy()
+    for wrong in (weight[:-1], weight[:, :-1], np.ones((1, 1), "float32")):
+        scope.var(name).set(np.ascontiguousarray(wrong))
+        with pytest.raises(OpwrightError, match=name):
+            run(x=x)
+    scope.var(name).set(weight)
+    np.testing.assert_array_equal(run(x=x)[0], first)
