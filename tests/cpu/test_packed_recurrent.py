@@ -1,4 +1,4 @@
-"""Weights of recurrent layers that a plan does not change are packed once, as they were declared."""
+"""Weights of recurrent layers that a plan does not change are packed once, in their shape."""
 
 from __future__ import annotations
 

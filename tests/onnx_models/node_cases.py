@@ -32,6 +32,10 @@ REFUSED: Final = {
 }
 """Cases that do not pass, by a pattern of their names, and why."""
 
+ZEROS: Final = {r"^test_dft": 1e-6}
+"""The tolerance of cases whose zeros are sums of numbers up to 1,000, in the order of NumPy's: onnx
+has 1e-7."""
+
 
 @lru_cache(maxsize=1)
 def load_cases() -> dict[str, Any]:
@@ -81,6 +85,9 @@ def find_reason(name: str) -> str | None:
 def run_case(case: Any) -> None:
     """Run a case; AssertionError where a result, a shape or a dtype differs."""
     prepared = OpwrightBackend.prepare(case.model, "CPU")
+    atol = max(
+        [case.atol, *(some for pattern, some in ZEROS.items() if re.search(pattern, case.name))]
+    )
     for given, expected in case.data_sets:
         outputs = prepared.run([_normalize_tensor(item) for item in given])
         with np.errstate(all="ignore"):
@@ -88,7 +95,7 @@ def run_case(case: Any) -> None:
             assert len(outputs) == len(wanted)
             for ours, theirs in map(_as_lists, outputs, wanted):
                 Runner.assert_similar_outputs(
-                    ref_outputs=theirs, outputs=ours, rtol=case.rtol, atol=case.atol
+                    ref_outputs=theirs, outputs=ours, rtol=case.rtol, atol=atol
                 )
 
 
