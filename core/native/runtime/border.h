@@ -11,7 +11,7 @@
 
 namespace opwright {
 
-// How many functions of plugins this thread is in. It lies where an access takes one instruction:
+// The depth of plugin calls in this thread. It is stored where an access takes one instruction:
 // it changes in every run of a plan.
 extern __thread int32_t n_plugins_entered __attribute__((tls_model("initial-exec")));
 
@@ -26,7 +26,7 @@ class InsidePlugin {
   static bool is_here() noexcept { return n_plugins_entered > 0; }
 };
 
-// Writes what is being handled, in a catch block, as a message; returns the status for it.
+// In a catch block: writes the current exception as a message, and returns its status.
 inline int32_t CatchAtBorder(char* message, uint64_t message_bytes) noexcept {
   try {
     throw;
@@ -42,7 +42,7 @@ inline int32_t CatchAtBorder(char* message, uint64_t message_bytes) noexcept {
   return OW_ERROR;
 }
 
-// Calls a plugin's function that returns a status. The message ends, whatever was written there.
+// Calls a plugin's function that returns a status, and terminates the message in any case.
 template <typename Function>
 int32_t CallAtBorder(char* message, uint64_t message_bytes, const Function& function) noexcept {
   const InsidePlugin inside;
@@ -56,7 +56,7 @@ int32_t CallAtBorder(char* message, uint64_t message_bytes, const Function& func
   return status;
 }
 
-// Calls a plugin's function that frees something: there is nobody left to tell but the log.
+// Calls a plugin's function that frees something; errors go to the log.
 template <typename Function>
 void FreeAtBorder(const char* who, const Function& function) noexcept {
   char message[512] = {0};

@@ -1,4 +1,4 @@
-// Arrays that tell their device by an attribute, which the `arrays` of the device name.
+// Arrays that describe their memory by an attribute, which the device's `arrays` name.
 #include <pybind11/stl.h>
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace opwright {
 
 namespace {
 
-// What DeviceArrays.locate returns: pointer, shape, dtype, number of the device and stream.
+// The result of DeviceArrays.locate: pointer, shape, dtype, device number and stream.
 using Place = std::tuple<uintptr_t, Shape, std::string, std::optional<int32_t>, uintptr_t>;
 
 // The name of the attribute; null if the device has none.

@@ -58,7 +58,7 @@ py::object MakeCapsule(const std::shared_ptr<const Tensor>& tensor) {
   return py::reinterpret_steal<py::object>(capsule);
 }
 
-// What the producer lent; returned with the GIL held.
+// The producer's tensor; returned with the GIL held.
 template <typename Managed>
 std::shared_ptr<void> HoldManaged(Managed* managed) {
   return {managed, [](Managed* held) {
@@ -105,7 +105,7 @@ std::shared_ptr<const Tensor> Import(Managed* managed, const std::shared_ptr<Dev
                 IsReadOnly(*managed));
 }
 
-// A tensor by the exchange API of its library, whose work on it ours comes behind; null for a
+// A tensor by the exchange API of its library, ordered after that library's work; null for a
 // library without one.
 std::shared_ptr<const Tensor> FindExchanged(const py::handle& array,
                                             const std::shared_ptr<Device>& device,
@@ -132,8 +132,8 @@ std::shared_ptr<const Tensor> FindExchanged(const py::handle& array,
   return tensor;
 }
 
-// What a consumer enqueues on its stream comes behind our work, as DLPack has it: None for a stream
-// that we are not told, -1 for one that is in order.
+// Orders a consumer's stream after our work, as DLPack specifies: None for an unknown stream,
+// -1 for one that is already ordered.
 void HandOver(const std::shared_ptr<Device>& device, const py::object& stream) {
   if (stream.is_none() || device->stream() == nullptr) {
     device->Synchronize();
@@ -193,7 +193,7 @@ py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::objec
 
 namespace {
 
-// What kernels of devices read at once: a tensor begins at a multiple of it.
+// The vector width of device kernels: tensors are aligned to it.
 constexpr uintptr_t kVectorBytes = 16;
 
 bool MustBeCopied(const Device& device, const void* data) {
@@ -201,7 +201,7 @@ bool MustBeCopied(const Device& device, const void* data) {
   return reinterpret_cast<uintptr_t>(data) % kVectorBytes != 0;
 }
 
-// A part of an array begins anywhere.
+// A slice of an array has any alignment.
 std::shared_ptr<const Tensor> CopyAligned(const std::shared_ptr<Device>& device, DLDataType dtype,
                                           Shape shape, const void* data, const char* who) {
   auto tensor = MakeTensor(device, dtype, std::move(shape), who);

@@ -24,7 +24,7 @@ void FreeLent(PyObject* capsule) {
   GiveBack(static_cast<Managed*>(PyCapsule_GetPointer(capsule, kLent)));
 }
 
-// A capsule that owns what a producer lent; null with an error set, after returning it.
+// A capsule that owns a producer's tensor; null with an error set, after returning it.
 template <typename Managed>
 PyObject* Own(Managed* managed) {
   PyObject* owner = PyCapsule_New(managed, kLent, FreeLent<Managed>);
@@ -32,7 +32,8 @@ PyObject* Own(Managed* managed) {
   return owner;
 }
 
-// An ndarray over the memory of `owner`, whose reference is taken; strides in bytes, null: compact.
+// An ndarray over the memory of `owner`, whose reference it steals; strides in bytes, null:
+// compact.
 PyObject* ViewOf(PyArray_Descr* descr, int ndim, const npy_intp* shape, const npy_intp* strides,
                  void* data, bool read_only, PyObject* owner) noexcept {
   Py_INCREF(descr);
@@ -58,7 +59,7 @@ bool IsAligned(const void* data, int64_t item_bytes) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(item_bytes) == 0;
 }
 
-// Tensors of PyTorch that stand for others, such as while it traces, have elements but no memory.
+// Placeholder tensors of PyTorch, as while it traces, have elements but no memory.
 bool HasMemory(const DLTensor& tensor) {
   return tensor.data != nullptr || IsEmpty(tensor.shape, tensor.ndim);
 }
@@ -160,7 +161,7 @@ PyObject* LendByBuffer(PyObject* array) {
                 owner);
 }
 
-// A result that a library took; exists until the library returns it.
+// A result handed to a library; exists until the library returns it.
 struct Given {
   DLManagedTensorVersioned managed{};
   PyObject* array = nullptr;

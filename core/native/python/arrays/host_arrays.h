@@ -1,7 +1,7 @@
 // Arrays of other libraries on the host: reads them as ndarrays, and returns results as theirs.
 //
-// A type with DLPack's C exchange API (PyTorch's) lends and takes arrays without Python calls; one
-// with Python's buffer protocol beside DLPack (JAX's) lends them by that. All others lend by
+// A type with DLPack's C exchange API (PyTorch's) exchanges arrays without Python calls; one
+// with Python's buffer protocol beside DLPack (JAX's) exports them by that. All others export by
 // __dlpack__, in Python.
 #ifndef OPWRIGHT_PYTHON_HOST_ARRAYS_H_
 #define OPWRIGHT_PYTHON_HOST_ARRAYS_H_
@@ -11,14 +11,14 @@
 
 namespace opwright {
 
-// How arrays of one type are lent.
+// How arrays of one type are exported.
 struct ArrayKind {
   PyTypeObject* type = nullptr;
   const DLPackExchangeAPI* api = nullptr;  // null: by the buffer protocol
   bool has_gradients = false;              // it has the attribute requires_grad
 };
 
-// Whether arrays of this type are lent without a call of __dlpack__. What has an exchange API is
+// Whether arrays of this type are exported without a call of __dlpack__. An exchange API is
 // looked up once. Leaves no error set.
 bool FindKind(PyTypeObject* type, ArrayKind* kind) noexcept;
 
@@ -40,21 +40,21 @@ class Detaching {
   const bool is_on_;
 };
 
-// Whether its library would record what is computed with an array, which it cannot do with ours.
+// Whether its library would record operations on an array, which it cannot do with ours.
 bool RequiresGradient(const ArrayKind& kind, PyObject* array);
 
 // An ndarray, of any strides, over an array's memory on the host, which it keeps; null without an
-// error if its library does not lend it; throws std::bad_alloc. With `is_read` it is only read, and
-// marked so: some libraries lend it sooner then.
+// error if its library does not export it; throws std::bad_alloc. With `is_read` it is read-only,
+// and marked so, which some libraries require.
 PyObject* Lend(const ArrayKind& kind, PyObject* array, bool is_read);
 
 // An ndarray, or a tuple of them, as arrays of a library with an exchange API, which keep them.
 // NULL with an error set.
 PyObject* GiveToLibrary(const ArrayKind& kind, PyObject* result) noexcept;
 
-// A ready array with the values of an ndarray, or of one that is lent so: itself, over its memory,
-// or a copy where kernels could not read that. Then `kind` is how it was lent, null for NumPy's
-// own. Null without an error for all else, and for ndarrays of subclasses and of foreign byte
+// A ready array with the values of an ndarray or exported array: itself, over its memory,
+// or a copy if kernels could not read that. `kind` is then the way of export, null for NumPy's
+// own. Null without an error for other values, and for ndarrays of subclasses and foreign byte
 // order.
 PyObject* ReadReady(PyObject* array, ArrayKind* kind);
 

@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// From this size on results begin at a cache line; NumPy's own buffers rarely do.
+// From this size on results are aligned to cache lines; NumPy's own buffers rarely are.
 constexpr uint64_t kAlignedResultBytes = 16 * 1024;
 
 alignas(64) char nowhere[64];
@@ -33,7 +33,7 @@ int TypeNumber(DLDataType dtype) {
   }
 }
 
-// The dtypes that NumPy lacks, and that ml_dtypes adds to it by the same names.
+// Dtypes that ml_dtypes adds to NumPy under the same names.
 struct AddedDtype {
   DLDataType dtype;
   PyArray_Descr* descr;

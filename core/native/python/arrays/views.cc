@@ -7,7 +7,7 @@ namespace opwright {
 
 namespace {
 
-// What the `view` of a Python device, or of the arrays of a compiled device, returns for a handle.
+// The view of a handle by a Python device, or by the arrays of a compiled device.
 PyObject* DeviceView(const Device& device, const DLTensor& tensor) noexcept {
   PyObject* object = PythonDeviceObject(device);
   PyObject* arrays = DeviceArrays(device);
@@ -41,7 +41,7 @@ PyObject* DeviceView(const Device& device, const DLTensor& tensor) noexcept {
 bool MakeView(Instance* instance, View* view, bool keep) noexcept {
   const Plan& plan = instance->plan();
   const Device& device = *plan.devices[plan.values[view->value].device].device;
-  // Another kernel may have changed the description that it got.
+  // Another kernel may have changed its copy of the description.
   const DLTensor tensor = instance->Restored(view->value, *view->tensor);
   void* data = tensor.data;
   PyObject* made = nullptr;
@@ -68,7 +68,7 @@ bool MakeView(Instance* instance, View* view, bool keep) noexcept {
 bool GiveOwner(Instance* instance, View* view) noexcept {
   if (!view->is_numpy) return true;
   PyArrayObject_fields* array = FieldsOf(view->array);
-  // A kernel that set other memory made the array independent of ours.
+  // A kernel that set other memory has detached the array from ours.
   if (array->base != nullptr || (array->flags & NPY_ARRAY_OWNDATA) != 0) return true;
   const Owner owner = instance->OwnerOf(view->value);
   if (owner.storage) {

@@ -13,9 +13,9 @@ namespace opwright {
 
 struct View {
   PyArrayObject* array = nullptr;  // borrowed from `home`
-  PyObject** home = nullptr;       // the place that holds it: an argument, or an item of a tuple
+  PyObject** home = nullptr;       // the slot that holds it: an argument, or an item of a tuple
   const DLTensor* tensor = nullptr;
-  void* data = nullptr;  // what the array must point to
+  void* data = nullptr;  // the address that the array must have
   PyArray_Descr* descr = nullptr;
   int flags = 0;
   uint32_t value = 0;

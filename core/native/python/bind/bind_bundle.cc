@@ -1,4 +1,4 @@
-// Bundle for Python: its plans run in compiled networks as those that were lowered do.
+// Bundle for Python: its plans run in compiled networks like lowered ones.
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
@@ -49,7 +49,7 @@ PlanHandle PlanFor(Bundle& self, const py::tuple& arrays, int32_t n_threads) {
     Throw(ErrorKind::kFeed, self.who(), ": must be fed ", self.inputs().size(), " arrays, got ",
           inputs.size());
   }
-  const GilReleased released;  // the kernels of the first plan of a batch are made ready
+  const GilReleased released;  // prepares the kernels of the first plan of a batch
   return {self.PlanFor(self.BatchOf(inputs), n_threads)};
 }
 

@@ -94,7 +94,7 @@ void Set(const std::shared_ptr<ScopeVariable>& self, const py::object& array_lik
   SetValue(PrepareValue(self, array_like, device));
 }
 
-// Takes the memory of an array instead of a copy; what is written into the variable, is there.
+// Shares the memory of an array instead of copying: writes to the variable reach the array.
 void BorrowArray(ScopeVariable* self, const py::object& object) {
   const py::object borrowed = BorrowMemory(object.ptr(), nullptr, self->name());
   PyArrayObject* array = AsArray(borrowed.ptr());

@@ -1,4 +1,4 @@
-// What the types that are made by the C API have in common.
+// Helpers for types made by the C API.
 #ifndef OPWRIGHT_PYTHON_C_TYPE_H_
 #define OPWRIGHT_PYTHON_C_TYPE_H_
 
@@ -6,7 +6,7 @@
 
 namespace opwright {
 
-// References that an object holds: how the garbage collector visits them, and how they are dropped.
+// The references of an object: visited by the garbage collector, and released.
 template <typename Object, PyObject* Object::*... kMembers>
 struct References {
   static int Visit(PyObject* object, visitproc visit, void* arg) {

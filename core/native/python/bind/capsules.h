@@ -1,4 +1,4 @@
-// DLPack's capsules: how to get one from an array of another library, and its content.
+// DLPack's capsules: created from an array of another library, and read.
 #ifndef OPWRIGHT_PYTHON_CAPSULES_H_
 #define OPWRIGHT_PYTHON_CAPSULES_H_
 
@@ -22,23 +22,23 @@ template <typename Managed>
 constexpr const char* kUsedCapsuleName =
     kIsVersioned<Managed> ? "used_dltensor_versioned" : "used_dltensor";
 
-// The capsule of an array's __dlpack__, whose library lets the device's stream wait for what it
-// does with the array; throws what the library raises.
+// The capsule of an array's __dlpack__, whose library has the device's stream wait for its work
+// on the array; throws what the library raises.
 py::object AskForCapsule(const py::handle& array, const Device& device);
 
-// Returns what a producer lent.
+// Returns a tensor to its producer.
 template <typename Managed>
 void GiveBack(Managed* managed) {
   if (managed->deleter != nullptr) managed->deleter(managed);
 }
 
-// Whether we can read what a producer with this version lends.
+// Whether we can read tensors of a producer with this version.
 inline bool IsReadable(const DLManagedTensorVersioned& managed) {
   return managed.version.major == DLPACK_MAJOR_VERSION;
 }
 inline bool IsReadable(const DLManagedTensor&) { return true; }
 
-// The flag of what is exported.
+// The flags of an exported tensor.
 inline uint64_t PaddingOf(DLDataType dtype) {
   return dtype.bits < 8 ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0;
 }

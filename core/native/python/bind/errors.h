@@ -7,7 +7,7 @@
 
 namespace opwright {
 
-// Sets Python's error for the C++ exception being handled; what was set before becomes its cause.
+// Sets Python's error for the C++ exception being handled; an error set before becomes its cause.
 // For functions of the C API, which end with `catch (...) { return SetPythonError(); }`.
 std::nullptr_t SetPythonError() noexcept;
 

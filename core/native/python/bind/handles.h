@@ -39,12 +39,12 @@ bool IsOnDevice(const py::handle& array, const std::shared_ptr<Device>& device);
 std::shared_ptr<const Tensor> FromArray(const py::handle& array,
                                         const std::shared_ptr<Device>& device, const char* who);
 // A tensor over memory that `owner` lends; throws, beginning with `who`, for an impossible shape.
-// On a device, where kernels read vectors, what does not begin at a multiple of 16 bytes is copied.
+// On a device, where kernels read vectors, an array not aligned to 16 bytes is copied.
 std::shared_ptr<const Tensor> Borrow(const std::shared_ptr<Device>& device, DLDataType dtype,
                                      Shape shape, void* data, std::shared_ptr<void> owner,
                                      const char* who, bool is_read_only = false);
 
-// An array without DLPack may tell its device by the attribute that the `interface` of the
+// An array without DLPack may describe its memory by the attribute that the `interface` of the
 // device's arrays names; see opwright.device.DeviceArrays.
 bool HasInterface(const py::handle& array, const Device& device);
 // Like FromArray.
@@ -67,7 +67,7 @@ void BindCompiledNetwork(py::module_& module);
 void BindEagerOperator(py::module_& module);
 void BindEagerFunction(py::module_& module);
 void BindWatch(py::module_& module);
-// Called after all of them: turns a lack of memory for an instance into an error.
+// Called after all of them: makes running out of memory for an instance an error.
 void GuardInstances(const py::module_& module);
 
 }  // namespace opwright

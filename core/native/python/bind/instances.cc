@@ -1,4 +1,4 @@
-// Instances of the module's classes when memory is short: pybind11 does not check for it.
+// Instances of the module's classes when out of memory, which pybind11 does not check.
 #include <exception>
 #include <new>
 #include <unordered_map>

@@ -15,8 +15,8 @@ namespace opwright {
 
 namespace {
 
-// How long the end waits for native code. Plans check every millisecond of work; one kernel may
-// take longer.
+// The time that the end waits for native code. Plans check every millisecond of work; one kernel
+// may take longer.
 constexpr std::chrono::seconds kLongestWait{10};
 
 std::atomic<int32_t> n_without_gil{0};

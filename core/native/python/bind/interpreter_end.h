@@ -23,7 +23,7 @@ class GilReleased {
   PyThreadState* thread_;
 };
 
-// For long native code, which calls this regularly: does not return once the interpreter has ended.
+// To be called regularly by long native code: does not return once the interpreter has ended.
 void ParkIfEnded() noexcept;
 
 // Adds free_retired, and makes the end wait until nothing is in use.

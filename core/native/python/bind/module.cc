@@ -17,8 +17,8 @@ namespace {
 
 namespace py = pybind11;
 
-// Runs work in a thread of its own. Python calls the handlers of signals in the main thread alone,
-// so none can raise in the middle of it: what has been registered cannot be registered again.
+// Runs work in a separate thread. Python calls signal handlers in the main thread alone,
+// so none can raise in the middle of it: registrations cannot be repeated.
 void RunWithoutSignals(const std::function<void()>& work) {
   std::exception_ptr failure;
   {
@@ -64,7 +64,7 @@ void Register(py::module_& module) {
   opwright::BindInterpreterEnd(module);
   opwright::BindDevice(module);
   opwright::BindScope(module);
-  opwright::BindLibrary(module);  // before what takes one
+  opwright::BindLibrary(module);  // before the functions that take one
   opwright::BindPrepared(module);
   opwright::BindResizer(module);
   opwright::BindPlan(module);

@@ -12,7 +12,7 @@ PyObject* table_name = nullptr;  // interned once with the module, never freed
 
 enum : Py_ssize_t { kGuard, kKey, kFound, kTableSize };
 
-// What was found under this name for the guarded Context, or null, perhaps with an error.
+// The entry of this name for the guarded Context, or null, perhaps with an error.
 PyObject* FindCurrent(PyObject* table, PyObject* name) {
   PyObject* guarded = nullptr;
   if (PyContextVar_Get(PyTuple_GET_ITEM(table, kGuard), nullptr, &guarded) < 0) return nullptr;

@@ -9,7 +9,7 @@
 
 namespace opwright {
 
-// The text of an error; what its `__str__` raises is dropped.
+// The text of an error; exceptions of its `__str__` are dropped.
 std::string TextOfError(PyObject* error);
 
 // Set the error for a plan that could not be bound, and for a run that failed.

@@ -16,7 +16,7 @@ const Tensor* FeedTensor(PyObject* value) {
 
 namespace {
 
-// An array that lies on the device, as a tensor; null if it does not, or if Python has to say why
+// An array on the device, as a tensor; null if it is elsewhere, or if Python has to report why
 // it cannot be read there.
 PyObject* Adopt(PyObject* value, const std::shared_ptr<Device>& device) {
   try {

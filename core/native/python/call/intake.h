@@ -1,7 +1,7 @@
-// The intake: a value from outside becomes, in one look, an array that kernels can read.
+// The intake: converts an external value, inspected once, to an array that kernels can read.
 //
-// C++ reads ndarrays, what other libraries lend without a call of __dlpack__, and arrays on the
-// device of a network; all else is read by opwright.device.intake, once, and then looked up here.
+// C++ reads ndarrays, arrays exported without a call of __dlpack__, and arrays on the
+// device of a network; opwright.device.intake reads all others, once, and they are used here.
 #ifndef OPWRIGHT_PYTHON_INTAKE_H_
 #define OPWRIGHT_PYTHON_INTAKE_H_
 
@@ -17,15 +17,15 @@
 
 namespace opwright {
 
-// A number that rises whenever plans that were made before may no longer be right: the registries,
-// the pins or the number of threads have changed. Plans are compared with it at look-up.
+// A counter that is incremented when existing plans may be outdated: the registries,
+// the pins or the number of threads have changed. Look-ups compare plans with it.
 class Epoch {
  public:
   uint64_t now() const {
     return own_.load(std::memory_order_relaxed) + everyone.load(std::memory_order_relaxed);
   }
   void Raise() { own_.fetch_add(1, std::memory_order_relaxed); }
-  // Raises every epoch of the process.
+  // Increments every epoch of the process.
   static void RaiseAll() { everyone.fetch_add(1, std::memory_order_relaxed); }
 
  private:
@@ -33,10 +33,10 @@ class Epoch {
   std::atomic<uint64_t> own_{1};
 };
 
-// The tensor that is given as a value, borrowed; null for anything else.
+// The tensor of a value, borrowed; null for other values.
 const Tensor* FeedTensor(PyObject* value);
 
-// dtype and shape of one value: of an array as NumPy provides them fastest; or of a tensor.
+// Dtype and shape of one value: of an array in NumPy's terms; or of a tensor.
 struct FeedMeta {
   int type_num;  // of a tensor no NumPy one: below 0
   int ndim;
@@ -99,7 +99,7 @@ class Intake {
   bool Read(PyObject* value, const std::shared_ptr<Device>& device);
   // Whether it is of a type that Read reads; then its library is asked once.
   static bool MayRead(PyObject* value);
-  // Adds what Python has read, a reference that is taken over. False if it is not ready.
+  // Adds a value that Python has read, and steals the reference. False if it is not ready.
   bool Add(PyObject* ready);
 
   PyObject* const* data() const { return many_.empty() ? few_.data() : many_.data(); }
@@ -113,7 +113,7 @@ class Intake {
     return same;
   }
 
-  // The first array that is another library's, and how it was lent; null where all are NumPy's.
+  // The first array of another library, and its way of export; null if all are NumPy's.
   PyObject* like() const { return like_.ptr(); }
   const ArrayKind& like_kind() const { return like_kind_; }
 

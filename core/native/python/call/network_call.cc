@@ -12,7 +12,7 @@ namespace opwright {
 
 namespace {
 
-// What a call says beside its feeds.
+// The options of a call.
 struct CallOptions {
   PyObject* fetch_as;                            // null: arrays stay NumPy's
   const std::vector<py::object>* out = nullptr;  // as BorrowMemory returned them
@@ -46,7 +46,7 @@ bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
   return true;
 }
 
-// Has the source say what is wrong with the names of a call; throws.
+// Has the source report the fault in the names of a call; throws.
 [[noreturn]] void RefuseNames(NetworkObject* self, Py_ssize_t n_positional,
                               const py::tuple& names) {
   const py::handle source(SourceOf(self));
@@ -167,7 +167,7 @@ PyObject* Import(PyObject* fetch_as, PyObject* result) {
   return PyObject_CallOneArg(fetch_as, tensor.ptr());
 }
 
-// The list of results as the caller wants them, and what the plan hands over behind them; the
+// The list of results as the caller wants them, followed by the plan's extra result; the
 // reference is taken and returned.
 PyObject* Deliver(const PlanEntry& entry, PyObject* results, const CallOptions& options) {
   const bool is_usual = options.fetch_as == nullptr && !entry.handed;
@@ -207,7 +207,7 @@ bool IsDict(PyObject* const* args, Py_ssize_t n_positional) {
   return n_positional == 1 && PyDict_Check(args[0]);
 }
 
-// What is given for fetches, each to be written into; None for new memory.
+// The arrays to write fetches into; None for new memory.
 std::vector<py::object> ReadOut(const NetworkObject* self, const py::tuple& out) {
   static const std::shared_ptr<Device> host;
   std::vector<py::object> read;
@@ -277,7 +277,7 @@ PyObject* CallUnusual(NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
   return py::object(results).release().ptr();
 }
 
-// Whether the variables of the scope are still what the plan was made for.
+// Whether the variables of the scope still fit the plan.
 bool FitsScope(NetworkObject* self, const PlanEntry& entry) {
   const std::shared_ptr<Scope>& scope = self->network->scope;
   const Lease lease(*entry.plan, scope.get());

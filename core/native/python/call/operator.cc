@@ -1,4 +1,4 @@
-// EagerOperator: one operator on arrays, at once, with no Python between the call and the plan.
+// EagerOperator: runs one operator on arrays, with no Python between the call and the plan.
 #include <cstring>
 
 #include "python/bind/c_type.h"
@@ -21,11 +21,12 @@ struct Signature {
 
 struct OperatorObject {
   PyObject_HEAD vectorcallfunc vectorcall;
-  PyObject* plans;     // a Plans
-  PlanSet* set;        // of `plans`
-  PyObject* slow;      // takes what is not ready
-  PyObject* lower;     // makes the plan for arguments that are ready
-  PyObject* as_given;  // makes a result the kind of array that was given; null: NumPy's stay
+  PyObject* plans;  // a Plans
+  PlanSet* set;     // of `plans`
+  PyObject* slow;   // takes values that are not ready
+  PyObject* lower;  // makes the plan for arguments that are ready
+  PyObject*
+      as_given;  // converts a result to the kind of array of the arguments; null: keeps NumPy's
   std::shared_ptr<const Epoch>* epoch;
   Signature signature;
   ResultForm form;
@@ -39,7 +40,7 @@ bool IsSequence(PyObject* object) {
 }
 
 // A tuple for a list, so that a later change of the list cannot reach us; null without an error
-// for what is no plain attribute.
+// for anything but a plain attribute.
 PyObject* Freeze(PyObject* attribute) {
   if (attribute == Py_None || PyBool_Check(attribute) || PyLong_CheckExact(attribute) ||
       PyFloat_CheckExact(attribute) || PyUnicode_CheckExact(attribute)) {
@@ -59,8 +60,8 @@ PyObject* Freeze(PyObject* attribute) {
   return frozen;
 }
 
-// Equal in value and in type all through; `frozen` came from Freeze. Only exact builtin types are
-// compared, whose comparison runs no code of anybody's.
+// Equal in value and type at every level; `frozen` came from Freeze. Only exact builtin types are
+// compared, whose comparison runs no foreign code.
 bool SameAttribute(PyObject* frozen, PyObject* given) {
   if (frozen == given) return true;
   if (PyTuple_CheckExact(frozen)) {
@@ -109,7 +110,7 @@ bool ReadInputs(const Signature& signature, PyObject* const* args, size_t n_args
       continue;
     }
     if (!IsSequence(input)) return false;
-    // A library that lends an array may run code that changes the list.
+    // A library that exports an array may run code that changes the list.
     for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(input); ++j) {
       const auto item = py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(input, j));
       if (!read(item.ptr())) return false;
@@ -136,7 +137,7 @@ bool Matches(const PlanEntry& entry, const Signature& signature, PyObject* const
   return SameAttributes(entry.key, args + signature.n_inputs, n_args - signature.n_inputs);
 }
 
-// A tuple of copies that nobody can change; null where one is no plain attribute.
+// A tuple of immutable copies; null if one is no plain attribute.
 py::object FreezeAll(PyObject* const* attributes, size_t n) {
   py::tuple frozen(n);
   for (size_t i = 0; i < n; ++i) {
@@ -148,7 +149,7 @@ py::object FreezeAll(PyObject* const* attributes, size_t n) {
   return std::move(frozen);
 }
 
-// What `lower` makes for arguments that are ready; kept, if their attributes can be compared.
+// The plan that `lower` makes for ready arguments; kept, if their attributes can be compared.
 EntryPtr Lower(OperatorObject* self, PyObject* const* args, size_t n_args, const Intake& intake) {
   if (self->lower == nullptr) {
     Throw(ErrorKind::kProgram, "eager operator: the garbage collector has taken it apart");
@@ -233,14 +234,14 @@ bool CanGiveAsGiven(const OperatorObject* self, const Intake& intake) {
   return intake.like() == nullptr || intake.like_kind().api != nullptr || self->as_given != nullptr;
 }
 
-// Reads the inputs, and leaves what is not ready to `slow`.
+// Reads the inputs, and leaves those that are not ready to `slow`.
 __attribute__((noinline)) PyObject* CallWith(OperatorObject* self, PyObject* const* args,
                                              size_t n_args, PyObject* names) {
   if (names == nullptr) {
     Intake intake;
     const Detaching detaching(self->detach);
     static const std::shared_ptr<Device> host;
-    // A number beside an array is read in Python, and the array then as well: never twice.
+    // With a number beside an array Python reads both, so that none is read twice.
     const auto may_read = [](PyObject* value) { return Intake::MayRead(value); };
     const auto read = [&](PyObject* value) { return intake.Read(value, host); };
     if (ReadInputs(self->signature, args, n_args, may_read) &&

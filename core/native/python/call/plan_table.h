@@ -1,7 +1,7 @@
-// The table of plans: everything that calls may run again, of eager operators, networks and models.
+// The table of plans that calls may run again, of eager operators, networks and models.
 //
 // It is bounded in number and in bytes for the whole process. An owner finds its own plans without
-// looking at those of others. All of it is guarded by the GIL.
+// inspecting those of others. All of it is guarded by the GIL.
 #ifndef OPWRIGHT_PYTHON_PLAN_TABLE_H_
 #define OPWRIGHT_PYTHON_PLAN_TABLE_H_
 
@@ -17,7 +17,7 @@
 
 namespace opwright {
 
-// What a plan is found by, besides its owner.
+// The key of a plan, besides its owner.
 struct PlanKey {
   std::vector<FeedMeta> metas;  // of the values of a call
   std::vector<int32_t> counts;  // of an eager operator's inputs: -1 absent, -2 one, else a list's
@@ -28,8 +28,8 @@ struct PlanEntry {
   PlanKey key;
   uint64_t hash = 0;
   std::shared_ptr<const Plan> plan;
-  py::object lowered;           // what Python knows about the plan; may be null
-  py::object handed;            // returned behind the results; mostly null
+  py::object lowered;           // Python's data about the plan; may be null
+  py::object handed;            // returned after the results; mostly null
   std::vector<uint32_t> order;  // the value for each feed external; empty: in order
   std::shared_ptr<const Epoch> epoch;
   uint64_t made_at = 0;  // the epoch when its making began
@@ -97,8 +97,8 @@ class PlanSet {
     last_->last_used = ++clock;
     return last_;
   }
-  // Adds an entry as the last used one; drops `replaced`, what is no longer current, and beyond the
-  // bounds of the table what was used longest ago.
+  // Adds an entry as the last used one; drops `replaced`, outdated entries, and beyond the
+  // bounds of the table the least recently used ones.
   void Add(EntryPtr entry, const PlanEntry* replaced);
   void Clear();
 
@@ -116,7 +116,7 @@ class PlanSet {
     if (__builtin_expect(entry != last_, 0)) SetLast(entry);
     return entry;
   }
-  // Memory that is dropped may run code of Python's, which may call what owns this set.
+  // Dropping memory may run Python code, which may call the owner of this set.
   void SetLast(EntryPtr entry);
 
   static uint64_t clock;
@@ -131,7 +131,7 @@ class PlanTable {
  public:
   static constexpr size_t kMostPlans = 4096;
   static constexpr size_t kDroppedShare = 32;  // one of so many plans is dropped at a time
-  // What plans hold besides the memory that their runs work in, which IdleMemory bounds.
+  // The memory of plans besides their working memory, which IdleMemory bounds.
   static constexpr int64_t kMostBytes = int64_t{48} << 20;
 
   static PlanTable& Get();

@@ -219,8 +219,8 @@ PyObject* Collect(Results* results, RunState* state, const RunRequest& request) 
   return made;
 }
 
-// Lends the feeds to the instance; tells whether one is device memory of someone else, who may
-// use it otherwise once the call has ended.
+// Lends the feeds to the instance; returns whether one is device memory of another owner, who may
+// change it once the call has ended.
 bool SetFeeds(const RunRequest& request, Instance* instance) {
   const Plan& plan = *request.plan;
   bool foreign = false;

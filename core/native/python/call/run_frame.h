@@ -10,7 +10,7 @@
 
 namespace opwright {
 
-// What a call returns.
+// The kind of a call's result.
 enum class ResultForm {
   kNothing,  // None
   kList,     // a list of all fetches

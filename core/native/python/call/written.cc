@@ -32,7 +32,7 @@ struct Span {
   }
 };
 
-// One step may write it before another one has read what overlaps it.
+// One step may write it before another one has read overlapping memory.
 void CheckSpans(const std::vector<Span>& spans) {
   for (const Span& span : spans) {
     for (const Span& other : spans) {
@@ -43,8 +43,8 @@ void CheckSpans(const std::vector<Span>& spans) {
   }
 }
 
-// Whether no two elements of an array with any strides lie in one place, as far as that is easy to
-// see: each axis steps beyond what the shorter steps reach.
+// Whether no two elements of an array with any strides overlap, as far as that is easy to
+// see: each axis steps beyond the extent of the shorter steps.
 bool IsInjective(PyArrayObject* array) {
   std::vector<std::pair<int64_t, int64_t>> axes;  // step, length
   for (int i = 0; i < PyArray_NDIM(array); ++i) {

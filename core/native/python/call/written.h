@@ -1,4 +1,4 @@
-// What a call has a plan write beside its own memory: given arrays for fetches, and feeds.
+// Memory of the caller that a plan writes: given arrays for fetches, and feeds.
 #ifndef OPWRIGHT_PYTHON_WRITTEN_H_
 #define OPWRIGHT_PYTHON_WRITTEN_H_
 
@@ -6,7 +6,7 @@
 
 namespace opwright {
 
-// Throws kFeed where it is read-only, does not fit, or overlaps what the plan reads or writes
+// Throws kFeed if it is read-only, does not fit, or overlaps memory that the plan reads or writes
 // otherwise. Before the first step; the shapes of fetches behind one that depends on values only
 // when they are known.
 void CheckWritten(const RunRequest& request, Instance* instance);

@@ -1,4 +1,4 @@
-// What Python hands to compiled plugins: metas of slots, and attributes, as the ABI has them.
+// Python's arguments for compiled plugins: metas of slots, and attributes, in the ABI's form.
 #ifndef OPWRIGHT_PYTHON_NATIVE_ARGS_H_
 #define OPWRIGHT_PYTHON_NATIVE_ARGS_H_
 

@@ -11,7 +11,7 @@ namespace opwright {
 
 namespace {
 
-// The table of one device, with the strings it points to. Its objects are given up with the GIL
+// The table of one device, with the strings it points to. Its objects are released with the GIL
 // held, or not at all when the interpreter is gone.
 struct PythonTable {
   ow_device table{};
@@ -20,7 +20,7 @@ struct PythonTable {
   PyObject* source = nullptr;  // kept for its address, by which the open device is found
   int32_t number = 0;
 
-  // Acquiring the GIL throws where Python cannot make a state for this thread; nobody could go on.
+  // Acquiring the GIL throws if Python cannot create a state for this thread, which is fatal.
   // NOLINTNEXTLINE(bugprone-exception-escape)
   ~PythonTable() {
     if (!Py_IsInitialized()) return;
@@ -30,14 +30,14 @@ struct PythonTable {
   }
 };
 
-// What was raised in one line, without the traceback of `what`; a lack of memory is told as one.
+// The exception in one line, without the traceback of `what`; MemoryError as out of memory.
 std::string TextOf(const py::error_already_set& raised) {
   std::string text = py::str(raised.value()).cast<std::string>();
   if (raised.matches(PyExc_MemoryError) && !text.empty()) return text;
   return std::string(Py_TYPE(raised.value().ptr())->tp_name) + ": " + text;
 }
 
-// Runs a body that may raise; what it raised becomes a status and a message.
+// Runs a body that may raise; an exception becomes a status and a message.
 template <typename Body>
 int32_t Guarded(const ow_error* error, const Body& body) {
   const py::gil_scoped_acquire gil;
@@ -61,7 +61,7 @@ py::int_ Handle(const void* pointer) {
   return py::reinterpret_steal<py::int_>(PyLong_FromVoidPtr(const_cast<void*>(pointer)));
 }
 
-// How many there are only the plugin knows, which has opened this one already.
+// Only the plugin knows their number; it has already opened this one.
 int32_t Count(const ow_device* device, int32_t* n, const ow_error*) {
   *n = static_cast<PythonTable*>(device->user)->number + 1;
   return OW_OK;

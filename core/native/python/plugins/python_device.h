@@ -9,8 +9,8 @@
 
 namespace opwright {
 
-// `number` is which of the devices of its type the object is, `source` what provided it, None for
-// itself, and `origin` says whose it is. Throws when it lacks something.
+// `number` is the object's number among devices of its type, `source` its provider, None for
+// itself, and `origin` names the package. Throws if a member is missing.
 std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t number,
                                          const py::object& source, std::string origin);
 

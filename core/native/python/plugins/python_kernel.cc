@@ -13,7 +13,7 @@ namespace opwright {
 
 namespace {
 
-// What one instance holds for one Python step. Homes point into `arguments` and `lists`, which
+// The state of one Python step of an instance. Homes point into `arguments` and `lists`, which
 // never grow after Bind.
 class Binding {
  public:
@@ -104,7 +104,7 @@ bool Binding::FillSlot(uint32_t slot, PyObject** home) {
   for (uint32_t arg = begin; arg < end; ++arg) {
     if (!FillArg(arg, &PyTuple_GET_ITEM(list, arg - begin))) return false;
   }
-  // Its items change in place while it is ours alone: nobody may find it through the collector.
+  // Its items change in place while it is ours alone, so it must be hidden from the collector.
   if (PyObject_GC_IsTracked(list)) PyObject_GC_UnTrack(list);
   return true;
 }
@@ -177,7 +177,7 @@ PyObject* Binding::CallBound() noexcept {
   return PyObject_CallNoArgs(bound_);
 }
 
-// A kernel that returns a new array has computed something that nobody will ever read.
+// A kernel that returns a new array has computed a result that is never read.
 bool Binding::CheckResult(PyObject* result) const noexcept {
   // What a Resizer returns is an output too.
   if (result == Py_None || !PyArray_Check(result) || !resizers_.empty()) return true;
@@ -190,7 +190,7 @@ bool Binding::CheckResult(PyObject* result) const noexcept {
   return false;
 }
 
-// Arrays that the kernel kept or altered go their own way; we make fresh ones.
+// Arrays that the kernel kept or altered are released; we create new ones.
 bool Binding::Renew() noexcept {
   bool done = true;
   for (PyObject*& list : lists_) {
@@ -290,7 +290,7 @@ int32_t BindPython(const ow_call* call, void** bound) {
 }
 
 void UnbindPython(void*, void* bound) {
-  if (!Py_IsInitialized()) return;  // too late to give up references: the process ends
+  if (!Py_IsInitialized()) return;  // too late to release references: the process ends
   const py::gil_scoped_acquire gil;
   const py::error_scope scope;
   delete static_cast<Binding*>(bound);

@@ -11,7 +11,7 @@
 
 namespace opwright {
 
-// What one Python kernel was prepared with; all references are owned.
+// The preparation of one Python kernel; all references are owned.
 struct PythonKernel {
   py::object function;
   std::vector<uint32_t> positional;  // slots

@@ -1,4 +1,4 @@
-// What a Python kernel gets in the place of a dynamic output.
+// The object that a Python kernel gets for a dynamic output.
 #ifndef OPWRIGHT_PYTHON_RESIZER_H_
 #define OPWRIGHT_PYTHON_RESIZER_H_
 
@@ -6,10 +6,10 @@
 
 namespace opwright {
 
-// A Resizer for argument `arg`; dead until it is given a call. NULL with an error set.
+// A Resizer for argument `arg`; inactive until it gets a call. NULL with an error set.
 PyObject* NewResizer(uint32_t arg) noexcept;
 
-// Provides a Resizer to life for one call, or ends its life (null).
+// Activates a Resizer for one call, or deactivates it (null).
 void SetResizerCall(PyObject* resizer, const ow_call* call) noexcept;
 
 // Adds the type to the module; throws.

@@ -6,8 +6,8 @@
 
 namespace opwright {
 
-// What makes arrays and streams for the Python kernels of a compiled device, borrowed; null where
-// nothing was given.
+// The object that makes arrays and streams for Python kernels of a compiled device, borrowed; null
+// if none was given.
 inline PyObject* DeviceArrays(const Device& device) {
   return static_cast<PyObject*>(device.arrays());
 }
@@ -17,8 +17,8 @@ class StreamScope {
  public:
   // False with an error set.
   bool Enter(const Device& device, void* stream) noexcept;
-  // Tells the context manager of the error that is set, which stays. False with an error set where
-  // there was none and leaving failed.
+  // Passes the current error to the context manager, and keeps it. False with an error set if
+  // there was none and the exit failed.
   bool Leave() noexcept;
 
  private:

@@ -54,7 +54,7 @@ void Write(const ow_error* error, const char* text) {
   if (error != nullptr) opwright::WriteMessage(error->message, error->message_bytes, text);
 }
 
-// Runs a function behind which no exception may go.
+// Runs a function, and catches all exceptions.
 template <typename Function>
 int32_t Guard(const ow_error* error, const Function& function) noexcept {
   try {
@@ -110,7 +110,7 @@ Session::Tensors ListTensors(const DLTensor* const* tensors, uint64_t n, const c
   return list;
 }
 
-// Copies as much of a struct as its reader knows.
+// Copies the part of a struct that its reader knows.
 template <typename T>
 void Fill(const T& made, T* into) {
   const uint64_t size = std::min<uint64_t>(into->size, sizeof(T));

@@ -20,7 +20,7 @@ constexpr char kMagic[8] = {'\x89', 'O', 'W', 'B', '\r', '\n', '\x1a', '\n'};
 constexpr uint32_t kVersion = 1;
 constexpr uint64_t kMostDescriptor = uint64_t{1} << 30;
 constexpr uint64_t kTensorAlignment = 64;
-// Each plan has an arena. One batch after another would keep one for each of them.
+// The most plans to keep: each has an arena, and every batch would keep another.
 constexpr size_t kMostKept = 64;
 
 struct Header {
@@ -33,7 +33,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64, "the header has 64 bytes");
 
-// Guards what every bundle keeps. One lock: a fork then waits for one, and the child finds it free.
+// Guards the caches of all bundles. fork acquires it, so that the child finds it free.
 std::mutex& Mutex() {
   static std::mutex& mutex = *[] {
     auto* made = new std::mutex;  // never freed: bundles may outlive statics

@@ -16,7 +16,7 @@
 
 namespace opwright {
 
-// What a call takes or returns.
+// An input or output of a call.
 struct Port {
   std::string name;
   DLDataType dtype;
@@ -41,7 +41,7 @@ struct BundleOptions {
   bool check_tensors = false;        // whether the checksums of weights are compared
 };
 
-// Adds the folders of a list with ":" between them; NULL is an empty one.
+// Adds the folders of a list separated by ":"; NULL is an empty one.
 void AddFolders(const char* list, std::vector<std::string>* folders);
 
 // Immutable but for its caches; shared by threads.
@@ -72,7 +72,7 @@ class Bundle : public std::enable_shared_from_this<Bundle> {
   std::shared_ptr<const Plan> PlanFor(int64_t batch, int32_t n_threads);
   // The variables: weights, on the file itself where that can be.
   const std::shared_ptr<Scope>& scope() const { return scope_; }
-  // A scope with copies of its own of what runs write; the common one where there is nothing.
+  // A scope with its own copies of the variables that runs write; the common one if there are none.
   std::shared_ptr<Scope> NewScope() const;
 
  private:

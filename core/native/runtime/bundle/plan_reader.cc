@@ -24,7 +24,7 @@ enum Call : int {
   kNumberOfCalls
 };
 
-// A plan that runs another one twice, which runs another one twice: an instance has each of them.
+// The most instances: a plan that runs another twice, which runs another twice, multiplies them.
 constexpr uint64_t kMostInstances = 1 << 16;
 constexpr size_t kMostPlans = 256;  // of which each may run the one before
 

@@ -27,7 +27,7 @@ bool Overlap(const DLTensor& a, const DLTensor& b) {
          BeginOf(b) < BeginOf(a) + a_bytes;
 }
 
-// What kernels take: compact, on the host, at a multiple of the item. The shape was checked.
+// Checks that kernels can read it: compact, on the host, aligned to the item.
 void CheckMemory(const std::string& who, const Port& port, const DLTensor& tensor) {
   const char* broken = nullptr;
   Shape strides(static_cast<size_t>(tensor.ndim));

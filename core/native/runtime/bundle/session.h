@@ -27,12 +27,12 @@ class Session {
       : bundle_(std::move(bundle)), scope_(bundle_->NewScope()) {}
 
   const Bundle& bundle() const { return *bundle_; }
-  // Makes the plan of a batch and its memory.
+  // Creates the plan of a batch and its memory.
   void Warm(int64_t batch);
   // Writes into the memory of the outputs. Throws kFeed before anything runs where tensors do not
   // fit; Cancelled; kKernel with operator and index where one fails.
   void Run(const Tensors& inputs, const Tensors& outputs);
-  // Ends a run that has begun, at the next place between two operators.
+  // Ends a started run before its next operator.
   void Cancel() noexcept { is_cancelled_.store(true, std::memory_order_relaxed); }
   bool is_cancelled() const { return is_cancelled_.load(std::memory_order_relaxed); }
 

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), which tells a damaged bundle from a whole one.
+// SHA-256 (FIPS 180-4), to detect damaged bundles.
 #ifndef OPWRIGHT_RUNTIME_SHA256_H_
 #define OPWRIGHT_RUNTIME_SHA256_H_
 

@@ -39,13 +39,13 @@ class Tokens {
     }
     return static_cast<Number>(value);
   }
-  // A number of things of which each takes at least one token.
+  // The number of following items, each of at least one token.
   size_t Count() { return Int<size_t>(0, static_cast<int64_t>(left()), "a count"); }
   bool Flag() { return Int<int>(0, 1, "a flag") != 0; }
   uint32_t Id() { return Int<uint32_t>(0, std::numeric_limits<uint32_t>::max(), "a number"); }
   std::string Text();
   double Double();
-  // The next bytes, as they are.
+  // The next bytes, unconverted.
   const uint8_t* Take(size_t size);
 
   size_t left() const { return size_ - at_; }
@@ -67,7 +67,7 @@ class Tokens {
   std::string who_;
   size_t at_ = 0;
   int64_t batch_ = 0;
-  // One text may be repeated by few bytes, but not without end.
+  // Limits the length of texts, which few bytes can repeat.
   uint64_t text_bytes_left_ = uint64_t{64} << 20;
   std::vector<std::string> texts_;
 };

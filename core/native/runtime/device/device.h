@@ -16,7 +16,7 @@ namespace opwright {
 class Device : public Retirable {
  public:
   // Opens device `id` of a table. `keep_alive` (a library, a Python object) lives as long as it.
-  // `origin` says who provides it, where another device has its name. Throws kKernel with the
+  // `origin` names its package, for messages with two devices of one name. Throws kKernel with the
   // device's message.
   Device(const ow_device* table, int32_t id, std::shared_ptr<void> keep_alive,
          std::string origin = "");
@@ -30,7 +30,7 @@ class Device : public Retirable {
   void* state() const { return state_; }
   DLDevice dl_device() const { return {static_cast<DLDeviceType>(table_->dlpack_code), id_}; }
   bool addressable() const { return (table_->flags & OW_DEVICE_ADDRESSABLE) != 0; }
-  // Whether values of a plan may share memory; not where a memory checker watches.
+  // Whether values of a plan may share memory; false for memory checkers.
   bool shares_memory() const { return (table_->flags & OW_DEVICE_UNSHARED_MEMORY) == 0; }
   // Whether a plan has one arena here; otherwise it has buffers.
   bool has_arena() const { return addressable() && shares_memory(); }
@@ -42,7 +42,7 @@ class Device : public Retirable {
   // The one on which all plans and copies are ordered; NULL on devices without streams.
   void* stream() const { return stream_; }
 
-  // What the binding gives to its own kernels here; set before the first of them is bound.
+  // The binding's data for its own kernels; set before the first of them is bound.
   void set_arrays(std::shared_ptr<void> arrays) { arrays_ = std::move(arrays); }
   void* arrays() const { return arrays_.get(); }
 
@@ -74,14 +74,14 @@ class Device : public Retirable {
   std::shared_ptr<void> arrays_;
 };
 
-// The name of a device as a message tells it beside another one: with its origin where both have
+// The name of a device in messages with another one: with its origin if both have
 // one name.
 std::string NameBeside(const Device& device, const Device& other);
 
 // The host: memory aligned to 64 bytes, for vector loads and whole cache lines.
 const std::shared_ptr<Device>& HostDevice();
 
-// One allocation, freed with its last owner; or memory of someone else, whom it keeps.
+// One allocation, freed with its last owner; or foreign memory, whose owner it keeps.
 class Storage : public Retirable {
  public:
   Storage(std::shared_ptr<Device> device, uint64_t bytes, const std::string& what);

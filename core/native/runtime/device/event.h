@@ -1,4 +1,4 @@
-// A point in the stream of a device that the host, or another stream, can wait for.
+// A point in a device's stream for which the host, or another stream, can wait.
 #ifndef OPWRIGHT_RUNTIME_EVENT_H_
 #define OPWRIGHT_RUNTIME_EVENT_H_
 
@@ -16,15 +16,15 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  // Takes the place behind everything that is on the device's stream now.
+  // Records the point after all work on the device's stream so far.
   int32_t Record(const ow_error* error) noexcept { return Record(device_->stream(), error); }
-  // Waits for what was before the place; for all of the stream where nothing was recorded since
+  // Waits for the work before the point; for the whole stream if nothing was recorded since
   // Forget, or the device has no events.
   int32_t Wait(const ow_error* error) noexcept;
   void Forget() noexcept { is_recorded_ = false; }
-  // Lets the device's stream wait for what is on a stream of another library now; throws kKernel.
+  // Has the device's stream wait for the current work on another library's stream; throws kKernel.
   void OrderBehind(void* stream) { Order(stream, device_->stream(), stream); }
-  // The reverse: what is enqueued on that stream from now on waits for the device's stream.
+  // The reverse: later work on that stream waits for the device's stream.
   void OrderAhead(void* stream) { Order(device_->stream(), stream, stream); }
 
  private:

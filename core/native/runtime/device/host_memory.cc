@@ -15,9 +15,9 @@
 namespace opwright {
 namespace {
 
-// From here on a block is mapped by the system for this request alone.
+// From this size on the system maps a block for each request.
 constexpr uint64_t kLargeBytes = uint64_t{1} << 20;
-// A page of the large kind. Fewer pages are cleared and looked up faster.
+// The size of huge pages. Fewer pages are cleared and translated faster.
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
 void* AllocateNew(uint64_t bytes, uint64_t alignment) noexcept {
@@ -35,11 +35,11 @@ void* AllocateNew(uint64_t bytes, uint64_t alignment) noexcept {
 
 #if defined(__linux__)
 
-// The bytes that a block of the C library has room for.
+// The usable bytes of a block of the C library.
 uint64_t RoomOf(void* block) noexcept { return malloc_usable_size(block); }
 
-// Freed large blocks. Whoever finds it locked goes without: so it holds nobody up, and a child of
-// fork, where the thread that held the lock is gone, does not hang.
+// Freed large blocks. A thread that finds it locked does without: nothing waits, and a child of
+// fork, in which the owner of the lock is gone, does not hang.
 class KeptBlocks {
  public:
   void* Take(uint64_t bytes, uint64_t alignment) noexcept {
@@ -59,7 +59,7 @@ class KeptBlocks {
     if (room < kLargeBytes) return false;
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock() || room > kMostKeptBytes) return false;
-    // Those that no request has fitted for longest are of sizes that nobody asks for any more.
+    // The blocks unused for longest have sizes that are no longer requested.
     while (count_ == blocks_.size() || bytes_ + room > kMostKeptBytes) std::free(Remove(0));
     blocks_[count_++] = block;
     bytes_ += room;
@@ -94,7 +94,7 @@ class KeptBlocks {
   uint64_t bytes_ = 0;
 };
 
-// Never destroyed: tensors may outlive every static at exit. In memory that cannot be lacking.
+// Never destroyed: tensors may outlive every static at exit. In static memory.
 KeptBlocks& Kept() noexcept {
   alignas(KeptBlocks) static std::array<std::byte, sizeof(KeptBlocks)> place;
   static auto* kept = new (place.data()) KeptBlocks;

@@ -6,7 +6,7 @@
 
 namespace opwright {
 
-// What every block is aligned to at least: a cache line, and the widest vector register.
+// The least alignment of every block: a cache line, and the widest vector register.
 constexpr uint64_t kHostAlignment = 64;
 
 // Bytes of freed large blocks that are kept for the next request.
@@ -14,15 +14,15 @@ constexpr uint64_t kMostKeptBytes = uint64_t{128} << 20;
 
 // Returns a block, or null if there is no memory for it. `alignment` is a power of two.
 //
-// A large block comes from one that was freed before, where one of about that size is kept: the
-// kernel of the system clears each page that it hands out anew, which for a result of 64 MB takes
-// longer than to compute it.
+// A large block reuses a freed one of about that size, if there is one: the
+// operating system clears each new page, which for a result of 64 MB takes
+// longer than computing it.
 void* AllocateHost(uint64_t bytes, uint64_t alignment = kHostAlignment) noexcept;
 
-// Gives a block back; null is allowed.
+// Frees a block; null is allowed.
 void FreeHost(void* block) noexcept;
 
-// Bytes of the blocks that are kept; and gives them back to the system.
+// The bytes of kept blocks; and returns them to the system.
 uint64_t KeptHostBytes() noexcept;
 uint64_t FreeKeptHost() noexcept;
 

@@ -1,4 +1,4 @@
-// The devices that are open in this process, so that whoever names one gets the same.
+// The open devices of this process, so that every user of one shares it.
 #ifndef OPWRIGHT_RUNTIME_OPEN_DEVICES_H_
 #define OPWRIGHT_RUNTIME_OPEN_DEVICES_H_
 
@@ -9,15 +9,15 @@
 
 namespace opwright {
 
-// A device is what provides it, a table of a library or a Python object, and its number. It must
-// keep its source alive: then no other source has this address while the device is open. It is not
-// held here, and so closed with its last user. Both functions are safe to call from several
+// A device is identified by its source, a library's table or a Python object, and its number. It
+// must keep its source alive, so that no other source has this address while the device is open. It
+// is not held here, and so closed with its last user. Both functions are safe to call from several
 // threads.
 
 // Null where none is open.
 std::shared_ptr<Device> FindOpenDevice(const void* source, int32_t number);
 
-// Enters a device that was opened; returns the one that was entered before where it is still open.
+// Adds an opened device; returns the one added before if it is still open.
 std::shared_ptr<Device> KeepOpenDevice(const void* source, int32_t number,
                                        std::shared_ptr<Device> device);
 

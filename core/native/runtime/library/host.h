@@ -1,4 +1,4 @@
-// The services that plugins get from the runtime: the table `ow_host`.
+// The services of the runtime for plugins: the table `ow_host`.
 #ifndef OPWRIGHT_RUNTIME_HOST_H_
 #define OPWRIGHT_RUNTIME_HOST_H_
 
@@ -17,11 +17,11 @@ void LimitThreads(int32_t n_threads) noexcept;
 // The last limit; 0 before the first.
 int32_t ChosenThreads() noexcept;
 
-// Gets what plugins log, from now on; null: stderr does.
+// Receives the log of plugins from now on; null: stderr.
 using LogFunction = void (*)(void* user, int32_t level, const char* message);
 void SetLog(LogFunction function, void* user);
 
-// Runs jobs of the calling thread on the OpenMP runtime that a loaded library is linked with, from
+// Runs jobs of the calling thread on the OpenMP runtime of a loaded library, from
 // now on. Returns whether there is one.
 bool UseOpenMp(const std::string& path);
 

@@ -12,10 +12,10 @@ namespace opwright {
 
 namespace {
 
-// What `infer_handle` points to.
+// The target of `infer_handle`.
 struct InferState {
   std::vector<std::vector<InferredMeta>> outputs;
-  // What was wrong with a call of set_output, which the plugin may not pass on.
+  // The fault of a call of set_output, which the plugin may ignore.
   std::optional<Error> complaint;
 };
 
@@ -61,7 +61,7 @@ int32_t SetOutput(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t 
     }
   }
   if (!HasSize(shape, ndim)) {
-    // What the operator was given may ask for it.
+    // The arguments of the operator may cause it.
     return Complain(infer,
                     Concat("set_output: the size in bytes must fit in 64 bits, got shape ",
                            ShapeText(shape, ndim)),

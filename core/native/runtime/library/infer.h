@@ -18,8 +18,8 @@ struct InferRequest {
   std::vector<uint32_t> output_counts;
 };
 
-// Calls op->infer. Throws kShape with the operator's reason if it fails, kPlugin if it gave
-// set_output what no output can have.
+// Calls op->infer. Throws kShape with the operator's reason if it fails, kPlugin if it passed
+// set_output an impossible meta.
 std::vector<std::vector<InferredMeta>> InferNative(const ow_op& op, const InferRequest& request);
 
 // ow_host.set_output.

@@ -130,7 +130,7 @@ void Library::TakeTable() {
     if (plugin != nullptr && plugin->size >= kPluginSize10 && plugin->name && plugin->version) {
       reason += Concat(reason.empty() ? "" : " ", "(", plugin->name, " ", plugin->version, ")");
     }
-    // Temporarily: the code that excludes failing plugins must know of it.
+    // Temporary failure, which must not exclude the plugin.
     const bool lacks_memory = status == OW_OUT_OF_MEMORY;
     Throw(lacks_memory ? ErrorKind::kOutOfMemory : ErrorKind::kPlugin, path_, ": ", OW_PLUGIN_ENTRY,
           " must hand over its table, got status ", status, reason.empty() ? "" : ": ", reason);

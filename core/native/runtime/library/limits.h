@@ -1,4 +1,4 @@
-// Limits for plugins. Larger numbers are mistakes, and sums of smaller ones do not overflow.
+// Limits for plugins: larger numbers are mistakes, and sums of smaller ones do not overflow.
 #ifndef OPWRIGHT_RUNTIME_LIMITS_H_
 #define OPWRIGHT_RUNTIME_LIMITS_H_
 
@@ -8,7 +8,7 @@ namespace opwright {
 
 constexpr int32_t kMaxThreads = 1024;                   // for one kernel
 constexpr int32_t kMaxRank = 64;                        // NumPy's
-constexpr uint64_t kMaxBytes = uint64_t{1} << 47;       // what a process can address
+constexpr uint64_t kMaxBytes = uint64_t{1} << 47;       // the address space of a process
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;   // the largest pages
 constexpr uint64_t kMaxEstimateNs = uint64_t{1} << 50;  // two weeks: long is all that matters
 

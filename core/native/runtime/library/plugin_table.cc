@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// Far more than any plugin provides: a larger number means that the table was misread.
+// Far more than any plugin provides: a larger number means a misread table.
 constexpr uint64_t kMaxCount = 1 << 16;
 constexpr uint64_t kMaxStride = 1 << 16;
 constexpr uint64_t kMaxNameBytes = 256;
@@ -66,7 +66,7 @@ void CheckName(const std::string& who, const char* what, const char* text) {
   CheckText(who, what, text, kMaxNameBytes);
 }
 
-// An array of structs: there if it has elements, each as long as version 1.0 knows it.
+// Checks an array of structs: non-null if it has elements, each at least of version 1.0's size.
 template <typename Struct>
 void CheckArray(const char* what, const Struct* array, uint64_t count, uint64_t stride,
                 uint64_t least) {

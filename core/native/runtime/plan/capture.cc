@@ -10,7 +10,7 @@ namespace opwright {
 
 namespace {
 
-// Memory of the caller is another one in each run.
+// The caller's memory differs in each run.
 bool IsFromOutside(const Plan& plan, uint32_t value) {
   const Value& info = plan.values[value];
   return info.kind == ValueKind::kExternal &&
@@ -22,7 +22,7 @@ bool IsFeed(const Plan& plan, const Value& value) {
          plan.externals[static_cast<size_t>(value.index)].role == Role::kFeed;
 }
 
-// A copy from or to a feed that lies on the plan's device; made anew in each run, as that of a host
+// A copy from or to a feed on the plan's device; repeated in each run, like that of a host
 // feed.
 bool IsFeedCopy(const Plan& plan, const CopyDetail& copy) {
   return IsFeed(plan, plan.values[copy.source]) || IsFeed(plan, plan.values[copy.destination]);

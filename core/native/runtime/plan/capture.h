@@ -41,7 +41,7 @@ class Graph {
   void* handle_;
 };
 
-// A stream that records from Begin to End; given back with this object, which ends a recording
+// A stream that records from Begin to End; returned with this object, which ends a recording
 // that was not ended.
 class Recorder {
  public:

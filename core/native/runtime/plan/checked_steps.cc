@@ -10,7 +10,7 @@ namespace opwright {
 
 namespace {
 
-// A kernel may well write one mark of a short integer, but not those of `MarkOf` in a row.
+// A kernel may write one mark of a short integer by chance, but not a row of them.
 constexpr int64_t kLongRunBytes = 8;
 constexpr int64_t kLeastRunBytes = 4;
 
@@ -19,7 +19,7 @@ bool IsShortInteger(DLDataType dtype) {
 }
 
 // The bits of a mark: a NaN that no arithmetic produces, an invalid bool, a negative number of many
-// digits; for short integers another value at each place.
+// digits; for short integers another value at each index.
 uint64_t MarkOf(DLDataType dtype, int64_t place) {
   if (IsShortInteger(dtype)) return (static_cast<uint64_t>(place) + 1) * 0x9E3779B97F4A7C15u >> 40;
   if (dtype.code == kDLBfloat) return 0xFFCD;
@@ -99,7 +99,7 @@ class Outputs {
     for (const uint32_t arg : alone_) MarkUnwritten(TensorOf(arg));
   }
 
-  // Describes the elements that were not written; empty where all were.
+  // Describes the unwritten elements; empty if there are none.
   std::string FindUnwritten() const {
     std::vector<uint32_t> watched = alone_;
     for (uint32_t arg = begin_; arg < end_; ++arg) {

@@ -37,7 +37,7 @@ class ShownTensors {
   std::vector<DLTensor> before_;
 };
 
-// Fills a tensor on the host with marks: values that a kernel does not write by chance.
+// Fills a tensor on the host with marks, values that a kernel does not write by chance.
 void MarkUnwritten(const DLTensor& tensor);
 
 // Runs the step that a frame stands for, and checks what its plan checks.

@@ -12,9 +12,9 @@ namespace opwright {
 class Plan;
 
 // Of the whole process: there are hundreds of operators and networks, each with many plans. Counts
-// what idle instances hold, without those of the plan that each callable ran last. Beyond the bound
-// they are dropped, those of plans that have not run lately first; their plans stay, and make new
-// ones when they run.
+// the memory of idle instances, except those of the plan that each callable ran last. Beyond the
+// bound they are dropped, those of plans that have not run lately first; their plans stay, and make
+// new ones when they run.
 class IdleMemory {
  public:
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
@@ -35,7 +35,7 @@ class IdleMemory {
   void Count(int64_t bytes) noexcept { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // Drops idle instances until the bound holds. Inside a plugin nothing is done: the kernels that
-  // are unbound might wait for a lock that it holds. A later call does it.
+  // are unbound might wait for a lock that it holds; a later call does it.
   void KeepBound() noexcept {
     if (__builtin_expect(bytes() > kMostBytes, 0)) Shrink();
   }

@@ -144,7 +144,7 @@ bool Instance::Bind(const std::shared_ptr<Scope>& scope, BindProblem* problem) {
     return false;
   }
   scope_ = nullptr;  // half bound until the end
-  // Read first: a change while we look things up makes the next call look again.
+  // Read first: a concurrent change makes the next call look up again.
   const uint64_t version = scope->structure_version();
   for (uint32_t i = 0; i < externals_.size(); ++i) {
     if (plan_.externals[i].role != Role::kPersistable) continue;
@@ -264,7 +264,7 @@ int32_t Instance::Fail(const PlanStep* step, int32_t status) noexcept {
     state_->message =
         message_[0] != '\0' ? std::string(message_) : Concat("failed with status ", status);
   } catch (const std::bad_alloc&) {
-    state_->message.clear();  // the status alone has to do
+    state_->message.clear();  // only the status is available
   }
   return status;
 }

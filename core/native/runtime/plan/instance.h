@@ -20,14 +20,14 @@ struct Step {
   ow_call call;
 };
 
-// What `ow_call.run_handle` points to.
+// The target of `ow_call.run_handle`.
 struct StepHandle {
   Instance* instance;
   const PlanStep* step;
 };
 
-// What keeps the memory of a value alive: a storage, or something that the caller of the run holds
-// (a Python array), whose meaning only the caller knows. Neither for memory without elements.
+// The owner of a value's memory: a storage, or an object that the caller of the run holds
+// (a Python array) and alone interprets. Neither for memory without elements.
 struct Owner {
   std::shared_ptr<Storage> storage;
   void* foreign = nullptr;
@@ -59,15 +59,15 @@ class Instance {
   // Finds the persistables, also of the children. False with `problem` when one does not fit.
   bool Bind(const std::shared_ptr<Scope>& scope, BindProblem* problem);
 
-  // What kernels are shown: one that breaks the rules may have changed any of its fields.
+  // The kernels' copy, of which a faulty kernel may have changed any field.
   DLTensor& tensor(uint32_t value) { return tensors_[value]; }
-  // The dims, then the strides, which the host goes by: no kernel ever sees them.
+  // The dims, then the strides that the host uses; kernels never see them.
   const int64_t* dims(uint32_t value) const {
     const Value& info = plan_.values[value];
     return info.kind == ValueKind::kDynamic ? dynamic(value).dims.data()
                                             : plan_.dims.data() + info.dims_begin;
   }
-  // `shown` with the fields that no run changes as the host knows them.
+  // `shown`, with its constant fields restored from the host's copy.
   DLTensor Restored(uint32_t value, const DLTensor& shown) const;
   void SetExternal(uint32_t external, void* data, void* foreign) {
     ExternalSlot& slot = externals_[external];
@@ -82,9 +82,9 @@ class Instance {
     return plan_.args[step.args_begin + arg];
   }
 
-  // What it holds, with its children.
+  // Its bytes, with its children's.
   int64_t memory_bytes() const;
-  // Counts in IdleMemory what it holds, with its children; returns the bytes.
+  // Counts its bytes, with its children's, in IdleMemory; returns them.
   int64_t CountMemory() noexcept;
   void UncountMemory() noexcept {
     if (__builtin_expect(counted_bytes_ == 0, 1)) return;
@@ -100,12 +100,12 @@ class Instance {
   Storage* staging(int64_t i) { return staging_[static_cast<size_t>(i)].get(); }
   // Shape and memory for a dynamic value; throws.
   void Resize(uint32_t value, int32_t ndim, const int64_t* shape);
-  // For plans with feeds on the device: notes the place behind which they are not read; and waits
-  // for it, or for everything where the run did not come so far. The latter is for after a run.
+  // For plans with feeds on the device: records the point after which they are not read; and waits
+  // for it, or for everything if the run ended earlier. The latter is called after a run.
   int32_t MarkFeedsRead() noexcept;
   int32_t WaitForFeeds(const ow_error* error) noexcept { return feeds_read_->Wait(error); }
   bool WasResized(uint32_t value) const { return dynamic(value).is_set; }
-  // Makes a child instance, or the next of a chain, see values of this one.
+  // Shares values of this instance with a child, or the next of a chain.
   void BindCaptured(Instance* other,
                     const std::vector<std::pair<uint32_t, uint32_t>>& bindings) noexcept;
   void SetSource(const Instance* source,
@@ -114,8 +114,8 @@ class Instance {
     source_bindings_ = bindings;
   }
   ow_error error() { return {message_, sizeof(message_)}; }
-  // From now on every step takes its time, also those of children; nothing is recorded or replayed
-  // as a graph, in which there are no steps. Once, behind Build.
+  // From now on every step is timed, also in children; nothing is recorded or replayed
+  // as a graph, which has no steps. Called once, after Build.
   void TimeSteps();
   StepTimer* timer() const { return timer_.get(); }  // null unless TimeSteps was called
 
@@ -158,7 +158,7 @@ class Instance {
   void BindKernels();
   bool BindExternal(uint32_t external, const std::shared_ptr<Scope>& scope, BindProblem* problem);
   void* Address(uint32_t device, int64_t index) const;
-  // What lies in the scope, or what was made of it.
+  // A variable of the scope, or its packed form.
   int32_t Pack(bool constants) noexcept;
   int32_t PackShared();
   int32_t PackTogether(const std::vector<size_t>& outdated);
@@ -178,7 +178,7 @@ class Instance {
   const std::vector<std::pair<uint32_t, uint32_t>>* source_bindings_;
   std::vector<std::vector<std::shared_ptr<Storage>>> memory_;  // of each device
   std::vector<void*> streams_;
-  Shape shown_dims_;  // a copy of the plan's, which kernels may spoil
+  Shape shown_dims_;  // a copy of the plan's, which kernels may overwrite
   std::vector<DLTensor> tensors_;
   std::vector<DLTensor*> args_;
   std::vector<Step> steps_;
@@ -187,7 +187,7 @@ class Instance {
   std::vector<DynamicSlot> dynamic_;
   std::vector<PackSlot> packs_;
   std::vector<uint64_t> constant_versions_;  // of the plan's constant_sources, when last read
-  uint64_t n_times_made_ = 0;                // constants; the version of what is packed of them
+  uint64_t n_times_made_ = 0;                // constants; the version of their packed form
   bool are_constants_made_ = false;
   std::vector<std::unique_ptr<Instance>> children_;
   std::vector<std::shared_ptr<Storage>> staging_;

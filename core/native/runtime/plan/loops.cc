@@ -11,9 +11,9 @@ namespace opwright {
 namespace {
 
 constexpr uint64_t kPollIntervalNs = 1'000'000;
-// A loop whose body has no estimate still checks for Ctrl-C regularly.
+// The estimate of a body without one, so that the loop checks for Ctrl-C regularly.
 constexpr uint64_t kLeastIterationNs = 1'000;
-// For how many turns an array that grows has memory at first.
+// The iterations for which a growing array has memory at first.
 constexpr int64_t kFirstTurns = 16;
 
 // One run of a loop.
@@ -51,7 +51,7 @@ class Turns {
   }
 
  private:
-  // Arrays of as many elements as there are turns get memory while these are taken. The first
+  // Arrays with one element for each iteration grow while these run. The first
   // `n_kept` elements stay.
   int32_t Grow(int64_t n_turns, int64_t n_kept) {
     capacity_ = n_turns;
@@ -92,7 +92,7 @@ class Turns {
     }
   }
 
-  // How many turns there are at most, and whether there is a first one.
+  // The largest number of iterations, and whether there is a first one.
   int32_t ReadStart() {
     count_ = loop_.max_iterations;
     int32_t status = OW_OK;
@@ -136,7 +136,7 @@ class Turns {
     return data + one.offset + static_cast<uint64_t>(position) * one.bytes;
   }
 
-  // Lets the body work on one element of an array, or on a copy of it.
+  // Binds the body to one element of an array, or to a copy of it.
   int32_t Show(const Elements& one, int64_t position, bool is_read) {
     if (one.staging < 0) {
       body_.SetExternal(one.external, At(one, position), nullptr);
@@ -156,7 +156,7 @@ class Turns {
                        device.is_host(), bytes, &error_);
   }
 
-  // Moves what the body wrote to where it reads next, which is the parent's value.
+  // Moves the results of the body to its next inputs, which are the parent's values.
   int32_t CarryOver() {
     int32_t status = OW_OK;
     const size_t n = loop_.carried.size();

@@ -114,7 +114,7 @@ int32_t Instance::PackInto(PackSlot* slot, void* destination) noexcept {
   return Fail(handle->step, status);
 }
 
-// Side by side in the order of use: a large block has large pages, and fewer of those are looked
+// Contiguous in the order of use: a large block has huge pages, of which fewer are looked
 // up.
 int32_t Instance::PackTogether(const std::vector<size_t>& outdated) {
   std::vector<PackedCopy>& shared = plan_.packs().copies;
@@ -140,7 +140,7 @@ int32_t Instance::PackTogether(const std::vector<size_t>& outdated) {
 
 int32_t Instance::PackShared() {
   PlanPacks& plan_packs = plan_.packs();
-  // Whoever waits may hold the GIL: nothing below needs it.
+  // A waiting thread may hold the GIL: nothing below needs it.
   const std::lock_guard<std::mutex> lock(plan_packs.mutex);
   plan_packs.copies.resize(packs_.size());
   std::vector<size_t> outdated;

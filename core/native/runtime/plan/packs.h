@@ -27,18 +27,18 @@ struct PackedCopy {
   }
 };
 
-// What the instances of one plan share, by the number of the wish in the plan.
+// The packed copies that the instances of a plan share, by the number of the request.
 struct PlanPacks {
   std::mutex mutex;
   std::vector<PackedCopy> copies;  // guarded
 };
 
-// Copies of every plan: kernels that are prepared for other shapes often pack alike.
+// Copies of all plans: kernels prepared for other shapes often pack equally.
 class PackStore {
  public:
   static PackStore& Get();
   // A copy of the same variable and version with the same bytes, at an address of this alignment;
-  // else `copy` itself, which is found from now on.
+  // else `copy` itself, which later calls find.
   PackedCopy Share(PackedCopy copy, uint64_t alignment);
   // Of the blocks in which all of them lie.
   uint64_t bytes();
@@ -58,7 +58,7 @@ class PackStore {
   size_t next_sweep_ = 1024;                                    // guarded: at so many known ones
 };
 
-// What a packed copy is aligned to, and takes up with what may be lost to that.
+// The alignment of a packed copy, and its size with padding.
 uint64_t PackAlignment(const ow_pack& wish);
 uint64_t PackRoom(const ow_pack& wish);
 

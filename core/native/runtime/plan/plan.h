@@ -62,7 +62,7 @@ enum class StepKind {
   kFeedsRead
 };
 
-// What a structural step needs beside its frame; the frame's `prepared` points to it.
+// The data of a structural step; its frame's `prepared` points to it.
 struct StepDetail {
   virtual ~StepDetail() = default;
 };
@@ -125,13 +125,13 @@ struct Carried {
   uint32_t next;      // of the body: the next content
 };
 
-// An array of the parent with one element, along axis 0, for each turn of a loop, or a part of one.
+// An array of the parent with one element, along axis 0, for each iteration of a loop, or a part.
 struct Elements {
   int64_t value;        // of the parent; -1: it is not read, and so not kept
   uint32_t external;    // of the body: the element
   uint64_t offset = 0;  // of the first turn's element, in bytes
   uint64_t bytes = 0;   // of one
-  // The element is copied where it does not lie as kernels expect it. Index into Instance's
+  // The element is copied if kernels cannot read it in place. Index into Instance's
   // staging, or -1: the body works on the array itself.
   int64_t staging = -1;
 };
@@ -147,9 +147,9 @@ struct LoopDetail : StepDetail {
   std::vector<int64_t> staging;
   std::vector<Elements> sequences;  // read
   std::vector<Elements> stacks;     // written
-  int64_t turns = -1;               // value of the parent: how many turns to take
-  int64_t turns_taken = -1;         // value of the parent: how many were taken
-  bool reverse = false;             // the first turn works on the last element
+  int64_t turns = -1;               // value of the parent: the number of iterations
+  int64_t turns_taken = -1;         // value of the parent: the number of completed iterations
+  bool reverse = false;             // the first iteration reads the last element
 };
 
 // The end of a segment: the shapes of its values decide which plan continues.
@@ -159,7 +159,7 @@ struct ContinueDetail : StepDetail {
     std::shared_ptr<const Plan> plan;
     std::vector<std::pair<uint32_t, uint32_t>> bindings;
   };
-  // Null after an error that the resolver keeps to itself (Python's error indicator).
+  // Null after an error that the resolver holds (Python's error indicator).
   using Resolver = std::function<std::shared_ptr<const Plan>(const std::vector<Shape>&)>;
 
   std::vector<uint32_t> values;
@@ -174,7 +174,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
  public:
   Plan();
   ~Plan() override;
-  // To unbind what its instances hold, with whose frames and memory it waits.
+  // Unbinds the kernels of its instances; waits with their frames and memory.
   bool needs_plugin() const { return holds_bound && n_instances() > 0; }
 
   // An idle instance, one bound to `scope` if there is one, or a new one. It must be returned.
@@ -182,17 +182,17 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   void GiveBack(Instance* instance) const noexcept;
   int64_t n_instances() const { return n_instances_.load(std::memory_order_relaxed); }
   uint64_t memory_bytes() const;
-  // Of an instance, with those of its bodies and what their loops copy elements to.
+  // Of an instance, with its bodies and the staging memory of their loops.
   uint64_t whole_bytes() const;
-  // From now on what idle instances hold is bounded, together with other such plans; also for the
-  // plans of its chain. Before the first run.
+  // From now on the memory of idle instances is bounded, together with other such plans; also for
+  // the plans of its chain. Before the first run.
   void BoundIdleMemory() const;
   bool bounds_idle_memory() const { return bounds_idle_memory_.load(std::memory_order_relaxed); }
   // Whether the bound leaves its idle instances alone, and does not count them: those of the plan
   // that a callable ran last.
   void KeepMemory(bool keeps) const;
   bool keeps_memory() const { return keeps_memory_.load(std::memory_order_relaxed); }
-  // What its idle instances hold.
+  // The bytes of its idle instances.
   int64_t idle_bytes() const;
   // Whether it has run since the last call of this function.
   bool ForgetUse() const { return was_used_.exchange(false, std::memory_order_relaxed); }
@@ -210,7 +210,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   void RefuseCapture(const char* reason) const noexcept;
   void CountGraph() const { n_graphs_.fetch_add(1, std::memory_order_relaxed); }
   int64_t n_graphs() const { return n_graphs_.load(std::memory_order_relaxed); }
-  // Why the steps are launched one by one; empty where they are or will be replayed.
+  // Why the steps are launched individually; empty if they are or will be replayed.
   std::string capture_refusal() const;
 
   std::string name;
@@ -222,14 +222,14 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   std::vector<uint32_t> args;
   std::vector<uint32_t> slot_begin;
   std::vector<uint32_t> fetches;
-  std::vector<int64_t> fetch_externals;  // by fetch: what kernels write it into, -1: it is copied
+  std::vector<int64_t> fetch_externals;  // by fetch: the value that kernels write, -1: it is copied
   std::vector<uint32_t> feeds;           // externals, in order
   std::vector<uint32_t> writes;          // externals: persistables
   std::vector<uint32_t> written_feeds;   // places in `feeds`
   std::vector<const Child*> children;
-  std::vector<Staging> staging;  // for what loops keep a copy of
+  std::vector<Staging> staging;  // staging copies of loops
   std::vector<uint32_t> dynamic_values;
-  // The first steps run only when a version of what they read has changed: its externals.
+  // The first steps run only when a version of their inputs, these externals, has changed.
   size_t n_constant = 0;
   std::vector<uint32_t> constant_sources;
   uint64_t n_python_steps = 0;
@@ -268,8 +268,8 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   mutable PlanPacks packs_;
 };
 
-// Holds an instance until it goes out of scope; the plan too, unless it is only borrowed from
-// someone who keeps it longer.
+// Holds an instance until it goes out of scope; also the plan, unless it is borrowed from
+// a longer owner.
 class Lease {
  public:
   Lease(const Plan& plan, const Scope* scope) : plan_(&plan), instance_(plan.Acquire(scope)) {}

@@ -16,7 +16,7 @@ namespace opwright {
 
 using Bindings = std::vector<std::pair<uint32_t, uint32_t>>;
 
-// A kernel step as it is asked for.
+// A requested kernel step.
 struct KernelRequest {
   std::shared_ptr<Prepared> prepared;
   std::vector<uint32_t> args;
@@ -44,7 +44,7 @@ struct LoopRequest {
   bool reverse = false;
 };
 
-// Every function throws kProgram or kShape, beginning with the plan's name, for what is not well
+// Every function throws kProgram or kShape, beginning with the plan's name, for malformed
 // formed; ids count from 0.
 class PlanBuilder {
  public:
@@ -59,10 +59,10 @@ class PlanBuilder {
   uint64_t arena_bytes() const { return plan().devices[0].arena_bytes; }
 
   void AddKernel(KernelRequest request);
-  // The kernels so far read what no step writes, and each other: persistables and constants.
+  // The kernels so far read only persistables, which no step writes, and each other's constants.
   void EndConstants();
   void AddCopy(uint32_t source, uint32_t destination, int32_t op_index);
-  // Behind it no feed on the plan's device is read.
+  // After it no feed on the plan's device is read.
   void AddFeedsRead();
   void AddSync(const std::shared_ptr<Device>& device);
   void AddCall(const std::shared_ptr<const Plan>& child, Bindings bindings, int32_t op_index);
@@ -78,8 +78,8 @@ class PlanBuilder {
   // values that are needed after the last step, beside the fetches.
   void PlanMemory(const std::vector<uint32_t>& kept);
 
-  // The builder is empty afterwards. `kernel_bytes`: what the prepared kernels hold that were made
-  // for this plan, also those that it does not run.
+  // The builder is empty afterwards. `kernel_bytes`: the bytes of the prepared kernels made
+  // for this plan, also of unused ones.
   std::shared_ptr<const Plan> Build(std::shared_ptr<void> describe, int64_t kernel_bytes = 0);
 
  private:
@@ -119,10 +119,10 @@ class PlanBuilder {
   std::set<std::pair<uint32_t, int64_t>> constants_;  // device and index of their memory
 };
 
-// Puts in the steps that release the GIL around long native spans and look for Ctrl-C.
+// Inserts steps that release the GIL around long native spans and check for Ctrl-C.
 std::vector<PlanStep> InsertSpans(std::vector<PlanStep> steps);
-// The same for a plan, whose graph it finds. A graph with Python steps has no spans inside: what is
-// replayed in its place could not keep count of the GIL.
+// The same for a plan, whose graph it finds. A graph with Python steps has no spans inside: a
+// replay could not track the GIL.
 void InsertSpans(Plan* plan);
 
 }  // namespace opwright

@@ -12,7 +12,7 @@ namespace opwright {
 
 namespace {
 
-// Below it a plan wakes no thread that sleeps. To wake one takes 15 to 20 us on a virtual machine.
+// Briefer plans wake no sleeping thread, which takes 15 to 20 us on a virtual machine.
 constexpr uint64_t kBriefNs = 80'000;
 
 }  // namespace
@@ -177,7 +177,7 @@ void PlanBuilder::CheckExternals() const {
   }
 }
 
-// Whether its instances hold what only plugins free: bound kernels, graphs and events of devices.
+// Whether its instances hold objects that only plugins free: bound kernels, graphs, events.
 bool PlanBuilder::HoldsBound() const {
   const auto is_outside = [](const DeviceMemory& memory) { return !memory.device->is_host(); };
   const auto binds = [](const PlanStep& step) {
@@ -255,7 +255,7 @@ std::shared_ptr<const Plan> PlanBuilder::Build(std::shared_ptr<void> describe,
 }
 
 int64_t PlanBuilder::HeldBytes() const {
-  // Measured: with what Python knows of each step and value, for messages.
+  // Measured: includes Python's data of each step and value, for messages.
   constexpr int64_t kOfPlan = 12 * 1024;
   constexpr int64_t kOfStep = 2048;
   constexpr int64_t kOfValue = 512;

@@ -8,7 +8,7 @@
 namespace opwright {
 
 namespace {
-// The assumed turns of a loop without a limit, for placing the steps for the GIL and signals.
+// The assumed iterations of a loop without a limit, to place the steps for the GIL and signals.
 constexpr uint64_t kGuessedIterations = 100;
 }  // namespace
 
@@ -29,7 +29,7 @@ void PlanBuilder::CheckCarried(const LoopRequest& request) const {
   }
 }
 
-// Numbers of turns that are read or written at run time.
+// Numbers of iterations that are read or written at run time.
 void PlanBuilder::CheckTurns(const LoopRequest& request) const {
   CheckCondition(*request.body, request.condition);
   CheckCondition(plan(), request.initial);
@@ -50,7 +50,7 @@ void PlanBuilder::CheckTurns(const LoopRequest& request) const {
   }
 }
 
-// An array of as many elements as a loop without a limit takes turns.
+// An array with one element for each iteration of a loop without a limit.
 void PlanBuilder::CheckGrowing(const Elements& one, const Value& array,
                                const Value& element) const {
   const int64_t* dims = plan().dims.data() + array.dims_begin;
@@ -66,7 +66,7 @@ void PlanBuilder::CheckGrowing(const Elements& one, const Value& array,
 }
 
 // Kernels on the host take elements at any address; others, and those of a device that knows no
-// addresses within its buffers, take what is aligned.
+// addresses within its buffers, need aligned ones.
 void PlanBuilder::AddElements(const Plan& body, int64_t turns, std::vector<Elements>* list) {
   for (Elements& one : *list) {
     if (one.external >= body.externals.size() ||

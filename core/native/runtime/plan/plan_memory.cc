@@ -1,4 +1,4 @@
-// The part of PlanBuilder that places values: two that live at one time lie apart.
+// The part of PlanBuilder that places values: values that live at the same time do not overlap.
 #include <algorithm>
 #include <limits>
 
@@ -21,10 +21,10 @@ struct Block {
   }
 };
 
-// Each block is compared with all before it; of very many, the next ones get memory of their own.
+// Each block is compared with all before it; beyond this number, blocks get separate memory.
 constexpr size_t kMostPacked = 2048;
 
-// Places blocks from `base` on, the largest first, each at the lowest place that is free for as
+// Places blocks from `base` on, the largest first, each at the lowest offset that is free for as
 // long as it is used; returns where they end. False where that is beyond 64 bits.
 bool Pack(Block* const* begin, Block* const* end, uint64_t alignment, int64_t* base) {
   struct Placed {

@@ -50,7 +50,7 @@ void CheckPack(const ow_pack& wish, const ow_kernel& kernel, const PrepareReques
   }
 }
 
-// `packs` is the room that prepare was given; what the frame points to now may be anything.
+// `packs` is the buffer passed to prepare; the frame may point anywhere now.
 void TakePacks(uint32_t n_packs, const std::vector<ow_pack>& packs, const ow_kernel& kernel,
                const PrepareRequest& request, Prepared* prepared) {
   if (n_packs > packs.size()) {
@@ -134,7 +134,7 @@ std::shared_ptr<Prepared> PrepareNative(const ow_kernel* kernel, const PrepareRe
   prepared->n_threads = request.n_threads;
   prepared->capturable = (kernel->flags & OW_KERNEL_CAPTURABLE) != 0 &&
                          (frame.out_flags & OW_PREPARED_NOT_CAPTURABLE) == 0;
-  CheckNumbers(frame, *kernel);  // what it made is released where they do not hold
+  CheckNumbers(frame, *kernel);  // released if the checks fail
   TakePacks(frame.n_packs, packs, *kernel, request, prepared.get());
   return prepared;
 }

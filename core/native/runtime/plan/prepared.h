@@ -41,14 +41,14 @@ class Prepared : public Retirable {
 
   const ow_kernel& kernel() const { return *kernel_; }
   void* state() const { return state_; }
-  // Whether a fork has left behind the threads that it was made for. Then nothing of it may be used
+  // Whether its threads are gone after a fork. Then nothing of it may be used
   // or freed: a release that joins threads would wait for ever.
   bool is_orphan() const;
   bool needs_gil() const { return (kernel_->flags & OW_KERNEL_NEEDS_GIL) != 0; }
 
   uint64_t workspace_bytes = 0;
   uint64_t estimate_ns = 0;
-  uint64_t held_bytes = 0;  // about what `state` holds, as its kernel says
+  uint64_t held_bytes = 0;  // the bytes of `state`, as the kernel declares
   int32_t n_threads = 1;
   bool capturable = false;
   std::string op_type;  // for messages: a Python kernel's table names none

@@ -14,7 +14,7 @@ void Instance::SetStream(const StepRange& range, void* stream) noexcept {
   }
 }
 
-// Null where the device or a kernel would not; what they said is in message_.
+// Null if the device or a kernel refused; the reason is in message_.
 std::unique_ptr<Graph> Instance::Record(const StepRange& range) noexcept {
   const std::shared_ptr<Device>& device = plan_.devices[0].device;
   const ow_error error = this->error();

@@ -1,4 +1,4 @@
-// One run of a plan: its state, and what the caller lends to it.
+// One run of a plan: its state, and the caller's memory and hooks.
 #ifndef OPWRIGHT_RUNTIME_RUN_H_
 #define OPWRIGHT_RUNTIME_RUN_H_
 
@@ -30,7 +30,7 @@ struct BindError : Error {
 
 // Hooks of the language that called; either all or none of them are set.
 struct RunHooks {
-  void (*release)(RunState* state);  // let other threads of the caller's language run
+  void (*release)(RunState* state);  // lets other threads of the caller's language run
   void (*acquire)(RunState* state);
   int32_t (*poll)(RunState* state);                       // not OW_OK: stop, the caller knows why
   int32_t (*start)(RunState* state, Instance* instance);  // before the next plan of a chain
@@ -56,7 +56,7 @@ struct RunState {
   int32_t failed_op = -1;
   int32_t status = OW_OK;
   std::string message;
-  std::shared_ptr<const BindError> bind_error;  // where the next plan of a chain could not be bound
+  std::shared_ptr<const BindError> bind_error;  // if the next plan of a chain could not be bound
 };
 
 // The structural steps, in the form of every step.

@@ -1,4 +1,4 @@
-// Where a plan lets go of the GIL, and where it looks for Ctrl-C.
+// Places the steps that release the GIL and check for Ctrl-C.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -24,7 +24,7 @@ PlanStep Structural(StepKind kind, ow_run_fn run) {
   return step;
 }
 
-// Whether it may wait for another process: as long as that takes, other Python threads go on.
+// Whether it may wait for another process, while other Python threads should run.
 bool Blocks(const PlanStep& step) {
   return step.kind == StepKind::kKernel && (step.prepared->kernel().flags & OW_KERNEL_BLOCKS) != 0;
 }

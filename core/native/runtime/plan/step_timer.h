@@ -18,7 +18,7 @@ struct PlanStep;
 // Nanoseconds on the steady clock.
 int64_t SteadyNs();
 
-// Stands in the frames of one instance in place of its steps, and belongs to it: the loop over the
+// Replaces the steps in the frames of one instance, and belongs to it: the loop over the
 // steps knows nothing of it.
 class StepTimer {
  public:
@@ -39,9 +39,9 @@ class StepTimer {
 
   // Runs a step between two readings of the clock, every device of the plan at rest at both.
   int32_t Run(const PlanStep& step, const ow_call* call);
-  // The timed instance of the plan that goes on where this one ends; made at first. Throws.
+  // The timed instance of the plan that continues this one; created at first use. Throws.
   Instance* Next(const std::shared_ptr<const Plan>& plan);
-  // Ends a run: what was counted becomes one figure of each step, here and in children.
+  // Ends a run: its readings become one figure of each step, here and in children.
   void EndRun();
   // Drops the runs so far, which have warmed up the kernels.
   void Clear();
@@ -58,7 +58,7 @@ class StepTimer {
   void ForEachInner(const Function& function);
 
   Instance& instance_;
-  int64_t clock_ns_;  // one reading, which is no work of the step's
+  int64_t clock_ns_;  // one reading, which is not part of the step's work
   std::vector<Times> steps_;
   std::vector<std::pair<std::shared_ptr<const Plan>, std::unique_ptr<Instance>>> next_;
 };

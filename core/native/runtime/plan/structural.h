@@ -1,4 +1,4 @@
-// What structural steps share: their frame, signals, and numbers that the host reads.
+// Shared by structural steps: frames, signals, and numbers that the host reads.
 #ifndef OPWRIGHT_RUNTIME_STRUCTURAL_H_
 #define OPWRIGHT_RUNTIME_STRUCTURAL_H_
 
@@ -14,12 +14,12 @@ inline Instance& InstanceOf(const ow_call* call) {
 
 template <typename Detail>
 const Detail& DetailOf(const ow_call* call) {
-  // The frame's `prepared` is what the plan's step holds as StepDetail*.
+  // The frame's `prepared` is the StepDetail* of the plan's step.
   return *static_cast<const Detail*>(static_cast<const StepDetail*>(call->prepared));
 }
 
-// Runs the instance of a child plan, and gives back what chained plans it has leased. After a
-// failure they stay: one of them is to say which operator it was.
+// Runs the instance of a child plan, and returns the instances of chained plans. After a
+// failure they are kept: one of them names the operator.
 inline int32_t RunAsChild(Instance* instance, RunState* state) {
   const size_t n_before = state->chain.size();
   ++state->depth;

@@ -1,4 +1,4 @@
-// Whether the jobs of a brief plan wake threads that sleep.
+// Whether the jobs of a brief plan wake sleeping threads.
 #ifndef OPWRIGHT_RUNTIME_BRIEF_JOBS_H_
 #define OPWRIGHT_RUNTIME_BRIEF_JOBS_H_
 
@@ -6,13 +6,13 @@
 
 namespace opwright {
 
-// To wake a thread takes its waker longer than the thread's share of a brief job is worth. It pays
-// where such jobs follow each other so closely that the thread stays awake between them. So they
+// Waking a thread takes its waker longer than the thread's share of a brief job is worth. It pays
+// if such jobs follow each other so closely that the thread stays awake between them. So they
 // run in their callers' threads alone until they have taken as long, without a pause, as waking
 // takes: what a job loses is at most what it would have lost by guessing wrong.
 class BriefJobs {
  public:
-  // Whether it pays that a job which begins now wakes threads, which spin for `spin_ns` between two
+  // Whether a job that begins now should wake threads, which spin for `spin_ns` between two
   // jobs.
   bool PaysToWake(int64_t now_ns, int64_t spin_ns) {
     if (now_ns - end_ns_ > spin_ns) alone_ns_ = 0;

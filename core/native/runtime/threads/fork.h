@@ -1,4 +1,4 @@
-// What a forked process must know: the threads of its parent are not there.
+// Detects forked processes, which lack the threads of their parents.
 #ifndef OPWRIGHT_RUNTIME_FORK_H_
 #define OPWRIGHT_RUNTIME_FORK_H_
 
@@ -6,7 +6,7 @@
 
 namespace opwright {
 
-// How often this process and those before it were forked since the first call.
+// The number of forks that led to this process since the first call.
 uint32_t ForkCount();
 
 }  // namespace opwright

@@ -1,4 +1,4 @@
-// The OpenMP threads of the program around this runtime, where they take the processors from ours.
+// The OpenMP threads of the surrounding program, if they compete with ours for processors.
 #ifndef OPWRIGHT_RUNTIME_HOST_THREADS_H_
 #define OPWRIGHT_RUNTIME_HOST_THREADS_H_
 
@@ -12,7 +12,7 @@ namespace opwright {
 // and a plan in turn would have two pools that keep each other from the processors. So where jobs
 // stall, or find no helper, while other threads of this process are busy, jobs run on the OpenMP
 // runtime that the process has loaded: its threads are awake then. Another process that takes the
-// processors changes nothing.
+// processors has no effect.
 class HostThreads {
  public:
   // `GOMP_parallel` of GNU's runtime, which LLVM's and Intel's export, too: calls function(data) in
@@ -25,8 +25,8 @@ class HostThreads {
   explicit HostThreads(Parallel parallel)
       : parallel_(parallel), caller_(pthread_self()), is_chosen_(true) {}
 
-  // What jobs of the calling thread run on; null: the team's own threads. OpenMP keeps threads for
-  // each thread that calls it, so only the thread that stalled uses them.
+  // The runtime of the calling thread's jobs; null: the team's own threads. OpenMP keeps threads
+  // for each thread that calls it, so only the thread that stalled uses them.
   Parallel OfCaller() const {
     return parallel_ != nullptr && pthread_equal(caller_, pthread_self()) != 0 ? parallel_
                                                                                : nullptr;
@@ -43,7 +43,7 @@ class HostThreads {
 
   // After jobs of the calling thread that stalled, until `now_ns`. `others_ns` is the processor
   // time that threads of this process other than the caller's and the team's have taken so far.
-  // Where they were busy since the last stall, the caller's jobs run on the next loaded OpenMP
+  // If they were busy since the last stall, the caller's jobs run on the next loaded OpenMP
   // runtime from now on.
   void AfterStall(int64_t now_ns, int64_t others_ns);
 
@@ -64,7 +64,7 @@ class HostThreads {
   bool is_chosen_ = false;
   int64_t alone_ns_ = 0;
   int64_t stall_ns_ = 0;   // when the caller's jobs stalled last
-  int64_t others_ns_ = 0;  // what others had taken by then
+  int64_t others_ns_ = 0;  // the processor time of others by then
 };
 
 }  // namespace opwright

@@ -9,27 +9,27 @@
 namespace opwright {
 
 // A thread that has begun a share and loses its processor to another process gets it back some
-// milliseconds later, and until then the caller of the job waits. Where that takes more of the time
+// milliseconds later, while the caller of the job waits. If that takes more of the time
 // than a second thread saves, jobs run in their callers' threads alone for a while, and longer each
 // time that it is still so afterwards.
 //
-// A thread that spins is ready at once; one that sleeps is woken in some ten microseconds of its
+// A spinning thread is ready immediately; waking a sleeping one takes some ten microseconds of its
 // waker's time, on virtual machines. But where others want the processor, spinning takes it from
 // them, and the system then takes it from the thread when it has work.
 //
-// A virtual processor that has rested may come late by milliseconds. So a job that follows a rest
-// says nothing of the load, and neither does what was before it.
+// An idle virtual processor may resume milliseconds late. So a job after a pause
+// does not measure the load, and neither do earlier ones.
 class LoadWatch {
  public:
   // Whether a job that begins now is shared.
   bool AllowsSharing(int64_t now_ns) const { return now_ns >= alone_until_ns_; }
 
-  // How long a thread that waits from now on spins before it sleeps. Any thread may ask.
+  // The time that a waiting thread spins before it sleeps. Callable from any thread.
   int64_t SpinNs() const {
     return is_busy_.load(std::memory_order_relaxed) ? kShortSpinNs : kLongSpinNs;
   }
 
-  // After a job whose caller waited for nobody.
+  // After a job whose caller did not wait.
   void AfterCalmJob(int64_t now_ns) { end_ns_ = now_ns; }
 
   // After a job that was shared: how long its caller's own shares took, and how long it then waited
@@ -57,9 +57,9 @@ class LoadWatch {
   }
 
  private:
-  // Of shared jobs, over which it is decided: a few time slices of the system.
+  // The period of a decision: a few time slices of the system.
   static constexpr int64_t kWindowNs = 8'000'000;
-  // What shares of one size take longer than each other without any other process.
+  // The variation of equal shares without other processes.
   static constexpr int64_t kLeastStallNs = 50'000;
   static constexpr int64_t kShortSpinNs = 50'000;
   static constexpr int64_t kLongSpinNs = 200'000;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int32_t kSpinsPerLook = 32;  // at the clock
 
-constexpr int32_t kMostShares = 65535;  // what 16 bits count
+constexpr int32_t kMostShares = 65535;  // the limit of 16 bits
 
 inline void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -42,7 +42,7 @@ void WakeOne(std::atomic<Word>* word) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-// Spins until `ready` says so, for as long as the load allows at most.
+// Spins until `ready` returns true, at most as long as the load allows.
 template <typename Ready>
 bool SpinUntil(const LoadWatch& load, const Ready& ready) {
   const int64_t end_ns = SteadyNs() + load.SpinNs();
@@ -60,7 +60,7 @@ uint64_t Shares(uint32_t epoch, int64_t begin, int64_t end) {
          static_cast<uint64_t>(begin);
 }
 
-// Takes the next of a lane's shares; -1 where none is left, or the job is over.
+// Takes the next of a lane's shares; -1 if none is left, or the job is over.
 int32_t Take(std::atomic<uint64_t>* shares, uint32_t epoch) {
   uint64_t word = shares->load(std::memory_order_acquire);
   for (;;) {
@@ -185,7 +185,7 @@ Team::Own Team::RunOnHost(HostThreads::Parallel parallel, int32_t n_lanes) noexc
   };
   Job job{this, epoch_, pthread_self(), {}};
   const auto run = [](void* data) {
-    // Any number will do: what counts is that a thread begins with the same lane each time.
+    // Any number: a thread only has to begin with the same lane each time.
     static std::atomic<int32_t> n_threads{0};
     static thread_local const int32_t lane = ++n_threads % kMostThreads;
     auto* its_job = static_cast<Job*>(data);
@@ -209,7 +209,7 @@ int64_t Team::OthersNs() const noexcept {
   return ns;
 }
 
-// Whether a job of so many threads has to start or wake none.
+// Whether a job of this many threads needs to start or wake none.
 bool Team::AreAwake(int32_t n_lanes) const noexcept {
   n_lanes = std::min(n_lanes, kMostThreads);
   if (n_workers_.load(std::memory_order_relaxed) + 1 < n_lanes) return false;
@@ -260,7 +260,7 @@ void Team::WakeWorkers(int32_t n_lanes) noexcept {
   }
 }
 
-// Runs what is left of a job, the thread's own shares first; returns how many that were.
+// Runs the remaining shares of a job, the thread's own first; returns their number.
 int32_t Team::RunShares(int32_t own_lane, uint32_t epoch) noexcept {
   const int32_t n_lanes = n_lanes_.load(std::memory_order_acquire);
   int32_t n_done = 0;

@@ -15,8 +15,8 @@ namespace opwright {
 // Runs the shares of one job at a time. The caller's thread takes part, so a job always ends, also
 // where no other thread gets a processor: a share that no thread has begun is the caller's own.
 //
-// A job that comes while the team has another one runs in its caller's thread alone, and so does a
-// job within a share: the processors are taken already.
+// A job started while the team runs another one runs in its caller's thread alone, and so does a
+// job within a share: the processors are busy.
 class Team {
  public:
   using Function = void (*)(void* data, int32_t share);
@@ -34,7 +34,7 @@ class Team {
   // Calls function(data, share) once for each share in [0, n_shares), on at most n_threads threads,
   // in any order; returns when all of them have returned. `function` must not throw, and no share
   // may wait for another one. More than 65,535 shares run in the caller's thread. Each thread
-  // begins with the same shares in every job of one size, so that what a share reads and writes
+  // begins with the same shares in every job of one size, so that the data of a share
   // stays in one core's cache.
   void Run(int32_t n_threads, int32_t n_shares, Function function, void* data) noexcept;
 
@@ -57,7 +57,7 @@ class Team {
   int32_t n_workers() const { return n_workers_.load(std::memory_order_relaxed); }
 
  private:
-  // What belongs to one thread of the team; lane 0 is the caller's. Two cache lines, because
+  // The state of one thread of the team; lane 0 is the caller's. Two cache lines, because
   // processors fetch them in pairs.
   struct alignas(128) Lane {
     // Epoch of the job (32 bits), end (16) and next (16) of the shares that nothing has taken yet.

@@ -14,7 +14,7 @@
 
 namespace opwright {
 
-// What all scopes of one tree share. One structure version for the whole tree, so that a plan
+// Shared by all scopes of one tree. One structure version for the whole tree, so that a plan
 // bound to a child notices a change in a parent by comparing one number.
 struct ScopeTree {
   std::mutex mutex;
@@ -29,7 +29,7 @@ class ScopeVariable {
   // The tensor now, or null when empty.
   std::shared_ptr<const Tensor> tensor() const;
   void Replace(std::shared_ptr<const Tensor> tensor);
-  // Raised by every writer, after the write.
+  // Incremented by every writer, after the write.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   void Touch() { version_.fetch_add(1, std::memory_order_release); }
 
@@ -50,7 +50,7 @@ class Scope : public std::enable_shared_from_this<Scope> {
   }
   // This scope's own variable, made empty where there is none.
   std::shared_ptr<ScopeVariable> Var(const std::string& name);
-  // Looks here, then in the parents; null if nobody has it.
+  // Looks here, then in the parents; null if not found.
   std::shared_ptr<ScopeVariable> FindVar(const std::string& name) const;
   std::vector<std::string> Names() const;
   bool Erase(const std::string& name);

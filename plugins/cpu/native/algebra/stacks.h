@@ -1,4 +1,4 @@
-// Stacks of matrices that are broadcast to those of an output.
+// Stacks of matrices that are broadcast to an output's stack.
 #ifndef OPWRIGHT_CPU_ALGEBRA_STACKS_H_
 #define OPWRIGHT_CPU_ALGEBRA_STACKS_H_
 

@@ -2,7 +2,7 @@
 #ifndef OPWRIGHT_CPU_COMMON_CLONES_H_
 #define OPWRIGHT_CPU_COMMON_CLONES_H_
 
-// For functions that hold a whole loop: what they call in it must be inlined into them
+// For functions that hold a whole loop, in which all calls must be inlined
 // (OPWRIGHT_CPU_INLINE), or it is compiled for the oldest instruction set. The body of an OpenMP
 // region is a function of its own, so regions stand around such functions, never inside them.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)

@@ -69,7 +69,7 @@ struct Keyed {
   std::conditional_t<sizeof(Key) == 8, int64_t, uint32_t> position;
 };
 
-// One pass over `n` elements: those of equal digits stay in order.
+// One pass over `n` elements; elements of equal digits keep their order.
 template <typename Key>
 void SortByDigit(const Keyed<Key>* from, int64_t n, int shift, const int64_t* counts,
                  Keyed<Key>* to) {

@@ -1,5 +1,5 @@
 // Rows of 16-bit floats, to float and back: everything that kernels of float16 and bfloat16 need.
-// They compute in float and round once, when they store. What a kernel adds for them:
+// They compute in float and round once, when they store. A kernel adds for them:
 //
 // 1. an element-wise function: nothing. A function of elementwise/map.h that is added for float is
 //    there for both dtypes, and OPWRIGHT_CPU_REGISTER registers its kernel for them: MapKernel

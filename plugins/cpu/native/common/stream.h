@@ -20,7 +20,7 @@ constexpr int64_t kStreamBytes = int64_t{16} << 20;
 
 constexpr int64_t kLineBytes = 64;
 
-// What is computed between two rounds of stores: few lines, so that the processor's window reaches
+// The lines computed between two rounds of stores: few, so that the processor's window reaches
 // over them, and memory is read and written while it computes. With blocks of some kilobytes the
 // two wait for each other, and a sigmoid takes half as long again.
 constexpr int64_t kStreamBlockBytes = 8 * kLineBytes;
@@ -41,7 +41,7 @@ OPWRIGHT_CPU_INLINE void FetchLines(const void* source, int64_t n) {
   for (int64_t line = 0; line < n; line += kLineBytes) __builtin_prefetch(from + line);
 }
 
-// How far ahead of what is read lines are prefetched: the processor's own prefetching stops at
+// How far ahead of the reads lines are prefetched: the processor's own prefetching stops at
 // every page, and loads that wait for memory fill its window.
 constexpr int64_t kAheadBytes = 2048;
 
@@ -171,7 +171,7 @@ inline void StreamCopy(const char* source, char* destination, int64_t n) {
   std::memcpy(destination + done, source + done, static_cast<size_t>(n - done));
 }
 
-// Lets other threads see what was stored past the caches before what is stored from now on.
+// Makes streaming stores visible to other threads before later stores.
 inline void StreamFence() {
 #ifdef __SSE2__
   _mm_sfence();

@@ -25,7 +25,7 @@
 
 namespace opwright_cpu {
 
-// The arguments of a frame, those of 16 bits as tensors of float.
+// The arguments of a frame, with 16-bit ones as tensors of float.
 class WideArguments {
  public:
   WideArguments(DLTensor* const* args, uint32_t n_args);

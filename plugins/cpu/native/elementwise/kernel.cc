@@ -39,7 +39,7 @@ const NamedFunction* FindFunction(const std::string& op_type) {
 }
 
 uint64_t EstimateNs(int64_t n, double bytes, double ns_per_element, int32_t n_threads) {
-  constexpr double kBytesPerNs = 10;  // what one thread reads and writes
+  constexpr double kBytesPerNs = 10;  // read and written by one thread
   constexpr double kStepNs = 15;      // what every step costs
   const double work = std::max(bytes / kBytesPerNs, static_cast<double>(n) * ns_per_element);
   const int64_t threads = std::clamp<int64_t>(n / kElementGrain, 1, std::max(n_threads, 1));
@@ -147,7 +147,7 @@ void MapKernel::RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_
   }
 }
 
-// Blocks of floats in the first-level cache: what is read is widened into them, and what the loop
+// Blocks of floats in the first-level cache: inputs are widened into them, and what the loop
 // writes is rounded on its way out.
 void MapKernel::RunWidened(const Inputs& inputs, void* out, bool stream, Part part) const {
   alignas(kLineBytes) char buffers[kMaxInputs][kBufferBytes];

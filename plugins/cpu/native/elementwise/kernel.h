@@ -164,7 +164,7 @@ void AddMapKernels(opwright::detail::PluginTables* tables, const char* op_type) 
 
 }  // namespace opwright_cpu
 
-// Registers one class for several dtypes: it asks for the dtype in Prepare. One class for each
+// Registers one class for several dtypes: it reads the dtype in Prepare. One class for each
 // would be as many copies of the code between the C interface and the kernel. A MapKernel for float
 // is one for float16 and bfloat16, too.
 #define OPWRIGHT_CPU_REGISTER_AS(type, name, kernel, ...) \

@@ -23,7 +23,7 @@ struct Parameters {
 using Loop = void (*)(const void* const* inputs, void* out, int64_t n,
                       const Parameters& parameters);
 
-// F is made of Parameters, and says what it reads and writes: In, Out, and kInputs values of In.
+// F is constructed from Parameters, and declares its types: In, Out, and kInputs values of In.
 // No iteration needs another, also where the output is an input.
 template <typename F>
 OPWRIGHT_CPU_CLONES void MapLoop(const void* const* inputs, void* out, int64_t n,

@@ -10,7 +10,7 @@
 
 namespace opwright_cpu {
 
-// Elements of one block: what a loop reads and writes of it stays in the first-level cache.
+// Elements of one block, whose data fits the first-level cache.
 constexpr int64_t kBlock = 1024;
 // A row up to this length is written several times into a buffer, so that loops are long.
 constexpr int64_t kLongestTile = kBlock / 2;

@@ -145,19 +145,19 @@ inline double TimesPower(double factor, double x, double y) {
 }
 
 // y x**(y - 1), and 0 for the constant x**0 even where x is 0 or out_grad infinite. Where x**y is
-// no number it has no slope, though y - 1 may round to a whole number.
+// no number it has no derivative, though y - 1 may round to a whole number.
 template <typename T>
 OPWRIGHT_CPU_INLINE T GradOfBase(T x, T y, T out, T out_grad) {
   const double factor = static_cast<double>(y) * static_cast<double>(out_grad);
-  const T slope = TimesPower(factor, x, y - T(1));
-  const T defined = out == out ? slope : out;
+  const T derivative = TimesPower(factor, x, y - T(1));
+  const T defined = out == out ? derivative : out;
   return y == T(0) ? T(0) : defined;
 }
 // x**y ln(x), and 0 where x is 0, its limit for every y above 0.
 template <typename T>
 OPWRIGHT_CPU_INLINE T GradOfExponent(T x, T y, T out, T out_grad) {
-  const T slope = out * out_grad * functors::Log(x);
-  return (x == T(0)) & (y >= T(0)) ? T(0) : slope;
+  const T derivative = out * out_grad * functors::Log(x);
+  return (x == T(0)) & (y >= T(0)) ? T(0) : derivative;
 }
 
 template <typename T, bool kOfBase>

@@ -1,4 +1,4 @@
-// Rounding to whole numbers, and what stands for numbers that are not finite.
+// Rounding to integers, and replacements of numbers that are not finite.
 #include <opwright/functors.h>
 
 #include <limits>

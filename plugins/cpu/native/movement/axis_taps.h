@@ -19,20 +19,20 @@ struct ResizeAttrs {
   std::string rounding;
   bool antialias;
   double cubic_coefficient;
-  std::vector<double> scales;  // none: those of the lengths
+  std::vector<double> scales;  // none: the ratios of the lengths
   bool exclude_outside;
   std::vector<double> crop;  // begin and end of a part of each axis; none but for crop_and_resize
   OPWRIGHT_ATTRIBUTES(output_size, mode, coordinates, rounding, antialias, cubic_coefficient,
                       scales, exclude_outside, crop);
 };
 
-// One element and its share, which is not 0: what has none is not read, for it may be NaN.
+// One element and its weight, which is not 0: elements of weight 0 may be NaN and are not read.
 struct Tap {
   int64_t place;
   double share;
 };
 
-// Those of place i are taps[begins[i]] to taps[begins[i + 1] - 1].
+// Position i has taps[begins[i]] to taps[begins[i + 1] - 1].
 struct AxisTaps {
   std::vector<Tap> taps;
   std::vector<int64_t> begins = {0};
@@ -43,7 +43,7 @@ struct AxisTaps {
     if (share != 0) taps.push_back({place, share});
   }
 
-  // What the elements take of places: the taps of the gradient.
+  // The taps of the gradient: positions that contribute to each element.
   AxisTaps Transposed(int64_t size) const {
     std::vector<std::vector<Tap>> of(static_cast<size_t>(size));
     for (int64_t i = 0; i < count(); ++i) {
@@ -136,7 +136,7 @@ inline void AddFilter(double at, int64_t size, const ResizeAttrs& attrs, AxisTap
 }
 
 // `scale` is the factor of the length that places are computed with, 0 for count / size; `part` is
-// the begin and the end of what is cropped, null for the whole.
+// the begin and the end of the crop, null for the whole.
 inline AxisTaps TapsOf(int64_t size, int64_t count, double scale, const double* part,
                        const ResizeAttrs& attrs) {
   AxisTaps axis;

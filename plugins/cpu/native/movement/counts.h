@@ -1,4 +1,4 @@
-// Counting in parts: each thread counts what it finds, and the counts are added up.
+// Parallel counting: each thread counts its part, and the counts are summed.
 #ifndef OPWRIGHT_CPU_MOVEMENT_COUNTS_H_
 #define OPWRIGHT_CPU_MOVEMENT_COUNTS_H_
 

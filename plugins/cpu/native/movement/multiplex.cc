@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Inputs index and x, a list; rows of the output are those of the x that the index names.
+// Inputs index and x, a list; each output row is the row of the x that the index selects.
 template <typename T>
 struct MultiplexKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

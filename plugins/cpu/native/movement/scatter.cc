@@ -13,7 +13,7 @@
 namespace opwright_cpu {
 namespace {
 
-// What an element becomes. Sums and products of whole numbers wrap.
+// The new value of an element. Sums and products of integers wrap.
 struct SetRule {
   template <typename T>
   static T Of(T, T update) {
@@ -118,7 +118,7 @@ struct ScatterKernel {
   int64_t bytes_ = 0;
 };
 
-// One class for all dtypes, which asks for the dtype in Prepare.
+// One class for all dtypes, which reads the dtype in Prepare.
 template <typename>
 using ScatterOf = ScatterKernel;
 

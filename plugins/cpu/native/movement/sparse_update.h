@@ -14,7 +14,7 @@
 
 namespace opwright_cpu {
 
-// The attributes of a rule, and those of the lookups.
+// The attributes of a rule, and of the lookups.
 template <typename RuleAttrs>
 struct SparseAttrs {
   RuleAttrs rule;

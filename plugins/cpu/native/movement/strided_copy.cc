@@ -101,7 +101,7 @@ void StepRows(const char* source, char* destination, const CopyAxis& outer, cons
   }
 }
 
-// Few planes whose items are put side by side, as the colours of images: what is written is dense.
+// Interleaves few planes, such as the colors of images, into dense output.
 template <typename T, int64_t kPlanes>
 OPWRIGHT_CPU_CLONES void InterleavePlanes(const char* first, int64_t stride, char* destination,
                                           int64_t n) {

@@ -42,7 +42,7 @@ class StridedCopy {
 
   int64_t item_bytes_ = 1;
   int64_t bytes_ = 0;
-  std::vector<CopyAxis> axes_;  // those that are walked item by item, outermost first
+  std::vector<CopyAxis> axes_;  // iterated item by item, outermost first
   CopyAxis outer_{1, 0, 0};     // the two axes of a unit of work
   CopyAxis inner_{1, 0, 0};
   int64_t outer_piece_ = 1;  // lengths of a unit along both

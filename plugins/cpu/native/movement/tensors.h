@@ -1,4 +1,4 @@
-// What the kernels of this room ask of tensors without looking at their elements.
+// Properties of tensors that need no elements, for the kernels of this folder.
 #ifndef OPWRIGHT_CPU_MOVEMENT_TENSORS_H_
 #define OPWRIGHT_CPU_MOVEMENT_TENSORS_H_
 

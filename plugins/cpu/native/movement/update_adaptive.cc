@@ -63,7 +63,7 @@ struct Adadelta {
   }
 };
 
-// The states that its attributes do not ask for are null.
+// Unused states are null.
 template <typename T>
 struct Rmsprop {
   using Attrs = RmspropAttrs;

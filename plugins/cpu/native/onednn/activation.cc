@@ -34,7 +34,7 @@ OPWRIGHT_CPU_ACTIVATION(Silu)
 template <int kVectors>
 OPWRIGHT_CPU_AVX512 inline void SiluOfVectors(__m512* x) {
   constexpr float kMinusLog2E = -1.44269504f;
-  constexpr float kRound = 0x1.8p23f;  // what is added to it loses its fraction
+  constexpr float kRound = 0x1.8p23f;  // adding it drops the fraction
   constexpr __mmask16 kAll = 0xffff;
   __m512 bounded[kVectors], whole[kVectors], rest[kVectors], power[kVectors];
 #define OPWRIGHT_CPU_EACH _Pragma("GCC unroll 4") for (int i = 0; i < kVectors; ++i)

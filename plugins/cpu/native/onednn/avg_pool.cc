@@ -54,7 +54,7 @@ struct AveragePoolShape : PoolWindows {
   }
   using PoolWindows::Make;
 
-  // What the sum over a window is divided by.
+  // The divisor of the sum over a window.
   int64_t CountOf(const Window& slice, const Window& row, const Window& column) const {
     return divisor != 0 ? divisor : slice.count * row.count * column.count;
   }

@@ -86,7 +86,7 @@ void Columns<T>::Make(const opwright::Shape& x, const opwright::Shape& weight,
   n_threads_ = static_cast<int32_t>(std::min<int64_t>(n_threads, n_));
   weight_bytes_ = AlignedBytes(groups_ * depth_ * filters_, sizeof(T));
   column_bytes_ = AlignedBytes(windows_ * depth_, sizeof(T));
-  // What a thread has summed up of the weights' gradient, one image's share of it, and the bias'.
+  // A thread's sums of the weight gradient, one image's share of it, and the bias gradient.
   product_bytes_ = AlignedBytes(groups_ * filters_ * (2 * depth_ + 1), sizeof(T));
   thread_bytes_ = column_bytes_ + product_bytes_ + kGemmWorkspaceBytes<T>;
 }
@@ -231,12 +231,12 @@ void Columns<T>::WeightGradient(const T* x, const T* out_grad, T* weight_grad, T
     std::memset(sums, 0, static_cast<size_t>(2 * size + at_.out.channels) * sizeof(T));
     const Part part = PartOf(n_, 1, thread, n_threads);
     for (int64_t image = part.begin; image < part.end; ++image) {
-      const T* slopes = out_grad + image * at_.out.size();
+      const T* out_grads = out_grad + image * at_.out.size();
       if (bias_grad != nullptr)
-        SumPixels<T>(windows_, at_.out.channels, slopes, at_.out.channel, bias_sums);
+        SumPixels<T>(windows_, at_.out.channels, out_grads, at_.out.channel, bias_sums);
       for (int64_t group = 0; weight_grad != nullptr && group < groups_; ++group) {
         Gather(x + image * at_.x.size(), group, scratch.columns);
-        Gemm<T>({filters_, depth_, windows_}, OutMatrix(slopes, group).Transposed(),
+        Gemm<T>({filters_, depth_, windows_}, OutMatrix(out_grads, group).Transposed(),
                 {scratch.columns, depth_, 1}, {sums + size, depth_, 1}, scratch.gemm);
         AddRun<T>(group_size, sums + size, sums + group * group_size, 1);
       }

@@ -1,8 +1,9 @@
 // The gradients of a convolution whose output goes into maximum pooling and nowhere else.
 //
-// The pooling hands back one slope for each of its maxima; at all other pixels of the convolution's
-// output the slope is zero. So each sum runs over the maxima, a quarter of the pixels for windows
-// of 2 by 2, and the images of slopes, four times as large as the pooled ones, are never written.
+// The pooling hands back one output gradient for each of its maxima; at all other pixels of the
+// convolution's output the output gradient is zero. So each sum runs over the maxima, a quarter of
+// the pixels for windows of 2 by 2, and the images of output gradients, four times as large as the
+// pooled ones, are never written.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -31,7 +32,7 @@ constexpr int64_t kMostLanes = 4;  // for each element of a window
 
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-// What a window covers is read and written as runs: the pixels of one of its rows with all of their
+// A window is read and written in runs: the pixels of one of its rows with all of their
 // channels lie side by side. They are taken in blocks of as many as one call sums up.
 //
 // Weights are packed block by block, and in a block filter by filter, with zeros behind a run.
@@ -164,15 +165,15 @@ struct Conv2dPoolGradKernel {
       const Part part = PartOf(images_, 1, thread, n_threads);
       for (int64_t image = part.begin; image < part.end; ++image) {
         const int64_t size = height_ * row_;
-        const float* slopes = grad + image * maxima_;
+        const float* out_grads = grad + image * maxima_;
         const int32_t* at = index + image * maxima_;
         if (!check.Admits(at, maxima_)) return;
-        if (grads[kWeightGrad] != nullptr) AddToWeight(x + image * size, slopes, at, own);
+        if (grads[kWeightGrad] != nullptr) AddToWeight(x + image * size, out_grads, at, own);
         if (grads[kBiasGrad] != nullptr) {
-          SumPixels<float>(maxima_ / runs_.filters, runs_.filters, slopes, 1, own.bias);
+          SumPixels<float>(maxima_ / runs_.filters, runs_.filters, out_grads, 1, own.bias);
         }
         if (grads[kXGrad] != nullptr) {
-          InputGradient(packed, slopes, at, own, grads[kXGrad] + image * size);
+          InputGradient(packed, out_grads, at, own, grads[kXGrad] + image * size);
         }
       }
     });
@@ -189,7 +190,7 @@ struct Conv2dPoolGradKernel {
     float* image;     // with its padding
     float* sums;      // the weight's gradient, packed
     float* bias;      // the bias' gradient
-    float* factors;   // the slopes, group by group
+    float* factors;   // the output gradients, group by group
     int32_t* places;  // of each maximum in an image, or of its filter in packed weights
     int32_t* ends;    // of each window's group
   };
@@ -238,7 +239,7 @@ struct Conv2dPoolGradKernel {
     }
   }
 
-  // Adds up what the threads have for some filters.
+  // Adds the sums of all threads for some filters.
   void Gather(float* workspace, int32_t n_threads, Part filters, float* weight_grad,
               float* bias_grad) const {
     for (int32_t thread = 0; thread < n_threads; ++thread) {
@@ -254,8 +255,8 @@ struct Conv2dPoolGradKernel {
     }
   }
 
-  // For each filter its maxima's windows of the image, times their slopes.
-  void AddToWeight(const float* x, const float* slopes, const int32_t* index,
+  // For each filter its maxima's windows of the image, times their output gradients.
+  void AddToWeight(const float* x, const float* out_grads, const int32_t* index,
                    const Scratch& own) const {
     for (int64_t h = 0; h < height_; ++h) {
       std::copy_n(x + h * row_, row_, own.image + interior_ + h * padded_row_);
@@ -264,7 +265,7 @@ struct Conv2dPoolGradKernel {
     for (int64_t f = 0; f < runs_.filters; ++f) {
       for (int64_t p = 0; p < pixels; ++p) {
         const int64_t i = p * runs_.filters + f;
-        own.factors[f * pixels + p] = slopes[i];
+        own.factors[f * pixels + p] = out_grads[i];
         own.places[f * pixels + p] = runs_.first[static_cast<size_t>(index[i])];
       }
     }
@@ -275,10 +276,10 @@ struct Conv2dPoolGradKernel {
     }
   }
 
-  // For each window the filters that have a maximum there, times their slopes.
-  void InputGradient(const float* packed, const float* slopes, const int32_t* index,
+  // For each window the filters that have a maximum there, times their output gradients.
+  void InputGradient(const float* packed, const float* out_grads, const int32_t* index,
                      const Scratch& own, float* x_grad) const {
-    SortByWindow(slopes, index, own);
+    SortByWindow(out_grads, index, own);
     std::fill_n(own.image, padded_, 0.0F);
     for (int64_t block = 0; block < runs_.blocks; ++block) {
       const float* from = packed + block * runs_.filters * runs_.width;
@@ -292,15 +293,15 @@ struct Conv2dPoolGradKernel {
     std::fill_n(own.image, padded_, 0.0F);
   }
 
-  // Slopes and filters of each window side by side, in the order of the pooled pixels.
-  void SortByWindow(const float* slopes, const int32_t* index, const Scratch& own) const {
+  // Output gradients and filters of each window side by side, in the order of the pooled pixels.
+  void SortByWindow(const float* out_grads, const int32_t* index, const Scratch& own) const {
     std::fill_n(own.ends, runs_.n_windows() + 1, 0);
     for (int64_t i = 0; i < maxima_; ++i) ++own.ends[index[i] + 1];
     for (int64_t w = 0; w < runs_.n_windows(); ++w) own.ends[w + 1] += own.ends[w];
     for (int64_t i = 0; i < maxima_; i += runs_.filters) {
       for (int64_t f = 0; f < runs_.filters; ++f) {
         const int32_t to = own.ends[index[i + f]]++;
-        own.factors[to] = slopes[i + f];
+        own.factors[to] = out_grads[i + f];
         own.places[to] = filter_places_[static_cast<size_t>(f)];
       }
     }

@@ -180,13 +180,13 @@ struct ConvolutionGradColumnsKernel {
       RunEmpty(ctx, grads[2]);
       return opwright::Status::Ok();
     }
-    const T* slopes = ctx.input(3).data<T>();
+    const T* out_grads = ctx.input(3).data<T>();
     char* workspace = ctx.workspace<char>();
     convolver_.With([&](const auto& way) {
       if (grads[0] != nullptr) {
-        way.InputGradient(slopes, ctx.input(1).data<T>(), grads[0], workspace);
+        way.InputGradient(out_grads, ctx.input(1).data<T>(), grads[0], workspace);
       }
-      way.WeightGradient(ctx.input(0).data<T>(), slopes, grads[1], grads[2], workspace);
+      way.WeightGradient(ctx.input(0).data<T>(), out_grads, grads[1], grads[2], workspace);
     });
     return opwright::Status::Ok();
   }
@@ -199,9 +199,9 @@ struct ConvolutionGradColumnsKernel {
       std::fill(grad.data<T>(), grad.data<T>() + grad.numel(), T(0));
     }
     if (bias_grad == nullptr) return;
-    const opwright::InputTensor slopes = ctx.input(3);
-    for (int64_t i = 0; i < slopes.numel(); ++i) {
-      bias_grad[channel_of_(i)] += slopes.data<T>()[i];
+    const opwright::InputTensor out_grads = ctx.input(3);
+    for (int64_t i = 0; i < out_grads.numel(); ++i) {
+      bias_grad[channel_of_(i)] += out_grads.data<T>()[i];
     }
   }
 

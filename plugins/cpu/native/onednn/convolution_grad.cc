@@ -184,10 +184,10 @@ struct ConvolutionGradKernel {
     }
     if constexpr (std::is_same_v<T, float>) {
       if (!ctx.has_output(2)) return;
-      const opwright::InputTensor slopes = ctx.input(kOutGradSlot);
+      const opwright::InputTensor out_grads = ctx.input(kOutGradSlot);
       float* sums = ctx.output(2).template data<float>();
-      for (int64_t i = 0; i < slopes.numel(); ++i) {
-        sums[i / shape_.inner() % shape_.channels()] += slopes.template data<float>()[i];
+      for (int64_t i = 0; i < out_grads.numel(); ++i) {
+        sums[i / shape_.inner() % shape_.channels()] += out_grads.template data<float>()[i];
       }
     }
   }

@@ -18,7 +18,7 @@ namespace {
 
 using dnnl::memory;
 
-// What stands behind the sums of a convolution, in this order.
+// The operations after the sums of a convolution, in this order.
 struct Epilogue {
   bool bias = false;
   bool scale = false;  // times a number for each channel

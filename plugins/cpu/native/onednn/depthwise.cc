@@ -217,18 +217,18 @@ void Depthwise<T>::WeightGradient(const T* x, const T* out_grad, T* weight_grad,
       for (int64_t tap = 0; tap < n_taps; ++tap) packed[tap * filters_ + f] = T(0);
     }
     for (int64_t image = images.begin; image < images.end; ++image) {
-      const T* slopes = out_grad + image * at_.out.size();
+      const T* out_grads = out_grad + image * at_.out.size();
       const T* from = x + image * at_.x.size();
       if (at_.x.is_channels_last()) {
         OverPixels([&](int64_t o, int64_t i, int64_t tap) {
           AddToFilters<T>(channels.end - channels.begin, multiplier_, from + i + channels.begin,
-                          slopes + o + filters.begin, packed + tap * filters_ + filters.begin);
+                          out_grads + o + filters.begin, packed + tap * filters_ + filters.begin);
         });
         continue;
       }
       for (int64_t f = filters.begin; f < filters.end; ++f) {
         OverPlane(f, [&](int64_t n, int64_t o, int64_t i, int64_t tap) {
-          packed[tap * filters_ + f] += Dot<T>(n, slopes + o, from + i, at_.strides[2]);
+          packed[tap * filters_ + f] += Dot<T>(n, out_grads + o, from + i, at_.strides[2]);
         });
       }
     }

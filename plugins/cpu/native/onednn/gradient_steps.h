@@ -55,7 +55,7 @@ struct GradientSteps {
     }
     *weight = description.weights_desc();
     const dnnl::memory::desc grad = description.diff_src_desc();
-    const Operand out_grad = Slopes(description.diff_dst_desc());
+    const Operand out_grad = OutGrads(description.diff_dst_desc());
     const Operand result = grad == shape.x() ? Operand{kXGradOperand} : pipeline.AddTemporary(grad);
     pipeline.Add(description, {{DNNL_ARG_DIFF_DST, description.diff_dst_desc(), out_grad},
                                {DNNL_ARG_WEIGHTS, *weight, kWeightOperand},
@@ -78,7 +78,7 @@ struct GradientSteps {
     const dnnl::memory::desc x = description.src_desc();
     std::vector<Pipeline::Argument> arguments{
         {DNNL_ARG_SRC, x, pipeline.Converted(kXOperand, shape.x(), x)},
-        {DNNL_ARG_DIFF_DST, description.diff_dst_desc(), Slopes(description.diff_dst_desc())},
+        {DNNL_ARG_DIFF_DST, description.diff_dst_desc(), OutGrads(description.diff_dst_desc())},
         {DNNL_ARG_DIFF_WEIGHTS, *weight_grad, kWeightSums}};
     if (with_bias) arguments.push_back({DNNL_ARG_DIFF_BIAS, bias, kBiasSums});
     pipeline.Add(description, arguments);
@@ -86,20 +86,20 @@ struct GradientSteps {
   }
 
   // out_grad in the layout that a primitive reads; both may read the same copy.
-  Operand Slopes(const dnnl::memory::desc& layout) {
-    if (!has_slopes || slopes != layout) {
-      slopes_operand = pipeline.Converted(kOutGradOperand, shape.out(), layout);
-      slopes = layout;
-      has_slopes = true;
+  Operand OutGrads(const dnnl::memory::desc& layout) {
+    if (!has_out_grads || out_grads != layout) {
+      out_grads_operand = pipeline.Converted(kOutGradOperand, shape.out(), layout);
+      out_grads = layout;
+      has_out_grads = true;
     }
-    return slopes_operand;
+    return out_grads_operand;
   }
 
   const ConvolutionShape& shape;
   Pipeline pipeline;
-  dnnl::memory::desc slopes;
-  Operand slopes_operand = kOutGradOperand;
-  bool has_slopes = false;
+  dnnl::memory::desc out_grads;
+  Operand out_grads_operand = kOutGradOperand;
+  bool has_out_grads = false;
 };
 
 }  // namespace opwright_cpu

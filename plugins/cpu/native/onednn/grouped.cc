@@ -211,61 +211,62 @@ void GroupedConvolution::Forward(const float* x, const void* packed,
 uint64_t GroupedConvolution::gradient_bytes() const {
   const uint64_t threads = Count(n_threads_);
   return std::max(packed_bytes() + threads * BytesOf(backward_),
-                  2 * packed_bytes() + threads * (BytesOf(forward_) + SlopesBytes()));
+                  2 * packed_bytes() + threads * (BytesOf(forward_) + OutGradBytes()));
 }
 
-void GroupedConvolution::InputGradient(const float* slopes, const float* weight, float* x_grad,
+void GroupedConvolution::InputGradient(const float* out_grads, const float* weight, float* x_grad,
                                        char* workspace) const {
   auto* packed = reinterpret_cast<float*>(workspace);
   PackFor(true, weight, packed);
-  Run(backward_, slopes, packed, {}, x_grad, workspace + packed_bytes());
+  Run(backward_, out_grads, packed, {}, x_grad, workspace + packed_bytes());
 }
 
-uint64_t GroupedConvolution::SlopesBytes() const {
+uint64_t GroupedConvolution::OutGradBytes() const {
   return FloatBytes(units_at_once_ * at_.out.sizes[2] * unit_);
 }
 
 // Adds what the images give to the sums of some units; `one` holds those of an image, since a float
 // would lose the ends of long sums.
-void GroupedConvolution::SumOverImages(const float* x, const float* slopes, Range units,
+void GroupedConvolution::SumOverImages(const float* x, const float* out_grads, Range units,
                                        float* sums, float* one, char* scratch) const {
   const int64_t n_units = units.end - units.begin, columns = at_.out.sizes[2];
   auto* at_hand = reinterpret_cast<float*>(scratch + BytesOf(forward_));
   const int64_t size = n_units * at_.taps() * unit_ * group_;
   std::fill_n(sums, size, 0.0f);
-  SlopesWork work{&forward_, {}, at_hand, one, unit_, n_units, at_.taps(), at_.kernel[2]};
+  OutGradsWork work{&forward_, {}, at_hand, one, unit_, n_units, at_.taps(), at_.kernel[2]};
   for (int64_t image = 0; image < n_; ++image) {
     std::fill_n(one, size, 0.0f);
     OverRows(forward_, x + image * at_.x.size(), units.begin, n_units, scratch,
              [&](int64_t row, const RowsAtHand& rows) {
-               CopyUnits(slopes + image * at_.out.size() + row * at_.out.row + units.begin * unit_,
-                         columns, at_.out.channels, unit_, n_units, columns, 0, at_hand);
+               CopyUnits(
+                   out_grads + image * at_.out.size() + row * at_.out.row + units.begin * unit_,
+                   columns, at_.out.channels, unit_, n_units, columns, 0, at_hand);
                work.rows = rows;
-               SumSlopes(group_, work);
+               SumOutGrads(group_, work);
              });
     for (int64_t i = 0; i < size; ++i) sums[i] += one[i];
   }
 }
 
-void GroupedConvolution::WeightGradient(const float* x, const float* slopes, float* weight_grad,
+void GroupedConvolution::WeightGradient(const float* x, const float* out_grads, float* weight_grad,
                                         float* bias_grad, char* workspace) const {
   if (bias_grad != nullptr) {
     std::fill_n(bias_grad, at_.out.channels, 0.0f);
     for (int64_t image = 0; image < n_; ++image) {
-      SumPixels<float>(at_.out.pixels(), at_.out.channels, slopes + image * at_.out.size(), 1,
+      SumPixels<float>(at_.out.pixels(), at_.out.channels, out_grads + image * at_.out.size(), 1,
                        bias_grad);
     }
   }
   if (weight_grad == nullptr) return;
   auto* sums = reinterpret_cast<float*>(workspace);
   auto* one = reinterpret_cast<float*>(workspace + packed_bytes());
-  const uint64_t scratch_bytes = BytesOf(forward_) + SlopesBytes();
+  const uint64_t scratch_bytes = BytesOf(forward_) + OutGradBytes();
   const auto threads = static_cast<int32_t>(std::min<int64_t>(n_threads_, n_units_));
   Parallel(threads, [&](int32_t thread, int32_t n_threads) {
     const Part own = PartOf(n_units_, 1, thread, n_threads);
     const int64_t first = own.begin * at_.taps() * unit_ * group_;
     char* scratch = workspace + 2 * packed_bytes() + Count(thread) * scratch_bytes;
-    SumOverImages(x, slopes, {own.begin, own.end}, sums + first, one + first, scratch);
+    SumOverImages(x, out_grads, {own.begin, own.end}, sums + first, one + first, scratch);
   });
   OverWeights(false, [&](int64_t plain, int64_t place) { weight_grad[plain] = sums[place]; });
 }

@@ -33,10 +33,10 @@ class GroupedConvolution {
                char* workspace) const;
 
   uint64_t gradient_bytes() const;
-  void InputGradient(const float* slopes, const float* weight, float* x_grad,
+  void InputGradient(const float* out_grads, const float* weight, float* x_grad,
                      char* workspace) const;
   // Either result may be NULL.
-  void WeightGradient(const float* x, const float* slopes, float* weight_grad, float* bias_grad,
+  void WeightGradient(const float* x, const float* out_grads, float* weight_grad, float* bias_grad,
                       char* workspace) const;
 
  private:
@@ -44,7 +44,7 @@ class GroupedConvolution {
   template <typename Function>
   void OverWeights(bool is_backward, const Function& function) const;
   void PackFor(bool is_backward, const float* weight, float* packed) const;
-  uint64_t SlopesBytes() const;  // of a row, of one thread
+  uint64_t OutGradBytes() const;  // of a row, of one thread
   void MakeSweep(bool is_backward, GroupedSweep* sweep) const;
   // Row of `from` that tap `tap` of row `row` of `to` reads, or -1.
   int64_t SourceRow(const GroupedSweep& sweep, int64_t row, int64_t tap) const;
@@ -54,7 +54,7 @@ class GroupedConvolution {
                 char* scratch, const Function& function) const;
   void Run(const GroupedSweep& sweep, const float* from, const float* packed,
            const GroupedEpilogue& epilogue, float* to, char* workspace) const;
-  void SumOverImages(const float* x, const float* slopes, Range units, float* sums, float* one,
+  void SumOverImages(const float* x, const float* out_grads, Range units, float* sums, float* one,
                      char* scratch) const;
 
   ImageWindows at_;

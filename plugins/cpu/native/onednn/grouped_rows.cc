@@ -109,41 +109,43 @@ OPWRIGHT_CPU_CLONES void SumRowOf(const RowWork& work) {
 }
 
 template <int kG, int... kTap>
-OPWRIGHT_CPU_INLINE void SumSlopesOfTaps(const SlopesWork& work, const float* row,
-                                         const float* slopes, float* sums, const GroupedTap* tap,
-                                         std::integer_sequence<int, kTap...> taps) {
+OPWRIGHT_CPU_INLINE void SumOutGradsOfTaps(const OutGradsWork& work, const float* row,
+                                           const float* out_grads, float* sums,
+                                           const GroupedTap* tap,
+                                           std::integer_sequence<int, kTap...> taps) {
   const GroupedSweep& sweep = *work.sweep;
   const float* x[] = {row + (sweep.left + tap[kTap].shift) * work.unit...};
   float* to[] = {sums + tap[kTap].index * work.unit * kG...};
   for (int first = 0; first < kG; first += kGroupedLanes) {
-    AddPixels<kG>(x, sweep.from_step * work.unit, slopes, work.unit, sweep.to.sizes[2], to, taps);
+    AddPixels<kG>(x, sweep.from_step * work.unit, out_grads, work.unit, sweep.to.sizes[2], to,
+                  taps);
     for (const float*& at : x) at += kGroupedLanes;
     for (float*& at : to) at += kGroupedLanes * kGroupedLanes;
   }
 }
 
 template <int kG>
-OPWRIGHT_CPU_CLONES void SumSlopesOf(const SlopesWork& work) {
+OPWRIGHT_CPU_CLONES void SumOutGradsOf(const OutGradsWork& work) {
   constexpr int64_t kTogether = kG < kGroupedLanes ? 3 : 1;  // as many sums as registers
   const GroupedSweep& sweep = *work.sweep;
   const std::vector<GroupedTap>& taps = sweep.phases[0].taps;
   const auto n_taps = static_cast<int64_t>(taps.size());
   for (int64_t unit = 0; unit < work.n_units; ++unit) {
     for (int64_t block = 0; block < work.unit / kGroupedLanes; ++block) {
-      const float* slopes =
-          work.slopes + unit * sweep.to.sizes[2] * work.unit + block * kGroupedLanes;
+      const float* out_grads =
+          work.out_grads + unit * sweep.to.sizes[2] * work.unit + block * kGroupedLanes;
       for (int64_t r = 0; r < work.rows.n; ++r) {
         const float* row = work.rows.at[r] + unit * sweep.width * work.unit;
         const int64_t first = unit * work.taps + work.rows.tap[r] * work.row_taps;
         float* sums = work.sums + first * work.unit * kG + block * kG * kGroupedLanes;
         int64_t tap = 0;
         for (; tap + kTogether <= n_taps; tap += kTogether) {
-          SumSlopesOfTaps<kG>(work, row, slopes, sums, taps.data() + tap,
-                              std::make_integer_sequence<int, kTogether>());
+          SumOutGradsOfTaps<kG>(work, row, out_grads, sums, taps.data() + tap,
+                                std::make_integer_sequence<int, kTogether>());
         }
         for (; tap < n_taps; ++tap) {
-          SumSlopesOfTaps<kG>(work, row, slopes, sums, taps.data() + tap,
-                              std::make_integer_sequence<int, 1>());
+          SumOutGradsOfTaps<kG>(work, row, out_grads, sums, taps.data() + tap,
+                                std::make_integer_sequence<int, 1>());
         }
       }
     }
@@ -173,8 +175,8 @@ void SumRow(int64_t group, const RowWork& work) {
   WithGroup(group, [&](auto constant) { SumRowOf<decltype(constant)::value>(work); });
 }
 
-void SumSlopes(int64_t group, const SlopesWork& work) {
-  WithGroup(group, [&](auto constant) { SumSlopesOf<decltype(constant)::value>(work); });
+void SumOutGrads(int64_t group, const OutGradsWork& work) {
+  WithGroup(group, [&](auto constant) { SumOutGradsOf<decltype(constant)::value>(work); });
 }
 
 }  // namespace opwright_cpu

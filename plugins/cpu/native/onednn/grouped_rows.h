@@ -11,7 +11,7 @@ namespace opwright_cpu {
 
 constexpr int64_t kMostGroupedTaps = 8;  // along the height
 
-// What comes behind the sums, in this order; NULL where it does not.
+// The operands of operations after the sums, in this order; NULL if absent.
 struct GroupedEpilogue {
   const float* bias = nullptr;
   const float* scale = nullptr;     // of each channel
@@ -55,7 +55,7 @@ struct RowsAtHand {
   int64_t n = 0;
 };
 
-// What one row is computed of. Units are blocks of channels that hold whole groups.
+// The inputs of one row. Units are blocks of channels that hold whole groups.
 struct RowWork {
   const GroupedSweep* sweep;
   RowsAtHand rows;
@@ -66,11 +66,12 @@ struct RowWork {
   int64_t taps, row_taps;  // of all, and of a row
 };
 
-// The gradient of the weight from one row of slopes, which lies in scratch memory unit by unit.
-struct SlopesWork {
+// The gradient of the weight from one row of output gradients, which lies in scratch memory unit by
+// unit.
+struct OutGradsWork {
   const GroupedSweep* sweep;
   RowsAtHand rows;
-  const float* slopes;
+  const float* out_grads;
   float* sums;  // of the first unit at hand, laid out as the packed weight
   int64_t unit, n_units;
   int64_t taps, row_taps;
@@ -78,7 +79,7 @@ struct SlopesWork {
 
 // For groups of 2, 4, 8, 16 or 32 channels.
 void SumRow(int64_t group, const RowWork& work);
-void SumSlopes(int64_t group, const SlopesWork& work);
+void SumOutGrads(int64_t group, const OutGradsWork& work);
 
 }  // namespace opwright_cpu
 

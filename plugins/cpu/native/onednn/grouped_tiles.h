@@ -55,20 +55,20 @@ OPWRIGHT_CPU_INLINE void AddTap(const float* x, int64_t x_step, const float* wei
   (AddChannel<kG, kPixels, kI>(x, x_step, weight, sums), ...);
 }
 
-// The products of slopes with the channels of a group, one of each tap's x: sums += them.
+// The products of output gradients with the channels of a group, one of each tap's x: sums += them.
 template <int kG, int kTap, int... kI>
-OPWRIGHT_CPU_INLINE void AddSlopes(const float* x, const GroupedLanes& slopes, GroupedLanes* sums,
-                                   std::integer_sequence<int, kI...>) {
-  (AddProduct<kG, kI>(x, slopes, sums + kTap * static_cast<int>(sizeof...(kI)) + kI,
+OPWRIGHT_CPU_INLINE void AddOutGrads(const float* x, const GroupedLanes& out_grads,
+                                     GroupedLanes* sums, std::integer_sequence<int, kI...>) {
+  (AddProduct<kG, kI>(x, out_grads, sums + kTap * static_cast<int>(sizeof...(kI)) + kI,
                       std::make_integer_sequence<int, kGroupedLanes>()),
    ...);
 }
 
-// sums[tap][i], [kTaps, min(kG, 8), 8], += over n pixels slopes times channel i of what the tap
-// reads.
+// sums[tap][i], [kTaps, min(kG, 8), 8], += over n pixels output gradients times channel i of what
+// the tap reads.
 template <int kG, int... kTap>
-OPWRIGHT_CPU_INLINE void AddPixels(const float* const* x, int64_t x_step, const float* slopes,
-                                   int64_t slopes_step, int64_t n, float* const* sums,
+OPWRIGHT_CPU_INLINE void AddPixels(const float* const* x, int64_t x_step, const float* out_grads,
+                                   int64_t out_grads_step, int64_t n, float* const* sums,
                                    std::integer_sequence<int, kTap...>) {
   constexpr int kTaps = sizeof...(kTap);
   constexpr int kChannels = std::min<int>(kG, kGroupedLanes);
@@ -78,9 +78,9 @@ OPWRIGHT_CPU_INLINE void AddPixels(const float* const* x, int64_t x_step, const 
     own[i] = LanesAt(sums[i / kChannels] + i % kChannels * kGroupedLanes);
   }
   for (int64_t p = 0; p < n; ++p) {
-    const GroupedLanes slope = LanesAt(slopes + p * slopes_step);
-    (AddSlopes<kG, kTap>(x[kTap] + p * x_step, slope, own,
-                         std::make_integer_sequence<int, kChannels>()),
+    const GroupedLanes out_grad = LanesAt(out_grads + p * out_grads_step);
+    (AddOutGrads<kG, kTap>(x[kTap] + p * x_step, out_grad, own,
+                           std::make_integer_sequence<int, kChannels>()),
      ...);
   }
 #pragma GCC unroll 32

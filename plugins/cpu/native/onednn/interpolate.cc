@@ -32,7 +32,7 @@ std::vector<Between> PlacesOf(int64_t size, int64_t count, const InterpolateAttr
     const int64_t under = align ? std::max<int64_t>(count - 1, 1) : 2 * count;
     const int64_t first = over / under;
     const double share = static_cast<double>(over % under) / static_cast<double>(under);
-    // What has no share is not read: it may be NaN.
+    // Elements of weight 0 are not read: they may be NaN.
     places.push_back({first, over % under == 0 ? first : std::min(first + 1, size - 1), share});
   }
   return places;
@@ -182,9 +182,9 @@ struct InterpolateGradKernel {
       const Between& column = shape_.columns[static_cast<size_t>(j)];
       const T share = static_cast<T>(column.share);
       for (int64_t c = 0; c < run; ++c) {
-        const T slope = grad[j * run + c];
-        sums[column.first * run + c] += slope * (1 - share);
-        if (share != 0) sums[column.second * run + c] += slope * share;
+        const T out_grad = grad[j * run + c];
+        sums[column.first * run + c] += out_grad * (1 - share);
+        if (share != 0) sums[column.second * run + c] += out_grad * share;
       }
     }
   }

@@ -1,4 +1,4 @@
-// What a moment without memory leaves behind: nothing.
+// A failed allocation leaves no state behind.
 //
 // oneDNN writes into small objects without a look at whether there was memory for them. So it is
 // called only where there is room to spare. Where a larger piece is lacking it passes over an
@@ -22,7 +22,7 @@
 
 namespace opwright_cpu {
 
-// Checks what a function of oneDNN returned. Its lack of memory becomes C++'s, which the border of
+// Checks the status of a oneDNN function. Out of memory becomes std::bad_alloc, which the border of
 // the library knows.
 inline void CheckOneDnn(dnnl_status_t status, const char* what) {
   if (status == dnnl_out_of_memory) throw std::bad_alloc();

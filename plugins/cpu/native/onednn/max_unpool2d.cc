@@ -1,4 +1,5 @@
-// The inverse of maximum pooling, and its gradient: elements go to their places, slopes come back.
+// The inverse of maximum pooling, and its gradient: elements go to their places, output gradients
+// come back.
 #include <algorithm>
 
 #include "common/parallel.h"

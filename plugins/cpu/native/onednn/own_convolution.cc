@@ -59,7 +59,7 @@ OPWRIGHT_CPU_INLINE void AddIfThere(const float* x, int64_t n, float* sums) {
   for (int64_t i = 0; x != nullptr && i < n; ++i) sums[i] += x[i];
 }
 
-// What stands behind the sums of n channels of one pixel, and begins with the first of them.
+// The operands of operations after the sums of n channels of one pixel, from the first on.
 OPWRIGHT_CPU_CLONES void FinishChannels(const GroupedEpilogue& epilogue, int64_t n, float* sums) {
   AddIfThere(epilogue.bias, n, sums);
   for (int64_t i = 0; epilogue.scale != nullptr && i < n; ++i) sums[i] *= epilogue.scale[i];
@@ -253,45 +253,45 @@ uint64_t OwnGradients::workspace_bytes() const {
          std::max(of_input_.workspace_bytes(), of_weight_.workspace_bytes());
 }
 
-void OwnGradients::RunWinograd(const float* x, const float* weight, const float* slopes,
+void OwnGradients::RunWinograd(const float* x, const float* weight, const float* out_grads,
                                const Results& results, char* workspace) const {
-  if (results.weight != nullptr) winograd_weight_.Run(x, slopes, results.weight, workspace);
+  if (results.weight != nullptr) winograd_weight_.Run(x, out_grads, results.weight, workspace);
   if (results.x != nullptr) {
     winograd_.Pack(weight, workspace);
-    winograd_.Run(slopes, workspace, {}, results.x, workspace + winograd_.packed_bytes());
+    winograd_.Run(out_grads, workspace, {}, results.x, workspace + winograd_.packed_bytes());
   }
-  if (results.bias != nullptr) SumSlopes(slopes, results.bias);
+  if (results.bias != nullptr) SumOutGrads(out_grads, results.bias);
 }
 
-void OwnGradients::SumSlopes(const float* slopes, float* bias_grad) const {
+void OwnGradients::SumOutGrads(const float* out_grads, float* bias_grad) const {
   std::fill_n(bias_grad, channels_, 0.0f);
   for (int64_t image = 0; image < images_; ++image) {
-    const float* of_image = slopes + image * n_pixels_ * channels_;
+    const float* of_image = out_grads + image * n_pixels_ * channels_;
     SumPixels<float>(n_pixels_, channels_, of_image, 1, bias_grad);
   }
 }
 
-void OwnGradients::Run(Bound& bound, const float* x, const float* weight, const float* slopes,
+void OwnGradients::Run(Bound& bound, const float* x, const float* weight, const float* out_grads,
                        const Results& results, char* workspace) const {
   if (is_grouped_) {
-    if (results.x != nullptr) grouped_.InputGradient(slopes, weight, results.x, workspace);
-    grouped_.WeightGradient(x, slopes, results.weight, results.bias, workspace);
+    if (results.x != nullptr) grouped_.InputGradient(out_grads, weight, results.x, workspace);
+    grouped_.WeightGradient(x, out_grads, results.weight, results.bias, workspace);
     return;
   }
-  if (!winograd_.empty()) return RunWinograd(x, weight, slopes, results, workspace);
+  if (!winograd_.empty()) return RunWinograd(x, weight, out_grads, results, workspace);
   auto* at_hand = reinterpret_cast<float*>(workspace);  // pixels of x, then of its gradient
   workspace += pixels_.workspace_bytes();
   if (results.weight != nullptr) {
     if (!pixels_.are_all()) pixels_.Gather(x, at_hand);
-    bound.of_weight.Run(workspace, slopes, pixels_.are_all() ? x : at_hand, nullptr,
+    bound.of_weight.Run(workspace, out_grads, pixels_.are_all() ? x : at_hand, nullptr,
                         results.weight);
   }
   if (results.x != nullptr) {
     float* pixels = pixels_.are_all() ? results.x : at_hand;
-    bound.of_input.Run(workspace, slopes, weight, nullptr, pixels);
+    bound.of_input.Run(workspace, out_grads, weight, nullptr, pixels);
     if (!pixels_.are_all()) pixels_.Scatter(pixels, results.x);
   }
-  if (results.bias != nullptr) SumSlopes(slopes, results.bias);
+  if (results.bias != nullptr) SumOutGrads(out_grads, results.bias);
 }
 
 }  // namespace opwright_cpu

@@ -105,13 +105,13 @@ class OwnGradients {
     float* weight = nullptr;
     float* bias = nullptr;
   };
-  void Run(Bound& bound, const float* x, const float* weight, const float* slopes,
+  void Run(Bound& bound, const float* x, const float* weight, const float* out_grads,
            const Results& results, char* workspace) const;
 
  private:
-  void RunWinograd(const float* x, const float* weight, const float* slopes, const Results& results,
-                   char* workspace) const;
-  void SumSlopes(const float* slopes, float* bias_grad) const;
+  void RunWinograd(const float* x, const float* weight, const float* out_grads,
+                   const Results& results, char* workspace) const;
+  void SumOutGrads(const float* out_grads, float* bias_grad) const;
 
   bool is_grouped_ = false;
   GroupedConvolution grouped_;

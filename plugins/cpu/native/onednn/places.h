@@ -10,7 +10,7 @@
 
 namespace opwright_cpu {
 
-// What threads that check places, each those of its own images, have come upon.
+// The result of threads that check positions, each those of its own images.
 class PlaceCheck {
  public:
   explicit PlaceCheck(int64_t count) : count_(count) {}

@@ -14,7 +14,7 @@
 
 namespace opwright_cpu {
 
-// What is multiplied.
+// The operands of a product.
 struct ProductRequest {
   MatrixShape shape;
   dnnl::memory::data_type dtype = dnnl::memory::data_type::f32;      // of both factors

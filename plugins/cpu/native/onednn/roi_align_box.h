@@ -85,7 +85,7 @@ struct RoiShape {
   int64_t bins() const { return rows * columns; }
 };
 
-// What one thread needs: the taps of both axes of a box, and a row of pixels.
+// The scratch memory of one thread: the taps of both axes of a box, and a row of pixels.
 template <typename T>
 class Box {
  public:
@@ -143,9 +143,9 @@ class Box {
     for (int64_t i = 0; i < shape_.rows; ++i) {
       std::fill_n(pixels, n, T(0));
       for (int64_t j = 0; j < shape_.columns; ++j) {
-        const T slope = grad[i * shape_.columns + j];
+        const T out_grad = grad[i * shape_.columns + j];
         for (int64_t at = columns.begins[j]; at < columns.begins[j + 1]; ++at) {
-          pixels[columns.taps[at].place - columns.low] += slope * columns.taps[at].share;
+          pixels[columns.taps[at].place - columns.low] += out_grad * columns.taps[at].share;
         }
       }
       for (int64_t at = rows.begins[i]; at < rows.begins[i + 1]; ++at) {

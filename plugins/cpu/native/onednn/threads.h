@@ -24,7 +24,7 @@ OPWRIGHT_LOCAL inline bool& IsForkedChild() {
 
 }  // namespace detail
 
-// While it lives, OpenMP says `n_threads` to the calling thread; to others it says what it did.
+// While it lives, OpenMP reports `n_threads` to the calling thread; other threads are not affected.
 class ThreadCount {
  public:
   explicit ThreadCount(int32_t n_threads) : before_(omp_get_max_threads()) {

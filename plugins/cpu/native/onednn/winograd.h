@@ -14,7 +14,7 @@
 
 namespace opwright_cpu {
 
-// What is convolved, and into what: images, channels last, of 3 x 3 taps.
+// The convolution: images, channels last, of 3 x 3 taps.
 struct WinogradShape {
   int64_t images = 0, channels = 0, filters = 0;
   int64_t x_height = 0, x_width = 0, out_height = 0, out_width = 0;
@@ -39,7 +39,7 @@ struct WinogradShape {
       function(p, (image * out_height + row) * out_width + column);
     }
   }
-  // That of the input's gradient: slopes are convolved with taps that are turned around.
+  // That of the input's gradient: output gradients are convolved with taps that are turned around.
   WinogradShape Backward() const;
 };
 

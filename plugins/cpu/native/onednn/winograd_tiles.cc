@@ -93,8 +93,8 @@ OPWRIGHT_CPU_CLONES void TransformTile(const TileSource& tile, int64_t channels,
 }
 
 // A y A^T of each channel.
-OPWRIGHT_CPU_CLONES void TransformSlopes(const float* const* pixels, int64_t channels, float* to,
-                                         int64_t step) {
+OPWRIGHT_CPU_CLONES void TransformOutGrads(const float* const* pixels, int64_t channels, float* to,
+                                           int64_t step) {
   for (int64_t c = 0; c < channels; c += kTileLanes) {
     const Lanes first[2] = {At(pixels[0] + c), At(pixels[1] + c)};
     const Lanes second[2] = {At(pixels[2] + c), At(pixels[3] + c)};
@@ -149,12 +149,13 @@ OPWRIGHT_CPU_CLONES bool FinishWeights(const float* sums, int64_t step, int64_t 
 }
 
 OPWRIGHT_CPU_CLONES void AddTapsPlainly(const TileSource& tile, const bool* is_inside, int p,
-                                        int64_t channel, float slope, float* to) {
+                                        int64_t channel, float out_grad, float* to) {
   for (int tap = 0; tap < kTaps; ++tap) {
     const int place = (p / 2 + tap / 3) * 4 + p % 2 + tap % 3;
     if (!is_inside[place]) continue;
     const float* from = tile.pixels[place] + channel;
-    for (int64_t lane = 0; lane < kTileLanes; ++lane) to[lane * kTaps + tap] += slope * from[lane];
+    for (int64_t lane = 0; lane < kTileLanes; ++lane)
+      to[lane * kTaps + tap] += out_grad * from[lane];
   }
 }
 

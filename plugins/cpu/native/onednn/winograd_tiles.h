@@ -31,17 +31,17 @@ void TransformTile(const TileSource& tile, int64_t channels, float* to, int64_t 
 bool FinishWinogradTile(const float* sums, int64_t step, int64_t channels,
                         const GroupedEpilogue& epilogue, const TileResult& tile);
 
-// The same of slopes of the four pixels of a tile, for the gradient of the weight.
-void TransformSlopes(const float* const* pixels, int64_t channels, float* to, int64_t step);
+// The same of output gradients of the four pixels of a tile, for the gradient of the weight.
+void TransformOutGrads(const float* const* pixels, int64_t channels, float* to, int64_t step);
 
 // The gradients of all taps of 16 channels, to[channel * 9 + tap], of the sums of products, which
 // lie in n_parts parts. Returns whether all are finite.
 bool FinishWeights(const float* sums, int64_t step, int64_t n_parts, int64_t part_step, float* to);
 
-// Adds the slope of pixel p of the result times 16 channels of what the taps read there, to the
-// same places.
+// Adds the output gradient of pixel p of the result times 16 channels of what the taps read there,
+// to the same places.
 void AddTapsPlainly(const TileSource& tile, const bool* is_inside, int p, int64_t channel,
-                    float slope, float* to);
+                    float out_grad, float* to);
 
 // Where the taps of a weight lie.
 struct WeightView {

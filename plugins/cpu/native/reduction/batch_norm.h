@@ -23,7 +23,7 @@ namespace opwright_cpu {
 // Rows of channels side by side that are added up by themselves, for the sake of long columns.
 constexpr int64_t kRows = 64;
 
-// What one thread computes at a time: some rows of all channels, or all rows of some channels.
+// The part of one thread: some rows of all channels, or all rows of some channels.
 struct Extent {
   Part rows;
   Part channels;

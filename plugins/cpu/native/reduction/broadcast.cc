@@ -58,7 +58,7 @@ void Broadcast::Write(size_t loop, int64_t begin, int64_t end, const T* x, T* ou
     Repeat(out + begin * length, length, end - begin);
   } else if (last) {
     std::memcpy(out + begin, x + begin, static_cast<size_t>(end - begin) * sizeof(T));
-  } else if (loop + 2 == loops_.size()) {  // what is below repeats one value
+  } else if (loop + 2 == loops_.size()) {  // the inner loop repeats one value
     for (int64_t i = begin; i < end; ++i) {
       std::fill(out + i * length, out + (i + 1) * length, x[i]);
     }

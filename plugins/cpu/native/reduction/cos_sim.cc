@@ -178,9 +178,9 @@ struct CosSimKernel {
   Pairs pairs_;
 };
 
-// What one side's gradient needs of one pair.
+// The values of one pair for one side's gradient.
 template <typename T>
-struct Slopes {
+struct Derivatives {
   T norm;
   T other_norm;
   T cosine;  // 0 where the norm is held at epsilon and does not move
@@ -191,7 +191,7 @@ struct Slopes {
 // Adds d cos / dx = (y/|y| - cos * x/|x|) / |x|, times out_grad.
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddGradient(const T* own, const T* other, int64_t n, int64_t stride,
-                                     int64_t other_stride, const Slopes<T>& s, T* grad) {
+                                     int64_t other_stride, const Derivatives<T>& s, T* grad) {
   for (int64_t i = 0; i < n; ++i) {
     const T across =
         other[i * other_stride] / s.other_norm * s.scale - s.cosine * (own[i * stride] / s.norm);
@@ -233,10 +233,11 @@ struct CosSimGradKernel {
           const int64_t norm_at[] = {pair.x_line, pair.y_line};
           const uint32_t other = 1 - side;
           const T norm = norms[side][norm_at[side]];
-          const Slopes<T> slopes{norm, norms[other][norm_at[other]],
-                                 norm > epsilon ? out[line] : T(0), out_grad[line] / norm, scale};
+          const Derivatives<T> derivatives{norm, norms[other][norm_at[other]],
+                                           norm > epsilon ? out[line] : T(0), out_grad[line] / norm,
+                                           scale};
           AddGradient(values[side] + at[side], values[other] + at[other], n, strides[side],
-                      strides[other], slopes, grad + at[side]);
+                      strides[other], derivatives, grad + at[side]);
         }
       });
     }

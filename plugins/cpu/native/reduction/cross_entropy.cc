@@ -78,9 +78,9 @@ template <typename T>
 OPWRIGHT_CPU_CLONES void SoftXGradient(const T* x, const T* label, const T* grad, int64_t n_rows,
                                        int64_t n, T epsilon, T* x_grad) {
   for (int64_t row = 0; row < n_rows; ++row) {
-    const T slope = -grad[row];
+    const T derivative = -grad[row];
     for (int64_t i = row * n; i < (row + 1) * n; ++i) {
-      const T value = label[i] / AtLeast(x[i], epsilon) * slope;
+      const T value = label[i] / AtLeast(x[i], epsilon) * derivative;
       x_grad[i] = x[i] < epsilon ? T(0) : value;
     }
   }
@@ -90,9 +90,9 @@ template <typename T>
 OPWRIGHT_CPU_CLONES void LabelGradient(const T* x, const T* grad, int64_t n_rows, int64_t n,
                                        T epsilon, T* label_grad) {
   for (int64_t row = 0; row < n_rows; ++row) {
-    const T slope = -grad[row];
+    const T derivative = -grad[row];
     for (int64_t i = row * n; i < (row + 1) * n; ++i) {
-      label_grad[i] = functors::Log(AtLeast(x[i], epsilon)) * slope;
+      label_grad[i] = functors::Log(AtLeast(x[i], epsilon)) * derivative;
     }
   }
 }
@@ -132,8 +132,8 @@ struct CrossEntropyGradKernel {
       std::fill(x_grad + first, x_grad + end * n, T(0));
       for (int64_t row = begin; row < end; ++row) {
         const T picked = x[row * n + ids[row]];
-        const T slope = -grad[row] / AtLeast(picked, epsilon);
-        x_grad[row * n + ids[row]] = picked < epsilon ? T(0) : slope;
+        const T derivative = -grad[row] / AtLeast(picked, epsilon);
+        x_grad[row * n + ids[row]] = picked < epsilon ? T(0) : derivative;
       }
     });
     return opwright::Status::Ok();

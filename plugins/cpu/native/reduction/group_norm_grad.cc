@@ -11,7 +11,7 @@
 namespace opwright_cpu {
 namespace {
 
-// What the gradient kernel reads, and where it writes; x_grad and sums may be NULL.
+// The inputs and outputs of the gradient kernel; x_grad and sums may be NULL.
 template <typename T>
 struct GroupGrads {
   const T* x;

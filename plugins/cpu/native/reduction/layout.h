@@ -68,7 +68,7 @@ inline std::vector<bool> RepeatedAxes(const opwright::Shape& small, const opwrig
   return repeated;
 }
 
-// Joins neighbouring axes that are treated alike and leaves out those of length 1.
+// Joins adjacent axes that are treated alike and drops axes of length 1.
 inline std::vector<Span> Collapse(const std::vector<int64_t>& dims,
                                   const std::vector<bool>& reduced) {
   std::vector<Span> spans;

@@ -1,5 +1,5 @@
-// Formulas of losses: of a score and its label the loss, and its slopes along both. Where a slope
-// is constant 0 it is chosen, not multiplied.
+// Formulas of losses: of a score and its label the loss, and its derivatives along both. Where a
+// derivative is constant 0 it is chosen, not multiplied.
 #ifndef OPWRIGHT_CPU_REDUCTION_LOSS_FORMULAS_H_
 #define OPWRIGHT_CPU_REDUCTION_LOSS_FORMULAS_H_
 
@@ -21,8 +21,8 @@ struct Mse {
   static constexpr int64_t kCost = 1;
   static Mse Of(const Attrs&) { return {}; }
   OPWRIGHT_CPU_INLINE T Loss(T x, T label) const { return (x - label) * (x - label); }
-  OPWRIGHT_CPU_INLINE T SlopeX(T x, T label, T grad) const { return (x - label) * grad * T(2); }
-  OPWRIGHT_CPU_INLINE T SlopeLabel(T x, T label, T grad) const {
+  OPWRIGHT_CPU_INLINE T GradientX(T x, T label, T grad) const { return (x - label) * grad * T(2); }
+  OPWRIGHT_CPU_INLINE T GradientLabel(T x, T label, T grad) const {
     return (x - label) * grad * T(-2);
   }
 };
@@ -39,10 +39,10 @@ struct SigmoidLoss {
     const T share = x < T(0) ? -label : T(1) - label;
     return functors::Log1p(functors::Exp(negative)) + (share == T(0) ? T(0) : x * share);
   }
-  OPWRIGHT_CPU_INLINE T SlopeX(T x, T label, T grad) const {
+  OPWRIGHT_CPU_INLINE T GradientX(T x, T label, T grad) const {
     return (functors::Sigmoid(x) - label) * grad;
   }
-  OPWRIGHT_CPU_INLINE T SlopeLabel(T x, T, T grad) const { return -(x * grad); }
+  OPWRIGHT_CPU_INLINE T GradientLabel(T x, T, T grad) const { return -(x * grad); }
 };
 
 template <typename T>
@@ -51,10 +51,12 @@ struct L1 {
   static constexpr int64_t kCost = 1;
   static L1 Of(const Attrs&) { return {}; }
   OPWRIGHT_CPU_INLINE T Loss(T x, T label) const { return std::abs(x - label); }
-  OPWRIGHT_CPU_INLINE T SlopeX(T x, T label, T grad) const {
+  OPWRIGHT_CPU_INLINE T GradientX(T x, T label, T grad) const {
     return functors::AbsGrad(x - label, grad);
   }
-  OPWRIGHT_CPU_INLINE T SlopeLabel(T x, T label, T grad) const { return -SlopeX(x, label, grad); }
+  OPWRIGHT_CPU_INLINE T GradientLabel(T x, T label, T grad) const {
+    return -GradientX(x, label, grad);
+  }
 };
 
 // d**2 / 2 up to delta, and delta * (d - delta / 2) beyond: no square of large numbers.
@@ -78,10 +80,12 @@ struct Huber {
   T delta;
   static Huber Of(const Attrs& attrs) { return {static_cast<T>(attrs.delta)}; }
   OPWRIGHT_CPU_INLINE T Loss(T x, T label) const { return HuberOf(x - label, delta); }
-  OPWRIGHT_CPU_INLINE T SlopeX(T x, T label, T grad) const {
+  OPWRIGHT_CPU_INLINE T GradientX(T x, T label, T grad) const {
     return Bounded(x - label, delta) * grad;
   }
-  OPWRIGHT_CPU_INLINE T SlopeLabel(T x, T label, T grad) const { return -SlopeX(x, label, grad); }
+  OPWRIGHT_CPU_INLINE T GradientLabel(T x, T label, T grad) const {
+    return -GradientX(x, label, grad);
+  }
 };
 
 // Of beta 0 it is l1.
@@ -95,11 +99,13 @@ struct SmoothL1 {
   OPWRIGHT_CPU_INLINE T Loss(T x, T label) const {
     return is_round ? HuberOf(x - label, beta) / beta : std::abs(x - label);
   }
-  OPWRIGHT_CPU_INLINE T SlopeX(T x, T label, T grad) const {
+  OPWRIGHT_CPU_INLINE T GradientX(T x, T label, T grad) const {
     const T smooth = Bounded(x - label, beta) / beta * grad;
     return is_round ? smooth : functors::AbsGrad(x - label, grad);
   }
-  OPWRIGHT_CPU_INLINE T SlopeLabel(T x, T label, T grad) const { return -SlopeX(x, label, grad); }
+  OPWRIGHT_CPU_INLINE T GradientLabel(T x, T label, T grad) const {
+    return -GradientX(x, label, grad);
+  }
 };
 
 // Also of the difference of two scores, with a margin.
@@ -110,10 +116,10 @@ struct Hinge {
   T margin;
   static Hinge Of(const Attrs& attrs) { return {static_cast<T>(attrs.margin.value_or(1))}; }
   OPWRIGHT_CPU_INLINE T Loss(T x, T label) const { return functors::Relu(margin - x * label); }
-  OPWRIGHT_CPU_INLINE T SlopeX(T x, T label, T grad) const {
+  OPWRIGHT_CPU_INLINE T GradientX(T x, T label, T grad) const {
     return margin - x * label < T(0) ? T(0) : -label * grad;
   }
-  OPWRIGHT_CPU_INLINE T SlopeLabel(T x, T label, T grad) const {
+  OPWRIGHT_CPU_INLINE T GradientLabel(T x, T label, T grad) const {
     return margin - x * label < T(0) ? T(0) : -x * grad;
   }
 };
@@ -128,10 +134,10 @@ struct LogLoss {
     const T no = (T(1) - label) * functors::Log(T(1) - x + epsilon);
     return -label * functors::Log(x + epsilon) - no;
   }
-  OPWRIGHT_CPU_INLINE T SlopeX(T x, T label, T grad) const {
+  OPWRIGHT_CPU_INLINE T GradientX(T x, T label, T grad) const {
     return ((T(1) - label) / (T(1) - x + epsilon) - label / (x + epsilon)) * grad;
   }
-  OPWRIGHT_CPU_INLINE T SlopeLabel(T x, T, T grad) const {
+  OPWRIGHT_CPU_INLINE T GradientLabel(T x, T, T grad) const {
     return (functors::Log(T(1) - x + epsilon) - functors::Log(x + epsilon)) * grad;
   }
 };
@@ -149,10 +155,10 @@ struct KlDiv {
     const T term = weight * (log - x);
     return weight == T(0) ? T(0) : term;
   }
-  OPWRIGHT_CPU_INLINE T SlopeX(T, T label, T grad) const {
+  OPWRIGHT_CPU_INLINE T GradientX(T, T label, T grad) const {
     return -(is_log ? functors::Exp(label) : label) * grad;
   }
-  OPWRIGHT_CPU_INLINE T SlopeLabel(T x, T label, T grad) const {
+  OPWRIGHT_CPU_INLINE T GradientLabel(T x, T label, T grad) const {
     const T weight = functors::Exp(label);
     const T of_log = weight == T(0) ? T(0) : weight * (label - x + T(1));
     const T of_plain = functors::Log(label) - x + T(1);

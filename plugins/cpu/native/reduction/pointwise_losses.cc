@@ -13,7 +13,7 @@
 namespace opwright_cpu {
 namespace {
 
-// What a range of elements reads. `y` is null but for two scores.
+// The inputs of a range of elements. `y` is null except for two scores.
 template <typename T>
 struct Operands {
   const T* x;
@@ -42,7 +42,7 @@ OPWRIGHT_CPU_CLONES void ScoreGradRange(const Formula& formula, const Operands<T
   const Formula f = formula;
   const Operands<T> in = from;
   for (int64_t i = 0; i < n; ++i) {
-    out[i] = f.SlopeX(ScoreAt<T, kHasPair>(in, i), in.label[i], in.out_grad[i]);
+    out[i] = f.GradientX(ScoreAt<T, kHasPair>(in, i), in.label[i], in.out_grad[i]);
   }
 }
 
@@ -53,7 +53,7 @@ OPWRIGHT_CPU_CLONES void OtherGradRange(const Formula& formula, const Operands<T
   const Formula f = formula;
   const Operands<T> in = from;
   for (int64_t i = 0; i < n; ++i) {
-    out[i] = -f.SlopeX(ScoreAt<T, kHasPair>(in, i), in.label[i], in.out_grad[i]);
+    out[i] = -f.GradientX(ScoreAt<T, kHasPair>(in, i), in.label[i], in.out_grad[i]);
   }
 }
 
@@ -63,7 +63,7 @@ OPWRIGHT_CPU_CLONES void LabelGradRange(const Formula& formula, const Operands<T
   const Formula f = formula;
   const Operands<T> in = from;
   for (int64_t i = 0; i < n; ++i) {
-    out[i] = f.SlopeLabel(ScoreAt<T, kHasPair>(in, i), in.label[i], in.out_grad[i]);
+    out[i] = f.GradientLabel(ScoreAt<T, kHasPair>(in, i), in.label[i], in.out_grad[i]);
   }
 }
 

@@ -20,7 +20,7 @@ char* At(void* x, int64_t bytes) { return static_cast<char*>(x) + bytes; }
 
 }  // namespace
 
-// What one stage works on. `again` reads results.
+// The work of one stage. `again` reads results.
 struct Stages::Step {
   const Loops& loops;
   const Loops& again;

@@ -48,7 +48,7 @@ OPWRIGHT_CPU_INLINE T Term(T out, T grad) {
 }
 
 template <typename T, bool kLog>
-OPWRIGHT_CPU_INLINE T Slope(T out, T grad, T sum) {
+OPWRIGHT_CPU_INLINE T Derivative(T out, T grad, T sum) {
   return kLog ? grad - functors::Exp(out) * sum : (grad - sum) * out;
 }
 
@@ -59,7 +59,7 @@ OPWRIGHT_CPU_CLONES void GradRows(const T* out, const T* grad, int64_t n_rows, i
     const T sum =
         SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM { return Term<T, kLog>(out[i], grad[i]); });
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) x_grad[i] = Slope<T, kLog>(out[i], grad[i], sum);
+    for (int64_t i = 0; i < n; ++i) x_grad[i] = Derivative<T, kLog>(out[i], grad[i], sum);
   }
 }
 
@@ -77,7 +77,8 @@ OPWRIGHT_CPU_CLONES void GradColumns(const T* out, const T* grad, int64_t n, int
   for (int64_t i = 0; i < n; ++i) {
 #pragma omp simd
     for (int64_t c = 0; c < width; ++c) {
-      x_grad[i * stride + c] = Slope<T, kLog>(out[i * stride + c], grad[i * stride + c], sum[c]);
+      x_grad[i * stride + c] =
+          Derivative<T, kLog>(out[i * stride + c], grad[i * stride + c], sum[c]);
     }
   }
 }

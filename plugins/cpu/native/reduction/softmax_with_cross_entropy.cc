@@ -97,8 +97,8 @@ OPWRIGHT_CPU_CLONES void ScaleLines(const T* softmax, const T* grad, const Lines
   if (lines.inner == 1) {
     for (int64_t line = begin; line < end; ++line) {
       const int64_t first = line * lines.length;
-      const T slope = grad[line];
-      for (int64_t i = first; i < first + lines.length; ++i) x_grad[i] = softmax[i] * slope;
+      const T derivative = grad[line];
+      for (int64_t i = first; i < first + lines.length; ++i) x_grad[i] = softmax[i] * derivative;
     }
     return;
   }

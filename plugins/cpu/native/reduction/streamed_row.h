@@ -43,7 +43,7 @@ class StreamedRow {
     for (int64_t left = std::min(n, waiting()); left > 0; --left) StoreLine();
   }
 
-  // What is left, and what the ends share with other lines.
+  // The rest, and the ends that share lines with others.
   OPWRIGHT_CPU_INLINE void Finish() {
     StoreLines(whole_);
     for (int64_t i = 0; i < head_; ++i) out_[i] = result_(i);

@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// What has no share does not count, even where it is NaN.
+// Elements of weight 0 do not count, even if they are NaN.
 template <typename T>
 OPWRIGHT_CPU_INLINE T Weighted(T value, T share) {
   return share != 0 ? value * share : T(0);
@@ -165,7 +165,7 @@ struct GridSampleGradKernel {
   }
 
  private:
-  // Each thread has planes of its own: what is added there comes in the order of the places.
+  // Each thread has its own planes, so that sums are in the order of the positions.
   void WriteImages(const opwright::RunContext& ctx) const {
     const GridShape& s = shape_;
     const T* grid = ctx.input(1).data<T>();

@@ -97,7 +97,7 @@ struct LinearChainCrfGradKernel {
     const int64_t tags = shape_.tags, length = c.lengths[b];
     const int64_t* path = c.ids.data() + b * shape_.steps;
     const T* alpha = c.alpha + b * shape_.each();
-    const T slope = c.out_grad[b];
+    const T derivative = c.out_grad[b];
     T* start = pairs + tags * tags;
     T* end = start + tags;
     T* share = end + tags;
@@ -110,27 +110,27 @@ struct LinearChainCrfGradKernel {
     const T* logs = alpha + (length - 1) * tags;
     const T log_total = LogSum(logs, last, 1, tags);
     for (int64_t j = 0; j < tags; ++j) {
-      share[j] = slope * opwright::functors::Exp(logs[j] + last[j] - log_total);
+      share[j] = derivative * opwright::functors::Exp(logs[j] + last[j] - log_total);
     }
-    AddStep(share, path[length - 1], slope, end);
+    AddStep(share, path[length - 1], derivative, end);
     for (int64_t i = length - 1;; --i) {
-      if (x_grad != nullptr) WriteStep(share, path[i], slope, x_grad + i * tags);
+      if (x_grad != nullptr) WriteStep(share, path[i], derivative, x_grad + i * tags);
       if (i == 0) break;
       StepBack(c, alpha + (i - 1) * tags, share, before, pairs);
-      pairs[path[i - 1] * tags + path[i]] += slope;
+      pairs[path[i - 1] * tags + path[i]] += derivative;
       std::swap(share, before);
     }
-    AddStep(share, path[0], slope, start);
+    AddStep(share, path[0], derivative, start);
   }
 
-  void AddStep(const T* share, int64_t tag, T slope, T* grad) const {
+  void AddStep(const T* share, int64_t tag, T derivative, T* grad) const {
     for (int64_t j = 0; j < shape_.tags; ++j) grad[j] -= share[j];
-    grad[tag] += slope;
+    grad[tag] += derivative;
   }
 
-  void WriteStep(const T* share, int64_t tag, T slope, T* grad) const {
+  void WriteStep(const T* share, int64_t tag, T derivative, T* grad) const {
     for (int64_t j = 0; j < shape_.tags; ++j) grad[j] = -share[j];
-    grad[tag] += slope;
+    grad[tag] += derivative;
   }
 
   // From the shares of a step to those of the step before, whose logarithms alpha are.
