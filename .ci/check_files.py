@@ -26,6 +26,12 @@ GENERATED = re.compile(r"_pb2\.pyi?$|layer_methods\.pyi$")
 # Places that exist on one machine only. (Put together so that this file does not name them.)
 PLACES = [f"/{first}/" for first in ("work", "root", "home", "Users")]
 ONE_MACHINE = re.compile(r"(?<![\w.$}])(?:" + "|".join(PLACES) + ")")
+# American spelling, as in NumPy and PyTorch; tests contain misspelled arguments.
+BRITISH = re.compile(
+    r"\b\w*(?:(?:initial|normal|optim|serial|vector|minim|maxim|standard|regular|recogn)is(?:e|ing|ation)"
+    r"|colour|behaviour|neighbour|favour|honour|centre|labelled|modelled)",
+    re.IGNORECASE,
+)
 MARKS = re.compile(r"\b(?:FIX" + r"ME|X" + r"XX|TO" + r"DO)\b")
 
 
@@ -48,6 +54,8 @@ def check_lines(path: PurePosixPath, lines: list[str]) -> Iterator[str]:
             yield f"{path}:{number}: white space at the end of the line"
         if ONE_MACHINE.search(line):
             yield f"{path}:{number}: names a folder of one machine: {line.strip()[:80]}"
+        if path.parts[0] not in {"tests", ".ci"} and (word := BRITISH.search(line)):
+            yield f"{path}:{number}: American spelling is used, got {word[0]!r}"
         if path.suffix in CODE and MARKS.search(line):
             yield f"{path}:{number}: a mark that says unfinished: {line.strip()[:80]}"
 

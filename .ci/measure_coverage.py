@@ -1,7 +1,7 @@
 """Run tests and print how much of the Python and of the C++ they reach: ``make coverage``.
 
 The packages are installed a second time, into an environment in build/coverage, their native code
-built to count its lines. Such code is not vectorised, so that tests of exact bits and of long sums
+built to count its lines. Such code is not vectorized, so that tests of exact bits and of long sums
 may fail there; `make test` decides about them. All words of the command line go to pytest. A test
 that fails does not keep the numbers from being printed, but the exit status reports it.
 """

@@ -29,7 +29,7 @@ INSTANCES_PER_FILE = 60
 """More keep one compiler busy while the other has nothing left to do."""
 
 FLAGS = ("-O0",)
-"""Kernels are small and run for a moment: to optimise them takes longer than it saves."""
+"""Kernels are small and run for a moment: to optimize them takes longer than it saves."""
 
 
 class Collector(Toolchain):

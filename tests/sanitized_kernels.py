@@ -20,7 +20,7 @@ FLAGS = {
     "thread": ("-O0", "-g1", "-fsanitize=thread"),
 }
 """What the compiler is given for each sanitizer; "address" is UBSan, too. Kernels run for a moment
-here, and are compiled for seconds: hence without optimisation."""
+here, and are compiled for seconds: hence without optimization."""
 
 OPTIONS = {
     # Python keeps memory until it ends.

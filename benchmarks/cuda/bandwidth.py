@@ -78,7 +78,7 @@ def opwright(operator: str) -> Timed:
 
 
 def batch_norm(images: np.ndarray) -> Timed:
-    """Normalisation in training, of images whose channels are in front."""
+    """Normalization in training, of images whose channels are in front."""
     import opwright as ow
 
     channels = images.shape[1]

@@ -1,4 +1,4 @@
-"""Networks for images as lists of convolutions with batch normalisation, and their parameters.
+"""Networks for images as lists of convolutions with batch normalization, and their parameters.
 
 ResNet-18: He, Zhang, Ren and Sun, Deep Residual Learning for Image Recognition, 2015. MobileNetV2:
 Sandler, Howard and others, MobileNetV2: Inverted Residuals and Linear Bottlenecks, 2018. ResNeXt,
@@ -18,7 +18,7 @@ CLASSES = 1000
 
 @dataclass(frozen=True)
 class Conv:
-    """A convolution without bias, the batch normalisation and the activation behind it."""
+    """A convolution without bias, the batch normalization and the activation behind it."""
 
     name: str
     channels: int

@@ -12,7 +12,7 @@ N_IMAGES, SIDE = 10_000, 32
 
 
 def write_images() -> list[tuple[str, int]]:
-    """Write 10,000 images of smooth colours into a temporary folder; return paths and labels."""
+    """Write 10,000 images of smooth colors into a temporary folder; return paths and labels."""
     from PIL import Image
 
     folder = tempfile.TemporaryDirectory()

@@ -207,7 +207,7 @@ def training(
             "opwright": [Goal(ratio=0.75, of="torch")],
             **({kind: [Goal(ratio=0.55, of="opwright")] for kind in reduced} if mixed else {}),
         },
-        # Batch normalisation over the few numbers that late layers have lets roundings grow.
+        # Batch normalization over the few numbers that late layers have lets roundings grow.
         tolerance=1e-2,
         tolerances={"opwright bfloat16": 0.1},
     )

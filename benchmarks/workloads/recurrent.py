@@ -25,7 +25,7 @@ def make_arrays(kind: str) -> tuple[np.ndarray, list[list[np.ndarray]]]:
     return rng.normal(size=(STEPS, BATCH, SIZE)).astype("float32"), layers
 
 
-def summarise(loss: Any, gradients: list[np.ndarray]) -> list[float]:
+def summarize(loss: Any, gradients: list[np.ndarray]) -> list[float]:
     """Return the loss and the norm of each gradient, by which contestants are compared."""
     return [float(loss), *(float(np.linalg.norm(gradient)) for gradient in gradients)]
 
@@ -56,7 +56,7 @@ def opwright(kind: str) -> Timed:
     call = ow.Network(block).compile(["x"], fetch, scope=scope)
     loss, *gradients = call(x=x)
     found = {v.name: g for (v, _), g in zip(pairs, gradients, strict=True)}
-    return Timed(lambda: call(x=x), values=summarise(loss, [found[name] for name in order]))
+    return Timed(lambda: call(x=x), values=summarize(loss, [found[name] for name in order]))
 
 
 def torch_step(kind: str, compiled: bool = False) -> Timed:
@@ -82,7 +82,7 @@ def torch_step(kind: str, compiled: bool = False) -> Timed:
         return loss
 
     loss = step().item()
-    return Timed(step, values=summarise(loss, [p.grad.numpy() for p in model.parameters()]))
+    return Timed(step, values=summarize(loss, [p.grad.numpy() for p in model.parameters()]))
 
 
 def workload(kind: str, goals: dict[str, list[Goal]]) -> Workload:

@@ -21,7 +21,7 @@ def make_arrays() -> dict[str, np.ndarray]:
     return arrays | {"w": arrays["w"] / 4, "u": arrays["u"] / 5}
 
 
-def summarise(loss: Any, gradients: list[np.ndarray]) -> list[float]:
+def summarize(loss: Any, gradients: list[np.ndarray]) -> list[float]:
     """Return the loss and the norm of each gradient, by which contestants are compared."""
     return [float(loss), *(float(np.linalg.norm(gradient)) for gradient in gradients)]
 
@@ -52,7 +52,7 @@ def opwright(backward: bool, checkpoint_every: int | None = None) -> Timed:
     call = ow.Network(block).compile(["x", "h0"], fetch, scope=scope)
     feeds = {"x": arrays["x"], "h0": arrays["h0"]}
     value, *gradients = call(**feeds)
-    return Timed(lambda: call(**feeds), values=summarise(value, gradients))
+    return Timed(lambda: call(**feeds), values=summarize(value, gradients))
 
 
 def torch_loop(backward: bool, compiled: bool = False) -> Timed:
@@ -82,7 +82,7 @@ def torch_loop(backward: bool, compiled: bool = False) -> Timed:
 
     value = call().item()
     gradients = [weight.grad.numpy() for weight in weights] if backward else []
-    return Timed(call, values=summarise(value, gradients))
+    return Timed(call, values=summarize(value, gradients))
 
 
 def jax_scan(backward: bool) -> Timed:
@@ -101,7 +101,7 @@ def jax_scan(backward: bool) -> Timed:
     order = [arrays[name] for name in ("w", "u", "x", "h0")]
     found = run(*order)
     value, gradients = found if backward else (found, [])
-    values = summarise(value, [np.asarray(gradient) for gradient in gradients])
+    values = summarize(value, [np.asarray(gradient) for gradient in gradients])
     return Timed(lambda: jax.block_until_ready(run(*order)), values=values)
 
 

@@ -31,7 +31,7 @@ _MOST: Final = 4.0
 """Values beyond are outside of the picture."""
 
 _JUMP: Final = 0.5
-"""Between neighbouring points: a line is interrupted there."""
+"""Between neighboring points: a line is interrupted there."""
 
 
 def draw_operator(proto: OpProto, context: Context) -> str:

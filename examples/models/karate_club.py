@@ -15,7 +15,7 @@ import opwright_nn as nn
 
 INSTRUCTOR, ADMINISTRATOR, UNKNOWN = 0, 33, -1
 
-arguments = example.read_arguments(__doc__, picture="the members, coloured by the network")
+arguments = example.read_arguments(__doc__, picture="the members, colored by the network")
 club = nn.datasets.karate_club.load()
 data = club.propagation()
 known = np.full_like(club.labels, UNKNOWN)
@@ -47,8 +47,8 @@ if arguments.picture:
     x, y = np.linalg.eigh(data)[1][:, -2:-4:-1].T  # friends are near each other
     axes.plot(x[club.edges.T], y[club.edges.T], color="lightgrey", zorder=1)
     score = model.predict(scores, matrix=data)
-    colours = axes.scatter(x, y, c=score[:, 1] - score[:, 0], cmap="coolwarm", zorder=2)
-    figure.colorbar(colours, label="score of the administrator's club")
+    colors = axes.scatter(x, y, c=score[:, 1] - score[:, 0], cmap="coolwarm", zorder=2)
+    figure.colorbar(colors, label="score of the administrator's club")
     for member in (INSTRUCTOR, ADMINISTRATOR):
         axes.annotate("known", (x[member], y[member]), xytext=(5, 5), textcoords="offset points")
     axes.set_axis_off()

@@ -134,7 +134,7 @@ def test_gradients_of_extreme_distances_keep_their_directions(size):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_differences_of_neighbours_are_those_of_numpy(axis):
+def test_differences_of_neighbors_are_those_of_numpy(axis):
     x = RNG.standard_normal((5, 70, 33)).astype("float32")
     np.testing.assert_array_equal(ow.ops.diff(x, axis=axis), np.diff(x, axis=axis))
 

@@ -1,4 +1,4 @@
-"""Batch normalisation with what follows it computes what the operators compute one by one."""
+"""Batch normalization with what follows it computes what the operators compute one by one."""
 
 from __future__ import annotations
 

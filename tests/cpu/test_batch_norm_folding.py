@@ -1,4 +1,4 @@
-"""Batch normalisation is folded into weights, and follows what they and it are set to."""
+"""Batch normalization is folded into weights, and follows what they and it are set to."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_change_of_what_is_folded_shows_in_the_next_run(changed, groups):
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_a_normalisation_is_folded_into_weight_and_bias(bias):
+def test_a_normalization_is_folded_into_weight_and_bias(bias):
     net = Net(lambda x: layers.relu(norm(conv(x, bias=bias))))
     types = net.check()
     assert types["multiply"] == 1

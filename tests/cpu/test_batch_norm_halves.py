@@ -1,4 +1,4 @@
-"""Batch normalisation in mixed precision reads and writes images in 16 bits, without casts."""
+"""Batch normalization in mixed precision reads and writes images in 16 bits, without casts."""
 
 from __future__ import annotations
 

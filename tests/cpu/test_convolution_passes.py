@@ -137,7 +137,7 @@ def test_silu_behind_a_convolution_is_off_by_few_ulps(size):
     assert (abs(got - wanted) <= allowed).all()
 
 
-def test_a_bias_is_added_before_the_normalisation():
+def test_a_bias_is_added_before_the_normalization():
     assert Net(lambda x: norm(conv(x, bias=True))).check()["cpu.conv2d_fused"] == 1
 
 
@@ -215,7 +215,7 @@ def test_transposed_convolutions_are_turned():
     assert Net(write).check()["transpose"] == 2
 
 
-def test_normalisation_in_training_is_turned_as_rows_of_pixels():
+def test_normalization_in_training_is_turned_as_rows_of_pixels():
     def write(x):
         h = norm(conv(x, bias=False), training=True)
         return layers.avg_pool2d(layers.relu(h), 2)

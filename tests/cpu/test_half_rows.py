@@ -49,7 +49,7 @@ def test_sums_of_rows_are_those_of_float32_rounded_once(kind, length):
 @both_kinds
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("with_scale", [False, True])
-def test_normalised_rows_are_those_of_float32_rounded_once(kind, length, with_scale):
+def test_normalized_rows_are_those_of_float32_rounded_once(kind, length, with_scale):
     x, scale, bias = draw((5, length), kind), draw((length,), kind), draw((length,), kind)
     given = {"scale": scale, "bias": bias} if with_scale else {}
 

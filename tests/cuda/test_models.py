@@ -52,7 +52,7 @@ def test_mixed_precision_trains_on_the_device_as_on_the_cpu(dtype: str) -> None:
     steps = [ConvolutionStep(device, dtype) for device in ("cuda", "cpu")]
     losses = [step.train(batches) for step in steps]
     assert {n.partition("/")[0] for n in steps[0].network.placement().kernels} == {"cuda"}
-    # Sums in another order are rounded to other neighbours in 16 bits.
+    # Sums in another order are rounded to other neighbors in 16 bits.
     assert_same_losses(*losses, relative=0.03)
     if dtype == "float16":
         scales = [step.scope.var("loss_scale").numpy() for step in steps]

@@ -54,7 +54,7 @@ def parameters_of(model: nn.Model) -> dict[str, Any]:
 
 
 class ConvolutionStep:
-    """A step of a small convolutional network with batch normalisation and Adam."""
+    """A step of a small convolutional network with batch normalization and Adam."""
 
     def __init__(self, device: str, precision: str = "float32") -> None:
         programs, policy = (ow.Program(), ow.Program()), nn.mixed_precision(precision)

@@ -86,7 +86,7 @@ __global__ void absent_lane(float* out, const float* in, int n) {
   out[t] = x;
 }
 
-__global__ void uninitialised_shared(float* out, const float* in, int n) {
+__global__ void uninitialized_shared(float* out, const float* in, int n) {
   OW_SHARED(float, sums, kThreads);
   const int t = static_cast<int>(threadIdx.x);
   sums[t] += in[t] + static_cast<float>(n);

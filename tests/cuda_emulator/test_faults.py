@@ -142,7 +142,7 @@ def test_vectors_at_their_places_in_shared_memory_are_left_in_peace(planted: Pla
     assert result == {"wrong": "", "out": [*map(float, range(1, 65))]}
 
 
-@pytest.mark.parametrize("kernel", ["uninitialised_shared", "absent_lane"])
+@pytest.mark.parametrize("kernel", ["uninitialized_shared", "absent_lane"])
 def test_what_nobody_wrote_is_nan(planted: Planted, kernel: str) -> None:
     assert all(has_nan(planted.result(kernel, order=order)) for order in ORDERS)
 
@@ -158,7 +158,7 @@ def test_what_nobody_wrote_is_nan(planted: Planted, kernel: str) -> None:
         ("index_overflow", "signed integer overflow", "const int row = t * (1 << 26);"),
     ],
 )
-def test_address_and_undefined_behaviour_sanitizers_name_the_line(
+def test_address_and_undefined_behavior_sanitizers_name_the_line(
     planted: Planted, kernel: str, finding: str, line: str
 ) -> None:
     finished = planted.run(kernel, "address")

@@ -56,7 +56,7 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
         [draw(2, 2, 3, 8), np.array([[0, 1, 2], [3, 4, 5]]), draw(16, 4), draw(16, 4)],
         {},
     ),
-    "rotary of neighbours": (
+    "rotary of neighbors": (
         "RotaryEmbedding",
         [draw(2, 2, 3, 8), np.array([1]), draw(16, 4), draw(16, 4)],
         {"interleaved": 1},

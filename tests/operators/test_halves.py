@@ -96,9 +96,9 @@ def every_number(dtype: str) -> Array:
 
 
 def between(numbers: Array) -> Array:
-    """Return floats at, halfway between and beside halfway between neighbouring numbers."""
+    """Return floats at, halfway between and beside halfway between neighboring numbers."""
     wide = numbers.astype(np.float32)
-    # One more bit of the fraction than 16-bit floats have: ties, which go to the even neighbour.
+    # One more bit of the fraction than 16-bit floats have: ties, which go to the even neighbor.
     ties = (wide[:-1].astype(np.float64) + wide[1:].astype(np.float64)) / 2
     middle = ties.astype(np.float32)
     beside = [np.nextafter(middle, np.float32(end)) for end in (-np.inf, np.inf)]

@@ -1,7 +1,7 @@
 """Hidden values have no effect, not even NaN, infinities and huge numbers.
 
 Behind the lengths of sequences, in keys that a mask hides, in a matrix whose factor is 0, in
-neighbours of weight 0: values and gradients, in every library.
+neighbors of weight 0: values and gradients, in every library.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def test_attention_with_a_causal_mask():
     np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-6)
 
 
-def test_rotation_of_halves_and_normalisation():
+def test_rotation_of_halves_and_normalization():
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x = data("x", [-1, 8])
         centered = x - ow.ops.mean(x, axis=1, keepdims=True)

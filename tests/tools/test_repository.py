@@ -32,6 +32,7 @@ def test_files_are_short_and_name_no_machine() -> None:
         ("mark.cc", "// TO" + "DO: finish\n", "mark.cc:1: a mark that says unfinished"),
         ("space.md", "word \n", "space.md:1: white space at the end"),
         ("end.md", "word", "end.md: no newline"),
+        ("page.md", "A normalised row.\n", "page.md:1: American spelling is used, got 'normalise'"),
     ],
 )
 def test_a_file_that_breaks_a_rule_is_named(

@@ -78,10 +78,10 @@ def test_the_tables_are_those_of_the_wire_format():
             field.number: (
                 field.name,
                 kinds[field.type],
-                labelled.label == labelled.LABEL_REPEATED,
+                labeled.label == labeled.LABEL_REPEATED,
                 None if field.message_type is None else table(field.message_type),
             )
-            for field, labelled in zip(message.fields, proto.field, strict=True)
+            for field, labeled in zip(message.fields, proto.field, strict=True)
         }
 
     assert table(pb.OpProto.DESCRIPTOR) == wire_reading.OP_PROTO

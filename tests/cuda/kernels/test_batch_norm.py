@@ -80,7 +80,7 @@ def at_the_edge(shape: tuple[int, ...], dtype: str) -> Arrays:
     wide = np.float32 if kind.itemsize == 2 else kind
     distance = flat[0].astype(wide) - made["mean"].astype(wide)
     made["bias"] = -(distance * made["scale"].astype(wide)).astype(kind)
-    # The neighbours of each number as well.
+    # The neighbors of each number as well.
     for row in range(1, len(flat)):
         flat[row] = np.nextafter(flat[row - 1], kind.type(np.inf if row % 4 < 2 else -np.inf))
     made["x"] = np.moveaxis(flat.reshape(rows.shape), -1, 1).copy()
@@ -282,7 +282,7 @@ def test_relu_lets_the_gradient_through_where_its_input_is_no_number() -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("shape", [(300, 64), (1300, 24), (4, 3, 40, 32), (6, 4, 14, 14)], ids=str)
-def test_large_arrays_are_normalised_as_small_ones(
+def test_large_arrays_are_normalized_as_small_ones(
     shape: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = numbers(shape, dtype)

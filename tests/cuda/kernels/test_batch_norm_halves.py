@@ -1,4 +1,4 @@
-"""Batch normalisation of images in 16 bits beside parameters and statistics in float32."""
+"""Batch normalization of images in 16 bits beside parameters and statistics in float32."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_outputs_may_lie_where_inputs_lie(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("shape", [(1300, 24), (300, 64), (6, 4, 14, 14)], ids=str)
-def test_large_images_are_normalised_as_small_ones(
+def test_large_images_are_normalized_as_small_ones(
     shape: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = numbers(shape, dtype)

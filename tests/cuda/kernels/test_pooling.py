@@ -225,7 +225,7 @@ def test_other_windows_keep_the_kernels_for_all() -> None:
     assert not has_strips(axes(3, 2, size=4), of_pixels=True)
 
 
-def test_threads_that_fill_a_gpu_take_several_neighbours() -> None:
+def test_threads_that_fill_a_gpu_take_several_neighbors() -> None:
     wide = axes(3, 2)._replace(n_outputs=2**21 * 31**2 * 8 // 64, n_pixels=2**30)
     meta = ow.op.Meta((1, 64, 64, 8), "float32")
     one, many = (pooling._strips(p, meta, of_pixels=False) for p in (axes(3, 2), wide))

@@ -210,7 +210,7 @@ def test_a_label_out_of_range_is_an_error(op_type: str, wrong: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [(900, 24), *ROWS[1:]], ids=str)
-def test_layers_of_any_length_are_normalised(shape: tuple[int, ...]) -> None:
+def test_layers_of_any_length_are_normalized(shape: tuple[int, ...]) -> None:
     x, out_grad = RNG.standard_normal(shape) * 3 + 50, RNG.standard_normal(shape)
     scale, bias = RNG.standard_normal((2, shape[1]))
     given = {"x": x, "scale": scale, "bias": bias}
@@ -225,7 +225,7 @@ def test_layers_of_any_length_are_normalised(shape: tuple[int, ...]) -> None:
     [(1500, 3), (600, 32), (600, 2, 3), (4, 3, 5), (5, 2, 30, 9), (2, 3, 1300), (1, 2, 17_001)],
     ids=str,
 )
-def test_channels_of_any_size_are_normalised(shape: tuple[int, ...]) -> None:
+def test_channels_of_any_size_are_normalized(shape: tuple[int, ...]) -> None:
     x, out_grad = RNG.standard_normal(shape) * 3 + 50, RNG.standard_normal(shape)
     channels = {name: RNG.random(shape[1]) + 1 for name in ("scale", "bias", "mean", "variance")}
     for training in (True, False):

@@ -111,7 +111,7 @@ def test_a_residual_without_a_gradient_counts_for_relu() -> None:
     assert (types[FUSED], types[GRAD], types["relu_grad"]) == (1, 1, 0)
 
 
-def test_of_two_normalisations_that_are_added_one_takes_the_sum() -> None:
+def test_of_two_normalizations_that_are_added_one_takes_the_sum() -> None:
     types = Step(lambda x, y: relu_of_sum(normal(x), normal(y))).types_where_same()
     assert (types[FUSED], types["batch_norm"], types["add"], types["relu"]) == (1, 1, 0, 0)
     assert (types[GRAD], types["batch_norm_grad"], types["relu_grad"]) == (1, 1, 0)

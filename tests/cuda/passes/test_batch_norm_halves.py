@@ -1,4 +1,4 @@
-"""Mixed precision on a GPU: no image is cast beside a batch normalisation."""
+"""Mixed precision on a GPU: no image is cast beside a batch normalization."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ N_CONVOLUTIONS = 6
 
 
 def normal(x: Any, filters: int, stride: int = 1, kernel: int = 3, **options: Any) -> Any:
-    """Return a normalised convolution."""
+    """Return a normalized convolution."""
     h = layers.conv2d(x, filters, kernel, strides=stride, paddings=kernel // 2, bias=False)
     return layers.batch_norm(h, training=True, **options)
 

@@ -124,7 +124,7 @@ def test_a_stack_is_a_batch_with_the_strides_of_its_longest_dimension() -> None:
 def test_a_stack_that_one_matrix_serves_is_one_tall_matrix() -> None:
     numbers = numbers_of((2, 3, 7, 4), (4, 5), TRANSPOSES[0])
     assert (numbers.n, numbers.batch) == (42, 1)
-    assert numbers_of((6, 4, 7), (4, 5), TRANSPOSES[2]).batch == 6  # its rows are not neighbours
+    assert numbers_of((6, 4, 7), (4, 5), TRANSPOSES[2]).batch == 6  # its rows are not neighbors
 
 
 def test_types_are_accumulated_in_single_or_double_precision() -> None:

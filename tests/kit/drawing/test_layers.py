@@ -110,7 +110,7 @@ def test_nothing_has_no_width():
     assert lay_out([WIDTH] * (0), [], GAP).width == 0
 
 
-def test_wide_nodes_push_their_neighbours_aside():
+def test_wide_nodes_push_their_neighbors_aside():
     layout = lay_out([WIDTH, 3 * WIDTH, WIDTH], [], GAP)
     first, second, third = sorted(zip(layout.x, (1, 3, 1), strict=True))
     assert second[0] - first[0] >= (first[1] + second[1]) / 2 * WIDTH + GAP - 1e-6

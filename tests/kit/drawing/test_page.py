@@ -158,7 +158,7 @@ def test_details_say_which_kernel_serves_on_each_device_and_why(programs, draw):
     assert details["types"]["sigmoid"]["comment"] == ow.op_proto("sigmoid").comment.strip()
 
 
-def test_a_profile_colours_operators_and_joined_ones_point_to_the_first(programs, draw):
+def test_a_profile_colors_operators_and_joined_ones_point_to_the_first(programs, draw):
     network = _built(programs, _layers)
     scope = ow.Scope()
     scope.var("w").set(np.ones((3, 3), np.float32))

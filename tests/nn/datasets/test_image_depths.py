@@ -14,7 +14,7 @@ images = pytest.importorskip("PIL.Image")
 
 BYTES = np.arange(256, dtype=np.uint8).reshape(16, 16)
 WORDS = BYTES.astype(np.uint16) * 257  # in every step of 8 bits, the same share of white
-COLOURS = np.stack([BYTES, BYTES.T, 255 - BYTES], axis=-1)
+COLORS = np.stack([BYTES, BYTES.T, 255 - BYTES], axis=-1)
 ALPHA = BYTES[::-1, :, None]
 
 
@@ -73,16 +73,16 @@ def test_one_bit_is_black_or_white(tmp_path):
     np.testing.assert_array_equal(image_folder.decode(path, grayscale=True)[0], BYTES > 127)
 
 
-def test_a_transparent_pixel_keeps_its_colour(tmp_path):
-    path = write(tmp_path / "a.png", np.concatenate([COLOURS, ALPHA], axis=-1))
-    expected = COLOURS.transpose(2, 0, 1) / np.float32(255)
+def test_a_transparent_pixel_keeps_its_color(tmp_path):
+    path = write(tmp_path / "a.png", np.concatenate([COLORS, ALPHA], axis=-1))
+    expected = COLORS.transpose(2, 0, 1) / np.float32(255)
     np.testing.assert_array_equal(image_folder.decode(path), expected)
 
 
 @pytest.mark.parametrize(("mode", "atol"), [("CMYK", 0), ("YCbCr", 4 / 255)])
-def test_other_colours_become_red_green_and_blue(tmp_path, mode, atol):
-    path = write(tmp_path / "a.tif", COLOURS, mode)
-    expected = COLOURS.transpose(2, 0, 1) / np.float32(255)
+def test_other_colors_become_red_green_and_blue(tmp_path, mode, atol):
+    path = write(tmp_path / "a.tif", COLORS, mode)
+    expected = COLORS.transpose(2, 0, 1) / np.float32(255)
     np.testing.assert_allclose(image_folder.decode(path), expected, atol=atol)
 
 
@@ -152,7 +152,7 @@ def test_an_image_stands_upright_as_its_orientation_says(tmp_path, orientation, 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
 def test_a_background_lies_behind_transparent_pixels(tmp_path, mode):
-    image = images.fromarray(np.concatenate([COLOURS, ALPHA], axis=-1)).convert(mode)
+    image = images.fromarray(np.concatenate([COLORS, ALPHA], axis=-1)).convert(mode)
     options = {"transparency": 0} if mode == "P" else {}
     image.save(tmp_path / "a.png", **options)
     expected = np.asarray(images.open(tmp_path / "a.png").convert("RGBA"), np.float32) / 255

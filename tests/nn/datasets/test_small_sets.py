@@ -21,8 +21,8 @@ def test_two_moons_lie_on_their_circles():
     points, classes = generators.two_moons(101, noise=0)
     assert (points.dtype, points.shape, classes.dtype) == (np.float32, (101, 2), np.int64)
     np.testing.assert_array_equal(np.bincount(classes[:, 0]), [51, 50])
-    centres = np.where(classes == 0, [[0.0, 0.0]], [[1.0, 0.5]])
-    np.testing.assert_allclose(np.linalg.norm(points - centres, axis=1), 1, rtol=1e-6)
+    centers = np.where(classes == 0, [[0.0, 0.0]], [[1.0, 0.5]])
+    np.testing.assert_allclose(np.linalg.norm(points - centers, axis=1), 1, rtol=1e-6)
     assert ((points[:, 1:] >= -1e-6) | (classes == 1)).all()
 
 
@@ -153,16 +153,16 @@ def test_the_tables_of_scikit_learn_are_complete(name, rows, columns, n_classes)
     np.testing.assert_allclose(train.features.std(axis=0), 1, rtol=1e-4)
 
 
-def test_shapes_are_drawn_within_the_image_in_two_colours():
+def test_shapes_are_drawn_within_the_image_in_two_colors():
     images, labels = generators.shapes(81, size=40, noise=0, seed=2)
     assert (images.dtype, images.shape, labels.shape) == (np.float32, (81, 3, 40, 40), (81, 1))
     np.testing.assert_array_equal(np.bincount(labels[:, 0]), [11] + [10] * 7)
     assert images.min() >= 0
     assert images.max() <= 1
     for image in images.reshape(81, 3, -1):
-        colours = np.unique(image, axis=1)
-        assert colours.shape == (3, 2)
-        assert np.abs(colours[:, 0] - colours[:, 1]).max() >= 0.3 - 1e-6
+        colors = np.unique(image, axis=1)
+        assert colors.shape == (3, 2)
+        assert np.abs(colors[:, 0] - colors[:, 1]).max() >= 0.3 - 1e-6
 
 
 def test_the_area_of_each_shape_is_that_of_its_formula():

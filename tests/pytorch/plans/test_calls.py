@@ -294,7 +294,7 @@ def test_dropout_masks_of_forward_and_backward_are_the_same() -> None:
     assert torch.equal(out != 0, x.grad != 0)
 
 
-def test_autocast_is_honoured() -> None:
+def test_autocast_is_honored() -> None:
     model = Tower().eval()
     fast = compiled(model)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):

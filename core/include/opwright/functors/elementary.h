@@ -1,4 +1,4 @@
-// Elementary functions without branches, so that loops over them are vectorised for whatever
+// Elementary functions without branches, so that loops over them are vectorized for whatever
 // instruction set they are compiled for.
 //
 //   Exp Log Log1p Sqrt             within 1.1 ulp of the exact value (Sqrt rounds correctly)
@@ -225,7 +225,7 @@ OPWRIGHT_FUNCTOR T Cosh(T x) {
   return half + T(0.25) / half;
 }
 
-// Halves go to the even neighbour.
+// Halves go to the even neighbor.
 OPWRIGHT_FUNCTOR float Round(float x) { return __builtin_nearbyintf(x); }
 OPWRIGHT_FUNCTOR double Round(double x) { return __builtin_nearbyint(x); }
 OPWRIGHT_FUNCTOR float Ceil(float x) { return __builtin_ceilf(x); }

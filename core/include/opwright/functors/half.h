@@ -1,5 +1,5 @@
 // The 16-bit floats: to float and back by their bits, rounded to nearest, halves to even. Without
-// branches, so that loops are vectorised for processors without instructions for them. NaN becomes
+// branches, so that loops are vectorized for processors without instructions for them. NaN becomes
 // what those instructions make of it: float16 keeps the high bits of its payload and gets quiet.
 #ifndef OPWRIGHT_FUNCTORS_HALF_H_
 #define OPWRIGHT_FUNCTORS_HALF_H_
@@ -75,7 +75,7 @@ OPWRIGHT_FUNCTOR uint16_t Float16OfDouble(double value) {
   const double size = value < 0 ? -value : value;
   const double back_size = back < 0 ? -back : back;
   const bool inexact = (back != value) & (value == value) & ((bits & 1u) == 0);
-  // An even neighbour that lies above steps down to the odd one, one that lies below steps up.
+  // An even neighbor that lies above steps down to the odd one, one that lies below steps up.
   const uint32_t odd = back_size > size ? bits - 1u : bits + 1u;
   return Float16OfFloat(FloatOfBits(inexact ? odd : bits));
 }

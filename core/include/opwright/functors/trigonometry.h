@@ -5,7 +5,7 @@
 //   Atan2                          within 3 ulp
 //
 // A multiple of pi / 2 is subtracted from the arguments of the first three, to as many digits as
-// they need up to kMostTurning. SinNear, CosNear and TanNear are vectorised and serve up to there;
+// they need up to kMostTurning. SinNear, CosNear and TanNear are vectorized and serve up to there;
 // Sin, Cos and Tan leave what lies beyond to the C library.
 #ifndef OPWRIGHT_FUNCTORS_TRIGONOMETRY_H_
 #define OPWRIGHT_FUNCTORS_TRIGONOMETRY_H_
@@ -235,7 +235,7 @@ OPWRIGHT_FUNCTOR T TakeArcSine(T x) {
   const T a = AbsoluteValue(x);
   const bool is_far = a > T(0.5);
   const T z = is_far ? (T(1) - a) * T(0.5) : a * a;
-  // A root that is taken of all: one behind a branch keeps loops from being vectorised.
+  // A root that is taken of all: one behind a branch keeps loops from being vectorized.
   const T root = Sqrt(z);
   const T s = is_far ? root : a;
   return z * s * AsinTail(z) + s;

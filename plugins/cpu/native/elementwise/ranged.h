@@ -1,4 +1,4 @@
-// Loops over functions that are vectorised for most arguments and leave some to the C library.
+// Loops over functions that are vectorized for most arguments and leave some to the C library.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_RANGED_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_RANGED_H_
 

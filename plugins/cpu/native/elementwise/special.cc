@@ -60,7 +60,7 @@ OPWRIGHT_CPU_GAMMA_FUNCTION(DigammaOf, Digamma(x), DigammaFar(x));
 OPWRIGHT_CPU_FUNCTION_1(ErfcOf, functors::Erfc(x));
 OPWRIGHT_CPU_FUNCTION_1(ErfInvOf, ErfInv(x));
 
-// Orders known to the compiler: loops over these are vectorised.
+// Orders known to the compiler: loops over these are vectorized.
 template <int n>
 struct PolygammaOfOrder {
   OPWRIGHT_CPU_GAMMA_FUNCTION(Of, Polygamma(x, n), PolygammaFar(x, n));

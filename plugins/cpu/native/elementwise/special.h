@@ -1,5 +1,5 @@
 // The logarithm of the gamma function, its derivatives, and the inverse of erf. The derivatives are
-// computed in double, for float, too. Without branches, for loops that are vectorised.
+// computed in double, for float, too. Without branches, for loops that are vectorized.
 //
 //   LogGamma            within 8 ulp for x > 0
 //   Digamma             within 12 ulp for x > 0

@@ -70,7 +70,7 @@ struct Rot90Kernel {
     std::vector<CopyAxis> axes;
     for (size_t i = 0; i < shape.size(); ++i) {
       // Which axis of x lies along axis i of out, and whether from its end. Rows are read
-      // backwards, other axes written so: neighbours in memory are then read as neighbours.
+      // backwards, other axes written so: neighbors in memory are then read as neighbors.
       const bool is_turned = turns % 2 == 1 && (i == first || i == second);
       const size_t axis = !is_turned ? i : i == first ? second : first;
       const bool is_back = (axis == second && (turns == 1 || turns == 2)) ||

@@ -65,7 +65,7 @@ struct Unaligned {
   typedef T Item __attribute__((aligned(1), may_alias));
 };
 
-// Rows that are read backwards: the order of neighbours is reversed in registers.
+// Rows that are read backwards: the order of neighbors is reversed in registers.
 template <typename T>
 OPWRIGHT_CPU_CLONES void ReverseRow(const char* last, char* destination, int64_t n) {
   const auto* from = reinterpret_cast<const typename Unaligned<T>::Item*>(last);
@@ -117,7 +117,7 @@ OPWRIGHT_CPU_CLONES void InterleavePlanes(const char* first, int64_t stride, cha
   }
 }
 
-// Neighbours of a plane follow each other along `outer`, planes along `inner`.
+// Neighbors of a plane follow each other along `outer`, planes along `inner`.
 template <typename T>
 void InterleaveRows(const char* source, char* destination, const CopyAxis& outer,
                     const CopyAxis& inner) {
@@ -164,7 +164,7 @@ void CopyWholeTiles(const char* source, char* destination, const CopyAxis& outer
   }
 }
 
-// Neighbours along `outer` follow each other in the source, along `inner` in the destination.
+// Neighbors along `outer` follow each other in the source, along `inner` in the destination.
 template <typename T, bool kStream>
 void CopyTiles(const char* source, char* destination, const CopyAxis& outer,
                const CopyAxis& inner) {
@@ -292,7 +292,7 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
     for (size_t i = 0; i < axes_.size(); ++i) {
       if (axes_[i].source != item_bytes_) continue;
       kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
-      chosen = i;  // one of the loops must read neighbours
+      chosen = i;  // one of the loops must read neighbors
       const int64_t lanes = Lanes(item_bytes_);
       if (IsInterleaved(item_bytes_, axes_[i], inner_)) {
         kernel_ = SelectInterleaveKernel(item_bytes_);

@@ -23,7 +23,7 @@ inline int64_t Product(const std::vector<int64_t>& dims, size_t begin, size_t en
   return count;
 }
 
-// Distance between neighbours along each axis of a compact row-major tensor, in items.
+// Distance between neighbors along each axis of a compact row-major tensor, in items.
 inline std::vector<int64_t> CompactStrides(const std::vector<int64_t>& dims) {
   std::vector<int64_t> strides(dims.size(), 1);
   for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * dims[i];

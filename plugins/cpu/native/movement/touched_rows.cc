@@ -43,7 +43,7 @@ void TouchedRows::Take(const Positions& index, int64_t n, int64_t first, int64_t
   });
 }
 
-// The upper bits of a product with the golden ratio: neighbours lie far apart.
+// The upper bits of a product with the golden ratio: neighbors lie far apart.
 int64_t TouchedRows::BucketOf(int64_t row) const {
   return static_cast<int64_t>((static_cast<uint64_t>(row) * 0x9E3779B97F4A7C15u) >> (64 - bits_));
 }

@@ -4,7 +4,7 @@
 namespace opwright_cpu {
 namespace {
 
-// What minimises both penalties and the distance from `moved`, weighted by 1 / rate: `bound` is
+// What minimizes both penalties and the distance from `moved`, weighted by 1 / rate: `bound` is
 // rate * l1 and `divisor` 1 + rate * l2.
 template <typename T>
 OPWRIGHT_CPU_INLINE T Shrink(T moved, T bound, T divisor) {

@@ -135,7 +135,7 @@ void Columns<T>::Gather(const T* image, int64_t group, T* columns) const {
     T* row = columns + window * depth_;
     OverWindow(window, [&](int64_t place, int64_t tap, int64_t taps) {
       const T* from = first + place;
-      if (joined) {  // neighbouring pixels with all of their channels are one run
+      if (joined) {  // neighboring pixels with all of their channels are one run
         CopyRun<T>(taps * channels_, from, 1, row + tap * channels_);
         return;
       }

@@ -1,4 +1,4 @@
-// The factor and the summand of each channel that batch normalisation without training comes to.
+// The factor and the summand of each channel that batch normalization without training comes to.
 #include <opwright/functors.h>
 
 #include "common/clones.h"

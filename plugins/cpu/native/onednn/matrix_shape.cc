@@ -60,7 +60,7 @@ std::vector<int64_t> OutStrides(const std::vector<int64_t>& dims,
   return strides;
 }
 
-// Adds an axis inside the others, as one with its neighbour where the strides allow it.
+// Adds an axis inside the others, as one with its neighbor where the strides allow it.
 void AddAxis(const StackAxis& axis, std::vector<StackAxis>* stack) {
   if (axis.size == 1) return;
   if (!stack->empty()) {

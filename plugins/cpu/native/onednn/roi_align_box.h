@@ -28,7 +28,7 @@ struct AxisTaps {
   int64_t low = 0;  // places are in [low, high)
   int64_t high = 0;
 
-  // Neighbouring bins share at most two pixels, and those outside lie at the first or last one.
+  // Neighboring bins share at most two pixels, and those outside lie at the first or last one.
   static int64_t Capacity(int64_t size, int64_t bins) { return size + 4 * bins; }
 
   void Fill(double begin, double extent, int64_t size, int64_t bins, int64_t ratio) {

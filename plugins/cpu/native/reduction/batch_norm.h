@@ -117,7 +117,7 @@ struct Bounds {
   }
 };
 
-// The numbers of each channel that it is normalised by.
+// The numbers of each channel that it is normalized by.
 template <typename T>
 struct Channels {
   const T* mean;

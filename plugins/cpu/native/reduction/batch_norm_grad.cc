@@ -5,7 +5,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Where the gradient of the normalised values comes from. kOutGrad: it is out_grad. Behind an
+// Where the gradient of the normalized values comes from. kOutGrad: it is out_grad. Behind an
 // activation it depends on where that cut off: kAnew computes its input again, kOut reads its
 // output.
 enum class Source { kOutGrad, kAnew, kOut };
@@ -20,7 +20,7 @@ struct GradInputs {
   Channels<T> channels;
   const T* inv_std;
   Bounds<T> bounds;
-  E* behind;  // where kOut writes the gradient of the normalised values
+  E* behind;  // where kOut writes the gradient of the normalized values
 
   template <Source source>
   OPWRIGHT_CPU_INLINE T Gradient(int64_t i, int64_t c) const {

@@ -117,7 +117,7 @@ struct Extremum {
 
   static OPWRIGHT_CPU_INLINE T Combine(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
-      const T best = IsBetter(a, b) ? a : b;  // as one condition it would not be vectorised
+      const T best = IsBetter(a, b) ? a : b;  // as one condition it would not be vectorized
       return a != a ? a : best;
     } else {
       return IsBetter(a, b) ? a : b;

@@ -1,4 +1,4 @@
-// Groups of channels that are normalised together. An array is [n, channels, inner]; a row is what
+// Groups of channels that are normalized together. An array is [n, channels, inner]; a row is what
 // one group of channels of one item holds, and a channel's part of it a run.
 #ifndef OPWRIGHT_CPU_REDUCTION_GROUP_NORM_H_
 #define OPWRIGHT_CPU_REDUCTION_GROUP_NORM_H_

@@ -1,5 +1,5 @@
 // layer_norm, rms_norm (whose mean is not taken off: not kCentered): an array is rows, the
-// normalised axes being one row.
+// normalized axes being one row.
 #include <algorithm>
 #include <cstring>
 
@@ -35,7 +35,7 @@ OPWRIGHT_CPU_INLINE void NormalizeRow(const T* x, const T* scale, const T* bias,
   }
 }
 
-// Returns how many rows it has normalised: those up to the first one whose squares over- or
+// Returns how many rows it has normalized: those up to the first one whose squares over- or
 // underflow.
 template <typename T, bool kCentered>
 OPWRIGHT_CPU_CLONES int64_t NormalizeOrdinaryRows(const T* x, const T* scale, const T* bias,
@@ -115,7 +115,7 @@ struct RowNormKernel {
   bool stream_ = false;
 };
 
-// The same for 16-bit floats: blocks of rows are widened, normalised and rounded.
+// The same for 16-bit floats: blocks of rows are widened, normalized and rounded.
 template <bool kCentered>
 struct HalfRowNormKernel {
   static constexpr uint32_t kInvStd = kCentered ? 2 : 1;

@@ -1,4 +1,4 @@
-// The gradients of layer_norm and of rms_norm (not kCentered): an array is rows, the normalised
+// The gradients of layer_norm and of rms_norm (not kCentered): an array is rows, the normalized
 // axes being one row.
 #include <algorithm>
 #include <cstring>

@@ -25,7 +25,7 @@ inline int64_t PlaceOf(const Lines& lines, int64_t line, int64_t element) {
   return (line / lines.inner * lines.length + element) * lines.inner + line % lines.inner;
 }
 
-// A run of neighbouring axes that are treated alike.
+// A run of neighboring axes that are treated alike.
 struct Span {
   int64_t size;
   bool reduced;

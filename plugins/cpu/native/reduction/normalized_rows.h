@@ -1,4 +1,4 @@
-// Rows that are normalised by their own statistics: the arithmetic of layer_norm, of rms_norm
+// Rows that are normalized by their own statistics: the arithmetic of layer_norm, of rms_norm
 // (whose mean is not taken off) and of group_norm.
 #ifndef OPWRIGHT_CPU_REDUCTION_NORMALIZED_ROWS_H_
 #define OPWRIGHT_CPU_REDUCTION_NORMALIZED_ROWS_H_
@@ -24,7 +24,7 @@ inline Lines NormalizedRows(const opwright::Shape& shape, int64_t begin_norm_axi
 
 inline int64_t RowGrain(int64_t length) { return std::max<int64_t>(1, kElementGrain / length); }
 
-// What a row is normalised by: (x - mean) * inv_std. Where its squares over- or underflow, so does
+// What a row is normalized by: (x - mean) * inv_std. Where its squares over- or underflow, so does
 // inv_std, and is_ordinary is false.
 template <typename T>
 struct RowStatistics {

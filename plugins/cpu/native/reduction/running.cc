@@ -18,7 +18,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Neighbouring lines that are walked along together: their best elements stay in the first cache.
+// Neighboring lines that are walked along together: their best elements stay in the first cache.
 constexpr int64_t kRunningStrip = 256;
 
 // As torch.cummax: of equal elements the last one counts, and of NaN the last one so far.
@@ -28,7 +28,7 @@ OPWRIGHT_CPU_INLINE bool IsNewBest(T x, T best) {
   return (x != x) | is_better;
 }
 
-// Some neighbouring lines, element by element; `best` and `places` of each.
+// Some neighboring lines, element by element; `best` and `places` of each.
 template <typename T, bool kLargest>
 OPWRIGHT_CPU_CLONES void RunExtrema(const T* x, int64_t n, int64_t stride, int64_t width, T* out,
                                     int64_t* indices) {

@@ -43,7 +43,7 @@ struct RowLayout {
   }
 };
 
-// A unit has queries [queries, size]; `share` neighbouring units have their keys [keys, size] and
+// A unit has queries [queries, size]; `share` neighboring units have their keys [keys, size] and
 // values [keys, columns] in common.
 struct AttentionShape {
   int64_t units = 0;

@@ -46,7 +46,7 @@ def of_axes(function: Function) -> Function:
 
 
 def channels_first(function: Function) -> Function:
-    """Let a function of images with channels first honour `data_format`, in its first output."""
+    """Let a function of images with channels first honor `data_format`, in its first output."""
 
     def moved(x: torch.Tensor, data_format: str = "NCHW", **others: Any) -> Any:
         if data_format[1] == "C":

@@ -228,7 +228,7 @@ def _cached_attention(
 def _lrn(x: Tensor, size: int, alpha: float, beta: float, bias: float) -> Tensor:
     require(
         size % 2 == 1 and x.dim() > 2,
-        "an even number of neighbours, of which ours has fewer before",
+        "an even number of neighbors, of which ours has fewer before",
     )
     return F.local_response_norm(x, size, alpha, beta, bias)
 

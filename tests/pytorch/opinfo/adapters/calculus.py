@@ -1,4 +1,4 @@
-"""Adapters of differences of neighbours, and of areas below lines."""
+"""Adapters of differences of neighbors, and of areas below lines."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
 
 
 def gradient(x: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> list[Any]:
-    """Return differences of neighbours over their distance, one-sided at the ends."""
+    """Return differences of neighbors over their distance, one-sided at the ends."""
     axes = list(range(rank_of(x))) if dim is None else [axis_of(x, a) for a in axes_of(dim)]
     x = floating(x)
     listed = [spacing] * len(axes) if spacing is None or is_number(spacing) else list(spacing)

@@ -17,7 +17,7 @@ MAX_DIMENSIONS = 4
 def merge_broadcast(shape: Shape, *operands: Shape) -> tuple[Shape, list[Shape]] | None:
     """Return a shape of four dimensions and, for each operand, strides in elements.
 
-    Neighbouring dimensions that an operand repeats alike, or not at all, are made one.
+    Neighboring dimensions that an operand repeats alike, or not at all, are made one.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """``fuse_conv``: a convolution takes along what is done to each of its elements.
 
-Batch normalisation without training is a product and a sum for each channel; they, a residual and
+Batch normalization without training is a product and a sum for each channel; they, a residual and
 an activation are computed while the elements are in registers. Where the plan writes none of the
 parameters, the product is one with the weight, and the sum one with the bias: the plan computes
 these when a parameter has changed. Elsewhere the factors are computed in each run.
@@ -33,7 +33,7 @@ class _Chain:
     out : Value
         What the last one writes.
     norm : LoweredOp or None
-        A batch normalisation.
+        A batch normalization.
     residual : Value or None
         What is added.
     activation : str

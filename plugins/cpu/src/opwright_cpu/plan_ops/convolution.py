@@ -1,4 +1,4 @@
-"""What convolutions and the batch normalisation behind them are fused into."""
+"""What convolutions and the batch normalization behind them are fused into."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from opwright_dist.simulation.forecasts import Forecast
     from opwright_dist.simulation.timeline import Timeline
 
-_COLOURS: Final = {"compute": "tab:blue", "network": "tab:orange", "wait": "tab:gray"}
+_COLORS: Final = {"compute": "tab:blue", "network": "tab:orange", "wait": "tab:gray"}
 
 
 def draw_efficiency(forecasts: Sequence[Forecast], path: str | Path) -> None:
@@ -68,7 +68,7 @@ def draw_timelines(timelines: Mapping[str, Timeline], path: str | Path) -> None:
     rows = [
         (label, lane, [span for span in line.spans if span.lane == lane])
         for label, line in timelines.items()
-        for lane in _COLOURS
+        for lane in _COLORS
         if any(span.lane == lane for span in line.spans)
     ]
     figure = _load_figure()(figsize=(6.4, 0.8 + 0.35 * len(rows)), layout="constrained")
@@ -76,7 +76,7 @@ def draw_timelines(timelines: Mapping[str, Timeline], path: str | Path) -> None:
     for height, (_, lane, spans) in enumerate(rows):
         bars = [(1e3 * span.begin_s, 1e3 * (span.end_s - span.begin_s)) for span in spans]
         axes.broken_barh(
-            bars, (height - 0.4, 0.8), facecolors=_COLOURS[lane], edgecolors="white", linewidth=0.3
+            bars, (height - 0.4, 0.8), facecolors=_COLORS[lane], edgecolors="white", linewidth=0.3
         )
     axes.set_yticks(range(len(rows)), [f"{label}, {lane}" for label, lane, _ in rows])
     axes.invert_yaxis()

@@ -1,7 +1,7 @@
 """Gives the places of a layered layout their x: lines that go on downwards stand in one column.
 
 After Brandes and Köpf, "Fast and simple horizontal coordinate assignment", 2001: places of
-neighbouring rows are aligned to blocks that do not cross, and blocks are packed. Here the longest
+neighboring rows are aligned to blocks that do not cross, and blocks are packed. Here the longest
 way decides what is aligned, so that the trunk of a network and of its gradient is one straight
 column, and what hangs on it gives way.
 """
@@ -45,9 +45,9 @@ class Places:
 
 
 def assign_columns(places: Places, gap: float) -> list[float]:
-    """Return the middle of each place: as narrow as the blocks allow, `gap` between neighbours."""
+    """Return the middle of each place: as narrow as the blocks allow, `gap` between neighbors."""
     block = _blocks(places)
-    right_of = _find_neighbours(places, block, gap)
+    right_of = _find_neighbors(places, block, gap)
     left_of: dict[int, dict[int, float]] = {b: {} for b in right_of}
     for a, others in right_of.items():
         for b, distance in others.items():
@@ -104,7 +104,7 @@ def _lengths(places: Places) -> tuple[list[float], list[float]]:
     return down, up
 
 
-def _find_neighbours(
+def _find_neighbors(
     places: Places, block: Sequence[int], gap: float
 ) -> dict[int, dict[int, float]]:
     """Return for each block those right beside it in some row, each with the least distance."""
@@ -166,7 +166,7 @@ def _move(
     right_of: Mapping[int, float],
     left_of: Mapping[int, float],
 ) -> None:
-    """Provide a block as near to the median of what it is joined with as its neighbours let it."""
+    """Provide a block as near to the median of what it is joined with as its neighbors let it."""
     if not pulls:
         return
     listed = sorted(x[other] for other in pulls)

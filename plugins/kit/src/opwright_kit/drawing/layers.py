@@ -2,7 +2,7 @@
 
 After Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system
 structures", 1981: rows by the longest way, the order within a row by the mean place of the
-neighbours, and columns for what goes on downwards.
+neighbors, and columns for what goes on downwards.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _chain(slots: _Slots, a: int, b: int) -> list[int]:
 
 
 def _order(slots: _Slots) -> None:
-    """Sort each row by the mean place of the neighbours, downwards and upwards in turn."""
+    """Sort each row by the mean place of the neighbors, downwards and upwards in turn."""
     place = [0.0] * len(slots.row)
     for members in slots.rows:
         for index, slot in enumerate(members):

@@ -218,7 +218,7 @@ class _Page:
             detail=", ".join([*opened, *dict.fromkeys(kept)]),
             kernel=kernel or self._choices.chosen(node, self._choices.devices[0]),
             time=self._times.text(block, node.index),
-            colour=self._times.colour(block, node.index),
+            color=self._times.color(block, node.index),
         )
 
     def _layer_text(self, graph: BlockGraph, layer: Layer) -> NodeText:
@@ -229,7 +229,7 @@ class _Page:
             title=layer.name if layer.role == "forward" else f"{layer.name} {layer.role}",
             detail=f"{len(nodes)} operators: {counted}",
             time=self._times.share_text(graph.idx, indices),
-            colour=self._times.colour(graph.idx, *indices),
+            color=self._times.color(graph.idx, *indices),
         )
 
 

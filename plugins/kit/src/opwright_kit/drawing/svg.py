@@ -23,13 +23,13 @@ _COLUMNS: Final = {"title": 20, "line": 29, "label": 36}
 
 @dataclass(frozen=True, slots=True)
 class NodeText:
-    """What is written on an operator or layer: lines, and the colour of its box ("" for none)."""
+    """What is written on an operator or layer: lines, and the color of its box ("" for none)."""
 
     title: str
     detail: str
     kernel: str = ""
     time: str = ""
-    colour: str = ""
+    color: str = ""
 
 
 NodeTexts = Callable[[Node], NodeText]
@@ -134,7 +134,7 @@ class _Drawing:
                 of_variable = self._graph.nodes[read.source].kind != "op"
                 # A variable's own box says its name.
                 labels[read.type if of_variable else _typed(read.name, read.type)] = None
-        # What nobody reads, as in a program that only initialises.
+        # What nobody reads, as in a program that only initializes.
         if len(own) == 1 and own[0] not in self._sources:
             node = self._graph.nodes[own[0]]
             if node.kind == "op" and node.role() != "update":
@@ -197,7 +197,7 @@ class _Drawing:
 
 
 def _fill(text: NodeText) -> str:
-    return f' style="fill:{text.colour}"' if text.colour else ""
+    return f' style="fill:{text.color}"' if text.color else ""
 
 
 def _typed(name: str, type: str) -> str:

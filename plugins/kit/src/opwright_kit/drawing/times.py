@@ -1,4 +1,4 @@
-"""What a profile says of each operator of a drawing: time, share, colour."""
+"""What a profile says of each operator of a drawing: time, share, color."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class StepTimes:
             return f"with #{rows[0].operators[0]}" if rows else ""
         return f"{100 * math.fsum(row.share for row in begun.values()):.0f} %"
 
-    def colour(self, block: int, *indices: int) -> str:
-        """Return the colour of heat; empty where nothing was measured."""
+    def color(self, block: int, *indices: int) -> str:
+        """Return the color of heat; empty where nothing was measured."""
         if not any((block, index) in self._rows for index in indices):
             return ""
         # The root lets small shares be told apart; a layer may have more than any operator.

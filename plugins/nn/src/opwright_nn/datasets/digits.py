@@ -1,7 +1,7 @@
 """The UCI handwritten digits: 1,797 images of 8×8 in ten classes, shipped with the package.
 
 Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning
-Repository, 1998, https://doi.org/10.24432/C50P49, licence CC BY 4.0. The images are the test part
+Repository, 1998, https://doi.org/10.24432/C50P49, license CC BY 4.0. The images are the test part
 of the data set, as scikit-learn ships it, stored as gzipped IDX files and otherwise unchanged.
 """
 

@@ -1,4 +1,4 @@
-"""Generators of small data sets: two moons, spirals, shapes in colour, sequences to be reversed.
+"""Generators of small data sets: two moons, spirals, shapes in color, sequences to be reversed.
 
 The same arguments give the same data with the same release of NumPy, on every machine up to the
 last digits of sines and cosines.
@@ -97,10 +97,10 @@ def spirals(
 
 @arguments.suggest
 def shapes(n: int, size: int = 32, noise: float = 0.1, seed: int = 0) -> Dataset:
-    """Return images in colour, each of one shape: a task for convolutions.
+    """Return images in color, each of one shape: a task for convolutions.
 
-    Place, radius, angle and both colours are random. The radius of the circle around a shape is
-    0.2 to 0.4 of the image's side, and the circle is within the image. The colours of the shape
+    Place, radius, angle and both colors are random. The radius of the circle around a shape is
+    0.2 to 0.4 of the image's side, and the circle is within the image. The colors of the shape
     and of the background differ by at least 0.3 in one of red, green and blue.
 
     Parameters

@@ -34,7 +34,7 @@ def read(path: str | os.PathLike[str], max_bytes: int = 1 << 30) -> npt.NDArray[
     Parameters
     ----------
     path : str or path
-        The file; gzip is recognised by its content, not by its name.
+        The file; gzip is recognized by its content, not by its name.
     max_bytes : int, at least 0
         The size limit of the array. The header of a file cannot be trusted: four bytes can announce
         terabytes.

@@ -118,7 +118,7 @@ def group_norm(
     x : Variable, [n, channels, …]
         Float; `channels` must be known, or in a `Model` follow from the first batch.
     groups : int, at least 1
-        Neighbouring channels form so many groups, of one mean and variance each.
+        Neighboring channels form so many groups, of one mean and variance each.
     epsilon : float, > 0
         Added to the variance.
     scale, bias : bool

@@ -107,7 +107,7 @@ class ProximalAdagrad(Optimizer):
 
 
 class Ftrl(Optimizer):
-    """Follow the regularised leader: sparse parameters of linear models.
+    """Follow the regularized leader: sparse parameters of linear models.
 
     McMahan et al., Ad Click Prediction: a View from the Trenches, 2013. A parameter is determined
     by its gradients alone: the first step replaces what it was initialized with.

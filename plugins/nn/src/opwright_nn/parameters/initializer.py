@@ -121,7 +121,7 @@ class Normal(Initializer):
     Parameters
     ----------
     mean : float
-        The centre.
+        The center.
     std : float, at least 0
         The standard deviation.
     seed : int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, grad_op, merge_dims, numel
-from opwright_std.compositions import normalisations as normalisations_gradients
+from opwright_std.compositions import normalizations as normalizations_gradients
 from opwright_std.numerics import squares
 from opwright_std.numerics.dtypes import FLOATS, Array
 
@@ -173,7 +173,7 @@ BATCH_NORM = (
             "batch_norm_grad",
             needs=["x", "scale", "saved_mean", "saved_inv_std"],
             no_grad=_STATISTICS,
-            body=normalisations_gradients.BATCH_NORM,
+            body=normalizations_gradients.BATCH_NORM,
             unaffected_by=["unbiased"],  # it changes the running variance, which has no gradient
         ),
         unchanged=lambda attrs: not attrs["training"],

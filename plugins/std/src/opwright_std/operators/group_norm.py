@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, grad_op, merge_dims
-from opwright_std.compositions import normalisations as normalisations_gradients
+from opwright_std.compositions import normalizations as normalizations_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.layer_norm import layer_norm, write_x_grad
 
@@ -140,7 +140,7 @@ GROUP_NORM = (
     .at_least(1)
     .build(
         infer_shape=_group_norm_shape,
-        gradient=grad_op("group_norm_grad", needs=_NEEDS, body=normalisations_gradients.GROUP_NORM),
+        gradient=grad_op("group_norm_grad", needs=_NEEDS, body=normalizations_gradients.GROUP_NORM),
     )
 )
 
@@ -155,6 +155,6 @@ INSTANCE_NORM = _maker(
 ).build(
     infer_shape=_instance_norm_shape,
     gradient=grad_op(
-        "instance_norm_grad", needs=_NEEDS, body=normalisations_gradients.INSTANCE_NORM
+        "instance_norm_grad", needs=_NEEDS, body=normalizations_gradients.INSTANCE_NORM
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, grad_op, normalize_axis, shapes_match
-from opwright_std.compositions import normalisations as normalisations_gradients
+from opwright_std.compositions import normalizations as normalizations_gradients
 from opwright_std.numerics import squares
 from opwright_std.numerics.dtypes import FLOATS, Array
 
@@ -124,7 +124,7 @@ LAYER_NORM = (
     .add_output("inv_std", "1 / sqrt(variance + epsilon), shape of mean")
     .same_dtype_as("x")
     .as_intermediate()
-    .add_attr("begin_norm_axis", int, "first normalised axis")
+    .add_attr("begin_norm_axis", int, "first normalized axis")
     .default(1)
     .add_attr("epsilon", float, "added to the variance")
     .default(1e-5)
@@ -134,7 +134,7 @@ LAYER_NORM = (
         gradient=grad_op(
             "layer_norm_grad",
             needs=["x", "scale", "mean", "inv_std"],
-            body=normalisations_gradients.LAYER_NORM,
+            body=normalizations_gradients.LAYER_NORM,
         ),
     )
 )

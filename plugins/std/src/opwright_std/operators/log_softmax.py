@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import grad_op
-from opwright_std.compositions import normalisations as normalisations_gradients
+from opwright_std.compositions import normalizations as normalizations_gradients
 from opwright_std.numerics.dtypes import Array
 from opwright_std.operators.softmax import along_axis, along_axis_shape, shift_by_maximum
 
@@ -29,5 +29,5 @@ LOG_SOFTMAX = along_axis(
     "element -inf stays -inf; a line that is all -inf, or contains NaN or +inf, becomes NaN.",
 ).build(
     infer_shape=along_axis_shape,
-    gradient=grad_op("log_softmax_grad", needs=["out"], body=normalisations_gradients.LOG_SOFTMAX),
+    gradient=grad_op("log_softmax_grad", needs=["out"], body=normalizations_gradients.LOG_SOFTMAX),
 )

@@ -51,7 +51,7 @@ def _lrn_maker() -> OpMaker:
     )
     maker.add_input("x", "float, [n, channels, ...]").dtypes(*FLOATS)
     maker.add_output("out", "shape and dtype of x").same_dtype_as("x")
-    maker.add_attr("size", int, "neighbouring channels").required().between(1, 2**20)
+    maker.add_attr("size", int, "neighboring channels").required().between(1, 2**20)
     maker.add_attr("alpha", float, "factor of the mean of squares").default(1e-4)
     maker.add_attr("beta", float, "exponent").default(0.75)
     return maker.add_attr("bias", float, "added to the mean").default(1.0)

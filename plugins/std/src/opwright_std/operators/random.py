@@ -106,7 +106,7 @@ NORMAL = (
         "(Salmon et al., 2011) by Box and Muller (1958), in float32 for the 16-bit types; the "
         "product and the sum are each rounded.",
     )
-    .add_attr("mean", float, "centre")
+    .add_attr("mean", float, "center")
     .default(0.0)
     .add_attr("std", float, "standard deviation")
     .default(1.0)
@@ -137,7 +137,7 @@ TRUNCATED_NORMAL = (
         "Normal random numbers within two standard deviations of the mean, out = z * std + mean: "
         "as normal, with z outside of [-2, 2] redrawn.",
     )
-    .add_attr("mean", float, "centre")
+    .add_attr("mean", float, "center")
     .default(0.0)
     .add_attr("std", float, "standard deviation before truncation")
     .default(1.0)

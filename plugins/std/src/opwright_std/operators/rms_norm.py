@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, grad_op, normalize_axis, shapes_match
-from opwright_std.compositions import normalisations as normalisations_gradients
+from opwright_std.compositions import normalizations as normalizations_gradients
 from opwright_std.numerics import squares
 from opwright_std.numerics.dtypes import FLOATS, Array
 
@@ -91,7 +91,7 @@ RMS_NORM = (
     .add_output("inv_rms", "1 / sqrt(mean_square + epsilon), shape of the axes before")
     .same_dtype_as("x")
     .as_intermediate()
-    .add_attr("begin_norm_axis", int, "first normalised axis")
+    .add_attr("begin_norm_axis", int, "first normalized axis")
     .default(1)
     .add_attr("epsilon", float, "added to the mean square")
     .default(1e-5)
@@ -99,7 +99,7 @@ RMS_NORM = (
     .build(
         infer_shape=_rms_norm_shape,
         gradient=grad_op(
-            "rms_norm_grad", needs=["x", "scale", "inv_rms"], body=normalisations_gradients.RMS_NORM
+            "rms_norm_grad", needs=["x", "scale", "inv_rms"], body=normalizations_gradients.RMS_NORM
         ),
     )
 )

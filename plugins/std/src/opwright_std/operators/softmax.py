@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, grad_op, normalize_axis
-from opwright_std.compositions import normalisations as normalisations_gradients
+from opwright_std.compositions import normalizations as normalizations_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 
@@ -57,5 +57,5 @@ SOFTMAX = along_axis(
     "has probability 0; a line that is all -inf, or contains NaN or +inf, becomes NaN.",
 ).build(
     infer_shape=along_axis_shape,
-    gradient=grad_op("softmax_grad", needs=["out"], body=normalisations_gradients.SOFTMAX),
+    gradient=grad_op("softmax_grad", needs=["out"], body=normalizations_gradients.SOFTMAX),
 )

@@ -69,7 +69,7 @@ def _make(name, comment, infer_shape, dynamic=False):
     return maker.build(infer_shape=infer_shape, gradient=no_gradient("only its shape matters here"))
 
 
-TOO_LONG = _make("too_long", "Sums of neighbours in the last axis.", _too_long)
+TOO_LONG = _make("too_long", "Sums of neighbors in the last axis.", _too_long)
 UNKNOWN = _make("unknown", "Sum over the last axis.", _unknown)
 RESIZED = _make("resized", "Where x is above 0, as rows of indices.", _resized, dynamic=True)
 ROWS_CLAIMED = _make("rows_claimed", "Sum over rows; of none it claims one.", _rows_claimed)

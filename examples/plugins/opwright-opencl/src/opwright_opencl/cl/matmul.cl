@@ -11,7 +11,7 @@
 #define PITCH (TILE + WIDTH)  // columns of a tile then lie in different banks
 
 // A tile of a matrix whose elements lie at row * row_stride + column * column_stride, with zeros
-// beyond its ends. Neighbouring items read neighbouring addresses, whichever way the matrix lies.
+// beyond its ends. Neighboring items read neighboring addresses, whichever way the matrix lies.
 void load_tile(__local T* tile, __global const T* matrix, const size_t first_row,
                const size_t first_column, const size_t rows, const size_t columns,
                const size_t row_stride, const size_t column_stride) {

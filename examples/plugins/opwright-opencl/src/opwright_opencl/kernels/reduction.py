@@ -1,4 +1,4 @@
-"""Sums and means over neighbouring axes, and broadcasting undone."""
+"""Sums and means over neighboring axes, and broadcasting undone."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Derivative(ABC):
         arrays = self.forward.inputs[slot]
         if len(arrays) != 1 or not arrays[0].size:
             return False
-        # The first and the last element may have neighbours on the other side only.
+        # The first and the last element may have neighbors on the other side only.
         places = {0, arrays[0].size // 2, arrays[0].size - 1}
         return all(self._moves_alone(slot, place) for place in sorted(places))
 

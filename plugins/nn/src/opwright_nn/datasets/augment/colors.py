@@ -1,4 +1,4 @@
-"""Colours: brightness, contrast, saturation and hue, as the functions of torchvision."""
+"""Colors: brightness, contrast, saturation and hue, as the functions of torchvision."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ OPWRIGHT_FUNCTOR T Minimum(T x, T y) {
   return x <= y || x != x ? x : y;
 }
 
-// NaN stays NaN. Sums of comparisons, since two nested choices are not vectorised.
+// NaN stays NaN. Sums of comparisons, since two nested choices are not vectorized.
 template <typename T>
 OPWRIGHT_FUNCTOR T Sign(T x) {
   const T sign = static_cast<T>(static_cast<T>(x > T(0)) - static_cast<T>(x < T(0)));

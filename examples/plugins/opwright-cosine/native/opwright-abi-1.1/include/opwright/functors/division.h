@@ -1,6 +1,6 @@
 // The remainder of a division that is cut off, exactly as C's fmod. Of elementary.h.
 //
-// RemainderNear is vectorised and serves where IsFarDivision says no; Remainder leaves the others
+// RemainderNear is vectorized and serves where IsFarDivision says no; Remainder leaves the others
 // to the C library.
 #ifndef OPWRIGHT_FUNCTORS_DIVISION_H_
 #define OPWRIGHT_FUNCTORS_DIVISION_H_

@@ -1,5 +1,5 @@
 // The 8-bit floats: to float and back by their bits, rounded to nearest, halves to even. Without
-// branches, so that loops are vectorised. Source: Micikevicius et al., "FP8 Formats for Deep
+// branches, so that loops are vectorized. Source: Micikevicius et al., "FP8 Formats for Deep
 // Learning", 2022: e4m3fn has no infinities, and one NaN for each sign.
 #ifndef OPWRIGHT_FUNCTORS_FLOAT8_H_
 #define OPWRIGHT_FUNCTORS_FLOAT8_H_

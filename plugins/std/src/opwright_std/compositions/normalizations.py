@@ -24,7 +24,7 @@ def _axes(b: BodyContext, slot: str) -> list[int]:
     return [b.attr("axis")] if rank_of(b, slot) else []
 
 
-def _standardise(x: Expression, axes: Sequence[int], epsilon: float) -> Expression:
+def _standardize(x: Expression, axes: Sequence[int], epsilon: float) -> Expression:
     deviation = x - x.reduce("mean", axes)
     variance = deviation.then("square").reduce("mean", axes)
     return deviation * (variance + epsilon).then("rsqrt")
@@ -47,7 +47,7 @@ def _rows_of(b: BodyContext) -> list[int]:
 
 
 def _layer_norm(b: BodyContext) -> str:
-    return _stretch(b, _standardise(read(b, "x"), _rows_of(b), b.attr("epsilon")), None)
+    return _stretch(b, _standardize(read(b, "x"), _rows_of(b), b.attr("epsilon")), None)
 
 
 def _rms_norm(b: BodyContext) -> str:
@@ -64,14 +64,14 @@ def _instance_norm(b: BodyContext) -> str:
     axes = list(range(2, rank_of(b, "x")))
     # Without axes behind the channels each element is a group; no axes would mean all.
     x = read(b, "x")
-    normal = _standardise(x, axes, b.attr("epsilon")) if axes else x - x
+    normal = _standardize(x, axes, b.attr("epsilon")) if axes else x - x
     return _stretch(b, normal, _channel_shape(b))
 
 
 def _group_norm(b: BodyContext) -> str:
     x = read(b, "x")
     grouped = x.then("reshape", shape=[0, b.attr("groups"), -1])
-    normal = _standardise(grouped, [2], b.attr("epsilon")).like(x)
+    normal = _standardize(grouped, [2], b.attr("epsilon")).like(x)
     return _stretch(b, normal, _channel_shape(b))
 
 
@@ -79,7 +79,7 @@ def _batch_norm(b: BodyContext) -> str:
     x, shape = read(b, "x"), _channel_shape(b)
     if b.attr("training"):
         axes = [0, *range(2, rank_of(b, "x"))]
-        return _stretch(b, _standardise(x, axes, b.attr("epsilon")), shape)
+        return _stretch(b, _standardize(x, axes, b.attr("epsilon")), shape)
     mean, variance = (read(b, s).then("reshape", shape=shape) for s in ("mean", "variance"))
     return _stretch(b, (x - mean) * (variance + b.attr("epsilon")).then("rsqrt"), shape)
 
