@@ -212,8 +212,12 @@ def test_a_library_that_lacks_another_names_it_and_the_package(needy):
     assert caught.value.advice == "pip install 'not-there>=2'"
 
 
-def test_a_library_of_a_required_package_is_found_off_the_search_path(needy, acme):
-    """As for libdnnl, if its distribution is in another environment than the plugin."""
+@pytest.fixture
+def elsewhere(needy, acme):
+    """Install what is linked in a folder that no search path names.
+
+    As libdnnl, if its distribution is in another environment than the plugin.
+    """
     needy("other-lib")
     info = acme.site / "other_lib-2.0.dist-info"
     info.mkdir()
@@ -222,9 +226,39 @@ def test_a_library_of_a_required_package_is_found_off_the_search_path(needy, acm
     folder = acme.site.parent / "elsewhere" / "lib"
     folder.mkdir(parents=True)
     _make_needed(folder / "libneeded.so.3")
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_library_of_a_required_package_is_found_off_the_search_path(acme):
     # In a separate process, where the library stays open.
     text = acme.python("import numpy, opwright\nprint(opwright.ops.acme.scale(numpy.ones(2)))")
     assert text.strip() == "[2. 2.]"
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize(("name", "kind"), [("model.owb", "LoadedBundle"), ("it", "KeptProgram")])
+def test_bundles_and_kept_plans_find_it_off_the_search_path(
+    acme, tmp_path, monkeypatch, name, kind
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPWRIGHT_LIBRARIES", str(acme.site))
+    begin = "import sys, numpy, opwright as ow\nx = numpy.ones(2, 'float32')\n"
+    acme.python(
+        begin + "program = ow.Program()\n"
+        "with ow.program_guard(program):\n"
+        "    block = program.global_block()\n"
+        "    y = ow.ops.acme.scale(block.create_var('x', shape=[2], dtype='float32'))\n"
+        "ow.save('it', program, ow.Scope(), [y])\n"
+        "loaded = ow.load('it')\n"
+        "loaded(x)\n"
+        "loaded.bundle('model.owb', {'x': [2]}, None)\n"
+    )
+    text = acme.python(
+        begin + f"loaded = ow.load({name!r})\n"
+        "print(type(loaded).__name__, loaded(x)[0], 'opwright.lowering' in sys.modules)"
+    )
+    assert text.split("\n")[0] == f"{kind} [2. 2.] False"
 
 
 def test_where_a_package_lacks_nothing_the_loader_alone_speaks(needy):

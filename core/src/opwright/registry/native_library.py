@@ -10,8 +10,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
 
 from opwright import _runtime
 from opwright.describe.definition import InferShape, NoGradient, OpDefinition
@@ -33,6 +33,8 @@ from opwright.registry.kernel_entry import KernelKey
 from opwright.registry.native_kernel import NativeKernel, coded_metas, typed_attrs
 from opwright.registry.package import Package
 from opwright.registry.registrations import ANY
+
+_T = TypeVar("_T")
 
 # The message of glibc's loader for a linked library that is missing.
 _UNFOUND: Final = re.compile(r'got "([^/\s"]+): cannot open shared object file')
@@ -201,7 +203,7 @@ class LibraryTable:
             )
         try:
             with noted(self.notes, target, package, "opwright._runtime:Library", path):
-                opened = _open(path, package)
+                opened = open_linked(lambda: _runtime.Library(path), lambda: [package.distribution])
         except MemoryError as error:
             raise OutOfMemoryError(f"{who}: {label} cannot be opened now: {error}") from error
         except OpwrightError as error:
@@ -215,27 +217,29 @@ class LibraryTable:
         return self._libraries.setdefault((target, package), NativeLibrary(opened, label))
 
 
-def _open(path: str, package: Package) -> _runtime.Library:
+def open_linked(open_now: Callable[[], _T], list_distributions: Callable[[], Iterable[str]]) -> _T:
     """Open a library, after its linked libraries that the system's loader does not find.
 
-    A library of another distribution may be in a folder outside the search path, as in an
-    environment that sees the packages of a second one.
+    They are in what one of the distributions requires: it may be in a folder outside the search
+    path, as in an environment that sees the packages of a second one.
     """
     opened: set[str] = set()
     while True:
         try:
-            return _runtime.Library(path)
+            return open_now()
         except OpwrightError as error:
             from opwright.registry.requirements import find_required_file  # 6 ms, rarely needed
 
             match = _UNFOUND.search(str(error))
-            name = "" if match is None else match[1]
-            linked = None if name in opened else find_required_file(package.distribution, name)
+            if match is None or match[1] in opened:
+                raise
+            places = (find_required_file(name, match[1]) for name in list_distributions())
+            linked = next(filter(None, places), None)
             if linked is None:
                 raise
             import ctypes  # rarely needed
 
-            opened.add(name)
+            opened.add(match[1])
             ctypes.CDLL(str(linked))  # local, and open until the process ends
 
 

@@ -24,7 +24,6 @@ from opwright.run.kept import (
     Record,
     dump_record,
     find_place,
-    open_bundle,
     parse_record,
     read_record,
     stat_of,
@@ -61,16 +60,13 @@ def keep_plan(
     if not is_usual or lowered.placement.python_steps:
         return
     metas = [(meta.shape, meta.dtype) for meta in request.given.metas.values()]
-    known = read_record(place.stem)
-    if known is not None and open_bundle(place, known, metas) is not None:
-        return  # it could be opened only now: some systems need the libraries of lowering first
     try:
         described = describe_plan(source, [shape for shape, _ in metas], request.target.n_threads)
         if described is None:
             return
         descriptor, libraries = described
         write_trusted(place.path_for(metas), list_chunks(descriptor, []))
-        record = known or _make_record(place, loaded)
+        record = read_record(place.stem) or _make_record(place, loaded)
         files = (*(file[0] for file in record.files), *_list_files(context), *libraries)
         record = record._replace(files=tuple(map(stat_of, dict.fromkeys(files))))
         write_trusted(f"{place.stem}.record", [dump_record(record)])

@@ -28,7 +28,7 @@ from opwright.errors import FormatError, OpwrightError
 from opwright.plugins.plain import default_epoch, is_plain
 from opwright.plugins.threads import get_num_threads, is_deterministic
 from opwright.records import NamedTuple
-from opwright.run.bundles.opening import PlanSource
+from opwright.run.bundles.opening import PlanSource, open_bundle_file
 from opwright.run.loaded import LoadedProgram
 from opwright.run.results import ArraySpec
 
@@ -296,7 +296,7 @@ def open_bundle(place: Place, record: Record, metas: object) -> _runtime.Bundle 
     path = place.path_for(metas)
     try:
         check_trust(path, os.lstat(path))
-        return _runtime.Bundle(path, list(folders))
+        return open_bundle_file(path, list(folders))
     except (OSError, OpwrightError):  # missing or damaged
         return None
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from opwright import _runtime
 from opwright.disk import open_regular
-from opwright.errors import ProgramError
+from opwright.errors import PluginError, ProgramError
 from opwright.plugins.threads import get_num_threads
 from opwright.run.results import ArraySpec, Called
 
@@ -66,6 +66,23 @@ def is_bundle(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def open_bundle_file(path: str, folders: Sequence[str]) -> _runtime.Bundle:
+    """Open a bundle, its libraries, and those that they are linked with.
+
+    FormatError for a damaged or foreign file, PluginError for a library that does not open.
+    """
+    try:
+        return _runtime.Bundle(path, folders)
+    except PluginError:
+        from opwright.plugins.context import current_context
+        from opwright.registry.native_library import open_linked
+
+        return open_linked(
+            lambda: _runtime.Bundle(path, folders),
+            lambda: [record.source.distribution for record in current_context().records],
+        )
+
+
 class LoadedBundle(Called):
     """A loaded bundle, which is called like a `LoadedProgram` and has no program.
 
@@ -93,7 +110,7 @@ class LoadedBundle(Called):
 
     def __init__(self, path: str | os.PathLike[str], folders: Sequence[str] = ()) -> None:
         installed = _runtime.__file__.rsplit("/", 2)[0]  # the packages are beside ours
-        bundle = _runtime.Bundle(os.fspath(path), [*folders, installed])
+        bundle = open_bundle_file(os.fspath(path), [*folders, installed])
         self.batch = bundle.batch
         self.feeds, self.fetches = _specs_of(bundle.inputs), _specs_of(bundle.outputs)
         self.program_feeds = tuple(spec.name for spec in self.feeds)
