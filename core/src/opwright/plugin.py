@@ -16,7 +16,12 @@ device is present, for example, is checked when it is first used.
 
 from __future__ import annotations
 
-from opwright.cache_folder import find_cache_folder
+from opwright.cache_folder import (
+    find_cache_folder,
+    read_trusted,
+    remove_oldest,
+    write_trusted,
+)
 from opwright.describe.arguments import check_arguments, suggest_arguments
 from opwright.describe.journal import record as record_undo
 from opwright.describe.names import find_nearest, hint, hint_argument
@@ -76,7 +81,10 @@ __all__ = [
     "import_object",
     "is_library",
     "is_name",
+    "read_trusted",
     "record_undo",
+    "remove_oldest",
     "scan",
     "suggest_arguments",
+    "write_trusted",
 ]

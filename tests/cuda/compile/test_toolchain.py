@@ -199,8 +199,16 @@ def test_the_oldest_images_go_when_there_are_too_many(
     for i in range(9):
         cache.write(str(i), IMAGE)
     assert MAX_FILES > 1000
-    assert len(list(tmp_path.iterdir())) == 6
+    assert len(list(tmp_path.iterdir())) == 8
     assert cache.read("8") == IMAGE
+
+
+def test_an_image_that_others_may_have_written_is_not_read(tmp_path: Path) -> None:
+    cache = ImageCache(tmp_path)
+    cache.write("key", IMAGE)
+    (file,) = tmp_path.iterdir()
+    file.chmod(0o666)
+    assert cache.read("key") is None
 
 
 WRITER = """

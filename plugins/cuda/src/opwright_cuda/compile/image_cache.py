@@ -1,18 +1,15 @@
-"""Disk cache of compiled code: one file per image, written atomically, verified when read."""
+"""Disk cache of compiled code: one file per image, which this user or root has written."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
 import threading
 import warnings
 from pathlib import Path
 from typing import Final
 
-from opwright.plugin import find_cache_folder
+from opwright.plugin import find_cache_folder, read_trusted, remove_oldest, write_trusted
 from opwright_cuda.compile.compiler import Image
 
 FORMAT: Final = 1
@@ -20,6 +17,9 @@ FORMAT: Final = 1
 
 MAX_FILES: Final = 4096
 """Maximum number of images; the oldest are removed."""
+
+_MOST_BYTES: Final = 1 << 30
+"""Of all images together, and so of each."""
 
 _MAGIC: Final = b"opwright-cuda-image\n"
 _DIGEST_BYTES: Final = 32
@@ -50,9 +50,9 @@ class ImageCache:
         return self._path(key).exists()
 
     def read(self, key: str) -> Image | None:
-        """Return an image, or None if it is absent or damaged."""
+        """Return an image; None if it is absent or damaged, or others may have written it."""
         try:
-            data = self._path(key).read_bytes()
+            data = read_trusted(str(self._path(key)), _MOST_BYTES)
         except OSError:
             return None
         begin = len(_MAGIC) + _DIGEST_BYTES
@@ -66,35 +66,14 @@ class ImageCache:
         """Store an image; concurrent writes of the same one are safe."""
         body = json.dumps(list(image.names)).encode() + b"\n" + image.data
         data = _MAGIC + hashlib.sha256(body).digest() + body
-        path = self._path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, temporary = tempfile.mkstemp(dir=path.parent)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(data)
-                os.replace(temporary, path)  # noqa: PTH105 - from a name to a path
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)  # noqa: PTH108
-                raise
-            self._prune()
+            write_trusted(str(self._path(key)), [data])
+            remove_oldest(str(self._folder), "", MAX_FILES, _MOST_BYTES)
         except OSError as error:
             self._warn(error)
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{FORMAT}-{key}.image"
-
-    def _prune(self) -> None:
-        files = list(self._folder.glob("*.image"))
-        if len(files) <= MAX_FILES:
-            return
-        ages = []
-        for file in files:
-            with contextlib.suppress(OSError):  # another process may prune, too
-                ages.append((file.stat().st_mtime, file))
-        for _, file in sorted(ages)[: len(ages) - MAX_FILES * 3 // 4]:
-            file.unlink(missing_ok=True)
 
     def _warn(self, error: OSError) -> None:
         with self._warning:
