@@ -230,16 +230,14 @@ def open_linked(open_now: Callable[[], _T], list_distributions: Callable[[], Ite
         except OpwrightError as error:
             from opwright.registry.requirements import find_required_file  # 6 ms, rarely needed
 
-            match = _UNFOUND.search(str(error))
-            if match is None or match[1] in opened:
-                raise
-            places = (find_required_file(name, match[1]) for name in list_distributions())
+            names = set(_UNFOUND.findall(str(error))) - opened
+            places = (find_required_file(d, name) for name in names for d in list_distributions())
             linked = next(filter(None, places), None)
             if linked is None:
                 raise
             import ctypes  # rarely needed
 
-            opened.add(match[1])
+            opened |= names
             ctypes.CDLL(str(linked))  # local, and open until the process ends
 
 

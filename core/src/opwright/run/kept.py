@@ -140,8 +140,11 @@ def describe_installed() -> str:
 
 def _describe_process() -> str:
     """Return the settings that lowering depends on, besides the program and installed files."""
-    chosen = [item for item in os.environ.items() if item[0].startswith("OPWRIGHT_")]
-    others = sorted(item for item in chosen if item[0] != "OPWRIGHT_CACHE_DIR")
+    others = sorted(
+        (name, value)
+        for name, value in os.environ.items()
+        if name.startswith("OPWRIGHT_") and name != "OPWRIGHT_CACHE_DIR"
+    )
     process = get_num_threads(), is_deterministic(), _runtime.describe_processor()
     return f"{describe_installed()} {process} {others}"
 
@@ -175,10 +178,9 @@ def read_record(stem: str) -> Record | None:
     """Return the record of this stem; None unless there is a valid one."""
     try:
         record = parse_record(read_trusted(f"{stem}.record", _MOST_BYTES))
-        is_right = all(stat_of(file[0]) == file for file in record.files)
+        return record if all(stat_of(file[0]) == file for file in record.files) else None
     except (OSError, ValueError):
         return None
-    return record if is_right else None
 
 
 def stat_of(path: str) -> list[Any]:
@@ -269,9 +271,8 @@ class KeptProgram(LoadedProgram):
     def _callable(self) -> _runtime.CompiledNetwork:
         with self._lock:
             if self._uses_plans is None:
-                is_read = "program" in vars(self)
-                is_changed = is_read and self.program.generation != self._generation
-                self._uses_plans = is_plain() and not is_changed
+                is_same = "program" not in vars(self) or self.program.generation == self._generation
+                self._uses_plans = is_plain() and is_same
                 self.keep = self.keep if self._uses_plans else None
         return self._plans if self._uses_plans else super()._callable()
 
@@ -309,10 +310,8 @@ def metas_of(arrays: Iterable[Any]) -> list[tuple[tuple[int, ...], str]]:
 def open_kept(place: Place, *, mapped: bool, trainable: bool) -> LoadedProgram | None:
     """Return a saved state with its kept plans; None if it has none."""
     record = read_record(place.stem)
-    scope = None if record is None else _read_scope(place, record, mapped)
-    if record is None or scope is None:
-        return None
-    return KeptProgram(place, record, scope, trainable)
+    scope = record and _read_scope(place, record, mapped)
+    return KeptProgram(place, record, scope, trainable) if record and scope else None
 
 
 def _read_scope(place: Place, record: Record, mapped: bool) -> _runtime.Scope | None:
