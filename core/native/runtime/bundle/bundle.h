@@ -84,7 +84,6 @@ class Bundle : public std::enable_shared_from_this<Bundle> {
     std::string library;
     DLDataType dtype;
     const ow_kernel* kernel = nullptr;  // once it was looked for
-    std::string problem;                // why it was not found
   };
   struct Variant {
     int64_t least;
