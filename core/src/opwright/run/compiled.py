@@ -38,11 +38,11 @@ class CompiledSource:
     """Lowers the plans of one compiled network; the runtime finds cached ones.
 
     `template` has no metas of feeds and persistables yet. Where there is `plan`, it is the only
-    one; the first `n_bound` feeds are then given by whoever made it. `keep` is called with this,
-    each request and its plan.
+    one; the first `n_bound` feeds are then given by whoever made it. `keep`, if there is one,
+    lowers in the place of `lower`.
     """
 
-    keep: Callable[[CompiledSource, LowerRequest, LoweredPlan], object] | None = None
+    keep: Callable[[CompiledSource, LowerRequest], LoweredPlan] | None = None
 
     def __init__(
         self,
@@ -92,10 +92,9 @@ class CompiledSource:
         FeedError for one of a wrong dtype or shape.
         """
         request = self.request(arrays)
-        lowered = self._plan or lower(request)
         if self.keep is not None:
-            self.keep(self, request, lowered)
-        return lowered
+            return self.keep(self, request)
+        return self._plan or lower(request)
 
     def request(self, arrays: tuple[Any, ...]) -> LowerRequest:
         """Return the request for feeds that are ready, in order, and the current scope."""

@@ -14,11 +14,12 @@ from opwright.cache_folder import read_trusted, remove_oldest, write_trusted
 from opwright.describe.dtypes import dtype_to_numpy
 from opwright.disk import open_regular, read_chunks, remove_folder
 from opwright.errors import OpwrightError
+from opwright.lowering import lower
 from opwright.plugins import context as contexts
 from opwright.plugins.plain import default_epoch, is_plain
 from opwright.program.files.safetensors_file import read_header
 from opwright.program.program import feed_names
-from opwright.run.bundles.writing import describe_plan, list_chunks
+from opwright.run.bundles.writing import list_chunks, lower_described
 from opwright.run.kept import (
     Place,
     Record,
@@ -42,37 +43,30 @@ _MOST_BYTES: Final = 1 << 28
 """Of all that is kept; of more the oldest is removed. A plan of 50 layers takes 30,000."""
 
 
-def keep_plan(
-    place: Place,
-    loaded: LoadedProgram,
-    source: CompiledSource,
-    request: LowerRequest,
-    lowered: LoweredPlan,
-) -> None:
-    """Keep the plan of a request, which is lowered again for that.
+def lower_and_keep(
+    place: Place, loaded: LoadedProgram, source: CompiledSource, request: LowerRequest
+) -> LoweredPlan:
+    """Return the plan of a request, and keep it.
 
     Plans that no bundle can have, such as those with kernels in Python, are not kept, nor programs
     that write variables, nor plans of a Context other than the default one or with failed plugins.
     If the cache folder cannot be written, the next process lowers again.
     """
     context = request.target.context
-    is_usual = context.epoch is default_epoch and is_plain() and not context.failures
-    if not is_usual or lowered.placement.python_steps:
-        return
+    if context.epoch is not default_epoch or not is_plain() or context.failures:
+        return lower(request)
+    lowered, descriptor, libraries = lower_described(source, request)
     metas = [(meta.shape, meta.dtype) for meta in request.given.metas.values()]
-    try:
-        described = describe_plan(source, [shape for shape, _ in metas], request.target.n_threads)
-        if described is None:
-            return
-        descriptor, libraries = described
+    if not descriptor:
+        return lowered
+    with contextlib.suppress(OpwrightError, OSError, ValueError):
         write_trusted(place.path_for(metas), list_chunks(descriptor, []))
         record = read_record(place.stem) or _make_record(place, loaded)
         files = (*(file[0] for file in record.files), *_list_files(context), *libraries)
         record = record._replace(files=tuple(map(stat_of, dict.fromkeys(files))))
         write_trusted(f"{place.stem}.record", [dump_record(record)])
         remove_oldest(os.path.dirname(place.stem), "", _MOST_FILES, _MOST_BYTES)
-    except (OpwrightError, OSError, ValueError):
-        return
+    return lowered
 
 
 def keep_model(folder: str, loaded: LoadedProgram) -> Place | None:

@@ -66,7 +66,7 @@ class LoadedProgram(Called):
     choices : dict
         The arguments `lock` and `options`.
     keep : callable or None
-        Called with the source, each request that was lowered, and its plan.
+        Lowers a request of a source, and keeps the plan.
     program_feeds : tuple of str
         The feeds of the whole program: also labels, if it was saved for training.
     """
@@ -98,7 +98,7 @@ class LoadedProgram(Called):
         self._lock = RLock()
         self._part: Program | None = None
         self._called: tuple[Network, CompiledNetwork] | None = None  # after the first call
-        self.keep: Callable[[CompiledSource, LowerRequest, LoweredPlan], object] | None = None
+        self.keep: Callable[[CompiledSource, LowerRequest], LoweredPlan] | None = None
         is_chosen = device != _HOST or lock is not None or options is not None
         if is_chosen and self._names and scope is not None:
             self._compile()  # report errors now

@@ -134,15 +134,17 @@ def load(
 
 
 def keeper(place: Place, loaded: LoadedProgram, generation: int | None) -> Any:
-    """Return a function that keeps plans as long as program and scope are as saved."""
+    """Return a function that lowers, and keeps plans while program and scope are as saved."""
     structure = loaded.scope.structure_version
 
-    def keep(source: CompiledSource, request: LowerRequest, lowered: LoweredPlan) -> None:
+    def keep(source: CompiledSource, request: LowerRequest) -> LoweredPlan:
+        from opwright.lowering import lower
+        from opwright.run.keeping import lower_and_keep
+
         is_same = generation is None or generation == loaded.program.generation
         if is_same and structure == loaded.scope.structure_version:
-            from opwright.run.keeping import keep_plan
-
-            keep_plan(place, loaded, source, request, lowered)
+            return lower_and_keep(place, loaded, source, request)
+        return lower(request)
 
     return keep
 

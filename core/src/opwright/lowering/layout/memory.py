@@ -50,8 +50,7 @@ def plan_memory(graph: Graph, device: _runtime.Device) -> Slots:
     slots: Slots = {}
     for name, buffers in _owned_buffers(graph).items():
         owner = device if name is None else _runtime.host_device()
-        is_recorded = graph.target.recorder is not None
-        slots[name] = _assign_slots(buffers, owner, apart=is_recorded)
+        slots[name] = _assign_slots(buffers, owner)
         if sum(slots[name]) > MAX_BYTES:
             raise _too_large(graph, sum(slots[name]), name)
     return slots
@@ -211,19 +210,9 @@ def _owned_buffers(graph: Graph) -> dict[str | None, dict[Buffer, None]]:
     return owned
 
 
-def _assign_slots(
-    buffers: Iterable[Buffer], device: _runtime.Device, apart: bool = False
-) -> list[int]:
-    """Assign slots: a buffer takes one at its first operator and frees it at its last.
-
-    With `apart` each has one, so that a recorder knows it by its place.
-    """
+def _assign_slots(buffers: Iterable[Buffer], device: _runtime.Device) -> list[int]:
+    """Assign slots: a buffer takes one at its first operator and frees it at its last."""
     slots: list[int] = []
-    if apart:
-        for buffer in buffers:
-            buffer.slot = len(slots)
-            slots.append(max(-(-buffer.size // device.alignment), 1) * device.alignment)
-        return slots
     if not device.shares_memory:
         for buffer in buffers:
             buffer.slot = len(slots)

@@ -157,8 +157,9 @@ class PlanAssembler:
         checks = _runtime.CHECK_ALL if target.context.settings.checked else 0
         builder = _runtime.PlanBuilder(self._device, self._device_name, checks=checks)
         self._builder: Any = builder
-        if target.recorder is not None:
-            self._builder = target.recorder.begin(builder, graph, self._device_name)
+        self._recorder = target.recorder
+        if self._recorder is not None:
+            self._builder = self._recorder.begin(builder, graph, self._device_name)
         self._offsets: dict[str | None, list[int]] = {}
         self._given: dict[str, int] = {}
         self._lasting: dict[str, None] = {}
@@ -243,6 +244,8 @@ class PlanAssembler:
             if value.source is not None:
                 self._value(value.source)  # the first value of an external declares its meta
             kind, index, device = self._place(value.buffer)
+            if self._recorder is not None:
+                self._recorder.buffer = value.buffer.root()
             shape, dtype = value.meta
             value.id = self._builder.value(dtype_to_code(dtype), shape, kind, index, device)
         return value.id

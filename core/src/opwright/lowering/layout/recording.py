@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 from opwright import _runtime
 from opwright.describe.dtypes import dtype_to_code
 from opwright.describe.op_proto import AttrType
-from opwright.errors import ProgramError
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import signature_of
-from opwright.lowering.graph.values import LoweredOp
+from opwright.lowering.graph.values import Buffer, LoweredOp
 from opwright.lowering.kernels.arguments import Arguments
 from opwright.lowering.kernels.select import find_exclusion
 from opwright.registry import HOST_DEVICE, KernelEntry
@@ -53,6 +52,12 @@ class Recorder:
         Persistable variables that plans write.
     persistables : dict of str to None
         The values that they read or write.
+    refusal : str
+        Why no bundle can have the plans; empty if it can.
+    is_done : bool
+        Whether later plans are not recorded.
+    buffer : Buffer or None
+        Of the next value.
     """
 
     def __init__(self, target: Target) -> None:
@@ -63,12 +68,17 @@ class Recorder:
         self.needed: set[int] = set()
         self.written: dict[str, None] = {}
         self.persistables: dict[str, None] = {}
+        self.refusal = ""
+        self.is_done = False
+        self.buffer: Buffer | None = None
 
-    def begin(self, builder: _runtime.PlanBuilder, graph: Graph, name: str) -> Recorder:
+    def begin(self, builder: _runtime.PlanBuilder, graph: Graph, name: str) -> Any:
         """Return this, for the calls of a new plan, which go to `builder`, too."""
+        if self.is_done:
+            return builder
         self._builder, self._graph = builder, graph
         self._tokens: list[Any] = [name]
-        self._blocks: dict[int, int] = {}
+        self._blocks: dict[Buffer | None, int] = {}
         if not self.plans:
             self._numbers: dict[int, int] = {}
         return self
@@ -94,13 +104,13 @@ class Recorder:
     ) -> int:
         """Note a value; one in the arena by the number of its block."""
         if kind == _runtime.DYNAMIC:
-            raise ProgramError(
-                "bundle: shapes must follow from those of the feeds, got a value whose shape "
-                "depends on the elements of others; pad it to a bound"
+            self._refuse(
+                "shapes must follow from those of the feeds, got a value whose shape depends on "
+                "the elements of others; pad it to a bound"
             )
         place = index
         if kind == _runtime.ARENA:
-            place = self._blocks.setdefault(index, len(self._blocks))
+            place = self._blocks.setdefault(self.buffer, len(self._blocks))
         self._tokens += (2, code, kind, place, len(shape), *map(Size, shape))
         return self._builder.value(code, shape, kind, index, device)
 
@@ -117,8 +127,13 @@ class Recorder:
         device: _runtime.Device | None,
     ) -> None:
         """Note a kernel with those to try where it refuses, its arguments and attributes."""
+        self._builder.kernel(
+            prepared, args, begin, n_inputs, position, offset, size, estimate, device
+        )
         op = self._graph.ops[position]
         kernels = [self._number(entry, op) for entry in self._entries(op)]
+        if self.refusal:
+            return
         self.needed.add(kernels[0])
         target = self.target
         is_shared = target.deterministic or prepared.n_threads == target.n_threads
@@ -137,19 +152,17 @@ class Recorder:
             tokens += (name, kind, len(items), *_attr_tokens(kind, items))
         tokens.append(About(estimate or prepared.estimate_ns))
         self._tokens += tokens
-        self._builder.kernel(
-            prepared, args, begin, n_inputs, position, offset, size, estimate, device
-        )
 
     def _entries(self, op: LoweredOp) -> Iterator[KernelEntry]:
         """Yield the kernel of an operator, then its alternatives."""
         chosen = op.entry
         if chosen is None or not chosen.is_native or op.prepared.needs_gil:
             who = "" if chosen is None else f", got {chosen.library!r} of {chosen.package.label}"
-            raise ProgramError(
-                f"bundle: {op.type}: operator {op.index} must have a compiled kernel{who}; "
-                "compute it outside of the bundle"
+            self._refuse(
+                f"{op.type}: operator {op.index} must have a compiled kernel{who}; compute it "
+                "outside of the bundle"
             )
+            return
         yield chosen
         signature, target = signature_of(op), self.target
         candidates = target.candidates(op.type, HOST_DEVICE, signature.dtype)
@@ -192,7 +205,8 @@ class Recorder:
 
     def feeds_read(self) -> None:
         """Refuse feeds on a device."""
-        raise ProgramError("bundle: must run on the CPU, got a plan for another device")
+        self._refuse("must run on the CPU, got a plan for another device")
+        self._builder.feeds_read()
 
     def branch(self, condition: int, branches: Any, position: int) -> None:
         """Note a branch."""
@@ -227,12 +241,16 @@ class Recorder:
         pairs = [number for pair in bindings for number in pair]
         return (self._numbers[id(plan)], len(bindings), *pairs)
 
-    def continuation(self, *_: Any) -> None:
+    def continuation(self, *args: Any) -> None:
         """Refuse a plan with continuations."""
-        raise ProgramError(
-            "bundle: shapes must follow from those of the feeds, got an operator that reads a "
-            "value whose shape depends on the elements of others; pad it to a bound"
+        self._refuse(
+            "shapes must follow from those of the feeds, got an operator that reads a value whose "
+            "shape depends on the elements of others; pad it to a bound"
         )
+        self._builder.continuation(*args)
+
+    def _refuse(self, reason: str) -> None:
+        self.refusal = self.refusal or f"bundle: {reason}"
 
     def fetch(self, value: int) -> None:
         """Note a fetch."""

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import os
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,6 +25,7 @@ from opwright.run.bundles.tokens import Affine, encode, join, matches
 if TYPE_CHECKING:
     from opwright._runtime import CompiledNetwork, Scope
     from opwright.device.feeds import FeedSpec
+    from opwright.lowering import LoweredPlan, LowerRequest, Target
     from opwright.run.compiled import CompiledSource
 
 _VERSION: Final = 1
@@ -68,18 +69,21 @@ def write_bundle(
         temporary.unlink(missing_ok=True)
 
 
-def describe_plan(
-    source: CompiledSource, shapes: Sequence[Sequence[int]], n_threads: int
-) -> tuple[bytes, list[str]] | None:
-    """Return the descriptor of one plan, without weights, and the libraries that it needs.
+def lower_described(
+    source: CompiledSource, request: LowerRequest
+) -> tuple[LoweredPlan, bytes, list[str]]:
+    """Return a plan, its descriptor without weights, and the libraries that it needs.
 
-    None for a plan that writes variables.
+    The descriptor is empty for a plan that writes variables, or that no bundle can have.
     """
-    feeds = {spec.name: shape for spec, shape in zip(source.feeds, shapes, strict=True)}
-    lowering = _Lowering(source, None, feeds, None)
-    descriptor, _ = lowering.describe(n_threads)
+    feeds = {name: meta.shape for name, meta in request.given.metas.items()}
+    lowering, target = _Lowering(source, None, feeds, None), request.target
+    lowered, tokens = lowering.record(request, copy.copy(target), 1)
     recorder = lowering.recorder
-    return None if recorder.written else (descriptor, list(recorder.libraries))
+    if recorder.refusal or recorder.written:
+        return lowered, b"", []
+    threads = (1, _MOST_THREADS) if target.deterministic else (target.n_threads,) * 2
+    return lowered, lowering.encode([(1, 1, *threads, tokens)])[0], list(recorder.libraries)
 
 
 def list_chunks(descriptor: bytes, arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
@@ -142,20 +146,27 @@ class _Lowering:
         self.recorder = Recorder(template.target)
         self._outputs: dict[int, list[Any]] = {}  # by batch
 
-    def describe(self, n_threads: int = 0) -> tuple[bytes, list[Array]]:
-        """Return the descriptor, and the weights in its order; with `n_threads` for it alone."""
+    def describe(self) -> tuple[bytes, list[Array]]:
+        """Return the descriptor, and the weights in its order."""
         target = self._source.template.target
         count = count_for_plan(target.deterministic)
         ranges = [(1, 1, 1), (2, _MOST_THREADS, max(count, 2))]
-        if n_threads:
-            ranges = [(n_threads, n_threads, n_threads)]
         if target.deterministic:
             ranges = [(1, _MOST_THREADS, count)]
+        return self.encode(
+            (begin, end, least, most, tokens)
+            for least, most, n_threads in ranges
+            for begin, end, tokens in self._divide(n_threads)
+        )
+
+    def encode(
+        self, plans: Iterable[tuple[int, int, int, int, list[Any]]]
+    ) -> tuple[bytes, list[Array]]:
+        """Return what `describe` does, of plans for ranges of batches and threads."""
         variants: list[bytes] = []
-        for least, most, n_threads in ranges:
-            for begin, end, tokens in self._divide(n_threads):
-                section = encode(tokens)
-                variants += (encode((begin, end, least, most, len(section))), section)
+        for *bounds, tokens in plans:
+            section = encode(tokens)
+            variants += (encode((*bounds, len(section))), section)
         tensors, arrays = self._list_tensors()
         written = self.recorder.written
         head = [self.least, self.most, *self._list_kernels()[0], *self._list_ports()]
@@ -192,16 +203,31 @@ class _Lowering:
             dims = tuple(n if dim is None else dim for dim in shape)
             arrays.append(np.broadcast_to(np.zeros((), dtype_to_numpy(spec.dtype or "")), dims))
         request = self._source.request(tuple(arrays))
-        recorder, target = self.recorder, copy.copy(request.target)
-        target.n_threads, target.recorder = n_threads, recorder
+        target = copy.copy(request.target)
+        target.n_threads = n_threads
         target.last_short, target.chosen_kernels, target.chosen_passes = [], {}, {}
-        recorder.target, recorder.plans = target, []
-        metas = lower(request._replace(target=target)).fetch_metas
+        tokens = self.record(request, target, n)[1]
+        if self.recorder.refusal:
+            raise ProgramError(self.recorder.refusal)
+        return tokens
+
+    def record(
+        self, request: LowerRequest, target: Target, n: int
+    ) -> tuple[LoweredPlan, list[Any]]:
+        """Return the plan for a batch, with a target of its own, and its tokens unless they are refused."""
+        recorder = self.recorder
+        recorder.target, recorder.plans, recorder.is_done = target, [], False
+        target.recorder = recorder
+        lowered = lower(request._replace(target=target))
+        recorder.is_done = True
+        if recorder.refusal:
+            return lowered, []
         self._outputs[n] = []
-        for name, meta in zip(request.fetches.names, metas, strict=True):
+        for name, meta in zip(request.fetches.names, lowered.fetch_metas, strict=True):
             code = dtype_to_code(meta.dtype)
             self._outputs[n] += (name, code, len(meta.shape), *map(Size, meta.shape))
-        return [len(recorder.plans), *(token for plan in recorder.plans for token in plan)]
+        plans = recorder.plans
+        return lowered, [len(plans), *(token for plan in plans for token in plan)]
 
     def _list_ports(self) -> list[Any]:
         """Return the tokens of inputs and outputs."""
