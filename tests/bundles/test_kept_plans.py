@@ -14,6 +14,7 @@ import pytest
 
 import opwright as ow
 from opwright.errors import FeedError, FormatError, ShapeError
+from opwright.lowering import _lower
 from opwright.run import keeping, kept
 from opwright_nn import layers
 
@@ -155,8 +156,7 @@ def test_what_has_changed_or_is_damaged_is_not_used(folder: Path, tmp_path: Path
     file, size, mtime = record.files[0]
     aged = record._replace(files=((file, size, mtime + 1), *record.files[1:]))
     gone = record._replace(files=(("/none", 1, 1), *record.files[1:]))
-    other = record._replace(checksum=record.checksum ^ 1)
-    damaged = [kept.dump_record(one) for one in (aged, gone, other)]
+    damaged = [kept.dump_record(one) for one in (aged, gone)]
     for data in (*damaged, good[:-1], good[:40] + b"?" + good[41:], b"", b"\xff"):
         path.write_bytes(data)
         assert not is_kept(ow.load(tmp_path / "model"))
@@ -177,6 +177,45 @@ def test_what_has_changed_or_is_damaged_is_not_used(folder: Path, tmp_path: Path
         assert is_kept(loaded)
         np.testing.assert_array_equal(loaded(X)[0], expected)
         assert plan.read_bytes() == whole  # it was lowered, and kept again
+
+
+def test_a_first_call_lowers_once(folder: Path, tmp_path: Path) -> None:
+    lowered = []
+
+    def count(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code is _lower.__code__:
+            lowered.append(frame)
+
+    loaded = ow.load(save(tmp_path / "model"))
+    sys.setprofile(count)
+    try:
+        loaded(X)
+    finally:
+        sys.setprofile(None)
+    assert len(lowered) == 1
+    assert len(list(folder.glob("*.owb"))) == 1
+
+
+def test_parameters_are_checked_once_after_the_system_was_started(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = ow.load(save(tmp_path / "model"))(X)[0]
+    (tmp_path / "boot").write_text("another")
+    monkeypatch.setattr(kept, "_BOOT", str(tmp_path / "boot"))
+    params = next((tmp_path / "model").glob("generations/*/params.safetensors"))
+    data, status = params.read_bytes(), params.stat()
+    for content in (data[:-1] + bytes([data[-1] ^ 1]), data):
+        params.write_bytes(content)
+        os.utime(params, ns=(status.st_atime_ns, status.st_mtime_ns))
+        if content != data:
+            with pytest.raises(FormatError, match="data that does not have its checksum"):
+                ow.load(tmp_path / "model")
+    loaded = ow.load(tmp_path / "model")
+    assert is_kept(loaded)
+    np.testing.assert_array_equal(loaded(X)[0], expected)
+    (record,) = map(kept.read_record, (str(p).removesuffix(".record") for p in folder.glob("*.r*")))
+    assert record is not None
+    assert record.params[-1] == "another"
 
 
 def test_damaged_parameters_are_refused_as_ever(folder: Path, tmp_path: Path) -> None:

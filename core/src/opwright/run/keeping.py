@@ -5,20 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from opwright.cache_folder import read_trusted, remove_oldest, write_trusted
 from opwright.describe.dtypes import dtype_to_numpy
-from opwright.disk import open_regular, read_chunks, remove_folder
+from opwright.disk import open_regular, remove_folder
 from opwright.errors import OpwrightError
 from opwright.lowering import lower
 from opwright.plugins import context as contexts
 from opwright.plugins.plain import default_epoch, is_plain
 from opwright.program.files.safetensors_file import read_header
+from opwright.program.files.writing import collect, list_saved
 from opwright.program.program import feed_names
+from opwright.program.serialize import program_to_bytes
 from opwright.run.bundles.writing import list_chunks, lower_described
 from opwright.run.kept import (
     Place,
@@ -78,12 +79,16 @@ def keep_model(folder: str, loaded: LoadedProgram) -> Place | None:
         os.makedirs(parent, 0o700, exist_ok=True)
         if tuple(feed_names(loaded.program)) != loaded.program_feeds:
             return None
-        loaded.save(folder)
+        program = loaded.program
+        arrays = collect(program, loaded.scope)
+        data = program_to_bytes(program, loaded.program_feeds, loaded._names)
+        for name, chunks in list_saved(arrays, data, dict(loaded.notes)).items():
+            write_trusted(os.path.join(folder, name), chunks)
         place = find_place(folder)
         if place is None:
             return None
         files = tuple(map(stat_of, dict.fromkeys(_list_files(context))))
-        record = Record(0, 0, stat_of(place.params), (), (), (), (), files)
+        record = Record(0, place.seen, (), (), (), (), files)
         write_trusted(f"{folder}.record", [dump_record(record)])
         _remove_oldest_models(parent)
     except (OpwrightError, OSError, ValueError):
@@ -123,16 +128,13 @@ def _list_files(context: contexts.Context) -> Iterable[str]:
 
 def _make_record(place: Place, loaded: LoadedProgram) -> Record:
     """Return the record of a saved state, without files; ValueError for unusual dtypes."""
-    checksum, weights = 0, []
+    weights = []
     with open_regular(place.params, follow=True) as handle:
         for name, (meta, begin, _) in read_header(place.params, handle)[1].items():
             kind = dtype_to_numpy(meta.dtype)
             if kind.kind not in "fiu":
                 raise ValueError(f"{meta.dtype} is checked when it is read")
             weights.append((name, str(kind), meta.shape, begin))
-        size_bytes = os.fstat(handle).st_size
-        for chunk in read_chunks(place.params, handle, place.begin, size_bytes):
-            checksum = zlib.crc32(chunk, checksum)
     n_ops = len(loaded._find_part().global_block().ops)
     feeds = loaded.feeds, loaded.fetches, loaded.program_feeds
-    return Record(n_ops, checksum, stat_of(place.params), *feeds, tuple(weights), ())
+    return Record(n_ops, place.seen, *feeds, tuple(weights), ())

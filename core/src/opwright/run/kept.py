@@ -16,13 +16,20 @@ from _thread import RLock
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context as Variables
+from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from opwright import _runtime
 from opwright._version import __version__
-from opwright.cache_folder import check_trust, find_cache_folder, read_switch, read_trusted
+from opwright.cache_folder import (
+    check_trust,
+    find_cache_folder,
+    read_switch,
+    read_trusted,
+    write_trusted,
+)
 from opwright.disk import digest_of, empty_bytes, map_large, open_regular, read_into
 from opwright.errors import FormatError, OpwrightError
 from opwright.plugins.plain import default_epoch, is_plain
@@ -35,7 +42,7 @@ from opwright.run.results import ArraySpec
 if TYPE_CHECKING:
     from opwright.program import Program
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised when records change their form."""
 
 _SWITCH: Final = "OPWRIGHT_KEEP_PLANS"
@@ -43,19 +50,21 @@ _OTHER_PLANS: Final = ("OPWRIGHT_CHECKED", "OPWRIGHT_ISOLATE")
 """Environment variables of plans that are not kept."""
 
 _MOST_BYTES: Final = 1 << 26
+_BOOT: Final = "/proc/sys/kernel/random/boot_id"
 _FILES: Final = ("program.pb", "params.safetensors", "generation.json")
 
 
 class Place(NamedTuple):
     """A saved state in the cache folder: `stem` is the beginning of all paths.
 
-    `params` is the path of the parameters, which begin at byte `begin`; `program` and `manifest`
-    are the contents of the other files. A pair by itself has an empty manifest.
+    `params` is the path of the parameters, and `seen` what `see` returned before they were read;
+    `program` and `manifest` are the contents of the other files. A pair by itself has an empty
+    manifest.
     """
 
     stem: str
     params: str
-    begin: int
+    seen: list[Any]
     program: bytes
     manifest: bytes
 
@@ -68,8 +77,7 @@ class Record(NamedTuple):
     """Description of a saved state that was called; see the module."""
 
     n_ops: int
-    checksum: int  # CRC-32 of the parameters, which the file `params` had
-    params: list[Any]  # what `stat_of` returned
+    params: list[Any]  # what `see` returned of them when they had their checksum
     feeds: tuple[ArraySpec, ...]
     fetches: tuple[ArraySpec, ...]
     program_feeds: tuple[str, ...]
@@ -91,13 +99,14 @@ def find_place(path: object) -> Place | None:
     try:
         inner = _find_newest(os.fspath(path))
         program, params, manifest = (os.path.join(inner, name) for name in _FILES)
+        seen = see(params)
         texts = _read(program), _read(manifest) if os.path.lexists(manifest) else b""
         begin = 8 + int.from_bytes(_read(params, 8), "little")
         parts = _describe_process().encode(), *texts, _read(params, begin)
     except (OSError, FormatError):  # what loads the folder says more
         return None
     stem = os.path.join(folder, "plans", digest_of(b"\0".join(parts))[:32])
-    return Place(stem, params, begin, *texts)
+    return Place(stem, params, seen, *texts)
 
 
 def _find_newest(folder: str) -> str:
@@ -187,6 +196,18 @@ def stat_of(path: str) -> list[Any]:
     """Return a path with the size of its file, and the time of its last change in ns."""
     status = os.stat(path)
     return [path, status.st_size, status.st_mtime_ns]
+
+
+def see(path: str) -> list[Any]:
+    """Return what `stat_of` does, and the start of the system, which a crash ends.
+
+    A file that was not synchronized is as it was written until then.
+    """
+    try:
+        with open(_BOOT, encoding="ascii") as file:
+            return [*stat_of(path), file.read()]
+    except FileNotFoundError:
+        return [*stat_of(path), time_ns()]  # equal to no other
 
 
 # -- a saved state that was kept -------------------------------------------------------------------
@@ -316,23 +337,26 @@ def open_kept(place: Place, *, mapped: bool, trainable: bool) -> LoadedProgram |
 
 def _read_scope(place: Place, record: Record, mapped: bool) -> _runtime.Scope | None:
     """Return a scope with the parameters; None if they are damaged."""
+    # Nothing writes into a generation, which has a manifest.
+    mapped, is_known = mapped and bool(place.manifest), place.seen == record.params
     try:
         with open_regular(place.params, follow=True) as handle:
-            size_bytes = os.fstat(handle).st_size
-            is_known = stat_of(place.params) == record.params  # and was read then
-            # Nothing writes into a generation, which has a manifest.
-            data = map_large(place.params, handle) if mapped and place.manifest else None
+            if not is_known or not place.manifest:
+                from opwright.program.files.manifest import check_params
+
+                check_params(place.params, handle)
+            data = map_large(place.params, handle) if mapped else None
             if data is None:
-                data = empty_bytes(size_bytes)
+                data = empty_bytes(os.fstat(handle).st_size)
                 read_into(place.params, handle, data.data, 0)
-                is_known = False
-        if not is_known and zlib.crc32(data[place.begin :].data) != record.checksum:
-            return None
         scope = _runtime.Scope()
         for name, dtype, shape, begin in record.weights:
             kind = np.dtype(dtype)
             end = begin + kind.itemsize * int(np.prod(shape, dtype=np.int64))
             scope.var(name).borrow(data[begin:end].view(kind).reshape(shape))
+        if not is_known:
+            record = record._replace(params=place.seen)
+            write_trusted(f"{place.stem}.record", [dump_record(record)])
     except (OSError, FormatError, ValueError):
         return None
     return scope

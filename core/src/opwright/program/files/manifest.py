@@ -129,12 +129,22 @@ def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool 
         # Read, not through the map: a file that is cut off meanwhile is an error, and no crash.
         checksum = _checksum_in(path, handle, tensors)
         arrays = _map_arrays(path, handle, tensors, whole)
+    _compare(path, checksum, mark)
+    return arrays
+
+
+def check_params(path: StrPath, handle: int) -> None:
+    """Raise FormatError if an open parameters file does not have its checksum."""
+    metadata, tensors = read_header(path, handle)
+    _compare(path, _checksum_in(path, handle, tensors), _mark_in(path, metadata))
+
+
+def _compare(path: StrPath, checksum: str, mark: ParamsMark) -> None:
     if checksum != mark.checksum:
         raise FormatError(
             f"{path}: damaged, or not written by opwright.save, got data that does not have its "
             "checksum; save it again"
         )
-    return arrays
 
 
 def _map_arrays(path: StrPath, handle: int, tensors: Mapping[str, Tensor], whole: Array) -> Arrays:
@@ -186,10 +196,10 @@ class Manifest(NamedTuple):
     notes: dict[str, Any]
 
 
-def write_generation(
-    folder: Path, program: bytes, params: Iterable[Chunk], manifest: Manifest
-) -> None:
-    """Write the three files of a generation into an empty folder."""
+def list_files(
+    program: bytes, params: Iterable[Chunk], manifest: Manifest
+) -> dict[str, Iterable[Chunk]]:
+    """Return the content of the three files of a generation by name."""
     content = {
         "format": _FORMAT,
         "format_version": _VERSION,
@@ -199,9 +209,13 @@ def write_generation(
         },
         "notes": manifest.notes,
     }
-    write_file(folder / PROGRAM, [program])
-    write_file(folder / PARAMS, params)
-    write_file(folder / MANIFEST, [json.dumps(content).encode() + b"\n"])
+    return {PROGRAM: [program], PARAMS: params, MANIFEST: [json.dumps(content).encode() + b"\n"]}
+
+
+def write_generation(folder: Path, files: Mapping[str, Iterable[Chunk]]) -> None:
+    """Write files into an empty folder."""
+    for name, chunks in files.items():
+        write_file(folder / name, chunks)
 
 
 def check_notes(notes: object) -> dict[str, Any]:

@@ -47,6 +47,7 @@ from opwright.program.files.manifest import (
     Manifest,
     ParamsMark,
     check_belongs,
+    list_files,
     read_manifest,
     read_mark,
     read_params,
@@ -295,7 +296,7 @@ def adopt_pair(folder: Path, saver: Saver) -> None:
 
         def fill(new: Path) -> None:
             chunks = read_chunks(path, handle, 0, manifest.params_bytes)
-            write_generation(new, program, chunks, manifest)
+            write_generation(new, list_files(program, chunks, manifest))
 
         publish(folder, saver, fill, number)
 

@@ -20,6 +20,7 @@ from opwright.program.files.manifest import (
     Manifest,
     check_notes,
     encode_params,
+    list_files,
     mark_of,
     write_generation,
 )
@@ -101,17 +102,24 @@ def save(
     fetches = list_names(fetch or ())
     for name in fetches:
         program.global_block().get_var(name, "save: fetch")
-    arrays = _collect(program, default_scope() if scope is None else scope)
+    arrays = collect(program, default_scope() if scope is None else scope)
     data = program_to_bytes(program, feed_names(program), fetches)
     program_from_proto(data, Program())  # raises if `load` would
-    mark = mark_of(arrays, data)
-    params = encode_params(arrays, mark)
-    manifest = Manifest(len(data), sum(map(len, params)), mark, kept_notes)
+    files = list_saved(arrays, data, kept_notes)
     with saving_to(folder) as saver:
         adopt_pair(folder, saver)
-        publish(folder, saver, lambda new: write_generation(new, data, params, manifest))
+        publish(folder, saver, lambda new: write_generation(new, files))
         point_to_newest(folder, saver)
         remove_old(folder, saver, keep)
+
+
+def list_saved(
+    arrays: Arrays, data: bytes, notes: dict[str, Any]
+) -> dict[str, Iterable[bytes | memoryview]]:
+    """Return the content of the files of a generation by name."""
+    mark = mark_of(arrays, data)
+    params = encode_params(arrays, mark)
+    return list_files(data, params, Manifest(len(data), sum(map(len, params)), mark, notes))
 
 
 def _check_types(program: object, scope: object) -> None:
@@ -136,7 +144,8 @@ def _check_keep(keep: object) -> None:
         )
 
 
-def _collect(program: Program, scope: Scope) -> Arrays:
+def collect(program: Program, scope: Scope) -> Arrays:
+    """Return the persistable variables of a scope that is complete for a program."""
     arrays: Arrays = {}
     for variable in persistable_variables(program):
         name = variable.name
