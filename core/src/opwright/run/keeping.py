@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from opwright._runtime import read_host_array
 from opwright.cache_folder import read_trusted, remove_oldest, write_trusted
 from opwright.describe.dtypes import dtype_to_numpy
 from opwright.disk import open_regular, remove_folder
@@ -17,8 +18,8 @@ from opwright.lowering import lower
 from opwright.plugins import context as contexts
 from opwright.plugins.plain import default_epoch, is_plain
 from opwright.program.files.safetensors_file import read_header
-from opwright.program.files.writing import collect, list_saved
-from opwright.program.program import feed_names
+from opwright.program.files.writing import list_saved
+from opwright.program.program import feed_names, persistable_variables
 from opwright.program.serialize import program_to_bytes
 from opwright.run.bundles.writing import list_chunks, lower_described
 from opwright.run.kept import (
@@ -79,8 +80,9 @@ def keep_model(folder: str, loaded: LoadedProgram) -> Place | None:
         os.makedirs(parent, 0o700, exist_ok=True)
         if tuple(feed_names(loaded.program)) != loaded.program_feeds:
             return None
-        program = loaded.program
-        arrays = collect(program, loaded.scope)
+        program, scope = loaded.program, loaded.scope
+        names = [variable.name for variable in persistable_variables(program)]
+        arrays = {name: read_host_array(scope.var(name), "keep") for name in names}  # no copies
         data = program_to_bytes(program, loaded.program_feeds, loaded._names)
         for name, chunks in list_saved(arrays, data, dict(loaded.notes)).items():
             write_trusted(os.path.join(folder, name), chunks)

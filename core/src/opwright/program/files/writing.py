@@ -102,7 +102,7 @@ def save(
     fetches = list_names(fetch or ())
     for name in fetches:
         program.global_block().get_var(name, "save: fetch")
-    arrays = collect(program, default_scope() if scope is None else scope)
+    arrays = _collect(program, default_scope() if scope is None else scope)
     data = program_to_bytes(program, feed_names(program), fetches)
     program_from_proto(data, Program())  # raises if `load` would
     files = list_saved(arrays, data, kept_notes)
@@ -144,8 +144,7 @@ def _check_keep(keep: object) -> None:
         )
 
 
-def collect(program: Program, scope: Scope) -> Arrays:
-    """Return the persistable variables of a scope that is complete for a program."""
+def _collect(program: Program, scope: Scope) -> Arrays:
     arrays: Arrays = {}
     for variable in persistable_variables(program):
         name = variable.name
