@@ -51,7 +51,7 @@ def _irfftn(x: Tensor, axis: Sequence[int], norm: str, n: int) -> Tensor:
 
 
 def _shift(function: Function) -> Function:
-    return lambda x, axis: function(x, tuple(axis) or None)
+    return lambda x, axis: function(x, tuple(axis) or None) if x.dim() else x
 
 
 def _window(name: str, **renamed: str) -> Function:
