@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-import opwright as ow
-from opwright.plugin import Package
+from drawn_uses import uses_of
 from opwright_jax.checking import check_operator
 from opwright_kit.testing import check_package
-from opwright_kit.testing.check.provided import Use
 
-ACME = Package("acme", "opwright-acme", "1.0")
 SAMPLE = ("softmax", "concat", "gather", "adam", "top_k")
-
-
-def uses_of(op_type: str) -> list[Use]:
-    """Return the uses that the kit draws."""
-    drawn: list[Use] = []
-    context = ow.Context.discover()
-
-    def look(op_type: str, uses: Iterable[Use]) -> Iterator[Any]:
-        drawn.extend(uses)
-        return iter(())
-
-    context.annexes.add("rule", "look", look, ACME)
-    check_package("opwright-std", subject=op_type, rules=["look"], context=context)
-    return drawn
 
 
 @pytest.mark.parametrize("op_type", SAMPLE)
