@@ -74,6 +74,7 @@ WRONG = {
     ("check", "sample"): [["--sample", "x"], ["--sample", "-1"]],
     ("check", "dtype"): [["--dtype", "flot32"]],
     ("check", "time_limit"): [["--time-limit", "x"], ["--time-limit", "0"]],
+    ("check", "junit"): [["--junit", "no/a.xml"]],
     ("new", "name"): [["Bad_Name"], []],
     ("new", "kind"): [["--kind", "opertor"]],
     ("new", "language"): [["--language", "pyton"]],

@@ -54,6 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the scorecard; return 1 if something was found."""
     shows = sys.stderr.isatty() and not args.json
+    if args.junit is not None:
+        _write(args.junit, "")  # now, not after minutes of checks
     with ExitStack() as stack:
         with resolving():  # what goes wrong in a check is a finding
             check = _open(args, stack)
