@@ -28,8 +28,15 @@ bool IsShortSum(const GemmSize& size) {
   return size.k <= kShortSum && (size.n <= kFewColumns || size.n % kAliasedColumns == 0);
 }
 
+// Matrices that lie between each other, as those of heads do in front of the last layer of an
+// attention: oneDNN's newer loops do not write them, and it takes 30 ms to compile the older ones,
+// once in each process, which are as fast as ours.
+bool AreInterleaved(const MatrixShape& shape) { return shape.out_row != shape.size.n; }
+
 bool IsOwnProduct(const MatrixShape& shape) {
-  return IsOwn(shape) || (HasAvx512() ? IsTurned(shape) : IsShortSum(shape.size));
+  if (IsOwn(shape)) return true;
+  if (!HasAvx512()) return IsShortSum(shape.size);
+  return IsTurned(shape) || AreInterleaved(shape);
 }
 
 MatrixShape ShapeOf(const opwright::PrepareContext& ctx, const MatmulAttrs& attrs) {
