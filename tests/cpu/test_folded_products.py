@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -83,6 +86,28 @@ def test_heads_are_multiplied_where_they_lie_and_so_in_the_gradient(shape, dtype
     types = assert_same(attention, shape, shape, shape, dtype=dtype)
     assert types["cpu.folded_matmul"] == 6
     assert types["transpose"] == 0
+
+
+def test_heads_cost_no_compiled_loops_of_onednn():
+    """Its loops for results that lie between each other take 30 ms of each process to compile."""
+    code = (
+        "import numpy, opwright as ow\n"
+        "with ow.program_guard(ow.Program()) as (main, _):\n"
+        "    create = main.global_block().create_var\n"
+        "    names = {'x': [2, 4, 64, 64], 'y': [2, 4, 64, 32]}\n"
+        "    x, y = (create(n, shape=s, dtype='float32') for n, s in names.items())\n"
+        "    out = ow.ops.transpose(ow.ops.matmul(x, y), axes=[0, 2, 1, 3])\n"
+        "network = ow.Network(main.global_block())\n"
+        "call = network.compile([x, y], [out])\n"
+        "call(*(numpy.ones(s, 'float32') for s in names.values()))\n"
+        "print(*network.placement().types)\n"
+    )
+    env = {**os.environ, "ONEDNN_VERBOSE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    assert "cpu.folded_matmul" in done.stdout
+    assert "gemm:jit" not in done.stdout or "AVX-512" not in done.stdout
 
 
 def test_queries_of_another_length_and_one_stack_for_all_are_multiplied_where_they_lie():
