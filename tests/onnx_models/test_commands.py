@@ -47,7 +47,8 @@ def test_a_report_names_rows_kernels_operations_and_memory(weights: dict[str, An
     assert report["memory_bytes"] > 0
     assert {kernel["operator"] for kernel in report["kernels"]} <= {"fc", "matmul", "gemm"}
     text = command("onnx", "report", "model.onnx").stdout
-    assert "feeds       input.1 float32[?, 4]" in text
+    assert "feeds       input.1 float32[batch, 4]" in text
+    assert "results     scores float32[batch, 3]" in text
     assert "FLOPs       112\n" in text
 
 

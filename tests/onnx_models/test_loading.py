@@ -387,3 +387,13 @@ def test_a_clip_at_0_and_6_joins_the_layer_before_it() -> None:
     )
     assert [op.type for op in loaded.program.global_block().ops][-1] == "relu6"
     np.testing.assert_array_equal(loaded(FEW)[0], np.clip(FEW @ weights["w"], 0, 6))
+
+
+@pytest.mark.parametrize("noop", [0, 1])
+def test_fed_axes_that_are_declared_empty_need_no_values(noop: int) -> None:
+    inputs = [tensor("x", ["n", 3]), tensor("axes", [0], TensorProto.INT64)]
+    reduced = node("ReduceSum", ["x", "axes"], ["y"], noop_with_empty_axes=noop)
+    loaded = opwright_onnx.load(make_model([reduced], inputs, [tensor("y", None)]))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (found,) = loaded({"x": x})
+    np.testing.assert_array_equal(found, x if noop else [[15]])

@@ -93,7 +93,15 @@ def load(
             data,
             translate,
             repr(sorted((name, list(shape)) for name, shape in shapes.items())),
-            is_whole=lambda: data.find(_EXTERNAL) < 0,
+            is_whole=lambda: _is_whole(data),
             device=device,
             options=options,
         )
+
+
+def _is_whole(data: mmap.mmap) -> bool:
+    """Whether no tensor lies in another file; large weights, which are bytes, are skipped."""
+    from opwright_onnx.translate.weights import split_weights
+
+    rest = (split_weights(memoryview(data)) or (data, {}))[0]
+    return rest.find(_EXTERNAL) < 0

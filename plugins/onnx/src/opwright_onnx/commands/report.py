@@ -106,8 +106,8 @@ def _load(path: Path, proto: ModelProto, feeds: Shapes) -> Plain:
         loaded = load(path)
         found: Plain = {
             "error": "",
-            "feeds": [str(spec) for spec in loaded.feeds],
-            "results": [str(spec) for spec in loaded.fetches],
+            "feeds": [_show(spec, loaded) for spec in loaded.feeds],
+            "results": [_show(spec, loaded) for spec in loaded.fetches],
         }
         report = loaded.report()
         found["own_operators"] = dict(sorted(report.operators.items()))
@@ -121,6 +121,15 @@ def _load(path: Path, proto: ModelProto, feeds: Shapes) -> Plain:
         return {"error": needed}
     except OpwrightError as reason:
         return {"error": str(reason)}
+
+
+def _show(spec: Any, loaded: ow.LoadedProgram) -> str:
+    """Return a feed or result with the model's names of open sizes."""
+    names = loaded.notes["onnx"]["dims"].get(spec.name)
+    if not spec.shape or names is None or len(names) != len(spec.shape):
+        return str(spec)
+    dims = (name if dim is None else dim for dim, name in zip(spec.shape, names))
+    return str(spec._replace(shape=tuple(dims)))
 
 
 def _plan(loaded: ow.LoadedProgram, shapes: Shapes) -> Plain:

@@ -23,7 +23,8 @@ def find_axes(t: Translator, n: Node, axes: Value) -> list[int] | None:
     if n.opset < _SINCE_INPUT.get(n.op_type, 18):
         found = n.attr("axes") or []
     else:
-        found = [] if axes is None else t.ints(axes, "axes")
+        is_empty = axes is None or 0 in t.shape(axes)
+        found = [] if is_empty else t.ints(axes, "axes")
         if not found and n.attr("noop_with_empty_axes"):
             return None
     return found
