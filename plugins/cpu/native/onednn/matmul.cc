@@ -28,10 +28,12 @@ bool IsShortSum(const GemmSize& size) {
   return size.k <= kShortSum && (size.n <= kFewColumns || size.n % kAliasedColumns == 0);
 }
 
-// Matrices that lie between each other, as those of heads do in front of the last layer of an
-// attention: oneDNN's newer loops do not write them, and it takes 30 ms to compile the older ones,
-// once in each process, which are as fast as ours.
-bool AreInterleaved(const MatrixShape& shape) { return shape.out_row != shape.size.n; }
+// One row of matrices that lie between each other, as those of heads do behind an attention:
+// oneDNN's newer loops do not write them, unless there is another axis, and it takes 30 ms to
+// compile the older ones, once in each process, which are as fast as ours.
+bool AreInterleaved(const MatrixShape& shape) {
+  return shape.stack.size() == 1 && shape.out_row != shape.size.n;
+}
 
 bool IsOwnProduct(const MatrixShape& shape) {
   if (IsOwn(shape)) return true;
