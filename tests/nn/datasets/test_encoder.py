@@ -205,6 +205,12 @@ def test_a_damaged_state_is_refused(table, encoder):
     [
         (lambda e, t: e.transform(t), AttributeValueError, "must be fitted"),
         (lambda e, t: e.fit([[1]]), AttributeTypeError, "rows .* must be dicts .* got list"),
+        (
+            lambda e, t: e.fit({"age": 1}),
+            AttributeTypeError,
+            "got int for 'age'; pass .* \\[row\\]",
+        ),
+        (lambda e, t: e.fit({"city": "Rome"}), AttributeTypeError, "got str for 'city'"),
         (lambda e, t: e.fit("people.csv"), AttributeTypeError, "got str; read a file by nn.data"),
         (lambda e, t: e.fit({"income": [1], "note": [1, 2]}), ShapeError, "the same length"),
         (lambda e, t: e.fit({"note": ["a"]}), AttributeValueError, "the column 'income', got none"),
@@ -229,7 +235,7 @@ def test_a_damaged_state_is_refused(table, encoder):
         (
             lambda e, t: TableEncoder(max_categories=1).fit(t),
             AttributeValueError,
-            "got 2 in 'city'; pass",
+            "got 2 in 'city'; pass .* 'category', or 'date %d.%m.%Y'",
         ),
         (
             lambda e, t: TableEncoder("note", columns={"note": "text"}).fit(t),

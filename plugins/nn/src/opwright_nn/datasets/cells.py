@@ -53,6 +53,12 @@ def read_table(who: str, table: Any, missing: Sequence[str]) -> dict[str, Cells]
             f"{type(table).__name__}; read a file by nn.datasets.csv.read_columns(path)"
         )
     absent = frozenset(missing)
+    for name, column in table.items():
+        if isinstance(column, str | bytes) or not isinstance(column, Iterable):
+            raise AttributeTypeError(
+                f"{who}: a column must be a list or an array of cells, got "
+                f"{type(column).__name__} for {name!r}; pass a single row as [row]"
+            )
     columns = {str(name): _read_cells(column, absent) for name, column in table.items()}
     if len({len(cells) for cells in columns.values()}) > 1:
         lengths = {name: len(cells) for name, cells in columns.items()}

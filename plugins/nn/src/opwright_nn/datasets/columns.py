@@ -146,7 +146,7 @@ def find_kind(who: str, name: str, cells: Cells, max_categories: int) -> str:
         raise AttributeValueError(
             f"{who}: a column of texts must have at most max_categories={max_categories} different "
             f"ones, got {n_texts} in {name!r}; pass columns={{{name!r}: 'text'}} for words, "
-            "'skip', or 'category'"
+            "'skip', 'category', or 'date %d.%m.%Y' for dates of such a form"
         )
     return "category"
 
