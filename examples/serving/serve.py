@@ -15,6 +15,7 @@ from app import Service
 from batching import Limits
 
 import opwright as ow
+from opwright.errors import OpwrightError
 
 log = logging.getLogger("serving")
 
@@ -75,7 +76,10 @@ def main() -> None:
         arguments.timeout_s,
         arguments.max_body_bytes,
     )
-    service = Service(arguments.model, limits)
+    try:
+        service = Service(arguments.model, limits)
+    except (OpwrightError, ValueError, RuntimeError) as error:
+        raise SystemExit(f"serve: the model cannot be loaded: {error}") from error
     config = uvicorn.Config(
         service.app(),
         host=arguments.host,

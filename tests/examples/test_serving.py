@@ -152,6 +152,14 @@ def test_a_model_that_cannot_be_loaded_again_serves_on(modules, tmp_path):
     assert answer.status_code == 200
 
 
+def test_a_server_without_a_model_ends_with_the_reason(modules, monkeypatch, tmp_path):
+    from serve import main
+
+    monkeypatch.setattr(sys, "argv", ["serve.py", str(tmp_path / "missing")])
+    with pytest.raises(SystemExit, match="serve: the model cannot be loaded: .* no such folder"):
+        main()
+
+
 def test_answers_close_their_connections_before_the_end(modules, tmp_path):
     from app import Service
 
