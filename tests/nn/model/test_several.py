@@ -11,6 +11,7 @@ from opwright.errors import (
     AttributeTypeError,
     AttributeValueError,
     ProgramError,
+    ShapeError,
     VariableNotFoundError,
 )
 
@@ -150,3 +151,17 @@ def test_a_model_and_a_network_show_what_they_are():
     operators = len(model.network.ops)
     assert repr(model.network) == f"Network({operators} operators, block 0)"
     assert repr(ow.Network()) == "Network(0 operators, operators of its own)"
+
+
+def test_models_of_one_scope_cannot_give_a_parameter_two_shapes():
+    scope = ow.Scope()
+    first, second = nn.Model(scope), nn.Model(scope)
+    first.fc_layer("x", 1, name="head")
+    first.initialize_parameters(x=X)
+    scores = second.fc_layer("x", 3, name="head")
+    rule = r"'head_w_param' must have shape \[.*3\], got \[4, 1\] in the scope"
+    with pytest.raises(ShapeError, match=rf"Model.predict: {rule}"):
+        second.predict(scores, x=X)
+    with pytest.raises(ShapeError, match=rf"Model.initialize_parameters: {rule}"):
+        second.initialize_parameters(x=X)
+    assert scope.var("head_w_param").shape == (4, 1)

@@ -96,6 +96,7 @@ class Startup:
         if self._all_requested:
             if len(self._deferred):
                 return
+            self._check_shapes("Model.initialize_parameters", self._program)
             self._network.run(self._scope)
             self._restart_random_numbers()
             self._all_requested = False
@@ -125,12 +126,26 @@ class Startup:
             append_initializer(startup, parameter, parameter.initializer, startup.next_stream())
 
     def check_initialized(self, who: str, program: ow.Program) -> None:
-        """Raise ProgramError unless the scope holds the parameters and states of `program`."""
+        """Raise unless the scope holds the parameters and states of `program`, in their shapes."""
         for name in persistable_names(program):
             if name != STEP and not self._is_set(name):
                 raise ProgramError(
                     f"{who}: all parameters must have values, got none for {name!r}; call "
                     "model.initialize_parameters(), load_parameter(folder) or run() first"
+                )
+        self._check_shapes(who, program)
+
+    def _check_shapes(self, who: str, program: ow.Program) -> None:
+        for parameter in program.parameters():
+            value = self._scope.find_var(parameter.name)
+            if value is None or not value.is_set or parameter.shape is None:
+                continue
+            shape = value.shape or ()
+            if not shapes_match(parameter.shape, shape):
+                raise ShapeError(
+                    f"{who}: {parameter.name!r} must have shape {format_shape(parameter.shape)}, "
+                    f"got {format_shape(shape)} in the scope, as of another model; give the "
+                    "layer another name, or the model a scope of its own"
                 )
 
     def write(self, who: str, name: str, array: Any) -> None:
