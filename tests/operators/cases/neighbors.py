@@ -89,6 +89,13 @@ CASES = (
         diff,
         label="joined",
     ),
+    Case(
+        "diff",
+        {"x": Random((2, 3)), "prepend": Random((2, 1))},
+        lambda x, prepend, n: np.diff(x, n, prepend=prepend),
+        {"n": 0},
+        label="joined-none",
+    ),
     *(between("rot90", str(k), Random((3, 2)), {"k": k}) for k in (0, 1, 2, 3, -1)),
     between("rot90", "empty", Random((0, 3)), {}),
     between("rot90", "axes", Random((3, 2, 4)), {"axes": [2, 0]}, dtypes=(*FLOATS, "int8")),

@@ -15,7 +15,7 @@ def _diff_shape(ctx: InferContext) -> None:
     x = ctx.input("x")
     ctx.require(len(x.shape) > 0, "x must have at least 1 dimension, got a scalar")
     axis = normalize_axis(ctx, ctx.attr("axis"), len(x.shape))
-    shape, length = list(x.shape), x.shape[axis]
+    shape, length, n = list(x.shape), x.shape[axis], ctx.attr("n")
     for slot in ("prepend", "append"):
         if not ctx.has_input(slot):
             continue
@@ -25,8 +25,8 @@ def _diff_shape(ctx: InferContext) -> None:
         if not fits or not shapes_match(rest, (*other[:axis], *other[axis + 1 :])):
             ctx.fail(f"{slot} must have the shape of x except along axis {axis}, got {other}")
         shape = list(map(merge_dims, shape, [*other[:axis], shape[axis], *other[axis + 1 :]]))
-        length = -1 if -1 in (length, other[axis]) else length + other[axis]
-    n = ctx.attr("n")
+        if n > 0:
+            length = -1 if -1 in (length, other[axis]) else length + other[axis]
     shape[axis] = -1 if length == -1 else 0 if length < n else length - n
     ctx.set_output("out", shape)
 
@@ -34,7 +34,8 @@ def _diff_shape(ctx: InferContext) -> None:
 def _diff_body(b: BodyContext) -> None:
     meta = known_meta(b)
     axis = b.attr("axis") % len(meta.shape)
-    parts = [b.inputs(slot)[0] for slot in _SLOTS if b.has_input(slot)]
+    slots = _SLOTS if b.attr("n") > 0 else ("x",)
+    parts = [b.inputs(slot)[0] for slot in slots if b.has_input(slot)]
     joined = parts[0] if len(parts) == 1 else b.emit("concat", {"x": parts}, attrs={"axis": axis})
     x, function = Expression(b, joined), "not_equal" if meta.dtype == "bool" else "subtract"
     for _ in range(b.attr("n")):
@@ -48,7 +49,7 @@ DIFF = (
     OpMaker("diff")
     .add_comment(
         "Differences of neighbors along an axis, out[i] = x[i + 1] - x[i], applied n times, as "
-        "numpy.diff; for bool, whether they differ."
+        "numpy.diff, which gives x itself for n = 0; for bool, whether they differ."
     )
     .add_input("x", "at least 1-d")
     .dtypes(*NUMBERS, "bool")
