@@ -200,9 +200,9 @@ def stft(
     return parts(values / n_fft**0.5 if normalized else values)
 
 
-def istft(x: Array, window: Array | None = None, *, n_fft: int, hop_length: int) -> Array:
+def istft(x: Array, window: Array | None = None, *, n_fft: int, hop_length: int, **_: Any) -> Array:
     """Each number of the signal by itself, with center and half of the frequencies."""
-    half = joined(x)
+    half = joined(x)[..., : n_fft // 2 + 1, :]
     values = np.concatenate([half, np.conj(half[..., 1 : (n_fft + 1) // 2, :][..., ::-1, :])], -2)
     values[..., 0, :] = values[..., 0, :].real
     if n_fft % 2 == 0:
@@ -298,6 +298,7 @@ CASES = (
     frames("stft", "begins", (1, 9), 4, n_fft=4, hop_length=3, center=False),
     frames("istft", "signals", (2, 3, 5, 2), 4, n_fft=4, hop_length=2),
     frames("istft", "odd", (3, 4, 2), n_fft=5, hop_length=2),
+    frames("istft", "two-sided", (4, 4, 2), n_fft=4, hop_length=2, onesided=False),
     matrices(
         "det",
         "singular",

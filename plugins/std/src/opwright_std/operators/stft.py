@@ -158,11 +158,9 @@ def _istft_body(b: BodyContext) -> None:
     meta, n_fft = known_meta(b), b.attr("n_fft")
     pairs = read(b, "x") if len(meta.shape) == 4 else read(b, "x").then("unsqueeze", axis=[0])
     rows = pairs.then("transpose", axes=[0, 2, 1, 3])
-    if b.attr("onesided"):
-        frames = rows.then("irfft", n=n_fft)
-    else:
-        real = rows.then("ifft").then("slice", axes=[3], starts=[0], ends=[1])
-        frames = real.then("squeeze", axis=[3])
+    if not b.attr("onesided"):
+        rows = rows.then("slice", axes=[2], starts=[0], ends=[n_fft // 2 + 1])
+    frames = rows.then("irfft", n=n_fft)
     if b.attr("normalized"):
         frames = frames * n_fft**0.5
     window = _window(b, meta.dtype)
@@ -219,7 +217,8 @@ def _istft_maker() -> OpMaker:
     maker = OpMaker("istft").add_comment(
         "The inverse of stft, as torch.istft: frames are transformed back, multiplied by the "
         "window, overlapped and added, and divided by the sum of the squared windows if that is "
-        "above 1e-11."
+        "above 1e-11. Without onesided, frequencies above n_fft // 2 are those of a real signal, "
+        "and not read."
     )
     maker.add_input("x", "[..., frequencies, frames, 2], real and imaginary parts").dtypes(*WIDE)
     maker.add_input("window", "[n], at most n_fft numbers, centered; absent: ones")
