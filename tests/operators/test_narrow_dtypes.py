@@ -110,6 +110,16 @@ def test_whole_numbers_lose_their_high_bits():
     np.testing.assert_array_equal(ow.ops.cast(values, dtype="uint4").astype(int), [3, 15, 8, 15])
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(("dtype", "other"), [("int4", "uint4"), ("uint4", "int4")])
+def test_casts_between_both_kinds_of_4_bits_keep_the_bits(dtype, other, library):
+    with pinned("cast", library):
+        out = ow.ops.cast(every(dtype), dtype=other)
+        scalar = ow.ops.cast(every(dtype)[-1].reshape(()), dtype=other)
+    np.testing.assert_array_equal(out.astype(int) % 16, every(dtype).astype(int) % 16)
+    assert (out.dtype, scalar.dtype, scalar.shape) == (other, other, ())
+
+
 MOVES = {
     "reshape": ({"shape": [4, -1]}, lambda x: x.reshape(4, -1)),
     "transpose": ({"axes": [1, 0]}, lambda x: x.T),

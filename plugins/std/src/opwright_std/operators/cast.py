@@ -9,11 +9,13 @@ from opwright_std.numerics.dtypes import Array
 
 
 def cast(x: Array, out: Array, *, dtype: str) -> None:
-    np.copyto(out, x, casting="unsafe")
+    cast_like(x, out)
 
 
 def cast_like(x: Array, out: Array) -> None:
-    np.copyto(out, x, casting="unsafe")
+    # NumPy knows no way from one kind of 4 bits to the other.
+    wide = x if np.can_cast(x.dtype, out.dtype, "unsafe") else x.astype(np.int8)
+    np.copyto(out, wide, casting="unsafe")
 
 
 def _cast_back(g: GradientContext) -> None:
