@@ -47,6 +47,14 @@ def compared(draw: Draw) -> Drawn:
     return proposed(draw)
 
 
+def likelihoods(draw: Draw) -> Drawn:
+    """Proposed inputs whose variances are those of numbers, at least 0."""
+    drawn = compared(draw)
+    if drawn is None:
+        return None
+    return {**drawn[0], "variance": np.asarray(np.abs(drawn[0]["variance"][0]))}, drawn[1]
+
+
 def saturated(draw: Draw) -> Drawn:
     """Proposed inputs of functions differentiated from their output."""
     draw.loses_tails = "1 - out, which avoids saving x, cancels for out near 1"
@@ -57,7 +65,7 @@ SAMPLES = {
     "accuracy": accuracy,
     "clip": compared,
     "cross_entropy": probabilities,
-    "gaussian_nll": compared,
+    "gaussian_nll": likelihoods,
     "leaky_relu": compared,
     "logit": compared,
     "multi_margin_loss": compared,

@@ -30,6 +30,15 @@ def searched(draw: Draw) -> Drawn:
     return {"x": x, "values": values}, {"side": side}
 
 
+def bucketed(draw: Draw) -> Drawn:
+    """Sorted boundaries, and values to search."""
+    drawn = searched(draw)
+    if drawn is None:
+        return None
+    inputs, attrs = drawn
+    return {"x": inputs["values"], "boundaries": inputs["x"]}, {**draw.attrs, **attrs}
+
+
 def running_extremum(draw: Draw) -> Drawn:
     """Proposed inputs without equal floats, since only one of them receives the gradient."""
     inputs = draw.propose()
@@ -78,6 +87,7 @@ def binned(draw: Draw) -> Drawn:
 SAMPLES = {
     "argsort": ordered,
     "bincount": counted,
+    "bucketize": bucketed,
     "cummax": running_extremum,
     "cummin": running_extremum,
     "histogram": binned,
