@@ -18,19 +18,27 @@ from opwright.errors import KernelError, KernelNotFoundError
 from opwright.op import dtype_to_numpy
 from opwright_kit.testing.rules.reference import EPSILON
 
+ULPS = {"radam": 64.0}
+"""Where more digits are lost: its rectification is made of differences of close numbers."""
+
+SCANS = ("logcumsumexp",)
+"""Operators whose outputs are sums, rounded in another order than by PyTorch, in the shape of x."""
+
 
 def is_float(dtype: Any) -> bool:
     name = getattr(dtype, "name", dtype)
     return name in EPSILON
 
 
-def check(case: Case, dtype: str, target: Target, peer: Peer, ulps: float = 16.0) -> None:
+def check(case: Case, dtype: str, target: Target, peer: Peer) -> None:
     """Compare all outputs and all gradients of a case with those of the peers."""
+    ulps = ULPS.get(case.op, 16.0)
     arrays = case.make_inputs(dtype)
     one = build(case, arrays)
     request = request_of(one)
     fetch = list(request.fetch)
-    wanted = [v.name for v in float_inputs(one, graded_slots(case, arrays))]
+    inputs = float_inputs(one, graded_slots(case, arrays))
+    wanted = [variable.name for variable in inputs if is_float(variable.dtype)]
     gradients = wanted if add_weights(one, request) else []
     try:
         try:
@@ -63,8 +71,9 @@ def count_terms(one: OneOperator, out: Array) -> int:
     longest = max((length for array in arrays for length in array.shape), default=1)
     shares = [array.size // max(out.size, 1) for array in arrays]
     rows = [array.size // max(array.shape[0], 1) for array in arrays[1:] if array.ndim > 2]
-    is_elementwise = all(array.size <= 1 or array.shape == out.shape for array in arrays)
-    return 1 if is_elementwise else max(longest, *shares, *rows, 1)
+    alike = all(array.size <= 1 or array.shape == out.shape for array in arrays)
+    is_scan = one.definition.proto.type in SCANS
+    return 1 if alike and not is_scan else max(longest, *shares, *rows, 1)
 
 
 def leave_out(
@@ -127,7 +136,7 @@ def compare(where: str, got: Array, expected: Array, ulps: float, terms: int) ->
     """Compare one array with a peer's in float64."""
     assert got.shape == expected.shape, f"{where}: {got.shape}, {expected.shape}"
     if not is_float(got.dtype):
-        np.testing.assert_array_equal(got, expected, err_msg=where)
+        np.testing.assert_array_equal(widen(got), expected, err_msg=where)
         return
     relative = ulps * EPSILON[got.dtype.name] * float(np.sqrt(max(terms, 1)))
     with np.errstate(all="ignore"):

@@ -128,9 +128,11 @@ class Peer:
 
 
 def widen(array: Array) -> Array:
-    """Return floats as float64, which represents those of every dtype."""
-    is_float = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
-    return array.astype(np.float64) if is_float else array
+    """Return floats as float64, and integers of 4 bits as int64: both hold every number."""
+    name = array.dtype.name
+    if "float" in name:
+        return array.astype(np.float64)
+    return array.astype(np.int64) if name in ("int4", "uint4") else array
 
 
 def request_of(one: OneOperator) -> Request:

@@ -26,9 +26,6 @@ NO_PEER = {
 }
 """Operators that no peer has, with the reason."""
 
-ULPS = {"radam": 64.0}
-"""Where more digits are lost: its rectification is made of differences of close numbers."""
-
 
 def test_every_standard_operator_has_a_peer_or_a_reason(peer: Peer) -> None:
     known = peer.list_types()
@@ -40,4 +37,4 @@ def test_every_standard_operator_has_a_peer_or_a_reason(peer: Peer) -> None:
 def test_table(case: Case, dtype: str, target: Target, peer: Peer) -> None:
     if case.op in NO_PEER:
         pytest.skip(NO_PEER[case.op])
-    check(case, dtype, target, peer, ULPS.get(case.op, 16.0))
+    check(case, dtype, target, peer)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.special
+from exact_optimizers import nadam, radam
 from torch_operators.convert import require
 
 Array = npt.NDArray[Any]
@@ -25,7 +26,7 @@ def _reduction(function: Function) -> Function:
 
 
 def _cast(x: Array, dtype: str) -> Any:
-    require(dtype != "bfloat16", "bfloat16")
+    require(dtype in np.sctypeDict, f"NumPy has no {dtype}")
     return x.astype(dtype)
 
 
@@ -156,5 +157,7 @@ OPERATORS: dict[str, Function] = {
     "arange": lambda start, stop, step, dtype: np.arange(
         start, stop, step, "float64" if dtype == "bfloat16" else dtype
     ),
+    "nadam": nadam,
+    "radam": radam,
     "linspace": lambda start, stop, num, dtype: np.linspace(start, stop, num, dtype=dtype),
 }

@@ -109,7 +109,8 @@ def _differentiate(
 def _array(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return np.asarray(value)
-    return (value.double() if value.dtype == torch.bfloat16 else value).detach().numpy()
+    is_narrow = value.is_floating_point() and value.dtype.itemsize < 4
+    return (value.double() if is_narrow else value).detach().numpy()
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:

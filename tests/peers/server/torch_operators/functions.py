@@ -163,6 +163,7 @@ def _multilabel_soft_margin(x: Tensor, label: Tensor, weight: Tensor | None = No
 def _triplet(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float, p: float, **more: Any
 ) -> Tensor:
+    require(margin > 0, "margins of 0 and less")
     given = (anchor, positive, negative)
     return F.triplet_margin_loss(*given, margin=margin, p=p, reduction="none", **more)
 
@@ -186,7 +187,7 @@ OPERATORS: dict[str, Function] = {
     "aminmax": _aminmax,
     "bit_cast": _bit_cast,
     "bucketize": _bucketize,
-    "cdist": lambda x, y, p: torch.cdist(x, y, p),
+    "cdist": lambda x, y, p: torch.cdist(x, y, p, "donot_use_mm_for_euclid_dist"),
     "cummax": _cumulative(torch.cummax),
     "cummin": _cumulative(torch.cummin),
     "diff": _diff,

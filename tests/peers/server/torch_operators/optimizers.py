@@ -166,6 +166,7 @@ def _counted(optimizer: type[Any]) -> Function:
         **options: float,
     ) -> Any:
         require(float(step) >= 1 and float(step).is_integer(), "a step without a number")
+        require(max(beta1, beta2) <= 0.999, "the digits of 1 - beta**step for beta near 1")
         state = {"step": step.reshape(()) - 1, "exp_avg": moment1, "exp_avg_sq": moment2}
         state |= {} if mu_product is None else {"mu_product": mu_product.reshape(())}
         given = {"lr": float(learning_rate), "betas": (beta1, beta2), "eps": epsilon, **options}

@@ -13,11 +13,18 @@ from torch_operators.convert import Function, channels_first, pad_spatial, requi
 Tensor = torch.Tensor
 
 
+def _places(x: Tensor, index: Tensor, axis: int) -> Tensor:
+    """Return positions from the front; a scalar is one element along its axis."""
+    return index.long() % (max(x.shape[axis], 1) if x.dim() else 1)
+
+
 def _along(name: str) -> Function:
     function = getattr(torch, name)
 
     def write(x: Tensor, index: Tensor, updates: Tensor, axis: int, **more: Any) -> Tensor:
-        places = index.long() % max(x.shape[axis], 1)
+        if x.dim() == 0:  # PyTorch takes only updates in the shape of x
+            return write(x.reshape(1), index, updates, 0, **more).reshape(())
+        places = _places(x, index, axis)
         is_sole = name == "index_add" or len(places.unique()) == len(places)
         require(is_sole, "which of equal places counts")
         return function(x, axis, places, updates, **more)
@@ -36,7 +43,7 @@ def _index_copy(x: Tensor, index: Tensor, updates: Tensor, axis: int) -> Tensor:
 
 def _index_fill(x: Tensor, index: Tensor, axis: int, value: float) -> Tensor:
     number = value if x.is_floating_point() else int(value)
-    return x.index_fill(axis, index.long() % max(x.shape[axis], 1), number)
+    return x.index_fill(axis, _places(x, index, axis), number)
 
 
 def _index_put(x: Tensor, indices: list[Tensor], values: Tensor, accumulate: bool) -> Tensor:
