@@ -159,6 +159,6 @@ def test_inference_is_one_layer_with_its_bias_and_activation(activation, rows, s
 
 
 def test_a_turned_weight_of_other_inputs_is_refused():
-    match = r"fc: weight must have 4 columns, as many as x \[2, 4\] has elements"
+    match = r"fc: weight must have 4 columns, the number of elements of x \[2, 4\]"
     with pytest.raises(ow.errors.ShapeError, match=match):
         ow.ops.fc(np.ones((2, 4)), np.ones((4, 3)), transpose_weight=True)
