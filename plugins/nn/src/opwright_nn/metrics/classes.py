@@ -199,6 +199,7 @@ class F1(_Counts):
         return self._share((self._predicted + self._true) / 2)
 
 
+@arguments.suggest
 class ClassScores(NamedTuple):
     """A line of the table of `ConfusionMatrix.per_class`.
 

@@ -23,6 +23,7 @@ _DIVERGED: Final = 4.0
 """The search ends where the loss is so many times the least one."""
 
 
+@arguments.suggest
 class RateSearch(NamedTuple):
     """What `find_learning_rate` has measured.
 
