@@ -265,4 +265,4 @@ print("ends")
     done = run(HEAD + script, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("dist.all_reduce: a collective must be outside of loops") == 2
-    assert done.stdout.count("ends") == 2
+    assert done.stdout.count("] ends\n") == 2

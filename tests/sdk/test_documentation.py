@@ -17,7 +17,7 @@ def blocks(language):
 
 
 def test_the_operator_and_the_registrations_are_those_of_the_example():
-    operator, _, _, _, registrations, *_ = blocks("cpp")
+    operator, _, _, _, _, registrations, *_ = blocks("cpp")
     assert operator.removeprefix("#include <opwright/sdk.hpp>\n") in SOURCE
     assert registrations in SOURCE
 
@@ -31,7 +31,7 @@ def test_the_files_of_the_package_are_those_of_the_example():
 
 
 def test_the_kernels_compile(compiler, tmp_path):
-    operator, kernel, shares, staged, *_ = blocks("cpp")
+    operator, kernel, shares, _, staged, *_ = blocks("cpp")
     shared = SHARED.format(shares)
     parts = [operator, kernel, shared, "using Attrs = CosineAttrs;", staged, REGISTRATIONS]
     file = tmp_path / "page.cc"

@@ -101,9 +101,13 @@ def test_an_annex_must_be_of_the_modules_of_its_distribution(site):
 def test_a_missing_annex_names_the_nearest_subject_or_the_package():
     annexes = AnnexRegistry()
     annexes.add("layers", "Relu", print, ACME)
-    with pytest.raises(MissingRequirementError, match=r"^layers\[Relo\]: .*; did you mean 'Relu'\?$"):
+    with pytest.raises(
+        MissingRequirementError, match=r"^layers\[Relo\]: .*; did you mean 'Relu'\?$"
+    ):
         annexes.get("layers", "Relo")
-    with pytest.raises(MissingRequirementError, match=r"^other\[Relu\]: no plugin provides [a-z ]+$"):
+    with pytest.raises(
+        MissingRequirementError, match=r"^other\[Relu\]: no plugin provides [a-z ]+$"
+    ):
         annexes.get("other", "Relu")
     with pytest.raises(MissingRequirementError, match=r'to get it: pip install "opwright\[dev\]"$'):
         annexes.get("kit", "profile")

@@ -169,7 +169,9 @@ def test_the_workspace_follows_nvidias_advice_and_is_smaller_for_small_products(
 
 def test_stacks_that_take_many_calls_and_huge_ones_are_no_products_of_cublaslt() -> None:
     many = describe_product((5, 1, 5, 1, 2, 3), (1, 5, 1, 5, 3, 2), False, False, "float32")
-    assert find_refusal(many) == "the stacks broadcast in a way that takes 125 products of cuBLASLt"
+    assert find_refusal(many) == (
+        "the batch dimensions broadcast in a way that needs 125 products of cuBLASLt"
+    )
     huge = describe_product((2**31, 1), (1, 1), False, False, "float32")
     assert "cuBLASLt multiplies up to 2147483647 rows" in str(find_refusal(huge))
 

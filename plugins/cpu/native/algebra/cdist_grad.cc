@@ -155,4 +155,3 @@ struct CdistGradKernel {
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("cdist_grad", "cpu", opwright_cpu::CdistGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("cdist_grad", opwright_cpu::CdistGradKernel);
