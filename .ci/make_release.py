@@ -5,8 +5,8 @@ of Python, a plugin's once. Both are checked, and served on this machine as an i
 `opwright` is installed into environments that hold no compiler, and runs the README, a round trip
 through ONNX and a package that `opwright new` writes. FOLDER then holds the files to upload.
 
-``--versions`` lists those of Python; ``--pythons`` names interpreters that are neither on the path
-nor among pyenv's.
+``--versions`` lists versions of Python; ``--pythons`` names interpreters that are neither on the
+path nor among pyenv's.
 """
 
 from __future__ import annotations

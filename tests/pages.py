@@ -31,7 +31,7 @@ ELSEWHERE = ("jax", "onnx", "torch")
 """Packages with an environment, and tests of pages, of their own."""
 
 IN_PARTS = ("publish_once_run_everywhere.md",)
-"""Pages about several of these: blocks that need what is not installed are left out."""
+"""Pages about several of these: blocks whose packages are missing are skipped."""
 
 
 class Block(NamedTuple):

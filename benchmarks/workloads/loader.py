@@ -49,7 +49,7 @@ def make_torch() -> Loader:
         import torch
     except ImportError as error:
         raise NotAvailableError(str(error)) from error
-    torch.set_num_threads(1)  # those of `mean` would take the processors from the workers
+    torch.set_num_threads(1)  # threads of `mean` would compete with the workers
     options: dict[str, Any] = {"persistent_workers": True}
     return torch.utils.data.DataLoader(
         Images(write_images()), BATCH, num_workers=WORKERS, **options

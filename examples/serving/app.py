@@ -116,7 +116,7 @@ class Service:
         return {"version": version.number, "results": values}
 
     async def describe(self, _: Request) -> Response:
-        """Return what the model takes and returns, and what was answered so far."""
+        """Return the model's inputs and outputs, and counts of answers so far."""
         version = self.model.version
         content = {
             "path": self.model.path,

@@ -34,7 +34,7 @@ class Server(uvicorn.Server):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, take signals, and print a line for those that wait for it."""
+        """Start, handle signals, and print a line once the server is ready."""
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, lambda: self._begin(self._service.reload()))

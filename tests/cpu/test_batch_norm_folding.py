@@ -1,4 +1,4 @@
-"""Batch normalization is folded into weights, and follows what they and it are set to."""
+"""Batch normalization is folded into weights, and follows changes of both."""
 
 from __future__ import annotations
 

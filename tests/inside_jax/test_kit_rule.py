@@ -1,4 +1,4 @@
-"""The rule ``jax`` of the kit: what passes, and what it finds."""
+"""The rule ``jax`` of the kit: operators that pass, and its findings."""
 
 from __future__ import annotations
 

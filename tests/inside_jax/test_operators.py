@@ -22,7 +22,7 @@ def over(cases: list[Case]) -> Any:
 
 
 TOLERANCE = 1e-7
-"""Of gradients, relative to the sum of what they consist of: differences in float64 reach it."""
+"""Of gradients, relative to the sum of their terms: differences in float64 reach it."""
 
 
 def largest_cases() -> list[Case]:

@@ -1,4 +1,4 @@
-"""The rule ``onnx`` of the kit: what is written and loaded again computes the same."""
+"""The rule ``onnx`` of the kit: a written and loaded operator computes the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that are read without protobuf are those that it reads."""
+"""Messages read without protobuf equal those read by it."""
 
 from __future__ import annotations
 

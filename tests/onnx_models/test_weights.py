@@ -30,7 +30,7 @@ opwright_onnx.load(onnx.load(sys.argv[1]))
 def test_a_load_does_without_onnx_and_protobuf_and_takes_their_models(tmp_path: Path) -> None:
     onnx.save(make_perceptron()[0], tmp_path / "model.onnx")
     command = [sys.executable, "-c", LOADED_ALONE, str(tmp_path / "model.onnx")]
-    env = {**os.environ, "OPWRIGHT_KEEP_PLANS": "0"}  # what is kept is written by protobuf
+    env = {**os.environ, "OPWRIGHT_KEEP_PLANS": "0"}  # stored models are written by protobuf
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
 

@@ -1,4 +1,4 @@
-"""Writes and reads files: those of `save` and `load`, and those of the cache folder.
+"""Writes and reads files of `save` and `load`, and of the cache folder.
 
 A file is written under a new name, never through a link, and is on the disk when it is closed. Only
 regular files are read, and no read takes more memory than the file has bytes.

@@ -214,7 +214,7 @@ def test_a_library_that_lacks_another_names_it_and_the_package(needy):
 
 @pytest.fixture
 def elsewhere(needy, acme):
-    """Install what is linked in a folder that no search path names.
+    """Install a linked library in a folder outside the search path.
 
     As libdnnl, if its distribution is in another environment than the plugin.
     """

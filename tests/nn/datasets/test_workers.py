@@ -79,7 +79,7 @@ def test_a_worker_that_died_between_two_epochs_starts_again(functions, paths):
     loader = nn.load_batches(paths, 3, map=functions.decode, workers=2, epochs=2)
     whole = listed(loader.repeat(2))
     assert listed(next(loader) for _ in range(4)) == whole[:4]
-    loader.restore(loader.position)  # drops what was decoded ahead
+    loader.restore(loader.position)  # drops items decoded ahead
     killed, other = multiprocessing.active_children()
     os.kill(killed.pid, signal.SIGKILL)
     killed.join()

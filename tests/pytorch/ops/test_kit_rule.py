@@ -1,4 +1,4 @@
-"""The rule ``torch`` of the kit: what passes, and what it finds."""
+"""The rule ``torch`` of the kit: operators that pass, and its findings."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class OpDefinition:
     forward : str or None
         The operator type whose derived gradient this is, see `grad_op`.
     deprecated : dict of str to str
-        Former names of slots and attributes, and what they are called now.
+        Former names of slots and attributes, with their present names.
     alias_slots : tuple of (int, int)
         Positions of each output slot that works in place, and of the input slot it overwrites.
     any_shape_only : bool
@@ -146,7 +146,7 @@ class OpDefinition:
         return f"OpDefinition({self.op_type!r})"
 
     def rename(self, given: Mapping[str, T], warns: bool = True) -> dict[str, T]:
-        """Return what is given by slot or attribute, by the present names.
+        """Return given slots or attributes under their present names.
 
         SlotError where one thing is given by both names.
         """

@@ -1,4 +1,4 @@
-"""Keeps the plans of what was loaded, see `opwright.run.kept`."""
+"""Stores plans of loaded programs, see `opwright.run.kept`."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Record(NamedTuple):
 
 
 def may_keep() -> bool:
-    """Whether this process keeps plans, and uses those that were kept."""
+    """Whether this process stores plans, and uses stored ones."""
     is_on = read_switch(_SWITCH, default=True) and not any(map(os.environ.get, _OTHER_PLANS))
     return is_on and is_plain()
 
@@ -252,7 +252,7 @@ class KeptProgram(LoadedProgram):
                 self.program, self.notes = self._read_program()
                 self._generation = self.program.generation
                 if self._uses_plans:
-                    self._find_part()  # later changes are not part of what was called
+                    self._find_part()  # calls do not see later changes
         return vars(self)[name]
 
     def _read_program(self) -> tuple[Program, Mapping[str, Any]]:

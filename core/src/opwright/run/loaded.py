@@ -14,7 +14,7 @@ from opwright.describe.arguments import suggest_arguments
 from opwright.errors import ProgramError
 from opwright.run.results import ArraySpec, Called
 
-if TYPE_CHECKING:  # what was kept is called without most of them
+if TYPE_CHECKING:  # stored plans are called without most of them
     from opwright._runtime import CompiledNetwork, Scope, ScopeVariable
     from opwright.describe.dtypes import Array
     from opwright.lowering import LoweredPlan, LowerRequest

@@ -127,7 +127,7 @@ OPWRIGHT_CPU_CLONES void PutTogether(const RowPieces& pieces, const T* of_pieces
   for (int64_t c = 0; c < n; ++c) result.squares[c] /= static_cast<T>(n_rows);
 }
 
-// Of 16 bits, what is normalized is rounded before a residual is added, as if it were written.
+// Normalized 16-bit values are rounded before a residual is added, as if they were stored.
 template <typename E, bool kResidual>
 OPWRIGHT_CPU_CLONES void Normalize(const E* x, const E* residual, const Lines& lines,
                                    const Extent& extent, const Channels<NumberOf<E>>& channels,

@@ -1,4 +1,4 @@
-// Sums of what is no NaN.
+// Sums that skip NaN.
 #ifndef OPWRIGHT_CPU_REDUCTION_NUMBER_SUM_H_
 #define OPWRIGHT_CPU_REDUCTION_NUMBER_SUM_H_
 

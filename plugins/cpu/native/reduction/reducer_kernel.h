@@ -103,7 +103,7 @@ Loops LoopsOf() {
   return {sizeof(In), &ReduceRows<T, Rule, In>, &ReduceColumns<T, Rule, In>};
 }
 
-// What reduces the results of a rule: the rule itself, but for those that have another for that.
+// The rule that reduces the results of a rule: itself, unless it declares another.
 template <typename Rule, typename = void>
 struct RestOf {
   using Type = Rule;

@@ -55,7 +55,7 @@ def find_batched(
 
 
 class _Given(NamedTuple):
-    """What a batch is computed of; `shapes` are those of one example."""
+    """The inputs of a batch; `shapes` are those of one example."""
 
     what: What
     call: Call

@@ -187,7 +187,7 @@ OPTIMIZER_ARGUMENTS: Final[Mapping[str, str]] = {
         "which adds it to the gradient"
     ),
 }
-"""Argument of an optimizer to what to write, for those that lack it."""
+"""Arguments that optimizers lack, with the replacement."""
 
 SCHEDULES: Final[Mapping[str, str]] = {
     "cosineannealinglr": "nn.schedule.cosine(1e-3, steps=1000)",
@@ -211,7 +211,7 @@ def answering(
     *,
     has_operators: bool = False,
 ) -> tuple[Callable[[str], NoReturn], Callable[[], list[str]]]:
-    """Return the ``__getattr__`` of a module, which names what is meant, and its ``__dir__``.
+    """Return the ``__getattr__`` of a module, which names our counterparts, and its ``__dir__``.
 
     Parameters
     ----------

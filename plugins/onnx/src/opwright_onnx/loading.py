@@ -61,7 +61,7 @@ def load_parts(
                 )
     lent = {name: tuple(shape) for name, shape in shapes.items()}
     was_enabled = gc.isenabled()
-    gc.disable()  # as lowering does: what is made lasts, and each collection would scan it again
+    gc.disable()  # as in lowering: collections would scan many long-lived objects
     try:
         return _translate(
             make_model(proto, folder, trainable, inputs, lent, weights), device, options
@@ -115,7 +115,7 @@ def _parse(data: memoryview, who: str) -> tuple[ModelProto, Mapping[int, memoryv
 
 
 def _parse_loosely(data: bytes, who: str) -> ModelProto:
-    """Return a model that protobuf takes, which for example merges what is written twice."""
+    """Return a model parsed by protobuf, which for example merges repeated fields."""
     from google.protobuf.message import DecodeError  # both take longer to import than to read
     from onnx import ModelProto as Theirs
 

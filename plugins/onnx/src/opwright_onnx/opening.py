@@ -1,4 +1,4 @@
-"""`load`: what was loaded before is found without protobuf and translation."""
+"""`load`: finds models loaded before without protobuf and translation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def load(
         Values of inputs that must be known when the model is loaded, such as the axes of a
         reduction. They are no feeds of the result. A sequence is a list of arrays.
     shapes : mapping of str to sequence of int or None
-        Shapes of inputs, in the place of those of the model; None is an open size.
+        Shapes of inputs, instead of the model's; None is an open size.
     device, options
         As of ``Network.compile``, for calls of the result.
 

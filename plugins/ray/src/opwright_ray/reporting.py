@@ -28,7 +28,7 @@ def report(
     Parameters
     ----------
     metrics : mapping of str to number
-        Those of the last checkpoint become `Result.metrics`; others are only in Ray's logs.
+        Metrics of the last checkpoint become `Result.metrics`; others are only in Ray's logs.
     program : Program, optional
         The training step, whose persistable variables are saved, as by `nn.checkpoint.save`.
     scope : Scope, optional

@@ -116,7 +116,7 @@ def _opcheck(torch: Any, use: Any) -> str | None:
         torch.library.opcheck(find_overloads(use.definition).main, tuple(arguments), attrs)
     except OpwrightError as error:
         return _first_line(error)
-    except Exception as error:  # noqa: BLE001 - opcheck raises what it finds
+    except Exception as error:  # noqa: BLE001 - opcheck raises its findings
         return f"{type(error).__name__}: {_first_line(error)}"
     return None
 

@@ -342,7 +342,7 @@ def _read_parsed(files: SavedFiles) -> tuple[bytes, SavedProgram]:
 
 
 def parse_saved(data: bytes, notes: Mapping[str, Any]) -> SavedProgram:
-    """Return the saved program that `data` is; FormatError for what is none."""
+    """Return the saved program in `data`; FormatError if there is none."""
     message = read_message(data)
     program = read_blocks(message, Program())
     feeds, fetches = tuple(message.get("feeds", ())), tuple(message.get("fetches", ()))

@@ -67,7 +67,7 @@ def is_bundle(path: str | os.PathLike[str]) -> bool:
 
 
 def open_bundle_file(path: str, folders: Sequence[str]) -> _runtime.Bundle:
-    """Open a bundle, its libraries, and those that they are linked with.
+    """Open a bundle, its libraries, and the libraries that these link.
 
     FormatError for a damaged or foreign file, PluginError for a library that does not open.
     """
@@ -91,7 +91,7 @@ class LoadedBundle(Called):
     path : str or PathLike
         The file.
     folders : sequence of str
-        Where libraries are looked for first, before those of installed plugins.
+        Folders to search for libraries before those of installed plugins.
 
     Raises
     ------

@@ -15,12 +15,12 @@ struct Parts {
 };
 
 // From the marginals of a step to `before`, those of the previous step with logarithms alpha; each
-// transition's marginal is subtracted from `pairs`, and `slope` added to the one from `tag` to
+// transition's marginal is subtracted from `pairs`, and `loss_grad` added to the one from `tag` to
 // `next_tag`. A warp processes a row: adjacent lanes read adjacent elements.
 template <typename T>
 OW_INLINE void StepBack(const Chain<T>& chain, const T* alpha, Exponents<Compute<T>> exponents,
                         Compute<T>* rows, const Compute<T>* share, Compute<T>* before,
-                        Compute<T>* pairs, int64_t tag, int64_t next_tag, Compute<T> slope) {
+                        Compute<T>* pairs, int64_t tag, int64_t next_tag, Compute<T> loss_grad) {
   using C = Compute<T>;
   const int64_t tags = chain.tags;
   C* const logs = rows;
@@ -53,7 +53,7 @@ OW_INLINE void StepBack(const Chain<T>& chain, const T* alpha, Exponents<Compute
               ? weights[i] * exponents.values[pair] * ratios[j]
               : share[j] * functors::Exp(logs[i] + Load(chain.transition[pair]) - log_sum);
       sum += part;
-      pairs[pair] += (i == tag && j == next_tag ? slope : C(0)) - part;
+      pairs[pair] += (i == tag && j == next_tag ? loss_grad : C(0)) - part;
     }
     sum = WarpSum(sum);
     if (LaneIndex() == 0) before[i] = sum;
@@ -82,27 +82,27 @@ __global__ void linear_chain_crf_grad(T* x_grad, Parts<Compute<T>> parts, const 
       to[i] = Store<T>(C(0));
     }
     if (length == 0) continue;
-    const C slope = Load(out_grad[b]);
+    const C loss_grad = Load(out_grad[b]);
     const T* const last = alpha + b * each + (length - 1) * tags;
     int64_t tag = TagAt(labels, first + length - 1);
     for (int64_t j = threadIdx.x; j < tags; j += blockDim.x) before[j] = Load(last[j]);
     const C log_total = LogSumOfEnds(chain, before);
     for (int64_t j = threadIdx.x; j < tags; j += blockDim.x) {
-      share[j] = slope * functors::Exp(before[j] + chain.End(j) - log_total);
-      ends[j] += (j == tag ? slope : C(0)) - share[j];
+      share[j] = loss_grad * functors::Exp(before[j] + chain.End(j) - log_total);
+      ends[j] += (j == tag ? loss_grad : C(0)) - share[j];
     }
     for (int64_t t = length - 1;; --t) {
       __syncthreads();
       C* const sums = t == 0 ? starts : nullptr;
       for (int64_t j = threadIdx.x; j < tags; j += blockDim.x) {
-        const C grad = (j == tag ? slope : C(0)) - share[j];
+        const C grad = (j == tag ? loss_grad : C(0)) - share[j];
         if (to != nullptr) to[t * tags + j] = Store<T>(grad);
         if (sums != nullptr) sums[j] += grad;
       }
       if (t == 0) break;
       const int64_t tag_before = TagAt(labels, first + t - 1);
       StepBack(chain, alpha + b * each + (t - 1) * tags, exponents, rows, share, before, pairs,
-               tag_before, tag, slope);
+               tag_before, tag, loss_grad);
       C* const old = share;
       share = before;
       before = old;

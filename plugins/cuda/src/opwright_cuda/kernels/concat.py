@@ -93,7 +93,7 @@ def _fill_in_split(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_concat_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Split the gradient into those of the inputs."""
+    """Split the gradient into the gradients of the inputs."""
     parts = _outputs(ctx, plan, "x_grad")
     axis = _axis(ctx, ctx.inputs["out_grad"][0])
     launch_parts(plan, plan.input("out_grad"), parts, axis, into_whole=False)

@@ -166,7 +166,7 @@ def _move(
     right_of: Mapping[int, float],
     left_of: Mapping[int, float],
 ) -> None:
-    """Provide a block as near to the median of what it is joined with as its neighbors let it."""
+    """Place a block as near to the median of its connections as its neighbors allow."""
     if not pulls:
         return
     listed = sorted(x[other] for other in pulls)

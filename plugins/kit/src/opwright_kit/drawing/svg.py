@@ -23,7 +23,7 @@ _COLUMNS: Final = {"title": 20, "line": 29, "label": 36}
 
 @dataclass(frozen=True, slots=True)
 class NodeText:
-    """What is written on an operator or layer: lines, and the color of its box ("" for none)."""
+    """The label of an operator or layer: lines, and the color of its box ("" for none)."""
 
     title: str
     detail: str

@@ -220,7 +220,7 @@ def _open(
                 )
             kind = image.mode, image.format, getattr(image, "tag_v2", {})  # which copies lack
             image = ImageOps.exif_transpose(image)
-            if kind[0].startswith(("I", "F")):  # Pillow would cut to 255 what is greater
+            if kind[0].startswith(("I", "F")):  # Pillow would clip to 255
                 numbers = np.asarray(image, np.float32)
                 black, white = levels or _find_levels(name, *kind, numbers)
                 return _Opened(image_module.fromarray(numbers), black, white, None)

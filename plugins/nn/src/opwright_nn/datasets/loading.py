@@ -27,7 +27,7 @@ _MAX_TIMEOUT_S: Final = 2_000_000.0
 
 
 def is_plain(items: object) -> bool:
-    """Return whether items are cheap to look at, as those of a class of users are not."""
+    """Return whether reading an item is cheap, unlike in a user's class."""
     return isinstance(items, list | tuple | range | np.ndarray)
 
 

@@ -102,7 +102,7 @@ class Team:
                 worker.forget(request)
 
     def _find_workers(self, n_batches: int) -> list[_Worker]:
-        """Return as many processes as have something to do; those that ended start again."""
+        """Return as many processes as are needed; dead ones are restarted."""
         for worker in [worker for worker in self._workers if not worker.is_alive]:
             self._discard(worker)
         missing = min(self._size, n_batches) - len(self._workers)

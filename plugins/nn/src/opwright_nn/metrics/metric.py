@@ -70,7 +70,7 @@ class Mean(Metric):
     Parameters
     ----------
     value : Variable or str, optional
-        What is collected by `nn.train`.
+        The variables that `nn.train` collects.
     """
 
     @arguments.suggest

@@ -1,4 +1,4 @@
-"""Finds the variables of a Model that users may fill, and converts what they are given."""
+"""Finds the variables of a Model that users may fill, and converts their values."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def convert_named(program: ow.Program, cast: bool, who: str, name: str, value: A
 
 
 def convert_feed(who: str, value: Any, variable: ow.Variable, cast: bool) -> Any:
-    """Return what is given to a variable in its dtype.
+    """Return the value of a variable in its dtype.
 
     An array of a dtype whose every value that of the variable holds is converted, as NumPy's safe
     casts are: int32 to int64, uint8 to float32. With `cast` any numbers are: to floats the nearest,

@@ -135,7 +135,7 @@ def own_arrays(
 ) -> dict[str, Array]:
     """Return arrays that are contiguous and aligned, and no view of the file.
 
-    Those that must be copied lie in one piece of memory, which has large pages; one that is only
+    Copied weights share one block of memory, which has large pages; one that is only
     read may be over the memory of a message.
     """
     file = np.empty(0, np.uint8)

@@ -48,7 +48,7 @@ def compared(draw: Draw) -> Drawn:
 
 
 def likelihoods(draw: Draw) -> Drawn:
-    """Proposed inputs whose variances are those of numbers, at least 0."""
+    """Propose inputs with variances of at least 0."""
     drawn = compared(draw)
     if drawn is None:
         return None

@@ -2,7 +2,7 @@
 
 An annex of the topic ``rule`` is a function ``check(op_type, uses)``, and its subject the name of
 the rule. The function is given an operator type and a few `Use` objects of it. It yields pairs of
-a use and what is wrong with it, and may return a reason why there was nothing to check.
+a use and its fault, and may return a reason why there was nothing to check.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _draw_weights(
 
 
 def _differentiate(use: Use, places: Sequence[int]) -> Use:
-    """Return the use with its gradients; without those that the rule refuses."""
+    """Return the use with its gradients, except refused ones."""
     n = len(use.arguments)
     weighed = [i for i, weight in enumerate(use.weights) if weight is not None]
 

@@ -66,7 +66,7 @@ def check(subject: PassSubject, context: CheckContext) -> Iterator[Finding]:
         n_changed += compared is not None or fault is not None
         if fault is not None:
             yield _report(subject, program, fault)
-    # Alone, where others take the pattern before it, or turn what it changed into the same.
+    # Alone, if others match the pattern first, or undo its change.
     for program in programs if not n_changed else ():
         compared, fault = _compare(subject, program, program.results, ([subject.pass_name], []))
         n_changed += compared is not None or fault is not None

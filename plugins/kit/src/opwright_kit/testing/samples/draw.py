@@ -217,7 +217,7 @@ def draw_samples(
     sampler : callable, optional
         The package's own function for the operator.
     refusals : Counter, optional
-        Counts the errors by which the operator refuses what is proposed.
+        Counts the errors by which the operator refuses proposals.
     """
     numbered = enumerate(cases(definition, seed))
     refusals = Counter() if refusals is None else refusals
