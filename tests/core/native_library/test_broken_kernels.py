@@ -236,7 +236,7 @@ def test_a_library_of_a_required_package_is_found_off_the_search_path(acme):
 
 
 @pytest.mark.usefixtures("elsewhere")
-@pytest.mark.parametrize(("name", "kind"), [("model.owb", "LoadedBundle"), ("it", "KeptProgram")])
+@pytest.mark.parametrize(("name", "kind"), [("model.owb", "LoadedBundle"), ("it", "CachedProgram")])
 def test_bundles_and_kept_plans_find_it_off_the_search_path(
     acme, tmp_path, monkeypatch, name, kind
 ):

@@ -20,8 +20,8 @@ from opwright import _runtime
 from opwright.describe.journal import setting
 from opwright.describe.names import hint
 from opwright.errors import KernelNotFoundError, PluginError
+from opwright.plugins.default_epoch import default_epoch
 from opwright.plugins.discover import Discovery, Registries, Settings, discover, make_registries
-from opwright.plugins.plain import default_epoch
 from opwright.plugins.scan import PluginRecord
 from opwright.registry import ANY, KernelEntry, PluginFailure
 

@@ -10,8 +10,8 @@ from opwright._runtime import Scope
 from opwright.describe.arguments import suggest_arguments
 from opwright.errors import AttributeTypeError, ProgramError
 from opwright.run.bundles.opening import LoadedBundle, is_bundle
-from opwright.run.kept import Place, find_place, open_kept
 from opwright.run.loaded import LoadedProgram
+from opwright.run.plan_cache import Place, find_place, open_cached
 
 if TYPE_CHECKING:
     from opwright.lowering import LoweredPlan, LowerRequest
@@ -101,7 +101,7 @@ def load(
             )
         return cast("LoadedProgram", LoadedBundle(path))
     place = find_place(path) if is_usual else None
-    kept = open_kept(place, mapped=mmap, trainable=trainable) if place else None
+    kept = open_cached(place, mapped=mmap, trainable=trainable) if place else None
     if place and kept:
         kept.keep = keeper(place, kept, None)
         return kept
@@ -139,7 +139,7 @@ def keeper(place: Place, loaded: LoadedProgram, generation: int | None) -> Any:
 
     def keep(source: CompiledSource, request: LowerRequest) -> LoweredPlan:
         from opwright.lowering import lower
-        from opwright.run.keeping import lower_and_keep
+        from opwright.run.plan_cache_writing import lower_and_keep
 
         is_same = generation is None or generation == loaded.program.generation
         if is_same and structure == loaded.scope.structure_version:

@@ -10,8 +10,8 @@ from opwright.cache_folder import find_cache_folder
 from opwright.describe.arguments import suggest_arguments
 from opwright.disk import digest_of
 from opwright.errors import FormatError
-from opwright.run.kept import describe_installed, may_keep, read_record
 from opwright.run.loading import keeper, load
+from opwright.run.plan_cache import describe_installed, may_keep, read_record
 
 if TYPE_CHECKING:
     from opwright.run.loaded import LoadedProgram
@@ -62,7 +62,7 @@ def load_translated(
     loaded = translate()
     if not is_whole():
         return loaded
-    from opwright.run.keeping import keep_model
+    from opwright.run.plan_cache_writing import keep_model
 
     place = keep_model(folder, loaded)
     if place is not None and device == "cpu" and options is None:

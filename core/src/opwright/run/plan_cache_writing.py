@@ -1,4 +1,4 @@
-"""Stores plans of loaded programs, see `opwright.run.kept`."""
+"""Stores plans of loaded programs, see `opwright.run.plan_cache`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from opwright.disk import open_regular, remove_folder
 from opwright.errors import OpwrightError
 from opwright.lowering import lower
 from opwright.plugins import context as contexts
-from opwright.plugins.plain import default_epoch, is_plain
+from opwright.plugins.default_epoch import default_epoch, is_unchanged
 from opwright.program.files.safetensors_file import read_header
 from opwright.program.files.writing import list_saved
 from opwright.program.program import feed_names, persistable_variables
 from opwright.program.serialize import program_to_bytes
 from opwright.run.bundles.writing import list_chunks, lower_described
-from opwright.run.kept import (
+from opwright.run.plan_cache import (
     Place,
     Record,
     dump_record,
@@ -55,7 +55,7 @@ def lower_and_keep(
     If the cache folder cannot be written, the next process lowers again.
     """
     context = request.target.context
-    if context.epoch is not default_epoch or not is_plain() or context.failures:
+    if context.epoch is not default_epoch or not is_unchanged() or context.failures:
         return lower(request)
     lowered, descriptor, libraries = lower_described(source, request)
     metas = [(meta.shape, meta.dtype) for meta in request.given.metas.values()]

@@ -15,7 +15,7 @@ import pytest
 import opwright as ow
 from opwright.errors import FeedError, FormatError, ShapeError
 from opwright.lowering import _lower
-from opwright.run import keeping, kept
+from opwright.run import plan_cache, plan_cache_writing
 from opwright_nn import layers
 
 X = np.random.default_rng(0).random((5, 20), np.float32)
@@ -25,8 +25,8 @@ X = np.random.default_rng(0).random((5, 20), np.float32)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the cache folder; other tests may have pinned kernels in this process."""
     monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(kept, "is_plain", lambda: True)
-    monkeypatch.setattr(keeping, "is_plain", lambda: True)
+    monkeypatch.setattr(plan_cache, "is_unchanged", lambda: True)
+    monkeypatch.setattr(plan_cache_writing, "is_unchanged", lambda: True)
     return tmp_path / "cache" / "plans"
 
 
@@ -46,7 +46,7 @@ def save(path: Path, seed: int = 1) -> Path:
 
 def is_kept(loaded: object) -> bool:
     """Whether it was made of kept plans."""
-    return isinstance(loaded, kept.KeptProgram)
+    return isinstance(loaded, plan_cache.CachedProgram)
 
 
 def test_what_was_called_once_is_kept_for_its_shapes_with_equal_bits(
@@ -152,11 +152,11 @@ def test_a_program_that_was_changed_before_its_first_call_is_lowered(
 def test_what_has_changed_or_is_damaged_is_not_used(folder: Path, tmp_path: Path) -> None:
     expected = ow.load(save(tmp_path / "model"))(X)[0]
     (path,), (plan,) = folder.glob("*.record"), folder.glob("*.owb")
-    good, record = path.read_bytes(), kept.parse_record(path.read_bytes())
+    good, record = path.read_bytes(), plan_cache.parse_record(path.read_bytes())
     file, size, mtime = record.files[0]
     aged = record._replace(files=((file, size, mtime + 1), *record.files[1:]))
     gone = record._replace(files=(("/none", 1, 1), *record.files[1:]))
-    damaged = [kept.dump_record(one) for one in (aged, gone)]
+    damaged = [plan_cache.dump_record(one) for one in (aged, gone)]
     for data in (*damaged, good[:-1], good[:40] + b"?" + good[41:], b"", b"\xff"):
         path.write_bytes(data)
         assert not is_kept(ow.load(tmp_path / "model"))
@@ -201,7 +201,7 @@ def test_parameters_are_checked_once_after_the_system_was_started(
 ) -> None:
     expected = ow.load(save(tmp_path / "model"))(X)[0]
     (tmp_path / "boot").write_text("another")
-    monkeypatch.setattr(kept, "_BOOT", str(tmp_path / "boot"))
+    monkeypatch.setattr(plan_cache, "_BOOT", str(tmp_path / "boot"))
     params = next((tmp_path / "model").glob("generations/*/params.safetensors"))
     data, status = params.read_bytes(), params.stat()
     for content in (data[:-1] + bytes([data[-1] ^ 1]), data):
@@ -213,7 +213,9 @@ def test_parameters_are_checked_once_after_the_system_was_started(
     loaded = ow.load(tmp_path / "model")
     assert is_kept(loaded)
     np.testing.assert_array_equal(loaded(X)[0], expected)
-    (record,) = map(kept.read_record, (str(p).removesuffix(".record") for p in folder.glob("*.r*")))
+    (record,) = map(
+        plan_cache.read_record, (str(p).removesuffix(".record") for p in folder.glob("*.r*"))
+    )
     assert record is not None
     assert record.params[-1] == "another"
 

@@ -32,7 +32,7 @@ from opwright.cache_folder import (
 )
 from opwright.disk import digest_of, empty_bytes, map_large, open_regular, read_into
 from opwright.errors import FormatError, OpwrightError
-from opwright.plugins.plain import default_epoch, is_plain
+from opwright.plugins.default_epoch import default_epoch, is_unchanged
 from opwright.plugins.threads import get_num_threads, is_deterministic
 from opwright.records import NamedTuple
 from opwright.run.bundles.opening import PlanSource, open_bundle_file
@@ -88,7 +88,7 @@ class Record(NamedTuple):
 def may_keep() -> bool:
     """Whether this process stores plans, and uses stored ones."""
     is_on = read_switch(_SWITCH, default=True) and not any(map(os.environ.get, _OTHER_PLANS))
-    return is_on and is_plain()
+    return is_on and is_unchanged()
 
 
 def find_place(path: object) -> Place | None:
@@ -213,7 +213,7 @@ def see(path: str) -> list[Any]:
 # -- a saved state that was kept -------------------------------------------------------------------
 
 
-class KeptProgram(LoadedProgram):
+class CachedProgram(LoadedProgram):
     """A saved state whose plans were kept; its program is read at the first access.
 
     Parameters
@@ -293,14 +293,14 @@ class KeptProgram(LoadedProgram):
         with self._lock:
             if self._uses_plans is None:
                 is_same = "program" not in vars(self) or self.program.generation == self._generation
-                self._uses_plans = is_plain() and is_same
+                self._uses_plans = is_unchanged() and is_same
                 self.keep = self.keep if self._uses_plans else None
         return self._plans if self._uses_plans else super()._callable()
 
     def _find_plan(self, arrays: tuple[Any, ...]) -> Any:
         """Return the kept plan for these feeds, or lower one."""
         plan = None
-        if is_plain() and self.scope.structure_version == self._structure:
+        if is_unchanged() and self.scope.structure_version == self._structure:
             bundle = open_bundle(self._place, self._record, metas_of(arrays))
             with suppress(OpwrightError):  # metas that share a checksum
                 plan = bundle and bundle.plan_for(arrays, get_num_threads())
@@ -328,11 +328,11 @@ def metas_of(arrays: Iterable[Any]) -> list[tuple[tuple[int, ...], str]]:
     return [(tuple(array.shape), str(array.dtype)) for array in arrays]
 
 
-def open_kept(place: Place, *, mapped: bool, trainable: bool) -> LoadedProgram | None:
+def open_cached(place: Place, *, mapped: bool, trainable: bool) -> LoadedProgram | None:
     """Return a saved state with its kept plans; None if it has none."""
     record = read_record(place.stem)
     scope = record and _read_scope(place, record, mapped)
-    return KeptProgram(place, record, scope, trainable) if record and scope else None
+    return CachedProgram(place, record, scope, trainable) if record and scope else None
 
 
 def _read_scope(place: Place, record: Record, mapped: bool) -> _runtime.Scope | None:
