@@ -87,8 +87,8 @@ class Batcher:
         Raises
         ------
         RequestError
-            Too many requests wait already, or the results have not come in time: what was not begun
-            is not computed any more.
+            Too many requests wait already, or the results have not come in time: requests that wait
+            are dropped.
         """
         job = _Job(arrays, version, asyncio.get_running_loop().create_future())
         try:

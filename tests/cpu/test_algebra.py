@@ -97,8 +97,8 @@ def distance_gradients(x, y, share, p):
     wide_x, wide_y = x.astype("float64")[..., :, None, :], y.astype("float64")[..., None, :, :]
     apart = wide_x - wide_y
     distance = np.sum(np.abs(apart) ** p, -1, keepdims=True) ** (1 / p)
-    slope = np.sign(apart) if p == 1 else apart / np.where(distance == 0, 1, distance)
-    terms = share[..., None] * slope
+    derivative = np.sign(apart) if p == 1 else apart / np.where(distance == 0, 1, distance)
+    terms = share[..., None] * derivative
     expected = []
     for sign, axis, given in ((1, -2, x), (-1, -3, y)):
         total = sign * terms.sum(axis)

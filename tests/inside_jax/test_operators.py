@@ -32,7 +32,7 @@ def largest_cases() -> list[Case]:
     return [next((c for c in cases if c.attrs or not c.outputs), cases[0]) for cases in listed]
 
 
-def check_slope(f: Any, values: list[Any]) -> None:
+def check_gradient(f: Any, values: list[Any]) -> None:
     """Compare the gradient along a random direction with extrapolated central differences.
 
     The steps h and h / 2 cancel the error of h squared. Of two steps the better one counts: a kink
@@ -49,9 +49,9 @@ def check_slope(f: Any, values: list[Any]) -> None:
         ends = [run(*[v + sign * step * d for v, d in pairs]) for sign in (1, -1)]
         return (ends[0] - ends[1]) / (2 * step)
 
-    slopes = [(4 * difference(h / 2) - difference(h)) / 3 for h in (1e-3, 1e-4)]
+    derivatives = [(4 * difference(h / 2) - difference(h)) / 3 for h in (1e-3, 1e-4)]
     size = 1 + sum(float(abs(term).sum()) for term in terms)
-    errors = [abs(float(slope - sum(term.sum() for term in terms))) / size for slope in slopes]
+    errors = [abs(float(d - sum(term.sum() for term in terms))) / size for d in derivatives]
     assert min(errors) <= TOLERANCE, f"{errors} of a gradient of size {size}"
 
 
@@ -72,7 +72,7 @@ def test_values_under_jit_are_those_of_opwright_ops(case: Case) -> None:
 @over(largest_cases())
 def test_gradients_agree_with_central_differences(case: Case) -> None:
     total, values = make_sample(case, "float64").scalar()
-    check_slope(total, values)
+    check_gradient(total, values)
 
 
 @over([case for case in largest_cases() if not is_once(case)])
@@ -85,7 +85,7 @@ def test_second_gradients_agree_with_central_differences(case: Case) -> None:
         weights = [np.sin(np.arange(g.size) + 1.0).reshape(g.shape) for g in found]
         return sum((g * w).sum() for g, w in zip(found, weights, strict=True))
 
-    check_slope(first, values)
+    check_gradient(first, values)
 
 
 FLAT = ("norm", "pow_scalar", "sign")

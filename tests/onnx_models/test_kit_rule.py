@@ -49,4 +49,6 @@ def test_a_file_that_computes_something_else_is_found(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(checking, "load", lambda model: Other())
     ((_, fault), *_) = checking.check_operator("softmax", drawn)
-    assert fault == "what is written and loaded again must compute the same, got other numbers"
+    assert (
+        fault == "a model must compute the same after it is written and loaded, got other numbers"
+    )

@@ -74,7 +74,7 @@ def test_an_unknown_distribution_names_the_installed_ones(control_site: Path) ->
     [
         ({"rules": ["refrence"]}, "unknown rule, got 'refrence'; did you mean 'reference'"),
         ({"subject": "good.row_sum"}, "got 'good.row_sum'; did you mean 'good.row_sums'"),
-        ({"sample": 999}, r"must be in \[0, 27\) for what is checked, got 999"),
+        ({"sample": 999}, r"must be in \[0, 27\) for this package, got 999"),
         ({"dtype": "float31"}, "unknown dtype, got 'float31'; did you mean 'float32'"),
     ],
 )

@@ -260,6 +260,6 @@ def test_a_layer_that_is_applied_twice_trains_one_weight():
     model.run()
     w, b = before["twin_w_param"].astype(float), before["twin_b_param"].astype(float)
     gap = (X @ w + b) - 2 * (X[::-1] @ w + b)
-    slope = (X - 2 * X[::-1]).T @ (2 * gap / gap.size)
+    gradient = (X - 2 * X[::-1]).T @ (2 * gap / gap.size)
     rate = model.learning_rate
-    np.testing.assert_allclose(values(model)["twin_w_param"], w - rate * slope, rtol=1e-5)
+    np.testing.assert_allclose(values(model)["twin_w_param"], w - rate * gradient, rtol=1e-5)

@@ -234,7 +234,7 @@ bool CanGiveAsGiven(const OperatorObject* self, const Intake& intake) {
   return intake.like() == nullptr || intake.like_kind().api != nullptr || self->as_given != nullptr;
 }
 
-// Reads the inputs, and leaves those that are not ready to `slow`.
+// Reads the inputs; `slow` reads the inputs that are not ready.
 __attribute__((noinline)) PyObject* CallWith(OperatorObject* self, PyObject* const* args,
                                              size_t n_args, PyObject* names) {
   if (names == nullptr) {

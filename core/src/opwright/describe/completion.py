@@ -34,7 +34,7 @@ Wanted = Mapping[str, "Sequence[str] | int"]
 
 
 class Place(Protocol):
-    """The target to which an operator is written; provides what its definition leaves open."""
+    """The target to which an operator is written; provides the parts that its definition omits."""
 
     def wire_random(
         self, definition: OpDefinition, inputs: Names, attrs: Attrs

@@ -16,8 +16,8 @@ OPWRIGHT_CPU_INLINE T Weighted(T value, T share) {
   return share != 0 ? value * share : T(0);
 }
 
-// Apart from what is computed of the values: compilers leave loops that read by index without
-// vectors.
+// Separate from the computation of the values: compilers do not vectorize loops that read by
+// index.
 template <typename T>
 void Gather(int64_t n, const T* plane, const int32_t* offset, T* values) {
   for (int64_t i = 0; i < n; ++i) values[i] = plane[offset[i]];

@@ -147,9 +147,9 @@ def _find_fault(model: Any, fed: Mapping[str, Any], ours: list[Any]) -> str | No
         program = load(model)
         again = program({spec.name: fed[spec.name] for spec in program.feeds})
     except OpwrightError as reason:
-        return f"what is written must load, got {reason}"
+        return f"a written model must load, got {reason}"
     if not _is_close(ours, again):
-        return "what is written and loaded again must compute the same, got other numbers"
+        return "a model must compute the same after it is written and loaded, got other numbers"
     if not all(map(_is_known, model.graph.node)):
         return None
     try:

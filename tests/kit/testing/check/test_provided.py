@@ -37,8 +37,8 @@ def test_a_rule_is_given_uses_with_results_and_gradients_of_opwright() -> None:
         (x,), (out,), (weight,) = use.arguments, use.results, use.weights
         axis = use.sample.attrs["axis"]
         np.testing.assert_array_equal(use.call(ow.ops, [x])[0], out)
-        slope = out * (weight - (weight * out).sum(axis, keepdims=True))
-        np.testing.assert_allclose(use.gradients[0], slope, rtol=1e-4, atol=1e-6)
+        gradient = out * (weight - (weight * out).sum(axis, keepdims=True))
+        np.testing.assert_allclose(use.gradients[0], gradient, rtol=1e-4, atol=1e-6)
     assert seen
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from opwright.lowering.graph.values import Buffer
 
 LEAST_PACKED_BYTES: Final = 1 << 16
-"""Smaller buffers share slots: the search is not worth what it saves."""
+"""Smaller buffers share slots: the search costs more than it saves."""
 
 MOST_PACKED: Final = 512
 """Each is compared with all before it, so further, smaller ones get another block."""

@@ -1,4 +1,4 @@
-"""Finds the working OpenCL devices, in the order of their numbers, or what is missing."""
+"""Finds the working OpenCL devices, in the order of their numbers, or the missing part."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 In training a gradient reads what was made long before it, such as a normalized or a transposed
 array, and at the moment when a step needs most memory all of these wait. The operator runs once
-more, right before the last reader, where what it reads is still there: the same kernel makes the
+more, right before the last reader, where its inputs are still there: the same kernel makes the
 same bits of it. Option ``cpu.recompute`` is how much of a step's time that may take.
 """
 

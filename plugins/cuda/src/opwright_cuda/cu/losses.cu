@@ -82,19 +82,20 @@ __global__ void class_loss_grad_lines(T* x_grad, const T* softmax, Labels labels
   Line line(lines, width);
   if (!line.is_there) return;
   const int64_t id = labels.At(line.line);
-  const C slope = Load(out_grad[line.line]);
+  const C grad = Load(out_grad[line.line]);
   const auto apply = [&](int64_t i, C&, C probability) {
-    return id < 0 ? C(0) : probability * slope - (i == id ? slope : C(0));
+    return id < 0 ? C(0) : probability * grad - (i == id ? grad : C(0));
   };
   Transform(line, x_grad, apply, softmax);
 }
 
-// Loss and gradient in one sweep if every loss has the gradient `slope`. `softmax` and `out` may be
-// null, `x_grad` may share memory with x. Probabilities below epsilon are raised to epsilon.
+// Loss and gradient in one sweep if every loss has the gradient `loss_grad`. `softmax` and `out`
+// may be null, `x_grad` may share memory with x. Probabilities below epsilon are raised to epsilon.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_and_grad_lines(T* x_grad, T* out, T* softmax, const T* x, Labels labels,
-                              Compute<T> slope, Compute<T> epsilon, Lines lines, int32_t width) {
+                              Compute<T> loss_grad, Compute<T> epsilon, Lines lines,
+                              int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
   const Scores<C> scores = ReadScores<kPowers>(line, x, labels);
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
   const C share = C(1) / powers.total;
   const C probability_of_class = functors::Exp(scores.of_class - powers.top) / powers.total;
   const bool underflows = epsilon > C(0) && id >= 0 && probability_of_class < epsilon;
-  const C factor = id < 0 || underflows ? C(0) : slope;
+  const C factor = id < 0 || underflows ? C(0) : loss_grad;
   if (line.IsFirst() && out != nullptr) {
     out[line.line] = Store<T>(underflows ? -functors::Log(epsilon) : scores.Loss());
   }
@@ -169,10 +170,10 @@ __global__ void cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T*
   using C = Compute<T>;
   Line line(lines, width);
   if (!line.is_there) return;
-  const C slope = Load(out_grad[line.line]);
+  const C grad = Load(out_grad[line.line]);
   const auto apply = [&](int64_t, C&, C score, C weight) {
     const C power = functors::Log(functors::Maximum(score, epsilon));
-    return Pair<C>{SlopeOf(score, weight, slope, epsilon), -(power * slope)};
+    return Pair<C>{SlopeOf(score, weight, grad, epsilon), -(power * grad)};
   };
   TransformBoth(line, x_grad, label_grad, apply, x, label);
 }

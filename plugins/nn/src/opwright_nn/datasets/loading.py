@@ -242,7 +242,7 @@ def load_batches(
         How many samples a function as `data` gives in an epoch; required for it.
     workers : int, at least 0
         Processes that decode items, which keep the order: batches do not depend on their number. 0
-        decodes in this process. They start at the first batch and live as long as what is returned
+        decodes in this process. They start at the first batch and live as long as the result
         and its copies by ``repeat``, or until its ``close``. A script that uses workers calls this
         function under ``if __name__ == "__main__":``, for they import it.
     ahead : int, at least 1

@@ -158,7 +158,7 @@ def _check_number(sample: int, subjects: list[Subject], seed: int) -> None:
                 counts.append(sum(1 for _ in cases(item.definition, seed)))
     if sample >= max(counts, default=sample + 1):
         raise CommandError(
-            f"check: the number of a sample must be in [0, {max(counts)}) for what is checked, "
+            f"check: the number of a sample must be in [0, {max(counts)}) for this package, "
             f"got {sample}"
         )
 
