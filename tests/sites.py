@@ -142,7 +142,7 @@ class Site:
     def failures(self, **environ: str) -> list[list[str]]:
         """Return [plugin, reason] of the plugins that a fresh process quarantines."""
         code = """
-        from opwright.plugins.context import current_context
+        from opwright.context.context import current_context
         answer = [[f.package.plugin, f.reason] for f in current_context().failures]
         """
         found: list[list[str]] = self.json(code, **environ)

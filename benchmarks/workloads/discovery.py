@@ -115,7 +115,7 @@ WORKLOADS = [
             "opwright, discovery alone": partial(
                 time_process,
                 "current_context()",
-                "from opwright.plugins.context import current_context",
+                "from opwright.context.context import current_context",
             ),
             "opwright, first operator": partial(
                 time_process,

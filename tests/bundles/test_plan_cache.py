@@ -77,7 +77,7 @@ x = np.linspace(-1, 1, 100, dtype="float32").reshape(5, 20)
 loaded = ow.load(sys.argv[1])
 (result,) = loaded(x)
 print(result.tobytes().hex())
-heavy = {"opwright.lowering", "opwright.program", "opwright.plugins.context"}
+heavy = {"opwright.lowering", "opwright.program", "opwright.context.context"}
 print(sorted(heavy & {*sys.modules}))
 if sys.argv[2:]:
     ow.current_context().pin("fc", "native")
@@ -98,7 +98,7 @@ def test_a_second_process_imports_no_lowering_and_heeds_later_pins(
     model = save(tmp_path / "model")
     first = start(model)
     second = start(model, "pin")
-    assert first[1] == "['opwright.lowering', 'opwright.plugins.context', 'opwright.program']"
+    assert first[1] == "['opwright.lowering', 'opwright.context.context', 'opwright.program']"
     assert second[:2] == [first[0], "[]"]
     assert second[2] == "{'native'}"
 

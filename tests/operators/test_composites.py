@@ -9,8 +9,8 @@ import pytest
 from composite import X, composite, differentiate, program_of, runs
 
 import opwright as ow
-from opwright.describe.completion import inner_stream
 from opwright.errors import KernelError
+from opwright.program.completion import inner_stream
 
 
 def scaled_dropout(b):

@@ -32,7 +32,7 @@ from opwright.child import (
 from opwright.cli.command import GROUP, Command, print_json, resolving
 from opwright.cli.examine import DOCTOR_TOPIC, Examination
 from opwright.cli.feeds import add_feed_argument, make_feeds, read_feed, results_of
-from opwright.plugins.tables import align, format_seconds
+from opwright.messages.tables import align, format_seconds
 
 __all__ = [
     "DOCTOR_TOPIC",

@@ -22,11 +22,8 @@ from opwright.cache_folder import (
     remove_oldest,
     write_trusted,
 )
-from opwright.describe.arguments import check_arguments, suggest_arguments
-from opwright.describe.journal import record as record_undo
 from opwright.describe.names import find_nearest, hint, hint_argument
-from opwright.foreign import describe_error, import_object
-from opwright.plugins.hooks import (
+from opwright.discovery.hooks import (
     HOOKS,
     AnnexRegistrar,
     DeviceRegistrar,
@@ -43,11 +40,14 @@ from opwright.plugins.hooks import (
     opwright_options,
     opwright_passes,
 )
-from opwright.plugins.scan import GROUP, PluginRecord, Source, scan
+from opwright.discovery.scan import GROUP, PluginRecord, Source, scan
+from opwright.foreign import describe_error, import_object
+from opwright.messages.arguments import check_arguments, suggest_arguments
+from opwright.packages.registrations import is_library, is_name
 from opwright.program.building import adapt_inputs
+from opwright.program.journal import record as record_undo
 from opwright.program.transforms import find_moving_ops
 from opwright.registry import Package, PluginFailure
-from opwright.registry.registrations import is_library, is_name
 
 __all__ = [
     "hookimpl",

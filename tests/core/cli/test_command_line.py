@@ -10,7 +10,7 @@ import pytest
 from opwright import Context
 from opwright.cli import main
 from opwright.cli.command import list_commands
-from opwright.plugins import context
+from opwright.context import context
 from sites import KERNEL_HOOK, OP_HOOK, TABLE
 
 # Of the packages that a site has.

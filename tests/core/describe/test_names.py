@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opwright.describe.foreign_arguments import FOREIGN_ARGUMENTS
 from opwright.describe.names import UniqueNames
+from opwright.messages.foreign_arguments import FOREIGN_ARGUMENTS
 from opwright.plugin import find_nearest, hint, hint_argument
 
 

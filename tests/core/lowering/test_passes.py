@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright.discovery.discover import Settings
 from opwright.errors import PluginError
 from opwright.lowering.graph.verify import find_violation
-from opwright.plugins.discover import Settings
 
 from .toy_graphs import TOY, VEC, fuse_add_relu, graph_of, op, sgd
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright.discovery.discover import Settings
 from opwright.errors import PluginError
 from opwright.op import OpMaker, no_gradient, same_shape_as
-from opwright.plugins.discover import Settings
 
 from .toy_graphs import TOY
 

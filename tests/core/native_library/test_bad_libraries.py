@@ -12,8 +12,8 @@ import pytest
 
 import opwright as ow
 from opwright import _runtime
+from opwright.discovery.discover import Settings
 from opwright.errors import KernelNotFoundError, PluginError, RegistrationError
-from opwright.plugins.discover import Settings
 
 X = np.ones(3)
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright.discovery.discover import Settings
 from opwright.errors import KernelError, KernelNotFoundError, PluginError
-from opwright.plugins.discover import Settings
 
 X = np.ones(3)
 

@@ -9,8 +9,8 @@ import pytest
 
 import opwright as ow
 from opwright import _runtime
+from opwright.discovery.discover import Settings
 from opwright.errors import KernelError, KernelNotFoundError, PluginError, ShapeError
-from opwright.plugins.discover import Settings
 
 X = np.array([1.0, 2.5, -3.0])
 WHO = r"acme.scale\[cpu, float64, acme\] of opwright-acme 1.0: prepare failed for operator 0, "

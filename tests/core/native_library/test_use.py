@@ -96,7 +96,7 @@ def test_placement_counts_no_python_step_and_explain_names_the_library(acme, pla
 def test_discovery_opens_no_library(acme, plain_library):
     acme.install(plain_library)
     text = acme.python(
-        "from opwright.plugins.context import current_context\n"
+        "from opwright.context.context import current_context\n"
         "context = current_context()\n"
         "assert 'acme.scale' in context.ops.types()\n"
         "maps = lambda: 'libacme' in open('/proc/self/maps').read()\n"

@@ -11,8 +11,8 @@ import pytest
 import opwright as ow
 from acme_operators import COUNT
 from opwright import Context, context_guard
+from opwright.context.threads import count_from_environment
 from opwright.errors import SettingError
-from opwright.plugins.threads import count_from_environment
 from opwright.registry import Package
 from opwright.runtime import use_openmp
 

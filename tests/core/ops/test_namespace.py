@@ -187,7 +187,7 @@ def test_the_first_operator_of_a_process_leaves_masked_arrays_unimported():
 def test_a_process_loads_only_the_librarys_kernels_that_it_looks_up():
     code = (
         "import gc, numpy as np, opwright as ow\n"
-        "from opwright.registry.native_kernel import NativeKernel\n"
+        "from opwright.targets.native_kernel import NativeKernel\n"
         "ow.ops.relu(np.ones(3, 'float32'))\n"
         "kernels = [x for x in gc.get_objects() if type(x) is NativeKernel]\n"
         "assert {kernel.op_type for kernel in kernels} == {'relu'}, kernels"

@@ -32,7 +32,7 @@ def test_an_operator_of_a_failed_plugin_names_the_command_that_helps(site):
 
 
 ADVICE = """
-from opwright.plugins.context import current_context
+from opwright.context.context import current_context
 answer = current_context().failures[0].advice
 """
 

@@ -56,10 +56,10 @@ def test_only_needed_modules_are_imported(full_site):
 def test_after_the_first_time_each_file_is_opened_once_and_the_tools_of_import_rest(full_site):
     answer = full_site.json("""
     import sys
-    import opwright.plugins.context
+    import opwright.context.context
     opened = []
     sys.addaudithook(lambda event, args: opened.append(args[0]) if event == "open" else None)
-    opwright.plugins.context.current_context()
+    opwright.context.context.current_context()
     metadata = [path for path in opened if str(path).endswith("entry_points.txt")]
     loaded = [name for name in ("pluggy", "importlib.metadata", "pathlib") if name in sys.modules]
     answer = [len(metadata), len(opened) - len(metadata), loaded]

@@ -11,7 +11,7 @@ import time
 import pytest
 
 LOOK = """
-from opwright.plugins.context import current_context
+from opwright.context.context import current_context
 context = current_context()
 answer = [context.ops.types(), [[f.package.plugin, f.reason, f.advice] for f in context.failures]]
 """
@@ -139,7 +139,7 @@ def test_what_a_process_that_lives_is_importing_counts_for_nothing(site):
             assert all(process.poll() is None for process in processes)
             time.sleep(0.01)
         code = (
-            "from opwright.registry.import_notes import ImportNotes\n"
+            "from opwright.packages.import_notes import ImportNotes\n"
             f"answer = len(ImportNotes({str(site.cache)!r}).find_ended())"
         )
         assert site.json(code) == 0
@@ -267,7 +267,7 @@ def test_indexed_plugins_leave_and_read_no_note(site):
     opened = []
     sys.addaudithook(lambda event, args: opened.append(str(args[0]))
                      if event in ("open", "os.listdir") else None)
-    from opwright.plugins.context import current_context
+    from opwright.context.context import current_context
     current_context()
     answer = [name for name in opened if "importing" in name]
     """

@@ -7,11 +7,11 @@ import inspect
 import pytest
 
 from opwright import plugin
+from opwright.discovery.load import load, load_all
+from opwright.discovery.scan import Source
 from opwright.errors import PluginError, RegistrationError
-from opwright.plugins.load import load, load_all
-from opwright.plugins.scan import Source
 from opwright.registry import DeviceRegistry, PassRegistry
-from opwright.registry.native_library import LibraryTable
+from opwright.targets.library import LibraryTable
 
 from .swish import ACME, OTHER
 

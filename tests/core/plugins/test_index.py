@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from opwright.cache_folder import find_cache_folder
+from opwright.discovery import index
+from opwright.discovery.scan import Source, WatchedFile
 from opwright.plugin import PluginRecord
-from opwright.plugins import index
-from opwright.plugins.scan import Source, WatchedFile
 from opwright.registry import KernelRegistration, OpRegistration
 
 LOOK = """
 import sys
-from opwright.plugins.context import current_context
+from opwright.context.context import current_context
 context = current_context()
 answer = {
     "types": context.ops.types(),
@@ -78,7 +78,7 @@ def test_an_index_gives_back_everything_that_was_registered(site):
     """
     site.add("acme", table)
     code = """
-    from opwright.plugins.context import current_context
+    from opwright.context.context import current_context
     [record] = current_context().records
     answer = [record.from_index, repr(record.ops + record.kernels + record.devices + record.passes)]
     """
@@ -190,7 +190,7 @@ def test_concurrent_first_processes_leave_one_complete_index(site):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("OPWRIGHT_", "PYTHON"))}
     env["PYTHONPATH"] = os.pathsep.join([str(site.folder), str(site.libraries)])
     env["OPWRIGHT_CACHE_DIR"] = str(site.cache)
-    code = "from opwright.plugins.context import current_context as c; print(len(c().ops.types()))"
+    code = "from opwright.context.context import current_context as c; print(len(c().ops.types()))"
     command = [sys.executable, "-S", "-c", code]
     children = [
         subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(4)
@@ -322,7 +322,7 @@ def test_options_come_from_the_index_and_plugins_lists_them(site):
     """
     site.add("acme", table)
     code = """
-    from opwright.plugins.context import current_context
+    from opwright.context.context import current_context
     context = current_context()
     options = context.options
     answer = [context.discovery.index_state, options.fill(options.check("x", {"acme.steps": 4}))]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from opwright.discovery import index
+from opwright.discovery.scan import Source, WatchedFile
 from opwright.plugin import PluginRecord
-from opwright.plugins import index
-from opwright.plugins.scan import Source, WatchedFile
 from opwright.registry import OpRegistration
 
 LOOK = """
-from opwright.plugins.context import current_context
+from opwright.context.context import current_context
 context = current_context()
 answer = {"types": context.ops.types(), "state": context.discovery.index_state}
 """

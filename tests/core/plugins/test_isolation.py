@@ -50,7 +50,7 @@ def test_a_broken_plugin_is_quarantined_and_the_rest_goes_on(site, name):
     site.add(name, table)
     site.add("zebra")
     answer = site.json("""
-    from opwright.plugins.context import current_context
+    from opwright.context.context import current_context
     context = current_context()
     context.ops.get("zebra.swish")
     answer = [
@@ -79,7 +79,7 @@ def test_registrations_before_a_plugins_exception_do_not_count(site):
     """
     site.add("half", table)
     answer = site.json("""
-    from opwright.plugins.context import current_context
+    from opwright.context.context import current_context
     context = current_context()
     answer = [context.ops.types(all=True), context.kernels.op_types(),
               [f.reason for f in context.failures]]
@@ -96,7 +96,7 @@ def test_the_traceback_shows_the_plugins_own_frames_only(site):
     """
     site.add("deep", table)
     text = site.python("""
-    from opwright.plugins.context import current_context
+    from opwright.context.context import current_context
     print(current_context().failures[0].traceback)
     """)
     assert "in inner" in text
@@ -109,7 +109,7 @@ def test_strict_raises_at_the_first_failure_with_its_cause(site):
     site.add("acme")
     site.add("boom", "1 / 0\n")
     code = """
-    from opwright.plugins.context import current_context
+    from opwright.context.context import current_context
     from opwright.errors import PluginError
     try:
         current_context()
@@ -138,7 +138,7 @@ def test_strict_raises_for_a_clash_too(site):
     )
     done = site.run(
         "-c",
-        "from opwright.plugins.context import current_context; current_context()",
+        "from opwright.context.context import current_context; current_context()",
         check=False,
         OPWRIGHT_STRICT="1",
     )
@@ -157,7 +157,7 @@ def test_the_allow_list_leaves_out_the_others_without_importing_them(site):
     site.add("boom", "1 / 0\n")
     code = """
     import sys
-    from opwright.plugins.context import current_context
+    from opwright.context.context import current_context
     context = current_context()
     answer = [context.ops.types(), len(context.failures), "opwright_boom" in sys.modules,
               [package.plugin for package in context.report.disabled]]
@@ -237,7 +237,7 @@ def test_an_object_can_be_the_plugin(site):
 
 
 def test_a_hook_module_that_needs_the_registries_is_reported(site):
-    site.add("acme", "from opwright.plugins.context import current_context\ncurrent_context()\n")
+    site.add("acme", "from opwright.context.context import current_context\ncurrent_context()\n")
     [[_, reason]] = site.failures()
     assert reason.startswith(
         "discovery: a plugin needed the registries while they were being filled"
@@ -247,7 +247,7 @@ def test_a_hook_module_that_needs_the_registries_is_reported(site):
 def test_a_ctrl_c_is_no_failure_of_a_plugin(site):
     site.add("acme", "raise KeyboardInterrupt\n")
     done = site.run(
-        "-c", "from opwright.plugins.context import current_context; current_context()", check=False
+        "-c", "from opwright.context.context import current_context; current_context()", check=False
     )
     assert "KeyboardInterrupt" in done.stderr
 
@@ -276,7 +276,7 @@ def test_a_failed_plugin_stays_out_of_refresh_until_it_is_mended(site):
     package = site.add("acme", "1 / 0\n")
     answer = site.json(f"""
     from pathlib import Path
-    from opwright.plugins.context import current_context
+    from opwright.context.context import current_context
     context = current_context()
     before = [context.ops.types(), context.epoch.now]
     Path({str(package / "plugin.py")!r}).write_text('''
@@ -301,7 +301,7 @@ def test_concurrent_discoveries_share_one_context(site):
     )
     answer = site.json("""
     import threading
-    from opwright.plugins.context import current_context
+    from opwright.context.context import current_context
     found = []
     threads = [threading.Thread(target=lambda: found.append(current_context())) for _ in range(4)]
     for thread in threads:
@@ -320,7 +320,7 @@ def test_importing_a_plugin_in_one_thread_while_another_discovers_does_not_hang(
     table += "registry.add('acme.swish', 'opwright_acme.swish:SWISH')\n"
     layers = """
     import time
-    from opwright.plugins.context import current_context
+    from opwright.context.context import current_context
 
     time.sleep(0.5)
     current_context()
@@ -329,7 +329,7 @@ def test_importing_a_plugin_in_one_thread_while_another_discovers_does_not_hang(
     answer = site.json("""
     import threading, time
     import opwright.plugin
-    from opwright.plugins.context import current_context
+    from opwright.context.context import current_context
     use = threading.Thread(target=lambda: __import__("opwright_acme.layers"), daemon=True)
     use.start()
     time.sleep(0.1)

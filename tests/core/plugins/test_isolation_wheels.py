@@ -292,7 +292,7 @@ def test_doctor_names_the_location_of_an_endless_import(endless: Installed) -> N
 def test_interrupting_an_endless_import_names_the_plugin(endless: Installed) -> None:
     code = """
 import os, signal, sys, threading, time
-from opwright.plugins.context import current_context
+from opwright.context.context import current_context
 
 def interrupt():
     while "opwright_endless.plugin" not in sys.modules:

@@ -6,7 +6,7 @@ import pytest
 
 from opwright.errors import KernelNotFoundError, PluginError, RegistrationError
 from opwright.registry import KernelRegistry, PluginReport
-from opwright.registry.python_layout import PythonLayout
+from opwright.targets.python_layout import PythonLayout
 
 from .swish import ACME, FAILED, OTHER, PreparedSwish, make_kernels, swish
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from opwright.discovery.discover import merge
+from opwright.discovery.scan import Source
 from opwright.plugin import PluginFailure, PluginRecord
-from opwright.plugins.discover import merge
-from opwright.plugins.scan import Source
 from opwright.registry import (
     AnnexRegistration,
     DeviceRegistration,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from opwright.discovery.scan import normalize, parse_entry_points
 from opwright.plugin import scan
-from opwright.plugins.scan import normalize, parse_entry_points
 
 
 def install(

@@ -73,7 +73,7 @@ def test_another_process_reads_the_same_program(tmp_path, toy):
 import sys
 sys.path.insert(0, {str(toy.__file__.rpartition("/")[0])!r})
 import toy_operators
-from opwright.plugins.context import context_guard
+from opwright.context.context import context_guard
 from opwright.program import Program
 with context_guard(toy_operators.context()):
     print(Program.from_proto(open({str(tmp_path / "program.pb")!r}, "rb").read()))

@@ -21,7 +21,7 @@ CHILD = f"""
 import os, pathlib, resource, signal, sys
 sys.path[:0] = [{str(HERE)!r}, {str(HERE.parents[1])!r}]
 import saved_model, toy_operators
-from opwright.plugins.context import context_guard
+from opwright.context.context import context_guard
 from opwright.program.files import save
 context = context_guard(toy_operators.context())
 context.__enter__()

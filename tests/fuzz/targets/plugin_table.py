@@ -16,7 +16,7 @@ from acme_operators import SCALE
 from opwright import _runtime
 from opwright.kernel import KernelKey
 from opwright.op import Meta, OpDefinition
-from opwright.registry.native_library import NativeLibrary
+from opwright.targets.library import NativeLibrary
 
 N_WARM_UP = 1
 HERE = Path(__file__).parent.parent

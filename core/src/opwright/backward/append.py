@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from opwright.backward.emitting import append_zeros
 from opwright.backward.routing import Key, Route, find_route
 from opwright.backward.walking import Walk
-from opwright.describe.arguments import suggest_arguments
 from opwright.describe.definition import NoGradient
 from opwright.describe.dtypes import is_float
-from opwright.describe.journal import transaction
 from opwright.describe.meta import shapes_match
 from opwright.errors import GradientError
+from opwright.messages.arguments import suggest_arguments
 from opwright.program import Block, Variable
+from opwright.program.journal import transaction
 from opwright.program.variable import list_names
 from opwright.vocabulary import GRAD_SUFFIX
 

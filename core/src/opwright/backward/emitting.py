@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from opwright.backward.routing import ForwardOp, Versions
-from opwright.describe.completion import Attrs, Given, Slots, Wanted, word_of
 from opwright.describe.op_proto import OpProto, VarProto
 from opwright.describe.operands import names_in
 from opwright.errors import GradientError
 from opwright.program import Block, Operator, Program
 from opwright.program.building import BlockPlace
+from opwright.program.completion import Attrs, Given, Slots, Wanted, word_of
 from opwright.program.operator import definition_of
 from opwright.vocabulary import FILL_LIKE, OUT, X
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from opwright.describe.completion import BodyEmitter, Slots
 from opwright.describe.definition import NoGradient, OpDefinition
 from opwright.describe.dtypes import is_float
 from opwright.describe.meta import Meta
@@ -20,6 +19,7 @@ from opwright.describe.second_gradients import composition_reads
 from opwright.errors import OpwrightError
 from opwright.program import Block, Operator
 from opwright.program.building import enter_operator
+from opwright.program.completion import BodyEmitter, Slots
 from opwright.program.operator import definition_of
 
 

@@ -18,8 +18,9 @@ from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, NoReturn, TextIO, cast
 
-from opwright.describe.journal import setting
+from opwright.context.context import Context
 from opwright.describe.names import hint
+from opwright.discovery.scan import Source, scan
 from opwright.errors import (
     CommandError,
     KernelError,
@@ -29,9 +30,8 @@ from opwright.errors import (
     RegistrationError,
 )
 from opwright.foreign import describe_error, import_object, show
-from opwright.plugins.context import Context
-from opwright.plugins.scan import Source, scan
-from opwright.registry.package import advise_plugin, find_requirement
+from opwright.packages.package import advise_plugin, find_requirement
+from opwright.program.journal import setting
 
 GROUP: Final = "opwright.commands"
 """The entry-point group of commands."""

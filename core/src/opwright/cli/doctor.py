@@ -15,13 +15,12 @@ from opwright._version import __version__
 from opwright.cli.command import print_json, print_report
 from opwright.cli.examine import Diagnosis, examine, examine_services, format_services
 from opwright.describe.names import hint
+from opwright.discovery import index
+from opwright.discovery.discover import Settings, merge, select_allowed
+from opwright.discovery.scan import PluginRecord, Source, scan
 from opwright.errors import CommandError
-from opwright.plugins import index
-from opwright.plugins.discover import Settings, merge, select_allowed
-from opwright.plugins.scan import PluginRecord, Source, scan
-from opwright.plugins.tables import align
-from opwright.registry import ANY, HOST_DEVICE, Package, PluginFailure
-from opwright.registry.import_notes import (
+from opwright.messages.tables import align
+from opwright.packages.import_notes import (
     ImportNotes,
     advise_retry,
     describe_ended,
@@ -29,8 +28,9 @@ from opwright.registry.import_notes import (
     group_ended,
     is_left_out,
 )
+from opwright.packages.package import find_requirement
+from opwright.registry import ANY, HOST_DEVICE, Package, PluginFailure
 from opwright.registry.kernels import WOULD_REFUSE
-from opwright.registry.package import find_requirement
 from opwright.vocabulary import PROVIDER
 
 _TITLE: Final = ("plugin", "distribution", "state", "import ms", "index ms")

@@ -19,17 +19,17 @@ from typing import Any, Final, NamedTuple
 
 import opwright
 from opwright.child import START_S, Channel, Child, ChildEnded, ChildRaised
+from opwright.discovery.discover import Registries, merge
+from opwright.discovery.index import key_of
+from opwright.discovery.load import is_machinery, load_all
+from opwright.discovery.scan import PluginRecord, Source
 from opwright.errors import CommandError, OpwrightError, PluginError
 from opwright.foreign import describe_error, import_object, text_of_error
-from opwright.plugins.discover import Registries, merge
-from opwright.plugins.index import key_of
-from opwright.plugins.load import is_machinery, load_all
-from opwright.plugins.scan import PluginRecord, Source
-from opwright.plugins.tables import align
+from opwright.messages.tables import align
+from opwright.packages.import_notes import EndedImport
+from opwright.packages.package import advise_command
 from opwright.registry import KernelEntry, Package, PluginFailure
-from opwright.registry.import_notes import EndedImport
 from opwright.registry.kernels import find_refusal
-from opwright.registry.package import advise_command
 
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 _FATAL: Final = "Fatal Python error: "

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from opwright.cli.command import get_command, print_report, resolving
-from opwright.plugins.context import Context, current_context
-from opwright.plugins.tables import align
+from opwright.context.context import Context, current_context
+from opwright.messages.tables import align
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from opwright.cli.command import check_device, print_report
-from opwright.plugins.context import current_context
-from opwright.plugins.tables import align
+from opwright.context.context import current_context
+from opwright.messages.tables import align
 from opwright.registry import ANY
 
 

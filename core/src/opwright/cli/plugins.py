@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from opwright.cli.command import print_report
-from opwright.plugins.context import Context, current_context
-from opwright.plugins.scan import PluginRecord
-from opwright.plugins.tables import align
-from opwright.registry import Package
-from opwright.registry.import_notes import (
+from opwright.context.context import Context, current_context
+from opwright.discovery.scan import PluginRecord
+from opwright.messages.tables import align
+from opwright.packages.import_notes import (
     EndedImport,
     advise_retry,
     describe_ended,
@@ -19,6 +18,7 @@ from opwright.registry.import_notes import (
     group_ended,
     is_left_out,
 )
+from opwright.registry import Package
 from opwright.vocabulary import PROVIDER
 
 _TITLE = ("plugin", "distribution", "state", "operators", "kernels", "devices", "passes")

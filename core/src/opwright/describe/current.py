@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _context() -> Any:
-    return import_module("opwright.plugins.context").current_context()
+    return import_module("opwright.context.context").current_context()
 
 
 def current_operators() -> OpRegistry:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from opwright.describe.journal import record
 from opwright.errors import RegistrationError
+from opwright.program.journal import record
 
 _OP_TYPE: Final = re.compile(r"([a-z][a-z0-9_]*\.)?[a-z][a-z0-9_]*")
 
@@ -85,7 +85,7 @@ def hint_argument(name: str, known: Iterable[str], what: str = "names") -> str:
     The name of a known argument in another framework is mapped to that argument: ``dim``
     to ``axis``.
     """
-    from opwright.describe.foreign_arguments import FOREIGN_ARGUMENTS
+    from opwright.messages.foreign_arguments import FOREIGN_ARGUMENTS
 
     names = list(known)
     for own in FOREIGN_ARGUMENTS.get(name.lower(), ()):

@@ -41,7 +41,7 @@ class Emitter(Protocol):
         """Write one operator and return the names of its outputs, slot by slot in order.
 
         An int among `outputs` stands for that many fresh variables. The rest is completed by
-        `opwright.describe.completion.complete_operator`. An empty list for the step of a random
+        `opwright.program.completion.complete_operator`. An empty list for the step of a random
         operator means no step.
         """
 

@@ -25,6 +25,7 @@ from typing import Any, Final
 import numpy as np
 
 from opwright import _runtime
+from opwright.context.context import Context, current_context
 from opwright.describe.dtypes import (
     Array,
     describe_held,
@@ -37,7 +38,6 @@ from opwright.describe.dtypes import (
 from opwright.describe.meta import Meta
 from opwright.device.opening import HOST_CODES, find_device_name, find_interface_place
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError, OpwrightError
-from opwright.plugins.context import Context, current_context
 
 HOST_KINDS: Final = (np.ndarray, np.generic, int, float, complex, list, tuple)
 """Types of values that are always on the host."""

@@ -13,10 +13,10 @@ from opwright.foreign import describe_error
 from opwright.registry import HOST, DeviceEntry, DeviceName
 
 if TYPE_CHECKING:
+    from opwright.context.context import Context
     from opwright.device.contract import PythonDevice, PythonDevices
-    from opwright.plugins.context import Context
-    from opwright.registry.native_kernel import NativeKernel
-    from opwright.registry.native_library import NativeDevice
+    from opwright.targets.library import NativeDevice
+    from opwright.targets.native_kernel import NativeKernel
 
 HOST_CODES: Final = (1, 3)
 """DLPack's kDLCPU and kDLCUDAHost: memory that NumPy reads."""

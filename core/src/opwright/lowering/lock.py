@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opwright.errors import LockError
 from opwright.lowering.locked import LockedKernel, LockedPass
+from opwright.packages.registrations import key_text
 from opwright.registry import KernelEntry, KernelRegistry, Package, PassEntry
-from opwright.registry.registrations import key_text
 
 if TYPE_CHECKING:
+    from opwright.context.context import Context
     from opwright.lowering.request import Target
-    from opwright.plugins.context import Context
 
 _WAY_OUT: Final = "to write the lock again: opwright lock, or network.lock().save(path)"
 

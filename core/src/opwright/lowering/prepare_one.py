@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from opwright._runtime import Prepared
+from opwright.context.context import Context
 from opwright.describe.meta import Meta
 from opwright.describe.op_proto import VarProto
 from opwright.lowering.failure import StepErrors
 from opwright.lowering.graph.values import LoweredOp, Value, new_value
 from opwright.lowering.kernels.arguments import Arguments
 from opwright.lowering.kernels.prepare import prepare_kernel
+from opwright.lowering.kernels.prepare_context import Refuse
 from opwright.lowering.request import Target
-from opwright.plugins.context import Context
 from opwright.registry import ANY, HOST_DEVICE, DeviceName, KernelEntry
-from opwright.registry.prepare_context import Refuse
 
 SlotMetas = Sequence[Sequence[Meta]]
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from opwright.context.context import Context
+from opwright.context.threads import count_for_plan, is_deterministic
 from opwright.describe.meta import Meta
 from opwright.lowering.graph.values import External, Role
-from opwright.plugins.context import Context
-from opwright.plugins.threads import count_for_plan, is_deterministic
 from opwright.program import Operator, Program
 from opwright.records import NamedTuple
 from opwright.registry import ANY, HOST, HOST_DEVICE, DeviceName, KernelEntry, PassEntry

@@ -10,7 +10,12 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
-from opwright.describe.completion import (
+from opwright.describe.control import Loop
+from opwright.describe.meta import Meta, format_shape, shapes_match
+from opwright.describe.op_proto import AttrType, AttrValue, OpProto, VarProto
+from opwright.describe.operands import hide_operands, list_items
+from opwright.errors import DtypeError, ProgramError, ShapeError, SlotError
+from opwright.program.completion import (
     Attrs,
     Names,
     Slots,
@@ -18,12 +23,7 @@ from opwright.describe.completion import (
     complete_operator,
     derived_name,
 )
-from opwright.describe.control import Loop
-from opwright.describe.journal import setting
-from opwright.describe.meta import Meta, format_shape, shapes_match
-from opwright.describe.op_proto import AttrType, AttrValue, OpProto, VarProto
-from opwright.describe.operands import hide_operands, list_items
-from opwright.errors import DtypeError, ProgramError, ShapeError, SlotError
+from opwright.program.journal import setting
 from opwright.program.operator import (
     Given,
     Operator,

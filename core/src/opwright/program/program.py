@@ -7,16 +7,16 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
-from opwright.describe.arguments import suggest_arguments
 from opwright.describe.current import current_annexes
-from opwright.describe.journal import record, setting
 from opwright.describe.names import UniqueNames
 from opwright.errors import (
     AttributeTypeError,
     AttributeValueError,
     ProgramError,
 )
+from opwright.messages.arguments import suggest_arguments
 from opwright.program.block import Block
+from opwright.program.journal import record, setting
 from opwright.program.operator import names_read_first
 from opwright.program.text import format_program
 from opwright.program.transforms import (
@@ -107,7 +107,7 @@ class Program:
         self._generation += 1
 
     def note_change(self, undo: Callable[..., object], *arguments: Any) -> None:
-        """Record a change that ``undo(*arguments)`` reverts; see `opwright.describe.journal`."""
+        """Record a change that ``undo(*arguments)`` reverts; see `opwright.program.journal`."""
         self._generation += 1
         record(self._revert, undo, arguments)
 

@@ -1,12 +1,7 @@
 """The registries of a Context: which operators, kernels, devices and passes packages provide."""
 
-from opwright.registry.devices import HOST, HOST_DEVICE, DeviceEntry, DeviceName, DeviceRegistry
-from opwright.registry.kernel_entry import KernelEntry, KernelKey
-from opwright.registry.kernels import KernelRegistry
-from opwright.registry.named import AnnexRegistry, OptionRegistry, PassEntry, PassRegistry
-from opwright.registry.operators import OpRegistry
-from opwright.registry.package import Package, PluginFailure, PluginReport
-from opwright.registry.registrations import (
+from opwright.packages.package import Package, PluginFailure, PluginReport
+from opwright.packages.registrations import (
     ANY,
     PHASES,
     AnnexRegistration,
@@ -17,6 +12,11 @@ from opwright.registry.registrations import (
     PassRegistration,
     fits_dtype,
 )
+from opwright.registry.devices import HOST, HOST_DEVICE, DeviceEntry, DeviceName, DeviceRegistry
+from opwright.registry.kernel_entry import KernelEntry, KernelKey
+from opwright.registry.kernels import KernelRegistry
+from opwright.registry.named import AnnexRegistry, OptionRegistry, PassEntry, PassRegistry
+from opwright.registry.operators import OpRegistry
 
 __all__ = [
     "OpRegistry",

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opwright.describe.names import hint
 from opwright.errors import DeviceNotFoundError, PluginError
+from opwright.packages.package import Package, advise_plugin
+from opwright.packages.registrations import is_library, make_device
 from opwright.records import NamedTuple
 from opwright.registry.named import Entry, NamedRegistry, load_target
-from opwright.registry.package import Package, advise_plugin
-from opwright.registry.registrations import is_library, make_device
 
 if TYPE_CHECKING:
-    from opwright.registry.native_library import LibraryTable
+    from opwright.targets.library import LibraryTable
 
 
 HOST_DEVICE: Final = "cpu"

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from opwright.describe.names import hint
 from opwright.errors import OpwrightError, RegistrationError
+from opwright.packages.package import Package
+from opwright.packages.registrations import KernelRegistration, is_library, key_text
 from opwright.records import NamedTuple
 from opwright.registry.named import Entry
-from opwright.registry.package import Package
-from opwright.registry.registrations import KernelRegistration, is_library, key_text
 
 if TYPE_CHECKING:
-    from opwright.registry.native_kernel import NativeKernel
     from opwright.registry.operators import OpRegistry
-    from opwright.registry.python_layout import PythonLayout
+    from opwright.targets.native_kernel import NativeKernel
+    from opwright.targets.python_layout import PythonLayout
 
 
 class KernelKey(NamedTuple):
@@ -198,7 +198,7 @@ class KernelEntry(Entry):
     def _read_signature(
         self, function: Callable[..., object], with_attributes: bool
     ) -> PythonLayout:
-        from opwright.registry.python_layout import check_signature  # imports inspect
+        from opwright.targets.python_layout import check_signature  # imports inspect
 
         definition = self._need_ops().get(self.op_type)
         return check_signature(function, definition, who=self.who, with_attributes=with_attributes)

@@ -13,18 +13,18 @@ from opwright._runtime import Epoch
 from opwright.describe.names import find_nearest
 from opwright.errors import KernelNotFoundError, PluginError, RegistrationError
 from opwright.foreign import describe_error
-from opwright.registry.devices import HOST_DEVICE
-from opwright.registry.kernel_entry import KernelEntry
-from opwright.registry.named import load_target
-from opwright.registry.operators import OpRegistry
-from opwright.registry.package import Package, PluginReport, advise_command, advise_plugin
-from opwright.registry.registrations import (
+from opwright.packages.package import Package, PluginReport, advise_command, advise_plugin
+from opwright.packages.registrations import (
     ANY,
     KernelRegistration,
     check_kernel,
     fits_dtype,
     key_text,
 )
+from opwright.registry.devices import HOST_DEVICE
+from opwright.registry.kernel_entry import KernelEntry
+from opwright.registry.named import load_target
+from opwright.registry.operators import OpRegistry
 
 REFUSED: Final = "refused: "
 """Prefix of the report of a kernel that declined, unlike one that failed to load."""

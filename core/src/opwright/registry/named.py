@@ -24,9 +24,9 @@ from opwright.errors import (
     SettingError,
 )
 from opwright.foreign import describe_error, import_object
-from opwright.registry.import_notes import ImportNotes, noted
-from opwright.registry.package import Package, PluginReport, advise_command, advise_plugin
-from opwright.registry.registrations import (
+from opwright.packages.import_notes import ImportNotes, noted
+from opwright.packages.package import Package, PluginReport, advise_command, advise_plugin
+from opwright.packages.registrations import (
     ANY,
     PHASES,
     key_text,

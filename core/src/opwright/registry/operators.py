@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from opwright.describe.names import hint
 from opwright.errors import OperatorNotFoundError, RegistrationError
+from opwright.packages.package import Package, PluginReport, advise_operator
+from opwright.packages.registrations import OpRegistration, check_owner, is_library, make_op
 from opwright.registry.named import NamedRegistry, load_target
-from opwright.registry.package import Package, PluginReport, advise_operator
-from opwright.registry.registrations import OpRegistration, check_owner, is_library, make_op
 from opwright.vocabulary import GRAD_SUFFIX
 
 if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
-    from opwright.registry.import_notes import ImportNotes
-    from opwright.registry.native_library import LibraryTable
+    from opwright.packages.import_notes import ImportNotes
+    from opwright.targets.library import LibraryTable
 
 
 class OpRegistry(NamedRegistry["OpDefinition"]):
@@ -32,7 +32,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
     def libraries(self) -> LibraryTable:
         """The compiled libraries that operators and kernels came from."""
         if self._libraries is None:
-            from opwright.registry.native_library import LibraryTable  # few processes open one
+            from opwright.targets.library import LibraryTable  # few processes open one
 
             self._libraries = LibraryTable(self.notes)
         return self._libraries

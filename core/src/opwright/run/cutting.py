@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
-from opwright.describe.arguments import suggest_arguments
 from opwright.describe.meta import Meta, shapes_match
 from opwright.device.feeds import FeedSpec
 from opwright.errors import FeedError
 from opwright.lowering import Given, LoweredPlan, LowerRequest, lower_halves
+from opwright.messages.arguments import suggest_arguments
 from opwright.program import Program, Variable, default_scope
 from opwright.records import NamedTuple
 from opwright.registry import HOST_DEVICE

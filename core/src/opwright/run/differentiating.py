@@ -14,12 +14,12 @@ from typing import Any, Final
 import numpy as np
 
 from opwright.backward.append import append_gradients
-from opwright.describe.arguments import suggest_arguments
+from opwright.context.context import current_context
 from opwright.describe.dtypes import Array, dtype_from_numpy, is_float
 from opwright.device.intake import is_array, read_host
 from opwright.device.outgoing import from_numpy_like
 from opwright.errors import GradientError
-from opwright.plugins.context import current_context
+from opwright.messages.arguments import suggest_arguments
 from opwright.program import Program, Variable, program_guard
 from opwright.run.constants import append_constant
 from opwright.run.network import Network

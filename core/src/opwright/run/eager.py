@@ -15,7 +15,6 @@ import numpy as np
 
 from opwright import _runtime
 from opwright.describe.definition import OpDefinition
-from opwright.describe.journal import transaction
 from opwright.describe.meta import Meta
 from opwright.describe.operands import list_items
 from opwright.device.intake import hold, is_array, lend, meta_of, read_host
@@ -24,6 +23,7 @@ from opwright.errors import AttributeValueError, DtypeError, SlotError
 from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Target, lower
 from opwright.program import Block, Operator, Variable, default_main_program
 from opwright.program.guards import is_program_guarded
+from opwright.program.journal import transaction
 from opwright.registry import HOST, DeviceName
 from opwright.run.constants import append_constant
 from opwright.run.locating import read_on_device
@@ -31,8 +31,8 @@ from opwright.run.locating import read_on_device
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from opwright.context.context import Context
     from opwright.describe.op_proto import VarProto
-    from opwright.plugins.context import Context
 
 
 class Missing(enum.Enum):

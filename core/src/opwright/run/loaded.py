@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from opwright.describe.arguments import suggest_arguments
 from opwright.errors import ProgramError
+from opwright.messages.arguments import suggest_arguments
 from opwright.run.results import ArraySpec, Called
 
 if TYPE_CHECKING:  # stored plans are called without most of them

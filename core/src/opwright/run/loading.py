@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from opwright._runtime import Scope
-from opwright.describe.arguments import suggest_arguments
 from opwright.errors import AttributeTypeError, ProgramError
+from opwright.messages.arguments import suggest_arguments
 from opwright.run.bundles.opening import LoadedBundle, is_bundle
 from opwright.run.loaded import LoadedProgram
 from opwright.run.plan_cache import Place, find_place, open_cached

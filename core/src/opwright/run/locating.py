@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from opwright import _runtime
+from opwright.context.context import Context
 from opwright.describe.op_proto import OpProto
 from opwright.device.intake import HOST_KINDS, describe_place, find_place, is_array, read_tensor
 from opwright.device.opening import find_device_name, open_device
 from opwright.errors import DeviceNotFoundError, SlotError
-from opwright.plugins.context import Context
 from opwright.registry import DeviceName
 
 

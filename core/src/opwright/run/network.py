@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
-from opwright.describe.arguments import suggest_arguments
+from opwright.context.context import current_context
+from opwright.context.threads import count_for_plan
 from opwright.device.opening import open_device
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import (
@@ -20,8 +21,7 @@ from opwright.lowering import (
     Target,
     lower,
 )
-from opwright.plugins.context import current_context
-from opwright.plugins.threads import count_for_plan
+from opwright.messages.arguments import suggest_arguments
 from opwright.program import Block, Operator, Variable, default_scope
 from opwright.program.operator import names_read_first
 from opwright.registry import HOST_DEVICE, DeviceName

@@ -30,10 +30,10 @@ from opwright.cache_folder import (
     read_trusted,
     write_trusted,
 )
+from opwright.context.epoch import default_epoch, is_unchanged
+from opwright.context.threads import get_num_threads, is_deterministic
 from opwright.disk import digest_of, empty_bytes, map_large, open_regular, read_into
 from opwright.errors import FormatError, OpwrightError
-from opwright.plugins.default_epoch import default_epoch, is_unchanged
-from opwright.plugins.threads import get_num_threads, is_deterministic
 from opwright.records import NamedTuple
 from opwright.run.bundles.opening import PlanSource, open_bundle_file
 from opwright.run.loaded import LoadedProgram

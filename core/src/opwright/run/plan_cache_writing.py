@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from opwright._runtime import read_host_array
 from opwright.cache_folder import read_trusted, remove_oldest, write_trusted
+from opwright.context import context as contexts
+from opwright.context.epoch import default_epoch, is_unchanged
 from opwright.describe.dtypes import dtype_to_numpy
 from opwright.disk import open_regular, remove_folder
 from opwright.errors import OpwrightError
 from opwright.lowering import lower
-from opwright.plugins import context as contexts
-from opwright.plugins.default_epoch import default_epoch, is_unchanged
 from opwright.program.files.safetensors_file import read_header
 from opwright.program.files.writing import list_saved
 from opwright.program.program import feed_names, persistable_variables

@@ -41,7 +41,7 @@ class ProgramReport(NamedTuple):
     placement: Placement | None = None
 
     def __str__(self) -> str:
-        from opwright.plugins.tables import align
+        from opwright.messages.tables import align
 
         types = [f"{count} {op_type}" for op_type, count in sorted(self.operators.items())]
         size_bytes = f"{sum(self.parameters.values()):,} bytes"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from opwright.cache_folder import find_cache_folder
-from opwright.describe.arguments import suggest_arguments
 from opwright.disk import digest_of
 from opwright.errors import FormatError
+from opwright.messages.arguments import suggest_arguments
 from opwright.run.loading import keeper, load
 from opwright.run.plan_cache import describe_installed, may_keep, read_record
 

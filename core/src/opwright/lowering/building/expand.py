@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opwright.describe.completion import BodyEmitter, Slots
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
 from opwright.describe.op_proto import AttrValue
 from opwright.lowering.graph.values import LoweredOp, Value
+from opwright.program.completion import BodyEmitter, Slots
 from opwright.program.operator import definition_of
 
 if TYPE_CHECKING:

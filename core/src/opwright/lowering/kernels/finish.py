@@ -15,13 +15,13 @@ from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import LoweredOp
 from opwright.lowering.kernels.arguments import Arguments
 from opwright.lowering.kernels.prepare import prepare_kernel
+from opwright.lowering.kernels.prepare_context import Complete, Refuse
 from opwright.lowering.request import Target
 from opwright.records import NamedTuple
 from opwright.registry import KernelEntry
-from opwright.registry.prepare_context import Complete, Refuse
 
 if TYPE_CHECKING:
-    from opwright.plugins.context import Context
+    from opwright.context.context import Context
 
 MAX_REFERENCES = 8192
 """After so many additions, entries whose kernel is gone are dropped."""

@@ -12,19 +12,19 @@ from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.foreign import describe_error, text_of_error
 from opwright.lowering.graph.making import signature_of
 from opwright.lowering.graph.values import LoweredOp
-from opwright.registry import HOST_DEVICE, KernelEntry
-from opwright.registry.prepare_context import (
+from opwright.lowering.kernels.prepare_context import (
     Complete,
     DeviceCall,
     PrepareContext,
     Refuse,
     Unsupported,
 )
+from opwright.registry import HOST_DEVICE, KernelEntry
 
 if TYPE_CHECKING:
     from opwright.lowering.kernels.arguments import Arguments
     from opwright.lowering.request import Target
-    from opwright.registry.python_layout import PythonLayout
+    from opwright.targets.python_layout import PythonLayout
 
 
 def prepare_kernel(

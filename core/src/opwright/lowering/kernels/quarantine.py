@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 
+from opwright.context.context import Context
 from opwright.errors import PluginError, RegistrationError
-from opwright.plugins.context import Context
+from opwright.packages.package import advise_command
 from opwright.registry import KernelEntry, PluginFailure
-from opwright.registry.package import advise_command
 
 
 def find_load_failure(entry: KernelEntry, context: Context) -> str | None:

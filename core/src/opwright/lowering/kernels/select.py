@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from opwright.context.threads import is_forked
 from opwright.describe.attribute_values import find_inexact
 from opwright.describe.dtypes import is_float
 from opwright.errors import KernelNotFoundError
@@ -35,11 +36,10 @@ from opwright.lowering.kernels.arguments import (
 )
 from opwright.lowering.kernels.finish import Unfinished, find_prepared, remember
 from opwright.lowering.kernels.prepare import opened_device, prepare_kernel
+from opwright.lowering.kernels.prepare_context import Refuse
 from opwright.lowering.kernels.quarantine import find_load_failure
-from opwright.plugins.threads import is_forked
 from opwright.registry import HOST_DEVICE, KernelEntry
 from opwright.registry.kernels import REFUSED
-from opwright.registry.prepare_context import Refuse
 
 if TYPE_CHECKING:
     from opwright._runtime import Prepared

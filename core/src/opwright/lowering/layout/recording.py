@@ -20,7 +20,7 @@ from opwright.lowering.graph.values import Buffer, LoweredOp
 from opwright.lowering.kernels.arguments import Arguments
 from opwright.lowering.kernels.select import find_exclusion
 from opwright.registry import HOST_DEVICE, KernelEntry
-from opwright.registry.native_kernel import arg_flags, typed_attrs
+from opwright.targets.native_kernel import arg_flags, typed_attrs
 
 if TYPE_CHECKING:
     from opwright.lowering.request import Target

@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import Array
 from opwright.describe.wire_reading import MAX_PROGRAM_BYTES
 from opwright.describe.wire_reading import read_program as read_message
@@ -27,6 +26,7 @@ from opwright.disk import (
     read_small,
 )
 from opwright.errors import AttributeTypeError, FileMissingError, FormatError
+from opwright.messages.arguments import suggest_arguments
 from opwright.program import Program
 from opwright.program.deserialize import read_blocks
 from opwright.program.files.generations import (

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opwright.describe.arguments import suggest_arguments
 from opwright.describe.dtypes import dtype_from_numpy
 from opwright.describe.meta import Meta, shapes_match
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
+from opwright.messages.arguments import suggest_arguments
 from opwright.program import Program, Variable, default_scope
 from opwright.program.deserialize import program_from_proto
 from opwright.program.files.generations import point_to_newest, publish, remove_old, saving_to

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from opwright import _runtime
+from opwright.context.threads import get_num_threads
 from opwright.disk import open_regular
 from opwright.errors import PluginError, ProgramError
-from opwright.plugins.threads import get_num_threads
 from opwright.run.results import ArraySpec, Called
 
 MAGIC: Final = b"\x89OWB\r\n\x1a\n"
@@ -43,9 +43,9 @@ class PlanSource:
 
     def read_feed(self, i: int, value: Any) -> Any:
         """Convert a value of feed `i` that the runtime cannot read itself."""
+        from opwright.context.context import current_context
         from opwright.device.intake import read_feed
         from opwright.device.opening import open_device
-        from opwright.plugins.context import current_context
         from opwright.registry import HOST
 
         context, spec = current_context(), self._feeds[i]
@@ -74,8 +74,8 @@ def open_bundle_file(path: str, folders: Sequence[str]) -> _runtime.Bundle:
     try:
         return _runtime.Bundle(path, folders)
     except PluginError:
-        from opwright.plugins.context import current_context
-        from opwright.registry.native_library import open_linked
+        from opwright.context.context import current_context
+        from opwright.targets.library import open_linked
 
         return open_linked(
             lambda: _runtime.Bundle(path, folders),

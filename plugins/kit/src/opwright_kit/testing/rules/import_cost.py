@@ -33,7 +33,7 @@ _SHOWN: Final = 4
 # importlib.import_module is not shown by -X importtime, __import__ is. How long the process waited
 # for a processor (the second number of schedstat, where there is one) says only how busy those are.
 _CODE: Final = """
-import sys, time, opwright.plugins, opwright.plugin
+import sys, time, opwright.plugin
 def waited_ns():
     try:
         with open("/proc/thread-self/schedstat") as file:

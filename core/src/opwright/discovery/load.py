@@ -15,13 +15,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from opwright.describe.names import hint
+from opwright.discovery.scan import PluginRecord, Source, WatchedFile
 from opwright.errors import PluginError, RegistrationError
 from opwright.foreign import import_object, raise_if_of_signal, show, text_of_error
-from opwright.plugins.scan import PluginRecord, Source, WatchedFile
+from opwright.packages.import_notes import ImportNotes, noted
+from opwright.packages.package import advise_command
+from opwright.packages.registrations import is_name
 from opwright.registry import Package, PluginFailure
-from opwright.registry.import_notes import ImportNotes, noted
-from opwright.registry.package import advise_command
-from opwright.registry.registrations import is_name
 
 # File times may be this much behind `time_ns`.
 _CLOCK_GAP_NS = 20_000_000
@@ -34,7 +34,7 @@ def load(source: Source) -> PluginRecord:
             f"{source.name}: name of an entry point must be lower_snake, for it is written in "
             f"operator types, got {source.name!r}; rename it"
         )
-    importlib.import_module("opwright.plugins.hooks")  # its time is the core's, not the plugin's
+    importlib.import_module("opwright.discovery.hooks")  # its time is the core's, not the plugin's
     began_ns = time.time_ns()
     began = time.perf_counter()
     before = set(sys.modules)
@@ -59,7 +59,7 @@ def load_all(
         package = source.package
         try:
             subject = source.target.partition(":")[0]
-            with noted(notes, subject, package, "opwright.plugins.load:load", source):
+            with noted(notes, subject, package, "opwright.discovery.load:load", source):
                 records.append(load(source))
         except KeyboardInterrupt as error:
             error.add_note(_describe_interrupted(package))
@@ -110,7 +110,7 @@ def is_machinery(path: str) -> bool:
     file = path.replace("\\", "/")
     return (
         path.startswith("<frozen importlib")
-        or file.rpartition("/")[0].endswith(("/opwright/plugins", "/importlib", "/pluggy"))
+        or file.rpartition("/")[0].endswith(("/opwright/discovery", "/importlib", "/pluggy"))
         or file.endswith("/opwright/foreign.py")
     )
 
@@ -127,7 +127,7 @@ def strict_error(failure: PluginFailure) -> PluginError:
 def _run_hooks(plugin: Any, package: Package) -> tuple[Any, ...]:
     import pluggy  # with the hooks 2-4 ms, saved if the index is complete
 
-    from opwright.plugins import hooks
+    from opwright.discovery import hooks
 
     manager = pluggy.PluginManager("opwright")
     manager.add_hookspecs(hooks)

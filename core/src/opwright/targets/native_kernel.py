@@ -10,7 +10,7 @@ from opwright.describe.dtypes import dtype_from_code, dtype_to_code
 from opwright.describe.meta import Meta
 from opwright.describe.op_proto import AttrType, OpProto
 from opwright.errors import KernelError, OpwrightError
-from opwright.registry.registrations import ANY
+from opwright.packages.registrations import ANY
 
 _Metas: TypeAlias = tuple[Sequence[Sequence[Meta]], Sequence[Sequence[Meta]]]
 

@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from opwright.cache_folder import read_trusted, remove_oldest, write_trusted
+from opwright.discovery.load import stat_file
+from opwright.discovery.scan import PluginRecord, Source, WatchedFile
 from opwright.errors import RegistrationError
 from opwright.foreign import raise_if_of_signal
-from opwright.plugins.load import stat_file
-from opwright.plugins.scan import PluginRecord, Source, WatchedFile
+from opwright.packages.registrations import check_target
 from opwright.records import NamedTuple
 from opwright.registry import (
     AnnexRegistration,
@@ -35,7 +36,6 @@ from opwright.registry import (
     OptionRegistration,
     PassRegistration,
 )
-from opwright.registry.registrations import check_target
 
 FORMAT: Final = 10
 """Incremented when records change their form: other indexes are not read."""
@@ -219,7 +219,7 @@ def check_own(record: PluginRecord) -> None:
         tops.add(module.partition("/")[0].partition(".")[0])
     tops.discard(record.source.target.partition(":")[0].partition(".")[0])
     for top in tops:
-        from opwright.registry.requirements import has_module  # 26 ms, rarely needed
+        from opwright.packages.requirements import has_module  # 26 ms, rarely needed
 
         if not has_module(record.source.distribution, top):
             raise RegistrationError(

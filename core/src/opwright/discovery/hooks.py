@@ -8,6 +8,8 @@ from typing import Any, Final, Generic, TypeVar
 import pluggy
 
 from opwright.errors import PluginError, RegistrationError
+from opwright.packages import registrations as make
+from opwright.packages.registrations import check_owner, check_target
 from opwright.registry import (
     ANY,
     AnnexRegistration,
@@ -18,8 +20,6 @@ from opwright.registry import (
     Package,
     PassRegistration,
 )
-from opwright.registry import registrations as make
-from opwright.registry.registrations import check_owner, check_target
 
 hookspec: Final = pluggy.HookspecMarker("opwright")
 """Marks the specification of a hook; opwright's own are in this module."""

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Self
 from weakref import ReferenceType
 
 from opwright import _runtime
-from opwright.describe.journal import setting
+from opwright.context.epoch import default_epoch
 from opwright.describe.names import hint
+from opwright.discovery.discover import Discovery, Registries, Settings, discover, make_registries
+from opwright.discovery.scan import PluginRecord
 from opwright.errors import KernelNotFoundError, PluginError
-from opwright.plugins.default_epoch import default_epoch
-from opwright.plugins.discover import Discovery, Registries, Settings, discover, make_registries
-from opwright.plugins.scan import PluginRecord
+from opwright.program.journal import setting
 from opwright.registry import ANY, KernelEntry, PluginFailure
 
 if TYPE_CHECKING:

@@ -27,12 +27,12 @@ from opwright.errors import (
     PluginError,
     RegistrationError,
 )
+from opwright.packages.import_notes import ImportNotes, noted
+from opwright.packages.package import Package
+from opwright.packages.registrations import ANY
 from opwright.records import NamedTuple
-from opwright.registry.import_notes import ImportNotes, noted
 from opwright.registry.kernel_entry import KernelKey
-from opwright.registry.native_kernel import NativeKernel, coded_metas, typed_attrs
-from opwright.registry.package import Package
-from opwright.registry.registrations import ANY
+from opwright.targets.native_kernel import NativeKernel, coded_metas, typed_attrs
 
 _T = TypeVar("_T")
 
@@ -228,7 +228,7 @@ def open_linked(open_now: Callable[[], _T], list_distributions: Callable[[], Ite
         try:
             return open_now()
         except OpwrightError as error:
-            from opwright.registry.requirements import find_required_file  # 6 ms, rarely needed
+            from opwright.packages.requirements import find_required_file  # 6 ms, rarely needed
 
             names = set(_UNFOUND.findall(str(error))) - opened
             places = (find_required_file(d, name) for name in names for d in list_distributions())
@@ -247,7 +247,7 @@ def _unusable(text: str, package: Package, cause: OpwrightError) -> PluginError:
         return PluginError(f"{text}; {cause.advice}", advice=cause.advice)
     import shlex
 
-    from opwright.registry.requirements import find_missing
+    from opwright.packages.requirements import find_missing
 
     missing = find_missing(package.distribution)
     if not missing:
@@ -274,7 +274,7 @@ def find_library_file(target: str, package: Package) -> str | None:
             return path
     from importlib.metadata import files  # 26 ms, rarely needed
 
-    from opwright.registry.requirements import ask
+    from opwright.packages.requirements import ask
 
     listed = ask(files, package.distribution) or ()
     paths = (str(file.locate()) for file in listed if file.as_posix() == target)

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from opwright.describe.arguments import suggest_arguments
+from opwright.context.context import Context, current_context
 from opwright.describe.definition import OpDefinition
 from opwright.describe.dtypes import canonical_dtype
 from opwright.errors import OpwrightError
-from opwright.plugins.context import Context, current_context
-from opwright.plugins.tables import align
+from opwright.messages.arguments import suggest_arguments
+from opwright.messages.tables import align
+from opwright.packages.registrations import key_text
 from opwright.registry import ANY, DeviceName, KernelEntry, fits_dtype
 from opwright.registry.kernels import WOULD_REFUSE, find_refusals
-from opwright.registry.registrations import key_text
 
 _COLUMNS = ("", "library", "device", "dtype", "priority", "package", "verdict", "reason")
 

@@ -1,4 +1,4 @@
-"""Plugins: finds installed plugins and fills the registries of a Context.
+"""Discovery: finds installed plugins and fills registries with what they register.
 
 ``scan(paths) -> sources``, ``load(source) -> record`` and ``merge(records) -> registries`` are a
 pipeline of functions that ``discover`` runs. The index keeps records between processes, so that

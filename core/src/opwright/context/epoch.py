@@ -15,6 +15,6 @@ _unchanged: Final = Epoch()
 
 def is_unchanged() -> bool:
     """Tell whether the default Context is current, without pins and later registrations."""
-    module = sys.modules.get("opwright.plugins.context")
+    module = sys.modules.get("opwright.context.context")
     is_default = module is None or module.guarded_context.get() is None
     return is_default and default_epoch.now == _unchanged.now

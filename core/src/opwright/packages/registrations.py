@@ -14,8 +14,8 @@ from typing import Any, Final
 from opwright.describe.dtypes import DTYPES, NARROW_DTYPES
 from opwright.describe.names import check_op_type, hint
 from opwright.errors import RegistrationError
+from opwright.packages.package import Package
 from opwright.records import NamedTuple
-from opwright.registry.package import Package
 from opwright.vocabulary import PROVIDER
 
 ANY: Final = "*"

@@ -9,10 +9,11 @@ from typing import Any
 from opwright._version import __version__
 from opwright.cache_folder import find_cache_folder, read_switch
 from opwright.describe.names import hint
+from opwright.discovery import index
+from opwright.discovery.load import load_all, strict_error
+from opwright.discovery.scan import PluginRecord, Source, scan
 from opwright.errors import SettingError
-from opwright.plugins import index
-from opwright.plugins.load import load_all, strict_error
-from opwright.plugins.scan import PluginRecord, Source, scan
+from opwright.packages.import_notes import ImportNotes
 from opwright.records import NamedTuple
 from opwright.registry import (
     AnnexRegistry,
@@ -25,7 +26,6 @@ from opwright.registry import (
     PluginFailure,
     PluginReport,
 )
-from opwright.registry.import_notes import ImportNotes
 
 
 class Registries(NamedTuple):

@@ -14,7 +14,7 @@ from opwright.records import NamedTuple
 from opwright.vocabulary import PROVIDER
 
 if TYPE_CHECKING:
-    from opwright.registry.import_notes import ImportNotes
+    from opwright.packages.import_notes import ImportNotes
 
 
 _SHOWN_FAILURES: Final = 5
@@ -136,7 +136,7 @@ def find_requirement(plugin: str) -> str | None:
     That is the extra of the core that installs the plugin, as the core's metadata has it; None for
     a plugin that none installs.
     """
-    from opwright.registry.requirements import list_extras  # 26 ms, rarely needed
+    from opwright.packages.requirements import list_extras  # 26 ms, rarely needed
 
     extra = next((e for e, name in list_extras(_CORE) if name == f"{_CORE}-{plugin}"), None)
     return None if extra is None else f'"{_CORE}[{extra}]"'
@@ -159,7 +159,7 @@ def _advise_module(module: str, package: Package) -> str:
     import shlex  # here and below: rarely needed
     from importlib.util import find_spec
 
-    from opwright.registry.requirements import ask, find_missing_for, has_module
+    from opwright.packages.requirements import ask, find_missing_for, has_module
 
     top, dot, _ = module.partition(".")
     own_modules = {package.plugin, package.distribution.replace("-", "_")}

@@ -22,8 +22,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NoReturn
 
 from opwright.errors import OpwrightError, PluginError
+from opwright.packages.package import Package
 from opwright.records import NamedTuple
-from opwright.registry.package import Package
 
 MOST_ENDED: Final = 3
 """The number of dead processes after which an import is skipped; the last one was a trial."""

@@ -1,0 +1,1 @@
+"""Parts of messages: near names, arguments under names of other frameworks, tables."""

@@ -1,0 +1,1 @@
+"""Packages of plugins: identity, requirements, registrations as plain data, and failures."""

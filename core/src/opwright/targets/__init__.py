@@ -1,0 +1,1 @@
+"""Targets of registrations: Python kernels by signature, and compiled libraries."""
