@@ -19,7 +19,7 @@ import opwright
 import opwright_kit
 from opwright import Context, _runtime
 from opwright.op import OpMaker, same_shape_as
-from opwright.registry import Package
+from opwright.packages import Package
 
 SWISH = """
 import numpy as np

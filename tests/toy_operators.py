@@ -14,7 +14,7 @@ from opwright.op import (
     no_gradient,
     same_shape_as,
 )
-from opwright.registry import Package
+from opwright.packages import Package
 
 PACKAGE = Package("std", "opwright-std", "1.0")
 

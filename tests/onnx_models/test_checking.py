@@ -13,9 +13,9 @@ import pytest
 import opwright as ow
 import opwright_onnx
 from opwright.op import OpMaker, same_shape_as
+from opwright.packages import Package
 from opwright.packages.registrations import AnnexRegistration
 from opwright.plugin import PluginRecord, Source
-from opwright.registry import Package
 from opwright_kit.testing.observation.context import CheckContext
 from opwright_kit.testing.results.subjects import PackageSubject
 from opwright_kit.testing.rules import annexes

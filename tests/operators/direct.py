@@ -11,8 +11,8 @@ import opwright as ow
 from opwright.errors import KernelError
 from opwright.kernel import KernelEntry
 from opwright.op import Meta, OpDefinition
+from opwright.packages import KernelRegistration
 from opwright.plugin import Package
-from opwright.registry import KernelRegistration
 from opwright_kit.testing import Sample, run_kernel
 
 PACKAGE = Package("direct", "tests", "0")

@@ -79,7 +79,7 @@ class _UnknownNameError(AttributeError):
     """Looks for the nearest name only when shown: ``from opwright import a_module`` discards it."""
 
     def __str__(self) -> str:
-        from opwright.describe.names import hint
+        from opwright.messages.names import hint
 
         (name,) = self.args
         near = hint(name, __all__) if not name.startswith("_") else ""

@@ -9,7 +9,8 @@ from opwright.lowering.kernels.prepare_context import (
     Unsupported,
 )
 from opwright.lowering.prepare_one import PreparedKernel, prepare_one
-from opwright.registry import ANY, KernelEntry, KernelKey
+from opwright.packages import ANY, KernelKey
+from opwright.registry import KernelEntry
 from opwright.targets.python_layout import PythonLayout, check_signature
 
 __all__ = [

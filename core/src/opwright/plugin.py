@@ -22,7 +22,6 @@ from opwright.cache_folder import (
     remove_oldest,
     write_trusted,
 )
-from opwright.describe.names import find_nearest, hint, hint_argument
 from opwright.discovery.hooks import (
     HOOKS,
     AnnexRegistrar,
@@ -43,11 +42,12 @@ from opwright.discovery.hooks import (
 from opwright.discovery.scan import GROUP, PluginRecord, Source, scan
 from opwright.foreign import describe_error, import_object
 from opwright.messages.arguments import check_arguments, suggest_arguments
-from opwright.packages.registrations import is_library, is_name
+from opwright.messages.names import find_nearest, hint, hint_argument
+from opwright.packages import Package, PluginFailure
+from opwright.packages.rules import is_library, is_name
 from opwright.program.building import adapt_inputs
 from opwright.program.journal import record as record_undo
 from opwright.program.transforms import find_moving_ops
-from opwright.registry import Package, PluginFailure
 
 __all__ = [
     "hookimpl",

@@ -11,7 +11,7 @@ import pytest
 from every_case import EVERY, is_one_in
 from opwright import Context, context_guard, current_context
 from opwright.op import OpMaker, grad_op, no_gradient, same_shape_as
-from opwright.registry import Package
+from opwright.packages import Package
 from opwright_kit.commands.page import Page
 from sites import OP_HOOK, SWISH
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from opwright.describe.names import UniqueNames
 from opwright.messages.foreign_arguments import FOREIGN_ARGUMENTS
 from opwright.plugin import find_nearest, hint, hint_argument
+from opwright.program.names import UniqueNames
 
 
 @pytest.mark.parametrize(

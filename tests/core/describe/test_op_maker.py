@@ -25,7 +25,7 @@ from opwright.op import (
     no_gradient,
     same_shape_as,
 )
-from opwright.registry import Package
+from opwright.packages import Package
 
 
 def maker(type="acme.op"):

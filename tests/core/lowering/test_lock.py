@@ -9,7 +9,7 @@ import opwright as ow
 from opwright import context_guard
 from opwright.errors import KernelError, KernelNotFoundError, LockError, ProgramError
 from opwright.lowering.locked import LockedPass
-from opwright.registry import Package
+from opwright.packages import Package
 
 from .toy_graphs import TOY, add_relu, chain, fuse_add_relu, make_toy
 

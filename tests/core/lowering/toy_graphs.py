@@ -17,7 +17,7 @@ from opwright.lowering import (
 )
 from opwright.lowering.building.build_graph import GraphBuilder
 from opwright.op import Meta, OpMaker, no_gradient, same_shape_as
-from opwright.registry import Package
+from opwright.packages import Package
 
 TOY = Package("toy", "opwright-toy", "1.0")
 VEC = Meta((4,), "float32")

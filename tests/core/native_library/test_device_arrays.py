@@ -191,7 +191,7 @@ def test_a_kernel_that_binds_is_bound_to_the_devices_arrays(make_tape):
             return Ready()
 
     from opwright import current_context
-    from opwright.registry import Package
+    from opwright.packages import Package
 
     current_context().kernels.add(
         "relu", device="tape", dtypes=["float32"], kernel=Bound, library="bound",

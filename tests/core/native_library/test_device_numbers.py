@@ -74,7 +74,7 @@ def test_a_device_written_in_python_is_one(tape):
         allocate = free = copy = synchronize = view = lambda *args: None
 
     from opwright import current_context
-    from opwright.registry import Package
+    from opwright.packages import Package
 
     current_context().devices.add("flat", Flat(), Package("flat", "opwright-flat", "1.0"))
     network, last = make_network("add")
@@ -92,7 +92,7 @@ def test_kernels_prepared_for_one_device_do_not_run_on_another(tape):
             ctx.refuse("only looks")
 
     from opwright import current_context
-    from opwright.registry import Package
+    from opwright.packages import Package
 
     current_context().kernels.add(
         "add", device="tape", dtypes=["float32"], kernel=Prepared, library="probe",

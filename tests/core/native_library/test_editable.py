@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
-from opwright.registry import Package
+from opwright.packages import Package
 from opwright.targets.library import find_library_file
 
 

@@ -14,7 +14,7 @@ import opwright as ow
 from opwright import Context, _runtime, context_guard
 from opwright.device import get_device
 from opwright.errors import FeedError
-from opwright.registry import Package
+from opwright.packages import Package
 
 
 def run_add(context, x, scope=None, device="tape"):

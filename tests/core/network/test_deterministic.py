@@ -10,7 +10,7 @@ from acme_operators import COUNT
 from opwright import Context, context_guard
 from opwright.context.threads import DETERMINISTIC_THREADS, determinism_from_environment
 from opwright.errors import KernelNotFoundError, ProgramError, SettingError
-from opwright.registry import Package
+from opwright.packages import Package
 
 ACME = Package("acme", "opwright-acme", "1.0")
 

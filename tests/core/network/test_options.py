@@ -8,8 +8,8 @@ import pytest
 import opwright as ow
 from opwright.errors import KernelNotFoundError, RegistrationError, SettingError
 from opwright.op import OpMaker, no_gradient, same_shape_as
+from opwright.packages import Package
 from opwright.plugin import OptionRegistrar
-from opwright.registry import Package
 
 TOY = Package("toy", "opwright-toy", "1.0")
 X = np.arange(3.0)

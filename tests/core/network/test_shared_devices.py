@@ -16,7 +16,7 @@ import opwright as ow
 from opwright import Context, context_guard
 from opwright.device import get_device
 from opwright.errors import FeedError
-from opwright.registry import Package
+from opwright.packages import Package
 
 X = np.array([1, 2, 3], np.float32)
 

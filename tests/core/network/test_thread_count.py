@@ -13,7 +13,7 @@ from acme_operators import COUNT
 from opwright import Context, context_guard
 from opwright.context.threads import count_from_environment
 from opwright.errors import SettingError
-from opwright.registry import Package
+from opwright.packages import Package
 from opwright.runtime import use_openmp
 
 ACME = Package("acme", "opwright-acme", "1.0")

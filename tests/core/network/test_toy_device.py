@@ -16,7 +16,7 @@ from opwright.errors import (
     PluginError,
     ProgramError,
 )
-from opwright.registry import Package
+from opwright.packages import Package
 
 TOY = Package("toy", "opwright-toy", "1.0")
 

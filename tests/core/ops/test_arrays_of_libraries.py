@@ -16,7 +16,7 @@ import opwright as ow
 import opwright.run.eager
 from opwright import Context
 from opwright.errors import DtypeError, FeedError
-from opwright.registry import Package
+from opwright.packages import Package
 
 KINDS = [Exchanged, Buffered, Plain]
 X = np.arange(8, dtype=np.float32)

@@ -22,7 +22,7 @@ from opwright.errors import (
     ShapeError,
     SlotError,
 )
-from opwright.registry import Package
+from opwright.packages import Package
 
 A = np.arange(20, dtype=np.float32).reshape(4, 5)
 

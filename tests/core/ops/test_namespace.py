@@ -19,7 +19,7 @@ import opwright as ow
 from opwright import Context, context_guard
 from opwright.errors import AttributeValueError, OperatorNotFoundError
 from opwright.op import OpMaker, no_gradient, same_shape_as
-from opwright.registry import Package
+from opwright.packages import Package
 
 STD = Package("std", "opwright-std", "1.0")
 ACME = Package("acme", "opwright-acme", "1.0")

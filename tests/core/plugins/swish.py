@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from opwright.op import OpMaker, grad_op, same_shape_as
+from opwright.packages import Package, PluginReport
 from opwright.plugin import PluginFailure
-from opwright.registry import KernelRegistry, OpRegistry, Package, PluginReport
+from opwright.registry import KernelRegistry, OpRegistry
 
 ACME = Package("acme", "opwright-acme", "1.0")
 OTHER = Package("other", "opwright-other", "2.0")

@@ -269,7 +269,7 @@ def test_indexed_plugins_leave_and_read_no_note(site):
                      if event in ("open", "os.listdir") else None)
     from opwright.context.context import current_context
     current_context()
-    answer = [name for name in opened if "importing" in name]
+    answer = [name for name in opened if "importing-" in name]
     """
     assert site.json(code) == []
     assert notes(site) == []

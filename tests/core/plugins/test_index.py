@@ -12,8 +12,8 @@ import pytest
 from opwright.cache_folder import find_cache_folder
 from opwright.discovery import index
 from opwright.discovery.scan import Source, WatchedFile
+from opwright.packages import KernelRegistration, OpRegistration
 from opwright.plugin import PluginRecord
-from opwright.registry import KernelRegistration, OpRegistration
 
 LOOK = """
 import sys

@@ -9,8 +9,8 @@ import pytest
 
 from opwright.discovery import index
 from opwright.discovery.scan import Source, WatchedFile
+from opwright.packages import OpRegistration
 from opwright.plugin import PluginRecord
-from opwright.registry import OpRegistration
 
 LOOK = """
 from opwright.context.context import current_context

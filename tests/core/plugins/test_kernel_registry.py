@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from opwright.errors import KernelNotFoundError, PluginError, RegistrationError
-from opwright.registry import KernelRegistry, PluginReport
+from opwright.packages import PluginReport
+from opwright.registry import KernelRegistry
 from opwright.targets.python_layout import PythonLayout
 
 from .swish import ACME, FAILED, OTHER, PreparedSwish, make_kernels, swish

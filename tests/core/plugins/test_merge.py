@@ -6,8 +6,7 @@ import pytest
 
 from opwright.discovery.discover import merge
 from opwright.discovery.scan import Source
-from opwright.plugin import PluginFailure, PluginRecord
-from opwright.registry import (
+from opwright.packages import (
     AnnexRegistration,
     DeviceRegistration,
     KernelRegistration,
@@ -15,6 +14,7 @@ from opwright.registry import (
     Package,
     PassRegistration,
 )
+from opwright.plugin import PluginFailure, PluginRecord
 
 
 def record(name, *, distribution=None, ops=(), kernels=(), devices=(), passes=(), annexes=()):

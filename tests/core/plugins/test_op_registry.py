@@ -8,7 +8,8 @@ import pytest
 
 from opwright.errors import OperatorNotFoundError, PluginError, RegistrationError
 from opwright.op import OpMaker, no_gradient, same_shape_as
-from opwright.registry import OpRegistry, PluginReport
+from opwright.packages import PluginReport
+from opwright.registry import OpRegistry
 
 from .swish import ACME, FAILED, OTHER, STD, SWISH, make_ops
 

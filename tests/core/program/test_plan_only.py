@@ -9,8 +9,8 @@ import opwright as ow
 from opwright import Context, Program, context_guard
 from opwright.errors import ProgramError, RegistrationError
 from opwright.op import OpMaker, no_gradient, same_shape_as
+from opwright.packages import Package
 from opwright.program.serialize import program_to_bytes
-from opwright.registry import Package
 
 ACME = Package("acme", "opwright-acme", "1.0")
 

@@ -20,8 +20,8 @@ from opwright.errors import (
     VariableNotFoundError,
 )
 from opwright.op import OpMaker, grad_op, same_shape_as
+from opwright.packages import Package
 from opwright.program.serialize import program_to_bytes
-from opwright.registry import Package
 
 
 def build():

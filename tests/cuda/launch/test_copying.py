@@ -10,7 +10,7 @@ import pytest
 import opwright as ow
 from opwright.kernel import PrepareContext
 from opwright.op import NoGradient, OpMaker
-from opwright.registry import Package
+from opwright.packages import Package
 from opwright_cuda import Kernel, LaunchPlan
 from opwright_cuda.launch import Pointer, copying
 from opwright_kit.testing import Sample, run_kernel

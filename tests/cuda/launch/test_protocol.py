@@ -19,7 +19,7 @@ import opwright as ow
 import opwright_cuda_emulator
 from opwright.kernel import PrepareContext
 from opwright.op import NoGradient, OpMaker
-from opwright.registry import Package
+from opwright.packages import Package
 from opwright_cuda import Kernel, LaunchPlan, Source
 from opwright_cuda.cudnn import What
 from opwright_cuda.launch.arguments import FAULT, WORKSPACE

@@ -187,7 +187,7 @@ import ctypes
 import numpy as np
 import opwright as ow
 from opwright_cuda.source import Source, shared_headers
-from opwright.registry import Package
+from opwright.packages import Package
 from opwright_cuda import Kernel
 SOURCE = Source("wild.cu", '''
 #include "kernel.h"

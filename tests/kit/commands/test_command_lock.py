@@ -10,7 +10,7 @@ import pytest
 import opwright as ow
 from opwright import context_guard
 from opwright.cli import main
-from opwright.registry import Package
+from opwright.packages import Package
 
 STRANGER = Package("stranger", "opwright-stranger", "3.0")
 

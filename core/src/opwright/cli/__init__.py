@@ -14,9 +14,9 @@ from typing import Any
 
 from opwright._version import __version__
 from opwright.cli.command import Command, Parser, get_command, list_commands, print_json, writing
-from opwright.describe.names import hint
 from opwright.errors import CommandError, OpwrightError, SettingError
 from opwright.foreign import show
+from opwright.messages.names import hint
 
 _DESCRIPTION = "Shows what is installed, why a kernel is chosen, and what is broken."
 

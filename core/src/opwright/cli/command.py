@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, NoReturn, TextIO, cast
 
 from opwright.context.context import Context
-from opwright.describe.names import hint
+from opwright.context.guard import setting
 from opwright.discovery.scan import Source, scan
 from opwright.errors import (
     CommandError,
@@ -30,8 +30,9 @@ from opwright.errors import (
     RegistrationError,
 )
 from opwright.foreign import describe_error, import_object, show
-from opwright.packages.package import advise_plugin, find_requirement
-from opwright.program.journal import setting
+from opwright.messages.names import hint
+from opwright.packages.package import find_requirement
+from opwright.packages.quarantine import advise_plugin
 
 GROUP: Final = "opwright.commands"
 """The entry-point group of commands."""

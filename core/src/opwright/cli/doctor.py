@@ -14,12 +14,13 @@ import numpy as np
 from opwright._version import __version__
 from opwright.cli.command import print_json, print_report
 from opwright.cli.examine import Diagnosis, examine, examine_services, format_services
-from opwright.describe.names import hint
 from opwright.discovery import index
 from opwright.discovery.discover import Settings, merge, select_allowed
 from opwright.discovery.scan import PluginRecord, Source, scan
 from opwright.errors import CommandError
+from opwright.messages.names import hint
 from opwright.messages.tables import align
+from opwright.packages import ANY, Package, PluginFailure
 from opwright.packages.import_notes import (
     ImportNotes,
     advise_retry,
@@ -29,7 +30,7 @@ from opwright.packages.import_notes import (
     is_left_out,
 )
 from opwright.packages.package import find_requirement
-from opwright.registry import ANY, HOST_DEVICE, Package, PluginFailure
+from opwright.registry import HOST_DEVICE
 from opwright.registry.kernels import WOULD_REFUSE
 from opwright.vocabulary import PROVIDER
 

@@ -26,9 +26,10 @@ from opwright.discovery.scan import PluginRecord, Source
 from opwright.errors import CommandError, OpwrightError, PluginError
 from opwright.foreign import describe_error, import_object, text_of_error
 from opwright.messages.tables import align
+from opwright.packages import Package, PluginFailure
 from opwright.packages.import_notes import EndedImport
 from opwright.packages.package import advise_command
-from opwright.registry import KernelEntry, Package, PluginFailure
+from opwright.registry import KernelEntry
 from opwright.registry.kernels import find_refusal
 
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)

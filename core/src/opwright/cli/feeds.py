@@ -12,8 +12,8 @@ import numpy as np
 
 from opwright.describe.dtypes import Array, canonical_dtype, dtype_to_numpy
 from opwright.describe.meta import shapes_match
-from opwright.describe.names import hint
 from opwright.errors import CommandError
+from opwright.messages.names import hint
 
 if TYPE_CHECKING:
     from opwright.program import Variable

@@ -12,10 +12,11 @@ from typing import Final, TypeAlias
 from opwright.cli.command import check_device, print_json, resolving
 from opwright.context.context import Context, current_context
 from opwright.describe.dtypes import DTYPES, canonical_dtype, short_dtype
-from opwright.describe.names import hint
 from opwright.errors import CommandError
+from opwright.messages.names import hint
 from opwright.messages.tables import align
-from opwright.registry import ANY, HOST_DEVICE, DeviceName, KernelRegistration, Package, fits_dtype
+from opwright.packages import ANY, KernelRegistration, Package, fits_dtype
+from opwright.registry import HOST_DEVICE, DeviceName
 from opwright.registry.kernels import WOULD_REFUSE, find_refusals
 
 _WIDTH: Final = 100

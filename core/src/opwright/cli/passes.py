@@ -7,7 +7,7 @@ import argparse
 from opwright.cli.command import check_device, print_report
 from opwright.context.context import current_context
 from opwright.messages.tables import align
-from opwright.registry import ANY
+from opwright.packages import ANY
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

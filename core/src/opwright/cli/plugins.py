@@ -10,6 +10,7 @@ from opwright.cli.command import print_report
 from opwright.context.context import Context, current_context
 from opwright.discovery.scan import PluginRecord
 from opwright.messages.tables import align
+from opwright.packages import Package
 from opwright.packages.import_notes import (
     EndedImport,
     advise_retry,
@@ -18,7 +19,6 @@ from opwright.packages.import_notes import (
     group_ended,
     is_left_out,
 )
-from opwright.registry import Package
 from opwright.vocabulary import PROVIDER
 
 _TITLE = ("plugin", "distribution", "state", "operators", "kernels", "devices", "passes")

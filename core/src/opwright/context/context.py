@@ -18,12 +18,13 @@ from weakref import ReferenceType
 
 from opwright import _runtime
 from opwright.context.epoch import default_epoch
-from opwright.describe.names import hint
+from opwright.context.guard import setting
 from opwright.discovery.discover import Discovery, Registries, Settings, discover, make_registries
 from opwright.discovery.scan import PluginRecord
 from opwright.errors import KernelNotFoundError, PluginError
-from opwright.program.journal import setting
-from opwright.registry import ANY, KernelEntry, PluginFailure
+from opwright.messages.names import hint
+from opwright.packages import ANY, PluginFailure
+from opwright.registry import KernelEntry
 
 if TYPE_CHECKING:
     from opwright.describe.op_proto import OpProto

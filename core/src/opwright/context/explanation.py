@@ -12,8 +12,9 @@ from opwright.describe.dtypes import canonical_dtype
 from opwright.errors import OpwrightError
 from opwright.messages.arguments import suggest_arguments
 from opwright.messages.tables import align
+from opwright.packages import ANY, fits_dtype
 from opwright.packages.registrations import key_text
-from opwright.registry import ANY, DeviceName, KernelEntry, fits_dtype
+from opwright.registry import DeviceName, KernelEntry
 from opwright.registry.kernels import WOULD_REFUSE, find_refusals
 
 _COLUMNS = ("", "library", "device", "dtype", "priority", "package", "verdict", "reason")

@@ -17,8 +17,8 @@ from opwright.describe.attribute_values import (
     format_number,
 )
 from opwright.describe.dtypes import DTYPES, canonical_dtype
-from opwright.describe.names import hint
 from opwright.errors import AttributeTypeError, AttributeValueError, DtypeError
+from opwright.messages.names import hint
 
 
 class ProtoValue:

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from opwright.describe.names import hint
 from opwright.errors import DtypeError
+from opwright.messages.names import hint
 
 # DLPack's type codes (dlpack.h, DLDataTypeCode).
 Array: TypeAlias = np.ndarray[Any, Any]

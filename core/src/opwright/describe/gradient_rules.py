@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from opwright.describe.definition import Body, GradientRule, InferShape, OpDefinition
 from opwright.describe.meta import InferContext, Meta, metas_match
-from opwright.describe.names import hint
 from opwright.describe.op_proto import OpProto, VarProto, can_be_float
 from opwright.describe.proto_rules import check_op_proto
 from opwright.describe.rule_context import GradientContext, grad_name
@@ -17,6 +16,7 @@ from opwright.errors import (
     RegistrationError,
     ShapeError,
 )
+from opwright.messages.names import hint
 
 
 class GradOp:

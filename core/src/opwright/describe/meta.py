@@ -11,8 +11,8 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from opwright.describe.dtypes import MAX_DIM, check_dtype, describe_held, is_held, wider_dtype
-from opwright.describe.names import hint
 from opwright.errors import AttributeValueError, DtypeError, ShapeError, SlotError
+from opwright.messages.names import hint
 from opwright.records import NamedTuple
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 from opwright.describe.attr_proto import AttrProto, ProtoValue
 from opwright.describe.attribute_values import AttrType, AttrValue, describe_type
 from opwright.describe.dtypes import FLOAT_DTYPES
-from opwright.describe.names import hint_argument
 from opwright.describe.operands import check_rest
 from opwright.errors import AttributeValueError, SlotError
+from opwright.messages.names import hint_argument
 
 __all__ = ["AttrProto", "AttrType", "AttrValue", "OpProto", "VarProto", "can_be_float"]
 

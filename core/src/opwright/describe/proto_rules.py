@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from opwright.describe.attribute_values import PYTHON_TYPES, AttrType, describe_type
 from opwright.describe.control import Branch, Control, Loop
 from opwright.describe.dtypes import DTYPES
-from opwright.describe.names import check_op_type, hint
+from opwright.describe.names import check_op_type
 from opwright.errors import AttributeTypeError, AttributeValueError, RegistrationError
+from opwright.messages.names import hint
 from opwright.vocabulary import SEED_ATTR, STEP_SLOT, STREAM_ATTR
 
 if TYPE_CHECKING:

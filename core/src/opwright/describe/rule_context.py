@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from opwright.describe.meta import Meta
-from opwright.describe.names import hint
 from opwright.describe.op_proto import OpProto
 from opwright.describe.operands import name_operands
 from opwright.errors import AttributeValueError, GradientError, SlotError
+from opwright.messages.names import hint
 from opwright.records import NamedTuple
 from opwright.vocabulary import ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, STEP_SLOT, X
 

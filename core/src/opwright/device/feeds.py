@@ -9,10 +9,10 @@ import numpy as np
 
 from opwright.context.context import current_context
 from opwright.describe.meta import Meta, shapes_match
-from opwright.describe.names import hint
 from opwright.describe.shape_rules import advise_shape
 from opwright.device.intake import borrow_host, find_place, is_array, meta_of
 from opwright.errors import DeviceNotFoundError, DtypeError, FeedError
+from opwright.messages.names import hint
 from opwright.program import Variable
 from opwright.records import NamedTuple
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from opwright._version import __version__
 from opwright.cache_folder import find_cache_folder, read_switch
-from opwright.describe.names import hint
 from opwright.discovery import index
 from opwright.discovery.load import load_all, strict_error
 from opwright.discovery.scan import PluginRecord, Source, scan
 from opwright.errors import SettingError
+from opwright.messages.names import hint
+from opwright.packages import Package, PluginFailure, PluginReport
 from opwright.packages.import_notes import ImportNotes
 from opwright.records import NamedTuple
 from opwright.registry import (
@@ -21,10 +22,7 @@ from opwright.registry import (
     KernelRegistry,
     OpRegistry,
     OptionRegistry,
-    Package,
     PassRegistry,
-    PluginFailure,
-    PluginReport,
 )
 
 

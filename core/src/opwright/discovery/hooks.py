@@ -8,9 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 import pluggy
 
 from opwright.errors import PluginError, RegistrationError
-from opwright.packages import registrations as make
-from opwright.packages.registrations import check_owner, check_target
-from opwright.registry import (
+from opwright.packages import (
     ANY,
     AnnexRegistration,
     DeviceRegistration,
@@ -20,6 +18,8 @@ from opwright.registry import (
     Package,
     PassRegistration,
 )
+from opwright.packages import rules as make
+from opwright.packages.rules import check_owner, check_target
 
 hookspec: Final = pluggy.HookspecMarker("opwright")
 """Marks the specification of a hook; opwright's own are in this module."""

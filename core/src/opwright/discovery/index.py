@@ -26,9 +26,7 @@ from opwright.discovery.load import stat_file
 from opwright.discovery.scan import PluginRecord, Source, WatchedFile
 from opwright.errors import RegistrationError
 from opwright.foreign import raise_if_of_signal
-from opwright.packages.registrations import check_target
-from opwright.records import NamedTuple
-from opwright.registry import (
+from opwright.packages import (
     AnnexRegistration,
     DeviceRegistration,
     KernelRegistration,
@@ -36,6 +34,8 @@ from opwright.registry import (
     OptionRegistration,
     PassRegistration,
 )
+from opwright.packages.rules import check_target
+from opwright.records import NamedTuple
 
 FORMAT: Final = 10
 """Incremented when records change their form: other indexes are not read."""

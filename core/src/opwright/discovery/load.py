@@ -14,14 +14,14 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from opwright.describe.names import hint
 from opwright.discovery.scan import PluginRecord, Source, WatchedFile
 from opwright.errors import PluginError, RegistrationError
 from opwright.foreign import import_object, raise_if_of_signal, show, text_of_error
+from opwright.messages.names import hint
+from opwright.packages import Package, PluginFailure
 from opwright.packages.import_notes import ImportNotes, noted
 from opwright.packages.package import advise_command
-from opwright.packages.registrations import is_name
-from opwright.registry import Package, PluginFailure
+from opwright.packages.rules import is_name
 
 # File times may be this much behind `time_ns`.
 _CLOCK_GAP_NS = 20_000_000

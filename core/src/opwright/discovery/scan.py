@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from opwright.errors import FormatError
 from opwright.foreign import describe_error, show
-from opwright.records import NamedTuple
-from opwright.registry import (
+from opwright.packages import (
     AnnexRegistration,
     DeviceRegistration,
     KernelRegistration,
@@ -27,6 +26,7 @@ from opwright.registry import (
     Package,
     PassRegistration,
 )
+from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution

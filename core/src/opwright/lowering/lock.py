@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opwright.errors import LockError
 from opwright.lowering.locked import LockedKernel, LockedPass
+from opwright.packages import Package
 from opwright.packages.registrations import key_text
-from opwright.registry import KernelEntry, KernelRegistry, Package, PassEntry
+from opwright.registry import KernelEntry, KernelRegistry, PassEntry
 
 if TYPE_CHECKING:
     from opwright.context.context import Context

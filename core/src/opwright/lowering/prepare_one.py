@@ -15,7 +15,8 @@ from opwright.lowering.kernels.arguments import Arguments
 from opwright.lowering.kernels.prepare import prepare_kernel
 from opwright.lowering.kernels.prepare_context import Refuse
 from opwright.lowering.request import Target
-from opwright.registry import ANY, HOST_DEVICE, DeviceName, KernelEntry
+from opwright.packages import ANY
+from opwright.registry import HOST_DEVICE, DeviceName, KernelEntry
 
 SlotMetas = Sequence[Sequence[Meta]]
 

@@ -10,9 +10,10 @@ from opwright.context.context import Context
 from opwright.context.threads import count_for_plan, is_deterministic
 from opwright.describe.meta import Meta
 from opwright.lowering.graph.values import External, Role
+from opwright.packages import ANY
 from opwright.program import Operator, Program
 from opwright.records import NamedTuple
-from opwright.registry import ANY, HOST, HOST_DEVICE, DeviceName, KernelEntry, PassEntry
+from opwright.registry import HOST, HOST_DEVICE, DeviceName, KernelEntry, PassEntry
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

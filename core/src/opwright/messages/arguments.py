@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from opwright.describe.names import hint_argument
 from opwright.errors import AttributeTypeError
+from opwright.messages.names import hint_argument
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,11 +7,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from opwright.describe.meta import Meta, format_shape
-from opwright.describe.names import hint, is_text
 from opwright.errors import DtypeError, ProgramError, ShapeError, VariableNotFoundError
 from opwright.messages.arguments import suggest_arguments
+from opwright.messages.names import hint
 from opwright.program.building import make_operator
 from opwright.program.journal import transaction
+from opwright.program.names import is_text
 from opwright.program.operator import Given, Operator
 from opwright.program.text import format_block
 from opwright.program.variable import DEFAULT_DTYPE, Parameter, Variable

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from opwright.context.guard import setting
 from opwright.describe.control import Loop
 from opwright.describe.meta import Meta, format_shape, shapes_match
 from opwright.describe.op_proto import AttrType, AttrValue, OpProto, VarProto
@@ -23,7 +24,6 @@ from opwright.program.completion import (
     complete_operator,
     derived_name,
 )
-from opwright.program.journal import setting
 from opwright.program.operator import (
     Given,
     Operator,

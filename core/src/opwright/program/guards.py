@@ -7,8 +7,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from opwright._runtime import Scope
+from opwright.context.guard import setting
 from opwright.messages.arguments import suggest_arguments
-from opwright.program.journal import setting
 from opwright.program.program import Program
 
 _PROGRAMS: ContextVar[tuple[Program, Program] | None] = ContextVar("programs", default=None)

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
+from opwright.context.guard import setting
+
 Undo = tuple[Callable[..., object], tuple[Any, ...]]
 
 _JOURNAL: ContextVar[list[Undo] | None] = ContextVar("opwright_journal", default=None)
@@ -61,13 +62,3 @@ def _undo(journal: list[Undo], mark: int) -> None:
         while len(journal) > mark:
             undo, arguments = journal.pop()
             undo(*arguments)
-
-
-@contextmanager
-def setting(variable: ContextVar[Any], value: T) -> Iterator[T]:
-    """Set a variable of this thread or task for the length of a block, which gets the value."""
-    token = variable.set(value)
-    try:
-        yield value
-    finally:
-        variable.reset(token)

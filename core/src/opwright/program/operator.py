@@ -7,9 +7,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from opwright.describe.current import current_operators
-from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrType, AttrValue, OpProto
 from opwright.errors import ProgramError, SlotError
+from opwright.messages.names import hint_argument
 from opwright.program.completion import Slots, complete_operator
 from opwright.program.text import format_operator
 from opwright.program.variable import Variable

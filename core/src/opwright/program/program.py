@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
+from opwright.context.guard import setting
 from opwright.describe.current import current_annexes
-from opwright.describe.names import UniqueNames
 from opwright.errors import (
     AttributeTypeError,
     AttributeValueError,
@@ -16,7 +16,8 @@ from opwright.errors import (
 )
 from opwright.messages.arguments import suggest_arguments
 from opwright.program.block import Block
-from opwright.program.journal import record, setting
+from opwright.program.journal import record
+from opwright.program.names import UniqueNames
 from opwright.program.operator import names_read_first
 from opwright.program.text import format_program
 from opwright.program.transforms import (

@@ -1,47 +1,24 @@
 """The registries of a Context: which operators, kernels, devices and passes packages provide."""
 
-from opwright.packages.package import Package, PluginFailure, PluginReport
-from opwright.packages.registrations import (
-    ANY,
-    PHASES,
-    AnnexRegistration,
-    DeviceRegistration,
-    KernelRegistration,
-    OpRegistration,
-    OptionRegistration,
-    PassRegistration,
-    fits_dtype,
-)
+from opwright.registry.annexes import AnnexRegistry
 from opwright.registry.devices import HOST, HOST_DEVICE, DeviceEntry, DeviceName, DeviceRegistry
-from opwright.registry.kernel_entry import KernelEntry, KernelKey
+from opwright.registry.kernel_entry import KernelEntry
 from opwright.registry.kernels import KernelRegistry
-from opwright.registry.named import AnnexRegistry, OptionRegistry, PassEntry, PassRegistry
 from opwright.registry.operators import OpRegistry
+from opwright.registry.options import OptionRegistry
+from opwright.registry.passes import PassEntry, PassRegistry
 
 __all__ = [
     "OpRegistry",
     "KernelRegistry",
     "KernelEntry",
-    "KernelKey",
     "DeviceRegistry",
     "DeviceEntry",
+    "DeviceName",
+    "HOST",
+    "HOST_DEVICE",
     "PassRegistry",
     "PassEntry",
     "OptionRegistry",
     "AnnexRegistry",
-    "Package",
-    "PluginFailure",
-    "PluginReport",
-    "OpRegistration",
-    "KernelRegistration",
-    "DeviceRegistration",
-    "PassRegistration",
-    "OptionRegistration",
-    "AnnexRegistration",
-    "ANY",
-    "DeviceName",
-    "HOST",
-    "HOST_DEVICE",
-    "PHASES",
-    "fits_dtype",
 ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from opwright.describe.names import hint
 from opwright.errors import DeviceNotFoundError, PluginError
-from opwright.packages.package import Package, advise_plugin
-from opwright.packages.registrations import is_library, make_device
+from opwright.messages.names import hint
+from opwright.packages.package import Package
+from opwright.packages.quarantine import advise_plugin
+from opwright.packages.rules import is_library, make_device
 from opwright.records import NamedTuple
-from opwright.registry.named import Entry, NamedRegistry, load_target
+from opwright.registry.named import Entry, NamedRegistry
+from opwright.targets.importing import load_target
 
 if TYPE_CHECKING:
     from opwright.targets.library import LibraryTable

@@ -6,41 +6,17 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from opwright.describe.names import hint
 from opwright.errors import OpwrightError, RegistrationError
+from opwright.messages.names import hint
 from opwright.packages.package import Package
-from opwright.packages.registrations import KernelRegistration, is_library, key_text
-from opwright.records import NamedTuple
+from opwright.packages.registrations import KernelKey, KernelRegistration
+from opwright.packages.rules import is_library
 from opwright.registry.named import Entry
 
 if TYPE_CHECKING:
     from opwright.registry.operators import OpRegistry
     from opwright.targets.native_kernel import NativeKernel
     from opwright.targets.python_layout import PythonLayout
-
-
-class KernelKey(NamedTuple):
-    """The identity of a kernel.
-
-    Attributes
-    ----------
-    op_type : str
-        Operator type.
-    device : str
-        Device type: ``"cpu"``, ``"cuda"``, ``"*"`` for any.
-    dtype : str
-        Canonical name of the dispatch dtype, ``"*"`` for any.
-    library : str
-        The library that implements it: ``"numpy"``, ``"native"``, ``"onednn"``, ``"acme"``.
-    """
-
-    op_type: str
-    device: str
-    dtype: str
-    library: str
-
-    def __str__(self) -> str:
-        return key_text(*self)
 
 
 class KernelEntry(Entry):

@@ -10,21 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from opwright._runtime import Epoch
-from opwright.describe.names import find_nearest
 from opwright.errors import KernelNotFoundError, PluginError, RegistrationError
 from opwright.foreign import describe_error
-from opwright.packages.package import Package, PluginReport, advise_command, advise_plugin
-from opwright.packages.registrations import (
-    ANY,
-    KernelRegistration,
-    check_kernel,
-    fits_dtype,
-    key_text,
-)
+from opwright.messages.names import find_nearest
+from opwright.packages.package import Package, advise_command
+from opwright.packages.quarantine import PluginReport, advise_plugin
+from opwright.packages.registrations import ANY, KernelRegistration, fits_dtype, key_text
+from opwright.packages.rules import check_kernel
 from opwright.registry.devices import HOST_DEVICE
 from opwright.registry.kernel_entry import KernelEntry
-from opwright.registry.named import load_target
 from opwright.registry.operators import OpRegistry
+from opwright.targets.importing import load_target
 
 REFUSED: Final = "refused: "
 """Prefix of the report of a kernel that declined, unlike one that failed to load."""

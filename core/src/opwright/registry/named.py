@@ -1,70 +1,23 @@
 """The common part of the registries: registrations by name, and their objects.
 
 A registration names an object as ``"module:attribute"``; its module is imported at first use.
-The registries that need little more than this are here: annexes, which are objects that plugins
-name for other packages; options, which are settings that users choose for a whole plan; and passes,
-which are functions that rewrite lowered operators.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from opwright._runtime import Epoch
-from opwright.describe.names import hint
 from opwright.errors import (
-    MissingRequirementError,
     OpwrightError,
-    OutOfMemoryError,
-    PluginError,
     RegistrationError,
-    SettingError,
 )
-from opwright.foreign import describe_error, import_object
-from opwright.packages.import_notes import ImportNotes, noted
-from opwright.packages.package import Package, PluginReport, advise_command, advise_plugin
-from opwright.packages.registrations import (
-    ANY,
-    PHASES,
-    key_text,
-    make_annex,
-    make_option,
-    make_pass,
-)
-
-
-def load_target(
-    target: str, who: str, package: Package, notes: ImportNotes | None = None
-) -> object:
-    """Import the module of `target` and return its attribute.
-
-    `who` is the operator, kernel, device or pass that needs it, and begins errors. `notes` records
-    the import while it runs, in case it kills the process. OutOfMemoryError if there is no
-    memory for it now; PluginError where it fails, has ended processes before, or lacks the
-    attribute.
-    """
-    module = target.partition(":")[0]
-    notes = None if module in sys.modules else notes
-    try:
-        with noted(notes, module, package, "importlib:import_module", module):
-            value: object = import_object(target)
-    except MemoryError as error:  # a PluginError would quarantine the plugin for good
-        raise OutOfMemoryError(
-            f"{who}: {target!r} of {package.label} must be imported, got no memory for it; free "
-            "some and try again"
-        ) from error
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # includes sys.exit
-        reason, advice = describe_error(error), advise_command(error, package)
-        raise PluginError(
-            f"{who}: {target!r} of {package.label} failed to load, got {reason}; {advice}",
-            advice=advice,
-        ) from error
-    return value
+from opwright.packages.import_notes import ImportNotes
+from opwright.packages.package import Package
+from opwright.packages.quarantine import PluginReport
+from opwright.targets.importing import load_target
 
 
 class Entry:
@@ -198,181 +151,3 @@ class NamedRegistry(Generic[_Entry]):
     def _all(self) -> list[_Entry]:
         """Return every entry, in the order of registration."""
         return [entry for entry in map(self._find, self._registered) if entry is not None]
-
-
-class AnnexRegistry(NamedRegistry[Entry]):
-    """Annexes by topic and subject; a pair belongs to one plugin.
-
-    The core gives them no meaning. The package that asks for a topic defines its subjects, and
-    the kind of its objects.
-    """
-
-    noun = "annex"
-
-    def add(self, topic: str, subject: str, target: object, package: Package) -> None:
-        """Add one annex; `target` is ``"module:attribute"`` or the object itself.
-
-        RegistrationError for a pair that is taken, or anything malformed.
-        """
-        self._add(make_annex(topic, subject, target), package)
-
-    def entries(self, topic: str) -> tuple[Entry, ...]:
-        """Return every annex of a topic, sorted by subject; nothing is imported."""
-        entries = (entry for entry in self._all() if entry.topic == topic)
-        return tuple(sorted(entries, key=lambda entry: entry.subject))
-
-    def find(self, topic: str, subject: str) -> Entry | None:  # type: ignore[override]  # of two names
-        """Return one annex, not yet imported, or None where no plugin names it."""
-        return self._find(key_text(topic, subject))
-
-    def get(self, topic: str, subject: str) -> Entry:  # type: ignore[override]  # likewise
-        """Return one annex, not yet imported.
-
-        MissingRequirementError where no plugin names it: with the nearest subject, plugins that
-        failed to load, and what to install.
-        """
-        entry = self.find(topic, subject)
-        if entry is not None:
-            return entry
-        subjects = [entry.subject for entry in self.entries(topic)]
-        near = hint(subject, subjects, "subjects") if subjects else ""
-        title = f"{key_text(topic, subject)}: no plugin provides this annex{near}"
-        advice = advise_plugin(topic, self._report)
-        raise MissingRequirementError(self._report.explain(title, advice, topic), advice=advice)
-
-
-class OptionRegistry(NamedRegistry[Entry]):
-    """Options by name, which kernels read in ``prepare``.
-
-    They are part of the keys of plans and prepared kernels, so that a change is never missed.
-    Environment variables must not be used for this.
-    """
-
-    noun = "option"
-
-    def add(self, name: str, *, default: object, comment: str, package: Package) -> None:
-        """Declare one option, by its name without the plugin's.
-
-        RegistrationError for a name that is taken, or anything malformed.
-        """
-        self._add(make_option(name, default, comment, package), package)
-
-    def entries(self) -> tuple[Entry, ...]:
-        """Return every option, sorted by name."""
-        return tuple(sorted(self._all(), key=lambda entry: entry.name))
-
-    def check(
-        self, who: str, chosen: object, before: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """Return the options that differ from their defaults, sorted by name.
-
-        Options in `before` hold where `chosen` does not name them. SettingError, which begins with
-        `who`, for an unknown option and for a value of another type.
-        """
-        if not isinstance(chosen, Mapping):
-            example = next(iter(self._registered), "acme.fast_exp")
-            raise SettingError(
-                f"{who}: options must be a dict of names and values, got {chosen!r}; "
-                f"write {{{example!r}: ...}}"
-            )
-        for name, value in chosen.items():
-            entry = self.find(name)
-            if entry is None:
-                known = hint(str(name), self._registered, "options")
-                raise SettingError(f"{who}: unknown option, got {name!r}{known}")
-            if type(value) is not type(entry.default):  # True is an int, but no number
-                kind = type(entry.default)
-                noun = "an int" if kind is int else f"a {kind.__name__}"
-                raise SettingError(
-                    f"{who}: option {name!r} must be {noun}, got {value!r}; {entry.comment}"
-                )
-        merged = {**(before or {}), **chosen}
-        values = {entry: merged.get(entry.name, entry.default) for entry in self.entries()}
-        return {entry.name: value for entry, value in values.items() if value != entry.default}
-
-    def fill(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the value of every option: the chosen one, or the default."""
-        items = self._registered.items()
-        return {name: chosen.get(name, option.default) for name, (option, _) in items}
-
-
-class PassEntry(Entry):
-    """One registered pass."""
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.operators = frozenset(self.registration.operators)
-
-    def _load(self) -> Callable[..., Any]:
-        function = super()._load()
-        if not callable(function):
-            raise RegistrationError(
-                f"{self.name}: a pass must be a function, got {function!r} from "
-                f"{self.package.label}; name one in the hook"
-            )
-        return function  # type: ignore[no-any-return]
-
-
-class PassRegistry(NamedRegistry[PassEntry]):
-    """Passes by name, phase and device."""
-
-    entry_type = PassEntry
-    noun = "pass"
-
-    def __init__(self, report: PluginReport | None = None) -> None:
-        super().__init__(report)
-        self._of_phases: dict[tuple[tuple[str, ...], str], tuple[PassEntry, ...]] = {}
-
-    def add(
-        self,
-        name: str,
-        *,
-        phase: str,
-        function: str | Callable[..., Any],
-        package: Package,
-        device: str = ANY,
-        operators: Iterable[str] = (),
-    ) -> None:
-        """Add one pass; `function` is ``"module:attribute"`` or the function itself.
-
-        `operators` is as in `opwright.plugin.PassRegistrar.add`. RegistrationError for a name that
-        is taken, or anything malformed.
-        """
-        self._add(make_pass(name, phase, function, device, operators), package)
-
-    def not_found(self, name: str) -> RegistrationError:
-        """Return the error for an unknown pass, which names the nearest one."""
-        known = hint(name, self._registered, "passes")
-        return RegistrationError(f"{name}: no pass of this name is registered{known}")
-
-    def entries(self) -> tuple[PassEntry, ...]:
-        """Return every pass, in the order in which they run."""
-        return tuple(entry for phase in PHASES for entry in self._in_phase(phase))
-
-    def names(self) -> tuple[str, ...]:
-        """Return the name of every pass, in the order in which they run."""
-        return tuple(entry.name for entry in self.entries())
-
-    def of_phases(self, phases: Iterable[str], device: str) -> tuple[PassEntry, ...]:
-        """Return the passes of some phases for one device, in the order in which they run.
-
-        Within a phase those for this device come first, then those for any device. Within these
-        the order of the plugins counts, opwright's own first and others by distribution, and within
-        a plugin the order of its registrations.
-        """
-        key = (tuple(phases), device)
-        chosen = self._of_phases.get(key)
-        if chosen is None:
-            entries = (entry for phase in key[0] for entry in self._in_phase(phase))
-            chosen = tuple(entry for entry in entries if entry.device in (device, ANY))
-            self._of_phases[key] = chosen
-        return chosen
-
-    def enter(self, registrations: Sequence[Any], package: Package) -> None:
-        """Add registrations that have been checked already."""
-        super().enter(registrations, package)
-        self._of_phases.clear()
-
-    def _in_phase(self, phase: str) -> list[PassEntry]:
-        entries = [entry for entry in self._all() if entry.phase == phase]
-        return sorted(entries, key=lambda entry: entry.device == ANY)  # stable

@@ -5,11 +5,14 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from opwright.describe.names import hint
 from opwright.errors import OperatorNotFoundError, RegistrationError
-from opwright.packages.package import Package, PluginReport, advise_operator
-from opwright.packages.registrations import OpRegistration, check_owner, is_library, make_op
-from opwright.registry.named import NamedRegistry, load_target
+from opwright.messages.names import hint
+from opwright.packages.package import Package
+from opwright.packages.quarantine import PluginReport, advise_operator
+from opwright.packages.registrations import OpRegistration
+from opwright.packages.rules import check_owner, is_library, make_op
+from opwright.registry.named import NamedRegistry
+from opwright.targets.importing import load_target
 from opwright.vocabulary import GRAD_SUFFIX
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import numpy as np
 from opwright import vocabulary
 from opwright._runtime import Device, Scope
 from opwright.describe.meta import Meta
-from opwright.describe.names import hint
 from opwright.device.feeds import FeedSpec
 from opwright.errors import FeedError
 from opwright.lowering import Fetches, LowerRequest, OpRange, Persistables, Target
+from opwright.messages.names import hint
 from opwright.program import Block, Operator, Variable
 from opwright.program.operator import names_read_first
 from opwright.program.variable import list_names

@@ -46,7 +46,7 @@ class Results(tuple[Any, ...]):
         if not isinstance(key, str):
             return super().__getitem__(key)
         if key not in self.names:
-            from opwright.describe.names import hint
+            from opwright.messages.names import hint
 
             raise VariableNotFoundError(
                 f"results: no such result, got {key!r}{hint(key, self.names, 'results')}"

@@ -18,7 +18,6 @@ from opwright.describe.definition import InferShape, NoGradient, OpDefinition
 from opwright.describe.dtypes import dtype_from_code
 from opwright.describe.gradient_rules import GradOp
 from opwright.describe.meta import InferContext, Meta
-from opwright.describe.names import hint
 from opwright.describe.op_proto import OpProto
 from opwright.errors import (
     FormatError,
@@ -27,11 +26,11 @@ from opwright.errors import (
     PluginError,
     RegistrationError,
 )
+from opwright.messages.names import hint
 from opwright.packages.import_notes import ImportNotes, noted
 from opwright.packages.package import Package
-from opwright.packages.registrations import ANY
+from opwright.packages.registrations import ANY, KernelKey
 from opwright.records import NamedTuple
-from opwright.registry.kernel_entry import KernelKey
 from opwright.targets.native_kernel import NativeKernel, coded_metas, typed_attrs
 
 _T = TypeVar("_T")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from opwright.describe.definition import OpDefinition
-from opwright.describe.names import hint
 from opwright.describe.op_proto import OpProto
 from opwright.errors import RegistrationError
+from opwright.messages.names import hint
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 

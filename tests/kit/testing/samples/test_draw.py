@@ -19,7 +19,7 @@ from opwright.op import (
     OpMaker,
     same_shape_as,
 )
-from opwright.registry import Package
+from opwright.packages import Package
 from opwright_kit.testing import Draw, Sample, draw_samples
 from opwright_kit.testing.observation.context import CheckContext
 from opwright_kit.testing.samples import attributes

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from opwright import vocabulary
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
-from opwright.describe.names import UniqueNames, hint
 from opwright.describe.operands import fill_operands
 from opwright.errors import FeedError, OpwrightError, ProgramError
 from opwright.lowering.building.continuing import cut, cut_before, result_name
@@ -37,7 +36,9 @@ from opwright.lowering.graph.values import (
 from opwright.lowering.kernels import select
 from opwright.lowering.kernels.estimate import first_target
 from opwright.lowering.request import LowerRequest
+from opwright.messages.names import hint
 from opwright.program import Operator
+from opwright.program.names import UniqueNames
 from opwright.registry import HOST_DEVICE
 
 if TYPE_CHECKING:

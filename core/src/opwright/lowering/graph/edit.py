@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from opwright.errors import PluginError
 from opwright.lowering.graph.making import view_value
 from opwright.lowering.graph.uses import OUTSIDE, find_late
-from opwright.registry import ANY
+from opwright.packages import ANY
 
 if TYPE_CHECKING:
     from opwright.lowering.graph.graph import Graph

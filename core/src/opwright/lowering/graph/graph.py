@@ -28,7 +28,7 @@ from opwright.lowering.graph.values import (
     Value,
     new_value,
 )
-from opwright.registry import ANY
+from opwright.packages import ANY
 
 if TYPE_CHECKING:
     from opwright._runtime import Prepared

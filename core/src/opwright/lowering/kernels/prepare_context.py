@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 
 from opwright.describe.meta import Meta
-from opwright.describe.names import hint
 from opwright.errors import KernelError, OpwrightError
+from opwright.messages.names import hint
 from opwright.records import NamedTuple
 
 

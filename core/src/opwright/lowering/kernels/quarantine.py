@@ -6,8 +6,9 @@ import warnings
 
 from opwright.context.context import Context
 from opwright.errors import PluginError, RegistrationError
+from opwright.packages import PluginFailure
 from opwright.packages.package import advise_command
-from opwright.registry import KernelEntry, PluginFailure
+from opwright.registry import KernelEntry
 
 
 def find_load_failure(entry: KernelEntry, context: Context) -> str | None:

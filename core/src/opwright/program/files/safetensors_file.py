@@ -17,9 +17,9 @@ import numpy as np
 
 from opwright.describe.dtypes import DTYPES, Array, dtype_from_numpy, dtype_to_numpy, short_dtype
 from opwright.describe.meta import Meta
-from opwright.describe.names import is_text
 from opwright.disk import LINE_BYTES, Chunk, StrPath, empty_bytes, read_into
 from opwright.errors import FormatError
+from opwright.program.names import is_text
 from opwright.records import NamedTuple
 
 METADATA: Final = "__metadata__"

@@ -13,12 +13,12 @@ import numpy as np
 
 from opwright.context.threads import count_for_plan
 from opwright.describe.dtypes import Array, dtype_to_code, dtype_to_numpy
-from opwright.describe.names import hint
 from opwright.disk import write_file
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import lower
 from opwright.lowering.layout.recording import Recorder, Size
 from opwright.messages.arguments import suggest_arguments
+from opwright.messages.names import hint
 from opwright.run.bundles.opening import MAGIC
 from opwright.run.bundles.tokens import Affine, encode, join, matches
 

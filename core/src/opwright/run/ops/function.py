@@ -12,9 +12,9 @@ from opwright import _runtime
 from opwright.context.context import Context
 from opwright.describe.definition import OpDefinition
 from opwright.describe.docstring import make_docstring, returns_on_request
-from opwright.describe.names import hint_argument
 from opwright.describe.op_proto import AttrProto, OpProto, VarProto
 from opwright.errors import AttributeValueError, SlotError
+from opwright.messages.names import hint_argument
 from opwright.run.eager import EagerSource, Missing
 
 RETURNS: Final = "returns"

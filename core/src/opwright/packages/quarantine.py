@@ -1,0 +1,133 @@
+"""Plugins that failed to load: quarantined, and reported by errors about what they lack.
+
+The report also says what to install for something that no plugin provides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import Final
+
+from opwright import _runtime
+from opwright.packages.import_notes import ImportNotes
+from opwright.packages.package import CORE, Package, find_requirement
+from opwright.records import NamedTuple
+from opwright.vocabulary import PROVIDER
+
+_SHOWN_FAILURES: Final = 5
+
+
+class PluginFailure(NamedTuple):
+    """A plugin that is quarantined, or one of its modules or libraries that cannot be loaded.
+
+    Attributes
+    ----------
+    package : Package
+    reason : str
+        One line: the error and its text, or the rule that the plugin broke.
+    traceback : str
+        The traceback; empty if no code of the plugin raised.
+    advice : str
+        The command that is most likely to help.
+    """
+
+    package: Package
+    reason: str
+    traceback: str
+    advice: str
+
+
+class PluginReport:
+    """The state of every installed plugin; registries share it for their error texts.
+
+    `loaded` plugins are in use, `failures` are quarantined, and OPWRIGHT_PLUGINS disables
+    `disabled`. `notes` records each import while it lasts, None: nowhere. `epoch` rises with every
+    addition to the registries.
+    """
+
+    def __init__(
+        self,
+        loaded: tuple[Package, ...] = (),
+        failures: tuple[PluginFailure, ...] = (),
+        disabled: tuple[Package, ...] = (),
+        notes: ImportNotes | None = None,
+    ) -> None:
+        self.epoch = _runtime.Epoch()
+        self.notes = notes
+        self.loaded = loaded
+        self.failures = failures
+        self.disabled = disabled
+        self._quarantined: set[tuple[Package, str]] = set()
+
+    def lines(self, without: Container[Package] = (), first: str = "") -> Iterator[str]:
+        """Yield one line for each installed plugin that provides nothing.
+
+        Packages in `without` are skipped; the plugin `first` comes first.
+        """
+        failures = [failure for failure in self.failures if failure.package not in without]
+        failures.sort(key=lambda failure: failure.package.plugin != first)
+        for failure in failures[:_SHOWN_FAILURES]:
+            yield f"plugin {failure.package.plugin!r} failed to load: {failure.reason}"
+        hidden = len(failures) - _SHOWN_FAILURES
+        if hidden > 0:
+            yield f"plugins that failed to load beside these: {hidden}; run: opwright doctor"
+        if self.disabled:
+            names = ", ".join(repr(package.plugin) for package in self.disabled)
+            yield f"installed, but not named in OPWRIGHT_PLUGINS: {names}"
+
+    def explain(self, title: str, advice: str | None, first: str = "") -> str:
+        """Return the text of an error for a missing object: title, `lines`, what to install."""
+        lines = [title, *(f"  {line}" for line in self.lines(first=first))]
+        return "\n".join(lines if advice is None else [*lines, f"  to get it: {advice}"])
+
+    def quarantine(self, failure: PluginFailure, origin: str) -> bool:
+        """Add a failure at first use; False where its module or library has one already."""
+        key = (failure.package, origin)
+        if key in self._quarantined:
+            return False
+        self._quarantined.add(key)
+        self.failures = (*self.failures, failure)
+        return True
+
+    def has_loaded(self, distribution: str) -> bool:
+        """Tell whether a plugin of this distribution is in use."""
+        return any(package.distribution == distribution for package in self.loaded)
+
+    def find_failure(self, plugin: str) -> PluginFailure | None:
+        """Return the failure of the plugin of this name, or None."""
+        for failure in self.failures:
+            if failure.package.plugin == plugin:
+                return failure
+        return None
+
+
+def advise_operator(op_type: str, report: PluginReport) -> str | None:
+    """Return what to install for an operator without a plugin, or None where that is unknown."""
+    prefix, dot, _ = op_type.partition(".")
+    failure = report.find_failure(prefix)
+    if failure is not None:
+        return failure.advice
+    if dot:
+        known = any(package.plugin == prefix for package in report.loaded)
+        return None if known else f"install the package that provides the plugin {prefix!r}"
+    return _advise_distribution(PROVIDER, PROVIDER, report)
+
+
+def advise_plugin(name: str, report: PluginReport) -> str | None:
+    """Return what to install for the device or topic that opwright's own plugin of a name provides.
+
+    None where there is no such plugin, or it is in use.
+    """
+    argument = find_requirement(name)
+    return argument and _advise_distribution(f"{CORE}-{name}", argument, report)
+
+
+def _advise_distribution(distribution: str, argument: str, report: PluginReport) -> str | None:
+    if report.has_loaded(distribution):
+        return None
+    for failure in report.failures:
+        if failure.package.distribution == distribution:
+            return failure.advice
+    if any(package.distribution == distribution for package in report.disabled):
+        return None  # installed; a line about OPWRIGHT_PLUGINS reports it
+    return f"pip install {argument}"
