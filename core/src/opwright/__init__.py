@@ -22,7 +22,7 @@ _HOMES = {
     "Scope": "opwright._runtime",
     "Variable": "opwright.program",
     "append_backward": "opwright.backward",
-    "check_feed": "opwright.device.feeds",
+    "check_feed": "opwright.run.feeds",
     "context_guard": "opwright.context.context",
     "current_context": "opwright.context.context",
     "default_main_program": "opwright.program",

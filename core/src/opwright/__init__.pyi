@@ -21,7 +21,6 @@ from opwright.context.context import list_ops as list_ops
 from opwright.context.context import op_proto as op_proto
 from opwright.context.threads import get_num_threads as get_num_threads
 from opwright.context.threads import set_num_threads as set_num_threads
-from opwright.device.feeds import check_feed as check_feed
 from opwright.kernel import explain as explain
 from opwright.lowering.lock import Lock as Lock
 from opwright.messages.arguments import suggest_arguments as suggest_arguments
@@ -44,6 +43,7 @@ from opwright.program.operator import operators_between as operators_between
 from opwright.run.cutting import cut as cut
 from opwright.run.differentiating import grad as grad
 from opwright.run.differentiating import value_and_grad as value_and_grad
+from opwright.run.feeds import check_feed as check_feed
 from opwright.run.loaded import LoadedProgram as LoadedProgram
 from opwright.run.loading import load as load
 from opwright.run.loading import load_program as load_program

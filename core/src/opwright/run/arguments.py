@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from opwright.context.context import current_context
 from opwright.context.threads import is_deterministic
-from opwright.device.feeds import FeedSpec
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import Target
 from opwright.messages.names import hint
 from opwright.program import Block, Operator, Variable
 from opwright.program.variable import list_names
 from opwright.registry import HOST_DEVICE, DeviceName
+from opwright.run.feeds import FeedSpec
 
 if TYPE_CHECKING:
     from opwright.lowering.lock import Lock

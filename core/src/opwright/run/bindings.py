@@ -10,7 +10,6 @@ import numpy as np
 from opwright import vocabulary
 from opwright._runtime import Device, Scope
 from opwright.describe.meta import Meta
-from opwright.device.feeds import FeedSpec
 from opwright.errors import FeedError
 from opwright.lowering import Fetches, LowerRequest, OpRange, Persistables, Target
 from opwright.messages.names import hint
@@ -18,6 +17,7 @@ from opwright.program import Block, Operator, Variable
 from opwright.program.operator import names_read_first
 from opwright.program.variable import list_names
 from opwright.run.arguments import check_fetches, list_items
+from opwright.run.feeds import FeedSpec
 
 
 def feed_spec(block: Block | None, ops: Sequence[Operator], item: Variable | str) -> FeedSpec:

@@ -15,13 +15,13 @@ from opwright.context.context import current_context
 from opwright.context.threads import count_for_plan
 from opwright.describe.dtypes import canonical_dtype, dtype_to_numpy
 from opwright.describe.meta import Meta
-from opwright.device.feeds import FeedSpec, check_array, check_feed_names, shown_shape
 from opwright.device.intake import read_feed
 from opwright.device.opening import open_device
 from opwright.errors import FeedError
 from opwright.lowering import LoweredPlan, LowerRequest, lower
 from opwright.records import NamedTuple
 from opwright.run.bindings import scope_metas
+from opwright.run.feeds import FeedSpec, check_array, check_feed_names, shown_shape
 
 
 class PreparedRun(NamedTuple):

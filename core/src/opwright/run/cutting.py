@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
 from opwright.describe.meta import Meta, shapes_match
-from opwright.device.feeds import FeedSpec
 from opwright.errors import FeedError
 from opwright.lowering import Given, LoweredPlan, LowerRequest, lower_halves
 from opwright.messages.arguments import suggest_arguments
@@ -18,6 +17,7 @@ from opwright.registry import HOST_DEVICE
 from opwright.run.arguments import check_delivery, choose_target, list_items
 from opwright.run.bindings import feed_spec, make_template
 from opwright.run.compiled import CompiledSource
+from opwright.run.feeds import FeedSpec
 
 if TYPE_CHECKING:
     import os

@@ -22,10 +22,10 @@ from opwright.device.outgoing import as_given, from_numpy_like
 from opwright.errors import AttributeValueError, DtypeError, SlotError
 from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Target, lower
 from opwright.program import Block, Operator, Variable, default_main_program
+from opwright.program.constants import append_constant
 from opwright.program.guards import is_program_guarded
 from opwright.program.journal import transaction
 from opwright.registry import HOST, DeviceName
-from opwright.run.constants import append_constant
 from opwright.run.locating import read_on_device
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ class PlanSource:
 
     def refuse_names(self, n_positional: int, names: tuple[str, ...]) -> None:
         """Raise FeedError for names of a call that are no feeds."""
-        from opwright.device.feeds import check_feed_names
+        from opwright.run.feeds import check_feed_names
 
         check_feed_names(names, [spec.name for spec in self._feeds], n_positional)
 

@@ -24,9 +24,9 @@ from opwright.run.bundles.tokens import Affine, encode, join, matches
 
 if TYPE_CHECKING:
     from opwright._runtime import CompiledNetwork, Scope
-    from opwright.device.feeds import FeedSpec
     from opwright.lowering import LoweredPlan, LowerRequest, Target
     from opwright.run.compiled import CompiledSource
+    from opwright.run.feeds import FeedSpec
 
 _VERSION: Final = 1
 _HEADER: Final = struct.Struct("<8sIIQQ32s")
