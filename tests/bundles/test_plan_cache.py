@@ -98,7 +98,7 @@ def test_a_second_process_imports_no_lowering_and_heeds_later_pins(
     model = save(tmp_path / "model")
     first = start(model)
     second = start(model, "pin")
-    assert first[1] == "['opwright.lowering', 'opwright.context.context', 'opwright.program']"
+    assert first[1] == "['opwright.context.context', 'opwright.lowering', 'opwright.program']"
     assert second[:2] == [first[0], "[]"]
     assert second[2] == "{'native'}"
 

@@ -18,7 +18,7 @@ from weakref import ReferenceType
 
 from opwright import _runtime
 from opwright.context.epoch import default_epoch
-from opwright.context.guard import setting
+from opwright.context.guard import guarded_context, setting
 from opwright.discovery.discover import Discovery, Registries, Settings, discover, make_registries
 from opwright.discovery.scan import PluginRecord
 from opwright.errors import KernelNotFoundError, PluginError
@@ -243,8 +243,6 @@ def _discover(paths: Sequence[str] | None) -> Discovery:
 
 
 _discovering: ContextVar[bool] = ContextVar("opwright_discovering", default=False)
-guarded_context: ContextVar[Context | None] = ContextVar("opwright_context", default=None)
-"""The Context of the innermost `context_guard` of this thread or task, None outside of all."""
 
 _default: Context | None = None
 _default_lock = threading.Lock()

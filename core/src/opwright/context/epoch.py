@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
 from opwright._runtime import Epoch
+from opwright.context.guard import guarded_context
 
 default_epoch: Final = Epoch()
 """The epoch of the default Context, and of cached plans before that exists."""
@@ -15,6 +15,4 @@ _unchanged: Final = Epoch()
 
 def is_unchanged() -> bool:
     """Tell whether the default Context is current, without pins and later registrations."""
-    module = sys.modules.get("opwright.context.context")
-    is_default = module is None or module.guarded_context.get() is None
-    return is_default and default_epoch.now == _unchanged.now
+    return guarded_context.get() is None and default_epoch.now == _unchanged.now

@@ -9,6 +9,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+guarded_context: ContextVar[Any] = ContextVar("opwright_context", default=None)
+"""The Context of the innermost `context_guard` of this thread or task, None outside of all."""
+
 
 @contextmanager
 def setting(variable: ContextVar[Any], value: T) -> Iterator[T]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
-from opwright.describe.current import current_function, current_operators
+from opwright.context.context import current_context
 from opwright.describe.dtypes import Array, is_float
 from opwright.errors import DtypeError, ProgramError
 from opwright.program.indexing import read_key
@@ -99,7 +99,7 @@ def _apply(symbol: str, x: Any, y: Any) -> Variable:
             return NotImplemented  # type: ignore[no-any-return]
         if isinstance(side, Arithmetic):
             _check_side(symbol, side)
-    return current_function(SYMBOLS[symbol])(x, y)  # type: ignore[no-any-return]
+    return _append(SYMBOLS[symbol], x, y)
 
 
 def _is_operand(value: Any) -> bool:
@@ -107,8 +107,11 @@ def _is_operand(value: Any) -> bool:
     return isinstance(value, kinds) or hasattr(value, "__dlpack__")
 
 
-def _call(symbol: str, x: Any, **attrs: Any) -> Variable:
-    return current_function(SYMBOLS[symbol])(x, **attrs)  # type: ignore[no-any-return]
+def _append(op_type: str, *operands: Any, **attrs: Any) -> Variable:
+    """Append an operator to the current block of the first Variable."""
+    variable: Any = next(operand for operand in operands if isinstance(operand, Arithmetic))
+    block = variable.block.program.current_block()
+    return block.append_call(op_type, operands, attrs)  # type: ignore[no-any-return]
 
 
 def _check_side(symbol: str, side: Any) -> None:
@@ -181,7 +184,7 @@ class Arithmetic:
 
     def __pow__(self, other: Operand) -> Variable:
         if isinstance(other, (int, float)) and is_float(_dtype(self)):
-            return _call("** number", self, exponent=float(other))
+            return _append(SYMBOLS["** number"], self, exponent=float(other))
         return self._power(other)
 
     def __eq__(self, other: object) -> bool:
@@ -193,21 +196,21 @@ class Arithmetic:
 
     def __invert__(self) -> Variable:
         _check_side("~", self)
-        return _call("~", self)
+        return _append(SYMBOLS["~"], self)
 
     def __neg__(self) -> Variable:
-        return _call("-x", self)
+        return _append(SYMBOLS["-x"], self)
 
     def __pos__(self) -> Variable:
         return self  # type: ignore[return-value]
 
     def __abs__(self) -> Variable:
-        return _call("abs", self)
+        return _append(SYMBOLS["abs"], self)
 
     def __getitem__(self, key: Any) -> Variable:
         out: Any = self
         for op_type, index, attrs in read_key(out, key):
-            out = current_function(op_type)(out, *index, **attrs)
+            out = _append(op_type, out, *index, **attrs)
         return out  # type: ignore[no-any-return]
 
     __setitem__ = _refusing(
@@ -232,6 +235,6 @@ def describe_missing(owner: type, name: str) -> str:
     if name.startswith("_") or hasattr(owner, name):  # a slot that is not assigned yet
         return start
     answer = _ANSWERS.get(name)
-    if answer is None and name in current_operators():
+    if answer is None and name in current_context().ops:
         answer = f"write opwright.ops.{name}(x)"
     return start if answer is None else f"{start}; {answer}"

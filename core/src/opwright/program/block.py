@@ -11,9 +11,10 @@ from opwright.errors import DtypeError, ProgramError, ShapeError, VariableNotFou
 from opwright.messages.arguments import suggest_arguments
 from opwright.messages.names import hint
 from opwright.program.building import make_operator
+from opwright.program.calls import append_call
 from opwright.program.journal import transaction
 from opwright.program.names import is_text
-from opwright.program.operator import Given, Operator
+from opwright.program.operator import Given, Operator, definition_of
 from opwright.program.text import format_block
 from opwright.program.variable import DEFAULT_DTYPE, Parameter, Variable
 
@@ -296,6 +297,18 @@ class Block:
             op = make_operator(self, type, inputs or {}, outputs or {}, attrs or {}, adapts=True)
             self.add_op(op)
         return op
+
+    def append_call(
+        self, op_type: str, operands: Iterable[Any], attrs: Mapping[str, Any]
+    ) -> Variable:
+        """Append an operator as the function of `opwright.ops` does; return its first output.
+
+        `operands` are one for each of the first inputs: Variables, numbers or arrays.
+        """
+        proto = definition_of(op_type).proto
+        op = append_call(self, proto, [[operand] for operand in operands], attrs)
+        first = next(slot.name for slot in proto.outputs if not slot.intermediate)
+        return self.var(op.output(first)[0])
 
     def prepend_op(
         self,

@@ -6,14 +6,17 @@ parameters or feeds: a program is a description, without data.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from opwright.describe.dtypes import Array, dtype_from_numpy
 from opwright.device.intake import is_array, read_host
 from opwright.errors import ShapeError
-from opwright.program import Block, Variable
+from opwright.program.variable import Variable
+
+if TYPE_CHECKING:
+    from opwright.program.block import Block
 
 FILL: Final = "fill"
 CONSTANT: Final = "constant"

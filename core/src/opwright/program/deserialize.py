@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from opwright.describe.current import current_annexes, current_operators
+from opwright.context.context import current_context
 from opwright.describe.definition import OpDefinition
 from opwright.describe.dtypes import check_dtype
 from opwright.describe.wire_reading import (
@@ -189,13 +189,13 @@ def _get_definition(op_type: str, requires: Iterable[Message]) -> OpDefinition:
 
 def _upgrade(definition: OpDefinition, version: int, description: dict[str, Any]) -> dict[str, Any]:
     op_type, installed = definition.op_type, definition.proto.version
-    distribution = current_operators().package_of(op_type).distribution
+    distribution = current_context().ops.package_of(op_type).distribution
     if version > installed:
         raise FormatError(
             f"{op_type}: its version must be at most {installed}, which is installed, got "
             f"{version}; upgrade {distribution}"
         )
-    annex = current_annexes().find("upgrade", definition.forward or op_type)
+    annex = current_context().annexes.find("upgrade", definition.forward or op_type)
     upgrade = definition.upgrade if annex is None else annex.load()
     if upgrade is None:
         raise FormatError(

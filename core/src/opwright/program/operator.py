@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from opwright.describe.current import current_operators
+from opwright.context.context import current_context
 from opwright.describe.op_proto import AttrType, AttrValue, OpProto
 from opwright.errors import ProgramError, SlotError
 from opwright.messages.names import hint_argument
@@ -31,7 +31,7 @@ def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefini
     program can have.
     """
     if operators is None:
-        operators = current_operators()
+        operators = current_context().ops
     definition = operators.get(op_type)
     if definition.plan_only:
         raise ProgramError(

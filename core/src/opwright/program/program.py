@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
+from opwright.context.context import current_context
 from opwright.context.guard import setting
-from opwright.describe.current import current_annexes
 from opwright.errors import (
     AttributeTypeError,
     AttributeValueError,
@@ -308,7 +308,7 @@ class Program:
 
     def _repr_html_(self) -> str | None:
         """Return the drawing that a plugin makes; for None a notebook shows the repr."""
-        frame = current_annexes().find("kit", "frame")
+        frame = current_context().annexes.find("kit", "frame")
         return None if frame is None else frame.load()(self)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opwright import framework_pb2 as pb
+from opwright.context.context import current_context
 from opwright.describe import wire as messages
-from opwright.describe.current import current_operators
 from opwright.describe.wire_reading import FORMAT_VERSION, PROGRAM_FORMAT
 from opwright.errors import FormatError
 from opwright.program.block import Block
@@ -45,7 +45,7 @@ def _write_program(
     for block in program.blocks:
         _write_block(message.blocks.add(), block)
     types = {op.type for block in program.blocks for op in block.ops}
-    for package in sorted(set(map(current_operators().package_of, types))):
+    for package in sorted(set(map(current_context().ops.package_of, types))):
         message.requires.add(
             plugin=package.plugin, distribution=package.distribution, version=package.version
         )

@@ -21,10 +21,9 @@ from opwright.device.intake import hold, is_array, lend, meta_of, read_host
 from opwright.device.outgoing import as_given, from_numpy_like
 from opwright.errors import AttributeValueError, DtypeError, SlotError
 from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Target, lower
-from opwright.program import Block, Operator, Variable, default_main_program
-from opwright.program.constants import append_constant
+from opwright.program import Operator, Variable, default_main_program
+from opwright.program.calls import append_call, expected_dtype
 from opwright.program.guards import is_program_guarded
-from opwright.program.journal import transaction
 from opwright.registry import HOST, DeviceName
 from opwright.run.locating import read_on_device
 
@@ -138,7 +137,6 @@ class EagerSource:
             return attrs
         return self._proto.fill_attrs(attrs)
 
-    @transaction()
     def _append(
         self, given: list[list[Any]], attrs: dict[str, Any], variables: Sequence[Variable]
     ) -> Any:
@@ -147,25 +145,10 @@ class EagerSource:
             block = variables[0].block.program.current_block()
         else:
             block = default_main_program().current_block()
-        inputs = {
-            slot.name: [self._as_variable(block, slot, item, given) for item in items]
-            for slot, items in zip(self._proto.inputs, given, strict=True)
-            if items
-        }
-        outputs = {name: block.program.unique_name(name) for name in sorted(self._requested)}
-        op = block.append_op(self._proto.type, inputs, outputs, attrs)
+        op = append_call(block, self._proto, given, attrs, self._requested)
         names = [name for slot in self._returned for name in op.output(slot.name)]
         results = [block.var(name) for name in names]
         return results[0] if self.returns_one else tuple(results)
-
-    def _as_variable(
-        self, block: Block, slot: VarProto, item: Any, given: list[list[Any]]
-    ) -> Variable:
-        """Return a Variable; numbers and arrays become constants of the program."""
-        if isinstance(item, Variable):
-            return item
-        dtype, beside = self._expected_dtype(slot, given)
-        return append_constant(block, item, dtype, f"{self._proto.type}: {slot.name}", beside)
 
     def _run(self, given: list[list[Any]], values: Sequence[Any]) -> Any:
         """Read the arguments, and have the runtime find or lower their plan, and run it."""
@@ -206,15 +189,7 @@ class EagerSource:
 
     def _expected_dtype(self, slot: VarProto, read: list[list[Any]]) -> tuple[str | None, str]:
         """Return the dtype for a Python number or list, and the slot of the array that has it."""
-        for other, items in zip(self._proto.inputs, read, strict=True):
-            tied = slot.same_as == other.name or other.same_as == slot.name or other is slot
-            tied = tied or (slot.same_as is not None and slot.same_as == other.same_as)
-            for item in items:
-                if tied and isinstance(item, Variable):
-                    return item.dtype, other.name
-                if tied and isinstance(item, (np.ndarray, np.generic, _runtime.Tensor)):
-                    return meta_of(item).dtype, other.name
-        return None, ""
+        return expected_dtype(self._proto, slot, read)
 
     def lower(
         self, values: tuple[Any, ...], counts: Sequence[int], attributes: tuple[Any, ...]

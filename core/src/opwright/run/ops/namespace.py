@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from opwright import _runtime
-from opwright.context.context import Context, current_context, guarded_context
+from opwright.context.context import Context, current_context
+from opwright.context.guard import guarded_context
 from opwright.errors import OperatorNotFoundError
 
 
