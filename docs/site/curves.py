@@ -24,7 +24,7 @@ INTERVAL: Final = 4.0
 _N_POINTS: Final = 241  # an odd number: 0 is one of them, where many functions bend
 _STEP: Final = 1e-6
 _BEND: Final = 1e-3
-"""Slopes from the left and from the right that differ by more than this have no derivative."""
+"""Where the differences on both sides differ by more than this, there is no derivative."""
 
 _SIZE: Final = (420, 260)
 _MOST: Final = 4.0
@@ -44,10 +44,10 @@ def draw_operator(proto: OpProto, context: Context) -> str:
         return ""
     x = np.linspace(-INTERVAL, INTERVAL, _N_POINTS)
     with np.errstate(all="ignore"):
-        values, slopes = function(x), find_slopes(function, x)
+        values, derivatives = function(x), estimate_derivatives(function, x)
     shown = f"[−{INTERVAL:g}, {INTERVAL:g}]"
     return (
-        f'<figure class="curve">\n{_draw(x, values, slopes)}'
+        f'<figure class="curve">\n{_draw(x, values, derivatives)}'
         f"<figcaption><code>{proto.type}</code> on {shown}, and its derivative (dashed), from the "
         "reference kernel in float64.</figcaption>\n</figure>"
     )
@@ -98,19 +98,19 @@ def _is_element_wise(function: Function) -> bool:
     return same and np.unique(values).size > 1
 
 
-def find_slopes(function: Function, x: Array) -> Array:
+def estimate_derivatives(function: Function, x: Array) -> Array:
     """Return the derivative by differences, NaN where those of the two sides disagree."""
     middle = function(x)
     right = (function(x + _STEP) - middle) / _STEP
     left = (middle - function(x - _STEP)) / _STEP
-    slopes = (left + right) / 2
-    slopes[~(np.abs(right - left) <= _BEND * (1 + np.abs(slopes)))] = np.nan
-    return slopes
+    derivatives = (left + right) / 2
+    derivatives[~(np.abs(right - left) <= _BEND * (1 + np.abs(derivatives)))] = np.nan
+    return derivatives
 
 
-def _draw(x: Array, values: Array, slopes: Array) -> str:
+def _draw(x: Array, values: Array, derivatives: Array) -> str:
     width, height = _SIZE
-    both = np.concatenate([values, slopes])
+    both = np.concatenate([values, derivatives])
     finite = both[np.isfinite(both)]
     low = float(np.clip(finite.min(), -_MOST, -0.5))
     high = float(np.clip(finite.max(), 0.5, _MOST))
@@ -128,7 +128,7 @@ def _draw(x: Array, values: Array, slopes: Array) -> str:
     )
     lines = "".join(
         f'<path class="{name}" d="{_path(x, data, at, low, high)}"/>\n'
-        for name, data in (("slope", slopes), ("value", values))
+        for name, data in (("derivative", derivatives), ("value", values))
     )
     return (
         f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '

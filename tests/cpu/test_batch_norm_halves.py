@@ -28,7 +28,7 @@ def make_feeds(shape: tuple[int, ...], dtype: str) -> dict[str, np.ndarray]:
     numbers = np.random.default_rng(5)
     return {
         name: numbers.normal(1, 2, shape).astype(dtype_to_numpy(dtype))
-        for name in ("x", "y", "slopes")
+        for name in ("x", "y", "out_grad")
     }
 
 
@@ -39,14 +39,14 @@ def train(
     main, startup, scope = ow.Program(), ow.Program(), ow.Scope()
     shape, dtype = feeds["x"].shape, feeds["x"].dtype.name
     with ow.program_guard(main, startup):
-        x, y, slopes = (layers.data(name, [*shape], dtype=dtype) for name in feeds)
+        x, y, out_grad = (layers.data(name, [*shape], dtype=dtype) for name in feeds)
         x.stop_gradient = y.stop_gradient = False
         h = layers.batch_norm(ow.ops.cast(x, dtype="float32"), training=training, name="norm")
         h = ow.ops.cast(h, dtype=dtype)
         h = ow.ops.add(h, y) if adds else h
         out = getattr(ow.ops, activation)(h) if activation else h
         wanted = ["x", *(["y"] if adds else []), *main.parameters()]
-        pairs = ow.append_backward(ow.ops.multiply(out, slopes), parameters=wanted)
+        pairs = ow.append_backward(ow.ops.multiply(out, out_grad), parameters=wanted)
     ow.Network(startup.global_block()).run(scope)
     numbers = np.random.default_rng(6)
     for parameter in main.parameters():
@@ -87,20 +87,20 @@ def test_casts_and_what_follows_are_taken_along(
 def test_numbers_are_those_in_float64_rounded_once(shape: tuple[int, ...], dtype: str) -> None:
     feeds = make_feeds(shape, dtype)
     got, _ = train(feeds, "relu", False, True, ["fuse_batch_norm"])
-    x, slopes = feeds["x"].astype("float64"), feeds["slopes"].astype("float64")
+    x, out_grad = feeds["x"].astype("float64"), feeds["out_grad"].astype("float64")
     axes = (0, *range(2, len(shape)))
     along = (1, -1, *[1] * (len(shape) - 2))
     scale, bias = np.random.default_rng(6).uniform(0.5, 2, (2, shape[1]))
     inv_std = ((x.var(axes) + 1e-5) ** -0.5).reshape(along)
     normal = (x - x.mean(axes).reshape(along)) * inv_std
     out = np.maximum(normal * scale.reshape(along) + bias.reshape(along), 0)
-    slopes = slopes * (out > 0)
-    scale_grad, bias_grad = (slopes * normal).sum(axes), slopes.sum(axes)
+    out_grad = out_grad * (out > 0)
+    scale_grad, bias_grad = (out_grad * normal).sum(axes), out_grad.sum(axes)
     count = x.size // shape[1]
     lost = bias_grad.reshape(along) + normal * scale_grad.reshape(along)
     wanted = {
         "out": out,
-        "x": (slopes - lost / count) * inv_std * scale.reshape(along),
+        "x": (out_grad - lost / count) * inv_std * scale.reshape(along),
         "norm_w_param": scale_grad,
         "norm_b_param": bias_grad,
     }
@@ -116,7 +116,7 @@ def test_numbers_are_those_in_float64_rounded_once(shape: tuple[int, ...], dtype
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 def test_special_numbers_stay_in_their_channel(dtype: str, adds: bool, special: float) -> None:
-    for slot in ("x", "slopes"):
+    for slot in ("x", "out_grad"):
         feeds = make_feeds((200, 6), dtype)
         feeds[slot][130, 2] = special
         got, _ = train(feeds, "relu6", adds, True, ["fuse_batch_norm"])

@@ -207,12 +207,12 @@ needs_bfloat16 = pytest.mark.skipif(
 
 @needs_bfloat16
 def test_a_gradient_that_onednn_computes_wrongly_is_declined() -> None:
-    x, weight, slopes = (
+    x, weight, out_grad = (
         np.ones(shape, ml_dtypes.bfloat16) for shape in ((3, 1, 1, 1), (3, 1, 1, 1), (3, 3, 1, 1))
     )
     sample = Sample(
         "conv2d_grad",
-        {"x": (x,), "weight": (weight,), "out_grad": (slopes,)},
+        {"x": (x,), "weight": (weight,), "out_grad": (out_grad,)},
         ow.current_context().ops.get("conv2d_grad").proto.fill_attrs({"strides": [1, 2]}),
         {"x_grad": 0, "weight_grad": 1, "bias_grad": 0},
     )

@@ -165,13 +165,13 @@ def test_more_threads_compute_the_same_bits_of_grouped_convolutions() -> None:
 
 
 def run_each(case: Case, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Return the convolution, and the gradients of images and weight from given slopes."""
+    """Return the convolution, and the gradients of images and weight by `out_grad`."""
     attributes = case.attributes()
     given = {name: arrays[name] for name in ("x", "weight")}
     out = ow.ops.conv2d(**given, **attributes)
-    slopes = arrays["slopes"] if "slopes" in arrays else np.ones_like(out)
+    out_grad = arrays["out_grad"] if "out_grad" in arrays else np.ones_like(out)
     gradients = ow.ops.conv2d_grad(
-        **given, out_grad=slopes, returns=["x_grad", "weight_grad"], **attributes
+        **given, out_grad=out_grad, returns=["x_grad", "weight_grad"], **attributes
     )
     return [out, *gradients]
 
@@ -197,11 +197,11 @@ def test_infinities_and_nan_reach_only_the_windows_that_hold_them(
     images = make_tiled(case)
     images["x"][0, 1, 2, 3] = value
     check_as_in_float64(case, images)
-    slopes = make_tiled(case)
-    ones = np.ones_like(ow.ops.conv2d(**slopes, **case.attributes()))
+    arrays = make_tiled(case)
+    ones = np.ones_like(ow.ops.conv2d(**arrays, **case.attributes()))
     ones[-1, ones.shape[1] // 2, ones.shape[2] // 2, 20] = value  # its window has no padding
-    slopes["slopes"] = ones
-    check_as_in_float64(case, slopes)
+    arrays["out_grad"] = ones
+    check_as_in_float64(case, arrays)
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])

@@ -135,7 +135,7 @@ def test_element_wise_functions_have_a_picture_of_their_values(op_type: str) -> 
     assert svg is not None
     paths = {path.get("class"): path.get("d") or "" for path in svg.iter("path")}
     assert paths["value"].count("L") > 50
-    assert paths["slope"].count("L") > 50
+    assert paths["derivative"].count("L") > 50
     assert len(picture) < 10_000
 
 
@@ -144,12 +144,16 @@ def test_what_is_not_element_wise_has_no_picture(op_type: str) -> None:
     assert curves.draw_operator(ow.op_proto(op_type), ow.current_context()) == ""
 
 
-def test_slopes_are_the_gradient_and_are_missing_where_there_is_none() -> None:
+def test_derivatives_of_curves_are_missing_at_kinks() -> None:
     function = curves.find_function(ow.op_proto("relu"), ow.current_context())
     x = np.linspace(-1.0, 1.0, 5)
-    np.testing.assert_allclose(curves.find_slopes(function, x), [0, 0, np.nan, 1, 1], atol=1e-6)
+    np.testing.assert_allclose(
+        curves.estimate_derivatives(function, x), [0, 0, np.nan, 1, 1], atol=1e-6
+    )
     function = curves.find_function(ow.op_proto("tanh"), ow.current_context())
-    np.testing.assert_allclose(curves.find_slopes(function, x), 1 - np.tanh(x) ** 2, rtol=1e-5)
+    np.testing.assert_allclose(
+        curves.estimate_derivatives(function, x), 1 - np.tanh(x) ** 2, rtol=1e-5
+    )
 
 
 def test_a_line_is_interrupted_where_the_function_jumps() -> None:

@@ -127,12 +127,12 @@ class Case:
         Why shapes cannot be inferred while a dimension is unknown.
     no_half_grad : str
         Why the gradient is not compared in 16 bits.
-    slopes : callable or None
+    gradients : callable or None
         The gradients where differences would not show them: at infinities and NaN, in far tails,
         for an infinite `out_grad`. Called as `expected` is, with `out_grad` beside, it returns
         the gradient of an input, or a tuple of those of all inputs that have one.
     out_grad : number or nested lists of them
-        The gradient of the first output for `slopes`; it broadcasts.
+        The gradient of the first output for `gradients`; it broadcasts.
     """
 
     op: str
@@ -148,7 +148,7 @@ class Case:
     no_grad: str = ""
     known_shapes: str = ""
     no_half_grad: str = ""
-    slopes: Callable[..., Result] | None = None
+    gradients: Callable[..., Result] | None = None
     out_grad: Any = 1.0
 
     def __str__(self) -> str:
@@ -173,11 +173,11 @@ class Case:
         """Return the reference outputs for these inputs, by slot, from floats in `wide`."""
         return self._call(self.expected, inputs, wide)
 
-    def compute_slopes(
+    def compute_gradients(
         self, inputs: Mapping[str, list[Array]], out_grad: Array
     ) -> tuple[Result, ...]:
         """Return the reference gradients of these inputs."""
-        return self._call(self.slopes, {**inputs, "out_grad": [out_grad]})
+        return self._call(self.gradients, {**inputs, "out_grad": [out_grad]})
 
     def _call(
         self,

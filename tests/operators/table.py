@@ -45,7 +45,7 @@ def first_cases() -> tuple[Case, ...]:
     """
     best: dict[str, Case] = {}
     for case in load_cases():
-        if not has_counts(case) or case.slopes is not None:
+        if not has_counts(case) or case.gradients is not None:
             continue
         if case.op not in best or _rank(case) > _rank(best[case.op]):
             best[case.op] = case

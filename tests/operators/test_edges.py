@@ -19,7 +19,7 @@ NUMPY = Target("cpu", "numpy")
 FAR = [-1e30, -1e4, -300.0, -30.0, 0.0, 30.0, 300.0, 1e4, 1e30]
 
 
-def slope(op: str, numbers: Sequence[Any], dtype: str = "float64", **attrs: Any) -> Array:
+def derivative_of(op: str, numbers: Sequence[Any], dtype: str = "float64", **attrs: Any) -> Array:
     """Return the gradient of a function of one input, with the loss weights divided out."""
     case = Case(op, {"x": Values(numbers)}, None, attrs)
     gradient = compute_gradients(case, case.make_inputs(dtype), NUMPY)["x"]
@@ -48,9 +48,9 @@ def test_derivatives_far_out_are_finite(
     op: str, attrs: dict[str, Any], left: float, right: float, dtype: str
 ) -> None:
     case = Case(op, {"x": Values(FAR)}, None, attrs)
-    slopes = slope(op, FAR, dtype, **attrs)
-    np.testing.assert_allclose(slopes[:3], left, atol=1e-6)
-    np.testing.assert_allclose(slopes[-3:], right, atol=1e-6)
+    derivatives = derivative_of(op, FAR, dtype, **attrs)
+    np.testing.assert_allclose(derivatives[:3], left, atol=1e-6)
+    np.testing.assert_allclose(derivatives[-3:], right, atol=1e-6)
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         run_case(case, case.make_inputs(dtype), NUMPY)
 
@@ -72,7 +72,7 @@ def test_derivative_at_a_kink_is_the_documented_one(
     op: str, attrs: dict[str, Any], at_kink: float
 ) -> None:
     with np.errstate(divide="ignore"):
-        np.testing.assert_array_equal(slope(op, [0.0], **attrs), [at_kink])
+        np.testing.assert_array_equal(derivative_of(op, [0.0], **attrs), [at_kink])
 
 
 @pytest.mark.parametrize("op", ["maximum", "minimum"])

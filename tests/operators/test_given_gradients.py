@@ -81,8 +81,8 @@ def test_gradients_flow_through_a_loop_from_given_ones_and_from_ones() -> None:
     for name, gradient in zip(["x", "h0", "w", "u"], gradients, strict=True):
         direction = rng.normal(size=VALUES[name].shape)
         ends = [{**VALUES, name: VALUES[name] + step * direction} for step in (1e-6, -1e-6)]
-        slope = (weighted(ends[0]) - weighted(ends[1])) / 2e-6
-        np.testing.assert_allclose((gradient * direction).sum(), slope, rtol=1e-6)
+        difference = (weighted(ends[0]) - weighted(ends[1])) / 2e-6
+        np.testing.assert_allclose((gradient * direction).sum(), difference, rtol=1e-6)
 
 
 @pytest.fixture

@@ -87,16 +87,16 @@ def compute_gradients(
     return {variable.name: array for variable, array in zip(wanted, results, strict=True)}
 
 
-class Slopes(NamedTuple):
+class Differences(NamedTuple):
     """Central differences of the loss by one variable: each of its `directions` moves it whole."""
 
     directions: list[Array]
-    slopes: Array
+    differences: Array
 
 
 def compute_differences(
     case: Case, arrays: Mapping[str, Sequence[Array]], target: Target
-) -> dict[str, Slopes]:
+) -> dict[str, Differences]:
     """Return the central differences of the loss, by variable."""
     one = build(case, arrays)
     loss = add_loss(one)
@@ -123,15 +123,15 @@ def directions_of(array: Array) -> Iterator[Array]:
         yield direction
 
 
-def central_differences(function: Any, feeds: dict[str, Array], name: str) -> Slopes:
+def central_differences(function: Any, feeds: dict[str, Array], name: str) -> Differences:
     step = 1e-6
     directions = list(directions_of(feeds[name]))
-    slopes = []
+    differences = []
     for direction in directions:
         ends = (feeds[name] + sign * step * direction for sign in (1, -1))
         above, below = (float(function(**{**feeds, name: array})[0]) for array in ends)
-        slopes.append((above - below) / (2 * step))
-    return Slopes(directions, np.array(slopes))
+        differences.append((above - below) / (2 * step))
+    return Differences(directions, np.array(differences))
 
 
 def in_double() -> Iterator[tuple[Case, str]]:
@@ -146,11 +146,11 @@ def in_single() -> Iterator[tuple[Case, str]]:
 def test_gradient_agrees_with_central_differences(case: Case, dtype: str, target: Target) -> None:
     arrays = case.make_inputs(dtype)
     gradients = compute_gradients(case, arrays, target)
-    for name, (directions, slopes) in compute_differences(case, arrays, target).items():
-        size = max(1.0, float(np.max(np.abs(slopes), initial=0.0)))
+    for name, (directions, differences) in compute_differences(case, arrays, target).items():
+        size = max(1.0, float(np.max(np.abs(differences), initial=0.0)))
         found = [float(np.sum(gradients[name] * direction)) for direction in directions]
         np.testing.assert_allclose(
-            found, slopes, rtol=1e-5, atol=1e-7 * size, err_msg=f"{case}: {name}"
+            found, differences, rtol=1e-5, atol=1e-7 * size, err_msg=f"{case}: {name}"
         )
 
 

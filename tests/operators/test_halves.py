@@ -151,8 +151,8 @@ def test_a_statistic_in_16_bits_is_that_in_float32_rounded_once(op_type: str, dt
     with np.errstate(over="ignore"):
         expected = function(wide, **options).astype(dtype)
     np.testing.assert_array_equal(function(x, **options), expected)
-    slope, wide_slope = (ow.grad(weighted)(v).astype(np.float64) for v in (x, wide))
+    gradient, wide_gradient = (ow.grad(weighted)(v).astype(np.float64) for v in (x, wide))
     rounding = {"float16": 2**-11, "bfloat16": 2**-8}[dtype]
     if op_type != "norm":  # its gradient computes with 16 bits
-        bound = 8 * rounding * np.abs(wide_slope).max()
-        np.testing.assert_allclose(slope, wide_slope, rtol=0, atol=bound)
+        bound = 8 * rounding * np.abs(wide_gradient).max()
+        np.testing.assert_allclose(gradient, wide_gradient, rtol=0, atol=bound)

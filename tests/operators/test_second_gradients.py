@@ -48,7 +48,7 @@ def graded_cases() -> dict[str, list[Case]]:
     """Give the cases of each operator, the largest first."""
     found: dict[str, list[Case]] = defaultdict(list)
     for case, dtype in graded():
-        if dtype == "float64" and case.slopes is None:
+        if dtype == "float64" and case.gradients is None:
             found[case.op].append(case)
     for cases in found.values():
         cases.sort(key=lambda case: -sum(a.size for a in inputs_of(case)))
@@ -128,13 +128,13 @@ def test_second_gradient_agrees_with_central_differences_of_the_first(case: Case
     # Built before the second backward pass: that replaces kernels by compositions.
     with np.errstate(all="ignore"):
         first = compiled(one.block, one.feeds, [total])
-        slopes = {v.name: central_differences(first, one.feeds, v.name) for v in wanted}
+        differences = {v.name: central_differences(first, one.feeds, v.name) for v in wanted}
         pairs = ow.append_backward([total], parameters=wanted)
         fetch = [total, *(gradient for _, gradient in pairs)]
         value, *seconds = compiled(one.block, one.feeds, fetch)(**one.feeds)
         np.testing.assert_allclose(value, first(**one.feeds)[0], rtol=1e-9, atol=1e-9)
     for variable, second in zip(wanted, seconds, strict=True):
-        directions, expected = slopes[variable.name]
+        directions, expected = differences[variable.name]
         size = max(1.0, float(np.max(np.abs(expected), initial=0.0)))
         found = [float(np.sum(second * direction)) for direction in directions]
         np.testing.assert_allclose(

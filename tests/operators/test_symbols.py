@@ -163,12 +163,12 @@ def check_gradient(loss: Callable[..., Any], reference: Callable[..., float]) ->
     ((_, grad),) = ow.append_backward([loss(x)], parameters=[x])
     (value,) = ow.Network(block).compile(feed=["x"], fetch=[grad], scope=ow.Scope())(x=X)
     step = 1e-6
-    slopes = np.empty_like(X)
+    differences = np.empty_like(X)
     for place in np.ndindex(X.shape):
         moved = np.zeros_like(X)
         moved[place] = step
-        slopes[place] = (reference(X + moved) - reference(X - moved)) / (2 * step)
-    np.testing.assert_allclose(value, slopes, rtol=1e-6, atol=1e-8)
+        differences[place] = (reference(X + moved) - reference(X - moved)) / (2 * step)
+    np.testing.assert_allclose(value, differences, rtol=1e-6, atol=1e-8)
 
 
 def test_a_number_takes_the_dtype_of_the_variable_beside_it():

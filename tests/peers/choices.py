@@ -60,7 +60,7 @@ def _not_finite(given: Inputs) -> Array:
     return np.full(given["x"].shape, any(marks))
 
 
-def _without_slope(x: Array, y: Array) -> Array:
+def _without_derivative(x: Array, y: Array) -> Array:
     """Mark where PyTorch squares the two and gets 0 or infinity."""
     largest = np.maximum(np.abs(x), np.abs(y)).astype(np.float64)
     return ~((largest > 1e-150) & (largest < 1e150))
@@ -115,8 +115,8 @@ GRADIENTS: dict[str, Mask] = {
     "softsign": lambda given: np.isinf(given["x"]),
     "swish": lambda given: np.isinf(given["x"]),
     "pow_scalar": lambda given: ~np.isfinite(given["x"]) | (given["x"] == 0),
-    "atan2": _broadcast(_without_slope),
-    "atan2_slope": _broadcast(_without_slope),
+    "atan2": _broadcast(_without_derivative),
+    "atan2_derivative": _broadcast(_without_derivative),
     "det": _singular,
     "prelu": lambda given: ~np.isfinite(given["x"]),
     "kl_div": _not_finite,

@@ -52,14 +52,14 @@ def check(case: Case, dtype: str, target: Target, peer: Peer) -> None:
         pytest.skip(f"{target.library} leaves this size to another library")
     if gradients:
         request.wanted = wanted
-    outputs, slopes = peer.ask_any(request)
-    assert outputs or slopes, "nothing was compared"
+    outputs, grads = peer.ask_any(request)
+    assert outputs or grads, "nothing was compared"
     terms = count_terms(one, computed[fetch[0]])
     for name, expected in outputs.items():
         mask = OUTPUTS.get(case.op) if name == fetch[0] else None
         got, wanted_here = leave_out(mask, request.feed, computed[name], expected)
         compare(f"{case}: {name}", got, wanted_here, ulps, terms)
-    for name, expected in slopes.items():
+    for name, expected in grads.items():
         mask = GRADIENTS.get(case.op)
         got, wanted_here = leave_out(mask, request.feed, computed[f"grad of {name}"], expected)
         compare(f"{case}: gradient of {name}", got, wanted_here, ulps, terms)

@@ -65,12 +65,12 @@ def run_ours(case: LayerCase, feeds: Arrays) -> tuple[list[Any], list[Any], Arra
     fetch = [*outputs, *(gradient for _, gradient in pairs)]
     results = network.compile([*feeds, *weights], fetch, scope=scope)(**feeds, **weights)
     n = len(outputs)
-    slopes = dict(zip([v.name for v, _ in pairs], results[n:], strict=True))
+    grads = dict(zip([v.name for v, _ in pairs], results[n:], strict=True))
     return (
         results[:n],
-        [slopes[name] for name in floats],
+        [grads[name] for name in floats],
         values,
-        {name: slopes[name] for name in parameters},
+        {name: grads[name] for name in parameters},
     )
 
 
@@ -98,7 +98,7 @@ def torch_modules() -> Iterator[Callable[[Any], Any]]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_layer_is_the_module_of_pytorch(case: LayerCase, torch_modules: Any) -> None:
     feeds = draw(case.inputs)
-    outputs, slopes, values, gradients = run_ours(case, feeds)
+    outputs, input_grads, values, gradients = run_ours(case, feeds)
     request = {
         "module": case.module,
         "state": case.state(values),
@@ -108,7 +108,7 @@ def test_a_layer_is_the_module_of_pytorch(case: LayerCase, torch_modules: Any) -
     expected = torch_modules(request)
     for got, want in zip(outputs, expected["outputs"], strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
-    for got, want in zip(slopes, expected["gradients"], strict=False):
+    for got, want in zip(input_grads, expected["gradients"], strict=False):
         np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
     mapped = case.state(gradients)
     assert mapped.keys() >= expected["state"].keys()

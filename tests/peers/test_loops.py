@@ -52,14 +52,14 @@ def agree(
     request.wanted = wanted
     expected, _ = peer.ask("torch", Request(**{**vars(request), "wanted": []}))
     request.weights = {name: 2 * expected[name] for name in outputs}
-    _, slopes = peer.ask("torch", request)
+    _, gradients = peer.ask("torch", request)
     dtype = next(iter(feeds.values())).dtype
     wide = 1e-5 if dtype == np.float32 else 1e-12
     for name, got in zip(outputs, computed, strict=False):
         np.testing.assert_allclose(got, expected[name], rtol=wide, atol=wide, err_msg=name)
     for (variable, _), got in zip(pairs, computed[len(outputs) :], strict=True):
         np.testing.assert_allclose(
-            got, slopes[variable.name], rtol=50 * wide, atol=50 * wide, err_msg=variable.name
+            got, gradients[variable.name], rtol=50 * wide, atol=50 * wide, err_msg=variable.name
         )
 
 

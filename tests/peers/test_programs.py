@@ -25,17 +25,17 @@ TOLERANCE = {"float32": 2e-3, "float64": 1e-9}
 def test_program(seed: int, passes: tuple[str, ...] | None, dtype: str, peer: Peer) -> None:
     drawing = Drawing(seed, dtype)
     request = drawing.to_request()
-    outputs, slopes = peer.ask("torch", request)
+    outputs, expected = peer.ask("torch", request)
     pairs = ow.append_backward([drawing.block.var(drawing.loss)], parameters=drawing.parameters)
     fetch = [drawing.loss, *(gradient.name for _, gradient in pairs)]
     loss, *gradients = compiled(drawing.block, drawing.feeds, fetch, passes=passes)(**drawing.feeds)
     tolerance = TOLERANCE[dtype]
     np.testing.assert_allclose(loss, outputs[drawing.loss], rtol=tolerance)
-    largest = max(float(np.max(np.abs(slope), initial=0.0)) for slope in slopes.values())
+    largest = max(float(np.max(np.abs(array), initial=0.0)) for array in expected.values())
     for (variable, _), gradient in zip(pairs, gradients, strict=True):
         np.testing.assert_allclose(
             widen(gradient),
-            slopes[variable.name],
+            expected[variable.name],
             rtol=tolerance,
             atol=tolerance * max(largest, 1e-3),
             err_msg=variable.name,
@@ -62,9 +62,10 @@ def test_a_gradient_of_gradients_of_a_program_is_that_of_pytorch(seed: int, peer
     pairs = ow.append_backward([block.var(total)], parameters=drawing.parameters)
     fetch = [gradient.name for _, gradient in pairs]
     seconds = compiled(block, drawing.feeds, fetch)(**drawing.feeds)
-    _, slopes = peer.ask("torch", request)
-    largest = max(float(np.max(np.abs(slope), initial=0.0)) for slope in slopes.values())
+    _, expected = peer.ask("torch", request)
+    largest = max(float(np.max(np.abs(array), initial=0.0)) for array in expected.values())
     for (variable, _), second in zip(pairs, seconds, strict=True):
-        expected = slopes[variable.name]
         atol = 1e-8 * max(largest, 1e-3)
-        np.testing.assert_allclose(second, expected, rtol=1e-7, atol=atol, err_msg=variable.name)
+        np.testing.assert_allclose(
+            second, expected[variable.name], rtol=1e-7, atol=atol, err_msg=variable.name
+        )

@@ -81,7 +81,7 @@ OPWRIGHT_PLUGIN("test");
 @pytest.mark.parametrize(
     ("names", "attrs", "message"),
     [
-        ("", ", const Attrs&", "says what it reads: its attributes are a struct with OPWRIGHT_ATT"),
+        ("", ", const Attrs&", "must declare the attributes it reads: a struct with OPWRIGHT_ATT"),
         ("OPWRIGHT_ATTRIBUTES(factor);", "", "takes a context and const Attributes&"),
     ],
 )

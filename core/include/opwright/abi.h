@@ -8,30 +8,30 @@
  * --------------------------
  * - Versions are (major, minor). The major number is part of the entry symbol's name: a library of
  *   another major version is not loaded. The minor number never refuses anything.
- * - A struct that crosses the border begins with `size`, the sizeof its maker knew, or is frozen
- *   for the whole major version (ow_string, ow_reuse, ow_pack, ow_error).
- * - Fields are only appended, never moved, never given another meaning. A reader asks
- *   OW_HAS(pointer, field) before it reads a field that its peer may not know. Everything that is
- *   in this file at minor version 0 may be read without asking.
+ * - A struct of this interface begins with `size`, the sizeof that its writer was compiled with, or
+ *   is frozen for the whole major version (ow_string, ow_reuse, ow_pack, ow_error).
+ * - Fields are only appended, never moved, never given another meaning. A reader checks
+ *   OW_HAS(pointer, field) before it reads a field that an older writer lacks. The fields of minor
+ *   version 0 may be read without that check.
  * - Reserved fields and unknown flag bits are written as 0 and ignored when read.
- * - An array of structs travels as pointer, count and element stride, because the reader's sizeof
+ * - An array of structs is passed as pointer, count and element stride, because the reader's sizeof
  *   may differ from the writer's. OW_AT(type, pointer, stride, i) finds an element.
  * - Members have a fixed width, no struct has implicit padding, and every size is a multiple of 8.
  *
  * Rules for every call
  * --------------------
- * - No exception and no longjmp crosses the border. A function returns OW_OK or another OW_ status;
- *   where it fails, it writes a NUL-terminated message, or an empty one, of at most message_bytes.
- * - Strings are UTF-8 and end with NUL. What a table points to lives as long as the library.
- * - Nothing of a library runs before its entry function: no static constructor with effects.
+ * - No exception and no longjmp leaves a function. It returns OW_OK or another OW_ status; if it
+ *   fails, it writes a NUL-terminated message, possibly empty, of at most message_bytes.
+ * - Strings are UTF-8 and end with NUL. Objects that a table points to live as long as the library.
+ * - No code of a library runs before its entry function: no static constructor with effects.
  *
  * Threads
  * -------
  * - run uses at most ow_call.n_threads threads, those of ow_host.parallel: others would compete.
- *   opwright chooses one count for all kernels of a plan, from the sum of their estimates. Where
- *   bits must not depend on the machine it is a fixed one, and the host has more threads or fewer.
- * - A process made by fork() runs with one thread, since thread libraries do not survive it. What
- *   was prepared for more is left alone there: it is not run, unbound or released again.
+ *   opwright chooses one count for all kernels of a plan, from the sum of their estimates. In
+ *   deterministic plans it is a fixed count, whatever number of threads the host has.
+ * - A process made by fork() runs with one thread, since thread libraries do not survive it.
+ *   Kernels prepared for more threads are not run, unbound or released there.
  */
 #ifndef OPWRIGHT_ABI_H_
 #define OPWRIGHT_ABI_H_
@@ -58,10 +58,10 @@ extern "C" {
 
 /* ---- Statuses ------------------------------------------------------------------------------- */
 #define OW_OK 0            /* done */
-#define OW_ERROR 1         /* failed, the message says why */
-#define OW_REFUSED 2       /* prepare only: this kernel does not do that; the next one is tried */
-#define OW_OUT_OF_MEMORY 3 /* the device could not give the memory asked for */
-#define OW_UNSUPPORTED 4   /* an optional function, or since 1.1 this machine, cannot serve */
+#define OW_ERROR 1         /* failed, with the reason as the message */
+#define OW_REFUSED 2       /* prepare only: unsupported by this kernel; the next one is tried */
+#define OW_OUT_OF_MEMORY 3 /* the device could not allocate the requested memory */
+#define OW_UNSUPPORTED 4   /* unsupported by an optional function, or since 1.1 by this machine */
 
 /* ---- Small frozen structs ------------------------------------------------------------------- */
 typedef struct ow_string {
@@ -69,13 +69,13 @@ typedef struct ow_string {
   uint64_t length;
 } ow_string;
 
-/* Output slot `output` may be given the memory of input slot `input`, where the input dies. */
+/* Output slot `output` may reuse the memory of input slot `input` if nothing reads that later. */
 typedef struct ow_reuse {
   const char* output;
   const char* input;
 } ow_reuse;
 
-/* A wish to have argument `arg` packed: see ow_kernel.pack. */
+/* A request to pack argument `arg`: see ow_kernel.pack. */
 typedef struct ow_pack {
   uint32_t arg;       /* index into ow_prepare.args */
   uint32_t alignment; /* of the packed copy, a power of two; 0 means 64 */
@@ -135,7 +135,7 @@ typedef struct ow_kernel ow_kernel;
 
 /* Bits of ow_prepare.arg_flags. */
 #define OW_ARG_PACKABLE 1u   /* a persistable that the plan does not write: pack is allowed */
-#define OW_ARG_SHAPE_ONLY 2u /* only shape and dtype will be there */
+#define OW_ARG_SHAPE_ONLY 2u /* has a shape and a dtype, but no data */
 #define OW_ARG_DYNAMIC 4u    /* an output whose -1 dims the kernel sets by ow_host.resize */
 #define OW_ARG_UNREAD 8u     /* an output that nothing reads: it need not be written; since 1.1 */
 
@@ -143,36 +143,36 @@ typedef struct ow_kernel ow_kernel;
 #define OW_PREPARED_NOT_CAPTURABLE 1u /* overrides OW_KERNEL_CAPTURABLE for this one */
 #define OW_PREPARE_DETERMINISTIC 1u   /* n_threads is the fixed count: no thread but the host's */
 
-/* What prepare is given and what it answers. The frame and its arrays live until it returns. */
+/* Arguments and results of prepare. The frame and its arrays live until it returns. */
 typedef struct ow_prepare {
   uint64_t size;
   const ow_host* host;
   const ow_kernel* kernel;
   const ow_device* device; /* NULL for the host */
-  void* device_state;      /* what ow_device.open made; NULL for the host */
+  void* device_state;      /* from ow_device.open; NULL for the host */
   const char* op_type;
   DLTensor* const* args; /* data is NULL; dims of dynamic outputs may be -1 */
   const uint32_t* slot_begin;
   const uint32_t* arg_flags;
   uint32_t n_slots;
-  uint32_t n_inputs; /* how many of the slots are inputs */
+  uint32_t n_inputs; /* number of input slots */
   const ow_attr* attrs;
   uint64_t n_attrs;
   uint64_t attr_stride;
-  int32_t n_threads; /* how many threads run may use; ow_call.n_threads will be the same */
+  int32_t n_threads; /* number of threads of run; ow_call.n_threads will be the same */
   uint32_t pack_capacity;
-  /* The answer, zero before the call. */
+  /* The results, zero before the call. */
   void* prepared;           /* immutable from now on, used by all threads */
   uint64_t workspace_bytes; /* scratch memory for run, given aligned to 64 bytes, not kept */
-  uint64_t estimate_ns;     /* how long one run takes with n_threads threads; 0 if unknown */
-  ow_pack* packs;           /* room for pack_capacity wishes, n_packs of them filled in */
+  uint64_t estimate_ns;     /* duration of one run with n_threads threads; 0 if unknown */
+  ow_pack* packs;           /* room for pack_capacity requests, n_packs of them filled in */
   uint32_t n_packs;
   uint32_t out_flags;
   char* message; /* the reason of a refusal; the error otherwise */
   uint64_t message_bytes;
-  uint32_t flags; /* OW_PREPARE_, since 1.1; given, not answered */
+  uint32_t flags; /* OW_PREPARE_, since 1.1; an argument, not a result */
   uint32_t reserved;
-  uint64_t held_bytes; /* since 1.1: about what `prepared` holds, as generated code; answered */
+  uint64_t held_bytes; /* since 1.1: a result; approximate size of `prepared` */
 } ow_prepare;
 
 /*
@@ -187,19 +187,19 @@ typedef struct ow_call {
   uint32_t n_slots;
   int32_t n_threads; /* prepare's; a kernel never asks its thread library for a count */
   void* prepared;
-  void* bound;  /* what bind made, or NULL */
+  void* bound;  /* from bind, or NULL */
   void* stream; /* the device's; NULL on the host */
   void* workspace;
   uint64_t workspace_bytes;
   const ow_host* host;
-  void* run_handle; /* the runtime's own */
+  void* run_handle; /* private to the runtime */
   char* message;
   uint64_t message_bytes;
 } ow_call;
 
 typedef int32_t (*ow_run_fn)(const ow_call* call);
 
-/* What infer_shape of a compiled operator is given. Unknown dims are -1; data and strides NULL. */
+/* Arguments of a compiled operator's infer. Unknown dims are -1; data and strides NULL. */
 typedef struct ow_infer {
   uint64_t size;
   const ow_host* host;
@@ -212,7 +212,7 @@ typedef struct ow_infer {
   const ow_attr* attrs;
   uint64_t n_attrs;
   uint64_t attr_stride;
-  void* infer_handle; /* the runtime's own */
+  void* infer_handle; /* private to the runtime */
   char* message;
   uint64_t message_bytes;
 } ow_infer;
@@ -229,26 +229,26 @@ struct ow_kernel {
   uint64_t size;
   const char* op_type;
   const char* device;       /* "cpu", "cuda", … */
-  const char* library;      /* whose implementation; NULL means the plugin's name */
+  const char* library;      /* that implements it; NULL means the plugin's name */
   const DLDataType* dtypes; /* of the dispatch slot; n_dtypes 0 means every dtype */
   uint64_t n_dtypes;
   int32_t priority; /* 0 to 99; 50 is usual */
   uint32_t flags;   /* OW_KERNEL_ */
   const ow_reuse* may_reuse;
   uint64_t n_may_reuse;
-  void* user; /* the kernel's own */
+  void* user; /* private to the kernel */
 
-  /* Make what all runs share, once per attributes, metas and threads. NULL: nothing to make. */
+  /* Create the state of all runs, once per attributes, metas and threads. NULL: there is none. */
   int32_t (*prepare)(ow_prepare* prepare);
-  /* Free what prepare made. NULL: nothing to free. */
+  /* Free `prepared`. NULL: nothing to free. */
   void (*release)(void* prepared);
-  /* Make what one instance needs (call->bound is set to *bound). Data pointers are not yet those
-     of a run and must not be followed. NULL: nothing to make. */
+  /* Create the state of one instance (call->bound is set to *bound). Data pointers are not yet
+     those of a run and must not be dereferenced. NULL: there is none. */
   int32_t (*bind)(const ow_call* call, void** bound);
   void (*unbind)(void* prepared, void* bound);
   /* Write the packed form of argument `arg` to `destination`. Called before the first run and
      whenever the variable was written since; from then on args[arg]->data is the packed copy.
-     Only for arguments that prepare asked for. */
+     Only for arguments that prepare requested. */
   int32_t (*pack)(const ow_call* call, uint32_t arg, const DLTensor* source, void* destination);
   ow_run_fn run;
 };
@@ -261,7 +261,7 @@ typedef struct ow_op {
   const char* type;
   const void* proto; /* opwright.OpProto as protobuf wire bytes */
   uint64_t proto_bytes;
-  int32_t (*infer)(const ow_infer* infer); /* answers through ow_host.set_output */
+  int32_t (*infer)(const ow_infer* infer); /* sets metas by ow_host.set_output */
   const char* gradient_type;               /* the operator that is its gradient, or NULL */
   const char* no_gradient_reason;          /* why it has none; exactly one of the two, or neither */
   uint32_t flags;                          /* OW_OP_ */
@@ -278,12 +278,12 @@ typedef struct ow_op {
 #define OW_DEVICE_UNSHARED_MEMORY 8u
 
 /*
- * `state` is what open made. Functions marked optional may be NULL. All of them may be called by
+ * `state` comes from open. Functions marked optional may be NULL. All of them may be called by
  * several threads at once.
  *
- * Order: opwright makes one stream for each device that it opens. Every plan, and every copy that
- * a user asks for, is enqueued on it, so what is enqueued later sees what was enqueued before.
- * Where there are no streams, `stream` is NULL and a function returns when its work is done.
+ * Order: opwright creates one stream for each device that it opens. All plans, and all copies by
+ * users, are enqueued on it and run in that order.
+ * Without streams, `stream` is NULL and a function returns when its work is done.
  */
 struct ow_device {
   uint64_t size;
@@ -291,23 +291,23 @@ struct ow_device {
   int32_t dlpack_code;
   uint32_t flags;     /* OW_DEVICE_ */
   uint64_t alignment; /* of every allocation, at least 64 on an addressable device; a plan's values
-                         keep to it within its arena */
-  void* user;         /* the device's own */
+                         have it within its arena */
+  void* user;         /* private to the device */
 
   int32_t (*count)(const ow_device* device, int32_t* n, const ow_error* error);
   int32_t (*open)(const ow_device* device, int32_t device_id, void** state, const ow_error* error);
   void (*close)(void* state);
   int32_t (*allocate)(void* state, uint64_t bytes, void** handle, const ow_error* error);
-  /* What was enqueued before may still use the memory: it serves others only behind that work. */
+  /* Work that is enqueued may still use the memory: it is reused only after that work. */
   void (*free)(void* state, void* handle);
-  /* Host memory that copies fast; optional. */
+  /* Pinned host memory; optional. */
   int32_t (*allocate_host)(void* state, uint64_t bytes, void** pointer, const ow_error* error);
   void (*free_host)(void* state, void* pointer);
-  /* Bytes free and in all; optional. */
+  /* Free and total bytes; optional. */
   int32_t (*memory_info)(void* state, uint64_t* free_bytes, uint64_t* total_bytes,
                          const ow_error* error);
-  /* Copy between two places of which at most one is the host's; ordered on `stream`. A source on
-     the host may be reused when copy returns. */
+  /* Copy within the device or between device and host, ordered on `stream`. A source on the host
+     may be reused when copy returns. */
   int32_t (*copy)(void* state, void* stream, void* destination, int32_t destination_is_host,
                   const void* source, int32_t source_is_host, uint64_t bytes,
                   const ow_error* error);
@@ -324,11 +324,11 @@ struct ow_device {
   int32_t (*event_wait)(void* state, void* event, void* stream, const ow_error* error);
   int32_t (*event_synchronize)(void* state, void* event, const ow_error* error);
 
-  /* Capture and replay; all optional, together, and only beside streams. What is enqueued on the
-     stream between begin and end is not done but becomes a graph, which replay enqueues as one on
-     whatever stream, and often. A stream of its own is captured, and only kernels that are
-     capturable and copies inside the device are enqueued on it. end_capture ends the capture also
-     where it fails; then there is no graph. A graph may be destroyed while it is being replayed. */
+  /* Capture and replay; all optional, together, and only with streams. Work that is enqueued on
+     the stream between begin and end is not executed but recorded in a graph, which replay enqueues
+     on any stream, any number of times. The captured stream is used for nothing else, and only
+     capturable kernels and copies inside the device are enqueued on it. If end_capture fails, the
+     capture ends without a graph. A graph may be destroyed while it is being replayed. */
   int32_t (*begin_capture)(void* state, void* stream, const ow_error* error);
   int32_t (*end_capture)(void* state, void* stream, void** graph, const ow_error* error);
   int32_t (*replay)(void* state, void* stream, void* graph, const ow_error* error);
@@ -346,10 +346,10 @@ struct ow_host {
   uint32_t abi_major;
   uint32_t abi_minor;
   const char* core_version;
-  /* Give dynamic output `arg` its shape and memory, from within run. Afterwards
+  /* Set the shape of dynamic output `arg` and allocate it, from within run. Afterwards
      call->args[arg] has both. May be called again; the last shape counts. */
   int32_t (*resize)(const ow_call* call, uint32_t arg, int32_t ndim, const int64_t* shape);
-  /* Host memory; NULL when there is none left. `alignment` is a power of two. */
+  /* Host memory; NULL if none is left. `alignment` is a power of two. */
   void* (*allocate)(uint64_t bytes, uint64_t alignment);
   void (*deallocate)(void* pointer);
   void (*log)(int32_t level, const char* message);
@@ -357,14 +357,14 @@ struct ow_host {
      the dtype to the OpProto's own rule. */
   int32_t (*set_output)(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t ndim,
                         const int64_t* shape, DLDataType dtype);
-  /* Since 1.1: call function(data, share) for each share below n_shares, on n_threads threads at
-     most, the caller's with them, in any order; return when all have. No share waits for another
-     one or throws. Within a share, another call runs its shares in its caller's thread. */
+  /* Since 1.1: call function(data, share) for each share below n_shares, in any order, on at most
+     n_threads threads including the caller's; return when all have returned. No share waits for
+     another one or throws. A nested call runs its shares in the thread of its caller. */
   void (*parallel)(int32_t n_threads, int32_t n_shares, void (*function)(void* data, int32_t share),
                    void* data);
   /* Since 1.1: for a kernel with OW_KERNEL_BLOCKS to call from within run, about every millisecond
-     that it waits. Other threads of the caller's language go on meanwhile. Not OW_OK: the run
-     ends, as after Ctrl-C: run returns that status without a message. */
+     that it waits. Other threads of the caller's language may run meanwhile. Any status but OW_OK
+     ends the run, for example after Ctrl-C: run returns it without a message. */
   int32_t (*poll)(const ow_call* call);
 };
 
@@ -387,8 +387,8 @@ typedef struct ow_plugin {
 } ow_plugin;
 
 /*
- * The one symbol that a library exports. It hands over its table, or returns a status; a table
- * without entries, but with `name` and `version`, then helps the report. The host table stays.
+ * The one symbol that a library exports. It sets its table, or returns a status; a table with
+ * `name` and `version` alone then helps the report. The host table lives as long as the process.
  */
 #define OW_PLUGIN_ENTRY "opwright_plugin_v1"
 typedef int32_t (*ow_plugin_entry_fn)(const ow_host* host, const ow_plugin** plugin);

@@ -15,21 +15,21 @@
  * What a bundle may do
  * --------------------
  * A bundle is code. Its numbers and sizes are checked before they are used, its descriptor has a
- * checksum, and so has each of its tensors, which OW_OPEN_CHECK compares. That finds damage, and no
- * malice: whoever can write the file can write its checksums, too. Kernels trust the attributes
- * that it gives them, so one from a stranger may crash the process or worse. Sign your files. It
- * names plugin libraries by file name, never by path, and these are code as well: they are looked
- * for in the folders of the options, of the environment variable OPWRIGHT_LIBRARIES (with ":"
- * between them), beside the bundle, and beside this library, in that order. The file is mapped: it
- * may be replaced, renamed and removed while it is open, but not be written into or cut off.
+ * checksum, and so has each of its tensors, which OW_OPEN_CHECK compares. Checksums find damage but
+ * no attack: whoever can write the file can write its checksums, too. Kernels trust the attributes
+ * in it, so a bundle from a stranger may crash the process or worse. Sign your files. A bundle
+ * names plugin libraries by file name, never by path, and these are code as well. They are searched
+ * in the folders of the options, in those of the environment variable OPWRIGHT_LIBRARIES (separated
+ * by ":"), beside the bundle, and beside this library, in that order. The file is mapped: it may be
+ * replaced, renamed and removed while it is open, but not overwritten or truncated.
  *
  * Threads
  * -------
  * A model is immutable and serves all threads, with one copy of its weights, also of their packed
- * forms. A session has the state that runs write, and serves one run at a time; further ones cost
- * the memory of their runs alone. Kernels share the one team of threads of the process:
- * ow_set_threads, else OPWRIGHT_NUM_THREADS, else one for each processor that the process may use.
- * A process made by fork() runs what its parent opened with one thread.
+ * forms. A session holds the state that runs write, and serves one run at a time; further sessions
+ * need only the memory of their runs. Kernels share the thread pool of the process. Its size is
+ * set by ow_set_threads, else OPWRIGHT_NUM_THREADS, else the number of available processors.
+ * A process made by fork() runs the models of its parent with one thread.
  *
  * Every function that fails returns an OW_ status other than OW_OK and writes a message that ends
  * with NUL, shortened to fit, to the error's buffer. `error` may be NULL.
@@ -48,7 +48,7 @@ extern "C" {
 #define OW_RUN_MAJOR 1
 #define OW_RUN_MINOR 0
 
-/* A run was ended by ow_cancel. */
+/* A run was canceled by ow_cancel. */
 #define OW_CANCELLED 5
 
 typedef struct ow_model ow_model;
@@ -59,12 +59,12 @@ typedef struct ow_session ow_session;
 
 typedef struct ow_open_options {
   uint64_t size;
-  const char* folders; /* where libraries are looked for first, with ":" between; or NULL */
+  const char* folders; /* searched for libraries first, separated by ":"; or NULL */
   uint32_t flags;      /* OW_OPEN_ */
   uint32_t reserved;
 } ow_open_options;
 
-/* What ow_count counts and ow_describe describes. */
+/* Kinds of entries, for ow_count and ow_describe. */
 #define OW_INPUTS 0
 #define OW_OUTPUTS 1
 #define OW_STATE 2     /* variables that runs write, in the session */
@@ -74,7 +74,7 @@ typedef struct ow_open_options {
 typedef struct ow_description {
   uint64_t size;
   const char* name;
-  DLDataType dtype; /* bits 0 for a variable that no run has made */
+  DLDataType dtype; /* bits 0 for a variable that no run has written */
   int32_t ndim;
   const int64_t* steps; /* dim i is steps[i] * n + bases[i] for a batch of n */
   const int64_t* bases;
@@ -87,8 +87,8 @@ typedef struct ow_requirement {
   const char* file;
   const char* plugin;
   const char* version;
-  const char* path;     /* where it was found; NULL for an optional one that was not needed yet */
-  uint32_t is_optional; /* tried where kernels of others refuse */
+  const char* path;     /* of the loaded file; NULL for an optional one that is not loaded yet */
+  uint32_t is_optional; /* loaded if kernels of other libraries refuse */
   uint32_t reserved;
 } ow_requirement;
 
@@ -98,24 +98,24 @@ OW_RUN uint32_t ow_version(void);
 /* Open a bundle; it has one owner. `options` may be NULL. */
 OW_RUN int32_t ow_open(const char* path, const ow_open_options* options, ow_model** model,
                        const ow_error* error);
-/* The same of a file in memory, which stays unchanged as long as the model; where it begins at a
-   multiple of 64 bytes, weights are not copied. */
+/* The same for a file in memory, which must stay unchanged as long as the model; if it is aligned
+   to 64 bytes, weights are not copied. */
 OW_RUN int32_t ow_open_memory(const void* data, uint64_t bytes, const ow_open_options* options,
                               ow_model** model, const ow_error* error);
-/* Add an owner; and end one's ownership. Sessions own their model. NULL is allowed. */
+/* Add and release a reference. Sessions hold one to their model. NULL is allowed. */
 OW_RUN void ow_retain(ow_model* model);
 OW_RUN void ow_release(ow_model* model);
 
-/* How many OW_INPUTS, OW_OUTPUTS, OW_STATE or OW_LIBRARIES there are; 0 for another kind. */
+/* The number of OW_INPUTS, OW_OUTPUTS, OW_STATE or OW_LIBRARIES; 0 for another kind. */
 OW_RUN uint64_t ow_count(const ow_model* model, uint32_t kind);
-/* Fill in what `description->size` has room for. */
+/* Fill in the fields that fit into `description->size` bytes. */
 OW_RUN int32_t ow_describe(const ow_model* model, uint32_t kind, uint64_t i,
                            ow_description* description, const ow_error* error);
 OW_RUN int32_t ow_get_requirement(const ow_model* model, uint64_t i, ow_requirement* requirement,
                                   const ow_error* error);
 
 OW_RUN int32_t ow_session_new(ow_model* model, ow_session** session, const ow_error* error);
-/* None of its runs may go on. NULL is allowed. */
+/* No run of it may be in progress. NULL is allowed. */
 OW_RUN void ow_session_free(ow_session* session);
 
 /* Copy a variable of OW_STATE to or from a compact tensor of its dtype and shape on the CPU. */
@@ -129,25 +129,26 @@ OW_RUN int32_t ow_set(ow_session* session, const char* name, const DLTensor* val
 OW_RUN int32_t ow_output_shapes(const ow_model* model, const DLTensor* const* inputs,
                                 uint64_t n_inputs, int64_t* dims, uint64_t n_dims,
                                 const ow_error* error);
-/* Make ready what a run with this batch needs, so that the first one takes less. */
+/* Prepare the plan and memory of this batch, so that its first run is as fast as later ones. */
 OW_RUN int32_t ow_warm(ow_session* session, int64_t batch, const ow_error* error);
 
 /* Compute the outputs of the inputs, in the caller's memory: compact tensors on the CPU, aligned to
-   their items, better to 64 bytes. Outputs overlap nothing. Where it fails, outputs may be written
-   in part, and state is as the operators before the failed one left it. */
+   their items, better to 64 bytes. Outputs overlap nothing. If it fails, outputs may be partly
+   written, and state has the writes of the operators before the failed one. */
 OW_RUN int32_t ow_run(ow_session* session, const DLTensor* const* inputs, uint64_t n_inputs,
                       const DLTensor* const* outputs, uint64_t n_outputs, const ow_error* error);
-/* The same into new tensors, which the caller frees by their deleters. */
+/* The same with new tensors, which the caller frees by their deleters. */
 OW_RUN int32_t ow_run_managed(ow_session* session, const DLTensor* const* inputs, uint64_t n_inputs,
                               DLManagedTensorVersioned** outputs, uint64_t n_outputs,
                               const ow_error* error);
-/* End the run that goes on, from another thread: it returns OW_CANCELLED behind the kernel that
-   runs. One that has not begun is not ended. */
+/* Cancel the current run, from another thread: it returns OW_CANCELLED after the current kernel. A
+   run that has not begun is not canceled. */
 OW_RUN void ow_cancel(ow_session* session);
 
-/* How many threads kernels may use from now on, 1 to 1024. */
+/* Set the number of threads of kernels, 1 to 1024. */
 OW_RUN int32_t ow_set_threads(int32_t n_threads, const ow_error* error);
-/* Call `log`, from any thread, instead of writing warnings and errors to stderr; NULL ends that. */
+/* Call `log`, from any thread, instead of writing warnings and errors to stderr; NULL restores
+   stderr. */
 OW_RUN void ow_set_log(void (*log)(void* user, int32_t level, const char* message), void* user);
 
 #ifdef __cplusplus

@@ -63,8 +63,8 @@ from opwright.describe.op_proto import (
 from opwright.describe.rule_context import BodyContext, GradientContext, grad_name
 from opwright.describe.second_gradients import (
     Composition,
+    by_derivative,
     by_differentiating,
-    by_slope,
     linear_in,
     same_again,
 )
@@ -100,8 +100,8 @@ __all__ = [
     "VarProto",
     "advise_shape",
     "broadcast_shapes",
+    "by_derivative",
     "by_differentiating",
-    "by_slope",
     "can_be_float",
     "canonical_dtype",
     "check_dtype",

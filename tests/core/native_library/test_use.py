@@ -55,9 +55,9 @@ def test_it_trains_through_the_gradient_that_the_library_names(acme, plain_libra
         y = ow.ops.acme.scale(x, factor=4.0)
         [(_, grad)] = ow.append_backward([y], parameters=[x])
     run = ow.Network(program.global_block()).compile(feed=["x"], fetch=[y.name, grad.name])
-    out, slope = run(x=X)
+    out, gradient = run(x=X)
     np.testing.assert_array_equal(out, 4 * X)
-    np.testing.assert_array_equal(slope, np.full(3, 4.0))
+    np.testing.assert_array_equal(gradient, np.full(3, 4.0))
 
 
 def test_its_gradient_accepts_only_values_of_the_operator(acme, plain_library):

@@ -272,8 +272,8 @@ def test_relu_lets_the_gradient_through_where_its_input_is_no_number() -> None:
     given["x"][1, 2] = np.nan
     given["out_grad"][...] = 2.0
     made = run(GRAD, given, {"training": False, "activation": "relu"}, ["residual_grad"])
-    slope = given["scale"][2] * given["saved_inv_std"][2]
-    np.testing.assert_allclose(made["x_grad"][1, 2], 2.0 * slope, rtol=1e-6)
+    factor = given["scale"][2] * given["saved_inv_std"][2]
+    np.testing.assert_allclose(made["x_grad"][1, 2], 2.0 * factor, rtol=1e-6)
     assert np.isfinite(made["x_grad"]).all()
 
 

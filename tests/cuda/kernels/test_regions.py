@@ -47,7 +47,7 @@ def test_not_a_number_is_greater_than_every_number() -> None:
     np.testing.assert_array_equal(index.reshape(2), [4, 11])
 
 
-def slopes(index: Any, images: Any) -> Any:
+def gradients(index: Any, images: Any) -> Any:
     index = np.array(index, np.int32).reshape(-1, 1, 1, 2)
     grads = np.array([1, 2, 4, 8, 16, 32], np.float32)[: index.size].reshape(index.shape)
     rois = np.zeros((len(index), 4), np.float32)
@@ -57,7 +57,7 @@ def slopes(index: Any, images: Any) -> Any:
 
 
 def test_gradients_of_one_pixel_are_summed_and_empty_bins_ignored() -> None:
-    x_grad = slopes([[3, 3], [-1, 11], [3, 11]], [0, 1, 0])
+    x_grad = gradients([[3, 3], [-1, 11], [3, 11]], [0, 1, 0])
     expected = np.zeros((2, 12), np.float32)
     expected[0, 3], expected[1, 11], expected[0, 11] = 1 + 2 + 16, 8, 32
     np.testing.assert_array_equal(x_grad.reshape(2, 12), expected)
@@ -67,6 +67,6 @@ def test_gradients_of_one_pixel_are_summed_and_empty_bins_ignored() -> None:
 def test_an_index_outside_of_the_image_is_reported(wrong: int) -> None:
     match = rf"roi_pool_grad: index must be in \[-1, 12\), got {wrong}"
     with pytest.raises(KernelError, match=match):
-        slopes([[0, wrong]], [0])
+        gradients([[0, wrong]], [0])
     with pytest.raises(KernelError, match="roi_pool_grad: batch_index must be .* got 7"):
-        slopes([[0, 1]], [7])
+        gradients([[0, 1]], [7])

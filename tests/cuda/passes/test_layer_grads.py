@@ -54,7 +54,7 @@ class TwoLayers:
         self.activation, self.has_bias = activation, has_bias
         rng = np.random.default_rng(3)
         shapes = {"x": (rows, 3), "first": (3, inputs), "second": (inputs, outputs)}
-        for name, shape in (shapes | {"bias": (outputs,), "slopes": (rows, outputs)}).items():
+        for name, shape in (shapes | {"bias": (outputs,), "out_grad": (rows, outputs)}).items():
             array = rng.standard_normal(shape).astype(dtype_to_numpy(dtype))
             self.feeds[name] = array
             self.block.create_var(name, shape, dtype, stop_gradient=False)
@@ -64,7 +64,7 @@ class TwoLayers:
         out = self._put("matmul", x=self.hidden, y="second")
         if has_bias:
             out = self._put("add", x=out, y="bias")
-        loss = self._put("sum", x=self._put("multiply", x=out, y="slopes"))
+        loss = self._put("sum", x=self._put("multiply", x=out, y="out_grad"))
         self.parameters = ["first", "second", *(["bias"] if has_bias else [])]
         pairs = ow.append_backward(self.block.vars[loss], parameters=self.parameters)
         self.grads = {p if isinstance(p, str) else p.name: grad.name for p, grad in pairs}
@@ -82,13 +82,13 @@ class TwoLayers:
 
     def expected(self) -> list[Any]:
         """Return the gradients by NumPy, in float64."""
-        x, first, second, _, slopes = (v.astype("f8") for v in self.feeds.values())
+        x, first, second, _, out_grad = (v.astype("f8") for v in self.feeds.values())
         hidden = FORWARD[self.activation](x @ first) if self.activation else x @ first
-        grad = slopes @ second.T
+        grad = out_grad @ second.T
         if self.activation:
             grad = grad * DERIVATIVE[self.activation](hidden)
-        bias = [slopes.sum(axis=0)] if self.has_bias else []
-        return [x.T @ grad, hidden.T @ slopes, *bias]
+        bias = [out_grad.sum(axis=0)] if self.has_bias else []
+        return [x.T @ grad, hidden.T @ out_grad, *bias]
 
     def assert_right(self, **options: Any) -> Counter[str]:
         """Return the operators run with the pass."""
@@ -143,7 +143,7 @@ def test_the_last_layer_has_a_gradient_of_weight_and_bias_alone() -> None:
 
 def test_nan_reaches_only_its_columns() -> None:
     made = TwoLayers(9, 21, 6)
-    made.feeds["slopes"][4, 2] = np.inf
+    made.feeds["out_grad"][4, 2] = np.inf
     (_, weight, bias), _ = made.run()
     assert np.isfinite(weight).all(axis=0).tolist() == [column != 2 for column in range(6)]
     assert np.isfinite(bias).tolist() == [column != 2 for column in range(6)]
@@ -153,11 +153,11 @@ def test_a_gradient_that_is_fetched_before_the_derivative_is_kept() -> None:
     made = TwoLayers(9, 21, 6)
     derivative = next(op for op in made.block.ops if op.type == "sigmoid_grad")
     (grad,), types = made.run(*derivative.input("out_grad"))
-    slopes, second = made.feeds["slopes"], made.feeds["second"]
-    np.testing.assert_allclose(grad, slopes @ second.T, rtol=1e-5, atol=1e-5)
+    out_grad, second = made.feeds["out_grad"], made.feeds["second"]
+    np.testing.assert_allclose(grad, out_grad @ second.T, rtol=1e-5, atol=1e-5)
     both = [*derivative.input("out_grad"), *made.grads.values()]
     (grad, *_), types = made.run(*both)
-    np.testing.assert_allclose(grad, slopes @ second.T, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(grad, out_grad @ second.T, rtol=1e-5, atol=1e-5)
     assert (types[GRADS], types["sigmoid_grad"]) == (1, 1)
 
 

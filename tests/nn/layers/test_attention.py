@@ -125,9 +125,9 @@ def test_learned_positions_add_a_row_for_each_time():
     np.testing.assert_allclose(model.predict(out, x=X), X + rows[:5], rtol=1e-6)
     with pytest.raises(Exception, match=r"index must be in \[0, 7\), got 7"):
         model.predict(out, x=np.ones((1, 8, 8), np.float32))
-    slope = model.predict("p_w_param_grad", x=X)
-    np.testing.assert_allclose(slope[:5], 1 / 40)
-    np.testing.assert_array_equal(slope[5:], 0)
+    gradient = model.predict("p_w_param_grad", x=X)
+    np.testing.assert_allclose(gradient[:5], 1 / 40)
+    np.testing.assert_array_equal(gradient[5:], 0)
 
 
 @pytest.mark.parametrize("interleaved", [False, True])

@@ -70,8 +70,8 @@ def test_gradients_flow_back_from_every_turn(programs):
     grad = ow.append_backward(loss, ["x"])[0][1]
     f = ow.Network(loss.block).compile(feed=["x", "n"], fetch=[grad])
     for n in (0, 1, 4, 6):
-        slopes = sum((i * 2 * X * 1.5 ** (2 * i) for i in range(n)), np.zeros(3))
-        np.testing.assert_allclose(f(x=X, n=np.int64(n))[0], slopes, rtol=1e-5)
+        expected = sum((i * 2 * X * 1.5 ** (2 * i) for i in range(n)), np.zeros(3))
+        np.testing.assert_allclose(f(x=X, n=np.int64(n))[0], expected, rtol=1e-5)
 
 
 def test_a_gradient_needs_a_bound(programs):

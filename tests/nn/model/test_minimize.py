@@ -51,7 +51,7 @@ def test_l2_adds_the_squares_of_the_parameters(tiny, known):
     _, plain_value, plain_after = step(plain, tiny)
     squares = sum(float(np.sum(array.astype(np.float64) ** 2)) for array in before.values())
     assert value == pytest.approx(plain_value + 0.25 * squares, rel=1e-5)
-    for name, array in after.items():  # the slope of 0.25 p ** 2 is p / 2
+    for name, array in after.items():  # the derivative of 0.25 p ** 2 is p / 2
         expected = plain_after[name] - 0.5 * 0.5 * before[name]
         np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-6)
 

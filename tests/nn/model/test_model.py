@@ -18,11 +18,11 @@ def reference_step(weights, images, labels, rate):
     prob = scores / scores.sum(axis=1, keepdims=True)
     rows = np.arange(len(images))
     loss = -np.log(prob[rows, labels[:, 0]]).mean()
-    slope = prob.copy()
-    slope[rows, labels[:, 0]] -= 1
-    slope /= len(images)
-    back = (slope @ w1.T) * hidden * (1 - hidden)
-    grads = [images.T @ back, back.sum(0), hidden.T @ slope, slope.sum(0)]
+    grad = prob.copy()
+    grad[rows, labels[:, 0]] -= 1
+    grad /= len(images)
+    back = (grad @ w1.T) * hidden * (1 - hidden)
+    grads = [images.T @ back, back.sum(0), hidden.T @ grad, grad.sum(0)]
     return loss, [old - rate * grad for old, grad in zip((w0, b0, w1, b1), grads, strict=True)]
 
 

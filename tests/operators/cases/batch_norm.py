@@ -55,7 +55,7 @@ def case(x: Source, channels: int, label: str, no_grad: str = "", **attrs: Any) 
 
 
 LARGE = float(np.float32(1000.3))  # sums of it are exact in float64, not in float32
-FLAT = "a difference that is large beside deviations of 0 shows no slope"
+FLAT = "a difference that is large beside deviations of 0 shows no derivative"
 
 
 CASES = (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from case import FLOATS, INTS, WIDE, Array, Case, Random, Values
-from cases.slopes import far
+from cases.gradient_formulas import far
 from cases.unary import ENDS, INF, NAN, few
 
 BIG = [1e-5, -0.3, 40.0, -5e9, 3e18]

@@ -18,7 +18,7 @@ def cast(to: str, label: str, source: Random | Values, dtypes: tuple[str, ...]) 
         {"dtype": to},
         dtypes=dtypes,
         label=f"{label}-{to}",
-        no_grad="" if to == "float64" and dtypes == FLOATS else "rounding has no slope",
+        no_grad="" if to == "float64" and dtypes == FLOATS else "rounding has no derivative",
         # The result is rounded to its own dtype, but float64 to float32 and on is not exact.
         ulps=2.0**30 if to == "float64" else 4.0,
     )
@@ -78,7 +78,7 @@ CASES = (
             dtypes=FLOATS,
             label=f"{to}-{len(shape)}d",
             ulps=2.0**30,
-            no_grad="" if to == "float64" else "rounding has no slope",
+            no_grad="" if to == "float64" else "rounding has no derivative",
         )
         for to in ("float32", "float64", "int32")
         for shape in ((), (0,), (3, 4))

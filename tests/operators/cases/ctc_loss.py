@@ -66,11 +66,11 @@ IMPOSSIBLE = {
 }
 
 
-def slopes_of_impossible(x: Array, label: Array, out_grad: Array, **_: object) -> Array:
+def gradients_of_impossible(x: Array, label: Array, out_grad: Array, **_: object) -> Array:
     # Only the second row has a path: its labels, one at each time.
-    slopes = np.zeros(x.shape)
-    slopes[1, [0, 1, 2], [1, 2, 1]] = -1
-    return slopes
+    gradients = np.zeros(x.shape)
+    gradients[1, [0, 1, 2], [1, 2, 1]] = -1
+    return gradients
 
 
 CASES = (
@@ -92,7 +92,7 @@ CASES = (
         IMPOSSIBLE,
         ctc_loss,
         label="impossible",
-        slopes=slopes_of_impossible,
+        gradients=gradients_of_impossible,
         no_grad="compared with a formula",
         terms=3,
         magnitude=8.0,
@@ -103,7 +103,7 @@ CASES = (
         ctc_loss,
         {"zero_infinity": True},
         label="zero-infinity",
-        slopes=slopes_of_impossible,
+        gradients=gradients_of_impossible,
         no_grad="compared with a formula",
         terms=3,
         magnitude=8.0,

@@ -22,7 +22,7 @@ def case(
     dtype: str,
     inputs: Mapping[str, Numbers],
     out_grad: Numbers,
-    slopes: Callable[..., Any],
+    gradients: Callable[..., Any],
     **attrs: Any,
 ) -> Case:
     label = "-".join(["extreme", dtype, *map(str, attrs.values())])
@@ -35,7 +35,7 @@ def case(
         attrs,
         (dtype,),
         label,
-        slopes=slopes,
+        gradients=gradients,
         out_grad=list(out_grad),
         **options,  # type: ignore[arg-type]
     )

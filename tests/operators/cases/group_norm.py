@@ -48,7 +48,7 @@ def equal_elements(op: str, **attrs: Any) -> Case:
         return 0 * x, rows, np.full(rows.shape, 1e-5**-0.5)
 
     values = Values(np.array([[0.1, 1e4 / 3], [-7e5 / 9, 7.0]])[..., None] * np.ones(1030))
-    reason = "deviations of 0 show no slope"
+    reason = "differences are large beside deviations of 0"
     given = {"epsilon": 1e-5, **attrs}
     return Case(op, {"x": values}, expected, given, label="equal", magnitude=0, no_grad=reason)
 

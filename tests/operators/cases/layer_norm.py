@@ -46,7 +46,7 @@ def equal_elements(n: int) -> Case:
 
     rows = Values(np.outer([0.1, 1e4 / 3, -7e5 / 9], np.ones(n)))
     attrs = {"epsilon": 1e-5}
-    reason = "compared with a formula, in slopes.py"
+    reason = "compared with a formula, in gradient_formulas.py"
     return Case(
         "layer_norm", {"x": rows}, expected, attrs, label=f"equal-{n}", magnitude=0, no_grad=reason
     )

@@ -10,7 +10,7 @@ import numpy as np
 from case import FLOATS, INTS, WIDE, Array, Case, Random, Values
 from cases.binary import integers as whole_pairs
 from cases.binary import pairs
-from cases.slopes import far, sloped
+from cases.gradient_formulas import far, formula_case
 from cases.unary import ENDS, INF, NAN, each, elementwise, integers
 
 TURNS = [0.0, -0.0, 1.5, 22.0, 355.0, -1e4, INF, -INF, NAN]
@@ -214,7 +214,7 @@ CASES = (
         ),
     ),
     *pairs(
-        "atan2_slope",
+        "atan2_derivative",
         lambda x, y: y / (x**2 + y**2),
         first={"avoid": (0.0,)},
         second={"avoid": (0.0,)},
@@ -293,7 +293,7 @@ CASES = (
         label="ends",
         no_grad="infinite or undefined there",
     ),
-    # Slopes.
+    # Derivatives.
     far("expm1", math.exp, [-80.0, -30.0, -1.0, 0.0, 15.0, 80.0], dtypes=WIDE),
     far("log1p", lambda x: 1 / (1 + x), [-0.999, -1e-30, 1e-5, 4.0, 1e37], dtypes=WIDE),
     far("log2", lambda x: 1 / x / math.log(2), [1e-37, 1e-5, 4.0, 1e37], dtypes=WIDE),
@@ -301,14 +301,14 @@ CASES = (
     far("asin", lambda x: 1 / math.sqrt((1 - x) * (1 + x)), [-0.9999, 1e-30, 0.5], dtypes=WIDE),
     far("acos", lambda x: -1 / math.sqrt((1 - x) * (1 + x)), [-0.9999, 1e-30, 0.5], dtypes=WIDE),
     far("atan", lambda x: 1 / (1 + x * x), [-1e10, -3.0, 0.0, 1e-30, 1e15], dtypes=WIDE),
-    sloped(
+    formula_case(
         "nan_to_num",
         {"x": [INF, -INF, NAN, 1.0]},
         lambda x, out_grad, **attrs: np.where(np.isfinite(x), out_grad, 0),
         "out-grad-inf",
         out_grad=INF,
     ),
-    sloped(
+    formula_case(
         "pow_scalar",
         {"x": [0.0, -1.0, 2.0, INF, NAN]},
         lambda x, out_grad, exponent: np.zeros_like(x),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from case import FLOATS, WIDE, Array, Case, Random
 from cases.activations import FAR, sigmoid, softplus
-from cases.slopes import far, kinked, sloped
+from cases.gradient_formulas import far, formula_case, kinked
 from cases.unary import INF, NAN, each, elementwise
 
 SELU_SCALE, SELU_ALPHA = 1.0507009873554804934, 1.6732632423543772848
@@ -67,7 +67,7 @@ def prelu(x: Array, weight: Array) -> Array:
     return np.where(x > 0, x, weight * x)
 
 
-def prelu_slopes(x: Array, weight: Array, out_grad: Array) -> tuple[Array, Array]:
+def prelu_gradients(x: Array, weight: Array, out_grad: Array) -> tuple[Array, Array]:
     of_weight = np.where(x > 0, 0, x * out_grad)
     return np.where(x > 0, out_grad, weight * out_grad), of_weight
 
@@ -76,11 +76,11 @@ def prelu_slopes(x: Array, weight: Array, out_grad: Array) -> tuple[Array, Array
 # ------------------------------------------------------------------------
 
 
-def log_sigmoid_slope(x: float) -> float:
+def log_sigmoid_derivative(x: float) -> float:
     return sigmoid(-x)
 
 
-def mish_slope(x: float) -> float:
+def mish_derivative(x: float) -> float:
     if x < -700:
         return 0.0 if x < -745 else (1 + x) * math.exp(x)
     if x > 40:
@@ -90,14 +90,14 @@ def mish_slope(x: float) -> float:
     return w / (w + 2) + 4 * x * n * (n + 1) / (w + 2) ** 2
 
 
-def stanh_slope(x: float) -> float:
+def stanh_derivative(x: float) -> float:
     if abs(x) > 1e3:
         return 0.0
     return 0.67 * 1.7159 / math.cosh(0.67 * x) ** 2
 
 
-def both_ways(out_grad: Any, flat: Array, slope: Any = 1.0) -> Array:
-    return np.where(flat, 0, slope * out_grad)
+def both_ways(out_grad: Any, flat: Array, derivative: Any = 1.0) -> Array:
+    return np.where(flat, 0, derivative * out_grad)
 
 
 TAILS = [-80.0, -15.0, -1.0, 0.0, 1.0, 15.0, 80.0]
@@ -174,7 +174,7 @@ CASES = (
         "thresholded_relu", lambda x, out_grad, alpha: both_ways(out_grad, x <= 0.5), alpha=0.5
     ),
     *(
-        sloped(
+        formula_case(
             "hard_swish",
             {"x": [-INF, -4.0, -3.0, 3.0, 4.0, INF, NAN]},
             lambda x, out_grad: np.where(np.isnan(x), NAN, np.where(x <= -3, 0, out_grad)),
@@ -183,33 +183,33 @@ CASES = (
         )
         for g in (1.0, INF)
     ),
-    sloped(
+    formula_case(
         "soft_relu",
         {"x": [-INF, -50.0, -41.0, 41.0, INF]},
         lambda x, out_grad, **attrs: np.zeros_like(x),
         "beyond-out-grad-inf",
         out_grad=INF,
     ),
-    sloped(
+    formula_case(
         "prelu",
         {"x": [-2.0, -0.0, 0.0, 3.0, INF], "weight": [0.25, 0.5, 0.75, 1.5, 2.0]},
-        prelu_slopes,
+        prelu_gradients,
         "ends",
         prelu,
         out_grad=2.0,
     ),
-    sloped(
+    formula_case(
         "prelu",
         {"x": [3.0, INF], "weight": [0.25, 0.5]},
-        prelu_slopes,
+        prelu_gradients,
         "out-grad-inf",
         prelu,
         out_grad=INF,
     ),
     # Far tails.
-    far("log_sigmoid", log_sigmoid_slope, TAILS, dtypes=WIDE),
+    far("log_sigmoid", log_sigmoid_derivative, TAILS, dtypes=WIDE),
     far("softsign", lambda x: 1 / (1 + abs(x)) ** 2, [*TAILS, 1e10, INF, -INF], dtypes=WIDE),
-    far("mish", mish_slope, [*TAILS, 1e30, -800.0, INF], dtypes=WIDE, ulps=16),
+    far("mish", mish_derivative, [*TAILS, 1e30, -800.0, INF], dtypes=WIDE, ulps=16),
     far("tanh_shrink", lambda x: math.tanh(x) ** 2, [*TAILS, 1e-10, INF, -INF], dtypes=WIDE),
     far(
         "selu",
@@ -218,6 +218,8 @@ CASES = (
         dtypes=WIDE,
     ),
     far("celu", lambda x: math.exp(x) if x <= 0 else 1, [*TAILS, INF, -INF, NAN], dtypes=WIDE),
-    far("stanh", stanh_slope, [-60.0, -20.0, -1.0, 0.0, 1.0, 20.0, 60.0], dtypes=WIDE, ulps=64),
+    far(
+        "stanh", stanh_derivative, [-60.0, -20.0, -1.0, 0.0, 1.0, 20.0, 60.0], dtypes=WIDE, ulps=64
+    ),
     far("soft_relu", sigmoid, [-39.0, -15.0, -1.0, 15.0, 39.0], dtypes=WIDE),
 )

@@ -60,6 +60,6 @@ CASES = (
         lambda x, label: np.array([float("inf"), 1.0]),
         label="special",
         no_grad="compared with a formula",
-        slopes=lambda x, label, out_grad: np.array([[-1.0, 0.0], [0.0, -1.0]]),
+        gradients=lambda x, label, out_grad: np.array([[-1.0, 0.0], [0.0, -1.0]]),
     ),
 )

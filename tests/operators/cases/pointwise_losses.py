@@ -89,7 +89,7 @@ def ends(
     op: str,
     inputs: dict[str, list[float]],
     expected: list[float],
-    slopes: tuple[list[float], ...],
+    gradients: tuple[list[float], ...],
     label: str,
     **options: Any,
 ) -> Case:
@@ -100,7 +100,7 @@ def ends(
         lambda **_: np.array(expected),
         label=label,
         no_grad=APART,
-        slopes=lambda **_: tuple(map(np.array, slopes)),
+        gradients=lambda **_: tuple(map(np.array, gradients)),
         **options,
     )
 

@@ -169,8 +169,16 @@ CASES = (
     scattered("empty", (0, 3), (0, 3), [0], [0], [2]),
     scattered("dtypes", (3, 40), (3, 20), [1], [1], [40], [2], dtypes=EVERY, no_grad=WHOLE),
     *(
-        case(op, reference, "slopes", Random((2, 2)), slopes=slope, out_grad=np.inf, dtypes=WIDE)
-        for op, reference, slope in (
+        case(
+            op,
+            reference,
+            "gradients",
+            Random((2, 2)),
+            gradients=gradient,
+            out_grad=np.inf,
+            dtypes=WIDE,
+        )
+        for op, reference, gradient in (
             ("triu", triu, lambda x, out_grad: triu(out_grad)),
             ("tril", tril, lambda x, out_grad: tril(out_grad)),
         )

@@ -229,7 +229,7 @@ CASES = (
         WIDE,
         "ties",
         no_grad="equal or undefined elements",
-        slopes=shared,
+        gradients=shared,
         out_grad=[6.0, -6.0, 2.0, 8.0],
     ),
     Case(
@@ -242,7 +242,7 @@ CASES = (
         scatter,
         {"reduction": "mul"},
         label="zeros",
-        slopes=lambda x, index, updates, out_grad, **_: (
+        gradients=lambda x, index, updates, out_grad, **_: (
             np.array([15.0, 0.0]),
             np.array([0.0, 0.0, 14.0, 0.0]),
         ),
@@ -252,7 +252,7 @@ CASES = (
         {"x": Values([1.0, 2.0]), "index": Values([0, 0], "int64"), "updates": Values([3.0, 5.0])},
         scatter,
         label="the-last-stays",
-        slopes=lambda x, index, updates, out_grad, **_: (
+        gradients=lambda x, index, updates, out_grad, **_: (
             np.array([0.0, 7.0]),
             np.array([0.0, np.inf]),
         ),

@@ -203,7 +203,7 @@ CASES = (
         attrs={"kind": "max"},
         label="max-special",
         no_grad="differences do not reach infinities",
-        slopes=lambda **_: np.array([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]], float),
+        gradients=lambda **_: np.array([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]], float),
     ),
     *(
         padded("sequence_softmax", softmax, label, shape, lengths, terms=8)

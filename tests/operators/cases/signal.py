@@ -304,6 +304,6 @@ CASES = (
         "singular",
         Values([[1.0, 2.0], [2.0, 4.0]]),
         no_grad="there is none of second order",
-        slopes=lambda x, out_grad: out_grad * np.array([[4.0, -2.0], [-2.0, 1.0]]),
+        gradients=lambda x, out_grad: out_grad * np.array([[4.0, -2.0], [-2.0, 1.0]]),
     ),
 )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from case import WIDE, Array
-from cases.slopes import far
+from cases.gradient_formulas import far
 from cases.unary import INF, NAN, each, few
 
 POLES = [0.0, -0.0, -1.0, -2.0, INF, NAN]
@@ -61,7 +61,7 @@ def sinc(x: float) -> float:
     return half_turns(math.sin, x) / (math.pi * x)
 
 
-def sinc_slope(x: float) -> float:
+def sinc_derivative(x: float) -> float:
     if abs(x) > 0.3:
         return (half_turns(math.cos, x) - sinc(x)) / x
     terms = ((-1) ** k * 2 * k * math.pi ** (2 * k) * x ** (2 * k - 1) for k in range(1, 15))
@@ -107,7 +107,7 @@ CASES = (
         high=0.97,
     ),
     *few("sinc", each(sinc), [0.0, -0.0, 0.5, NAN, 1e-5, 7.5], magnitude=1.0),
-    far("sinc", sinc_slope, [0.0, 1e-4, -0.1, 0.3, 0.6, -1.25], dtypes=WIDE, ulps=16),
+    far("sinc", sinc_derivative, [0.0, 1e-4, -0.1, 0.3, 0.6, -1.25], dtypes=WIDE, ulps=16),
     far("erfc", lambda x: -density(x), [-3.0, 0.0, 1e-5, 2.0, 5.0], dtypes=WIDE, ulps=32),
     far("lgamma", digamma, [0.1, 0.9, 4.0, 1e5], dtypes=WIDE, ulps=8),
     far("digamma", lambda x: polygamma(x, 1), [-0.5, 0.1, 0.9, 4.0], dtypes=WIDE, ulps=8),

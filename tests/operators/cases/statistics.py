@@ -85,9 +85,11 @@ def edges() -> list[Case]:
     apart = Values([[0.5, -1.5, 1.0, -0.25], [2.0, 0.75, -1.25, 0.125]])  # in magnitude
     return [
         case("logsumexp", "far", far, "differences are too coarse", attrs={"axis": [1]}),
-        case("logsumexp", "far-slopes", Values([500.0, 499.75, 499.5]), slopes=shares, **close),
-        case("logsumexp", "nothing", Values([-INF, -INF]), "-inf", slopes=shares),
-        case("logsumexp", "infinite", Values([1.0, INF, -INF]), "inf", slopes=shares),
+        case(
+            "logsumexp", "far-gradients", Values([500.0, 499.75, 499.5]), gradients=shares, **close
+        ),
+        case("logsumexp", "nothing", Values([-INF, -INF]), "-inf", gradients=shares),
+        case("logsumexp", "infinite", Values([1.0, INF, -INF]), "inf", gradients=shares),
         case("variance", "far", Values([1e4, 1e4 + 1, 1e4 + 2]), LENGTH, dtypes=wide),
         *(
             case(
@@ -109,7 +111,7 @@ def edges() -> list[Case]:
             zeros,
             "compared with a formula",
             attrs={"axis": [1]},
-            slopes=lambda x, out_grad, axis: np.array([[0.0, 0.0, 0.0], [0.6, 0.0, -0.8]]),
+            gradients=lambda x, out_grad, axis: np.array([[0.0, 0.0, 0.0], [0.6, 0.0, -0.8]]),
         ),
     ]
 
@@ -137,7 +139,7 @@ COUNTS = (
 
 DEVIATIONS = (
     case("std", "correction", Random((3, 4)), attrs={"axis": [1], "correction": 1.0}),
-    case("std", "equal", Values([2.0, 2.0, 2.0]), "compared with a formula", slopes=flat),
+    case("std", "equal", Values([2.0, 2.0, 2.0]), "compared with a formula", gradients=flat),
 )
 
 CASES = (*COUNTS, *DEVIATIONS, *(made for op in FUNCTIONS for made in common(op)), *edges())

@@ -180,8 +180,8 @@ def test_random_numbers_belong_to_the_step_and_leave_pytorchs_generator() -> Non
     assert torch.equal(state, torch.get_rng_state())
     assert (first[0] != second[0]).any()
     assert ((first[0] > -0.9) & (first[0] < -0.1)).all()
-    for out, slope in (first, second):
-        np.testing.assert_allclose(slope, -out)
+    for out, gradient in (first, second):
+        np.testing.assert_allclose(gradient, -out)
 
 
 def test_a_saved_program_calls_pytorch_in_another_process(tmp_path: Any) -> None:

@@ -23,8 +23,8 @@ def make_swish(op_type: str, attr: str) -> Any:
 
     def body(b: Any) -> None:
         x = b.input("x")
-        slope = b.emit("scale", {"x": x}, attrs={"scale": b.attr(attr)})
-        out = b.emit("multiply", {"x": x, "y": b.emit("sigmoid", {"x": slope})})
+        scaled = b.emit("scale", {"x": x}, attrs={"scale": b.attr(attr)})
+        out = b.emit("multiply", {"x": x, "y": b.emit("sigmoid", {"x": scaled})})
         b.set_output("out", out)
 
     maker = OpMaker(op_type).add_comment("x * sigmoid(beta * x).")

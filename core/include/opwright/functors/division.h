@@ -1,7 +1,7 @@
-// The remainder of a division that is cut off, exactly as C's fmod. Of elementary.h.
+// The remainder of a truncated division, exactly as C's fmod. Included by elementary.h.
 //
-// RemainderNear is vectorized and serves where IsFarDivision says no; Remainder leaves the others
-// to the C library.
+// RemainderNear is vectorized and serves where IsFarDivision is false; otherwise Remainder calls
+// the C library.
 #ifndef OPWRIGHT_FUNCTORS_DIVISION_H_
 #define OPWRIGHT_FUNCTORS_DIVISION_H_
 
@@ -19,7 +19,7 @@ OPWRIGHT_FUNCTOR double CRemainder(double x, double y) { return __builtin_fmod(x
 
 }  // namespace detail
 
-// Whether the quotient has more bits than the type, or one of the two is no finite number, or y 0.
+// Whether the quotient has more bits than the type, or x or y is not finite, or y is 0.
 template <typename T>
 OPWRIGHT_FUNCTOR bool IsFarDivision(T x, T y) {
   constexpr T kMost = T(int64_t(1) << detail::Format<T>::kMantissaBits);

@@ -1,6 +1,6 @@
 // The 16-bit floats: to float and back by their bits, rounded to nearest, halves to even. Without
-// branches, so that loops are vectorized for processors without instructions for them. NaN becomes
-// what those instructions make of it: float16 keeps the high bits of its payload and gets quiet.
+// branches, so that loops are vectorized for processors without instructions for them. NaN is
+// converted as by those instructions: float16 keeps the high bits of its payload and is quiet.
 #ifndef OPWRIGHT_FUNCTORS_HALF_H_
 #define OPWRIGHT_FUNCTORS_HALF_H_
 
@@ -59,15 +59,15 @@ OPWRIGHT_FUNCTOR uint16_t Float16OfFloat(float value) {
   const uint32_t odd = (magnitude >> 13) & 1u;
   const uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xfffu + odd) >> 13;
   const uint32_t finite = magnitude < (113u << 23) ? tiny : normal;
-  // From 65520 on, halfway to the next power, it rounds to infinity; NaN keeps being one.
+  // From 65520 on, halfway to the next power, it rounds to infinity; NaN stays NaN.
   const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x1ffu);
   const uint32_t high = magnitude > 0x7f800000u ? nan : 0x7c00u;
   const uint32_t result = magnitude >= 0x477ff000u ? high : finite;
   return static_cast<uint16_t>(result | (sign >> 16));
 }
 
-// Rounded once: a double that became a float first might be rounded twice, and wrongly. Rounding
-// to odd keeps in the float's last bit that something was lost.
+// Rounded once: a double that is converted to float first might be rounded twice, and wrongly.
+// Rounding to odd records in the float's last bit that digits were lost.
 OPWRIGHT_FUNCTOR uint16_t Float16OfDouble(double value) {
   const float nearest = static_cast<float>(value);
   const uint32_t bits = BitsOfFloat(nearest);
@@ -75,7 +75,7 @@ OPWRIGHT_FUNCTOR uint16_t Float16OfDouble(double value) {
   const double size = value < 0 ? -value : value;
   const double back_size = back < 0 ? -back : back;
   const bool inexact = (back != value) & (value == value) & ((bits & 1u) == 0);
-  // An even neighbor that lies above steps down to the odd one, one that lies below steps up.
+  // An even neighbor above steps down to the odd one, an even neighbor below steps up.
   const uint32_t odd = back_size > size ? bits - 1u : bits + 1u;
   return Float16OfFloat(FloatOfBits(inexact ? odd : bits));
 }

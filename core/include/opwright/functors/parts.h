@@ -1,5 +1,5 @@
-// What the elementary functions are made of: the formats of numbers, powers of two. Of
-// elementary.h, which says what OPWRIGHT_FUNCTOR is.
+// Parts of the elementary functions: the formats of numbers, powers of two. Included by
+// elementary.h, which defines OPWRIGHT_FUNCTOR.
 #ifndef OPWRIGHT_FUNCTORS_PARTS_H_
 #define OPWRIGHT_FUNCTORS_PARTS_H_
 
@@ -14,7 +14,7 @@ namespace detail {
 template <typename T>
 struct Format;
 
-// What the arithmetic must know of IEEE's binary32.
+// Constants of IEEE's binary32.
 template <>
 struct Format<float> {
   using Bits = uint32_t;
@@ -24,7 +24,7 @@ struct Format<float> {
   static constexpr Bits kUnitBits = 0x4b000000u;  // of 2**kMantissaBits
   static constexpr float kRound = 12582912.0f;    // 1.5 * 2**kMantissaBits
   static constexpr float kLeastNormal = 1.17549435e-38f;
-  static constexpr Bits kHighHalf = 0xfffff000u;         // what squares without rounding
+  static constexpr Bits kHighHalf = 0xfffff000u;         // bits whose square is exact
   static constexpr float kLn2High = 0.693145751953125f;  // 15 bits: times an exponent is exact
   static constexpr float kLn2Low = 1.42860682030941e-06f;
   static constexpr float kLeastExp = -104.0f;  // below, e**x rounds to 0
@@ -35,7 +35,7 @@ struct Format<float> {
   static constexpr float kErfcScale = 2.0f;
 };
 
-// And of binary64.
+// Constants of binary64.
 template <>
 struct Format<double> {
   using Bits = uint64_t;
@@ -72,8 +72,8 @@ struct Reduced {
 };
 
 // Adding 1.5 * 2**m rounds to the nearest whole number, which then are the sum's low bits: no
-// conversion, which older instruction sets lack for vectors of double. With an offset they need
-// nothing but a shift to be the exponent of a power of two.
+// conversion, which older instruction sets lack for vectors of double. With an offset, a shift
+// makes them the exponent of a power of two.
 template <typename T>
 OPWRIGHT_FUNCTOR Reduced<T> ReduceByLn2(T x, typename Format<T>::Bits offset) {
   using F = Format<T>;
@@ -91,10 +91,10 @@ OPWRIGHT_FUNCTOR T PowerOfTwo(typename Format<T>::Bits exponent) {
   return BitCast<T>(Bits(exponent << Format<T>::kMantissaBits));
 }
 
-// x = exponent * ln(2) + rest, and 2**exponent as two factors, since 2**1024 and 2**-1074 are no
-// normal numbers; multiplied one after the other they round once, into denormals or infinity. The
-// first is rounded to about half the exponent by a sum of its own, which is shorter than to halve
-// the other.
+// x = exponent * ln(2) + rest, and 2**exponent as two factors, since 2**1024 and 2**-1074 are not
+// normal numbers. Multiplying by one after the other rounds once, to denormals or infinity. A sum
+// of its own rounds the first to about half the exponent, which takes fewer instructions than
+// halving the exponent.
 template <typename T>
 struct Scaled {
   T rest;
@@ -248,7 +248,7 @@ OPWRIGHT_FUNCTOR double LogBend(double f, double lost) {
   return s * (half_square + z * LogQuotientTail(z)) + lost - half_square;
 }
 
-// ln(u) + lost + exponent_offset * ln(2) for u > 0 and a `lost` that is small beside u's last bit.
+// ln(u) + lost + exponent_offset * ln(2) for u > 0 and a `lost` far below u's last bit.
 template <typename T>
 OPWRIGHT_FUNCTOR T LogOfSum(T u, T lost, T exponent_offset) {
   using F = Format<T>;
@@ -258,7 +258,7 @@ OPWRIGHT_FUNCTOR T LogOfSum(T u, T lost, T exponent_offset) {
   return bend + m.f + exponent * F::kLn2High;
 }
 
-// -inf at 0, NaN below, and infinity and NaN as they are; `value` elsewhere.
+// -inf at 0, NaN below, infinity and NaN unchanged; `value` elsewhere.
 template <typename T>
 OPWRIGHT_FUNCTOR T WithLogEnds(T x, T value) {
   const T finite = x < T(__builtin_inf()) ? value : x;

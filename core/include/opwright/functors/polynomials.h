@@ -1,9 +1,9 @@
-// Polynomials and bounds that are the same for every compiler, NVRTC among them. Of elementary.h,
-// which says what OPWRIGHT_FUNCTOR is.
+// Polynomials and bounds for every compiler, including NVRTC. Included by elementary.h, which
+// defines OPWRIGHT_FUNCTOR.
 #ifndef OPWRIGHT_FUNCTORS_POLYNOMIALS_H_
 #define OPWRIGHT_FUNCTORS_POLYNOMIALS_H_
 
-// Before a loop whose number of turns is known; NVRTC unrolls it by itself.
+// Before a loop whose number of iterations is constant; NVRTC unrolls it by itself.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC_RTC__)
 #define OPWRIGHT_FUNCTORS_UNROLL _Pragma("GCC unroll 16")
 #else
@@ -14,15 +14,15 @@ namespace opwright {
 namespace functors {
 namespace detail {
 
-// Comparisons that are false for NaN pass it on as x.
+// NaN passes unchanged, since comparisons with it are false.
 template <typename T>
 OPWRIGHT_FUNCTOR T Clamp(T x, T low, T high) {
   const T bounded = x > high ? high : x;
   return bounded < low ? low : bounded;
 }
 
-// c[0] + c[1] x + ...: even and odd powers apart, which halves the chain of operations that wait
-// for each other, and short vectors are all waiting.
+// c[0] + c[1] x + ...: even and odd powers are summed separately, which halves the chain of
+// dependent operations; short vectors are bound by latency.
 template <typename T, int N>
 OPWRIGHT_FUNCTOR T Polynomial(T x, const T (&c)[N]) {
   constexpr int kLastEven = (N - 1) / 2 * 2;
@@ -37,8 +37,8 @@ OPWRIGHT_FUNCTOR T Polynomial(T x, const T (&c)[N]) {
   return odd * x + even;
 }
 
-// The normal distribution function of -|x| over e**(-x**2 / 2), with u = 4 / (4 + |x|): for all x.
-// It comes times 2**-shift.
+// The normal distribution function of -|x| over e**(-x**2 / 2), with u = 4 / (4 + |x|): for all x,
+// multiplied by 2**-shift.
 template <int shift>
 OPWRIGHT_FUNCTOR float NormalTail(float u) {
   constexpr float kScale = 1.0f / static_cast<float>(1 << shift);
@@ -51,7 +51,7 @@ OPWRIGHT_FUNCTOR float NormalTail(float u) {
 
 }  // namespace detail
 
-// ln(1 + x) for 0 <= x <= 1: no exponent to be taken out, and no ends.
+// ln(1 + x) for 0 <= x <= 1: without an exponent and without special values.
 OPWRIGHT_FUNCTOR float Log1pUpTo1(float x) {
   constexpr float c[] = {0.333304703f, -0.24958156f,   0.196931928f,  -0.153490975f,
                          0.10670013f,  -0.0575615279f, 0.0201503336f, -0.0033065395f};

@@ -1,11 +1,11 @@
-// Which pixels the bins of a box cover. Included behind opwright/functors.h.
+// The pixels that the bins of a box cover. Included after opwright/functors.h.
 #ifndef OPWRIGHT_FUNCTORS_REGIONS_H_
 #define OPWRIGHT_FUNCTORS_REGIONS_H_
 
 namespace opwright {
 namespace functors {
 
-// The nearest whole number; halves go away from 0. For numbers that int64 holds.
+// The nearest integer; halves are rounded away from 0. For numbers in the range of int64.
 OPWRIGHT_FUNCTOR int64_t RoundAwayFrom0(double x) {
   const double size = x < 0.0 ? -x : x;
   const int64_t whole = static_cast<int64_t>(size);
@@ -13,7 +13,7 @@ OPWRIGHT_FUNCTOR int64_t RoundAwayFrom0(double x) {
   return x < 0.0 ? -rounded : rounded;
 }
 
-// The pixels of one axis that a box covers, cut into bins; both its ends are in it.
+// The pixels of one axis that a box covers, both ends included, divided into bins.
 struct PooledSpan {
   int64_t begin;
   int64_t extent;

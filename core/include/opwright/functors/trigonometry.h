@@ -1,4 +1,4 @@
-// Trigonometric functions without branches, of elementary.h, which says what bounds are.
+// Trigonometric functions without branches, included by elementary.h, which explains the bounds.
 //
 //   Sin Cos                        within 1 ulp
 //   Tan Asin Acos Atan             within 2.5 ulp
@@ -6,7 +6,7 @@
 //
 // A multiple of pi / 2 is subtracted from the arguments of the first three, to as many digits as
 // they need up to kMostTurning. SinNear, CosNear and TanNear are vectorized and serve up to there;
-// Sin, Cos and Tan leave what lies beyond to the C library.
+// Sin, Cos and Tan call the C library for larger arguments.
 #ifndef OPWRIGHT_FUNCTORS_TRIGONOMETRY_H_
 #define OPWRIGHT_FUNCTORS_TRIGONOMETRY_H_
 
@@ -29,7 +29,7 @@ struct Difference {
   double value;
   double lost;
 };
-// x - y, and what rounding takes from it.
+// x - y, and its rounding error.
 OPWRIGHT_FUNCTOR Difference Subtract(double x, double y) {
   const double value = x - y;
   const double part = value - x;
@@ -98,7 +98,7 @@ OPWRIGHT_FUNCTOR double TangentOf(double x) {
   return (odd ? -of.cosine : of.sine) / (odd ? of.sine : of.cosine);
 }
 
-// Of a float, in double, which is exact enough without anything low.
+// Of a float, in double, which is exact enough without a low part.
 struct RoughlyTurned {
   double rest;
   uint64_t turns;
@@ -153,7 +153,7 @@ OPWRIGHT_FUNCTOR T TanNear(T x) {
   return x == T(0) ? x : tangent;
 }
 
-// Of any argument, also an infinite one: the C library's, in double for a float.
+// For any argument, also an infinite one: the C library's function, in double for a float.
 template <typename T>
 OPWRIGHT_FUNCTOR T SinFar(T x) {
   return static_cast<T>(__builtin_sin(static_cast<double>(x)));
@@ -186,7 +186,7 @@ OPWRIGHT_FUNCTOR T Tan(T x) {
 
 namespace detail {
 
-// pi / 4 as a number of the type and what that lacks; twice and four times that are as exact.
+// pi / 4 as a number of the type, and its rounding error; 2 and 4 times both are as exact.
 template <typename T>
 struct EighthTurn;
 template <>
@@ -235,7 +235,7 @@ OPWRIGHT_FUNCTOR T TakeArcSine(T x) {
   const T a = AbsoluteValue(x);
   const bool is_far = a > T(0.5);
   const T z = is_far ? (T(1) - a) * T(0.5) : a * a;
-  // A root that is taken of all: one behind a branch keeps loops from being vectorized.
+  // The root is computed for all elements: a branch would prevent vectorization.
   const T root = Sqrt(z);
   const T s = is_far ? root : a;
   return z * s * AsinTail(z) + s;
@@ -293,8 +293,8 @@ OPWRIGHT_FUNCTOR T Atan2(T y, T x) {
   const T width = detail::AbsoluteValue(x);
   const bool is_steep = height > width;
   const T quotient = (is_steep ? width : height) / (is_steep ? height : width);
-  const T slope = height == width ? T(1) : quotient;
-  const T low = Atan(height + width == T(0) ? T(0) : slope);
+  const T ratio = height == width ? T(1) : quotient;
+  const T low = Atan(height + width == T(0) ? T(0) : ratio);
   const T steep = T(2) * Eighth::kHigh - (low - T(2) * Eighth::kLow);
   const T right = is_steep ? steep : low;
   const T left = T(4) * Eighth::kHigh - (right - T(4) * Eighth::kLow);

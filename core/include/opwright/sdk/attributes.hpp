@@ -20,7 +20,7 @@ namespace detail {
 template <typename T>
 struct AlwaysFalse : std::false_type {};
 
-// What a field of an attribute struct says about its attribute: the type (OW_ATTR_), the type of
+// Properties of an attribute by the type of its field in a struct: the type (OW_ATTR_), the type of
 // the value or of an element of the list, and whether the attribute may be absent.
 template <typename T>
 struct FieldTraits {
@@ -67,8 +67,8 @@ inline const char* AttrTypeName(int32_t type) {
 
 }  // namespace detail
 
-// Finds attributes by name. Defaults are filled in already; what is absent was not given and has
-// none. Reading is for Prepare and InferShape: kernels get the struct that was read from it.
+// Finds attributes by name. Defaults are filled in already; an absent attribute was not set and has
+// no default. Prepare and InferShape read attributes; kernels get the resulting struct.
 class AttributeReader {
  public:
   AttributeReader(const ow_attr* attrs, uint64_t n_attrs, uint64_t stride)
@@ -76,7 +76,7 @@ class AttributeReader {
 
   bool Has(const std::string& name) const { return Find(name) != nullptr; }
 
-  // Reads a scalar. Fails where there is none of this name, it has another type, or is too large.
+  // Reads a scalar. Fails if it is absent, has another type, or is too large.
   template <typename T>
   OPWRIGHT_COLD Status Get(const std::string& name, T* value) const {
     const ow_attr* attr = nullptr;
@@ -176,7 +176,8 @@ Status ReadField(const AttributeReader& reader, const std::string& name, std::op
   return ReadField(reader, name, &field->emplace());
 }
 
-// The next name in a list that a macro made a string of, "a, b"; empty at the end. Moves behind it.
+// Returns the next name of "a, b", a list that a macro turned into a string, and moves past it;
+// empty at the end.
 inline std::string NextName(const char** list) {
   const char* const begin = *list + std::strspn(*list, ", \t\n");
   *list = begin + std::strcspn(begin, ", \t\n");
@@ -192,7 +193,7 @@ Status ReadFields(const AttributeReader& reader, const char* names, Fields&... f
 
 }  // namespace detail
 
-// The attributes of an operator that has none, or of which a kernel reads none.
+// For an operator without attributes, or a kernel that reads none.
 struct NoAttrs {
   static Status Read(const AttributeReader& /*reader*/) { return Status::Ok(); }
 };
@@ -207,7 +208,7 @@ struct NoAttrs {
 //     OPWRIGHT_ATTRIBUTES(min, max);
 //   };
 //
-// That is all that a kernel says of another package's operator, whose description has comments,
+// A kernel of another package's operator needs no more: the operator's description has comments,
 // ranges and defaults. An attribute that may be absent is read into a std::optional.
 #define OPWRIGHT_ATTRIBUTES(...)                                              \
   ::opwright::Status Read(const ::opwright::AttributeReader& reader) {        \

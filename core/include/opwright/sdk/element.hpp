@@ -1,5 +1,5 @@
 // Elements of arrays, for loops that compute 16-bit floats in float: they are read as float, and
-// rounded once, when they are written. Elements of other dtypes are what is computed with.
+// rounded once, when they are written. Elements of other dtypes are not converted.
 //
 //   for (int64_t i = 0; i < n; ++i) {
 //     y[i] = opwright::WriteElement<T>(2 * opwright::ReadElement(x[i]));
@@ -40,7 +40,7 @@ struct ElementOf<Float16> {
 
 }  // namespace detail
 
-// The type of what is computed with elements of type E.
+// The type of computations on elements of type E.
 template <typename E>
 using NumberOf = typename detail::ElementOf<E>::Number;
 
@@ -52,7 +52,7 @@ template <typename E>
 OPWRIGHT_FUNCTOR E WriteElement(NumberOf<E> number) {
   return detail::ElementOf<E>::Write(number);
 }
-// What is read again of a number that is written.
+// The number, rounded to E.
 template <typename E>
 OPWRIGHT_FUNCTOR NumberOf<E> RoundedElement(NumberOf<E> number) {
   return ReadElement(WriteElement<E>(number));

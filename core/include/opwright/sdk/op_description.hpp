@@ -1,4 +1,4 @@
-// What an operator looks like from outside, as data, and its form on the wire (framework.proto).
+// The description of an operator as data, and its serialized form (framework.proto).
 #ifndef OPWRIGHT_SDK_OP_DESCRIPTION_HPP_
 #define OPWRIGHT_SDK_OP_DESCRIPTION_HPP_
 
@@ -30,7 +30,7 @@ struct AttrDescription {
   bool max_exclusive = false;
   std::vector<AttrValue> allowed;
   bool required = false;
-  bool field_is_optional = false;  // of the struct in C++; not on the wire
+  bool field_is_optional = false;  // of the struct in C++; not serialized
 };
 
 struct SlotDescription {
@@ -56,7 +56,7 @@ struct OpDescription {
   int32_t version = 1;
   std::string dispatch;
   bool dynamic_output = false;
-  // Beside the OpProto:
+  // Not in the OpProto:
   std::string gradient_type;
   std::vector<std::string> gradient_needs;
   std::string no_gradient_reason;
@@ -95,7 +95,7 @@ struct ValueEncoder {
 
   void Packed(uint32_t field, const ProtoEncoder& packed) {
     ProtoEncoder list;
-    list.String(1, packed.bytes());  // left out where the list is empty, as every packed field
+    list.String(1, packed.bytes());  // omitted if the list is empty, as every packed field
     value.Bytes(field, list.bytes());
   }
 };

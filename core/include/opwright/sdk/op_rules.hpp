@@ -1,4 +1,4 @@
-// The rules that every operator keeps. Core checks them again; here a mistake names itself when the
+// The rules of operator descriptions. Core checks them again; here a mistake is reported when the
 // library is loaded by the tests of its author.
 #ifndef OPWRIGHT_SDK_OP_RULES_HPP_
 #define OPWRIGHT_SDK_OP_RULES_HPP_
@@ -80,7 +80,7 @@ inline bool IsPythonKeyword(const std::string& name) {
   return false;
 }
 
-// The least above and the greatest below, one value of an attribute or one element of a list.
+// Whether one value of an attribute, or one element of a list, is within its bounds.
 inline bool InRange(const AttrDescription& attr, const AttrValue& value) {
   // nan is in no range: every comparison with it is false.
   if (const double* number = std::get_if<double>(&value); number != nullptr) {

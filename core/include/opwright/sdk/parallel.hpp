@@ -1,4 +1,4 @@
-// Work that the host's threads share.
+// Divides work between the host's threads.
 #ifndef OPWRIGHT_SDK_PARALLEL_HPP_
 #define OPWRIGHT_SDK_PARALLEL_HPP_
 
@@ -33,9 +33,9 @@ struct ShareCall {
 // Calls function(share) once for each share in [0, n_shares), on at most n_threads threads: the
 // caller's and those of the host. Returns when all calls have returned.
 //
-// No share may wait for another one, since all may run in one thread, in any order. Shares that end
-// on a cache line of their own do not slow each other down. What a share throws is thrown here when
-// all have ended; of several the first. A host older than 1.1 has no threads: there all shares run
+// No share may wait for another one, since all may run in one thread, in any order. Shares that do
+// not write to the same cache line do not slow each other down. The first exception of a share is
+// rethrown here when all have returned. A host older than 1.1 has no threads: there all shares run
 // in the caller's.
 //
 //   opwright::Parallel(ctx.n_threads(), n_parts, [&](int32_t part) { ... });

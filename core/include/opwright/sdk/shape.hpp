@@ -1,4 +1,4 @@
-// Shapes and metas: what is known of a tensor without its data.
+// Shapes and metas of tensors.
 #ifndef OPWRIGHT_SDK_SHAPE_HPP_
 #define OPWRIGHT_SDK_SHAPE_HPP_
 
@@ -30,7 +30,7 @@ inline int32_t AxisFromFront(int32_t axis, int32_t rank) {
 
 }  // namespace detail
 
-// Dimensions, outermost first, -1 where unknown.
+// Dimensions, outermost first, -1 if unknown.
 class Shape {
  public:
   Shape() = default;  // of a scalar
@@ -46,7 +46,7 @@ class Shape {
     return dims_[static_cast<size_t>(detail::AxisFromFront(axis, rank()))];
   }
 
-  // The number of elements, or -1 where a dimension is unknown.
+  // The number of elements, or -1 if a dimension is unknown.
   int64_t numel() const {
     int64_t count = 1;
     for (int64_t dim : dims_) {
@@ -56,8 +56,8 @@ class Shape {
     return count;
   }
 
-  // Whether the shapes may be one: an unknown dimension agrees with every other. A shape rule that
-  // compared them exactly would refuse programs whose batch is not known yet.
+  // Whether the shapes may be equal: an unknown dimension agrees with every other. Shape rules use
+  // it, since an exact comparison would refuse programs whose batch is not known yet.
   friend bool operator==(const Shape& a, const Shape& b) {
     if (a.rank() != b.rank()) return false;
     for (size_t i = 0; i < a.dims_.size(); ++i) {
@@ -77,7 +77,7 @@ class Shape {
   std::vector<int64_t> dims_;
 };
 
-// Shape and dtype of a tensor whose data is not there yet.
+// Shape and dtype of a tensor without data.
 class Meta {
  public:
   explicit Meta(const DLTensor* tensor) : tensor_(tensor) {}

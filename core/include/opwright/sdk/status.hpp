@@ -1,4 +1,4 @@
-// What functions of a plugin answer, and the border that no exception crosses.
+// Status, the result of a plugin's functions, and the conversion of exceptions into it.
 #ifndef OPWRIGHT_SDK_STATUS_HPP_
 #define OPWRIGHT_SDK_STATUS_HPP_
 
@@ -13,23 +13,23 @@
 
 #include "opwright/abi.h"
 
-// What has state of its own per plugin is hidden: two plugins may both have a `Cosine`, and g++
-// would unite the function-local statics of equal names in one process, even between private
+// Symbols with state are hidden: two plugins may both have a `Cosine`, and g++ would unite the
+// function-local statics of equal names in one process, even between private
 // libraries.
 #define OPWRIGHT_LOCAL __attribute__((visibility("hidden")))
 
-// What runs once for each plan, or where something fails: compiled for size, which is quicker, too.
+// Code that runs once for each plan, or after a failure: compiled for size, which compiles faster.
 #define OPWRIGHT_COLD __attribute__((cold))
 
 namespace opwright {
 
 namespace detail {
 
-// The parts of a message, one after the other as std::ostream writes them.
+// Concatenates the parts of a message as std::ostream writes them.
 template <typename... Parts>
 OPWRIGHT_COLD std::string Concat(const Parts&... parts) {
   std::ostringstream text;
-  text.imbue(std::locale::classic());  // a message is the same wherever the host runs
+  text.imbue(std::locale::classic());  // messages must not depend on the locale
   text << std::boolalpha;
   (text << ... << parts);
   return text.str();
@@ -37,7 +37,7 @@ OPWRIGHT_COLD std::string Concat(const Parts&... parts) {
 
 }  // namespace detail
 
-// Done, or why not. One pointer wide, and nothing is allocated where all is well.
+// Success, or the reason of a failure. As large as a pointer, and success allocates nothing.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -52,13 +52,13 @@ class [[nodiscard]] Status {
 
   static Status Ok() { return Status(); }
 
-  // Failed; the message is all parts one after the other.
+  // Failed; the message is the concatenation of all parts.
   template <typename... Parts>
   static Status Error(const Parts&... parts) {
     return Status(OW_ERROR, detail::Concat(parts...));
   }
 
-  // From Prepare only: this kernel does not do that, the next one is tried.
+  // From Prepare only: unsupported by this kernel; the next one is tried.
   template <typename... Parts>
   static Status Refused(const Parts&... parts) {
     return Status(OW_REFUSED, detail::Concat(parts...));
@@ -70,7 +70,7 @@ class [[nodiscard]] Status {
     return Status(OW_UNSUPPORTED, detail::Concat(parts...));
   }
 
-  // There is no room; the message may say how much there is.
+  // An allocation failed; the message may say how much memory is left.
   template <typename... Parts>
   static Status OutOfMemory(const Parts&... parts) {
     return Status(OW_OUT_OF_MEMORY, detail::Concat(parts...));
@@ -88,7 +88,7 @@ class [[nodiscard]] Status {
   std::unique_ptr<Failure> failure_;
 };
 
-// A failure where no Status can be returned, such as in the constructor of an attribute struct.
+// For code that cannot return a Status, such as the constructor of an attribute struct.
 class Exception : public std::runtime_error {
  public:
   template <typename... Parts>
@@ -97,11 +97,11 @@ class Exception : public std::runtime_error {
 
 namespace detail {
 
-// Copies a message into a caller's buffer, cut between two characters of UTF-8 where it is too
+// Copies a message into a caller's buffer, truncated between two characters of UTF-8 if it is too
 // long.
 inline void WriteMessage(const char* text, char* message, uint64_t message_bytes) noexcept {
   if (message == nullptr || message_bytes == 0) return;
-  if (text == nullptr) text = "";  // what() of an exception may say so
+  if (text == nullptr) text = "";  // what() of an exception may return NULL
   uint64_t length = std::strlen(text);
   if (length >= message_bytes) {
     length = message_bytes - 1;
@@ -111,7 +111,7 @@ inline void WriteMessage(const char* text, char* message, uint64_t message_bytes
   message[length] = '\0';
 }
 
-// Runs a function that returns a Status; whatever goes wrong becomes a code and a message.
+// Runs a function that returns a Status; exceptions become a code and a message.
 template <typename Function>
 int32_t AtBorder(char* message, uint64_t message_bytes, Function&& function) noexcept {
   try {
@@ -135,14 +135,14 @@ int32_t AtBorder(char* message, uint64_t message_bytes, Function&& function) noe
 
 }  // namespace opwright
 
-// Leaves a function that returns a Status, with an error, unless the condition holds. The message
-// is the further arguments one after the other: what must hold, and what was got instead.
+// Returns an error from a function that returns a Status, unless the condition holds. The message
+// is the concatenation of the further arguments: the rule, and the value that broke it.
 #define OPWRIGHT_ENFORCE(condition, ...)                             \
   do {                                                               \
     if (!(condition)) return ::opwright::Status::Error(__VA_ARGS__); \
   } while (false)
 
-// Leaves a function that returns a Status with the status of `expression`, unless it is OK.
+// Returns the status of `expression` from a function that returns a Status, unless it is OK.
 #define OPWRIGHT_RETURN_IF_ERROR(expression)                                        \
   do {                                                                              \
     if (::opwright::Status opwright_status = (expression); !opwright_status.ok()) { \

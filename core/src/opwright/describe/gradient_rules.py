@@ -146,7 +146,7 @@ def grad_op(
     gradient : callable, optional
         The rule that differentiates the gradient operator in turn, such as `linear_in`.
     body : callable, optional
-        Instead of `gradient`: the gradient operator as a composition, such as `by_slope` and
+        Instead of `gradient`: the gradient operator as a composition, such as `by_derivative` and
         `by_differentiating` make. It is written where a second gradient is needed, and where a
         device has no kernel. Without either, the operator can be differentiated once.
     unaffected_by : sequence of str

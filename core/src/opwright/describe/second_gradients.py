@@ -14,7 +14,7 @@ from opwright.vocabulary import ADD_N, ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, X
 Forward: TypeAlias = "Callable[[BodyContext], str | Mapping[str, str]]"
 """Writes an operator as simpler ones; returns its float output, or several by slot."""
 
-Slope: TypeAlias = Callable[[BodyContext], str]
+Derivative: TypeAlias = Callable[[BodyContext], str]
 """Writes the derivative of an element-wise function; returns the variable."""
 
 
@@ -92,14 +92,14 @@ class Composition:
         return self._write(b)
 
 
-def by_slope(slope: Slope, reads: Sequence[str] = ()) -> Composition:
-    """Return the composition ``x_grad = out_grad * slope`` of an element-wise ``x -> out``.
+def by_derivative(derivative: Derivative, reads: Sequence[str] = ()) -> Composition:
+    """Return the composition ``x_grad = out_grad * derivative`` of an element-wise ``x -> out``.
 
     `reads` is that of `by_differentiating`.
     """
 
     def write(b: BodyContext) -> None:
-        factors = {X: b.input("out_grad"), "y": slope(b)}
+        factors = {X: b.input("out_grad"), "y": derivative(b)}
         b.emit("multiply", factors, {OUT: b.outputs("x_grad")})
 
     return Composition(write, reads)

@@ -73,11 +73,11 @@ struct CosineGradKernel {
     for (int64_t i = 0; i < n; ++i) {
       const cosine::Sums sums = SumRow(a + i * k, b + i * k, k);
       const double factor = attrs.scale * static_cast<double>(out_grad[i]);
-      const cosine::Slope a_slope(sums, sums.a_square, factor);
-      const cosine::Slope b_slope(sums, sums.b_square, factor);
+      const cosine::Gradient a_gradient(sums, sums.a_square, factor);
+      const cosine::Gradient b_gradient(sums, sums.b_square, factor);
       for (int64_t j = i * k; j < (i + 1) * k; ++j) {
-        if (a_grad != nullptr) a_grad[j] = a_slope.At(a[j], b[j]);
-        if (b_grad != nullptr) b_grad[j] = b_slope.At(b[j], a[j]);
+        if (a_grad != nullptr) a_grad[j] = a_gradient.At(a[j], b[j]);
+        if (b_grad != nullptr) b_grad[j] = b_gradient.At(b[j], a[j]);
       }
     }
     return opwright::Status::Ok();

@@ -27,7 +27,7 @@ OPWRIGHT_CPU_FUNCTION_1(Atan, functors::Atan(x));
 OPWRIGHT_CPU_FUNCTION_1(Sinh, functors::Sinh(x));
 OPWRIGHT_CPU_FUNCTION_1(Cosh, functors::Cosh(x));
 OPWRIGHT_CPU_FUNCTION_2(Atan2, functors::Atan2(x, y));
-OPWRIGHT_CPU_FUNCTION_2(Atan2Slope, functors::Atan2Slope(x, y));
+OPWRIGHT_CPU_FUNCTION_2(Atan2Derivative, functors::Atan2Derivative(x, y));
 
 OPWRIGHT_CPU_FUNCTION_2(TanGrad, functors::TanGrad(x, y));
 OPWRIGHT_CPU_FUNCTION_2(AsinGrad, functors::AsinGrad(x, y));
@@ -46,7 +46,7 @@ void AddTrigonometricFunctions(Functions& functions) {
   AddLongFunction<Sinh, OPWRIGHT_CPU_FLOATS>(functions, "sinh", 0.8);
   AddLongFunction<Cosh, OPWRIGHT_CPU_FLOATS>(functions, "cosh", 0.8);
   AddLongFunction<Atan2, OPWRIGHT_CPU_FLOATS>(functions, "atan2", 2);
-  AddLongFunction<Atan2Slope, OPWRIGHT_CPU_FLOATS>(functions, "atan2_slope", 0.5);
+  AddLongFunction<Atan2Derivative, OPWRIGHT_CPU_FLOATS>(functions, "atan2_derivative", 0.5);
   AddFunction<TanGrad, OPWRIGHT_CPU_FLOATS>(functions, "tan_grad");
   AddLongFunction<AsinGrad, OPWRIGHT_CPU_FLOATS>(functions, "asin_grad", 0.5);
   AddLongFunction<AcosGrad, OPWRIGHT_CPU_FLOATS>(functions, "acos_grad", 0.5);
@@ -64,7 +64,7 @@ OPWRIGHT_CPU_REGISTER(atan, UnaryKernel<>, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER(sinh, UnaryKernel<>, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER(cosh, UnaryKernel<>, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER(atan2, BinaryKernel, OPWRIGHT_CPU_FLOATS);
-OPWRIGHT_CPU_REGISTER(atan2_slope, BinaryKernel, OPWRIGHT_CPU_FLOATS);
+OPWRIGHT_CPU_REGISTER(atan2_derivative, BinaryKernel, OPWRIGHT_CPU_FLOATS);
 
 OPWRIGHT_CPU_REGISTER_GRADIENT(tan, GradientOfOut<>, OPWRIGHT_CPU_FLOATS);
 OPWRIGHT_CPU_REGISTER_GRADIENT(asin, GradientOfX<>, OPWRIGHT_CPU_FLOATS);

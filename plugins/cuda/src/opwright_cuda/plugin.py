@@ -121,7 +121,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "x_grad=x x_grad=out_grad",
     ),
     Row(_ELEMENTWISE, "squared_difference mod floor_divide", NUMBER, "out=x out=y"),
-    Row(_ELEMENTWISE, "atan2 atan2_slope copysign", FLOAT, "out=x out=y"),
+    Row(_ELEMENTWISE, "atan2 atan2_derivative copysign", FLOAT, "out=x out=y"),
     Row(_ELEMENTWISE, "bitwise_and bitwise_or bitwise_xor bitwise_not", (*INT, "bool"), "out=x"),
     Row(_ELEMENTWISE, "left_shift right_shift", INT, "out=x"),
     Row(_ELEMENTWISE, "lerp"),

@@ -90,7 +90,7 @@ ROWS: tuple[Row, ...] = (
     Row("increment", "increment", NUMBER, "out=x"),
     Row("trigonometry", "sin cos tan asin acos atan sinh cosh", FLOAT, "out=x"),
     Row("trigonometry", "atan2", FLOAT, "out=x out=y"),
-    helper("trigonometry", "atan2_slope", reuse="out=x out=y"),
+    helper("trigonometry", "atan2_derivative", reuse="out=x out=y"),
     gradient("trigonometry", "tan", reuse="x_grad=out"),
     gradient("trigonometry", "asin acos atan"),
     Row("trigonometry", "deg2rad rad2deg hypot", NO_KERNEL),

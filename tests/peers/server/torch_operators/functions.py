@@ -182,7 +182,7 @@ OPERATORS: dict[str, Function] = {
     **_named("log10", "rad2deg", "signbit", "sinc", "trunc", "bitwise_not"),
     **_of_two("bitwise_and", "bitwise_or", "bitwise_xor", "copysign", "fmax", "fmin"),
     **_of_two("heaviside", "hypot", "logaddexp", "logaddexp2", "xlogy"),
-    "atan2_slope": lambda x, y: y / (x * x + y * y),
+    "atan2_derivative": lambda x, y: y / (x * x + y * y),
     "allclose": _is_close(torch.allclose),
     "aminmax": _aminmax,
     "bit_cast": _bit_cast,

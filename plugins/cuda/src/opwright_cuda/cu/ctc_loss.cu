@@ -56,18 +56,18 @@ OW_INLINE void LinkLabels(const CtcRow<T>& row, Link* links) {
 // gradient of a step, which is 0.
 template <typename T>
 OW_INLINE void WriteStep(const CtcRow<T>& row, const Link* links, const double* shares,
-                         double slope, T* grad) {
+                         double loss_grad, T* grad) {
   double of_blank = 0;
   for (int64_t k = 2 * static_cast<int64_t>(threadIdx.x); k < row.n; k += 2 * blockDim.x) {
     of_blank += shares[k];
   }
   of_blank = BlockSum(of_blank);
-  if (threadIdx.x == 0 && of_blank != 0) grad[row.class_of[0]] = Store<T>(-of_blank * slope);
+  if (threadIdx.x == 0 && of_blank != 0) grad[row.class_of[0]] = Store<T>(-of_blank * loss_grad);
   for (int64_t i = threadIdx.x; i < row.n / 2; i += blockDim.x) {
     if (!links[i].is_first) continue;
     double sum = 0;
     for (int32_t k = static_cast<int32_t>(i); k >= 0; k = links[k].next) sum += shares[2 * k + 1];
-    if (sum != 0) grad[row.class_of[2 * i + 1]] = Store<T>(-sum * slope);
+    if (sum != 0) grad[row.class_of[2 * i + 1]] = Store<T>(-sum * loss_grad);
   }
 }
 
@@ -75,7 +75,7 @@ OW_INLINE void WriteStep(const CtcRow<T>& row, const Link* links, const double* 
 // logarithms from a step.
 template <typename T>
 OW_INLINE void GoBack(const CtcRow<T>& row, const Alphas& alphas, double end, const Link* links,
-                      double* onward, double* shares, double slope, T* x_grad) {
+                      double* onward, double* shares, double loss_grad, T* x_grad) {
   double* from = onward;
   double* to = onward + alphas.stride;
   if (threadIdx.x < 2) from[row.n + threadIdx.x] = to[row.n + threadIdx.x] = NeverLog();
@@ -91,7 +91,7 @@ OW_INLINE void GoBack(const CtcRow<T>& row, const Alphas& alphas, double end, co
       to[k] = beta + row.Score(t, k);
     }
     __syncthreads();
-    WriteStep(row, links, shares, slope, x_grad + t * row.classes);
+    WriteStep(row, links, shares, loss_grad, x_grad + t * row.classes);
     double* const old = from;
     from = to;
     to = old;
@@ -116,8 +116,8 @@ __global__ void ctc_loss_grad(T* x_grad, const T* out_grad, CtcRows<T, Index> ro
     LinkLabels(row, links);
     const double end = GoForward(row, of_block);
     if (end != NeverLog()) {  // otherwise the loss is infinite for all nearby x
-      const double slope = static_cast<double>(Load(out_grad[i]));
-      GoBack(row, of_block, end, links, shares + stride, shares, slope,
+      const double loss_grad = static_cast<double>(Load(out_grad[i]));
+      GoBack(row, of_block, end, links, shares + stride, shares, loss_grad,
              x_grad + i * rows.time * rows.classes);
     }
     __syncthreads();  // before the next row starts

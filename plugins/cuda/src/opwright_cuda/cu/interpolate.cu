@@ -120,9 +120,9 @@ __global__ void resize_grad(T* x_grad, const T* out_grad, Resizing r) {
     for (int32_t h = top; h < bottom; ++h) {
       const Value down = ShareOf<Value>(y, PlaceAt(h, r.h, r));
       for (int32_t w = left; w < right; ++w) {
-        const Value slope = Load(image[(int64_t(h) * r.w.count + w) * r.channels]);
+        const Value grad = Load(image[(int64_t(h) * r.w.count + w) * r.channels]);
         const Value share = down * ShareOf<Value>(z, PlaceAt(w, r.w, r));
-        if (share != Value(0)) sum += slope * share;
+        if (share != Value(0)) sum += grad * share;
       }
     }
     x_grad[i] = Store<T>(sum);

@@ -13,12 +13,12 @@ OW_INLINE T Bounded(T x, T bound) {
   return above > bound ? bound : above;
 }
 
-// Each formula has Loss, SlopeX and SlopeLabel.
+// Each formula has Loss, GradX and GradLabel.
 template <typename T>
 struct L1Loss {
   OW_INLINE T Loss(T x, T label) const { return fabs(x - label); }
-  OW_INLINE T SlopeX(T x, T label, T grad) const { return functors::AbsGrad(x - label, grad); }
-  OW_INLINE T SlopeLabel(T x, T label, T grad) const { return -SlopeX(x, label, grad); }
+  OW_INLINE T GradX(T x, T label, T grad) const { return functors::AbsGrad(x - label, grad); }
+  OW_INLINE T GradLabel(T x, T label, T grad) const { return -GradX(x, label, grad); }
 };
 
 // d**2 / 2 up to delta, and delta * (d - delta / 2) beyond: no square of large numbers.
@@ -30,8 +30,8 @@ struct HuberLoss {
     const T inner = size > delta ? delta : size;
     return inner * (size - inner / T(2));
   }
-  OW_INLINE T SlopeX(T x, T label, T grad) const { return Bounded(x - label, delta) * grad; }
-  OW_INLINE T SlopeLabel(T x, T label, T grad) const { return -SlopeX(x, label, grad); }
+  OW_INLINE T GradX(T x, T label, T grad) const { return Bounded(x - label, delta) * grad; }
+  OW_INLINE T GradLabel(T x, T label, T grad) const { return -GradX(x, label, grad); }
 };
 
 // For beta 0 it is l1.
@@ -41,21 +41,21 @@ struct SmoothL1Loss {
   OW_INLINE T Loss(T x, T label) const {
     return beta > T(0) ? HuberLoss<T>{beta}.Loss(x, label) / beta : fabs(x - label);
   }
-  OW_INLINE T SlopeX(T x, T label, T grad) const {
+  OW_INLINE T GradX(T x, T label, T grad) const {
     if (beta > T(0)) return Bounded(x - label, beta) / beta * grad;
     return functors::AbsGrad(x - label, grad);
   }
-  OW_INLINE T SlopeLabel(T x, T label, T grad) const { return -SlopeX(x, label, grad); }
+  OW_INLINE T GradLabel(T x, T label, T grad) const { return -GradX(x, label, grad); }
 };
 
 template <typename T>
 struct HingeLoss {
   T margin;
   OW_INLINE T Loss(T x, T label) const { return functors::Relu(margin - x * label); }
-  OW_INLINE T SlopeX(T x, T label, T grad) const {
+  OW_INLINE T GradX(T x, T label, T grad) const {
     return margin - x * label < T(0) ? T(0) : -label * grad;
   }
-  OW_INLINE T SlopeLabel(T x, T label, T grad) const {
+  OW_INLINE T GradLabel(T x, T label, T grad) const {
     return margin - x * label < T(0) ? T(0) : -x * grad;
   }
 };
@@ -67,10 +67,10 @@ struct LogLoss {
     const T no = (T(1) - label) * functors::Log(T(1) - x + epsilon);
     return -label * functors::Log(x + epsilon) - no;
   }
-  OW_INLINE T SlopeX(T x, T label, T grad) const {
+  OW_INLINE T GradX(T x, T label, T grad) const {
     return ((T(1) - label) / (T(1) - x + epsilon) - label / (x + epsilon)) * grad;
   }
-  OW_INLINE T SlopeLabel(T x, T, T grad) const {
+  OW_INLINE T GradLabel(T x, T, T grad) const {
     return (functors::Log(T(1) - x + epsilon) - functors::Log(x + epsilon)) * grad;
   }
 };
@@ -84,8 +84,8 @@ struct KlLoss {
     const T log = is_log ? label : functors::Log(label);
     return weight == T(0) ? T(0) : weight * (log - x);
   }
-  OW_INLINE T SlopeX(T, T label, T grad) const { return -WeightOf(label) * grad; }
-  OW_INLINE T SlopeLabel(T x, T label, T grad) const {
+  OW_INLINE T GradX(T, T label, T grad) const { return -WeightOf(label) * grad; }
+  OW_INLINE T GradLabel(T x, T label, T grad) const {
     if constexpr (!is_log) return (functors::Log(label) - x + T(1)) * grad;
     const T weight = WeightOf(label);
     return weight == T(0) ? T(0) : weight * (label - x + T(1)) * grad;
@@ -99,8 +99,8 @@ using KlOfLogs = KlLoss<T, true>;
 template <typename T>
 struct PairLoss {
   OW_INLINE T Loss(T x, T label) const { return SigmoidLoss<T>()(x, label); }
-  OW_INLINE T SlopeX(T x, T label, T grad) const { return SigmoidLossGrad<T>()(x, label, grad); }
-  OW_INLINE T SlopeLabel(T x, T, T grad) const { return SigmoidLossLabelGrad<T>()(x, grad); }
+  OW_INLINE T GradX(T x, T label, T grad) const { return SigmoidLossGrad<T>()(x, label, grad); }
+  OW_INLINE T GradLabel(T x, T, T grad) const { return SigmoidLossLabelGrad<T>()(x, grad); }
 };
 
 template <template <typename> class Formula, typename T>
@@ -110,26 +110,26 @@ struct LossOf {
   OW_INLINE T operator()(T x, T y, T label) const { return formula.Loss(x - y, label); }
 };
 template <template <typename> class Formula, typename T>
-struct SlopeOfX {
+struct GradOfX {
   Formula<T> formula;
-  OW_INLINE T operator()(T x, T label, T grad) const { return formula.SlopeX(x, label, grad); }
+  OW_INLINE T operator()(T x, T label, T grad) const { return formula.GradX(x, label, grad); }
   OW_INLINE T operator()(T x, T y, T label, T grad) const {
-    return formula.SlopeX(x - y, label, grad);
+    return formula.GradX(x - y, label, grad);
   }
 };
 template <template <typename> class Formula, typename T>
-struct SlopeOfY {
+struct GradOfY {
   Formula<T> formula;
   OW_INLINE T operator()(T x, T y, T label, T grad) const {
-    return -formula.SlopeX(x - y, label, grad);
+    return -formula.GradX(x - y, label, grad);
   }
 };
 template <template <typename> class Formula, typename T>
-struct SlopeOfLabel {
+struct GradOfLabel {
   Formula<T> formula;
-  OW_INLINE T operator()(T x, T label, T grad) const { return formula.SlopeLabel(x, label, grad); }
+  OW_INLINE T operator()(T x, T label, T grad) const { return formula.GradLabel(x, label, grad); }
   OW_INLINE T operator()(T x, T y, T label, T grad) const {
-    return formula.SlopeLabel(x - y, label, grad);
+    return formula.GradLabel(x - y, label, grad);
   }
 };
 

@@ -145,7 +145,7 @@ __global__ void cross_entropy_soft_lines(T* out, const T* x, const T* label, Com
 }
 
 template <typename C>
-OW_INLINE C SlopeOf(C x, C weight, C out_grad, C epsilon) {
+OW_INLINE C GradOf(C x, C weight, C out_grad, C epsilon) {
   return x < epsilon ? C(0) : -(weight / functors::Maximum(x, epsilon)) * out_grad;
 }
 
@@ -158,8 +158,8 @@ __global__ void cross_entropy_ids_grad_lines(T* x_grad, const T* x, Labels label
   if (!line.is_there) return;
   const int64_t id = labels.At(line.line);
   const C grad = Load(out_grad[line.line]);
-  const C slope = id < 0 ? C(0) : SlopeOf(Load(x[line.At(id)]), C(1), grad, epsilon);
-  Transform(line, x_grad, [&](int64_t i, C&) { return i == id ? slope : C(0); });
+  const C grad_at_label = id < 0 ? C(0) : GradOf(Load(x[line.At(id)]), C(1), grad, epsilon);
+  Transform(line, x_grad, [&](int64_t i, C&) { return i == id ? grad_at_label : C(0); });
 }
 
 // Either gradient may be null.
@@ -173,7 +173,7 @@ __global__ void cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T*
   const C grad = Load(out_grad[line.line]);
   const auto apply = [&](int64_t, C&, C score, C weight) {
     const C power = functors::Log(functors::Maximum(score, epsilon));
-    return Pair<C>{SlopeOf(score, weight, grad, epsilon), -(power * grad)};
+    return Pair<C>{GradOf(score, weight, grad, epsilon), -(power * grad)};
   };
   TransformBoth(line, x_grad, label_grad, apply, x, label);
 }

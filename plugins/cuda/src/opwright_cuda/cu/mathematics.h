@@ -117,7 +117,7 @@ OW_FUNCTION_2(SquaredDifference, static_cast<T>((static_cast<W>(x) - static_cast
                                                 (static_cast<W>(x) - static_cast<W>(y))));
 OW_FUNCTION_2(Prelu, functors::LeakyRelu(x, y));
 OW_FUNCTION_2(Atan2, functors::Atan2(x, y));
-OW_FUNCTION_2(Atan2Slope, functors::Atan2Slope(x, y));
+OW_FUNCTION_2(Atan2Derivative, functors::Atan2Derivative(x, y));
 
 // As in NumPy: for integers 0 where y is 0; the minimum divided by -1 is itself.
 template <typename T>

@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(kMostLineThreads)
                           Lines lines, int32_t width) {
   using C = Compute<T>;
   Line line(lines, width);
-  const C slope = line.is_there ? Load(out_grad[line.line]) : C(0);
+  const C grad = line.is_there ? Load(out_grad[line.line]) : C(0);
   SumAndTransform(
       line, x_grad, softmax, label, [](Pair<C> pair) { return pair.second; },
-      [&](Pair<C> pair, C total) { return (pair.first * total - pair.second) * slope; });
+      [&](Pair<C> pair, C total) { return (pair.first * total - pair.second) * grad; });
 }

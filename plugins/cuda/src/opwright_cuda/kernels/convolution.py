@@ -239,7 +239,7 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _spread(
-    plan: LaunchPlan, conv: Convolution, result: Pointer, slopes: Pointer, bias: Pointer | None
+    plan: LaunchPlan, conv: Convolution, result: Pointer, out_grad: Pointer, bias: Pointer | None
 ) -> None:
     """Add the input gradient of a convolution, plus a bias."""
     tiling = _tile(conv.x.n_places, conv.channels)
@@ -251,7 +251,7 @@ def _spread(
         f"convolve_input_grad<{conv.ctype}, {tiling.rows}, {conv.deep}>",
         (tiling.n_tiles, conv.groups, parts.n_parts),
         PRODUCT_THREADS,
-        [parts.target, plan.input("weight"), slopes, bias, conv.struct],
+        [parts.target, plan.input("weight"), out_grad, bias, conv.struct],
     )
     parts.finish(conv.x, bias)
 

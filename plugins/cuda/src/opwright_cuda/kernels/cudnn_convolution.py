@@ -90,13 +90,13 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if not slots:
         return
     (x,), (weight,), (out_grad,) = (ctx.inputs[slot] for slot in ("x", "weight", "out_grad"))
-    slopes, windows = _images(ctx, out_grad, plan.input("out_grad")), Windows.of(ctx.attrs)
+    gradients, windows = _images(ctx, out_grad, plan.input("out_grad")), Windows.of(ctx.attrs)
     unfolded = find_unfolded(ctx, plan, x, weight, out_grad)
 
     def add(what: What, slot: str, images: Pointer, filters: Pointer) -> None:
         graph = OperationGraph(x.dtype)
         sides = _images(ctx, x, images), _weight(weight, filters)
-        graph.add_convolution(what, *sides, slopes, windows)
+        graph.add_convolution(what, *sides, gradients, windows)
         _add(ctx, plan, graph, slot)
 
     if "x_grad" in slots:

@@ -260,7 +260,7 @@ FUNCTIONS: Final = {
             *("logical_and", "logical_or", "logical_xor", "logical_not"),
             *("expm1", "log1p", "log2", "rsqrt", "ceil", "floor", "round"),
             *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "atan2"),
-            "atan2_slope",
+            "atan2_derivative",
             *("relu6", "hard_swish", "prelu", "log_sigmoid", "softsign", "mish", "tanh_shrink"),
             *("selu", "squared_difference", "mod", "floor_divide", "lerp", "erfc", "copysign"),
             *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"),

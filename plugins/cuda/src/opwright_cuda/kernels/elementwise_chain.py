@@ -41,7 +41,7 @@ _MEMBERS: Final = {
 """Number of parameters of a functor, in the order of a chain."""
 _BINARY: Final = (
     *("add", "subtract", "multiply", "divide", "maximum", "minimum"),
-    *("squared_difference", "atan2", "atan2_slope", "mod", "floor_divide", "prelu"),
+    *("squared_difference", "atan2", "atan2_derivative", "mod", "floor_divide", "prelu"),
     "copysign",
 )
 

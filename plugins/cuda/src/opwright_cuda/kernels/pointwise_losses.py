@@ -71,7 +71,7 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients of scores and label."""
     for slot, metas in ctx.outputs.items():
         if metas:
-            _launch(ctx, plan, f"SlopeOf{slot.removesuffix('_grad').capitalize()}", slot)
+            _launch(ctx, plan, f"GradOf{slot.removesuffix('_grad').capitalize()}", slot)
 
 
 LOSS_GRAD: Final = Kernel(_fill_in_grad)

@@ -41,13 +41,13 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
             inputs = [operand(plan.input(name), ctx.inputs[name][0]) for name in slots]
             grad = operand(plan.output(f"{slot}_grad"), meta)
             axes = _repeated_axes(meta.shape, out.shape)
-            slopes = grad
+            full_grad = grad
             if axes:
                 scratch = plan.workspace(count_of(out) * max(4, ITEM_BYTES[out.dtype]))
-                slopes = Operand(scratch, out.shape, ctype)
-            launch_elementwise(plan, f"{function}<{ctype}>", slopes, inputs)
+                full_grad = Operand(scratch, out.shape, ctype)
+            launch_elementwise(plan, f"{function}<{ctype}>", full_grad, inputs)
             if axes:
-                launch_reduction(plan, total_of(out.dtype), slopes, axes, grad)
+                launch_reduction(plan, total_of(out.dtype), full_grad, axes, grad)
 
 
 def _repeated_axes(shape: tuple[int, ...], out: tuple[int, ...]) -> list[int]:

@@ -79,7 +79,7 @@ class UnfoldedConvolution:
         self._plan, self._conv = plan, conv
         self._n_windows = conv.out.n_places
         self._columns: Pointer | None = None
-        self._slopes: Pointer | None = None
+        self._gradients: Pointer | None = None
         self.gives_out = _has_small_images(conv, SMALL_IMAGE)
         is_slow = is_strided or _has_small_images(conv, SMALL_IMAGE_GRAD)
         self.gives_x_grad = is_slow and conv.channels >= FOLD_SIDE
@@ -100,7 +100,7 @@ class UnfoldedConvolution:
         """Add the gradient of x."""
         plan, conv = self._plan, self._conv
         product = self._product(conv.n_taps, conv.filters)
-        operands = Operands(self._rows_of_slopes(), plan.input("weight"), self._matrix)
+        operands = Operands(self._rows_of_gradients(), plan.input("weight"), self._matrix)
         add_product(plan, product, operands)
         grid = quotient_up(conv.x.n_places, FOLD_SIDE), quotient_up(conv.channels, FOLD_SIDE)
         given: list[Argument] = [plan.output("x_grad"), self._matrix]
@@ -111,7 +111,7 @@ class UnfoldedConvolution:
     def add_weight_grad(self) -> None:
         """Add the gradient of the weight: parts of the windows in parallel, then their sum."""
         plan, conv = self._plan, self._conv
-        slopes = self._rows_of_slopes()
+        gradients = self._rows_of_gradients()
         self._unfold()
         n = conv.filters * conv.n_taps
         shape = conv.filters, conv.n_taps, self._n_windows
@@ -119,10 +119,10 @@ class UnfoldedConvolution:
         product = Product(*shape, True, False, stacks, DTYPE, DTYPE)
         parts, out = self._count_parts(), plan.output("weight_grad")
         if parts == 1:
-            add_product(plan, product, Operands(slopes, self._matrix, out))
+            add_product(plan, product, Operands(gradients, self._matrix, out))
             return
         sums = plan.workspace(parts * n * _ITEM)
-        add_product(plan, cut_product(product, parts), Operands(slopes, self._matrix, sums))
+        add_product(plan, cut_product(product, parts), Operands(gradients, self._matrix, sums))
         made, read = Operand(out, (n,), conv.ctype), Operand(sums, (parts, n), conv.ctype)
         launch_reduction(plan, total_of(DTYPE), read, [0], made)
 
@@ -146,15 +146,15 @@ class UnfoldedConvolution:
         blocks = quotient_up(self._n_windows, WINDOWS)
         plan.launch(own_source("unfold.cu"), f"unfold<{conv.ctype}>", blocks, threads, given)
 
-    def _rows_of_slopes(self) -> Pointer:
+    def _rows_of_gradients(self) -> Pointer:
         """Return the gradient of the output as [windows, filters]."""
-        if self._slopes is None:
+        if self._gradients is None:
             plan, conv = self._plan, self._conv
-            self._slopes = plan.workspace(self._n_windows * conv.filters * _ITEM)
+            self._gradients = plan.workspace(self._n_windows * conv.filters * _ITEM)
             shape = conv.out.n, conv.filters, self._n_windows // conv.out.n
             given = plan.input("out_grad")
-            launch_transpose(plan, self._slopes, given, shape, (0, 2, 1), _ITEM)
-        return self._slopes
+            launch_transpose(plan, self._gradients, given, shape, (0, 2, 1), _ITEM)
+        return self._gradients
 
     def _count_parts(self) -> int:
         conv = self._conv

@@ -100,18 +100,18 @@ class Computation {
         return Store(operation.result, out);
       }
       case Operation::kDataGradient: {
-        const Values slopes = Factor(operation.result), weight = Factor(operation.weight);
+        const Values gradients = Factor(operation.result), weight = Factor(operation.weight);
         Values out(Size(operation.x), 0.0);
         Convolve(operation, [&](int64_t i, int64_t j, int64_t k) {
-          if (i >= 0) out[i] += slopes[k] * weight[j];
+          if (i >= 0) out[i] += gradients[k] * weight[j];
         });
         return Store(operation.x, out);
       }
       case Operation::kWeightGradient: {
-        const Values x = Factor(operation.x), slopes = Factor(operation.result);
+        const Values x = Factor(operation.x), gradients = Factor(operation.result);
         Values out(Size(operation.weight), 0.0);
         Convolve(operation, [&](int64_t i, int64_t j, int64_t k) {
-          out[j] += (i < 0 ? 0.0 : x[i]) * slopes[k];
+          out[j] += (i < 0 ? 0.0 : x[i]) * gradients[k];
         });
         return Store(operation.weight, out);
       }

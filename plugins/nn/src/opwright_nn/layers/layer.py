@@ -86,8 +86,8 @@ def check_activation(who: str, activation: object) -> str:
 def weight_initializer(activation: str) -> Initializer:
     """Return the default initializer of a weight before `activation`.
 
-    Kaiming for relu and similar activations, else Xavier, scaled by the inverse of the slope of the
-    activation at the origin. That is 4 for sigmoid: with 1, two sigmoid layers decrease the
+    Kaiming for relu and similar activations, else Xavier, scaled by the inverse of the derivative
+    of the activation at the origin. That is 4 for sigmoid: with 1, two sigmoid layers decrease the
     differences between images by a factor of 16, and gradient descent learns nothing for many
     epochs.
     """

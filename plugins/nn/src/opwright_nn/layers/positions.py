@@ -74,10 +74,10 @@ def sinusoidal_positions(
     """
     who = "sinusoidal_positions"
     columns = last_axis(who, x, 3)
-    slope = checks.check_float(who, "base", base, above=1.0)
+    base = checks.check_float(who, "base", base, above=1.0)
     layer = begin(who, name)
     pairs = np.arange(columns) // 2 * 2
-    frequency = (slope ** (-pairs / columns)).astype(np.float32)
+    frequency = (base ** (-pairs / columns)).astype(np.float32)
     phase = np.where(np.arange(columns) % 2, np.pi / 2, 0).astype(np.float32)
     angles = ow.ops.unsqueeze(_positions(layer, x), axis=[2]) * frequency + phase
     waves = ow.ops.sin(angles)
@@ -116,14 +116,14 @@ def rotary_embedding(
     who = "rotary_embedding"
     columns = last_axis(who, x)
     rows = checks.check_int(who, "max_length", max_length, at_least=1)
-    slope = checks.check_float(who, "base", base, above=1.0)
+    base = checks.check_float(who, "base", base, above=1.0)
     attrs = {"interleaved": checks.check_bool(who, "interleaved", interleaved)}
     if columns % 2:
         raise AttributeValueError(
             f"{who}: x must have an even number of columns, got {x!r}; its columns turn in pairs"
         )
     layer = begin(who, name)
-    frequency = (slope ** (-np.arange(0, columns, 2) / columns)).astype(np.float32)
+    frequency = (base ** (-np.arange(0, columns, 2) / columns)).astype(np.float32)
     span = {"start": 0.0, "stop": float(rows), "step": 1.0, "dtype": "float32"}
     steps = operators.append(layer.block, "arange", {}, span, name=layer.part("steps"))
     angles = ow.ops.unsqueeze(steps, axis=[1]) * frequency

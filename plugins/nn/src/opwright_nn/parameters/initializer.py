@@ -168,7 +168,7 @@ class Xavier(_Scaled):
     """Zero mean, standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
 
     Keeps the variance of activations and gradients where the activation is near its origin.
-    `gain` is the inverse of the activation's slope there: 1 for tanh and none, 4 for sigmoid.
+    `gain` is the inverse of the activation's derivative there: 1 for tanh and none, 4 for sigmoid.
     Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks,
     2010, section 4.2.
 

@@ -19,16 +19,16 @@ class Regularizer(abc.ABC):
     def append(self, parameter: ow.Variable, gradient: ow.Variable) -> ow.Variable:
         """Append the operators that add the gradient of the penalty; return the sum."""
         block = gradient.block
-        slope = self._append_slope(block, parameter)
+        derivative = self._append_derivative(block, parameter)
         attrs = {"scale": self.coefficient}
         penalty = operators.append(
-            block, "scale", {"x": slope}, attrs, prefix=f"{parameter.name}_penalty"
+            block, "scale", {"x": derivative}, attrs, prefix=f"{parameter.name}_penalty"
         )
         inputs = {"x": [gradient, penalty]}
         return operators.append(block, "add_n", inputs, prefix=f"{gradient.name}_regular")
 
     @abc.abstractmethod
-    def _append_slope(self, block: ow.Block, parameter: ow.Variable) -> ow.Variable: ...
+    def _append_derivative(self, block: ow.Block, parameter: ow.Variable) -> ow.Variable: ...
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.coefficient!r})"
@@ -37,12 +37,12 @@ class Regularizer(abc.ABC):
 class L2(Regularizer):
     """``coefficient / 2 * sum(parameter^2)``; its gradient is ``coefficient * parameter``."""
 
-    def _append_slope(self, block: ow.Block, parameter: ow.Variable) -> ow.Variable:
+    def _append_derivative(self, block: ow.Block, parameter: ow.Variable) -> ow.Variable:
         return parameter
 
 
 class L1(Regularizer):
     """``coefficient * sum(|parameter|)``; its gradient is ``coefficient * sign(parameter)``."""
 
-    def _append_slope(self, block: ow.Block, parameter: ow.Variable) -> ow.Variable:
+    def _append_derivative(self, block: ow.Block, parameter: ow.Variable) -> ow.Variable:
         return operators.append(block, "sign", {"x": parameter}, prefix=f"{parameter.name}_sign")

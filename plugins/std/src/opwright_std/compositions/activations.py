@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from opwright.op import BodyContext, by_differentiating, by_slope
+from opwright.op import BodyContext, by_derivative, by_differentiating
 from opwright_std.compositions.expression import Expression, read
 
 SELU_SCALE = 1.0507009873554804934
@@ -27,9 +27,9 @@ def _tan(b: BodyContext) -> str:
     return (read(b, "out").then("square") + 1.0).name
 
 
-def _below(x: Expression, slope: Expression, above: float) -> str:
+def _below(x: Expression, derivative: Expression, above: float) -> str:
     """A derivative for x up to 0, and a constant above."""
-    return x.compare("less_equal", 0.0).choose(slope, x.filled(above)).name
+    return x.compare("less_equal", 0.0).choose(derivative, x.filled(above)).name
 
 
 def _celu(b: BodyContext) -> str:
@@ -44,8 +44,8 @@ def _elu(b: BodyContext) -> str:
 
 def _selu(b: BodyContext) -> str:
     x = read(b, "x")
-    slope = x.then("clip", max=0.0).then("exp") * (SELU_ALPHA * SELU_SCALE)
-    return _below(x, slope, SELU_SCALE)
+    derivative = x.then("clip", max=0.0).then("exp") * (SELU_ALPHA * SELU_SCALE)
+    return _below(x, derivative, SELU_SCALE)
 
 
 def _erf(b: BodyContext) -> str:
@@ -137,27 +137,27 @@ def _tanh_shrink(b: BodyContext) -> str:
     return read(b, "x").then("tanh").then("square").name
 
 
-ACOS = by_slope(_acos)
-ASIN = by_slope(_asin)
-ATAN = by_slope(_atan)
-TAN = by_slope(_tan)
-CELU = by_slope(_celu)
-ELU = by_slope(_elu)
-SELU = by_slope(_selu)
-ERF = by_slope(_erf)
+ACOS = by_derivative(_acos)
+ASIN = by_derivative(_asin)
+ATAN = by_derivative(_atan)
+TAN = by_derivative(_tan)
+CELU = by_derivative(_celu)
+ELU = by_derivative(_elu)
+SELU = by_derivative(_selu)
+ERF = by_derivative(_erf)
 GELU = by_differentiating(_gelu)
-HARD_SWISH = by_slope(_hard_swish)
-LOG_SIGMOID = by_slope(_log_sigmoid)
+HARD_SWISH = by_derivative(_hard_swish)
+LOG_SIGMOID = by_derivative(_log_sigmoid)
 MISH = by_differentiating(_mish)
-RECIPROCAL = by_slope(_reciprocal)
-RSQRT = by_slope(_rsqrt)
-SQRT = by_slope(_sqrt)
-SQUARE = by_slope(_square)
-SIGMOID = by_slope(_sigmoid)
-TANH = by_slope(_tanh)
-SOFTPLUS = by_slope(_softplus, reads=["x"])
-SOFTSIGN = by_slope(_softsign)
+RECIPROCAL = by_derivative(_reciprocal)
+RSQRT = by_derivative(_rsqrt)
+SQRT = by_derivative(_sqrt)
+SQUARE = by_derivative(_square)
+SIGMOID = by_derivative(_sigmoid)
+TANH = by_derivative(_tanh)
+SOFTPLUS = by_derivative(_softplus, reads=["x"])
+SOFTSIGN = by_derivative(_softsign)
 SOFT_RELU = by_differentiating(_soft_relu)
 STANH = by_differentiating(_stanh)
 SWISH = by_differentiating(_swish)
-TANH_SHRINK = by_slope(_tanh_shrink)
+TANH_SHRINK = by_derivative(_tanh_shrink)

@@ -10,8 +10,8 @@ def _write(b: BodyContext) -> None:
     x, y, grad = read(b, "x"), read(b, "y"), read(b, "out_grad")
     if b.has_output("x_grad"):
         constant = y.compare("equal", 0.0)  # x**0 is 1, even where x is 0
-        slope = y * x.with_("power", constant.choose(y.filled(1.0), y - 1.0))
-        _set(b, "x", constant.choose(y.filled(0.0), slope) * grad)
+        derivative = y * x.with_("power", constant.choose(y.filled(1.0), y - 1.0))
+        _set(b, "x", constant.choose(y.filled(0.0), derivative) * grad)
     if b.has_output("y_grad"):
         # x**y * ln(x), and 0 where x is 0, its limit for every y above 0.
         zero = x.compare("equal", 0.0).with_("logical_and", y.compare("greater_equal", 0.0))

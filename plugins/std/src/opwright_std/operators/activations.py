@@ -16,7 +16,7 @@ from opwright_std.operators.unary import unary
 _ERFC = np.frompyfunc(math.erfc, 1, 1)
 _INF = math.inf
 _SQRT_HALF = math.sqrt(0.5)
-_TANH_SLOPE = 2 * math.sqrt(2 / math.pi)
+_TANH_LINEAR = 2 * math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
 
 # Beyond these the gates of gelu and silu are 0 or 1 in every dtype.
@@ -169,8 +169,8 @@ def _gelu_gate(x: Array, out: Array, approximate: str) -> None:
         end = _GELU_END[approximate]
         bounded = np.minimum(np.maximum(x, -end), end)
         np.square(bounded, out=out)
-        np.multiply(out, _TANH_SLOPE * _TANH_CUBIC, out=out)
-        np.add(out, _TANH_SLOPE, out=out)
+        np.multiply(out, _TANH_LINEAR * _TANH_CUBIC, out=out)
+        np.add(out, _TANH_LINEAR, out=out)
         np.multiply(out, bounded, out=out)
         sigmoid(out, out)
     else:
@@ -184,13 +184,13 @@ def gelu_grad(x: Array, out_grad: Array, x_grad: Array, *, approximate: str) -> 
     # The derivative of the gate vanishes before the bound; beyond it the square might overflow.
     end = _GELU_END[approximate]
     bounded = np.minimum(np.maximum(x, -end), end)
-    slope = np.square(bounded)
+    derivative = np.square(bounded)
     if approximate == "tanh":
-        slope = slope * (3 * _TANH_SLOPE * _TANH_CUBIC) + _TANH_SLOPE
-        slope = slope * x_grad * (1 - x_grad)
+        derivative = derivative * (3 * _TANH_LINEAR * _TANH_CUBIC) + _TANH_LINEAR
+        derivative = derivative * x_grad * (1 - x_grad)
     else:
-        slope = np.exp(slope * -0.5) / math.sqrt(2 * math.pi)
-    x_grad += slope * bounded
+        derivative = np.exp(derivative * -0.5) / math.sqrt(2 * math.pi)
+    x_grad += derivative * bounded
     np.multiply(x_grad, out_grad, out=x_grad)
 
 

@@ -141,17 +141,17 @@ def power_grad(
     if x_grad is not None:
         # y * x**(y - 1), and 0 for the constant x**0 even where x is 0.
         constant = y == 0
-        slope = np.asarray(_times_power(y * out_grad, x, np.where(constant, 1, y - 1)))
+        grad = np.asarray(_times_power(y * out_grad, x, np.where(constant, 1, y - 1)))
         # Where x**y is NaN the derivative is too, though y - 1 may round to an integer.
-        np.copyto(slope, np.nan, where=np.isnan(out))
-        np.copyto(slope, 0, where=constant)
-        sum_to(slope, x_grad)
+        np.copyto(grad, np.nan, where=np.isnan(out))
+        np.copyto(grad, 0, where=constant)
+        sum_to(grad, x_grad)
     if y_grad is not None:
         # x**y * ln(x), and 0 where x is 0, its limit for every y above 0.
         flat = (x == 0) & (y >= 0)
-        slope = np.asarray(out_grad * out * np.log(np.where(flat, 1, x)))
-        np.copyto(slope, 0, where=flat)
-        sum_to(slope, y_grad)
+        grad = np.asarray(out_grad * out * np.log(np.where(flat, 1, x)))
+        np.copyto(grad, 0, where=flat)
+        sum_to(grad, y_grad)
 
 
 def _times_power(factor: Array, x: Array, exponent: Array) -> Array:

@@ -133,23 +133,23 @@ def conv2d_grad(
     groups: int,
     data_format: str,
 ) -> None:
-    images, slopes = channels_first(x, data_format), channels_first(out_grad, data_format)
-    columns = Columns(images, slopes, weight, strides, paddings, dilations, groups)
+    images, gradients = channels_first(x, data_format), channels_first(out_grad, data_format)
+    columns = Columns(images, gradients, weight, strides, paddings, dilations, groups)
     filters = filters_of(weight, groups)
-    windows = int(np.prod(slopes.shape[2:]))
-    slopes = slopes.reshape(len(slopes), groups, filters.shape[1], windows)
+    windows = int(np.prod(gradients.shape[2:]))
+    gradients = gradients.reshape(len(gradients), groups, filters.shape[1], windows)
     if bias_grad is not None:
-        np.copyto(bias_grad, slopes.sum(axis=(0, 3)).reshape(-1))
+        np.copyto(bias_grad, gradients.sum(axis=(0, 3)).reshape(-1))
     if weight_grad is not None:
         total = np.zeros_like(filters)
         for part in columns.parts():
             turned = columns.gather(part).swapaxes(2, 3)
-            total += np.matmul(slopes[part], turned).sum(axis=0)
+            total += np.matmul(gradients[part], turned).sum(axis=0)
         np.copyto(weight_grad, total.reshape(weight.shape))
     if x_grad is not None:
         result = channels_first(x_grad, data_format)
         for part in columns.parts():
-            columns.scatter(np.matmul(filters.swapaxes(1, 2), slopes[part]), result[part])
+            columns.scatter(np.matmul(filters.swapaxes(1, 2), gradients[part]), result[part])
 
 
 conv3d, conv3d_grad = conv2d, conv2d_grad

@@ -50,9 +50,9 @@ def cross_entropy_grad(
         return
     places = _find_labels(x, label)
     picked = x.reshape(-1)[places]
-    slope = -out_grad.reshape(-1) / np.maximum(picked, epsilon)
+    grad = -out_grad.reshape(-1) / np.maximum(picked, epsilon)
     x_grad[...] = 0
-    x_grad.reshape(-1)[places] = np.where(picked < epsilon, 0, slope)
+    x_grad.reshape(-1)[places] = np.where(picked < epsilon, 0, grad)
 
 
 def _cross_entropy_shape(ctx: InferContext) -> None:

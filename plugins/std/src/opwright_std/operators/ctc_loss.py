@@ -150,9 +150,9 @@ def ctc_loss_grad(
         onward = betas + scores[:, t]
         counted = is_possible & (t < paths.lengths)
         share = alphas[counted, t + 1] + betas[counted] - ends[counted, None]
-        slope = -np.exp(share) * out_grad[counted, None]
-        slope[np.isneginf(share)] = 0
-        np.add.at(grad[:, t], (np.flatnonzero(counted)[:, None], paths.classes[counted]), slope)
+        step_grad = -np.exp(share) * out_grad[counted, None]
+        step_grad[np.isneginf(share)] = 0
+        np.add.at(grad[:, t], (np.flatnonzero(counted)[:, None], paths.classes[counted]), step_grad)
     x_grad[...] = grad
 
 

@@ -76,19 +76,19 @@ def interpolate_grad(
     align_corners: bool,
     data_format: str,
 ) -> None:
-    slopes, result = channels_first(out_grad, data_format), channels_first(x_grad, data_format)
+    gradients, result = channels_first(out_grad, data_format), channels_first(x_grad, data_format)
     for i in (1, 0):
         taps = _taps(result.shape[2 + i], output_size[i], mode, align_corners)
         sums = np.zeros(
-            (result.shape[2 + i], *np.moveaxis(slopes, 2 + i, 0).shape[1:]), x_grad.dtype
+            (result.shape[2 + i], *np.moveaxis(gradients, 2 + i, 0).shape[1:]), x_grad.dtype
         )
-        moved = np.moveaxis(slopes, 2 + i, 0)
+        moved = np.moveaxis(gradients, 2 + i, 0)
         share = taps.share.reshape(-1, *[1] * 3).astype(x_grad.dtype)
         np.add.at(sums, taps.first, moved * (1 - share))
         shared = np.flatnonzero(taps.share)  # with weight 0 nothing is added, not even NaN
         np.add.at(sums, taps.second[shared], moved[shared] * share[shared])
-        slopes = np.moveaxis(sums, 0, 2 + i)
-    np.copyto(result, slopes)
+        gradients = np.moveaxis(sums, 0, 2 + i)
+    np.copyto(result, gradients)
 
 
 def _interpolate_shape(ctx: InferContext) -> None:

@@ -88,9 +88,9 @@ def hard_swish(x: Array, out: Array) -> None:
 
 def hard_swish_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
     flat, whole = x <= -3, x >= 3
-    slope = np.asarray(x / 3 + 0.5)
-    np.copyto(slope, 1, where=whole)
-    np.multiply(slope, out_grad, out=x_grad)
+    derivative = np.asarray(x / 3 + 0.5)
+    np.copyto(derivative, 1, where=whole)
+    np.multiply(derivative, out_grad, out=x_grad)
     np.copyto(x_grad, 0, where=flat)
 
 

@@ -88,7 +88,7 @@ def linear_chain_crf_grad(
     tags = _read_tags(label, counts, size)
     # The subtrahend: marginals times out_grad, from the last step.
     share = np.zeros((n, size), alpha.dtype)
-    slopes = np.zeros_like(alpha)
+    score_grad = np.zeros_like(alpha)
     pairs = np.zeros_like(transition)
     ends = np.zeros((n, size), alpha.dtype)
     hits = np.eye(size, dtype=alpha.dtype)[tags] * out_grad[:, None, None]
@@ -107,12 +107,16 @@ def linear_chain_crf_grad(
         share[is_last] = finals[is_last]
         ends[is_last] = (hits[:, t] - finals)[is_last]
         present = t < counts
-        slopes[present, t] = (hits[:, t] - share)[present]
-    for grad, value in ((x_grad, slopes), (transition_grad, pairs), (end_grad, ends.sum(axis=0))):
+        score_grad[present, t] = (hits[:, t] - share)[present]
+    for grad, value in (
+        (x_grad, score_grad),
+        (transition_grad, pairs),
+        (end_grad, ends.sum(axis=0)),
+    ):
         if grad is not None:
             grad[...] = value
     if start_grad is not None:
-        start_grad[...] = slopes[:, 0].sum(axis=0) if steps else 0
+        start_grad[...] = score_grad[:, 0].sum(axis=0) if steps else 0
 
 
 def viterbi_decode(

@@ -10,12 +10,12 @@ from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.mse import same_shapes
 
 
-def _write_both(x_slope: Array, x_grad: Array | None, label_grad: Array | None) -> None:
+def _write_both(grad: Array, x_grad: Array | None, label_grad: Array | None) -> None:
     """Write the gradients of a loss of x - label."""
     if x_grad is not None:
-        x_grad[...] = x_slope
+        x_grad[...] = grad
     if label_grad is not None:
-        np.negative(x_slope, out=label_grad)
+        np.negative(grad, out=label_grad)
 
 
 def _signed(difference: Array, out_grad: Array) -> Array:
@@ -73,8 +73,8 @@ def smooth_l1_grad(
     if beta == 0:
         l1_grad(x, label, out_grad, x_grad, label_grad)
         return
-    slope = np.clip(x - label, -beta, beta) / beta * out_grad
-    _write_both(slope, x_grad, label_grad)
+    grad = np.clip(x - label, -beta, beta) / beta * out_grad
+    _write_both(grad, x_grad, label_grad)
 
 
 def write_hinge(score: Array, label: Array, margin: float, out: Array) -> None:
@@ -83,7 +83,7 @@ def write_hinge(score: Array, label: Array, margin: float, out: Array) -> None:
     np.maximum(out, 0, out=out)
 
 
-def find_hinge_slopes(
+def compute_hinge_grads(
     score: Array, label: Array, margin: float, out_grad: Array
 ) -> tuple[Array, Array]:
     """Return the gradients of score and label: 0 beyond the margin, as for clip."""
@@ -98,10 +98,10 @@ def hinge(x: Array, label: Array, out: Array) -> None:
 def hinge_grad(
     x: Array, label: Array, out_grad: Array, x_grad: Array | None, label_grad: Array | None
 ) -> None:
-    slopes = find_hinge_slopes(x, label, 1.0, out_grad)
-    for slope, grad in zip(slopes, (x_grad, label_grad), strict=True):
-        if grad is not None:
-            grad[...] = slope
+    grads = compute_hinge_grads(x, label, 1.0, out_grad)
+    for grad, target in zip(grads, (x_grad, label_grad), strict=True):
+        if target is not None:
+            target[...] = grad
 
 
 def log_loss(x: Array, label: Array, out: Array, *, epsilon: float) -> None:
@@ -150,10 +150,10 @@ def kl_div_grad(
     if label_grad is None:
         return
     if log_label:
-        slope = weight * (_subtract_present(label, x, weight) + 1)
+        derivative = weight * (_subtract_present(label, x, weight) + 1)
     else:
-        slope = np.log(label) - x + 1
-    np.multiply(slope, out_grad, out=label_grad)
+        derivative = np.log(label) - x + 1
+    np.multiply(derivative, out_grad, out=label_grad)
 
 
 def _loss(op_type: str, comment: str, label: str = "shape and dtype of x") -> OpMaker:

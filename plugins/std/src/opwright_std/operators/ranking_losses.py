@@ -14,7 +14,7 @@ from opwright.op import (
 )
 from opwright_std.compositions import losses as losses_gradients
 from opwright_std.numerics.dtypes import FLOATS, Array
-from opwright_std.operators.pointwise_losses import find_hinge_slopes, write_hinge
+from opwright_std.operators.pointwise_losses import compute_hinge_grads, write_hinge
 from opwright_std.operators.sigmoid_cross_entropy_with_logits import (
     sigmoid_cross_entropy_with_logits,
     sigmoid_cross_entropy_with_logits_grad,
@@ -49,11 +49,11 @@ def margin_rank_loss_grad(
     *,
     margin: float,
 ) -> None:
-    slope, of_label = find_hinge_slopes(np.asarray(x - y), label, margin, out_grad)
+    score_grad, of_label = compute_hinge_grads(np.asarray(x - y), label, margin, out_grad)
     if x_grad is not None:
-        x_grad[...] = slope
+        x_grad[...] = score_grad
     if y_grad is not None:
-        np.negative(slope, out=y_grad)
+        np.negative(score_grad, out=y_grad)
     if label_grad is not None:
         label_grad[...] = of_label
 
@@ -72,10 +72,10 @@ def rank_loss_grad(
     label_grad: Array | None,
 ) -> None:
     score = np.asarray(x - y)
-    slope = y_grad if x_grad is None else x_grad
-    sigmoid_cross_entropy_with_logits_grad(score, label, out_grad, slope, label_grad)
-    if y_grad is not None and slope is not None:
-        np.negative(slope, out=y_grad)
+    score_grad = y_grad if x_grad is None else x_grad
+    sigmoid_cross_entropy_with_logits_grad(score, label, out_grad, score_grad, label_grad)
+    if y_grad is not None and score_grad is not None:
+        np.negative(score_grad, out=y_grad)
 
 
 def _loss(op_type: str, comment: str, label: str) -> OpMaker:

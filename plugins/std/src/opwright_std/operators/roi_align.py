@@ -141,8 +141,8 @@ def roi_align_grad(
             for j, column in enumerate(columns):
                 to = np.flatnonzero(column)
                 share = np.outer(row[at], column[to])
-                slopes = out_grad[box, :, i, j].astype(np.float64)
-                sums[batch_index[box]][:, at[:, None], to] += slopes[:, None, None] * share
+                gradients = out_grad[box, :, i, j].astype(np.float64)
+                sums[batch_index[box]][:, at[:, None], to] += gradients[:, None, None] * share
     x_grad[...] = sums
 
 

@@ -82,9 +82,9 @@ def mish(x: Array, out: Array) -> None:
 def mish_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
     bounded, n, w = _mish_terms(x)
     inverse = 1 / (w + 2)
-    slope = np.asarray(w * inverse + 4 * bounded * n * (n + 1) * inverse * inverse)
-    np.copyto(slope, 1, where=x > 20)
-    np.multiply(slope, out_grad, out=x_grad, casting="same_kind")
+    derivative = np.asarray(w * inverse + 4 * bounded * n * (n + 1) * inverse * inverse)
+    np.copyto(derivative, 1, where=x > 20)
+    np.multiply(derivative, out_grad, out=x_grad, casting="same_kind")
 
 
 MISH = unary(
@@ -101,9 +101,9 @@ def tanh_shrink(x: Array, out: Array) -> None:
 
 
 def tanh_shrink_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
-    slope = np.tanh(x)
-    np.multiply(slope, out_grad, out=x_grad)  # the square alone might underflow
-    np.multiply(x_grad, slope, out=x_grad)
+    root = np.tanh(x)
+    np.multiply(root, out_grad, out=x_grad)  # the square alone might underflow
+    np.multiply(x_grad, root, out=x_grad)
 
 
 TANH_SHRINK = function(
@@ -122,11 +122,11 @@ def selu(x: Array, out: Array) -> None:
 
 
 def selu_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
-    slope = np.full_like(x, SELU_SCALE)
+    derivative = np.full_like(x, SELU_SCALE)
     below = x <= 0
-    np.exp(x, out=slope, where=below)
-    np.multiply(slope, SELU_ALPHA * SELU_SCALE, out=slope, where=below)
-    np.multiply(slope, out_grad, out=x_grad)
+    np.exp(x, out=derivative, where=below)
+    np.multiply(derivative, SELU_ALPHA * SELU_SCALE, out=derivative, where=below)
+    np.multiply(derivative, out_grad, out=x_grad)
 
 
 SELU = unary(
@@ -148,13 +148,13 @@ def celu(x: Array, out: Array, *, alpha: float) -> None:
 
 
 def celu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None:
-    slope = np.ones_like(x)
+    derivative = np.ones_like(x)
     below = x <= 0
-    np.divide(x, alpha, out=slope, where=below)
-    np.exp(slope, out=slope, where=below)
+    np.divide(x, alpha, out=derivative, where=below)
+    np.exp(derivative, out=derivative, where=below)
     # Far left the derivative is 0 for any incoming gradient, even infinity.
     np.copyto(x_grad, 0)
-    np.multiply(slope, out_grad, out=x_grad, where=slope != 0)
+    np.multiply(derivative, out_grad, out=x_grad, where=derivative != 0)
 
 
 CELU = (
@@ -207,8 +207,8 @@ def stanh(x: Array, out: Array, *, scale_a: float, scale_b: float) -> None:
 def stanh_grad(x: Array, out_grad: Array, x_grad: Array, *, scale_a: float, scale_b: float) -> None:
     # 1 - tanh(z)**2 = 4 p / (1 + p)**2 with p = exp(-2|z|) is accurate in the tails.
     power = np.exp(np.absolute(x * x.dtype.type(scale_a)) * -2)
-    slope = 4 * power / np.square(1 + power) * x.dtype.type(scale_a * scale_b)
-    np.multiply(slope, out_grad, out=x_grad)
+    derivative = 4 * power / np.square(1 + power) * x.dtype.type(scale_a * scale_b)
+    np.multiply(derivative, out_grad, out=x_grad)
 
 
 STANH = (

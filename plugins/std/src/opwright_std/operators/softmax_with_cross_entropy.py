@@ -63,11 +63,11 @@ def softmax_with_cross_entropy_grad(
         logits_grad *= out_grad
         return
     places, counted = find_labels(_LABEL, label, softmax, axis, ignore_index)
-    slope = out_grad.reshape(-1)
+    grads = out_grad.reshape(-1)
     kept = list(softmax.shape)
     kept[axis] = 1
-    np.multiply(softmax, slope.reshape(kept), out=logits_grad)
-    logits_grad.reshape(-1)[places] -= slope
+    np.multiply(softmax, grads.reshape(kept), out=logits_grad)
+    logits_grad.reshape(-1)[places] -= grads
     np.copyto(logits_grad, 0, where=~counted.reshape(kept))  # since 0 * NaN is NaN
 
 

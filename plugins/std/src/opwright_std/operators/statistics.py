@@ -202,20 +202,20 @@ def _norm_gradient(g: GradientContext) -> None:
         name = g.emit("max_grad", inputs, {"x_grad": 1}, _axes(g))
         g.set_input_grad("x", g.emit("multiply", {"x": name, "y": signs}))
         return
-    slope = signs
+    derivative = signs
     if p != 1:
         # The power of a ratio neither overflows nor underflows, unlike that of x.
         share = g.emit("divide", {"x": x if p == 2 else sizes, "y": _spread(g, out)})
-        slope = _where_zero(g, x, share if p == 2 else _power(g, share, p - 1))
-        slope = slope if p == 2 else g.emit("multiply", {"x": slope, "y": signs})
-    g.set_input_grad("x", g.emit("multiply", {"x": slope, "y": _spread(g, grad)}))
+        derivative = _where_zero(g, x, share if p == 2 else _power(g, share, p - 1))
+        derivative = derivative if p == 2 else g.emit("multiply", {"x": derivative, "y": signs})
+    g.set_input_grad("x", g.emit("multiply", {"x": derivative, "y": _spread(g, grad)}))
 
 
-def _where_zero(g: GradientContext, x: str | None, slope: str) -> str:
+def _where_zero(g: GradientContext, x: str | None, derivative: str) -> str:
     """Write the derivative, 0 where x is 0: the norm may have a kink there."""
     zeros = g.emit("fill_like", {"x": x}, attrs={"value": 0.0})
     is_zero = g.emit("equal", {"x": x, "y": zeros})
-    return g.emit("where", {"condition": is_zero, "x": zeros, "y": slope})
+    return g.emit("where", {"condition": is_zero, "x": zeros, "y": derivative})
 
 
 def _norm_shape(ctx: InferContext) -> None:
@@ -321,8 +321,8 @@ def _std_gradient(g: GradientContext) -> None:
     grad = _wide(g, g.output_grad("out"))
     share = _spread(g, _divided(g, x, grad, None, correction), like=x)
     spread = _spread(g, out, like=x)
-    slope = _where_zero(g, spread, g.emit("divide", {"x": _centered(g, x), "y": spread}))
-    _set_x_grad(g, g.emit("multiply", {"x": slope, "y": share}))
+    derivative = _where_zero(g, spread, g.emit("divide", {"x": _centered(g, x), "y": spread}))
+    _set_x_grad(g, g.emit("multiply", {"x": derivative, "y": share}))
 
 
 def _out(b: BodyContext) -> dict[str, str | None]:

@@ -87,8 +87,8 @@ def _by_function(name: str, negated: bool = False) -> Callable[[GradientContext]
     """Return the gradient rule of a function with this derivative."""
 
     def gradient(g: GradientContext) -> None:
-        slope = g.emit(name, {"x": g.input("x")})
-        grad = g.emit("multiply", {"x": g.output_grad("out"), "y": slope})
+        derivative = g.emit(name, {"x": g.input("x")})
+        grad = g.emit("multiply", {"x": g.output_grad("out"), "y": derivative})
         g.set_input_grad("x", g.emit("negative", {"x": grad}) if negated else grad)
 
     return gradient
@@ -122,42 +122,42 @@ SINH = function("sinh", "Hyperbolic sine, out = sinh(x).", _by_function("cosh"))
 COSH = function("cosh", "Hyperbolic cosine, out = cosh(x).", _by_function("sinh"))
 
 
-def atan2_slope(x: Array, y: Array, out: Array) -> None:
+def atan2_derivative(x: Array, y: Array, out: Array) -> None:
     size = np.minimum(np.maximum(np.abs(x), np.abs(y)), np.finfo(out.dtype).max)
     height, width = x / size, y / size
     np.divide(width / (np.square(height) + np.square(width)), size, out=out)
 
 
-def _atan2_slope_gradient(g: GradientContext) -> None:
+def _atan2_derivative_gradient(g: GradientContext) -> None:
     """With derivatives u by the height and v by the width, the gradients are -2 u v and v² - u²."""
     grad, x, y = g.output_grad("out"), g.input("x"), g.input("y")
     by_height = g.output("out")
-    by_width = g.emit("atan2_slope", {"x": y, "y": x})
+    by_width = g.emit("atan2_derivative", {"x": y, "y": x})
     if g.wants("x"):
         product = g.emit("multiply", {"x": by_height, "y": by_width})
         twice = g.emit("scale", {"x": product}, attrs={"scale": -2.0})
         set_broadcast_grad(g, "x", g.emit("multiply", {"x": grad, "y": twice}), ["y"])
     if g.wants("y"):
-        squares = [g.emit("square", {"x": slope}) for slope in (by_width, by_height)]
+        squares = [g.emit("square", {"x": derivative}) for derivative in (by_width, by_height)]
         difference = g.emit("subtract", {"x": squares[0], "y": squares[1]})
         set_broadcast_grad(g, "y", g.emit("multiply", {"x": grad, "y": difference}), ["x"])
 
 
-ATAN2_SLOPE = binary(
-    "atan2_slope",
+ATAN2_DERIVATIVE = binary(
+    "atan2_derivative",
     "The derivative of atan2, out = y / (x**2 + y**2), without overflow or underflow of squares.",
     FLOATS,
-).build(infer_shape=elementwise_shape("x", "y"), gradient=_atan2_slope_gradient)
+).build(infer_shape=elementwise_shape("x", "y"), gradient=_atan2_derivative_gradient)
 
 
 def _atan2_gradient(g: GradientContext) -> None:
     grad, x, y = g.output_grad("out"), g.input("x"), g.input("y")
     if g.wants("x"):
-        slope = g.emit("atan2_slope", {"x": x, "y": y})
-        set_broadcast_grad(g, "x", g.emit("multiply", {"x": grad, "y": slope}), ["y"])
+        derivative = g.emit("atan2_derivative", {"x": x, "y": y})
+        set_broadcast_grad(g, "x", g.emit("multiply", {"x": grad, "y": derivative}), ["y"])
     if g.wants("y"):
-        slope = g.emit("atan2_slope", {"x": y, "y": x})
-        product = g.emit("multiply", {"x": grad, "y": slope})
+        derivative = g.emit("atan2_derivative", {"x": y, "y": x})
+        product = g.emit("multiply", {"x": grad, "y": derivative})
         set_broadcast_grad(g, "y", g.emit("negative", {"x": product}), ["x"])
 
 

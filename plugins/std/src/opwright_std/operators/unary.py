@@ -139,9 +139,9 @@ def log2(x: Array, out: Array) -> None:
 
 def _log2_gradient(g: GradientContext) -> None:
     # The quotient first: x * ln(2) might underflow.
-    slope = g.emit("divide", {"x": g.output_grad("out"), "y": g.input("x")})
+    quotient = g.emit("divide", {"x": g.output_grad("out"), "y": g.input("x")})
     factor = {"scale": 1 / math.log(2), "bias": 0.0}
-    g.set_input_grad("x", g.emit("scale", {"x": slope}, attrs=factor))
+    g.set_input_grad("x", g.emit("scale", {"x": quotient}, attrs=factor))
 
 
 LOG2 = function(
@@ -185,8 +185,8 @@ def _pow_scalar_gradient(g: GradientContext) -> None:
         g.set_input_grad("x", g.emit("scale", {"x": quotient}, attrs={"scale": exponent}))
         return
     less = g.emit("pow_scalar", {"x": g.input("x")}, attrs={"exponent": exponent - 1})
-    slope = g.emit("scale", {"x": less}, attrs={"scale": exponent, "bias": 0.0})
-    g.set_input_grad("x", g.emit("multiply", {"x": grad, "y": slope}))
+    derivative = g.emit("scale", {"x": less}, attrs={"scale": exponent, "bias": 0.0})
+    g.set_input_grad("x", g.emit("multiply", {"x": grad, "y": derivative}))
 
 
 def _pow_scalar_shape(ctx: InferContext) -> None:
@@ -310,7 +310,7 @@ SCALE = (
         "and results wrap around.",
         NUMBERS,
     )
-    .add_attr("scale", float, "slope")
+    .add_attr("scale", float, "factor")
     .default(1.0)
     .add_attr("bias", float, "what 0 becomes")
     .default(0.0)

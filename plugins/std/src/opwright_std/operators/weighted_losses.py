@@ -277,8 +277,8 @@ def _binary_cross_entropy_gradient(g: GradientContext) -> None:
     plain = Expression(g, name)
     grad = _weighted(g, plain)
     if g.wants("x"):
-        slope = (x - label) / (x * (1.0 - x)).then("clip", min=1e-12)
-        g.set_input_grad("x", (grad * slope).name)
+        derivative = (x - label) / (x * (1.0 - x)).then("clip", min=1e-12)
+        g.set_input_grad("x", (grad * derivative).name)
     if g.wants("label"):
         yes, no = _logs(x)
         g.set_input_grad("label", (grad * (no - yes)).name)

@@ -58,8 +58,8 @@ def _kinds() -> dict[str, Kind]:
         "relu6 hard_swish log_sigmoid softsign mish tanh_shrink selu erfc"
     )
     binary = (
-        "add subtract multiply divide maximum minimum squared_difference atan2 atan2_slope mod "
-        "floor_divide copysign"
+        "add subtract multiply divide maximum minimum squared_difference atan2 atan2_derivative "
+        "mod floor_divide copysign"
     )
     of_x = (
         "abs_grad square_grad erf_grad silu_grad asin_grad acos_grad atan_grad "

@@ -103,10 +103,10 @@ def shrink_activation_grad(graph: Graph) -> None:
         if derivative.type != "relu_grad" and _overlaps(pool):
             continue
         pooled = pool.outputs[pool.definition.output_index["out"]][0]
-        slope = graph.value(f"{pooled_grad.name}/slope", pooled_grad.meta)
+        activation_grad = graph.value(f"{pooled_grad.name}/activation_grad", pooled_grad.meta)
         inputs = {"x": pooled, "out": pooled, "out_grad": pooled_grad}
-        first = graph.make(derivative.type, inputs, {"x_grad": slope}, like=derivative)
-        inputs = {"x": activated, "index": index, "out_grad": slope}
+        first = graph.make(derivative.type, inputs, {"x_grad": activation_grad}, like=derivative)
+        inputs = {"x": activated, "index": index, "out_grad": activation_grad}
         x_grad = {"x_grad": derivative.outputs[0]}
         second = graph.make("max_pool2d_grad", inputs, x_grad, scatter.attrs, like=scatter)
         edit.fuse([scatter, derivative], [first, second])

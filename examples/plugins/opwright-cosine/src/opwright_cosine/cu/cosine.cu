@@ -29,10 +29,10 @@ __global__ void cosine_rows_grad(T* a_grad, T* b_grad, const T* a, const T* b, c
   const int64_t begin = blockIdx.x * k;
   const cosine::Sums sums = SumRow(a + begin, b + begin, k);
   const double factor = scale * static_cast<double>(out_grad[blockIdx.x]);
-  const cosine::Slope a_slope(sums, sums.a_square, factor);
-  const cosine::Slope b_slope(sums, sums.b_square, factor);
+  const cosine::Gradient a_gradient(sums, sums.a_square, factor);
+  const cosine::Gradient b_gradient(sums, sums.b_square, factor);
   for (int64_t j = begin + threadIdx.x; j < begin + k; j += blockDim.x) {
-    if (a_grad != nullptr) a_grad[j] = a_slope.At(a[j], b[j]);
-    if (b_grad != nullptr) b_grad[j] = b_slope.At(b[j], a[j]);
+    if (a_grad != nullptr) a_grad[j] = a_gradient.At(a[j], b[j]);
+    if (b_grad != nullptr) b_grad[j] = b_gradient.At(b[j], a[j]);
   }
 }

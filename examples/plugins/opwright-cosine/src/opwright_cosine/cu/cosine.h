@@ -46,11 +46,11 @@ struct Similarity {
 
 // The gradient of a row is a combination of both: d out / da = scale (b / (|a| |b|) -
 // <a, b> a / (|a|^3 |b|)), and the same with a and b exchanged. That of a row of zeros is 0.
-struct Slope {
+struct Gradient {
   double along_other;
   double along_own;
 
-  OPWRIGHT_FUNCTOR Slope(Sums sums, double own_square, double scaled_out_grad) {
+  OPWRIGHT_FUNCTOR Gradient(Sums sums, double own_square, double scaled_out_grad) {
     const double norms = sums.Norms();
     along_other = norms == 0.0 ? 0.0 : scaled_out_grad / norms;
     along_own = norms == 0.0 ? 0.0 : -along_other * sums.dot / own_square;

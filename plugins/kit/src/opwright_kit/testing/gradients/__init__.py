@@ -1,1 +1,1 @@
-"""Gradients by the framework, and the slopes that they are compared with."""
+"""Gradients by the framework, and the differences that they are compared with."""

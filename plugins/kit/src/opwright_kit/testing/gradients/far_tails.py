@@ -24,7 +24,7 @@ _RTOL: Final = 1e-2
 """Of a gradient: a formula that cancels loses much more of it, or nothing."""
 
 _STEP: Final = 1e-3
-"""Of a slope, as a part of the number."""
+"""Of a difference, as a part of the number."""
 
 _SMALL: Final = 1e-30
 _LARGE: Final = 1e30
@@ -46,13 +46,13 @@ class Wide(NamedTuple):
 def find_fault_far_out(derivative: Derivative, wide: Wide | None) -> tuple[Sample, str] | None:
     """Return where a gradient is wrong far from 0, and its value; None if it is right.
 
-    It is compared with a wide one, or with slopes if there is none.
+    It is compared with a wide one, or with central differences if there is none.
     """
     if derivative.forward.loses_tails:
         return None
     for slot in filter(derivative.is_elementwise, derivative.slots):
         if wide is None:
-            faults = _beside_slopes(derivative, slot)
+            faults = _beside_differences(derivative, slot)
         else:
             faults = _beside_float64(derivative, slot, wide)
         fault = next(faults, None) or next(_at_infinity(derivative, slot), None)
@@ -100,18 +100,18 @@ def _say(
     )
 
 
-def _beside_slopes(derivative: Derivative, slot: str) -> Iterator[tuple[Sample, str]]:
+def _beside_differences(derivative: Derivative, slot: str) -> Iterator[tuple[Sample, str]]:
     for number in (*_NEAR, *_numbers(*_FARTHER)):
         changed = filled_with(derivative.forward, slot, number)
         gradients = derivative.gradients(changed, 1.0)
-        pairs = [_slope(derivative, slot, number, h) for h in (_STEP, _STEP / 2)]
+        pairs = [_difference(derivative, slot, number, h) for h in (_STEP, _STEP / 2)]
         if gradients is None or pairs[0] is None or pairs[1] is None:
             continue
-        (wide, _), (slope, noise) = pairs[0], pairs[1]
+        (wide, _), (difference, noise) = pairs[0], pairs[1]
         got = gradients[slot][0]
         with np.errstate(all="ignore"):
-            certain = np.abs(wide - slope) <= _RTOL * np.abs(slope) / 2 + noise
-            apart = np.abs(got - slope) > _RTOL * np.abs(slope) + noise + _SMALL
+            certain = np.abs(wide - difference) <= _RTOL * np.abs(difference) / 2 + noise
+            apart = np.abs(got - difference) > _RTOL * np.abs(difference) + noise + _SMALL
         at = find_first(certain & apart)
         if at is not None and number in _NEAR:
             return  # it is wrong everywhere, which the rule `gradient` finds
@@ -119,16 +119,17 @@ def _beside_slopes(derivative: Derivative, slot: str) -> Iterator[tuple[Sample, 
             yield (
                 changed,
                 (
-                    f"the gradient of {Place(slot, 0, at)} = {number:g} must be the slope far "
-                    f"from 0 too, got {got[at]:.6g}, differences say {slope[at]:.6g}; {_ADVICE}"
+                    f"the gradient of {Place(slot, 0, at)} = {number:g} must be right far "
+                    f"from 0 too, got {got[at]:.6g}, central differences give "
+                    f"{difference[at]:.6g}; {_ADVICE}"
                 ),
             )
 
 
-def _slope(
+def _difference(
     derivative: Derivative, slot: str, number: float, step: float
 ) -> tuple[Array, Array] | None:
-    """Return the slopes of the sum of all outputs, and what rounding may add to them."""
+    """Return central differences of the sum of all outputs, and a bound of their errors."""
     sides = [
         derivative.weighted(filled_with(derivative.forward, slot, number * (1 + sign * step)))
         for sign in (1, -1)
@@ -138,9 +139,9 @@ def _slope(
     up, down = sum(sides[0]), sum(sides[1])
     width = 2 * step * abs(number)
     with np.errstate(all="ignore"):
-        slope = np.asarray((up - down) / np.copysign(width, number))
+        difference = np.asarray((up - down) / np.copysign(width, number))
         noise = np.asarray(16 * np.finfo(np.float64).eps * (np.abs(up) + np.abs(down)) / width)
-    return slope, noise
+    return difference, noise
 
 
 def _at_infinity(derivative: Derivative, slot: str) -> Iterator[tuple[Sample, str]]:

@@ -56,7 +56,7 @@ def skip_without_gradient(subject: OperatorSubject) -> None:
             raise Skipped(f"the loss needs the operator {op_type!r}: pip install opwright-std")
     kernels = subject.context.kernels.candidates(subject.name, HOST_DEVICE, "float64")
     if not kernels and definition.body is None:
-        raise Skipped("no kernel of the host computes float64, in which slopes are taken")
+        raise Skipped("no kernel of the host computes float64, in which differences are taken")
 
 
 def pinned(subject: OperatorSubject) -> Context:

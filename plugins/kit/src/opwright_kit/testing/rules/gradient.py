@@ -1,8 +1,8 @@
-"""The gradient that ``append_backward`` writes is the slope of a loss that weighs every output.
+"""The gradient by ``append_backward`` is that of a loss that weighs every output.
 
 The loss is ``sum(weight * out)`` with random weights: a plain sum would hide errors, the gradient
-of sum(softmax) is zero. Slopes are central differences in float64, taken with two steps: where they
-differ, a kink lies between, and the place is left out.
+of sum(softmax) is zero. It is compared with central differences in float64, taken with two steps:
+where these disagree, there is a kink, and the place is skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from opwright import context_guard
 from opwright.errors import KernelNotFoundError
 from opwright.op import OpDefinition
-from opwright_kit.testing.gradients.slopes import Slopes
+from opwright_kit.testing.gradients.differences import Differences
 from opwright_kit.testing.gradients.training import (
     build_training,
     compile_block,
@@ -35,7 +35,7 @@ SUMMARY = "gradients agree with central differences of a random-weighted loss"
 SUBJECT = OperatorSubject
 
 _MOST_PLACES: Final = 12
-"""Elements of one input whose slopes are taken: each needs four runs. All of a larger input are
+"""Elements of one input with a difference each, which needs four runs. All of a larger input are
 moved at once, too, in a random direction."""
 
 _MOST_FOR_PLACES: Final = 2000
@@ -51,7 +51,7 @@ def concerns(subject: OperatorSubject) -> bool:
 
 
 def check(subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield the samples for which a gradient is not the slope."""
+    """Yield the samples for which a gradient disagrees with central differences."""
     skip_without_gradient(subject)
     with context_guard(pinned(subject)):
         yield from _check_samples(subject, context)
@@ -90,7 +90,7 @@ def _make_positive(sample: Sample) -> Sample:
 def _compare(
     definition: OpDefinition, sample: Sample, context: CheckContext
 ) -> tuple[str | None, int]:
-    """Return what is wrong, and how many slopes were compared."""
+    """Return what is wrong, and how many differences were compared."""
     context.note(f"the gradient of {definition.op_type}", sample)
     training = build_training(definition, sample, context.seed)
     if training is None:
@@ -106,8 +106,8 @@ def _compare(
         gradients = compile_block(block, feeds, names)(**feeds)
         n_places = 0
         for (variable, _), gradient in zip(pairs, gradients, strict=True):
-            slopes = Slopes(loss, feeds, variable.name, context.seed)
-            fault, n_compared = slopes.find_fault(gradient, most)
+            differences = Differences(loss, feeds, variable.name, context.seed)
+            fault, n_compared = differences.find_fault(gradient, most)
             n_places += n_compared
             if fault is not None:
                 return fault, n_places

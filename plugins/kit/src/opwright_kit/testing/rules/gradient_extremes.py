@@ -4,7 +4,7 @@
   there, not multiply by 0.
 - An input that is NaN, and reaches an output, gets a gradient other than 0.
 - Of element-wise operators, far from 0: in float32 the gradient is what it is in float64, in
-  float64 it is the slope, and at infinity what it was all the way there.
+  float64 it agrees with central differences, and at infinity what it was all the way there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An attribute changes a result of some sample, or else the package says why it does not.
 
-One that every kernel ignores, in the gradient too, contradicts no reference and no slope.
+Comparisons with a reference and with differences miss one that every kernel ignores.
 """
 
 from __future__ import annotations

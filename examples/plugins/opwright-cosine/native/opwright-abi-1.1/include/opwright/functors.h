@@ -1,10 +1,10 @@
-// The arithmetic of the element-wise operators, written once: the C++ compiler makes the CPU's
-// kernels of it and NVRTC the GPU's. Plain functions without branches; see elementary.h.
+// The arithmetic of the element-wise operators, written once: the C++ compiler builds the CPU's
+// kernels from it and NVRTC the GPU's. Plain functions without branches; see elementary.h.
 //
-// A gradient takes what the operator's rule needs and the gradient of `out`. Where a function is
-// constant its gradient is 0, chosen and not multiplied: `out_grad` may be infinite there, as
-// behind it is that of sqrt. Types of 16 bits are widened to float by the caller and rounded once,
-// when the result is stored.
+// A gradient takes the values that the operator's rule names, and the gradient of `out`. Where a
+// function is constant its gradient is 0, selected and not multiplied: `out_grad` may be infinite
+// there, for example before sqrt. Types of 16 bits are widened to float by the caller and rounded
+// once, when the result is stored.
 #ifndef OPWRIGHT_FUNCTORS_H_
 #define OPWRIGHT_FUNCTORS_H_
 
@@ -13,7 +13,7 @@
 namespace opwright {
 namespace functors {
 
-// NaN where one is NaN, as numpy.maximum and numpy.minimum.
+// NaN if either is NaN, as numpy.maximum and numpy.minimum.
 template <typename T>
 OPWRIGHT_FUNCTOR T Maximum(T x, T y) {
   return x >= y || x != x ? x : y;
@@ -90,8 +90,8 @@ OPWRIGHT_FUNCTOR T SoftplusGrad(T out, T out_grad) {
   return -(Expm1(-out) * out_grad);
 }
 
-// sigmoid(x), and what is left to 1, which `1 - sigmoid(x)` would leave few digits of: times x it
-// is most of a slope far out.
+// sigmoid(x) and 1 - sigmoid(x), computed without cancellation: far from 0, the latter times x is
+// most of a derivative.
 template <typename T>
 struct Gate {
   T open;
@@ -105,7 +105,7 @@ OPWRIGHT_FUNCTOR Gate<T> MakeGate(T x) {
   return {x < T(0) ? least : most, x < T(0) ? most : least};
 }
 
-// The gates of these are 0 or 1 far out, where x is bounded: 0 times infinity would be NaN.
+// Far from 0 the gates of these are 0 or 1, and x is bounded: 0 times infinity would be NaN.
 template <typename T>
 OPWRIGHT_FUNCTOR T Silu(T x) {
   return Sigmoid(x) * (x < T(-1000) ? T(-1000) : x);
@@ -113,8 +113,9 @@ OPWRIGHT_FUNCTOR T Silu(T x) {
 template <typename T>
 OPWRIGHT_FUNCTOR T SiluGrad(T x, T out_grad) {
   const Gate<T> gate = MakeGate(x);
-  const T slope = (gate.rest * x + T(1)) * gate.open;
-  return (x * x < T(1000000) ? slope : gate.open) * out_grad;  // beyond, the gate is the slope
+  const T derivative = (gate.rest * x + T(1)) * gate.open;
+  // For larger x the gate is the derivative.
+  return (x * x < T(1000000) ? derivative : gate.open) * out_grad;
 }
 
 template <typename T>
@@ -135,8 +136,8 @@ OPWRIGHT_FUNCTOR T GeluGrad(T x, T out_grad) {
   return (NormalCdf(x) + density * bounded) * out_grad;
 }
 
-// (1 + tanh(z)) / 2 = sigmoid(2 z) with 2 z = slope x + cubic x**3; beyond 22 the gate is 0 or 1 in
-// every type, and the cube might overflow.
+// (1 + tanh(z)) / 2 = sigmoid(2 z) with 2 z = linear x + cubic x**3; beyond 22 the gate is 0 or 1
+// in every type, and the cube might overflow.
 template <typename T>
 OPWRIGHT_FUNCTOR T TwiceGeluTanhArgument(T bounded) {
   const T cubic = T(1.5957691216057308 * 0.044715);
@@ -152,8 +153,8 @@ OPWRIGHT_FUNCTOR T GeluTanhGrad(T x, T out_grad) {
   const T bounded = detail::Clamp(x, T(-22), T(22));
   const Gate<T> gate = MakeGate(TwiceGeluTanhArgument(bounded));
   const T cubic = T(3 * 1.5957691216057308 * 0.044715);
-  const T slope = (bounded * bounded * cubic + T(1.5957691216057308)) * gate.open * gate.rest;
-  return (gate.open + slope * bounded) * out_grad;
+  const T derivative = (bounded * bounded * cubic + T(1.5957691216057308)) * gate.open * gate.rest;
+  return (gate.open + derivative * bounded) * out_grad;
 }
 
 template <typename T>
@@ -162,7 +163,7 @@ OPWRIGHT_FUNCTOR T SqrtGrad(T out, T out_grad) {
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T ReciprocalGrad(T out, T out_grad) {
-  // In this order nothing overflows, or underflows, but where the result does.
+  // In this order no factor overflows or underflows unless the result does.
   return -(out_grad * out * out);
 }
 template <typename T>

@@ -1,5 +1,5 @@
-// The C++ face of opwright's C interface: operators, kernels and devices as classes, tables filled
-// by macros.
+// The C++ interface over opwright's C interface: operators, kernels and devices as classes, tables
+// filled by macros.
 //
 // Header only, C++17, links nothing of opwright:
 //

@@ -1,4 +1,4 @@
-// The arithmetic of activations besides those of functors.h, which is to be included.
+// The arithmetic of more activations. Included after functors.h.
 #ifndef OPWRIGHT_FUNCTORS_ACTIVATIONS_H_
 #define OPWRIGHT_FUNCTORS_ACTIVATIONS_H_
 
@@ -39,7 +39,7 @@ template <typename T>
 OPWRIGHT_FUNCTOR T HardShrink(T x, T threshold) {
   return x >= -threshold && x <= threshold ? T(0) : x;
 }
-// The slope of both shrinking functions.
+// The derivative of both shrinking functions.
 template <typename T>
 OPWRIGHT_FUNCTOR T ShrinkGrad(T x, T out_grad, T threshold) {
   return x >= -threshold && x <= threshold ? T(0) : out_grad;
@@ -72,7 +72,7 @@ OPWRIGHT_FUNCTOR T LogSigmoidGrad(T out, T out_grad) {
   return -(Expm1(out) * out_grad);
 }
 
-// +-1 at infinities.
+// 1 and -1 at the infinities.
 template <typename T>
 OPWRIGHT_FUNCTOR T Softsign(T x) {
   const T size = x < T(0) ? -x : x;
@@ -85,7 +85,7 @@ OPWRIGHT_FUNCTOR T SoftsignGrad(T x, T out_grad) {
   return out_grad * inverse * inverse;
 }
 
-// tanh(ln(1 + n)) = w / (w + 2) with n = e**x and w = n (n + 2): no difference of near numbers.
+// tanh(ln(1 + n)) = w / (w + 2) with n = e**x and w = n (n + 2): nothing cancels.
 // From 20 on it is 1 in every type, and left of -1000 it is 0.
 template <typename T>
 struct MishTerms {
@@ -142,12 +142,12 @@ OPWRIGHT_FUNCTOR T Celu(T x, T alpha) {
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T CeluGrad(T x, T out_grad, T alpha) {
-  const T slope = ExpNonPositive((x > T(0) ? T(0) : x) / alpha);
-  const T below = slope == T(0) ? T(0) : slope * out_grad;
+  const T derivative = ExpNonPositive((x > T(0) ? T(0) : x) / alpha);
+  const T below = derivative == T(0) ? T(0) : derivative * out_grad;
   return x <= T(0) ? below : out_grad;
 }
 
-// Where the gate is 0, so is the result, also at infinities.
+// If the gate is 0, so is the result, also at the infinities.
 template <typename T>
 OPWRIGHT_FUNCTOR T Swish(T x, T beta) {
   const T gate = Sigmoid(x * beta);
@@ -157,8 +157,9 @@ template <typename T>
 OPWRIGHT_FUNCTOR T SwishGrad(T x, T out_grad, T beta) {
   const T z = x * beta;
   const Gate<T> gate = MakeGate(z);
-  const T slope = (gate.rest * z + T(1)) * gate.open;
-  return (z * z < T(1000000) ? slope : gate.open) * out_grad;  // beyond, the gate is the slope
+  const T derivative = (gate.rest * z + T(1)) * gate.open;
+  // For larger x the gate is the derivative.
+  return (z * z < T(1000000) ? derivative : gate.open) * out_grad;
 }
 
 template <typename T>
@@ -180,8 +181,8 @@ OPWRIGHT_FUNCTOR T SoftRelu(T x, T threshold) {
 }
 template <typename T>
 OPWRIGHT_FUNCTOR T SoftReluGrad(T x, T out_grad, T threshold) {
-  const T slope = Sigmoid(x) * out_grad;
-  return x < -threshold || x > threshold ? T(0) : slope;
+  const T grad = Sigmoid(x) * out_grad;
+  return x < -threshold || x > threshold ? T(0) : grad;
 }
 
 }  // namespace functors

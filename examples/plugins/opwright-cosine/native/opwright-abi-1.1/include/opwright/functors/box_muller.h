@@ -1,8 +1,8 @@
-// Two standard normal numbers out of two random words, by the steps of numerics/box_muller.py of
-// opwright-std, operation by operation.
+// Two standard normal numbers from two random words, by the same operations in the same order as
+// numerics/box_muller.py of opwright-std.
 // Compiled without contraction (-ffp-contract=off, -fmad=false) it gives the same bits everywhere.
 //
-// NVRTC needs the integer types of <cstdint> to be there.
+// NVRTC needs the integer types of <cstdint> to be defined.
 #ifndef OPWRIGHT_FUNCTORS_BOX_MULLER_H_
 #define OPWRIGHT_FUNCTORS_BOX_MULLER_H_
 
@@ -22,7 +22,7 @@ struct NormalPair {
   T second;
 };
 
-// What the formats of float32 and float64 differ in.
+// Constants of the formats float32 and float64.
 template <typename T>
 struct BoxMullerFormat;
 

@@ -1,6 +1,6 @@
-// What is counted, written once for every device: the bins of a histogram, the area under a ROC
-// curve, precision and recall. Included behind opwright/functors.h, which says what
-// OPWRIGHT_FUNCTOR is.
+// Counting, written once for every device: the bins of a histogram, the area under a ROC curve,
+// precision and recall. Included after opwright/functors.h, which defines
+// OPWRIGHT_FUNCTOR.
 #ifndef OPWRIGHT_FUNCTORS_COUNTING_H_
 #define OPWRIGHT_FUNCTORS_COUNTING_H_
 
@@ -14,7 +14,7 @@ struct HistogramBins {
   double high;
   int64_t count;
 
-  // Where a bin begins; `count` is the end of the last one.
+  // The lower edge of a bin; that of `count` is the upper edge of the last one.
   OPWRIGHT_FUNCTOR double Edge(int64_t bin) const {
     if (bin >= count) return high;
     const double extent = high - low;
@@ -23,12 +23,12 @@ struct HistogramBins {
     return (step == 0.0 ? at / bins * extent : at * step) + low;
   }
   OPWRIGHT_FUNCTOR double Scale() const { return static_cast<double>(count) / (high - low); }
-  // NaN lies nowhere.
+  // NaN is in no bin.
   OPWRIGHT_FUNCTOR bool Holds(double value) const { return value >= low && value <= high; }
 };
 
-// The bin of a value that `bins` hold. The product with their scale may be one off: the edges, as
-// edge_of(bin) returns them, decide.
+// The bin of a value within `bins`. The product with their scale may be off by one: the edges
+// from edge_of(bin) decide.
 template <typename EdgeOf>
 OPWRIGHT_FUNCTOR int64_t BinOf(const HistogramBins& bins, double scale, double value,
                                const EdgeOf& edge_of) {
@@ -40,14 +40,14 @@ OPWRIGHT_FUNCTOR int64_t BinOf(const HistogramBins& bins, double scale, double v
   return bin;
 }
 
-// Pairs of a positive and a negative row of which the positive one has the higher score, of scores
-// in rising order; equal ones count half.
+// The number of pairs of a positive and a negative row in which the positive one has the higher
+// score; equal scores count half. Scores come in ascending order.
 struct RocArea {
   double area;
   double positives;
   double negatives;
 
-  // What lies behind; the order counts.
+  // Appends `behind`, whose scores are higher.
   OPWRIGHT_FUNCTOR void Join(const RocArea& behind) {
     area += behind.area + behind.positives * negatives;
     positives += behind.positives;
@@ -64,8 +64,8 @@ OPWRIGHT_FUNCTOR RocArea RocAreaOfBin(int64_t positives, int64_t negatives) {
   return {more * fewer / 2, more, fewer};
 }
 
-// Adds precision, recall and F1 of right rows, those that were wrongly taken for the class and
-// those that were not taken for it; 0 where nothing is divided by.
+// Adds precision, recall and F1 from the numbers of true positives, false positives and false
+// negatives; 0 where the divisor is 0.
 OPWRIGHT_FUNCTOR void AddRatios(int64_t right, int64_t too_many, int64_t too_few, double* sums) {
   if (right == 0) return;
   const double hits = static_cast<double>(right);

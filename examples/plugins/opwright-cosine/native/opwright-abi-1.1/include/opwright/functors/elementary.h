@@ -11,14 +11,14 @@
 //   Log1pUpTo1                     within 3 ulp, for arguments from 0 to 1
 //   NormalCdf                      within 6 + 1.5 x**2 ulp, since the square is rounded
 //
-// for float and double; the bounds are those of tests/native/test_functors.cc, with and without
-// fused multiply-add. Denormal arguments and results are kept, NaN gives NaN, infinite ones the
-// limit. The polynomials are nearly minimax: their own error is below a sixth of an ulp. Only
-// -fno-trapping-math and -fno-math-errno may be given; reassociation (-ffast-math) would remove the
-// roundings that the argument reductions are made of.
+// for float and double; tests/native/test_functors.cc checks these bounds, with and without fused
+// multiply-add. Denormal arguments and results are kept, NaN gives NaN, infinities give the limit.
+// The polynomials are nearly minimax: their own error is below a sixth of an ulp. Only
+// -fno-trapping-math and -fno-math-errno may be given; reassociation (-ffast-math) would remove
+// roundings on which the argument reductions depend.
 //
-// NVRTC compiles this file, too; there most names stand for the device's own functions, whose
-// bounds are CUDA's, and quotients may be off by 2 ulp.
+// NVRTC compiles this file, too; there most names are the device's own functions with CUDA's
+// bounds, and quotients may be off by 2 ulp.
 #ifndef OPWRIGHT_FUNCTORS_ELEMENTARY_H_
 #define OPWRIGHT_FUNCTORS_ELEMENTARY_H_
 
@@ -77,7 +77,7 @@ OPWRIGHT_FUNCTOR T Sigmoid(T x) {
   return Quotient(power, T(1) + power);
 }
 
-// As on the CPU: half as many instructions as ::normcdff, which would take longer than memory does.
+// As on the CPU: half as many instructions as ::normcdff, which would be slower than memory.
 OPWRIGHT_FUNCTOR float NormalCdf(float x) {
   const float u = Quotient(4.0f, 4.0f + ::fabsf(x));
   const float tail = Exp(x * x * -0.5f) * detail::NormalTail<0>(u);
@@ -92,7 +92,7 @@ OPWRIGHT_FUNCTOR double NormalCdf(double x) { return ::normcdf(x); }
 
 #include <cstdint>
 
-// Always inlined: a copy that the compiler kept apart would be one for the oldest instruction set.
+// Always inlined: a function of its own would be compiled for the oldest instruction set.
 #define OPWRIGHT_FUNCTOR inline __attribute__((always_inline))
 
 #include "opwright/functors/parts.h"
@@ -124,8 +124,8 @@ OPWRIGHT_FUNCTOR T Sqrt(T x) {
   return static_cast<T>(__builtin_sqrt(x));
 }
 
-// The ends are put in afterwards, whatever was computed for them: where the argument is bounded
-// before, compilers make several comparisons of it, and compute the ends' constants themselves.
+// The values beyond the bounds are selected afterwards: if the argument is bounded first,
+// compilers generate several comparisons, and constants for the results at the bounds.
 template <typename T>
 OPWRIGHT_FUNCTOR T Exp(T x) {
   using F = detail::Format<T>;
@@ -136,7 +136,7 @@ OPWRIGHT_FUNCTOR T Exp(T x) {
   return x > F::kMostExp ? T(__builtin_inf()) : above;
 }
 
-// e**x for x <= 0: no power overflows, so that a constant takes what would be denormal.
+// e**x for x <= 0: no power overflows, so a constant undoes the shift that avoids denormals.
 template <typename T>
 OPWRIGHT_FUNCTOR T ExpNonPositive(T x) {
   using F = detail::Format<T>;
@@ -233,7 +233,7 @@ OPWRIGHT_FUNCTOR double Ceil(double x) { return __builtin_ceil(x); }
 OPWRIGHT_FUNCTOR float Floor(float x) { return __builtin_floorf(x); }
 OPWRIGHT_FUNCTOR double Floor(double x) { return __builtin_floor(x); }
 
-// (e**2a - 1) / (e**2a + 1) of a = |x|: no difference of near numbers anywhere.
+// (e**2a - 1) / (e**2a + 1) of a = |x|: nothing cancels.
 template <typename T>
 OPWRIGHT_FUNCTOR T Tanh(T x) {
   using F = detail::Format<T>;
@@ -283,7 +283,7 @@ OPWRIGHT_FUNCTOR T ErfcTail(T a) {
   return (power - power * lost) * ScaledErfc(q) * (sum * inverse);
 }
 
-// erf(a) for a > 0.75: what is subtracted from 1 may be rough. In float a polynomial serves as its
+// erf(a) for a > 0.75: the subtrahend from 1 may be rough. In float a polynomial is its
 // logarithm; from 4 on the result is 1.
 OPWRIGHT_FUNCTOR float ErfFar(float a) {
   constexpr float c[] = {-1.12853348f,  -0.635653198f,   -0.105348334f,

@@ -21,14 +21,14 @@ struct Float8E5M2Format {
   static constexpr uint32_t kLargestBits = 0x476fffffu;  // just below 61440
 };
 
-// What is beyond the range becomes an infinity, or NaN where there is none.
+// Values beyond the range become an infinity, or NaN if the format has none.
 template <typename Format>
 OPWRIGHT_FUNCTOR uint8_t Float8OfFloat(float value) {
   const uint32_t bits = BitsOfFloat(value);
   const uint32_t magnitude = bits & 0x7fffffffu;
   const int32_t own = static_cast<int32_t>(magnitude >> 23) - 127;
   const int32_t exponent = own < Format::kLeastExponent ? Format::kLeastExponent : own;
-  // In units of the last place; 2**23 leaves the whole number in the low bits, rounded.
+  // In units of the last place; adding 2**23 leaves the rounded integer in the low bits.
   const uint32_t unit = static_cast<uint32_t>(127 + Format::kMantissa - exponent) << 23;
   const float units = FloatOfBits(magnitude) * FloatOfBits(unit) + 8388608.0f;
   const uint32_t whole = BitsOfFloat(units) - 0x4b000000u;
@@ -58,8 +58,8 @@ OPWRIGHT_FUNCTOR float FloatOfFloat8(uint8_t code) {
   return FloatOfBits(BitsOfFloat(value) | static_cast<uint32_t>(code & 0x80u) << 24);
 }
 
-// A double as a float that is rounded once more without an error: where it is inexact, its last bit
-// is odd.
+// A double as a float that can be rounded once more without an error: if it is inexact, its last
+// bit is odd.
 OPWRIGHT_FUNCTOR float OddFloatOfDouble(double value) {
   const auto nearest = static_cast<float>(value);
   const uint32_t bits = BitsOfFloat(nearest);

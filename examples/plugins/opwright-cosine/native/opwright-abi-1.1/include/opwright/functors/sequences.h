@@ -1,18 +1,18 @@
-// What operators on sequences compute in logarithms. Included behind opwright/functors.h.
+// Logarithmic arithmetic of operators on sequences. Included after opwright/functors.h.
 #ifndef OPWRIGHT_FUNCTORS_SEQUENCES_H_
 #define OPWRIGHT_FUNCTORS_SEQUENCES_H_
 
 namespace opwright {
 namespace functors {
 
-// The logarithm of what no path reaches, -inf.
+// The logarithm of probability 0, -inf.
 #if defined(__CUDACC_RTC__)
 OPWRIGHT_FUNCTOR double NeverLog() { return __longlong_as_double(0xfff0000000000000ll); }
 #else
 constexpr OPWRIGHT_FUNCTOR double NeverLog() { return -__builtin_inf(); }
 #endif
 
-// log(e**a + e**b + e**c), -inf where all three are.
+// log(e**a + e**b + e**c), -inf if all three are.
 OPWRIGHT_FUNCTOR double LogOfSum(double a, double b, double c) {
   const double ab = a > b ? a : b;
   const double top = ab > c ? ab : c;
@@ -20,7 +20,7 @@ OPWRIGHT_FUNCTOR double LogOfSum(double a, double b, double c) {
   return base + Log(Exp(a - base) + Exp(b - base) + Exp(c - base));
 }
 
-// Below it a sum of products has lost digits to underflow: logarithms are added up instead.
+// Below it a sum of products has lost digits to underflow: logarithms are added instead.
 constexpr double kLeastSum = 1e-30;
 
 }  // namespace functors

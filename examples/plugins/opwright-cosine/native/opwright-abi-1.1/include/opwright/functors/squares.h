@@ -1,8 +1,8 @@
 // Sums of squares of numbers whose squares would over- or underflow.
 //
-// A square is added in one of three scales, powers of two, which leave all digits: as James Blue, A
-// Portable Fortran Program to Find the Euclidean Norm of a Vector, 1978. Kernels add squares up as
-// they are, and once more in this way where IsOrdinary is false of the sum.
+// A square is added in one of three scales, powers of two, which are exact: see James Blue, A
+// Portable Fortran Program to Find the Euclidean Norm of a Vector, 1978. Kernels sum the squares
+// without scales first, and sum again in this way if IsOrdinary is false for the result.
 #ifndef OPWRIGHT_FUNCTORS_SQUARES_H_
 #define OPWRIGHT_FUNCTORS_SQUARES_H_
 
@@ -12,8 +12,8 @@ namespace opwright {
 namespace functors {
 namespace detail {
 
-// Between kSmall and kLarge squares are exact. The scales bring what lies beyond into that range,
-// the least denormal and 2**30 of the largest number included.
+// Between kSmall and kLarge squares are exact. The scales move other numbers into that range,
+// including the least denormal and 2**30 times the largest number.
 template <typename T>
 struct SquareRange;
 template <>
@@ -36,7 +36,7 @@ OPWRIGHT_FUNCTOR T SizeOf(T x) {
   return x < T(0) ? -x : x;
 }
 
-// What numbers of at most this size are multiplied by before they are squared: 1, mostly.
+// The factor of numbers up to this size before they are squared: mostly 1.
 template <typename T>
 OPWRIGHT_FUNCTOR T ScaleOf(T size) {
   using Range = SquareRange<T>;
@@ -46,8 +46,7 @@ OPWRIGHT_FUNCTOR T ScaleOf(T size) {
 
 }  // namespace detail
 
-// Whether a sum of squares has the digits that it should have: nothing that counts in it has over-
-// or underflowed.
+// Whether a sum of squares is accurate: no square that matters has over- or underflowed.
 template <typename T>
 OPWRIGHT_FUNCTOR bool IsOrdinary(T sum) {
   constexpr T kLeast = detail::SquareRange<T>::kSmall * detail::SquareRange<T>::kSmall;
@@ -101,9 +100,9 @@ OPWRIGHT_FUNCTOR T InverseDeviation(T norm, T count, T epsilon) {
   return T(1) / Hypotenuse(norm / Sqrt(count), Sqrt(epsilon));
 }
 
-// y / (x**2 + y**2), the slope of the angle of the point (y, x) by its height x.
+// y / (x**2 + y**2), the derivative of the angle of the point (y, x) by its height x.
 template <typename T>
-OPWRIGHT_FUNCTOR T Atan2Slope(T x, T y) {
+OPWRIGHT_FUNCTOR T Atan2Derivative(T x, T y) {
   const T x_size = detail::SizeOf(x);
   const T y_size = detail::SizeOf(y);
   const T scale = detail::ScaleOf(x_size > y_size ? x_size : y_size);

@@ -10,21 +10,21 @@
 //     Status CopyWithin(void* destination, const void* source, uint64_t bytes) override;
 //     Status Synchronize() override;
 //
-//     // All that follows may be left out:
+//     // Everything below is optional:
 //     static void Configure(opwright::DeviceOptions&);  // alignment, addressable ...
-//     static Status Count(int32_t* n);                  // how many there are; by default 1
+//     static Status Count(int32_t* n);                  // the number of devices; by default 1
 //     Status AllocateHost(uint64_t bytes, void** pointer) override;  // and FreeHost
 //     Status MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) override;
 //   };
 //   OPWRIGHT_REGISTER_DEVICE(shelf, "shelf", Shelf);
 //
 // A device that enqueues its work derives from StreamDevice, one that also records it as graphs
-// from GraphDevice: what these must have more, the compiler asks for. The functions are public and
+// from GraphDevice; the compiler requires their further functions. The functions are public and
 // are not overloaded. Several threads may call them at once.
 //
-// A function fails by its Status or by what it throws: std::bad_alloc is told as out of memory, all
-// else as an error with its text. Where there is nobody to tell, in Free and in destructors, it
-// goes to the log; the destructor of a stream, event or graph that throws must be noexcept(false).
+// A function fails by its Status or by an exception: std::bad_alloc is reported as out of memory,
+// any other one as an error with its text. Failures in Free and in destructors are logged; the
+// destructor of a stream, event or graph that throws must be noexcept(false).
 #ifndef OPWRIGHT_SDK_DEVICE_HPP_
 #define OPWRIGHT_SDK_DEVICE_HPP_
 
@@ -36,7 +36,7 @@
 
 namespace opwright {
 
-// What a device says of itself.
+// Properties of a device.
 struct DeviceOptions {
   int32_t dlpack_code = kDLExtDev;  // DLPack's DLDeviceType
   // Of every allocation in bytes, a power of two, at least 64 on an addressable device.
@@ -46,13 +46,13 @@ struct DeviceOptions {
   bool unshared_memory = false;  // for memory checkers: each value gets an allocation of its own
 };
 
-// What every device has.
+// The functions of every device.
 class DeviceBase {
  public:
   DeviceBase() = default;
   DeviceBase(const DeviceBase&) = delete;
   DeviceBase& operator=(const DeviceBase&) = delete;
-  // Those of derived classes may throw, too, unless they say noexcept.
+  // Those of derived classes may throw, too, unless they are noexcept.
   virtual ~DeviceBase() noexcept(false) = default;
 
   static void Configure(DeviceOptions& /*options*/) {}
@@ -61,19 +61,19 @@ class DeviceBase {
     return Status::Ok();
   }
 
-  // Gives memory: a handle, never NULL. Where there is no room, Status::OutOfMemory.
+  // Allocates memory: a handle, never NULL. Fails with Status::OutOfMemory.
   virtual Status Allocate(uint64_t bytes, void** handle) = 0;
-  // What was enqueued before may still use the memory.
+  // Work that is enqueued may still use the memory.
   virtual void Free(void* handle) = 0;
   // Waits for all work of the device.
   virtual Status Synchronize() = 0;
 
-  // Host memory that copies fast; both or neither are overridden.
+  // Pinned host memory; override both or neither.
   virtual Status AllocateHost(uint64_t /*bytes*/, void** /*pointer*/) {
     return Status(OW_UNSUPPORTED, "the device has no host memory of its own");
   }
   virtual void FreeHost(void* /*pointer*/) {}
-  // Bytes free and in all.
+  // Free and total bytes.
   virtual Status MemoryInfo(uint64_t* /*free_bytes*/, uint64_t* /*total_bytes*/) {
     return Status(OW_UNSUPPORTED, "the device does not know how much memory it has");
   }
@@ -87,9 +87,9 @@ class Device : public DeviceBase {
   virtual Status CopyWithin(void* destination, const void* source, uint64_t bytes) = 0;
 };
 
-// A device that enqueues work on streams. opwright makes one stream for each opened device, and all
-// work on the device is enqueued there in the order of the program; a kernel gets it as
-// ctx.stream<Stream>(). Streams and events are any classes; they are destroyed as objects are.
+// A device that enqueues work on streams. opwright creates one stream for each opened device, and
+// enqueues all work on the device there in the order of the program; a kernel gets it as
+// ctx.stream<Stream>(). Streams and events may be any classes; their destructors release them.
 template <typename StreamT, typename EventT>
 class StreamDevice : public DeviceBase {
  public:
@@ -105,31 +105,31 @@ class StreamDevice : public DeviceBase {
                             uint64_t bytes) = 0;
 
   virtual Status CreateStream(std::unique_ptr<Stream>* stream) = 0;
-  // Waits for what is on the stream. This is where a failure of enqueued work can be told.
+  // Waits for all enqueued work. It should report failures of that work.
   virtual Status SynchronizeStream(Stream& stream) = 0;
 
   virtual Status CreateEvent(std::unique_ptr<Event>* event) = 0;
-  // Puts the event behind what is on the stream now.
+  // Records the event after the work that is enqueued now.
   virtual Status RecordEvent(Event& event, Stream& stream) = 0;
-  // Lets what is enqueued on the stream from now on wait for the event; the host does not wait.
+  // Lets work that is enqueued later wait for the event; the host does not wait.
   virtual Status WaitEvent(Event& event, Stream& stream) = 0;
-  // Waits for what was before the event.
+  // Waits for the work before the event.
   virtual Status SynchronizeEvent(Event& event) = 0;
 };
 
-// A device that can record what is enqueued, and enqueue all of it again at once.
+// A device that can record enqueued work as a graph, and enqueue the graph repeatedly.
 template <typename StreamT, typename EventT, typename GraphT>
 class GraphDevice : public StreamDevice<StreamT, EventT> {
  public:
   using Stream = StreamT;
   using Graph = GraphT;
 
-  // From here on nothing that is enqueued on the stream is done; it becomes a graph. Only kernels
-  // that are capturable and copies within the device are enqueued while a stream is captured.
+  // From here on work that is enqueued on the stream is not executed but recorded in a graph. Only
+  // capturable kernels and copies within the device are enqueued while a stream is captured.
   virtual Status BeginCapture(Stream& stream) = 0;
-  // Ends the capture also where it fails; then there is no graph.
+  // If it fails, the capture ends without a graph.
   virtual Status EndCapture(Stream& stream, std::unique_ptr<Graph>* graph) = 0;
-  // Enqueues the graph on whatever stream. It may be destroyed before its work is done.
+  // Enqueues the graph on any stream. It may be destroyed before its work is done.
   virtual Status Replay(Stream& stream, Graph& graph) = 0;
 };
 

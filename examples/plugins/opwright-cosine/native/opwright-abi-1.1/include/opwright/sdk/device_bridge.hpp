@@ -15,7 +15,7 @@
 namespace opwright {
 namespace detail {
 
-// Runs a function of which nobody is told whether it fails.
+// Runs a function whose failure the host cannot receive, and logs it instead.
 template <typename Function>
 void AtQuietBorder(const char* who, const Function& function) noexcept {
   char message[512] = "";
@@ -35,7 +35,7 @@ int32_t AtBorder(const ow_error* error, const Function& function) noexcept {
   return AtBorder(error->message, error->message_bytes, function);
 }
 
-// Which of the bases a device class has; void where it has none of them.
+// The base of a device class; void if it has none of them.
 template <typename Stream, typename Event>
 StreamDevice<Stream, Event>* StreamBase(const StreamDevice<Stream, Event>*);
 void StreamBase(const DeviceBase*);
@@ -53,7 +53,7 @@ D& DeviceOf(void* state) {
   return *static_cast<D*>(state);
 }
 
-// Hands an object over to the host, which knows it by its address.
+// Passes an object to the host, as an opaque pointer.
 template <typename T, typename Make>
 Status HandOver(const char* function, void** object, const Make& make) {
   std::unique_ptr<T> made;
@@ -165,7 +165,7 @@ struct GraphBridge {
   }
 };
 
-// What every device D has.
+// The functions of every device D.
 template <typename D>
 struct DeviceBridge {
   static_assert(std::is_base_of_v<DeviceBase, D>,
@@ -222,7 +222,7 @@ struct DeviceBridge {
                     [=] { return DeviceOf<D>(state).D::MemoryInfo(free_bytes, total_bytes); });
   }
 
-  // Where its memory is the host's, both sides are.
+  // If its memory is host memory, both sides are.
   template <typename... Stream>
   static Status CopyOn(D& device, void* destination, bool to_host, const void* source,
                        bool from_host, uint64_t bytes, Stream&... stream) {
@@ -251,7 +251,7 @@ struct DeviceBridge {
     return AtBorder(error, [state] { return DeviceOf<D>(state).D::Synchronize(); });
   }
 
-  // Everything but the name. What the device lacks stays NULL.
+  // Everything but the name. Functions that the device lacks stay NULL.
   static ow_device Table() {
     DeviceOptions options;
     D::Configure(options);

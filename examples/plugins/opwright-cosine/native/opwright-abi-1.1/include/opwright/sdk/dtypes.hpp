@@ -17,7 +17,7 @@ struct BFloat16 {
   uint16_t bits;
 };
 
-// The bits of an 8-bit float, and whole numbers of four bits, the low half of a byte each.
+// The bits of an 8-bit float; integers of four bits, each in the low half of a byte.
 struct Float8E4M3Fn {
   uint8_t bits;
 };
@@ -31,16 +31,16 @@ struct UInt4 {
   uint8_t bits;
 };
 
-// Stands for every dtype but the four narrow ones where a kernel is registered: Kernel<AnyDtype>
-// serves all of them.
+// Registers a kernel for every dtype but the four narrow ones: Kernel<AnyDtype> serves all of
+// them.
 struct AnyDtype {};
-// Stands for the four narrow dtypes: Float8E4M3Fn, Float8E5M2, Int4 and UInt4.
+// Registers a kernel for the four narrow dtypes: Float8E4M3Fn, Float8E5M2, Int4 and UInt4.
 struct NarrowDtypes {};
 
 namespace detail {
 
 template <typename T>
-struct DtypeTraits;  // of a type that no dtype has: float64 is double, int64 is int64_t
+struct DtypeTraits;  // undefined for types without a dtype; float64 is double, int64 is int64_t
 
 #define OPWRIGHT_DTYPE_(type, dl_code, dl_bits) \
   template <>                                   \

@@ -8,7 +8,7 @@
 namespace opwright {
 namespace detail {
 
-// The plugin's name and its host, for what has no call frame; set by the entry function.
+// The plugin's name and its host, for functions without a call frame; set by the entry function.
 struct LoadedAs {
   const char* plugin = "";
   const ow_host* host = nullptr;

@@ -1,4 +1,4 @@
-// What a shape rule is given, and how it answers.
+// Arguments and results of a shape rule.
 #ifndef OPWRIGHT_SDK_INFER_SHAPE_HPP_
 #define OPWRIGHT_SDK_INFER_SHAPE_HPP_
 
@@ -14,13 +14,13 @@
 
 namespace opwright {
 
-// One output of which the shape rule says the shape. Each that is present must be said once.
+// One output, whose shape the rule sets. It must set each present output once.
 class InferredOutput {
  public:
   InferredOutput(const ow_infer* infer, uint32_t slot, uint32_t index)
       : infer_(infer), slot_(slot), index_(index) {}
 
-  // The dtype is that of the description: SameDtypeAs, or the only one of Dtypes.
+  // The dtype comes from the description: SameDtypeAs, or the only one of Dtypes.
   Status SetShape(const Shape& shape) const { return SetMeta(shape, DLDataType{0, 0, 0}); }
 
   Status SetMeta(const Shape& shape, DLDataType dtype) const {

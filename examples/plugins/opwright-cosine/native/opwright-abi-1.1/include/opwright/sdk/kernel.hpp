@@ -4,7 +4,7 @@
 //   struct Kernel {
 //     Status Run(const RunContext&, const Attrs&) const;            // or static
 //
-//     // All that follows may be left out:
+//     // Everything below is optional:
 //     static void Configure(KernelOptions&);                        // priority, library, reuse ...
 //     Status Prepare(PrepareContext&, const Attrs&);                // fills members of the kernel
 //     struct Bound { ... };                                         // one per running instance
@@ -12,8 +12,8 @@
 //     Status Pack(const RunContext&, uint32_t arg, const InputTensor& source, void* to) const;
 //   };
 //
-// A kernel object is made once per attributes, shapes and threads, and shared by all threads that
-// run it; therefore Run is const. Neither of these functions may be overloaded.
+// A kernel object is created once per attributes, shapes and threads, and shared by all threads
+// that run it; therefore Run is const. None of these functions may be overloaded.
 #ifndef OPWRIGHT_SDK_KERNEL_HPP_
 #define OPWRIGHT_SDK_KERNEL_HPP_
 
@@ -31,16 +31,16 @@
 
 namespace opwright {
 
-// What a kernel says of itself.
+// Properties of a kernel.
 struct KernelOptions {
   int32_t priority = 50;      // 0 to 99; among kernels for one key the highest is tried first
-  std::string library;        // whose implementation, such as "onednn"; empty: the plugin's name
+  std::string library;        // that implements it, such as "onednn"; empty: the plugin's name
   bool capturable = false;    // run only enqueues work on the stream
   bool deterministic = true;  // two runs give the same bits
   bool strided = false;       // takes any strides; otherwise tensors are compact row-major
-  bool by_threads = false;    // another n_threads() may give other last bits
+  bool by_threads = false;    // the last bits may depend on n_threads()
   bool blocks = false;        // may wait for another process; then Run calls ctx.Poll()
-  // Pairs of an output and an input slot whose memory the output may have where the input dies.
+  // Pairs of an output and an input slot: the output may reuse memory of an input that dies here.
   std::vector<std::pair<std::string, std::string>> may_reuse;
 };
 
@@ -94,16 +94,16 @@ constexpr auto FunctionWithAttributes() {
   }
 }
 
-// In the place of the operator that another package describes: what its kernel K knows of it.
+// Stands for an operator that another package describes: the part that its kernel K needs.
 template <typename K>
 struct OpOfOthers {
   using Attributes = typename SecondParameter<decltype(FunctionWithAttributes<K>())>::Type;
   static_assert(ReadsItself<Attributes>::value,
-                "a kernel for another package's operator says what it reads: its attributes are a "
+                "a kernel for another package's operator must declare the attributes it reads: a "
                 "struct with OPWRIGHT_ATTRIBUTES, or opwright::NoAttrs");
 };
 
-// What the kernel that this thread prepares has said to hold.
+// The bytes that the kernel prepared by this thread has reported by AddHeldBytes.
 inline uint64_t& HeldBytes() noexcept {
   static thread_local uint64_t bytes = 0;
   return bytes;
@@ -114,7 +114,7 @@ template <typename OpT, typename K>
 struct KernelBridge {
   using Attrs = typename OpT::Attributes;
 
-  // What prepare makes. The frame of run does not say how many slots are inputs.
+  // The result of prepare. The frame of run lacks the number of input slots.
   struct Prepared {
     uint32_t n_inputs = 0;
     Attrs attrs{};
@@ -138,7 +138,7 @@ struct KernelBridge {
       return Status::Ok();
     };
     const int32_t code = AtBorder(prepare->message, prepare->message_bytes, make);
-    // A host of 1.0 takes every other status for a failure, and tries no other kernel.
+    // A host of 1.0 treats every other status as a failure, and tries no other kernel.
     const bool is_old = prepare->host->abi_minor < 1;
     return code == OW_UNSUPPORTED && is_old ? OW_REFUSED : code;
   }
@@ -207,8 +207,8 @@ struct KernelBridge {
 
 }  // namespace detail
 
-// Within Prepare: adds to the bytes that what it makes will hold, such as code that is generated.
-// opwright bounds them for all that it keeps.
+// Within Prepare: adds to the size of its result, for memory such as generated code. opwright
+// bounds the sum over all kernels that it caches.
 inline void AddHeldBytes(uint64_t bytes) noexcept { detail::HeldBytes() += bytes; }
 
 }  // namespace opwright

@@ -1,4 +1,4 @@
-// What kernels are given: tensors with their data in run, without it in prepare.
+// Arguments of kernels: tensors with their data in run, without it in prepare.
 #ifndef OPWRIGHT_SDK_KERNEL_CONTEXT_HPP_
 #define OPWRIGHT_SDK_KERNEL_CONTEXT_HPP_
 
@@ -34,12 +34,12 @@ class InputTensor {
     return count;
   }
 
-  // The elements; NULL where there are none, and for a slot of which only the shape is given.
+  // The elements; NULL if there are none, and for a shape-only slot.
   template <typename T>
   const T* data() const {
     return Pointer<T>();
   }
-  // The same for a kernel that serves several dtypes; on a device, its handle.
+  // The same for a kernel of several dtypes; on a device, its handle.
   const void* raw() const { return Bytes(); }
 
  protected:
@@ -121,7 +121,7 @@ class Arguments {
 
 }  // namespace detail
 
-// In Prepare: shapes, dtypes and wishes. What Prepare makes is shared by all threads.
+// In Prepare: shapes, dtypes and requests. All threads share the result of Prepare.
 class PrepareContext {
  public:
   explicit PrepareContext(ow_prepare* prepare)
@@ -129,13 +129,13 @@ class PrepareContext {
         args_(prepare->args, prepare->slot_begin, prepare->n_slots, prepare->n_inputs) {}
 
   const char* op_type() const { return prepare_->op_type; }
-  int32_t n_threads() const { return prepare_->n_threads; }  // what run will be called with
-  // Whether n_threads() is the same on every machine, so that bits are: then a thread library of
-  // the kernel's own must not decide anything.
+  int32_t n_threads() const { return prepare_->n_threads; }  // the same in run
+  // Whether n_threads() is fixed so that results have the same bits on every machine: then the
+  // kernel must not use the thread count of a library of its own.
   bool deterministic() const {
     return OW_HAS(prepare_, flags) && (prepare_->flags & OW_PREPARE_DETERMINISTIC) != 0;
   }
-  // The device's own object, of the class that was registered; NULL for the host.
+  // The object of the device, of the registered class; NULL for the host.
   template <typename D = void>
   D* device_state() const {
     return static_cast<D*>(prepare_->device_state);
@@ -153,16 +153,16 @@ class PrepareContext {
     return Meta(args_[args_.OutputIndex(slot, index)]);
   }
 
-  // Whether nothing reads the output, which is there for a gradient: it need not be written.
+  // Whether nothing reads the output, which only a gradient would need: it need not be written.
   bool unread(uint32_t slot, uint32_t index = 0) const {
     return (prepare_->arg_flags[args_.OutputIndex(slot, index)] & OW_ARG_UNREAD) != 0;
   }
 
-  // Scratch memory for run, aligned to 64 bytes; what it holds is not kept from run to run.
+  // Scratch memory for run, aligned to 64 bytes; its contents are not kept between runs.
   void SetWorkspace(uint64_t bytes) { prepare_->workspace_bytes = bytes; }
-  // How long one run takes with n_threads() threads.
+  // The estimated duration of one run with n_threads() threads.
   void SetEstimate(uint64_t nanoseconds) { prepare_->estimate_ns = nanoseconds; }
-  // This one may not be captured, though the kernel says that it can be.
+  // Prevents capture of this one, though the kernel is registered as capturable.
   void ForbidCapture() { prepare_->out_flags |= OW_PREPARED_NOT_CAPTURABLE; }
 
   // Whether the input is a persistable that the plan does not write, so that Pack is allowed.
@@ -170,7 +170,7 @@ class PrepareContext {
     return (prepare_->arg_flags[args_.InputIndex(slot, index)] & OW_ARG_PACKABLE) != 0 &&
            prepare_->n_packs < prepare_->pack_capacity;
   }
-  // Lets run see a copy of the input that the kernel's own Pack wrote.
+  // Replaces the input in run by the copy that the kernel's Pack writes.
   Status Pack(uint32_t slot, uint64_t bytes, uint32_t alignment = 64) {
     OPWRIGHT_ENFORCE(packable(slot), "input slot ", slot, " must be packable to be packed");
     prepare_->packs[prepare_->n_packs++] = ow_pack{args_.InputIndex(slot, 0), alignment, bytes};
@@ -189,7 +189,7 @@ class RunContext {
       : call_(call), args_(call->args, call->slot_begin, call->n_slots, n_inputs) {}
 
   int32_t n_threads() const { return call_->n_threads; }
-  // The device's; NULL where there are no streams.
+  // The stream of the device; NULL without streams.
   template <typename Stream = void>
   Stream* stream() const {
     return static_cast<Stream*>(call_->stream);
@@ -220,7 +220,7 @@ class RunContext {
     return Status(call_->host->poll(call_), "");
   }
 
-  // Gives an output of an operator with DynamicOutput its shape and its memory.
+  // Sets the shape of an output of an operator with DynamicOutput and allocates it.
   Status Resize(uint32_t slot, const Shape& shape, uint32_t index = 0) const {
     const int32_t code = call_->host->resize(call_, args_.OutputIndex(slot, index), shape.rank(),
                                              shape.dims().data());

@@ -14,7 +14,7 @@
 namespace opwright {
 namespace detail {
 
-// The value of an attribute, or of an element of a list, as it is on the wire.
+// The value of an attribute, or of an element of a list, in serialized form.
 template <typename Element, typename Given>
 AttrValue MakeElement(const Given& given) {
   if constexpr (std::is_same_v<Element, std::string>) {
@@ -38,7 +38,7 @@ AttrValue MakeElement(const Given& given) {
   }
 }
 
-// The plain type in which the wire has an element: double for float, int64_t for int.
+// The serialized type of an element: double for float, int64_t for int.
 template <typename Element>
 using WireElement = std::conditional_t<
     std::is_same_v<Element, std::string>, std::string,
@@ -56,7 +56,7 @@ AttrValue MakeList(const std::vector<Given>& given) {
 
 }  // namespace detail
 
-// What a slot may hold; it says something of the slot that was added by the call before.
+// Properties of the slot that the previous call added.
 class SlotMaker {
  public:
   SlotMaker(const std::string* op_type, detail::SlotDescription* slot)
@@ -121,7 +121,7 @@ class SlotMaker {
   detail::SlotDescription* slot_;
 };
 
-// What an attribute may be. Bounds and allowed values of a list are those of each element.
+// Properties of an attribute. Bounds and allowed values of a list apply to each element.
 template <typename Field>
 class AttrMaker {
  public:
@@ -131,7 +131,7 @@ class AttrMaker {
   AttrMaker(const std::string* op_type, detail::AttrDescription* attr)
       : op_type_(op_type), attr_(attr) {}
 
-  // The value where none is given. A float default is written as its shortest decimal: 0.1f as 0.1.
+  // The value if none is given. A float default is written as its shortest decimal: 0.1f as 0.1.
   template <typename Value>
   AttrMaker& Default(const Value& value) {
     static_assert(kType < OW_ATTR_INTS, "the attribute is a list: Default({1, 2})");
@@ -174,7 +174,7 @@ class AttrMaker {
     return *this;
   }
 
-  // The canonical name of a dtype, one of `names` where given.
+  // The canonical name of a dtype, one of `names` if these are given.
   template <typename... Names>
   AttrMaker& AsDtype(const Names&... names) {
     static_assert(kType == OW_ATTR_STRING, "AsDtype is for string attributes");
@@ -228,7 +228,7 @@ class AttrMaker {
 };
 
 // Describes an operator whose attributes are the fields of `Attrs`. Mistakes are exceptions that
-// name the operator; they are caught at the plugin's border and keep the library from being loaded.
+// name the operator; the entry function catches them, and the library is not loaded.
 template <typename Attrs>
 class OpMaker {
  public:
@@ -236,7 +236,7 @@ class OpMaker {
 
   explicit OpMaker(std::string type) { op_.type = std::move(type); }
 
-  // What the operator computes: the formula, edge cases, the source.
+  // The computation of the operator: formula, edge cases, source.
   void AddComment(const std::string& text) {
     if (!op_.comment.empty()) throw Exception(op_.type, ": AddComment must be called once");
     op_.comment = text;
@@ -251,8 +251,8 @@ class OpMaker {
     return AddSlot(&op_.outputs, name, comment, false);
   }
 
-  // An attribute that is read into a field. Without Default and Required it may be absent; then the
-  // field is a std::optional.
+  // An attribute that is read into a field. Without Default and Required it may be absent; its
+  // field must then be a std::optional.
   template <typename Field>
   AttrMaker<Field> AddAttr(Field Attrs::* field, const std::string& name,
                            const std::string& comment) {
@@ -272,7 +272,7 @@ class OpMaker {
   void DispatchOn(const std::string& name) { op_.dispatch = name; }
   // The shapes of outputs depend on values: kernels call RunContext::Resize.
   void DynamicOutput() { op_.dynamic_output = true; }
-  // Raised when programs that were saved before need an upgrade.
+  // Increase it when programs that were saved before need an upgrade.
   void SetVersion(int32_t version) { op_.version = version; }
   // A helper that is not listed among the operators.
   void Hide() { op_.hidden = true; }
@@ -283,7 +283,7 @@ class OpMaker {
     op_.gradient_type = type;
     op_.gradient_needs = needs;
   }
-  // There is no gradient, and why.
+  // The operator has no gradient, for this reason.
   void NoGradient(const std::string& reason) {
     if (detail::IsBlank(reason)) throw Exception(op_.type, ": NoGradient must say why");
     op_.no_gradient_reason = reason;
@@ -307,7 +307,7 @@ class OpMaker {
   std::vector<Binding> bindings_;
 };
 
-// What an operator derives from. It has `static void Make(OpMaker<Attrs>&)` and
+// The base class of operators. These have `static void Make(OpMaker<Attrs>&)` and
 // `static Status InferShape(InferShapeContext&)`, or InferShape with `const Attrs&` as well.
 template <typename Attrs = NoAttrs>
 struct Op {
@@ -321,8 +321,8 @@ struct ReadsItself : std::false_type {};
 template <typename Attrs>
 struct ReadsItself<Attrs, std::void_t<decltype(&Attrs::Read)>> : std::true_type {};
 
-// How the attributes of `OpT` are read: as they say themselves, or as Make binds them, which is
-// asked once per process. Hidden: see OPWRIGHT_LOCAL.
+// Reads the attributes of `OpT`: by their own Read, or as Make binds them, which is called once
+// per process. Hidden: see OPWRIGHT_LOCAL.
 template <typename OpT>
 OPWRIGHT_LOCAL Status ReadAttributes(const AttributeReader& reader,
                                      typename OpT::Attributes* attrs) {

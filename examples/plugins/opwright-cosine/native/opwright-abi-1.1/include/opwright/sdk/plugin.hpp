@@ -1,8 +1,8 @@
 // The tables of a plugin, and the macros that fill them.
 //
-// A registration is a pointer in a section of the library, which the linker gathers from all files:
-// nothing runs when the library is loaded. The entry function walks through the section when the
-// host asks for the table.
+// A registration is a pointer in a section of the library, which the linker collects from all
+// files: no code runs when the library is loaded. The entry function reads the section when the
+// host requests the table.
 #ifndef OPWRIGHT_SDK_PLUGIN_HPP_
 #define OPWRIGHT_SDK_PLUGIN_HPP_
 
@@ -30,7 +30,7 @@
 namespace opwright {
 namespace detail {
 
-// Keeps what the rows of the tables point to; deques, because addresses must stay.
+// Owns the objects that the tables point to, in deques, whose elements do not move.
 class PluginTables {
  public:
   explicit PluginTables(const char* name, const char* version) {
@@ -162,7 +162,7 @@ const Registration* const __start_opwright_registrations[];
 extern "C" OPWRIGHT_LOCAL __attribute__((weak))
 const Registration* const __stop_opwright_registrations[];
 
-// The names in a list that a macro made a string of: "a, b".
+// Splits "a, b", a list that a macro turned into a string.
 inline std::set<std::string> SplitTags(const char* list) {
   std::set<std::string> tags;
   for (std::string tag = NextName(&list); !tag.empty(); tag = NextName(&list)) tags.insert(tag);
@@ -190,8 +190,8 @@ inline void FillTables(const char* tag_list, PluginTables* tables) {
   }
 }
 
-// What the entry function answers, made at the first call and kept until the process ends: kernels
-// may run in other threads while statics are destroyed.
+// The result of the entry function, created at the first call and never destroyed: kernels may run
+// in other threads while statics are destroyed.
 struct LoadedPlugin {
   int32_t code = OW_OK;
   std::string message;
@@ -249,19 +249,19 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
                  used)) static const ::opwright::detail::Registration* const                  \
   OPWRIGHT_JOIN(opwright_entry_, id) = &OPWRIGHT_JOIN(opwright_registration_, id)
 
-// Says that `tag` means the operator `type` described by class `op`. For headers.
+// Declares `tag` as the operator `type` described by class `op`. For headers.
 #define OPWRIGHT_DECLARE_OP(tag, type, op)               \
   struct opwright_op_##tag {                             \
     using Op = op;                                       \
     static constexpr const char* Type() { return type; } \
   }
 
-// Hands a declared operator over to the host.
+// Registers a declared operator.
 #define OPWRIGHT_DEFINE_OP(tag)                                 \
   OPWRIGHT_REGISTRATION_(#tag, OPWRIGHT_JOIN(tag, __COUNTER__), \
                          tables->AddOp<opwright_op_##tag::Op>(opwright_op_##tag::Type()))
 
-// Both of these at once.
+// Declares and registers an operator.
 #define OPWRIGHT_REGISTER_OP(tag, type, op) \
   OPWRIGHT_DECLARE_OP(tag, type, op);       \
   OPWRIGHT_DEFINE_OP(tag)
@@ -286,7 +286,7 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
                          tables->AddKernelsForOthers<kernel, __VA_ARGS__>(type, device))
 
 // Adds a device class: OPWRIGHT_REGISTER_DEVICE(tag, "shelf", Shelf). Kernels for it are registered
-// as those for the host, with its name.
+// like those for the host, with its name.
 #define OPWRIGHT_REGISTER_DEVICE(tag, name, device) \
   OPWRIGHT_REGISTRATION_(#tag, OPWRIGHT_JOIN(tag, __COUNTER__), tables->AddDevice<device>(name))
 

@@ -1,5 +1,5 @@
-// Protobuf's wire format, as much of it as an OpProto needs: no protobuf library is linked for
-// that.
+// The subset of protobuf's wire format that an OpProto needs, without linking a protobuf
+// library.
 #ifndef OPWRIGHT_SDK_PROTO_ENCODER_HPP_
 #define OPWRIGHT_SDK_PROTO_ENCODER_HPP_
 
@@ -10,8 +10,8 @@
 namespace opwright {
 namespace detail {
 
-// Appends fields to a message. Fields must be added by rising number, so that equal messages are
-// equal bytes; what has proto3's default is left out by `String` and `Flag`, as proto3 does.
+// Appends fields to a message. Fields must be added in ascending order, so that equal messages have
+// equal bytes; `String` and `Flag` omit values that are proto3's default, as proto3 does.
 class ProtoEncoder {
  public:
   const std::string& bytes() const { return bytes_; }
@@ -24,7 +24,7 @@ class ProtoEncoder {
     if (value) Int(field, 1);
   }
 
-  // Always written: a member of a oneof says by being there which one is set.
+  // Always written, since its presence says which member of a oneof is set.
   void Int(uint32_t field, int64_t value) {
     Tag(field, kVarint);
     Varint(static_cast<uint64_t>(value));

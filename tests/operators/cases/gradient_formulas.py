@@ -16,10 +16,10 @@ APART = "compared with a formula"
 ENDS = [-INF, -2.0, -0.0, 0.0, 0.5, 2.0, INF, NAN]
 
 
-def sloped(
+def formula_case(
     op: str,
     inputs: dict[str, Any],
-    slopes: Callable[..., Any],
+    gradients: Callable[..., Any],
     label: str,
     expected: Callable[..., Any] | None = None,
     dtypes: tuple[str, ...] = FLOATS,
@@ -28,25 +28,25 @@ def sloped(
     """Return a case of given numbers with relative accuracy."""
     sources = {slot: Values(numbers) for slot, numbers in inputs.items()}
     given = {"no_grad": APART, "magnitude": 0.0, **options}
-    return Case(op, sources, expected, label=label, slopes=slopes, dtypes=dtypes, **given)
+    return Case(op, sources, expected, label=label, gradients=gradients, dtypes=dtypes, **given)
 
 
-def kinked(op: str, slopes: Callable[..., Array], **attrs: Any) -> list[Case]:
+def kinked(op: str, gradients: Callable[..., Array], **attrs: Any) -> list[Case]:
     """Return the cases of a function that is a line on each side of its kinks."""
     suffix = "".join(f"-{value}" for value in attrs.values())
     return [
-        sloped(op, {"x": ENDS}, slopes, f"out-grad-{g}{suffix}", attrs=attrs, out_grad=g)
+        formula_case(op, {"x": ENDS}, gradients, f"out-grad-{g}{suffix}", attrs=attrs, out_grad=g)
         for g in (1.0, -INF, INF, NAN)
     ]
 
 
-def far(op: str, slope: Callable[[float], float], x: list[float], **options: Any) -> Case:
+def far(op: str, derivative: Callable[[float], float], x: list[float], **options: Any) -> Case:
     """Return the case of a smooth function of one input with its derivative."""
 
-    def slopes(x: Array, out_grad: Array, **attrs: Any) -> Array:
-        return each(slope)(x) * out_grad
+    def gradients(x: Array, out_grad: Array, **attrs: Any) -> Array:
+        return each(derivative)(x) * out_grad
 
-    return sloped(op, {"x": x}, slopes, options.pop("label", "far"), **options)
+    return formula_case(op, {"x": x}, gradients, options.pop("label", "far"), **options)
 
 
 # ---- derivatives at one number, without rounding errors of differences
@@ -57,25 +57,25 @@ def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x)) if x > -700 else math.exp(x)
 
 
-def silu_slope(x: float) -> float:
+def silu_derivative(x: float) -> float:
     if math.isinf(x):
         return float(x > 0)
     return sigmoid(x) * (1 + x * sigmoid(-x))
 
 
-def gelu_slope(x: float) -> float:
+def gelu_derivative(x: float) -> float:
     if abs(x) > 40:
         return float(x > 0)
     density = math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
     return math.erfc(-x * math.sqrt(0.5)) / 2 + x * density
 
 
-def gelu_tanh_slope(x: float) -> float:
+def gelu_tanh_derivative(x: float) -> float:
     if abs(x) > 40:
         return float(x > 0)
     inner = 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-    slope = 2 * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
-    return sigmoid(inner) + x * slope * sigmoid(inner) * sigmoid(-inner)
+    derivative = 2 * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
+    return sigmoid(inner) + x * derivative * sigmoid(inner) * sigmoid(-inner)
 
 
 def left_tail(gate: Callable[[float], float]) -> Callable[..., Array]:
@@ -99,7 +99,7 @@ def tanh_gelu_gate(x: float) -> float:
 # ---- of two inputs and more ----------------------------------------------------------------------
 
 
-def divide_slopes(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
+def divide_gradients(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
     wide = [array.astype(np.longdouble) for array in (x, y, out_grad)]
     return wide[2] / wide[1], -wide[2] * wide[0] / wide[1] / wide[1]
 
@@ -108,15 +108,15 @@ def taken(x: Array, y: Array, out_grad: Array, x_is_taken: Array) -> tuple[Array
     return np.where(x_is_taken, out_grad, 0), np.where(x_is_taken, 0, out_grad)
 
 
-def maximum_slopes(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
+def maximum_gradients(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
     return taken(x, y, out_grad, (x >= y) | (x != x))
 
 
-def minimum_slopes(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
+def minimum_gradients(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
     return taken(x, y, out_grad, (x <= y) | (x != x))
 
 
-def power_slopes(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
+def power_gradients(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
     out = x**y
     x_grad = np.where(y == 0, 0, y * x ** np.where(y == 0, 1, y - 1) * out_grad)
     flat = (x == 0) & (y >= 0)
@@ -124,20 +124,20 @@ def power_slopes(x: Array, y: Array, out_grad: Array) -> tuple[Array, Array]:
     return np.where(np.isnan(out), NAN, x_grad), y_grad
 
 
-def extremum_slopes(best: Callable[..., Array]) -> Callable[..., Array]:
-    def slopes(x: Array, out_grad: Array, axis: list[int]) -> Array:
+def extremum_gradients(best: Callable[..., Array]) -> Callable[..., Array]:
+    def gradients(x: Array, out_grad: Array, axis: list[int]) -> Array:
         out = best(x, axis=tuple(axis), keepdims=True)
         is_best = (x == out) | (np.isnan(x) & np.isnan(out))
         share = np.expand_dims(out_grad, tuple(axis)) / is_best.sum(tuple(axis), keepdims=True)
         return np.where(is_best, share, 0)
 
-    return slopes
+    return gradients
 
 
 def equal_elements(n: int) -> Case:
     """Return the case of layer_norm of rows whose elements are equal: they deviate from nothing."""
 
-    def slopes(x: Array, scale: Array, out_grad: Array, epsilon: float) -> tuple[Array, Array]:
+    def gradients(x: Array, scale: Array, out_grad: Array, epsilon: float) -> tuple[Array, Array]:
         inner = out_grad * scale
         return (inner - inner.mean(1, keepdims=True)) / math.sqrt(epsilon), 0 * scale
 
@@ -145,8 +145,8 @@ def equal_elements(n: int) -> Case:
         "layer_norm",
         {"x": Values(np.outer([0.1, 1e4 / 3, -7e5 / 9], np.ones(n))), "scale": Random((n,))},
         None,
-        label=f"slopes-equal-{n}",
-        slopes=slopes,
+        label=f"gradients-equal-{n}",
+        gradients=gradients,
         out_grad=np.cos(np.arange(n)),
         attrs={"epsilon": 1e-5},
         magnitude=1 / math.sqrt(1e-5),
@@ -175,7 +175,7 @@ CASES = (
     *kinked(
         "leaky_relu", lambda x, out_grad, alpha: np.where(x > 0, 1, alpha) * out_grad, alpha=0.25
     ),
-    sloped(
+    formula_case(
         "leaky_relu",
         {"x": ENDS},
         lambda x, out_grad, alpha: np.where(x > 0, out_grad, 0),
@@ -184,15 +184,15 @@ CASES = (
         attrs={"alpha": 0.0},
     ),
     *(
-        sloped(op, PAIRS, slopes, f"ends-{g}", out_grad=g)
-        for op, slopes in (("maximum", maximum_slopes), ("minimum", minimum_slopes))
+        formula_case(op, PAIRS, gradients, f"ends-{g}", out_grad=g)
+        for op, gradients in (("maximum", maximum_gradients), ("minimum", minimum_gradients))
         for g in (1.0, INF)
     ),
     *(
-        sloped(
+        formula_case(
             op,
             {"x": LINES},
-            extremum_slopes(best),
+            extremum_gradients(best),
             f"ends-{len(axis)}-{g}",
             attrs={"axis": axis},
             out_grad=g,
@@ -210,14 +210,14 @@ CASES = (
         },
         None,
         label="out-grad-inf",
-        slopes=lambda condition, x, y, out_grad: (
+        gradients=lambda condition, x, y, out_grad: (
             np.where(condition, out_grad, 0),
             np.where(condition, 0, out_grad),
         ),
         out_grad=INF,
         no_grad=APART,
     ),
-    sloped(
+    formula_case(
         "dropout",
         {"x": [1.0, 2.0, INF, NAN]},
         lambda x, out_grad, **attrs: np.zeros_like(x),
@@ -225,7 +225,7 @@ CASES = (
         attrs={"probability": 1.0, "training": True, "seed": 1},
         out_grad=INF,
     ),
-    sloped(
+    formula_case(
         "fc",
         {"x": [[-1.0], [0.0], [4.0]], "weight": [[1.0]], "bias": [0.0]},
         lambda x, weight, bias, out_grad, activation: (
@@ -239,7 +239,7 @@ CASES = (
         out_grad=[[INF], [INF], [0.25]],
     ),
     # Far tails.
-    sloped(
+    formula_case(
         "elu",
         {"x": [-INF, -700.0, -188.0, -30.0, -15.0, -1.0, -0.0, 1.0, INF, NAN]},
         lambda x, out_grad, alpha: np.where(x <= 0, alpha * np.exp(x), 1) * out_grad,
@@ -249,7 +249,7 @@ CASES = (
     ),
     far(
         "gelu",
-        gelu_slope,
+        gelu_derivative,
         TAIL,
         expected=left_tail(exact_gelu_gate),
         dtypes=WIDE,
@@ -258,19 +258,19 @@ CASES = (
     ),
     far(
         "gelu",
-        gelu_tanh_slope,
+        gelu_tanh_derivative,
         TAIL,
         label="far-tanh",
         expected=left_tail(tanh_gelu_gate),
         attrs={"approximate": "tanh"},
         dtypes=WIDE,
     ),
-    far("silu", silu_slope, TAIL, expected=left_tail(sigmoid), dtypes=WIDE),
+    far("silu", silu_derivative, TAIL, expected=left_tail(sigmoid), dtypes=WIDE),
     far("softplus", sigmoid, [-700.0, -80.0, -15.0, -1.0, 15.0, 80.0, 1e30], dtypes=WIDE),
     far("sqrt", lambda x: 0.5 / math.sqrt(x), [1e-37, 1e-5, 4.0, 1e37], dtypes=WIDE),
     far("exp", math.exp, [-80.0, -15.0, 0.0, 15.0, 80.0], dtypes=WIDE),
     far("log", lambda x: 1 / x, [1e-37, 1e-5, 4.0, 1e37], dtypes=WIDE),
-    sloped(
+    formula_case(
         "reciprocal",
         {"x": [1e30, 1e-30, -4.0]},
         lambda x, out_grad: -out_grad / x / x,
@@ -278,32 +278,32 @@ CASES = (
         dtypes=WIDE,
         out_grad=[1e35, 1e-35, 1.0],
     ),
-    sloped(
+    formula_case(
         "divide",
         {"x": [1e-30, 1e30, 1e-20, 1.0], "y": [1e-25, 1e25, 1e5, 3.0]},
-        divide_slopes,
+        divide_gradients,
         "far",
         dtypes=WIDE,
         out_grad=[1e16, 1e-16, 1e20, 1.0],
     ),
-    sloped(
+    formula_case(
         "power",
         {"x": [0.0, 0.0, 2.0, 3.0, -2.0, 5.0], "y": [0.0, 2.0, 0.0, 2.0, 1e-20, -1.0]},
-        power_slopes,
+        power_gradients,
         "far",
         lambda x, y: x**y,
         dtypes=WIDE,
     ),
-    sloped(
+    formula_case(
         "power",
         {"x": [0.0, 0.0, 2.0, 3.0], "y": [0.0, 3.0, 0.0, 2.0]},
-        power_slopes,
+        power_gradients,
         "out-grad-inf",
         out_grad=[INF, 1.0, INF, INF],
         dtypes=WIDE,
     ),
     # The gradients through a mean and an element equal to it cancel exactly.
-    sloped(
+    formula_case(
         "layer_norm",
         {"x": [[5.3], [1e4], [-0.7]], "scale": [1.7]},
         lambda x, scale, out_grad, epsilon: (0 * x, 0 * scale),

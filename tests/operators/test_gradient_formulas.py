@@ -1,4 +1,4 @@
-"""Gradients that differences cannot show: see `Case.slopes`."""
+"""Gradients that differences cannot show: see `Case.gradients`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from test_gradients import append, float_inputs, weighted_sum
 import opwright as ow
 
 
-def with_slopes() -> Iterator[tuple[Case, str]]:
+def with_gradients() -> Iterator[tuple[Case, str]]:
     for case in load_cases():
-        for dtype in case.dtypes if case.slopes is not None else ():
+        for dtype in case.dtypes if case.gradients is not None else ():
             yield case, dtype
 
 
@@ -34,12 +34,12 @@ def compute(
     fetch = [gradient for _, gradient in ow.append_backward([loss], parameters=wanted)]
     with pinned(case, target), np.errstate(all="ignore"):
         function = compiled(one.block, one.feeds, fetch, target.device, passes)
-        return function(**one.feeds), case.compute_slopes(arrays, out_grad)
+        return function(**one.feeds), case.compute_gradients(arrays, out_grad)
 
 
 # Passes may replace the named kernel.
 @pytest.mark.parametrize("passes", [(), None], ids=["alone", "with passes"])
-@over_targets(with_slopes)
+@over_targets(with_gradients)
 def test_gradient_matches_the_reference(
     case: Case, dtype: str, target: Target, passes: Sequence[str] | None
 ) -> None:

@@ -1,6 +1,6 @@
-"""Compares a gradient with slopes of the loss: central differences in float64.
+"""Compares a gradient with central differences of the loss in float64.
 
-Slopes are taken with two steps: if these differ, a kink lies between, and nothing is compared.
+They are taken with two steps: if these disagree, there is a kink, and nothing is compared.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _STEP: Final = 1e-5
 _RTOL: Final = 1e-4
 
 
-class Slopes:
-    """The slopes of a loss along one of its feeds.
+class Differences:
+    """Central differences of a loss by one of its feeds.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Slopes:
         str or None
             The first thing that is wrong.
         int
-            The number of slopes that were compared; those at kinks are left out.
+            The number of differences that were compared; those at kinks are skipped.
         """
         places = list(np.ndindex(*self._array.shape))
         if len(places) > most:
@@ -62,17 +62,17 @@ class Slopes:
     def _find_fault_at(
         self, gradient: Array, places: list[tuple[int, ...]]
     ) -> tuple[str | None, int]:
-        slopes = {}
+        derivatives = {}
         for place in places:
-            slope = self._along(self._one(place), abs(float(self._array[place])))
-            if slope is not None:
-                slopes[place] = slope
-        size = max([1.0, *map(abs, slopes.values())])
-        for place, slope in slopes.items():
+            derivative = self._along(self._one(place), abs(float(self._array[place])))
+            if derivative is not None:
+                derivatives[place] = derivative
+        size = max([1.0, *map(abs, derivatives.values())])
+        for place, derivative in derivatives.items():
             got = float(gradient[place])
-            if not abs(got - slope) <= _RTOL * size:
-                return self._say(place, got, slope), len(slopes)
-        return None, len(slopes)
+            if not abs(got - derivative) <= _RTOL * size:
+                return self._say(place, got, derivative), len(derivatives)
+        return None, len(derivatives)
 
     def _find_fault_along_all(self, gradient: Array) -> str | None:
         """Return what is wrong if every element moves at once; None if nothing is.
@@ -94,19 +94,19 @@ class Slopes:
         if len(where) > 1:
             return self._say([], *pair, f" along {len(where)} elements")
         place = np.unravel_index(int(where[0]), self._array.shape)
-        got, slope = (float(signs[where[0]] * number) for number in pair)
-        return self._say([int(i) for i in place], got, slope)
+        got, derivative = (float(signs[where[0]] * number) for number in pair)
+        return self._say([int(i) for i in place], got, derivative)
 
     def _compare(self, gradient: Array, signs: Array, where: Array) -> tuple[float, float] | None:
-        """Return slope by the gradient and by differences where they differ; None otherwise."""
+        """Return the derivatives by the gradient and by differences; None if they agree."""
         direction = np.zeros(self._array.size)
         direction[where] = signs[where]
-        slope = self._along(direction.reshape(self._array.shape), 1.0)
-        if slope is None:
+        derivative = self._along(direction.reshape(self._array.shape), 1.0)
+        if derivative is None:
             return None
         parts = gradient.reshape(-1)[where] * direction[where]
         got, size = float(np.sum(parts)), float(np.sqrt(np.sum(parts**2)))
-        return None if abs(got - slope) <= _RTOL * max(1.0, size) else (got, slope)
+        return None if abs(got - derivative) <= _RTOL * max(1.0, size) else (got, derivative)
 
     def _one(self, place: tuple[int, ...]) -> Array:
         direction = np.zeros(self._array.shape)
@@ -114,7 +114,7 @@ class Slopes:
         return direction
 
     def _along(self, direction: Array, size: float) -> float | None:
-        """Return the slope along a direction; None at a kink, or if it is not finite."""
+        """Return the derivative along a direction; None at a kink, or if it is not finite."""
         step = _STEP * max(1.0, size)
         wide, narrow = (self._difference(direction, h) for h in (step, step / 2))
         if not np.isfinite(wide) or abs(wide - narrow) > 1e-4 * max(1.0, abs(narrow)):
@@ -128,8 +128,8 @@ class Slopes:
             losses.append(float(self._loss(**{**self._feeds, self._name: array})[0]))
         return (losses[0] - losses[1]) / (2 * step)
 
-    def _say(self, at: Sequence[int], got: float, slope: float, along: str = "") -> str:
+    def _say(self, at: Sequence[int], got: float, derivative: float, along: str = "") -> str:
         return (
             f"the gradient of {element_name(self._slot, at)}{along} is {got:.9g}, central "
-            f"differences say {slope:.9g}; fix the gradient rule or its kernel"
+            f"differences give {derivative:.9g}; fix the gradient rule or its kernel"
         )
