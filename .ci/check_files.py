@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 MAX_LINES = 400
-CODE = {".py", ".pyi", ".c", ".cc", ".cu", ".h", ".hpp", ".proto"}
+PYTHON = {".py", ".pyi"}
+CODE = PYTHON | {".c", ".cc", ".cu", ".h", ".hpp", ".proto"}
 TEXT = CODE | {".md", ".toml", ".txt", ".yml", ".yaml", ".cfg", ""}
 
 # Written by others or by a generator: their length is not ours to choose.
@@ -26,11 +27,15 @@ GENERATED = re.compile(r"_pb2\.pyi?$|layer_methods\.pyi$")
 # Places that exist on one machine only. (Put together so that this file does not name them.)
 PLACES = [f"/{first}/" for first in ("work", "root", "home", "Users")]
 ONE_MACHINE = re.compile(r"(?<![\w.$}])(?:" + "|".join(PLACES) + ")")
-# American spelling, as in NumPy and PyTorch; tests contain misspelled arguments.
+# American spelling, as in NumPy and PyTorch.
 BRITISH = re.compile(
     r"\b\w*(?:(?:initial|normal|optim|serial|vector|minim|maxim|standard|regular|recogn)is(?:e|ing|ation)"
     r"|colour|behaviour|neighbour|favour|honour|centre|labelled|modelled)",
     re.IGNORECASE,
+)
+# In Python a slope is also an attribute of rectifiers.
+SLOPE = re.compile(
+    r"(?<!negative)_slope|Slope[A-Z]|\bslopes? = |\bslope of (?:a|the) (?:loss|function)"
 )
 MARKS = re.compile(r"\b(?:FIX" + r"ME|X" + r"XX|TO" + r"DO)\b")
 
@@ -48,14 +53,22 @@ def check_length(path: PurePosixPath, lines: list[str]) -> Iterator[str]:
         yield f"{path}: at most {MAX_LINES} lines a file, got {len(lines)}; split it by purpose"
 
 
+def find_slope(path: PurePosixPath, line: str) -> bool:
+    """Return whether the line calls a gradient or a derivative a slope."""
+    return bool(SLOPE.search(line)) if path.suffix in PYTHON else "slope" in line.lower()
+
+
 def check_lines(path: PurePosixPath, lines: list[str]) -> Iterator[str]:
+    checks_words = path.parts[0] not in {"tests", ".ci"}  # these contain the refused words
     for number, line in enumerate(lines, start=1):
         if line != line.rstrip():
             yield f"{path}:{number}: white space at the end of the line"
         if ONE_MACHINE.search(line):
             yield f"{path}:{number}: names a folder of one machine: {line.strip()[:80]}"
-        if path.parts[0] not in {"tests", ".ci"} and (word := BRITISH.search(line)):
+        if checks_words and (word := BRITISH.search(line)):
             yield f"{path}:{number}: American spelling is used, got {word[0]!r}"
+        if path.suffix in CODE and checks_words and find_slope(path, line):
+            yield f"{path}:{number}: a gradient or derivative, not a slope: {line.strip()[:80]}"
         if path.suffix in CODE and MARKS.search(line):
             yield f"{path}:{number}: a mark that says unfinished: {line.strip()[:80]}"
 

@@ -32,6 +32,8 @@ def test_files_are_short_and_name_no_machine() -> None:
         ("mark.cc", "// TO" + "DO: finish\n", "mark.cc:1: a mark that says unfinished"),
         ("space.md", "word \n", "space.md:1: white space at the end"),
         ("end.md", "word", "end.md: no newline"),
+        ("sine.cc", "T slope = Cos(x);\n", "sine.cc:1: a gradient or derivative, not a slope"),
+        ("sine.py", "slope = cos(x)\n", "sine.py:1: a gradient or derivative, not a slope"),
         ("page.md", "A normalised row.\n", "page.md:1: American spelling is used, got 'normalise'"),
     ],
 )

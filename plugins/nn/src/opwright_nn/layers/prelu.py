@@ -41,7 +41,7 @@ def prelu(
     """
     who = "prelu"
     checks.check_variable(who, "x", x)
-    rule = partial(_slopes, x, checks.check_bool(who, "per_channel", per_channel))
+    rule = partial(_weight_shape, x, checks.check_bool(who, "per_channel", per_channel))
     attr = check_param_attr(who, "param_attr", param_attr)
     layer = begin(who, name)
     weight = make_parameter(
@@ -50,7 +50,7 @@ def prelu(
     return operators.append(layer.block, who, {"x": x, "weight": weight}, name=layer.out)
 
 
-def _slopes(x: ow.Variable, per_channel: bool) -> Shape:
+def _weight_shape(x: ow.Variable, per_channel: bool) -> Shape:
     if not per_channel:
         return (1,)
     if x.shape is None:

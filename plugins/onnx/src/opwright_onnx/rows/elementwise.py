@@ -117,12 +117,12 @@ def selu(t: Translator, n: Node, x: Value) -> Any:
 
 @ROWS.row("PRelu")
 @knows_old
-def prelu(t: Translator, n: Node, x: Value, slope: Value) -> Any:
-    if n.opset < MIN_OPSET and t.rank(slope) == 1 and t.shape(slope) != [1]:
-        slope = t.reshape(slope, [-1, *[1] * (t.rank(x) - 2)])
+def prelu(t: Translator, n: Node, x: Value, weight: Value) -> Any:
+    if n.opset < MIN_OPSET and t.rank(weight) == 1 and t.shape(weight) != [1]:
+        weight = t.reshape(weight, [-1, *[1] * (t.rank(x) - 2)])
     if t.dtype(x) in FLOATS:
-        return t.op("prelu", x, slope)
-    scaled = t.op("multiply", x, slope)
+        return t.op("prelu", x, weight)
+    scaled = t.op("multiply", x, weight)
     return t.op("where", t.op("less", x, 0), scaled, x)
 
 
