@@ -14,8 +14,7 @@ from opwright.lowering.building.build_graph import GraphBuilder
 from opwright.lowering.graph.values import Buffer
 from opwright.lowering.kernels.select import select_kernels
 from opwright.lowering.layout import memory
-from opwright.lowering.layout.memory import plan_memory
-from opwright.lowering.layout.packing import LEAST_PACKED_BYTES, pack
+from opwright.lowering.layout.memory import LEAST_PACKED_BYTES, pack, plan_memory
 from opwright.op import Meta
 
 ALIGNMENT = 64

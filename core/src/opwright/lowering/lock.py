@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from opwright.errors import LockError
-from opwright.lowering.locked import LockedKernel, LockedPass
+from opwright.lowering.lock_file import LockedKernel, LockedPass, read_lock, write_lock
 from opwright.packages import Package
 from opwright.packages.registrations import key_text
 from opwright.registry import KernelEntry, KernelRegistry, PassEntry
@@ -59,8 +59,6 @@ class Lock(NamedTuple):
         FormatError
             If it is too large, damaged, foreign or of a newer format.
         """
-        from opwright.lowering.lock_file import read_lock  # imports json
-
         return Lock(*read_lock(os.fspath(path)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -75,8 +73,6 @@ class Lock(NamedTuple):
         OSError
             If it cannot be written; an old file is unchanged.
         """
-        from opwright.lowering.lock_file import write_lock
-
         write_lock(os.fspath(path), self.device, self.kernels, self.passes)
 
     def includes(self, package: Package) -> bool:

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from opwright.disk import (
     check_format,
@@ -21,11 +21,31 @@ from opwright.disk import (
     write_file,
 )
 from opwright.errors import FileMissingError, FileTakenError, FormatError
-from opwright.lowering.locked import LockedKernel, LockedPass
 
 _FORMAT: Final = "opwright.lock"
 _VERSION: Final = 1
 _MAX_BYTES: Final = 8 << 20
+
+
+class LockedKernel(NamedTuple):
+    """A kernel: its key, and the distribution and version that provide it."""
+
+    operator: str
+    device: str
+    dtype: str
+    library: str
+    package: str
+    version: str
+
+
+class LockedPass(NamedTuple):
+    """A pass that rewrites the plan, and the distribution and version that provide it."""
+
+    name: str
+    package: str
+    version: str
+
+
 Fields = tuple[str, tuple[LockedKernel, ...], tuple[LockedPass, ...]]
 """The device, the kernels and the passes of a lock."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opwright.context.context import Context
 from opwright.context.threads import count_for_plan, is_deterministic
+from opwright.describe.dtypes import Array
 from opwright.describe.meta import Meta
 from opwright.lowering.graph.values import External, Role
 from opwright.packages import ANY
@@ -16,8 +17,6 @@ from opwright.records import NamedTuple
 from opwright.registry import HOST, HOST_DEVICE, DeviceName, KernelEntry, PassEntry
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from opwright.lowering.layout.recording import Recorder
     from opwright.lowering.lock import Lock
 
@@ -128,7 +127,7 @@ class Given(NamedTuple):
     # what follows as a graph; else kernels read them directly.
     copied: bool = True
     # Elements of given values, as far as they are known: shape operands are computed from them.
-    numbers: Mapping[str, NDArray[Any]] = MappingProxyType({})
+    numbers: Mapping[str, Array] = MappingProxyType({})
     # Feeds of the second plan where the graph is cut into two, each with the variable of its shape.
     late: Mapping[str, str] = MappingProxyType({})
     written: frozenset[str] = frozenset()  # feeds that the plan writes in place

@@ -37,26 +37,24 @@ class PreparedRun(NamedTuple):
 class CompiledSource:
     """Lowers the plans of one compiled network; the runtime finds cached ones.
 
-    `template` has no metas of feeds and persistables yet. Where there is `plan`, it is the only
-    one; the first `n_bound` feeds are then given by whoever made it. `keep`, if there is one,
-    lowers in the place of `lower`.
+    `template` has no metas of feeds and persistables yet. `make_plan` returns the plan of a
+    request; the first `n_bound` feeds are not named in calls.
     """
-
-    keep: Callable[[CompiledSource, LowerRequest], LoweredPlan] | None = None
 
     def __init__(
         self,
         template: LowerRequest,
         feeds: Sequence[FeedSpec],
         scope: _runtime.Scope,
-        plan: LoweredPlan | None = None,
+        make_plan: Callable[[LowerRequest], LoweredPlan] = lower,
         n_bound: int = 0,
     ) -> None:
         self.template = template
+        self.make_plan = make_plan
         self.feeds = tuple(feeds)
         self._names = tuple(spec.name for spec in feeds)
         self._scope = scope
-        self._plan, self._n_bound = plan, n_bound
+        self._n_bound = n_bound
         self._target = template.target
         self._device = open_device(self._target.device, self._target.context)
         self._kept: tuple[int, dict[str, Meta]] = (0, {})  # metas in the scope, and its structure
@@ -91,10 +89,7 @@ class CompiledSource:
 
         FeedError for one of a wrong dtype or shape.
         """
-        request = self.request(arrays)
-        if self.keep is not None:
-            return self.keep(self, request)
-        return self._plan or lower(request)
+        return self.make_plan(self.request(arrays))
 
     def request(self, arrays: tuple[Any, ...]) -> LowerRequest:
         """Return the request for feeds that are ready, in order, and the current scope."""

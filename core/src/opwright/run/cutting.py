@@ -121,10 +121,11 @@ def cut(
         fetches=template.fetches._replace(n_early=len(early)),
     )
     scope = default_scope() if scope is None else scope
-    late_specs = [spec for spec, _ in late]
-    source = HalvesSource(template, feeds, scope, late_specs, (detach, fetch_as))
+    delivery = detach, fetch_as
+    make_plan = partial(_lower_halves, template, scope, [spec for spec, _ in late], delivery)
+    source = CompiledSource(template, feeds, scope, make_plan)
     label = f"first half of {len(block.ops)} operators"
-    return CutNetwork(source.callable(label, detach, fetch_as), len(early))
+    return CutNetwork(source.callable(label, *delivery), len(early))
 
 
 def _check_late(late: Sequence[tuple[FeedSpec, FeedSpec]]) -> dict[str, Meta]:
@@ -152,31 +153,22 @@ def _check_late(late: Sequence[tuple[FeedSpec, FeedSpec]]) -> dict[str, Meta]:
     return metas
 
 
-class HalvesSource(CompiledSource):
-    """Lowers both plans of a network that is cut, for feeds of the first one."""
-
-    def __init__(
-        self,
-        template: LowerRequest,
-        feeds: Sequence[FeedSpec],
-        scope: _runtime.Scope,
-        late: Sequence[FeedSpec],
-        delivery: tuple[bool, Callable[[Any], Any] | None],
-    ) -> None:
-        super().__init__(template, feeds, scope)
-        self._late, self._delivery = late, delivery
-
-    def __call__(self, arrays: tuple[Any, ...]) -> LoweredPlan:
-        """Return the first plan, which returns the callable of the second one."""
-        request = self.request(arrays)
-        own, given = self.template.given, request.given
-        on_device = given.on_device.union(own.late if given.on_device else ())
-        metas = {**given.metas, **own.metas}
-        request = request._replace(given=own._replace(metas=metas, on_device=on_device))
-        (first, second), (_, handed, shapes) = lower_halves(request)
-        late = [spec._replace(shape=shapes.get(spec.name, spec.shape)) for spec in self._late]
-        specs = [FeedSpec(name, None, None) for name in handed] + late
-        source = CompiledSource(self.template, specs, self._scope, second, len(handed))
-        label = f"second half of {len(request.code.ops)} operators"
-        second_half = source.callable(label, *self._delivery)
-        return first._replace(handed=(second_half, tuple(handed.values())))
+def _lower_halves(
+    template: LowerRequest,
+    scope: _runtime.Scope,
+    late: Sequence[FeedSpec],
+    delivery: tuple[bool, Callable[[Any], Any] | None],
+    request: LowerRequest,
+) -> LoweredPlan:
+    """Return the plan of the first half, which returns the callable of the second one."""
+    own, given = template.given, request.given
+    on_device = given.on_device.union(own.late if given.on_device else ())
+    metas = {**given.metas, **own.metas}
+    request = request._replace(given=own._replace(metas=metas, on_device=on_device))
+    (first, second), (_, handed, shapes) = lower_halves(request)
+    specs = [FeedSpec(name, None, None) for name in handed]
+    specs += [spec._replace(shape=shapes.get(spec.name, spec.shape)) for spec in late]
+    source = CompiledSource(template, specs, scope, lambda _: second, len(handed))
+    label = f"second half of {len(request.code.ops)} operators"
+    second_half = source.callable(label, *delivery)
+    return first._replace(handed=(second_half, tuple(handed.values())))

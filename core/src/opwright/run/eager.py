@@ -15,6 +15,7 @@ import numpy as np
 
 from opwright import _runtime
 from opwright.describe.definition import OpDefinition
+from opwright.describe.dtypes import Array
 from opwright.describe.meta import Meta
 from opwright.describe.operands import list_items
 from opwright.device.intake import hold, is_array, lend, meta_of, read_host
@@ -28,8 +29,6 @@ from opwright.registry import HOST, DeviceName
 from opwright.run.locating import read_on_device
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from opwright.context.context import Context
     from opwright.describe.op_proto import VarProto
 
@@ -167,7 +166,7 @@ class EagerSource:
         ]
         return from_numpy_like(self.eager.call_ready(*ready, *values), like)
 
-    def _read_arrays(self, given: list[list[Any]]) -> list[list[NDArray[Any]]]:
+    def _read_arrays(self, given: list[list[Any]]) -> list[list[Array]]:
         """Return every input as a NumPy array that a kernel can read."""
         # Arrays first: numbers and lists get their dtypes.
         read = [
@@ -183,7 +182,7 @@ class EagerSource:
             for slot, items in zip(self._proto.inputs, read, strict=True)
         ]
 
-    def _hold(self, slot: VarProto, value: Any, read: list[list[Any]]) -> NDArray[Any]:
+    def _hold(self, slot: VarProto, value: Any, read: list[list[Any]]) -> Array:
         dtype, beside = self._expected_dtype(slot, read)
         return hold(value, dtype, f"{self._proto.type}: {slot.name}", beside)
 

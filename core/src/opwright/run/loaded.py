@@ -7,6 +7,7 @@ import os
 from _thread import RLock  # threading takes 2 ms to import
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -240,8 +241,8 @@ class LoadedProgram(Called):
         with self._lock:
             if self._called is None:
                 compiled = network.compile(feeds, self._names, self.device, scope, **self.choices)
-                source: Any = compiled.source
-                source.keep = self.keep
+                if self.keep is not None:
+                    compiled.source.make_plan = partial(self.keep, compiled.source)
                 self._called = network, compiled
             return self._called
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from opwright import vocabulary
 from opwright.describe.definition import OpDefinition
+from opwright.describe.dtypes import Array
 from opwright.describe.meta import Meta
 from opwright.describe.operands import fill_operands
 from opwright.errors import FeedError, OpwrightError, ProgramError
@@ -42,8 +43,6 @@ from opwright.program.names import UniqueNames
 from opwright.registry import HOST_DEVICE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from opwright.lowering.building.control import Lower
 
 Names = Mapping[str, Sequence[str]]
@@ -144,7 +143,7 @@ class GraphBuilder:
         self._ops.append(op)
         return op
 
-    def _find_numbers(self, name: str) -> NDArray[Any] | None:
+    def _find_numbers(self, name: str) -> Array | None:
         """Return the elements of a variable, None if they depend on the data of a run."""
         value = self.env.get(name)
         return self.request.given.numbers.get(name) if value is None else self._folding.find(value)
@@ -224,11 +223,10 @@ class GraphBuilder:
 
         Given values are copied, and constants, which are not computed again before the next run.
         """
-        overwrites = not op.definition.leaves_inputs(op.attrs)
         for place, value in enumerate(op.inputs[slot]):
             external = value.buffer.external
             is_given = external is not None and not external.lasts
-            if is_given or (overwrites and value.is_constant):
+            if is_given or (value.is_constant and not op.definition.leaves_inputs(op.attrs)):
                 copy = new_value(value.name, value.meta)
                 self._ops.append(copy_op(value, copy, op.index))
                 owned = (*op.inputs[slot][:place], copy, *op.inputs[slot][place + 1 :])

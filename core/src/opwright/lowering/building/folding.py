@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from opwright import _runtime
-from opwright.describe.dtypes import dtype_to_numpy
+from opwright.describe.dtypes import Array, dtype_to_numpy
 from opwright.describe.meta import Meta, numel
 from opwright.device.opening import open_device
 from opwright.errors import ShapeError
@@ -18,13 +18,9 @@ from opwright.program import Operator, Program
 from opwright.registry import HOST
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from opwright.lowering.building.control import Lower
 
-    Array = NDArray[Any]
-
-Numbers = Mapping[str, "Array"]
+Numbers = Mapping[str, Array]
 """Elements of values by name."""
 
 _MAX_ELEMENTS: Final = 4096

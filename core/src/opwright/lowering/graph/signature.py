@@ -84,12 +84,14 @@ class Signature:
         self.definition = definition
         self.inputs = inputs
         self.outputs = outputs
-        self.sizes = tuple(tuple(map(size_bytes, metas)) for metas in outputs)
+        sizes = []
         for slot, metas in enumerate(outputs):
-            for meta, size in zip(metas, self.sizes[slot], strict=True):
+            sizes.append(tuple(map(size_bytes, metas)))
+            for meta, size in zip(metas, sizes[slot]):
                 if size > MAX_BYTES or size == 0 or len(meta.shape) > MAX_RANK:
                     who = f"{definition.op_type}: {definition.proto.outputs[slot].name}"
                     _check_size(who, meta)
+        self.sizes = tuple(sizes)
         self.choices: dict[str | tuple[Any, ...], Choice] = {}
         self._moved_bytes = -1
         self.attrs_key = attrs_key(attrs) if key is None else key
@@ -161,4 +163,4 @@ def _check_size(who: str, meta: Meta) -> None:
 
 def size_bytes(meta: Meta) -> int:
     """Return the bytes of a value; 0 while a dimension is unknown."""
-    return max(numel(meta.shape), 0) * item_size(meta.dtype)
+    return 0 if -1 in meta.shape else math.prod(meta.shape) * item_size(meta.dtype)

@@ -91,7 +91,7 @@ class Buffer:
         self.dynamic = False
         self.first = self.last = self.slot = -1
         self.offset = 0
-        self.is_shared = external is not None
+        self.is_shared = False
         self.shared_with: Buffer | None = None
 
     @property

@@ -1,14 +1,24 @@
-"""Prepares a kernel for one operator: a Python or a compiled one, for any device."""
+"""Prepares a kernel for one operator: a Python or a compiled one, for any device.
+
+Kernels that fail to load at first use are skipped and reported.
+"""
 
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
 from opwright.device.opening import find_helper, find_lack_of_arrays, open_device
-from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
+from opwright.errors import (
+    KernelError,
+    OpwrightError,
+    OutOfMemoryError,
+    PluginError,
+    RegistrationError,
+)
 from opwright.foreign import describe_error, text_of_error
 from opwright.lowering.graph.making import signature_of
 from opwright.lowering.graph.values import LoweredOp
@@ -19,12 +29,43 @@ from opwright.lowering.kernels.prepare_context import (
     Refuse,
     Unsupported,
 )
+from opwright.packages import PluginFailure
+from opwright.packages.package import advise_command
 from opwright.registry import HOST_DEVICE, KernelEntry
 
 if TYPE_CHECKING:
+    from opwright.context.context import Context
     from opwright.lowering.kernels.arguments import Arguments
     from opwright.lowering.request import Target
     from opwright.targets.python_layout import PythonLayout
+
+
+def find_load_failure(entry: KernelEntry, context: Context) -> str | None:
+    """Return why a kernel cannot be loaded, None if it can.
+
+    Discovery imports no kernel and opens no library, so a module that fails, or a library that is
+    missing, damaged or of another ABI, is found here. In both cases the kernel is skipped, the
+    failure is reported like one of discovery, and the next candidate is tried. The first kernel of
+    each module or library warns, since the next candidate may be slower. With OPWRIGHT_STRICT=1 the
+    failure is raised.
+    """
+    if entry.is_loaded:
+        return None
+    key = (entry, "fault")
+    known: str | None = context.refusals.get(key)
+    if known is not None:
+        return known
+    try:
+        entry.load()
+    except (PluginError, RegistrationError) as error:
+        if context.settings.strict:
+            raise
+        known = context.refusals[key] = f"failed to load: {error}"
+        advice = advise_command(error, entry.package)
+        failure = PluginFailure(entry.package, str(error), "", advice)
+        if context.report.quarantine(failure, entry.origin):
+            warnings.warn(f"{error}; the kernel is skipped", RuntimeWarning, stacklevel=1)
+    return known
 
 
 def prepare_kernel(
@@ -216,8 +257,10 @@ def _prepare_native(
 def _find_ignored(op: LoweredOp, reads: Callable[[str], bool]) -> Refuse | None:
     """Return the refusal of a kernel that predates an attribute and does not read it."""
     for attr in op.definition.proto.attrs:
+        if not attr.added:
+            continue
         value = op.attrs.get(attr.name)
-        if attr.added and value not in (None, attr.default) and not reads(attr.name):
+        if value not in (None, attr.default) and not reads(attr.name):
             return Refuse(f"it is older than {attr.name}={value!r}, and does not read {attr.name}")
     return None
 

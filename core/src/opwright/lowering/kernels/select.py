@@ -35,9 +35,8 @@ from opwright.lowering.kernels.arguments import (
     find_unread,
 )
 from opwright.lowering.kernels.finish import Unfinished, find_prepared, remember
-from opwright.lowering.kernels.prepare import opened_device, prepare_kernel
+from opwright.lowering.kernels.prepare import find_load_failure, opened_device, prepare_kernel
 from opwright.lowering.kernels.prepare_context import Refuse
-from opwright.lowering.kernels.quarantine import find_load_failure
 from opwright.registry import HOST_DEVICE, KernelEntry
 from opwright.registry.kernels import REFUSED
 

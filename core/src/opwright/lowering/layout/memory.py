@@ -5,13 +5,17 @@ free one, which grows. On an addressable device the slots follow each other in o
 buffers are packed into one slot; on others each slot is a separate buffer, so that a device with
 opaque handles needs no pointer arithmetic. On a device that shares no memory every buffer is a slot
 of exactly its size, so that a memory checker sees its ends.
+
+Of large buffers the largest are placed first, each at the lowest offset that is free during its
+lifetime. For a training step the block is as large as the peak of live bytes; slots, as large as
+the largest value that was ever in them, take a third more.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
 from opwright import _runtime
@@ -20,10 +24,15 @@ from opwright.errors import OutOfMemoryError
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.signature import MAX_BYTES, size_bytes
 from opwright.lowering.graph.values import Buffer, LoweredOp, Value, copy_op, new_value
-from opwright.lowering.layout.packing import LEAST_PACKED_BYTES, MOST_PACKED, pack
 
 LEAST_SHARED_BYTES = 4096
 """A Python kernel works in place from this size on."""
+
+LEAST_PACKED_BYTES = 1 << 16
+"""Smaller buffers share slots: the search costs more than it saves."""
+
+MOST_PACKED = 512
+"""Each is compared with all before it, so further, smaller ones get another block."""
 
 _N_LISTED = 3
 
@@ -250,3 +259,24 @@ def _pack_large(buffers: list[Buffer], slots: list[int], alignment: int) -> None
         for buffer in together:
             buffer.slot = len(slots)
         slots.append(pack(together, alignment))
+
+
+def pack(buffers: Sequence[Buffer], alignment: int) -> int:
+    """Set the offset of each buffer in a block; return the size of the block in bytes.
+
+    Buffers are sorted by size, the largest first. They live from their position ``first`` to their
+    position ``last``, both included.
+    """
+    placed: list[tuple[int, int, int, int]] = []  # begin, end, first, last; by begin
+    for buffer in buffers:
+        size = -(-buffer.size // alignment) * alignment
+        first, last, begin = buffer.first, buffer.last, 0
+        for other_begin, other_end, other_first, other_last in placed:
+            if other_first > last or other_last < first:
+                continue
+            if other_begin - begin >= size:
+                break
+            begin = max(begin, other_end)
+        buffer.offset = begin
+        insort(placed, (begin, begin + size, first, last))
+    return max((end for _, end, _, _ in placed), default=0)
