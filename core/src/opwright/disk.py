@@ -21,7 +21,7 @@ from opwright.errors import FormatError
 if TYPE_CHECKING:  # pathlib takes 4 ms to import, and reading does not need it
     from pathlib import Path
 
-    from opwright.describe.dtypes import Array
+    from numpy.typing import NDArray
 
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
@@ -208,7 +208,7 @@ def is_local(handle: int) -> bool:
     return bool(kinds) and kinds <= _LOCAL
 
 
-def map_file(path: StrPath, handle: int, size_bytes: int) -> Array | None:
+def map_file(path: StrPath, handle: int, size_bytes: int) -> NDArray[Any] | None:
     """Map an open file as bytes in memory, which are read on use and copied on write.
 
     None if the system cannot map it. The file is never changed. Its content is undefined if
@@ -225,14 +225,14 @@ def map_file(path: StrPath, handle: int, size_bytes: int) -> Array | None:
     return np.frombuffer(mapped, np.uint8)
 
 
-def map_large(path: StrPath, handle: int) -> Array | None:
+def map_large(path: StrPath, handle: int) -> NDArray[Any] | None:
     """Return what `map_file` does; None for files that are small, or on a network's disk."""
     size_bytes = os.fstat(handle).st_size
     is_large = size_bytes >= _MAPPED_BYTES and is_local(handle)
     return map_file(path, handle, size_bytes) if is_large else None
 
 
-def empty_bytes(size_bytes: int) -> Array:
+def empty_bytes(size_bytes: int) -> NDArray[Any]:
     """Return memory aligned to a cache line."""
     memory = np.empty(size_bytes + LINE_BYTES, np.uint8)
     begin = -memory.__array_interface__["data"][0] % LINE_BYTES

@@ -11,7 +11,6 @@ from opwright.discovery.load import load, load_all
 from opwright.discovery.scan import Source
 from opwright.errors import PluginError, RegistrationError
 from opwright.registry import DeviceRegistry, PassRegistry
-from opwright.targets.library import LibraryTable
 
 from .swish import ACME, OTHER
 
@@ -127,7 +126,7 @@ def test_devices_by_name():
     before = devices.epoch.now
     devices.add("npu", "builtins:object", ACME)
     assert devices.names() == ["cpu", "npu"]
-    assert devices.get("npu").load(LibraryTable()) is object
+    assert devices.get("npu").load() is object
     assert devices.find("tpu") is None
     with pytest.raises(LookupError, match=r"nqu: no device .*; did you mean 'npu'\?"):
         devices.get("nqu")

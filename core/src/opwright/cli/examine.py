@@ -239,7 +239,7 @@ def _named_things(
                 yield str(entry.key), entry.load
     for device in record.devices:
         opened = registries.devices.get(device.name)
-        yield device.name, partial(opened.load, registries.ops.libraries)
+        yield device.name, opened.load
         yield device.name, opened.load_arrays
     for item in record.passes:
         yield item.name, registries.passes.get(item.name).load

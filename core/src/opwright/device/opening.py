@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from opwright import _runtime
+from opwright.context.context import Context
 from opwright.errors import DeviceNotFoundError, KernelError, OpwrightError, PluginError
 from opwright.foreign import describe_error
 from opwright.registry import HOST, DeviceEntry, DeviceName
+from opwright.targets.library import NativeDevice
+from opwright.targets.native_kernel import NativeKernel
 
 if TYPE_CHECKING:
-    from opwright.context.context import Context
     from opwright.device.contract import PythonDevice, PythonDevices
-    from opwright.targets.library import NativeDevice
-    from opwright.targets.native_kernel import NativeKernel
 
 HOST_CODES: Final = (1, 3)
 """DLPack's kDLCPU and kDLCUDAHost: memory that NumPy reads."""
@@ -88,7 +88,7 @@ def find_helper(kind: str, kernel: str, context: Context) -> NativeKernel:
             f"{kind}: a DeviceCall needs a device in a compiled library, got {entry!r}; "
             "return a Python callable"
         )
-    return cast("NativeDevice", entry.load(context.ops.libraries)).find_helper(kernel)
+    return cast("NativeDevice", entry.load()).find_helper(kernel)
 
 
 def find_lack_of_arrays(name: DeviceName, context: Context) -> str | None:
@@ -129,7 +129,7 @@ def find_device_name(code: int, number: int, context: Context) -> DeviceName | N
         if entry is None:
             continue
         try:
-            loaded = entry.load(context.ops.libraries)
+            loaded = entry.load()
         except PluginError:  # reported where the device is used by name
             continue
         if getattr(loaded, "dlpack_code", None) == code:
@@ -153,7 +153,7 @@ def find_interface_place(value: Any, context: Context) -> tuple[int, int] | None
             interface = getattr(arrays, "interface", None)
             if interface is None or not hasattr(value, interface):
                 continue
-            code: int = cast("NativeDevice", entry.load(context.ops.libraries)).dlpack_code
+            code: int = cast("NativeDevice", entry.load()).dlpack_code
         except PluginError:  # reported where the device is used by name
             continue
         try:
@@ -165,7 +165,7 @@ def find_interface_place(value: Any, context: Context) -> tuple[int, int] | None
 
 
 def _find_or_open(entry: DeviceEntry, number: int, context: Context) -> _runtime.Device:
-    loaded = entry.load(context.ops.libraries)
+    loaded = entry.load()
     with _opening:
         if entry.is_native:
             return cast("NativeDevice", loaded).open(number, entry.package)

@@ -42,13 +42,14 @@ def make_registries(report: PluginReport | None = None) -> Registries:
     """Return empty registries whose errors quote one report."""
     report = report or PluginReport()
     ops = OpRegistry(report)
+    shared = (report, ops.libraries)
     return Registries(
         ops,
         KernelRegistry(ops, report),
-        DeviceRegistry(report),
-        PassRegistry(report),
-        OptionRegistry(report),
-        AnnexRegistry(report),
+        DeviceRegistry(*shared),
+        PassRegistry(*shared),
+        OptionRegistry(*shared),
+        AnnexRegistry(*shared),
         report,
     )
 

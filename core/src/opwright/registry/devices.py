@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from opwright.errors import DeviceNotFoundError, PluginError
 from opwright.messages.names import hint
@@ -13,10 +13,6 @@ from opwright.packages.rules import is_library, make_device
 from opwright.records import NamedTuple
 from opwright.registry.named import Entry, NamedRegistry
 from opwright.targets.importing import load_target
-
-if TYPE_CHECKING:
-    from opwright.targets.library import LibraryTable
-
 
 HOST_DEVICE: Final = "cpu"
 """Ordinary memory. The core itself provides it: no plugin may register it."""
@@ -93,18 +89,11 @@ class DeviceEntry(Entry):
         """Whether the device is compiled: its target is a library."""
         return is_library(self.target)
 
-    def load(self, libraries: LibraryTable) -> object:  # type: ignore[override]  # may be in one
-        """Return the object that the plugin named, imported once, or the library's `NativeDevice`.
-
-        Raises
-        ------
-        PluginError
-            Where it cannot be imported, or its library cannot be used.
-        """
-        if self._loaded is None and self.is_native:
-            library = libraries.load(str(self.target), self.name, self.package)
-            self._loaded = library.find_device(self.name)
-        return super().load()
+    def _load(self) -> object:
+        """Return the object that the plugin named, or the library's `NativeDevice`."""
+        if not self.is_native:
+            return super()._load()
+        return self._libraries.load(self.target, self.name, self.package).find_device(self.name)
 
     def load_arrays(self) -> object:
         """Return the object that makes arrays for Python kernels, imported once, or None.
@@ -115,7 +104,7 @@ class DeviceEntry(Entry):
             If it cannot be imported, or lacks a method.
         """
         if isinstance(self.arrays, str):
-            self.arrays = load_target(self.arrays, self.name, self.package, self._notes)
+            self.arrays = load_target(self.arrays, self.name, self.package, self._libraries.notes)
         pairs = [] if self.arrays is None else [("view", "stream")]
         if hasattr(self.arrays, "interface"):
             pairs.append(("locate", "describe"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opwright.errors import OpwrightError, RegistrationError
 from opwright.messages.names import hint
@@ -12,11 +12,9 @@ from opwright.packages.package import Package
 from opwright.packages.registrations import KernelKey, KernelRegistration
 from opwright.packages.rules import is_library
 from opwright.registry.named import Entry
-
-if TYPE_CHECKING:
-    from opwright.registry.operators import OpRegistry
-    from opwright.targets.native_kernel import NativeKernel
-    from opwright.targets.python_layout import PythonLayout
+from opwright.registry.operators import OpRegistry
+from opwright.targets.native_kernel import NativeKernel
+from opwright.targets.python_layout import PythonLayout, check_signature
 
 
 class KernelEntry(Entry):
@@ -52,10 +50,10 @@ class KernelEntry(Entry):
     key: KernelKey
 
     def __init__(
-        self, registration: KernelRegistration, dtype: str, package: Package, ops: OpRegistry | None
+        self, registration: KernelRegistration, dtype: str, package: Package, ops: OpRegistry
     ) -> None:
         key = KernelKey(registration.op_type, registration.device, dtype, registration.library)
-        super().__init__(key, registration, package, None if ops is None else ops.notes)
+        super().__init__(key, registration, package, ops.libraries)
         self.dtype = dtype
         self.is_native = is_library(self.target)
         self.by_threads = self.blocks = False
@@ -93,7 +91,7 @@ class KernelEntry(Entry):
         return loaded
 
     def _load_native(self) -> NativeKernel:
-        library = self._need_ops().libraries.load(self.target, str(self.key), self.package)
+        library = self._libraries.load(self.target, str(self.key), self.package)
         kernel = library.find_kernel(self.key)
         if kernel.priority != self.priority:
             raise RegistrationError(
@@ -108,7 +106,7 @@ class KernelEntry(Entry):
     def _check_names(self) -> None:
         if not self.is_native and not self.may_reuse and not self.prefers:
             return
-        definition = self._need_ops().get(self.op_type)
+        definition = self._ops.get(self.op_type)
         for output, input in self.may_reuse:
             if output not in definition.output_index or input not in definition.input_index:
                 raise RegistrationError(
@@ -174,12 +172,5 @@ class KernelEntry(Entry):
     def _read_signature(
         self, function: Callable[..., object], with_attributes: bool
     ) -> PythonLayout:
-        from opwright.targets.python_layout import check_signature  # imports inspect
-
-        definition = self._need_ops().get(self.op_type)
+        definition = self._ops.get(self.op_type)
         return check_signature(function, definition, who=self.who, with_attributes=with_attributes)
-
-    def _need_ops(self) -> OpRegistry:
-        if self._ops is None:
-            raise OpwrightError(f"{self.who}: no operator registry to check against, got None")
-        return self._ops

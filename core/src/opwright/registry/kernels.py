@@ -41,8 +41,8 @@ class KernelRegistry:
     noun: ClassVar = "kernel"
 
     def __init__(self, ops: OpRegistry | None = None, report: PluginReport | None = None) -> None:
-        self._ops = ops
         self._report = report or PluginReport()
+        self._ops = OpRegistry(self._report) if ops is None else ops
         self._registered: dict[str, list[tuple[KernelRegistration, Package]]] = {}
         # Created from the registrations at first use and kept: entries hold the imported kernels.
         self._entries: dict[str, list[KernelEntry]] = {}

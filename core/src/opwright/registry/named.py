@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from opwright._runtime import Epoch
 from opwright.errors import (
     OpwrightError,
     RegistrationError,
 )
-from opwright.packages.import_notes import ImportNotes
 from opwright.packages.package import Package
 from opwright.packages.quarantine import PluginReport
 from opwright.targets.importing import load_target
+from opwright.targets.library import LibraryTable
 
 
 class Entry:
-    """One registration, whose fields are its attributes, and its package.
+    """One registration and its package; fields of the registration are read as attributes.
 
     Attributes
     ----------
@@ -33,20 +33,20 @@ class Entry:
         The package that provides it.
     """
 
+    registration: Any = None
+
     def __init__(
-        self, key: Any, registration: Any, package: Package, notes: ImportNotes | None = None
+        self, key: Any, registration: Any, package: Package, libraries: LibraryTable
     ) -> None:
-        vars(self).update(registration._asdict())
         self.key = key
         self.registration = registration
         self.package = package
-        self._notes = notes
+        self._libraries = libraries
         self._loaded: Any = None
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Return a field of the registration."""
+    def __getattr__(self, name: str) -> Any:
+        """Return a field of the registration."""
+        return getattr(self.registration, name)
 
     def __repr__(self) -> str:
         noun = type(self.registration).__name__.removesuffix("Registration").lower()
@@ -63,9 +63,10 @@ class Entry:
         return self._loaded
 
     def _load(self) -> Any:
-        if isinstance(self.target, str):
-            return load_target(self.target, str(self.key), self.package, self._notes)
-        return self.target
+        target = self.registration.target
+        if isinstance(target, str):
+            return load_target(target, str(self.key), self.package, self._libraries.notes)
+        return target
 
 
 _Entry = TypeVar("_Entry")
@@ -74,20 +75,24 @@ _Entry = TypeVar("_Entry")
 class NamedRegistry(Generic[_Entry]):
     """Registrations by name; a name belongs to the package that registered it first.
 
-    Errors about missing entries quote `report`, whose epoch every addition advances.
+    Errors about missing entries quote `report`, whose epoch every addition advances. `libraries`
+    are the compiled ones that are open, shared with other registries.
     """
 
     noun: ClassVar[str]
     """What the entries are called in messages."""
 
     entry_type: ClassVar[Any] = Entry
-    """Makes an entry of name, registration, package and notes."""
+    """Makes an entry of name, registration, package and libraries."""
 
     name_of: ClassVar[attrgetter[str]] = attrgetter("name")
     """Returns the name of a registration."""
 
-    def __init__(self, report: PluginReport | None = None) -> None:
+    def __init__(
+        self, report: PluginReport | None = None, libraries: LibraryTable | None = None
+    ) -> None:
         self._report = report or PluginReport()
+        self.libraries = libraries or LibraryTable(self._report.notes)
         self._registered: dict[str, tuple[Any, Package]] = {}
         self._entries: dict[str, _Entry] = {}
 
@@ -134,7 +139,7 @@ class NamedRegistry(Generic[_Entry]):
     def _make(self, name: str) -> _Entry | None:
         if name not in self._registered:
             return None
-        entry: _Entry = self.entry_type(name, *self._registered[name], self._report.notes)
+        entry: _Entry = self.entry_type(name, *self._registered[name], self.libraries)
         return self._entries.setdefault(name, entry)
 
     def get(self, name: str) -> _Entry:

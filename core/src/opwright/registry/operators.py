@@ -3,47 +3,25 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
+from opwright.describe.definition import OpDefinition
+from opwright.describe.gradient_rules import GradOp, derive_grad_definition
 from opwright.errors import OperatorNotFoundError, RegistrationError
 from opwright.messages.names import hint
 from opwright.packages.package import Package
-from opwright.packages.quarantine import PluginReport, advise_operator
+from opwright.packages.quarantine import advise_operator
 from opwright.packages.registrations import OpRegistration
 from opwright.packages.rules import check_owner, is_library, make_op
 from opwright.registry.named import NamedRegistry
 from opwright.targets.importing import load_target
 from opwright.vocabulary import GRAD_SUFFIX
 
-if TYPE_CHECKING:
-    from opwright.describe.definition import OpDefinition
-    from opwright.packages.import_notes import ImportNotes
-    from opwright.targets.library import LibraryTable
 
-
-class OpRegistry(NamedRegistry["OpDefinition"]):
+class OpRegistry(NamedRegistry[OpDefinition]):
     """Operator types, and their definitions as entries."""
 
     noun = "operator"
     name_of = attrgetter("type")
-
-    def __init__(self, report: PluginReport | None = None) -> None:
-        super().__init__(report)
-        self._libraries: LibraryTable | None = None
-
-    @property
-    def libraries(self) -> LibraryTable:
-        """The compiled libraries that operators and kernels came from."""
-        if self._libraries is None:
-            from opwright.targets.library import LibraryTable  # few processes open one
-
-            self._libraries = LibraryTable(self.notes)
-        return self._libraries
-
-    @property
-    def notes(self) -> ImportNotes | None:
-        """Records each import while it lasts; None: nowhere."""
-        return self._report.notes
 
     def __contains__(self, type: str) -> bool:
         return type in self._registered
@@ -144,15 +122,13 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
             library = self.libraries.load(target, type, package)
             definition = library.load_definition(type, registration.hidden)
         else:
-            definition = load_target(target, type, package, self.notes)
+            definition = load_target(target, type, package, self.libraries.notes)
         # Of two concurrent threads the first one's object stays.
         checked = self._checked(type, definition, package, registration.hidden)
         return self._entries.setdefault(type, checked)
 
     @staticmethod
     def _checked(type: str, definition: object, package: Package, hidden: bool) -> OpDefinition:
-        from opwright.describe.definition import OpDefinition  # a list of types needs none
-
         if not isinstance(definition, OpDefinition):
             raise RegistrationError(
                 f"{type}: definition must be what OpMaker.build returns, got {definition!r} from "
@@ -177,8 +153,6 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         forward = self.find(type.removesuffix(GRAD_SUFFIX))
         if forward is None:
             return None
-        from opwright.describe.gradient_rules import GradOp, derive_grad_definition  # as above
-
         rule = forward.gradient
         if not isinstance(rule, GradOp) or rule.type != type:
             return None

@@ -10,7 +10,6 @@ from opwright.errors import (
 )
 from opwright.messages.names import hint
 from opwright.packages.package import Package
-from opwright.packages.quarantine import PluginReport
 from opwright.packages.registrations import ANY, PHASES
 from opwright.packages.rules import make_pass
 from opwright.registry.named import Entry, NamedRegistry
@@ -39,8 +38,8 @@ class PassRegistry(NamedRegistry[PassEntry]):
     entry_type = PassEntry
     noun = "pass"
 
-    def __init__(self, report: PluginReport | None = None) -> None:
-        super().__init__(report)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self._of_phases: dict[tuple[tuple[str, ...], str], tuple[PassEntry, ...]] = {}
 
     def add(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from opwright.describe.definition import OpDefinition
 from opwright.describe.op_proto import OpProto
 from opwright.errors import RegistrationError
 from opwright.messages.names import hint
+from opwright.records import NamedTuple
 
-_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+if TYPE_CHECKING:
+    from inspect import Signature
 
 
 class PythonLayout(NamedTuple):
@@ -37,7 +38,7 @@ class PythonLayout(NamedTuple):
 
 
 def _sort_parameters(
-    signature: inspect.Signature, slots: list[str], attrs: list[str]
+    signature: Signature, slots: list[str], attrs: list[str]
 ) -> dict[str, list[str]]:
     """Return the names of the parameters of a kernel by their role in the operator."""
     roles = ("positions", "keywords", "attributes", "unknown", "args", "kwargs")
@@ -49,7 +50,7 @@ def _sort_parameters(
             names["kwargs"].append(name)
         elif name in slots:
             # Attributes are keywords, so parameters behind one cannot be positional.
-            by_position = parameter.kind in _BY_POSITION and not names["attributes"]
+            by_position = parameter.kind is not parameter.KEYWORD_ONLY and not names["attributes"]
             names["positions" if by_position else "keywords"].append(name)
         elif name in attrs and parameter.kind is not parameter.POSITIONAL_ONLY:
             names["attributes"].append(name)
@@ -88,6 +89,8 @@ def check_signature(
     RegistrationError
         Naming the first parameter that is missing or unknown.
     """
+    import inspect  # takes 5 ms; compiled kernels need none of it
+
     proto = definition.proto
     slots = [slot.name for slot in (*proto.inputs, *proto.outputs)]
     attrs = [attr.name for attr in proto.attrs] if with_attributes else []
