@@ -28,18 +28,18 @@ from __future__ import annotations
 
 from opwright.describe.meta import Meta
 from opwright.lowering import LoweredPlan
-from opwright.lowering.graph.edit import Edit
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.signature import size_bytes
-from opwright.lowering.graph.slots import (
+from opwright.lowering.graph.uses import Uses
+from opwright.lowering.graph.values import Buffer, External, LoweredOp, Role, Value
+from opwright.lowering.rewriting.edit import Edit
+from opwright.lowering.rewriting.slots import (
     input_of,
     make_if_served,
     other_input,
     output_of,
     writer_of,
 )
-from opwright.lowering.graph.uses import Uses
-from opwright.lowering.graph.values import Buffer, External, LoweredOp, Role, Value
 
 __all__ = [
     "Graph",

@@ -7,7 +7,7 @@ import pytest
 from opwright import context_guard
 from opwright.errors import PluginError, ShapeError, SlotError
 from opwright.lowering.graph.uses import Uses
-from opwright.lowering.graph.verify import find_violation
+from opwright.lowering.rewriting.verify import find_violation
 from opwright.op import Meta
 
 from .toy_graphs import VEC, chain, fuse_add_relu, graph_of, op, sgd, types

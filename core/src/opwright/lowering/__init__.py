@@ -23,8 +23,8 @@ from opwright.lowering.kernels.select import select_kernels
 from opwright.lowering.layout.memory import plan_memory
 from opwright.lowering.layout.order import advance_updates
 from opwright.lowering.layout.plan import LoweredPlan, Placement, PlanAssembler
-from opwright.lowering.passes import remove_dead_ops, run_passes
 from opwright.lowering.request import Fetches, Given, LowerRequest, OpRange, Persistables, Target
+from opwright.lowering.rewriting.passes import remove_dead_ops, run_passes
 
 __all__ = [
     "Fetches",

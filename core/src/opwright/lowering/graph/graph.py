@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
 from opwright.lowering.graph.constants import written_by
-from opwright.lowering.graph.edit import Edit
 from opwright.lowering.graph.making import make_op, view_value
 from opwright.lowering.graph.signature import Signature
 from opwright.lowering.graph.uses import Uses
@@ -28,6 +27,7 @@ from opwright.lowering.graph.values import (
     Value,
     new_value,
 )
+from opwright.lowering.rewriting.edit import Edit
 from opwright.packages import ANY
 
 if TYPE_CHECKING:

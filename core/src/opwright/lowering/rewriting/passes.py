@@ -8,8 +8,8 @@ from opwright.errors import PluginError, ProgramError
 from opwright.foreign import describe_error
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import LoweredOp, Value
-from opwright.lowering.graph.verify import find_violation
 from opwright.lowering.request import Target
+from opwright.lowering.rewriting.verify import find_violation
 from opwright.messages.names import hint
 from opwright.registry import PassEntry
 
