@@ -28,11 +28,11 @@ from __future__ import annotations
 
 from opwright.describe.meta import Meta
 from opwright.lowering import LoweredPlan
-from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.signature import size_bytes
 from opwright.lowering.graph.uses import Uses
 from opwright.lowering.graph.values import Buffer, External, LoweredOp, Role, Value
 from opwright.lowering.rewriting.edit import Edit
+from opwright.lowering.rewriting.pass_graph import PassGraph as Graph
 from opwright.lowering.rewriting.slots import (
     input_of,
     make_if_served,

@@ -25,7 +25,7 @@ from opwright.lowering.graph.values import (
     external_value,
     new_value,
 )
-from opwright.lowering.kernels.estimate import BYTES_PER_NS
+from opwright.lowering.kernels.estimate import BYTES_PER_NS, estimate_ns
 from opwright.lowering.request import LowerRequest
 
 LEAST_BYTES: Final = 1 << 12
@@ -153,7 +153,7 @@ class _First:
     def _cost_ns(self, op: LoweredOp) -> int:
         if op.prepared is None or all(value.is_constant for value in op.writes()):
             return 0
-        return self.graph.estimate_ns(op)
+        return estimate_ns(op, self.graph.device)
 
     def _find_again(self, needed: list[Value]) -> set[LoweredOp]:
         again: set[LoweredOp] = set()

@@ -34,9 +34,9 @@ from opwright.lowering.graph.values import (
     external_value,
     new_value,
 )
-from opwright.lowering.kernels import select
 from opwright.lowering.kernels.estimate import first_target
 from opwright.lowering.request import LowerRequest
+from opwright.lowering.rewriting.pass_graph import PassGraph
 from opwright.messages.names import hint
 from opwright.program import Operator
 from opwright.program.names import UniqueNames
@@ -59,7 +59,7 @@ class GraphBuilder:
     def __init__(self, request: LowerRequest, lower: Lower) -> None:
         self.request = request
         self.lower = lower
-        self.graph = Graph(request, select)
+        self.graph = PassGraph(request)
         self._ops = self.graph.ops
         self.graph.kernel_target = first_target(request)
         self.env: dict[str, Value] = {}
@@ -135,7 +135,7 @@ class GraphBuilder:
         self._write_outputs(op, names, op.signature)
         if self._has_constants:
             mark_constants(op)
-        if body is not None and not select.find_kernel(op, self.graph):
+        if body is not None and not self.graph.has_kernel(op):
             from opwright.lowering.building.expand import open_composite
 
             if open_composite(self, op, inputs, outputs, before):

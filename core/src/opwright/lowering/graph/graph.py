@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from opwright.describe.definition import OpDefinition
@@ -27,7 +26,6 @@ from opwright.lowering.graph.values import (
     Value,
     new_value,
 )
-from opwright.lowering.rewriting.edit import Edit
 from opwright.packages import ANY
 
 if TYPE_CHECKING:
@@ -83,12 +81,11 @@ class Graph:
     _by_type: dict[str, list[LoweredOp]] | None
     _type_names: set[str] | None
 
-    def __init__(self, request: LowerRequest, kernels: ModuleType) -> None:
+    def __init__(self, request: LowerRequest) -> None:
         self.target: Target = request.target
         self.kernel_target: Target = request.target
         self.program: Program | None = request.code.program
         self.operators: Sequence[Operator] = request.code.ops
-        self._kernels = kernels
         self.device = request.target.device.kind
         self.is_body = request.fetches.role is not Role.FETCH
         self.keep_all = request.persistables.keep_all
@@ -201,40 +198,11 @@ class Graph:
         """
         return make_op(self, operator, inputs, outputs, attrs or {}, like)
 
-    def is_served(self, op_type: str) -> bool:
-        """Whether the plan's device has kernels of an operator, for any dtype; a quick check."""
-        kernels, lock = self.target.context.kernels, self.target.lock
-        if lock is not None:  # packages that were installed later must not change the answer
-            known = [entry for entry in kernels.entries(op_type) if lock.includes(entry.package)]
-            return any(entry.device in {self.device, ANY} for entry in known)
-        devices = kernels.devices_of(op_type)
-        return self.device in devices or ANY in devices
-
-    def has_kernel(self, op: LoweredOp) -> bool:
-        """Choose a kernel of the plan's device for ``op``; return whether one accepts it."""
-        return self._kernels.find_kernel(op, self)  # type: ignore[no-any-return]
-
-    def has_preferring_kernel(self, op: LoweredOp, attr: str) -> bool:
-        """Choose the kernel of `has_kernel` if it prefers the value of an attribute of ``op``.
-
-        Return whether it does; its other preferences must also hold. Kernels after the last one
-        with this preference (`opwright.kernel.KernelEntry.prefers`) are not prepared.
-        """
-        return self._kernels.find_preferring_kernel(op, attr, self)  # type: ignore[no-any-return]
-
-    def estimate_ns(self, op: LoweredOp) -> int:
-        """Return how long one run of an operator takes by estimate, once it has a kernel."""
-        return self._kernels.estimate.estimate_ns(op, self.device)  # type: ignore[no-any-return]
-
     def uses(self) -> Uses:
         """Return the readers and writers in the current graph; cached until it changes."""
         if self._uses is None:
             self._uses = Uses(self)
         return self._uses
-
-    def edit(self) -> Edit:
-        """Return an `Edit`, which collects changes and applies them together."""
-        return Edit(self)
 
     def check_uses(self) -> bool:
         """Tell whether edits alone have changed the graph; clear the caches where they have not."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from opwright.errors import PluginError
+from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import view_value
-from opwright.lowering.graph.uses import OUTSIDE, find_late
+from opwright.lowering.graph.uses import OUTSIDE, Uses, find_late
+from opwright.lowering.graph.values import Buffer, LoweredOp, Value
+from opwright.lowering.kernels.select import find_kernel
 from opwright.packages import ANY
-
-if TYPE_CHECKING:
-    from opwright.lowering.graph.graph import Graph
-    from opwright.lowering.graph.uses import Uses
-    from opwright.lowering.graph.values import Buffer, LoweredOp, Value
 
 
 class Edit:
@@ -346,7 +343,7 @@ class Edit:
     def _is_of(self, op: LoweredOp, library: str) -> bool:
         if op.is_copy:
             return True
-        return self._graph.has_kernel(op) and op.entry is not None and op.entry.library == library
+        return find_kernel(op, self._graph) and op.entry is not None and op.entry.library == library
 
     def _can_stand_in(self, out: Value, source: Value) -> bool:
         """Whether every reader of ``out`` may read ``source`` instead."""

@@ -8,6 +8,7 @@ from typing import Any
 from opwright.errors import DtypeError
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import LoweredOp, Value
+from opwright.lowering.kernels.select import find_kernel
 
 
 def input_of(op: LoweredOp, slot: str) -> Value | None:
@@ -58,4 +59,4 @@ def make_if_served(
         op = graph.make(op_type, given, written, attrs, like=like)
     except DtypeError:
         return None
-    return op if graph.has_kernel(op) else None
+    return op if find_kernel(op, graph) else None

@@ -6,13 +6,10 @@ lower the same operators.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from opwright.lowering.graph.graph import Graph
+from opwright.lowering.graph.values import Buffer, LoweredOp, Value
 
-if TYPE_CHECKING:
-    from opwright.lowering.graph.graph import Graph
-    from opwright.lowering.graph.values import Buffer, LoweredOp, Value
-
-Contents = dict["Buffer", "Value"]
+Contents = dict[Buffer, Value]
 
 
 def find_violation(graph: Graph) -> str | None:

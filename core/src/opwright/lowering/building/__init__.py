@@ -1,0 +1,1 @@
+"""Builds the graph of a plan: operators over names become operators over values."""

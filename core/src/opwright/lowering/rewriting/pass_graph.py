@@ -1,0 +1,43 @@
+"""The graph as passes get it: they also ask for kernels, and collect changes."""
+
+from __future__ import annotations
+
+from opwright.lowering.graph.graph import Graph
+from opwright.lowering.graph.values import LoweredOp
+from opwright.lowering.kernels.estimate import estimate_ns
+from opwright.lowering.kernels.select import find_kernel, find_preferring_kernel
+from opwright.lowering.rewriting.edit import Edit
+from opwright.packages import ANY
+
+
+class PassGraph(Graph):
+    """A `Graph` with the questions that passes have about kernels."""
+
+    def is_served(self, op_type: str) -> bool:
+        """Whether the plan's device has kernels of an operator, for any dtype; a quick check."""
+        kernels, lock = self.target.context.kernels, self.target.lock
+        if lock is not None:  # packages that were installed later must not change the answer
+            known = [entry for entry in kernels.entries(op_type) if lock.includes(entry.package)]
+            return any(entry.device in {self.device, ANY} for entry in known)
+        devices = kernels.devices_of(op_type)
+        return self.device in devices or ANY in devices
+
+    def has_kernel(self, op: LoweredOp) -> bool:
+        """Choose a kernel of the plan's device for ``op``; return whether one accepts it."""
+        return find_kernel(op, self)
+
+    def has_preferring_kernel(self, op: LoweredOp, attr: str) -> bool:
+        """Choose the kernel of `has_kernel` if it prefers the value of an attribute of ``op``.
+
+        Return whether it does; its other preferences must also hold. Kernels after the last one
+        with this preference (`opwright.kernel.KernelEntry.prefers`) are not prepared.
+        """
+        return find_preferring_kernel(op, attr, self)
+
+    def estimate_ns(self, op: LoweredOp) -> int:
+        """Return how long one run of an operator takes by estimate, once it has a kernel."""
+        return estimate_ns(op, self.device)
+
+    def edit(self) -> Edit:
+        """Return an `Edit`, which collects changes and applies them together."""
+        return Edit(self)
