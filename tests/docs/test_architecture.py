@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -71,3 +73,15 @@ def test_the_sizes_of_the_caches_are_those_of_the_code(file: str, fact: str) -> 
     assert fact in source.read_text(encoding="utf-8")
     (number,) = re.findall(r"= \D*(?:\d+_t\{)?(\d+)", fact)
     assert f"{int(number):,}" in PAGE
+
+
+def test_a_room_imports_only_rooms_below_it_even_for_types() -> None:
+    table = PAGE.partition("## The rooms of the core")[2].partition("\n## ")[0]
+    rooms = re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)
+    graph = grimp.build_graph("opwright", exclude_type_checking_imports=False, cache_dir=None)
+    chains = [
+        chain
+        for higher, lower in itertools.combinations(rooms, 2)
+        for chain in graph.find_shortest_chains(f"opwright.{lower}", f"opwright.{higher}")
+    ]
+    assert chains == []
