@@ -1,4 +1,4 @@
-// The entry of the library: every kernel of this room. It loads with any oneDNN that
+// The entry of the library: every kernel of it. It loads with any oneDNN that
 // the loader finds, and says no to another version than it was built for.
 #include <oneapi/dnnl/dnnl.hpp>
 #include <opwright/sdk.hpp>

@@ -1,0 +1,197 @@
+// What the kernels of attention share: extents, the mask, and the blocks that they work on. Scores
+// are made for a block of queries and a block of keys at a time and never as a whole.
+#ifndef OPWRIGHT_CPU_ATTENTION_ATTENTION_H_
+#define OPWRIGHT_CPU_ATTENTION_ATTENTION_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <opwright/sdk.hpp>
+
+#include "attention/attributes.h"
+#include "attention/seen.h"
+#include "gemm/gemm.h"
+
+namespace opwright_cpu {
+
+// A block of scores fits the second cache beside its values; whole panels of Gemm.
+constexpr int64_t kQueryBlock = 64;
+constexpr int64_t kKeyBlock = 384;
+
+// Queries that see few keys are taken in blocks of few rows: under a causal mask a block multiplies
+// with the keys that its last row sees, and half of what is beyond the diagonal is for nothing.
+constexpr int64_t kFewKeys = 128;
+constexpr int64_t kFewQueries = 16;
+
+// Keys in whole vectors of any width.
+constexpr int64_t RoundUpKeys(int64_t keys) { return (keys + 15) / 16 * 16; }
+
+// Where the rows of an array lie that belong to a unit: one matrix after the other, or the heads of
+// a batch side by side.
+struct RowLayout {
+  int64_t heads = 1;
+  int64_t batch_stride = 0;
+  int64_t head_stride = 0;
+  int64_t row_stride = 0;
+  int64_t first = 0;
+
+  int64_t At(int64_t unit, int64_t row) const {
+    return first + unit / heads * batch_stride + unit % heads * head_stride + row * row_stride;
+  }
+};
+
+// A unit has queries [queries, size]; `share` neighboring units have their keys [keys, size] and
+// values [keys, columns] in common.
+struct AttentionShape {
+  int64_t units = 0;
+  int64_t share = 1;
+  int64_t queries = 0;
+  int64_t keys = 0;
+  int64_t size = 0;
+  int64_t columns = 0;
+  int64_t query_block = kQueryBlock;
+  RowLayout q_rows, k_rows, v_rows, out_rows;  // those of keys and values by groups of units
+
+  // From one row of a block of scores to the next: whole vectors.
+  int64_t ScoreStride() const { return std::min(kKeyBlock, RoundUpKeys(keys)); }
+
+  int64_t n_blocks() const { return (queries + query_block - 1) / query_block; }
+  int64_t Multiplications() const { return units * queries * keys * (size + columns); }
+};
+
+AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta& k,
+                                  const opwright::Meta& v, bool causal);
+
+// Of qkv [batch, time, 3 * heads * size], or with the last axis split into three: the queries of
+// all heads, the keys, then the values.
+AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool causal);
+
+// Which inputs are what, for each of the two operators; the mask may be absent.
+struct PlainSlots {
+  using Attrs = AttentionAttrs;
+  static constexpr uint32_t kQ = 0, kK = 1, kV = 2, kMask = 3;
+  static AttentionShape ShapeOf(const opwright::PrepareContext& ctx, const Attrs& attrs) {
+    return MakeAttentionShape(ctx.input(kQ), ctx.input(kK), ctx.input(kV), attrs.causal);
+  }
+};
+struct PackedSlots {
+  using Attrs = PackedAttentionAttrs;
+  static constexpr uint32_t kQ = 0, kK = 0, kV = 0, kMask = 1;
+  static AttentionShape ShapeOf(const opwright::PrepareContext& ctx, const Attrs& attrs) {
+    return MakePackedShape(ctx.input(kQ), attrs.heads, attrs.causal);
+  }
+};
+
+template <typename T>
+T ScaleOf(const std::optional<double>& scale, int64_t size) {
+  const double standard = 1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(size, 1)));
+  return static_cast<T>(scale.value_or(standard));
+}
+
+// How a mask broadcasts to the scores.
+class MaskLayout {
+ public:
+  MaskLayout() = default;
+  // `rows` is the shape of the scores without the keys.
+  MaskLayout(const opwright::Meta& mask, const opwright::Meta& rows);
+
+  // Where the mask of a unit begins, in elements.
+  int64_t OffsetOf(int64_t unit) const;
+  int64_t row_stride() const { return row_stride_; }
+  int64_t key_stride() const { return key_stride_; }
+  bool is_bool() const { return is_bool_; }
+
+ private:
+  std::vector<int64_t> dims_;     // of the units
+  std::vector<int64_t> strides_;  // of the mask along them
+  int64_t row_stride_ = 0;
+  int64_t key_stride_ = 0;
+  bool is_bool_ = false;
+};
+
+// The part of the mask that a block of scores has: one of the two is not NULL where there is any.
+template <typename T>
+struct MaskBlock {
+  const bool* allowed = nullptr;
+  const T* added = nullptr;
+  int64_t row_stride = 0;
+  int64_t key_stride = 0;
+
+  MaskBlock At(int64_t query, int64_t key) const {
+    const int64_t offset = query * row_stride + key * key_stride;
+    MaskBlock block = *this;
+    if (allowed != nullptr) block.allowed += offset;
+    if (added != nullptr) block.added += offset;
+    return block;
+  }
+};
+
+// No mask where the tensor is NULL.
+template <typename T>
+MaskBlock<T> MaskOf(const MaskLayout& layout, const opwright::InputTensor* mask, int64_t unit) {
+  MaskBlock<T> block;
+  if (mask == nullptr) return block;
+  const int64_t offset = layout.OffsetOf(unit);
+  if (layout.is_bool()) {
+    block.allowed = static_cast<const bool*>(mask->raw()) + offset;
+  } else {
+    block.added = mask->data<T>() + offset;
+  }
+  block.row_stride = layout.row_stride();
+  block.key_stride = layout.key_stride();
+  return block;
+}
+
+// A block of scores: `rows` queries from `query` on, `stride` apart, `n` keys from `key` on.
+template <typename T>
+struct ScoreBlock {
+  T* scores;
+  int64_t stride;
+  int64_t query;
+  int64_t rows;
+  int64_t key;
+  int64_t n;
+  bool causal;
+  MaskBlock<T> mask;
+};
+
+// Turns scores into exp(score - maximum), the maximum being that of all blocks of the row so far;
+// `maximum` and `total`, the sum of these powers, are kept from block to block. `factor` gets what
+// earlier blocks must be multiplied with.
+template <typename T>
+void ExponentiateRows(const ScoreBlock<T>& block, T* maximum, T* total, T* factor);
+
+// Turns scores into exp(score - log_sum_exp), the weights of a softmax.
+template <typename T>
+void WeightRows(const ScoreBlock<T>& block, const T* log_sum_exp);
+
+// inner = weights * (inner - mean) * scale: the gradient of the scores from that of the weights; 0
+// where the weight is.
+template <typename T>
+void ScoreGradRows(const ScoreBlock<T>& weights, const T* means, T scale, T* inner);
+
+// Rows that lie `stride` apart.
+template <typename T>
+struct Rows {
+  T* data;
+  int64_t stride;
+};
+
+// Multiplies rows of `columns` numbers by the factors; a factor of 0 makes zeros of any row.
+template <typename T>
+void ScaleRows(const T* factor, int64_t rows, int64_t columns, Rows<T> x);
+
+// out[i] = scale * sum of the products of row i of x and of y.
+template <typename T>
+void DotRows(Rows<const T> x, Rows<const T> y, int64_t rows, int64_t columns, T scale, T* out);
+
+// to[j, i] = from[i, j].
+template <typename T>
+void TransposeRows(Rows<const T> from, int64_t rows, int64_t columns, Rows<T> to);
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ATTENTION_ATTENTION_H_

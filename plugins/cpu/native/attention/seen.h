@@ -1,0 +1,23 @@
+// Products in which an operand that has no weight is not read: what is hidden, behind the lengths
+// of sequences or by a mask, may be NaN, and 0 times NaN is NaN.
+#ifndef OPWRIGHT_CPU_ATTENTION_SEEN_H_
+#define OPWRIGHT_CPU_ATTENTION_SEEN_H_
+
+#include <cstdint>
+
+#include "gemm/gemm.h"
+
+namespace opwright_cpu {
+
+// The product of GemmCall, in which an element of b is read only where that of a is not 0. For the
+// rare case that something is not finite: it is slow.
+template <typename T>
+void MultiplySeen(const GemmCall<T>& call);
+
+// Whether rows that lie `stride` apart hold neither NaN nor infinities.
+template <typename T>
+bool AllFinite(const T* x, int64_t stride, int64_t rows, int64_t columns);
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_ATTENTION_SEEN_H_

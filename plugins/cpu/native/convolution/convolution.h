@@ -1,0 +1,99 @@
+// A convolution as oneDNN sees it.
+#ifndef OPWRIGHT_CPU_CONVOLUTION_CONVOLUTION_H_
+#define OPWRIGHT_CPU_CONVOLUTION_CONVOLUTION_H_
+
+#include <cstdint>
+
+#include <oneapi/dnnl/dnnl.hpp>
+#include <opwright/sdk.hpp>
+
+#include "onednn/attributes.h"
+
+namespace opwright_cpu {
+
+// Sizes, and the layouts between steps: images as data_format says, weights as [out_channels,
+// in_channels / groups, *kernel], or [in_channels, out_channels / groups, *kernel] where it is
+// transposed. oneDNN's dimensions are those of channels first for both formats.
+class ConvolutionShape {
+ public:
+  void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
+            const ConvolutionAttrs& attrs, dnnl::memory::data_type dtype,
+            bool is_transposed = false);
+
+  // The same for some of the images.
+  ConvolutionShape OfImages(int64_t n) const;
+  // The same where windows of one element stand side by side: an image is one column of its pixels,
+  // which parts for threads can be cut from anywhere.
+  ConvolutionShape AsColumn() const;
+
+  // Whether rows of an output can be computed by themselves: channels lie last, and every window
+  // reads a row of x or, where they are transposed, every row of the output is one of a window.
+  bool has_parts() const;
+  // Of the output: sizes of its first spatial axis.
+  int64_t rows() const { return out_.get_dims()[2]; }
+  // The same for the rows [begin, end) of the output of one image; `first` becomes the first row of
+  // x that they read.
+  ConvolutionShape OfRows(int64_t begin, int64_t end, int64_t* first) const;
+
+  // Whether there is nothing to convolve: then an output is its bias. Nothing below is set.
+  bool is_empty() const { return is_empty_; }
+  int64_t channels() const { return channels_; }  // of the output
+  // Elements of one channel of an image that lie side by side; images are [..., channels, inner].
+  int64_t inner() const { return inner_; }
+
+  const dnnl::memory::desc& x() const { return x_; }
+  const dnnl::memory::desc& weight() const { return weight_; }
+  const dnnl::memory::desc& bias() const { return bias_; }
+  const dnnl::memory::desc& out() const { return out_; }
+  // One number for each output channel, broadcast over an image.
+  const dnnl::memory::desc& per_channel() const { return per_channel_; }
+
+  // Images in the layout that the primitive shall have. Channels last run at full speed as they
+  // are; else oneDNN picks a layout of its own and the pipeline converts.
+  dnnl::memory::desc AsPreferred(const dnnl::memory::desc& images) const;
+  dnnl::memory::desc AnyWeight() const;
+
+  // What gradients of the weight and of the bias are added up in: float, whatever the dtype.
+  dnnl::memory::desc AnyWeightSums() const;
+  dnnl::memory::desc BiasSums() const;
+  uint64_t bias_sum_bytes() const { return static_cast<uint64_t>(channels_) * sizeof(float); }
+
+  const dnnl::memory::dims& strides() const { return strides_; }
+  const dnnl::memory::dims& dilations() const { return dilations_; }
+  const dnnl::memory::dims& padding_begin() const { return padding_begin_; }
+  const dnnl::memory::dims& padding_end() const { return padding_end_; }
+
+  int64_t images() const { return x_.get_dims()[0]; }
+  // Of all images.
+  int64_t windows() const;
+  // Bytes of one image.
+  int64_t x_bytes() const { return static_cast<int64_t>(x_.get_size()) / images(); }
+  int64_t out_bytes() const { return static_cast<int64_t>(out_.get_size()) / images(); }
+  // Bytes of one row of an image whose channels lie last.
+  int64_t x_row_bytes() const { return x_bytes() / x_.get_dims()[2]; }
+  int64_t out_row_bytes() const { return out_bytes() / rows(); }
+
+  int64_t multiplications() const { return multiplications_; }
+
+ private:
+  dnnl::memory::desc Images(const opwright::Shape& shape) const;
+  dnnl::memory::desc Images(const dnnl::memory::dims& dims) const;
+  // Elements of the first spatial axis of x that a window spans.
+  int64_t reach() const;
+  void SetImages(const dnnl::memory::dims& x, const dnnl::memory::dims& out);
+  dnnl::memory::desc Weight(const opwright::Shape& shape, int64_t groups, bool is_transposed) const;
+
+  bool is_empty_ = false;
+  int64_t channels_ = 0;
+  int64_t inner_ = 1;
+  bool is_channels_last_ = false;
+  bool is_transposed_ = false;
+  dnnl::memory::data_type dtype_ = dnnl::memory::data_type::f32;
+  dnnl::memory::desc x_, weight_, bias_, out_, per_channel_;
+  dnnl::memory::dims strides_, dilations_, padding_begin_, padding_end_;
+  int64_t multiplications_ = 0;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_CONVOLUTION_CONVOLUTION_H_

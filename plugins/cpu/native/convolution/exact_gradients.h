@@ -1,0 +1,65 @@
+// Gradients of bfloat16 convolutions beside numbers that are infinite or none.
+#ifndef OPWRIGHT_CPU_CONVOLUTION_EXACT_GRADIENTS_H_
+#define OPWRIGHT_CPU_CONVOLUTION_EXACT_GRADIENTS_H_
+
+#include <cstdint>
+
+#include <oneapi/dnnl/dnnl.hpp>
+#include <opwright/sdk.hpp>
+
+#include "convolution/convolution.h"
+#include "convolution/gradient_steps.h"
+#include "onednn/pipeline.h"
+
+namespace opwright_cpu {
+
+// Whether any of n numbers is infinite or NaN.
+bool HasSpecial(int64_t n, const float* numbers);
+bool HasSpecial(int64_t n, const opwright::BFloat16* numbers);
+
+// oneDNN's code for bfloat16 fills borders and tiles with zeros and multiplies them as all others:
+// beside NaN, gradients become NaN that do not depend on it. Its code for float32 skips what is not
+// there, so gradients are computed by that one once more. This happens where training has failed
+// already, so memory is saved instead of time: image by image, in one thread.
+class ExactGradients {
+ public:
+  // `image` is the convolution of one image in float32.
+  opwright::Status Make(const ConvolutionShape& image, bool with_x, bool with_weight,
+                        bool with_bias);
+
+  uint64_t workspace_bytes() const { return bytes_; }
+
+  struct Bound {
+    PipelineExecution input, weight;
+  };
+  void Bind(Bound& bound) const {
+    bound.input.Bind(input_);
+    bound.weight.Bind(weight_);
+  }
+
+  struct Images {
+    int64_t n;
+    const opwright::BFloat16* x;
+    const opwright::BFloat16* out_grad;
+  };
+  void InputGradient(Bound& bound, const Images& images, const opwright::BFloat16* weight,
+                     opwright::BFloat16* x_grad, char* workspace) const;
+  // Either result may be NULL.
+  void WeightGradient(Bound& bound, const Images& images, opwright::BFloat16* weight_grad,
+                      opwright::BFloat16* bias_grad, char* workspace) const;
+
+ private:
+  uint64_t Lay(uint64_t bytes);
+
+  ConvolutionShape image_;
+  Pipeline input_, weight_;
+  dnnl::memory::desc weight_used_, weight_grad_used_, weight_grad_plain_;
+  // Bytes in the workspace: float copies, and sums behind those of one image.
+  uint64_t x_ = 0, out_grad_ = 0, weight_plain_ = 0, weight_packed_ = 0;
+  uint64_t weight_sums_ = 0, weight_total_ = 0, bias_sums_ = 0, bias_total_ = 0, steps_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_CONVOLUTION_EXACT_GRADIENTS_H_

@@ -1,0 +1,127 @@
+// Float32 convolutions that our own loops or matrix products do faster than oneDNN's convolutions.
+#ifndef OPWRIGHT_CPU_CONVOLUTION_OWN_CONVOLUTION_H_
+#define OPWRIGHT_CPU_CONVOLUTION_OWN_CONVOLUTION_H_
+
+#include <cstdint>
+
+#include <opwright/sdk.hpp>
+
+#include "convolution/grouped.h"
+#include "convolution/winograd.h"
+#include "convolution/winograd_gradient.h"
+#include "matmul/panel_product.h"
+#include "matmul/product.h"
+#include "onednn/attributes.h"
+
+namespace opwright_cpu {
+
+// The pixels of images, channels last, that windows of one pixel read: all, or every few.
+class PointwisePixels {
+ public:
+  void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
+            const ConvolutionAttrs& attrs, int32_t n_threads);
+  bool are_all() const { return are_all_; }
+  uint64_t workspace_bytes() const;                   // where they are not all
+  void Gather(const float* x, float* pixels) const;   // to [pixels, channels]
+  void Scatter(const float* pixels, float* x) const;  // zeros elsewhere
+
+ private:
+  int64_t RowOf(int64_t row) const;
+
+  ImageWindows at_;
+  int64_t images_ = 0;
+  int32_t n_threads_ = 1;
+  bool are_all_ = true;
+};
+
+struct OwnConvolutionRequest {
+  opwright::Shape x, weight, out;
+  const ConvolutionAttrs* attrs = nullptr;
+  int32_t n_threads = 1;
+  // Of OwnForward alone.
+  const Eltwise* activation = nullptr;
+  bool with_bias = false;
+  bool is_fused = false;  // more than a bias stands behind the sums
+  bool may_pack = false;
+};
+
+// A convolution in groups of few channels; of 3 x 3 taps by Winograd's transform; or of windows of
+// one pixel of channels last, as a matrix product: of few pixels, where threads share the weight
+// instead of the pixels, and with a weight that changes, which oneDNN's convolutions would copy.
+class OwnForward {
+ public:
+  // Stays empty where oneDNN's convolution is the better one.
+  void Make(const OwnConvolutionRequest& request);
+
+  bool empty() const {
+    return !is_grouped_ && winograd_.empty() && panels_.empty() && product_.empty();
+  }
+  uint64_t packed_bytes() const { return packed_bytes_; }
+  uint64_t workspace_bytes() const;
+  void Pack(const float* weight, void* packed) const;
+
+  struct Bound {
+    ProductExecution product;
+  };
+  void Bind(Bound& bound) const { bound.product.Bind(product_); }
+  void Run(Bound& bound, const float* x, const float* weight, GroupedEpilogue epilogue, float* out,
+           char* workspace) const;
+
+ private:
+  bool MakePanels(const OwnConvolutionRequest& request);
+  void RunPanels(const float* pixels, const void* packed, const GroupedEpilogue& epilogue,
+                 float* out) const;
+
+  bool is_grouped_ = false;
+  GroupedConvolution grouped_;
+  GroupedEpilogue::Activation activation_ = GroupedEpilogue::Activation::kNone;
+  Winograd winograd_;
+  uint64_t packed_bytes_ = 0;
+  PointwisePixels pixels_;
+  PanelProduct panels_;
+  int64_t filters_ = 0;
+  OwnActivation activate_ = nullptr;  // behind panels
+  Product product_;
+};
+
+// The gradients of the same.
+class OwnGradients {
+ public:
+  // Stays empty where oneDNN's are the better ones.
+  void Make(const OwnConvolutionRequest& request);
+
+  bool empty() const { return !is_grouped_ && winograd_.empty() && of_input_.empty(); }
+  uint64_t workspace_bytes() const;
+
+  struct Bound {
+    ProductExecution of_input, of_weight;
+  };
+  void Bind(Bound& bound) const {
+    bound.of_input.Bind(of_input_);
+    bound.of_weight.Bind(of_weight_);
+  }
+  struct Results {  // each may be NULL
+    float* x = nullptr;
+    float* weight = nullptr;
+    float* bias = nullptr;
+  };
+  void Run(Bound& bound, const float* x, const float* weight, const float* out_grads,
+           const Results& results, char* workspace) const;
+
+ private:
+  void RunWinograd(const float* x, const float* weight, const float* out_grads,
+                   const Results& results, char* workspace) const;
+  void SumOutGrads(const float* out_grads, float* bias_grad) const;
+
+  bool is_grouped_ = false;
+  GroupedConvolution grouped_;
+  Winograd winograd_;
+  WinogradWeightGradient winograd_weight_;
+  PointwisePixels pixels_;
+  Product of_input_, of_weight_;
+  int64_t images_ = 0, n_pixels_ = 0, channels_ = 0;  // pixels of an image
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_CONVOLUTION_OWN_CONVOLUTION_H_

@@ -1,0 +1,100 @@
+// Philox 4x32-10, many counters at a time; opwright_std/numerics/philox.py specifies the words.
+#ifndef OPWRIGHT_CPU_CREATION_PHILOX_H_
+#define OPWRIGHT_CPU_CREATION_PHILOX_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include <opwright/sdk.hpp>
+
+#include "common/parallel.h"
+
+namespace opwright_cpu {
+
+// Blocks that are made at a time: their words stay in the first-level cache.
+constexpr int64_t kPhiloxBlocks = 256;
+constexpr int64_t kPhiloxWords = 4 * kPhiloxBlocks;
+
+// What distinguishes the words of one operator in one run from all others.
+struct PhiloxKey {
+  uint64_t seed;
+  uint32_t stream;
+  uint32_t step;
+};
+
+// The key of the attributes seed and stream and of the input step, which may be absent.
+template <typename Attrs>
+PhiloxKey KeyOf(const opwright::RunContext& ctx, uint32_t step_slot, const Attrs& attrs) {
+  const int64_t step = ctx.has_input(step_slot) ? *ctx.input(step_slot).data<int64_t>() : 0;
+  return PhiloxKey{static_cast<uint64_t>(attrs.seed),
+                   static_cast<uint32_t>(attrs.stream.value_or(0)), static_cast<uint32_t>(step)};
+}
+
+// Writes the words of kPhiloxBlocks blocks from `first_block` on.
+void PhiloxWords(const PhiloxKey& key, uint64_t first_block, uint32_t* words);
+
+// Calls function(words, begin, end) for parts of n elements of `words_each` words (1 or 2), with
+// the words of these elements: parts begin where a row of blocks does, for any number of threads.
+template <typename Function>
+void ForWords(int32_t n_threads, const PhiloxKey& key, int64_t n, int64_t words_each,
+              const Function& function) {
+  const int64_t step = kPhiloxWords / words_each;
+  ParallelFor(n_threads, n, 4096, step, [&](int64_t begin, int64_t end) {
+    alignas(64) uint32_t words[kPhiloxWords];
+    for (int64_t i = begin; i < end; i += step) {
+      PhiloxWords(key, static_cast<uint64_t>(i * words_each / 4), words);
+      function(words, i, std::min(i + step, end));
+    }
+  });
+}
+
+// Where the elements of a tensor lie in a larger one of which it is a part: runs of elements that
+// follow one another in both.
+struct WordRuns {
+  int64_t run = 1;
+  uint64_t first = 0;   // the index of the first element
+  uint64_t stride = 0;  // from the beginning of one run to that of the next
+};
+
+// Of x, which has elements: `numbers` are the rows before the part, its own, and those of all.
+inline opwright::Status FindRuns(const opwright::InputTensor& x, int64_t axis,
+                                 const int64_t* numbers, WordRuns* runs) {
+  const opwright::Shape shape = x.shape();
+  const int64_t before = numbers[0];
+  const int64_t own = numbers[1];
+  const int64_t all = numbers[2];
+  if (own < 1 || before < 0 || all < own || before > all - own ||
+      shape.dims()[static_cast<size_t>(axis)] % own != 0) {
+    return opwright::Status::Error(
+        "part must be rows before, own rows and rows of all, and the length of axis ", axis,
+        " a multiple of its own, got ", before, ", ", own, " and ", all);
+  }
+  for (int64_t i = axis; i < shape.rank(); ++i) runs->run *= shape.dims()[static_cast<size_t>(i)];
+  const auto row = static_cast<uint64_t>(runs->run / own);
+  runs->first = static_cast<uint64_t>(before) * row;
+  runs->stride = static_cast<uint64_t>(all) * row;
+  return opwright::Status::Ok();
+}
+
+// As ForWords with one word each, for the elements of a part: words may begin anywhere in a block.
+template <typename Function>
+void ForWordsOfPart(int32_t n_threads, const PhiloxKey& key, int64_t n, const WordRuns& runs,
+                    const Function& function) {
+  ParallelFor(n_threads, n, 4096, kPhiloxWords, [&](int64_t begin, int64_t end) {
+    alignas(64) uint32_t words[kPhiloxWords];
+    for (int64_t i = begin; i < end;) {
+      const int64_t within = i % runs.run;
+      const uint64_t place = runs.first + static_cast<uint64_t>(i / runs.run) * runs.stride +
+                             static_cast<uint64_t>(within);
+      const auto skipped = static_cast<int64_t>(place % 4);
+      const int64_t count = std::min({kPhiloxWords - skipped, runs.run - within, end - i});
+      PhiloxWords(key, place / 4, words);
+      function(words + skipped, i, i + count);
+      i += count;
+    }
+  });
+}
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_CREATION_PHILOX_H_

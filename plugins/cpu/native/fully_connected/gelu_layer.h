@@ -1,0 +1,54 @@
+// What the kernels of a fully connected layer behind gelu know of it before they run.
+#ifndef OPWRIGHT_CPU_FULLY_CONNECTED_GELU_LAYER_H_
+#define OPWRIGHT_CPU_FULLY_CONNECTED_GELU_LAYER_H_
+
+#include "fully_connected/attributes.h"
+#include "fully_connected/partition.h"
+#include "gemm/gemm.h"
+
+namespace opwright_cpu {
+
+// Of x [m, k] and a weight [k, n], which may lie turned, [n, k].
+struct GeluLayer {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  bool tanh = false;  // gelu's approximation
+  bool is_turned = false;
+  PanelGemm product{};
+
+  // Of the weight, and of what has as many elements as the layer's output. Refuses a weight whose
+  // rows are no whole vectors, or whose products would need packed operands.
+  opwright::Status Describe(const opwright::Meta& weight, const opwright::Meta& out,
+                            const GeluFcAttrs& attrs) {
+    constexpr int64_t kVector = 16;
+    is_turned = attrs.transpose_weight;
+    k = weight.dim(is_turned ? 1 : 0);
+    n = weight.dim(is_turned ? 0 : 1);
+    if (k <= 0 || n <= 0 || k % kVector != 0 || n % kVector != 0 || k * n > kMostWeights) {
+      return opwright::Status::Refused("is for weights of whole vectors of ", kVector,
+                                       " numbers and at most ", kMostWeights, ", got ", k, " x ",
+                                       n);
+    }
+    m = out.numel() / n;
+    tanh = attrs.approximate == "tanh";
+    product = BestPanelGemm();
+    return opwright::Status::Ok();
+  }
+};
+
+// Writes [columns, rows] of a matrix [rows, columns] whose rows lie `stride` apart; rows are whole
+// vectors, and those of a line of the cache are taken at a time.
+inline void TransposeRows(const float* from, int64_t stride, int64_t rows, int64_t columns,
+                          float* to) {
+  constexpr int64_t kBlock = 16;
+  for (int64_t first = 0; first < rows; first += kBlock) {
+    for (int64_t j = 0; j < columns; ++j) {
+      for (int64_t i = first; i < first + kBlock; ++i) to[j * rows + i] = from[i * stride + j];
+    }
+  }
+}
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_FULLY_CONNECTED_GELU_LAYER_H_

@@ -1,0 +1,35 @@
+// gelu and its derivative for a block of rows, in one sweep each.
+#ifndef OPWRIGHT_CPU_FULLY_CONNECTED_GELU_ROWS_H_
+#define OPWRIGHT_CPU_FULLY_CONNECTED_GELU_ROWS_H_
+
+#include <cstdint>
+
+namespace opwright_cpu {
+
+// `rows` rows of n columns of x, which lie x_stride apart; the rows of `activated` follow each
+// other.
+struct GeluBlock {
+  const float* x;
+  int64_t x_stride;
+  int64_t rows;
+  int64_t n;
+  float* activated;
+};
+
+// activated = gelu(x), its tanh approximation where `tanh` says so.
+void ActivateRows(const GeluBlock& block, bool tanh);
+
+// What goes back through gelu: `grad` of what it returned, whose rows follow each other; `x_grad`,
+// whose rows lie x_stride apart and which may be x; `sums` of the columns of x_grad, or NULL.
+struct GeluBack {
+  const float* grad;
+  float* x_grad;
+  float* sums;
+};
+
+// The same, and x_grad = grad * the derivative of gelu at x; its columns are added to the sums.
+void ActivateAndDeriveRows(const GeluBlock& block, bool tanh, const GeluBack& back);
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_FULLY_CONNECTED_GELU_ROWS_H_

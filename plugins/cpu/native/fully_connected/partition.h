@@ -1,0 +1,50 @@
+// How the threads of a training step share its matrices, and when more than one thread pays.
+//
+// Each thread owns rows of a weight [k, n]: it multiplies with them and updates them, in every
+// kernel of this room. Two products that divide one weight differently would move its cache lines
+// between cores in each step, which costs more than the products.
+#ifndef OPWRIGHT_CPU_FULLY_CONNECTED_PARTITION_H_
+#define OPWRIGHT_CPU_FULLY_CONNECTED_PARTITION_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include <opwright/sdk.hpp>
+
+#include "common/parallel.h"
+
+namespace opwright_cpu {
+
+// Rows of a weight that stay together: a thread's part is a multiple of them.
+constexpr int64_t kOwnedRows = 16;
+
+// Multiplications below which a second thread costs more than it saves.
+constexpr int64_t kLeastWork = int64_t{1} << 19;
+
+// The largest product that is computed here: larger ones are faster by oneDNN, which packs
+// operands.
+constexpr int64_t kMostWeights = int64_t{1} << 20;
+constexpr int64_t kMostRows = 512;
+
+// Weights that do not change: from so many on, a packed copy is worth its memory.
+constexpr int64_t kLeastPacked = int64_t{1} << 17;
+
+inline int32_t ThreadsFor(int64_t m, int64_t n, int64_t k, int32_t n_threads) {
+  const int64_t most = std::min((k + kOwnedRows - 1) / kOwnedRows, m * n * k / kLeastWork);
+  return static_cast<int32_t>(std::clamp<int64_t>(most, 1, n_threads));
+}
+
+inline Part OwnedRows(int64_t k, int32_t thread, int32_t n_threads) {
+  return PartOf(k, kOwnedRows, thread, n_threads);
+}
+
+// Nanoseconds of a product: 50 multiplications and additions each, or reading 30 bytes of a weight.
+inline uint64_t EstimateProduct(int64_t m, int64_t n, int64_t k, int64_t item, int32_t threads) {
+  const int64_t compute = m * n * k / (item == 4 ? 50 : 25);
+  const int64_t memory = n * k * item / 30;
+  return static_cast<uint64_t>(std::max(compute, memory) / threads + (threads > 1 ? 2000 : 50));
+}
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_FULLY_CONNECTED_PARTITION_H_

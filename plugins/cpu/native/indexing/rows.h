@@ -1,0 +1,31 @@
+// Copying and adding rows at positions: gather, embedding and their gradients.
+#ifndef OPWRIGHT_CPU_INDEXING_ROWS_H_
+#define OPWRIGHT_CPU_INDEXING_ROWS_H_
+
+#include <cstdint>
+
+#include "indexing/positions.h"
+
+namespace opwright_cpu {
+
+// out[o, i, :] = x[o, index[i], :] for x of [outer, count, row_bytes] and n positions; a negative
+// position counts from the end.
+struct RowBlocks {
+  int64_t outer;
+  int64_t count;
+  int64_t n;
+  int64_t row;  // bytes to copy, or items to add
+};
+
+void CopyRowsAt(const RowBlocks& blocks, const char* x, const Positions& index, char* out,
+                int32_t n_threads);
+
+// out[o, j, :] = the sum of rows[o, i, :] with index[i] == j, in the order of i: every element of
+// out has one thread that owns it, so that the sums are the same for any number of threads.
+template <typename T>
+void AddRowsAt(const RowBlocks& blocks, const T* rows, const Positions& index, T* out,
+               int32_t n_threads);
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_INDEXING_ROWS_H_

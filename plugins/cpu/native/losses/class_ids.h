@@ -1,0 +1,41 @@
+// Class ids given as labels: their range, and reading them in either index dtype.
+#ifndef OPWRIGHT_CPU_LOSSES_CLASS_IDS_H_
+#define OPWRIGHT_CPU_LOSSES_CLASS_IDS_H_
+
+#include <cstdint>
+#include <opwright/sdk.hpp>
+
+namespace opwright_cpu {
+
+// Labels of int32 or int64.
+class ClassIds {
+ public:
+  explicit ClassIds(const opwright::InputTensor& label)
+      : data_(label.raw()), is_wide_(label.dtype().bits == 64), n_(label.numel()) {}
+
+  int64_t operator[](int64_t i) const {
+    return is_wide_ ? static_cast<const int64_t*>(data_)[i] : static_cast<const int32_t*>(data_)[i];
+  }
+
+  // Fails unless every id is in [0, n_classes), or is `ignored` where that is given. Kernels ask
+  // before they write.
+  opwright::Status Check(int64_t n_classes, const int64_t* ignored = nullptr) const {
+    for (int64_t i = 0; i < n_; ++i) {
+      const int64_t id = (*this)[i];
+      // Read as unsigned, a negative id is a huge one.
+      if (static_cast<uint64_t>(id) < static_cast<uint64_t>(n_classes)) continue;
+      if (ignored != nullptr && id == *ignored) continue;
+      return opwright::Status::Error("label must be in [0, ", n_classes, "), got ", id);
+    }
+    return opwright::Status::Ok();
+  }
+
+ private:
+  const void* data_;
+  bool is_wide_;
+  int64_t n_;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_LOSSES_CLASS_IDS_H_

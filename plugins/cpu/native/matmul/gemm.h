@@ -1,0 +1,43 @@
+// Matrix products of any layout in one thread: of integers and float64, which oneDNN does not
+// multiply, and of float32 where a call of oneDNN costs more than it saves.
+#ifndef OPWRIGHT_CPU_MATMUL_GEMM_H_
+#define OPWRIGHT_CPU_MATMUL_GEMM_H_
+
+#include <cstdint>
+
+#include "gemm/gemm.h"
+
+namespace opwright_cpu {
+
+// A matrix with any strides, counted in elements.
+template <typename T>
+struct MatrixView {
+  T* data;
+  int64_t row_stride;
+  int64_t column_stride;
+
+  MatrixView At(int64_t row, int64_t column) const {
+    return {data + row * row_stride + column * column_stride, row_stride, column_stride};
+  }
+  MatrixView Transposed() const { return {data, column_stride, row_stride}; }
+};
+
+struct GemmSize {
+  int64_t m;
+  int64_t n;
+  int64_t k;
+};
+
+// Scratch memory that Gemm needs for itself.
+template <typename T>
+constexpr uint64_t kGemmWorkspaceBytes = static_cast<uint64_t>(kGemmScratch) * sizeof(T);
+
+// c = a b in one thread; c has columns side by side (column_stride 1) and overlaps neither factor.
+// Float sums run over blocks of k in a fixed order, whatever the threads.
+template <typename T>
+void Gemm(const GemmSize& size, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
+          void* workspace);
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_MATMUL_GEMM_H_

@@ -1,0 +1,74 @@
+// Products with a weight that lies in panels, by our own loops: of few rows they run at the speed
+// of memory, which oneDNN's do not reach.
+#ifndef OPWRIGHT_CPU_MATMUL_PANEL_PRODUCT_H_
+#define OPWRIGHT_CPU_MATMUL_PANEL_PRODUCT_H_
+
+#include <cstdint>
+
+#include "common/parallel.h"
+#include "gemm/gemm.h"
+#include "matmul/matrix_shape.h"
+
+namespace opwright_cpu {
+
+// out = x y of float32, [m, k] and [k, n]. Immutable after Make. Each number is the sum of one
+// thread in one order, whatever the threads.
+class PanelProduct {
+ public:
+  // Stays empty where oneDNN's product is the better one: x is many rows, or does not lie side by
+  // side.
+  void Make(const MatrixShape& shape, int32_t n_threads);
+  bool empty() const { return size_.m == 0; }
+
+  uint64_t packed_bytes() const;
+  void Pack(const float* y, void* packed) const;
+
+  // Calls finish(row, column, columns) for each part of a row once it is complete.
+  template <typename Finish>
+  void Run(const float* x, const void* packed, float* out, const Finish& finish) const {
+    Parallel(n_threads_, [&](int32_t thread, int32_t n_threads) {
+      Part rows{0, size_.m}, columns{0, size_.n};
+      (by_rows_ ? rows : columns) =
+          PartOf(by_rows_ ? size_.m : size_.n, by_rows_ ? kRowStep : width_, thread, n_threads);
+      for (int64_t row = rows.begin; row < rows.end; row += kRowsAtOnce) {
+        const int64_t end = row + kRowsAtOnce < rows.end ? row + kRowsAtOnce : rows.end;
+        for (int64_t column = columns.begin, width; column < columns.end; column += width) {
+          width = WidthOf(column);
+          Multiply(x, static_cast<const float*>(packed), row, end, column, width, out);
+          for (int64_t i = row; i < end; ++i) finish(i, column, width);
+        }
+      }
+    });
+  }
+
+ private:
+  static constexpr int64_t kRowStep = 6;       // rows of a tile
+  static constexpr int64_t kRowsAtOnce = 126;  // that stay in the second cache beside a panel
+
+  // The last panel but one is narrower where the last would have a single vector, whose sums wait
+  // for each other.
+  int64_t WidthOf(int64_t column) const {
+    const int64_t left = size_.n - column;
+    if (left <= width_) return left;
+    const bool is_lone = evens_ && left <= width_ + kPanelStep;
+    return is_lone ? width_ - kPanelStep : width_;
+  }
+  int64_t MostColumns(int64_t width) const;
+  int64_t FindWidth() const;
+  void Multiply(const float* x, const float* packed, int64_t row, int64_t end, int64_t column,
+                int64_t width, float* out) const;
+
+  GemmSize size_{0, 0, 0};
+  int64_t x_row_ = 0;
+  int64_t y_strides_[2] = {};
+  PanelGemm product_{};
+  int64_t width_ = 0;  // of a panel, at most that of product_
+  int32_t n_threads_ = 1;
+  bool by_rows_ = false;
+  bool evens_ = false;      // threads share panels by whole widths only
+  bool is_cached_ = false;  // and has one row
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_MATMUL_PANEL_PRODUCT_H_

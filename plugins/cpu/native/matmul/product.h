@@ -1,0 +1,75 @@
+// Matrix products through oneDNN, with a bias and an activation behind them.
+#ifndef OPWRIGHT_CPU_MATMUL_PRODUCT_H_
+#define OPWRIGHT_CPU_MATMUL_PRODUCT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include <oneapi/dnnl/dnnl.hpp>
+#include <opwright/sdk.hpp>
+
+#include "matmul/matrix_shape.h"
+#include "onednn/activation.h"
+#include "onednn/primitive.h"
+
+namespace opwright_cpu {
+
+// The operands of a product.
+struct ProductRequest {
+  MatrixShape shape;
+  dnnl::memory::data_type dtype = dnnl::memory::data_type::f32;      // of both factors
+  dnnl::memory::data_type out_dtype = dnnl::memory::data_type::f32;  // and of a bias
+  bool with_bias = false;
+  const Eltwise* activation = nullptr;  // NULL for none
+  bool pack_y = false;                  // y may be kept in the layout that the primitive likes best
+  int32_t n_threads = 1;
+};
+
+// out = activation(x y + bias), in one part for each thread: some matrices of the stack, some rows
+// or some columns, each a primitive of its own that runs in one thread. Transposed factors are read
+// by their strides.
+class Product {
+ public:
+  // Refuses where this machine has no instructions for the dtype.
+  opwright::Status Make(const ProductRequest& request);
+
+  bool empty() const { return parts_.empty(); }
+  uint64_t workspace_bytes() const { return scratchpad_bytes_ * parts_.size(); }
+  // Bytes of the packed y; 0 where y is read as it lies.
+  uint64_t packed_bytes() const { return packed_bytes_; }
+  void Pack(const void* y, void* packed) const;
+
+ private:
+  friend class ProductExecution;
+
+  struct Part {
+    MatrixShape shape;
+    Primitive primitive;
+    dnnl::memory::desc y_plain;
+    dnnl::memory::desc y_used;
+    // Byte of each array that the part begins with: y as it is given, and packed.
+    int64_t x = 0, y = 0, packed = 0, bias = 0, out = 0;
+  };
+  opwright::Status AddPart(const ProductRequest& request, const MatrixPart& from);
+  void LayPackedParts();
+
+  std::vector<Part> parts_;
+  uint64_t scratchpad_bytes_ = 0;  // of one part
+  uint64_t packed_bytes_ = 0;
+  bool with_bias_ = false;
+};
+
+// The memory objects of a product in one running instance.
+class ProductExecution {
+ public:
+  void Bind(const Product& product);
+  void Run(char* workspace, const void* x, const void* y, const void* bias, void* out);
+
+ private:
+  const Product* product_ = nullptr;
+  std::vector<Execution> executions_;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_MATMUL_PRODUCT_H_

@@ -1,0 +1,21 @@
+// layer_norm of rows whose results go past the caches.
+#ifndef OPWRIGHT_CPU_NORMALIZATION_LAYER_NORM_STREAM_H_
+#define OPWRIGHT_CPU_NORMALIZATION_LAYER_NORM_STREAM_H_
+
+#include <cstdint>
+
+namespace opwright_cpu {
+
+// Elements of the shortest rows that are worth it, and bytes of the longest: three must fit the
+// second cache, beside scale and bias.
+constexpr int64_t kLeastStreamedRow = 128;
+constexpr int64_t kMostStreamedRowBytes = int64_t{128} << 10;
+
+// out = (x - mean) * inv_std * scale + bias, for n_rows rows of n elements; `out` must not be `x`.
+template <typename T>
+void StreamNormalizedRows(const T* x, const T* scale, const T* bias, int64_t n_rows, int64_t n,
+                          T epsilon, T* out, T* means, T* inv_stds);
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_NORMALIZATION_LAYER_NORM_STREAM_H_

@@ -1,0 +1,84 @@
+// Rows that are normalized by their own statistics: the arithmetic of layer_norm, of rms_norm
+// (whose mean is not taken off) and of group_norm.
+#ifndef OPWRIGHT_CPU_NORMALIZATION_NORMALIZED_ROWS_H_
+#define OPWRIGHT_CPU_NORMALIZATION_NORMALIZED_ROWS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <opwright/functors.h>
+
+#include "common/clones.h"
+#include "common/parallel.h"
+#include "reduction/blocks.h"
+#include "reduction/layout.h"
+
+namespace opwright_cpu {
+
+inline Lines NormalizedRows(const opwright::Shape& shape, int64_t begin_norm_axis) {
+  const size_t begin = FromFront(begin_norm_axis, shape.rank());
+  const std::vector<int64_t>& dims = shape.dims();
+  return Lines{Product(dims, 0, begin), Product(dims, begin, dims.size()), 1};
+}
+
+inline int64_t RowGrain(int64_t length) { return std::max<int64_t>(1, kElementGrain / length); }
+
+// What a row is normalized by: (x - mean) * inv_std. Where its squares over- or underflow, so does
+// inv_std, and is_ordinary is false.
+template <typename T>
+struct RowStatistics {
+  T mean;
+  T inv_std;
+  bool is_ordinary = true;
+};
+
+// 1 / sqrt(mean((x - mean)**2) + epsilon) where these squares over- or underflow: seldom. A loop
+// that calls it is slower, though it be for no row.
+template <typename T>
+__attribute__((noinline, cold)) T InverseOfExtremeRow(const T* x, int64_t n, T mean, T epsilon) {
+  opwright::functors::SquareSum<T> sum{};
+  for (int64_t i = 0; i < n; ++i) sum.Add(x[i] - mean);
+  return opwright::functors::InverseDeviation(sum.Root(), static_cast<T>(n), epsilon);
+}
+
+// To be inlined into functions with clones. Not kCentered: the mean counts as 0.
+template <bool kCentered, typename T>
+OPWRIGHT_CPU_INLINE RowStatistics<T> StatisticsOf(const T* x, int64_t n, T epsilon) {
+  const T count = static_cast<T>(n);
+  T mean = 0;
+  if constexpr (kCentered) {
+    // The mean of differences from the first element: exact if all are equal.
+    const T first = x[0];
+    const auto rest = [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i] - first; };
+    mean = first + SumOver<T>(n, rest) / count;
+  }
+  // The second pass over the deviations, which are in the cache: E[x^2] - E[x]^2 would cancel.
+  const auto square = [=](int64_t i) OPWRIGHT_CPU_TERM { return (x[i] - mean) * (x[i] - mean); };
+  const T variance = SumOver<T>(n, square) / count;
+  const T raised = variance + epsilon;
+  return {mean, T(1) / opwright::functors::Sqrt(raised), opwright::functors::IsOrdinary(raised)};
+}
+
+// x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad times the scale,
+// without mean(g) where not kCentered. Where a scale is, g is in x_grad, rounded: in one operation
+// with the difference it would leave its rounding error, times a large inv_std, where g equals its
+// mean.
+template <bool kCentered, typename T>
+OPWRIGHT_CPU_INLINE void XGradRow(const T* x, const T* scaled, int64_t n,
+                                  const RowStatistics<T>& row, T* x_grad) {
+  const T count = static_cast<T>(n), center = row.mean, spread = row.inv_std;
+  const T along = kCentered ? SumOf(scaled, n) / count : T(0);
+  const auto term = [=](int64_t i)
+                        OPWRIGHT_CPU_TERM { return scaled[i] * ((x[i] - center) * spread); };
+  const T across = SumOver<T>(n, term) / count;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const T normal = (x[i] - center) * spread;
+    x_grad[i] = (scaled[i] - (normal * across + along)) * spread;
+  }
+}
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_NORMALIZATION_NORMALIZED_ROWS_H_

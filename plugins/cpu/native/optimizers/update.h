@@ -1,0 +1,160 @@
+// What all optimizers share: which elements a thread updates, of one parameter or of many in one
+// step, and the numbers of a step. These files are compiled without contraction (fused
+// multiply-add), so that an element has one result, wherever a vector or a share begins.
+#ifndef OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
+#define OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
+
+#include <cmath>
+#include <vector>
+
+#include "common/clones.h"
+#include "common/parallel.h"
+#include "common/widened.h"
+#include "movement/attributes.h"
+#include "movement/tensors.h"
+#include "optimizers/update_shares.h"
+
+namespace opwright_cpu {
+
+// The learning rate and the states of one number: powers of the betas, the number of the step.
+struct Scalars {
+  double rate;
+  double at[2];
+};
+
+// The elements of one share. States and parameter are overwritten where they lie: the outputs
+// alias the inputs. A state that the operator was not given is null.
+template <typename T>
+struct Elements {
+  T* param;
+  const T* grad;
+  T* states[3];
+  int64_t n;
+};
+
+inline double ReadScalar(const opwright::InputTensor& tensor) {
+  return tensor.dtype().bits == 64 ? *tensor.data<double>()
+                                   : static_cast<double>(*tensor.data<float>());
+}
+
+// What the slots of a step hold whose learning rate is slot kRate: the states lie behind it, and
+// behind them the scalars. Outputs are param, the states and the scalars.
+template <typename Rule, uint32_t kRate>
+struct StepSlots {
+  static constexpr uint32_t kFirstScalar = kRate + 1 + Rule::kStates;
+
+  // Of parameter i of the lists.
+  static Scalars Read(const opwright::RunContext& ctx, uint32_t i) {
+    Scalars scalars{ReadScalar(ctx.input(kRate)), {0, 0}};
+    if constexpr (Rule::kScalars > 0) {
+      for (uint32_t which = 0; which < Rule::kScalars; ++which) {
+        scalars.at[which] = ReadScalar(ctx.input(kFirstScalar + which, i));
+      }
+    }
+    return scalars;
+  }
+
+  static void Advance(const opwright::RunContext& ctx, const typename Rule::Attrs& attrs,
+                      uint32_t i) {
+    if constexpr (Rule::kScalars > 0) {
+      const Scalars scalars = Read(ctx, i);
+      for (uint32_t which = 0; which < Rule::kScalars; ++which) {
+        AdvanceOne(ctx.input(kFirstScalar + which, i), ctx.output(1 + Rule::kStates + which, i),
+                   attrs, which, scalars);
+      }
+    } else {
+      static_cast<void>(ctx);
+      static_cast<void>(attrs);
+      static_cast<void>(i);
+    }
+  }
+
+ private:
+  // NumPy computes the next value of a scalar in its own dtype.
+  static void AdvanceOne(const opwright::InputTensor& scalar, const opwright::OutputTensor& next,
+                         const typename Rule::Attrs& attrs, uint32_t which,
+                         const Scalars& scalars) {
+    if (scalar.dtype().bits == 64) {
+      *next.data<double>() = Rule::Next(attrs, which, *scalar.data<double>(), scalars);
+    } else {
+      *next.data<float>() = Rule::Next(attrs, which, *scalar.data<float>(), scalars);
+    }
+  }
+};
+
+// Inputs param, grad, learning_rate, the states, the scalars; outputs all but grad and
+// learning_rate, in the same order. One parameter, or lists of equal length: an optimizer, or the
+// operator that updates many parameters in one step.
+//
+// A rule has kStates states shaped like the parameter, kScalars of one number each, the factors of
+// a step, computed once a parameter, the loop over the elements, and the next value of a scalar.
+template <typename Rule, typename T>
+struct UpdateKernel {
+  using Attrs = typename Rule::Attrs;
+  using Factors = typename Rule::Factors;
+  using Slots = StepSlots<Rule, 2>;
+
+  static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
+
+  opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs&) {
+    const uint32_t count = ctx.input_count(0);
+    std::vector<std::vector<int64_t>> shapes;
+    int64_t numel = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      shapes.push_back(ctx.input(0, i).shape().dims());
+      numel += ctx.input(0, i).numel();
+    }
+    shares_ = DealOut(shapes, ctx.n_threads());
+    ctx.SetWorkspace(count * sizeof(Factors));
+    const int64_t streams = 3 + 2 * Rule::kStates;
+    ctx.SetEstimate(MoveNanoseconds(numel * streams * static_cast<int64_t>(sizeof(T)),
+                                    static_cast<int32_t>(shares_.size())));
+    return opwright::Status::Ok();
+  }
+
+  opwright::Status Run(const opwright::RunContext& ctx, const Attrs& attrs) const {
+    // All scalars are read before any thread may advance one.
+    auto* factors = ctx.workspace<Factors>();
+    for (uint32_t i = 0; i < ctx.input_count(0); ++i) {
+      factors[i] = Rule::FactorsOf(attrs, Slots::Read(ctx, i));
+    }
+    const auto n_shares = static_cast<int32_t>(shares_.size());
+    Parallel(n_shares, [&](int32_t thread, int32_t threads) {
+      for (int32_t owner = thread; owner < n_shares; owner += threads) {
+        for (const UpdateShare& share : shares_[static_cast<size_t>(owner)]) {
+          Rule::Update(factors[share.parameter], ElementsOf(ctx, share));
+        }
+      }
+    });
+    for (uint32_t i = 0; i < ctx.input_count(0); ++i) Slots::Advance(ctx, attrs, i);
+    return opwright::Status::Ok();
+  }
+
+  static Elements<T> ElementsOf(const opwright::RunContext& ctx, const UpdateShare& share) {
+    const uint32_t i = share.parameter;
+    Elements<T> elements{};
+    elements.param = static_cast<T*>(ctx.output(0, i).raw()) + share.begin;
+    elements.grad = static_cast<const T*>(ctx.input(1, i).raw()) + share.begin;
+    if constexpr (Rule::kStates > 0) {
+      for (uint32_t state = 0; state < Rule::kStates; ++state) {
+        if (!ctx.has_output(1 + state)) continue;
+        elements.states[state] = static_cast<T*>(ctx.output(1 + state, i).raw()) + share.begin;
+      }
+    }
+    elements.n = share.end - share.begin;
+    return elements;
+  }
+
+  std::vector<std::vector<UpdateShare>> shares_;
+};
+
+// Two registrations: of the optimizer, and of many of its updates in one step.
+#define OPWRIGHT_CPU_REGISTER_UPDATE(type, Kernel)                               \
+  OPWRIGHT_REGISTER_KERNEL_FOR(type, "cpu", Kernel, float, double);              \
+  OPWRIGHT_CPU_REGISTER_WIDENED(type, Kernel);                                   \
+  OPWRIGHT_REGISTER_KERNEL_FOR("std.multi_" type, "cpu", Kernel, float, double); \
+  OPWRIGHT_CPU_REGISTER_WIDENED("std.multi_" type, Kernel)
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_

@@ -1,0 +1,33 @@
+// Places of maxima, as max_pool2d writes them: their range is checked before anything is written
+// there, for a program may hand over others.
+#ifndef OPWRIGHT_CPU_POOLING_PLACES_H_
+#define OPWRIGHT_CPU_POOLING_PLACES_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include <opwright/sdk.hpp>
+
+namespace opwright_cpu {
+
+// The result of threads that check positions, each those of its own images.
+class PlaceCheck {
+ public:
+  explicit PlaceCheck(int64_t count) : count_(count) {}
+
+  // Whether all of them are in [0, count); one that is not is remembered.
+  bool Admits(const int32_t* places, int64_t n);
+
+  // To be asked when the threads are done.
+  opwright::Status ToStatus() const;
+
+ private:
+  static constexpr int64_t kNone = INT64_MAX;  // no int32
+
+  int64_t count_;
+  std::atomic<int64_t> wrong_{kNone};
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_POOLING_PLACES_H_

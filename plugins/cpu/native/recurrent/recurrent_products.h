@@ -1,0 +1,126 @@
+// The products of some rows of one step of a recurrent layer with weight_hh, and back.
+#ifndef OPWRIGHT_CPU_RECURRENT_RECURRENT_PRODUCTS_H_
+#define OPWRIGHT_CPU_RECURRENT_RECURRENT_PRODUCTS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "gemm/gemm.h"
+#include "recurrent/recurrent_steps.h"
+
+namespace opwright_cpu {
+
+// A matrix [rows, columns] that every step multiplies with, where one product reads it: element
+// (p, j) lies at data[p * row + j * column], or in panels as PackPanels writes them.
+template <typename T>
+struct StepWeight {
+  const T* data;
+  int64_t row;
+  int64_t column;
+  bool in_panels;
+};
+
+// Panels of kPanelWidth columns, with the rows of each next to each other. In a wide matrix one row
+// of a panel lies pages behind the one before, and often in the same set of the first-level cache:
+// every step would read it from the second-level cache again.
+template <typename T>
+void PackPanels(const StepWeight<T>& from, int64_t rows, int64_t columns, T* to) {
+  for (int64_t column = 0; column < columns; column += kPanelWidth) {
+    const int64_t width = std::min(kPanelWidth, columns - column);
+    const T* panel = from.data + column * from.column;
+    if (from.column == 1) {
+      for (int64_t p = 0; p < rows; ++p) {
+        std::copy(panel + p * from.row, panel + p * from.row + width, to + p * width);
+      }
+    } else {
+      for (int64_t j = 0; j < width; ++j) {
+        for (int64_t p = 0; p < rows; ++p) {
+          to[p * width + j] = panel[p * from.row + j * from.column];
+        }
+      }
+    }
+    to += rows * width;
+  }
+}
+
+// The product of `call` with a weight in the place of b.
+template <typename T>
+void MultiplyWeight(GemmFn<T> gemm, GemmCall<T> call, const StepWeight<T>& weight) {
+  alignas(64) static thread_local T scratch[kGemmScratch];
+  call.scratch = scratch;
+  call.b = weight.data;
+  call.b_row = weight.row;
+  call.b_col = weight.column;
+  if (!weight.in_panels) return gemm(call);
+  const int64_t columns = call.n;
+  call.b_col = 1;
+  for (int64_t column = 0; column < columns; column += kPanelWidth) {
+    call.n = call.b_row = std::min(kPanelWidth, columns - column);
+    gemm(call);
+    call.b += call.k * call.n;
+    call.c += call.n;
+  }
+}
+
+// Gates that x and the state share; those of a GRU's n behind them stay apart.
+constexpr int64_t SharedGates(Recurrent kind) {
+  return kind == Recurrent::kGru ? 2 : GatesOf(kind);
+}
+
+// weight_hh [gates, size] as a step reads it, transposed, and as a step back does. In panels the
+// shared gates come first, then those apart.
+template <typename T>
+StepWeight<T> PackForward(Recurrent kind, const T* weight, int64_t size, T* to) {
+  const int64_t shared = SharedGates(kind) * size, apart = GatesOf(kind) * size - shared;
+  PackPanels<T>({weight, 1, size, false}, size, shared, to);
+  PackPanels<T>({weight + shared * size, 1, size, false}, size, apart, to + shared * size);
+  return {to, 1, size, true};
+}
+
+template <typename T>
+StepWeight<T> PackBack(Recurrent kind, const T* weight, int64_t size, T* to) {
+  const int64_t shared = SharedGates(kind) * size, apart = GatesOf(kind) * size - shared;
+  PackPanels<T>({weight, size, 1, false}, shared, size, to);
+  PackPanels<T>({weight + shared * size, size, 1, false}, apart, size, to + shared * size);
+  return {to, size, 1, true};
+}
+
+// Adds what the state gives to the sums. What it gives to a GRU's n stays apart, with its bias.
+template <typename T>
+void AddState(GemmFn<T> gemm, Recurrent kind, int64_t rows, int64_t size, const T* state,
+              StepWeight<T> weight, const T* bias, T* sums) {
+  const int64_t width = WidthOf(kind) * size;
+  const int64_t added = SharedGates(kind) * size;
+  GemmCall<T> call{rows, added, size, state, size, 1,    nullptr,
+                   0,    0,     sums, width, T(1), T(1), nullptr};
+  MultiplyWeight(gemm, call, weight);
+  if (kind != Recurrent::kGru) return;
+  weight.data += added * size;
+  call.n = size;
+  call.c = sums + 3 * size;
+  call.beta = T(0);
+  MultiplyWeight(gemm, call, weight);
+  if (bias == nullptr) return;
+  AddBias(bias, rows, 2 * size, width, sums);
+  AddBias(bias + 2 * size, rows, size, width, sums + 3 * size);
+}
+
+// Adds what goes back through the product with weight_hh to the gradient of the state.
+template <typename T>
+void AddThroughState(GemmFn<T> gemm, Recurrent kind, StepWeight<T> weight,
+                     const StepBack<T>& back) {
+  const int64_t rows = back.at.rows, size = back.at.size, width = WidthOf(kind) * size;
+  const int64_t shared = SharedGates(kind) * size;
+  GemmCall<T> call{rows, size, shared,          back.parts, width, 1,    nullptr,
+                   0,    0,    back.state_grad, size,       T(1),  T(1), nullptr};
+  MultiplyWeight(gemm, call, weight);
+  if (kind != Recurrent::kGru) return;
+  weight.data += shared * size;
+  call.k = size;
+  call.a = back.parts + 3 * size;
+  MultiplyWeight(gemm, call, weight);
+}
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_RECURRENT_RECURRENT_PRODUCTS_H_

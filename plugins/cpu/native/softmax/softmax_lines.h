@@ -1,0 +1,67 @@
+// Softmax of all lines of an array, with what losses need to know of each line.
+#ifndef OPWRIGHT_CPU_SOFTMAX_SOFTMAX_LINES_H_
+#define OPWRIGHT_CPU_SOFTMAX_SOFTMAX_LINES_H_
+
+#include <cstdint>
+
+#include "reduction/layout.h"
+
+namespace opwright_cpu {
+
+// Most columns that are computed side by side.
+constexpr int64_t kLineStrip = 2048;
+
+// How many of them: a strip that fits the second cache, else one whose rows fill pages.
+inline int64_t StripWidth(const Lines& lines) {
+  const int64_t fitting = 65536 / std::max<int64_t>(lines.length, 1);
+  return fitting >= 128 ? std::min(fitting, kLineStrip) : kLineStrip;
+}
+
+// Calls function(first, width, offset) for strips of the lines [begin, end): lines `first` and the
+// next ones lie side by side, from element `offset`, and their elements lines.inner apart.
+template <typename Function>
+void ForStrips(const Lines& lines, int64_t begin, int64_t end, const Function& function) {
+  while (begin < end) {
+    const int64_t column = begin % lines.inner;
+    const int64_t width = std::min(std::min(lines.inner - column, end - begin), StripWidth(lines));
+    function(begin, width, begin / lines.inner * lines.length * lines.inner + column);
+    begin += width;
+  }
+}
+
+// How many lines a thread must have, so that it is worth waking.
+inline int64_t LineGrain(const Lines& lines) {
+  return std::max<int64_t>(1, 8192 / std::max<int64_t>(lines.length, 1));
+}
+
+// Maximum and sum(exp(x - maximum)) of each line; either may be NULL.
+template <typename T>
+struct LineSums {
+  T* maximum;
+  T* total;
+};
+
+// out = exp(x - m) / s, or with kLog x - m - ln(s). `out` may be `x`.
+template <typename T, bool kLog>
+class SoftmaxLines {
+ public:
+  SoftmaxLines() = default;
+  SoftmaxLines(const Lines& lines, int32_t n_threads);
+
+  uint64_t workspace_bytes() const { return workspace_bytes_; }
+  uint64_t EstimateNs(int32_t n_threads) const;
+
+  void Run(const T* x, T* out, const LineSums<T>& sums, void* workspace, int32_t n_threads) const;
+
+ private:
+  void RunLong(const T* x, T* out, const LineSums<T>& sums, T* partial, int32_t n_threads) const;
+
+  Lines lines_;
+  int64_t n_chunks_ = 1;  // of a line that is too long for the caches
+  int64_t buffer_ = 0;    // elements for each thread, where results go past the caches
+  uint64_t workspace_bytes_ = 0;
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_SOFTMAX_SOFTMAX_LINES_H_
