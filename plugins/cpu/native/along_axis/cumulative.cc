@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "along_axis/attributes.h"
 #include "along_axis/each_line.h"
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
-#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/layout.h"
 #include "reduction/reducer.h"

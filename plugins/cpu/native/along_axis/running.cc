@@ -6,10 +6,10 @@
 #include <type_traits>
 
 #include "along_axis/each_line.h"
+#include "common/attributes.h"
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
-#include "reduction/attributes.h"
 #include "reduction/layout.h"
 #include "reduction/reducer.h"
 

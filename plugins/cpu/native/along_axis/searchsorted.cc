@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <string>
 
+#include "along_axis/attributes.h"
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
-#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/reducer.h"
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "along_axis/attributes.h"
 #include "common/digit_sort.h"
 #include "common/half_rows.h"
 #include "common/parallel.h"
-#include "reduction/attributes.h"
 #include "reduction/layout.h"
 #include "reduction/reducer.h"
 

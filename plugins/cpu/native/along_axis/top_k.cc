@@ -1,10 +1,11 @@
 // top_k along one axis, and its gradient.
 #include <algorithm>
 
+#include "along_axis/attributes.h"
 #include "along_axis/ranking.h"
+#include "common/attributes.h"
 #include "common/parallel.h"
 #include "common/widened.h"
-#include "reduction/attributes.h"
 #include "reduction/layout.h"
 #include "reduction/reducer.h"
 

@@ -1,10 +1,9 @@
-// The attributes that the kernels of this room read.
+// The attributes that the kernels of this folder read.
 #ifndef OPWRIGHT_CPU_ATTENTION_ATTRIBUTES_H_
 #define OPWRIGHT_CPU_ATTENTION_ATTRIBUTES_H_
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include <opwright/sdk.hpp>
 
@@ -21,24 +20,6 @@ struct PackedAttentionAttrs {
   bool causal;
   std::optional<double> scale;
   OPWRIGHT_ATTRIBUTES(heads, causal, scale);
-};
-
-struct EditDistanceAttrs {
-  bool normalized;
-  OPWRIGHT_ATTRIBUTES(normalized);
-};
-
-struct RecurrentAttrs {
-  bool bidirectional;
-  bool batch_first;
-  std::optional<std::string> activation;  // of rnn only
-  OPWRIGHT_ATTRIBUTES(bidirectional, batch_first, activation);
-};
-
-struct LstmTrainAttrs {
-  bool batch_first;
-  int64_t part_steps;
-  OPWRIGHT_ATTRIBUTES(batch_first, part_steps);
 };
 
 struct RotaryAttrs {

@@ -5,6 +5,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "convolution/attributes.h"
 
 namespace opwright_cpu {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <opwright/sdk.hpp>
 
+#include "convolution/attributes.h"
 #include "convolution/image_windows.h"
 #include "matmul/gemm.h"
-#include "onednn/attributes.h"
 
 namespace opwright_cpu {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/parallel.h"
+#include "convolution/attributes.h"
 #include "convolution/columns.h"
 #include "gemm/run_sums.h"
-#include "onednn/attributes.h"
 #include "pooling/places.h"
 
 namespace opwright_cpu {

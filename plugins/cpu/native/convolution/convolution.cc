@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "common/attributes.h"
+#include "convolution/attributes.h"
+
 namespace opwright_cpu {
 
 using dnnl::memory;

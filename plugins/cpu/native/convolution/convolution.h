@@ -7,7 +7,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <opwright/sdk.hpp>
 
-#include "onednn/attributes.h"
+#include "convolution/attributes.h"
 
 namespace opwright_cpu {
 

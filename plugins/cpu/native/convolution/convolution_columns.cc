@@ -1,10 +1,11 @@
 // Convolution in float64, and its gradients: through matrix products of our own.
 #include <algorithm>
 
+#include "common/attributes.h"
 #include "common/parallel.h"
+#include "convolution/attributes.h"
 #include "convolution/columns.h"
 #include "convolution/depthwise.h"
-#include "onednn/attributes.h"
 
 namespace opwright_cpu {
 namespace {

@@ -10,12 +10,12 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
+#include "convolution/attributes.h"
 #include "convolution/columns.h"
 #include "convolution/convolution.h"
 #include "convolution/exact_gradients.h"
 #include "convolution/gradient_steps.h"
 #include "convolution/own_convolution.h"
-#include "onednn/attributes.h"
 #include "onednn/dtypes.h"
 #include "onednn/split_pipeline.h"
 

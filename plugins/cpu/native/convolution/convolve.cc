@@ -6,10 +6,10 @@
 #include <type_traits>
 
 #include "common/widened.h"
+#include "convolution/attributes.h"
 #include "convolution/convolution.h"
 #include "convolution/own_convolution.h"
 #include "onednn/activation.h"
-#include "onednn/attributes.h"
 #include "onednn/dtypes.h"
 #include "onednn/split_pipeline.h"
 

@@ -4,6 +4,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "convolution/attributes.h"
 #include "convolution/columns.h"
 
 namespace opwright_cpu {

@@ -7,8 +7,8 @@
 
 #include <opwright/sdk.hpp>
 
+#include "convolution/attributes.h"
 #include "convolution/image_windows.h"
-#include "onednn/attributes.h"
 
 namespace opwright_cpu {
 

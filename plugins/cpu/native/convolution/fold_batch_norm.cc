@@ -3,7 +3,7 @@
 
 #include "common/clones.h"
 #include "common/half.h"
-#include "onednn/attributes.h"
+#include "convolution/attributes.h"
 
 namespace opwright_cpu {
 namespace {

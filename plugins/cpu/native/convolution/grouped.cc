@@ -5,6 +5,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "convolution/attributes.h"
 #include "convolution/columns.h"
 #include "convolution/grouped_tiles.h"
 

@@ -7,9 +7,9 @@
 
 #include <opwright/sdk.hpp>
 
+#include "convolution/attributes.h"
 #include "convolution/grouped_rows.h"
 #include "convolution/image_windows.h"
-#include "onednn/attributes.h"
 
 namespace opwright_cpu {
 

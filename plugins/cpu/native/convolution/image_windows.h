@@ -7,7 +7,8 @@
 
 #include <opwright/sdk.hpp>
 
-#include "onednn/attributes.h"
+#include "common/attributes.h"
+#include "convolution/attributes.h"
 
 namespace opwright_cpu {
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "common/attributes.h"
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "convolution/attributes.h"
 #include "convolution/columns.h"
 #include "matmul/own_product.h"
 

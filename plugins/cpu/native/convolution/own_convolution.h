@@ -6,12 +6,12 @@
 
 #include <opwright/sdk.hpp>
 
+#include "convolution/attributes.h"
 #include "convolution/grouped.h"
 #include "convolution/winograd.h"
 #include "convolution/winograd_gradient.h"
 #include "matmul/panel_product.h"
 #include "matmul/product.h"
-#include "onednn/attributes.h"
 
 namespace opwright_cpu {
 

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "common/parallel.h"
+#include "convolution/attributes.h"
 
 namespace opwright_cpu {
 namespace {

@@ -7,10 +7,10 @@
 
 #include <opwright/sdk.hpp>
 
+#include "convolution/attributes.h"
 #include "convolution/grouped_rows.h"
 #include "convolution/winograd_tiles.h"
 #include "gemm/gemm.h"
-#include "onednn/attributes.h"
 
 namespace opwright_cpu {
 

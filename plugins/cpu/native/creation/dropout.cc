@@ -2,8 +2,8 @@
 
 #include "common/clones.h"
 #include "common/widened.h"
+#include "creation/attributes.h"
 #include "creation/philox.h"
-#include "movement/attributes.h"
 #include "movement/stream.h"
 #include "movement/tensors.h"
 

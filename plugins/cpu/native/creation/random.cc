@@ -3,8 +3,8 @@
 
 #include "common/clones.h"
 #include "common/widened.h"
+#include "creation/attributes.h"
 #include "creation/philox.h"
-#include "movement/attributes.h"
 
 namespace opwright_cpu {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "common/half_rows.h"
 #include "common/parallel.h"
+#include "detection/attributes.h"
 #include "detection/suppression.h"
-#include "movement/attributes.h"
 
 namespace opwright_cpu {
 namespace {

@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "common/half_rows.h"
+#include "detection/attributes.h"
 #include "detection/suppression.h"
 #include "indexing/positions.h"
-#include "movement/attributes.h"
 
 namespace opwright_cpu {
 namespace {

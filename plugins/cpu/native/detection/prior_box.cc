@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/half_rows.h"
-#include "movement/attributes.h"
+#include "detection/attributes.h"
 #include "movement/tensors.h"
 #include "movement/widths.h"
 

@@ -3,9 +3,9 @@
 
 #include "common/parallel.h"
 #include "common/widened.h"
+#include "detection/attributes.h"
 #include "detection/regions.h"
 #include "detection/roi_align_box.h"
-#include "onednn/attributes.h"
 
 namespace opwright_cpu {
 namespace {

@@ -10,7 +10,7 @@
 #include <opwright/sdk.hpp>
 
 #include "common/clones.h"
-#include "onednn/attributes.h"
+#include "detection/attributes.h"
 
 namespace opwright_cpu {
 

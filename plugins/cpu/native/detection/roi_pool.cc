@@ -6,8 +6,8 @@
 
 #include "common/parallel.h"
 #include "common/widened.h"
+#include "detection/attributes.h"
 #include "detection/regions.h"
-#include "onednn/attributes.h"
 
 namespace opwright_cpu {
 namespace {

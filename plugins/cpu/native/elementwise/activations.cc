@@ -1,6 +1,8 @@
 // Activations and their gradients.
 #include <opwright/functors.h>
 
+#include "common/attributes.h"
+#include "elementwise/attributes.h"
 #include "elementwise/kernel.h"
 #include "elementwise/lines.h"
 

@@ -1,6 +1,7 @@
 // The sum of a list of tensors of one shape.
 #include <algorithm>
 
+#include "common/attributes.h"
 #include "common/parallel.h"
 #include "elementwise/kernel.h"
 

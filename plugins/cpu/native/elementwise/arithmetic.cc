@@ -1,6 +1,7 @@
 // Arithmetic of two inputs that broadcast.
 #include <opwright/functors.h>
 
+#include "elementwise/attributes.h"
 #include "elementwise/kernel.h"
 
 namespace opwright_cpu {

@@ -1,17 +1,14 @@
-// The attributes that the kernels of this room read.
+// The attributes that the kernels of this folder read.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_ATTRIBUTES_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_ATTRIBUTES_H_
 
 #include <algorithm>
 #include <cstdint>
-#include <opwright/sdk.hpp>
 #include <string>
 
 #include "common/half_rows.h"
 
 namespace opwright_cpu {
-
-using opwright::NoAttrs;
 
 struct AlphaAttrs {
   double alpha;

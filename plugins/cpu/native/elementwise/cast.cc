@@ -4,6 +4,7 @@
 
 #include <opwright/functors/float8.h>
 
+#include "common/attributes.h"
 #include "common/half.h"
 #include "common/half_rows.h"
 #include "common/parallel.h"

@@ -1,6 +1,7 @@
 // Comparisons and logic: bool from two inputs of one dtype that broadcast.
 #include <opwright/functors.h>
 
+#include "common/attributes.h"
 #include "elementwise/kernel.h"
 
 namespace opwright_cpu {

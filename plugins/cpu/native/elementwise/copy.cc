@@ -5,9 +5,11 @@
 #include <cstring>
 #include <limits>
 
+#include "common/attributes.h"
 #include "common/half.h"
 #include "common/parallel.h"
 #include "common/stream.h"
+#include "elementwise/attributes.h"
 #include "elementwise/kernel.h"
 
 namespace opwright_cpu {

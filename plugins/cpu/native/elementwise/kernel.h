@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/attributes.h"
 #include "common/half_rows.h"
 #include "common/parallel.h"
 #include "elementwise/attributes.h"

@@ -1,6 +1,7 @@
 // Activations that are lines with kinks, and their gradients.
 #include <opwright/functors.h>
 
+#include "elementwise/attributes.h"
 #include "elementwise/kernel.h"
 
 namespace opwright_cpu {

@@ -1,4 +1,5 @@
 // The point between two others, of three inputs that broadcast.
+#include "common/attributes.h"
 #include "elementwise/kernel.h"
 
 namespace opwright_cpu {

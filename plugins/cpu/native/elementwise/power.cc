@@ -5,8 +5,10 @@
 #include <cmath>
 #include <limits>
 
+#include "common/attributes.h"
 #include "common/parallel.h"
 #include "common/widened.h"
+#include "elementwise/attributes.h"
 #include "elementwise/kernel.h"
 
 namespace opwright_cpu {

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "elementwise/attributes.h"
 #include "elementwise/kernel.h"
 
 namespace opwright_cpu {

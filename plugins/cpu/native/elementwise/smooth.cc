@@ -1,6 +1,7 @@
 // Activations that bend, besides those of activations.cc, and their gradients; powers of two.
 #include <opwright/functors.h>
 
+#include "elementwise/attributes.h"
 #include "elementwise/kernel.h"
 #include "elementwise/lines.h"
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "elementwise/attributes.h"
 #include "elementwise/kernel.h"
 #include "elementwise/lines.h"
 #include "elementwise/ranged.h"

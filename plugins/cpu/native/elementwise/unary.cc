@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "elementwise/attributes.h"
 #include "elementwise/kernel.h"
 #include "elementwise/lines.h"
 

@@ -1,4 +1,5 @@
 // One of two values, element by element, of any dtype: only the bits move.
+#include "common/attributes.h"
 #include "elementwise/kernel.h"
 
 namespace opwright_cpu {

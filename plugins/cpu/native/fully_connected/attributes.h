@@ -1,10 +1,11 @@
-// The attributes that the kernels of this room read.
+// The attributes that the kernels of this folder read.
 #ifndef OPWRIGHT_CPU_FULLY_CONNECTED_ATTRIBUTES_H_
 #define OPWRIGHT_CPU_FULLY_CONNECTED_ATTRIBUTES_H_
 
 #include <cstdint>
-#include <opwright/sdk.hpp>
 #include <string>
+
+#include <opwright/sdk.hpp>
 
 namespace opwright_cpu {
 
@@ -31,14 +32,6 @@ struct GeluFcAttrs {
   std::string approximate;
   bool transpose_weight;
   OPWRIGHT_ATTRIBUTES(approximate, transpose_weight);
-};
-
-struct SoftmaxCrossEntropyAttrs {
-  double epsilon;
-  int64_t ignore_index;
-  double loss_grad;
-  std::string source;  // the operator that messages name
-  OPWRIGHT_ATTRIBUTES(epsilon, ignore_index, loss_grad, source);
 };
 
 }  // namespace opwright_cpu

@@ -11,12 +11,12 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
+#include "fully_connected/attributes.h"
 #include "matmul/matrix_shape.h"
 #include "matmul/own_product.h"
 #include "matmul/panel_product.h"
 #include "matmul/product.h"
 #include "onednn/activation.h"
-#include "onednn/attributes.h"
 #include "onednn/dtypes.h"
 
 namespace opwright_cpu {

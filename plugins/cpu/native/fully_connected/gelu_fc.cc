@@ -5,6 +5,7 @@
 
 #include "common/clones.h"
 #include "common/parallel.h"
+#include "fully_connected/attributes.h"
 #include "fully_connected/gelu_layer.h"
 #include "fully_connected/gelu_rows.h"
 #include "fully_connected/partition.h"

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "common/parallel.h"
+#include "fully_connected/attributes.h"
 #include "fully_connected/gelu_layer.h"
 #include "fully_connected/gelu_rows.h"
 #include "fully_connected/partition.h"

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "common/half_rows.h"
+#include "indexing/attributes.h"
 #include "indexing/counts.h"
 #include "indexing/positions.h"
-#include "movement/attributes.h"
 #include "movement/tensors.h"
 #include "movement/widths.h"
 

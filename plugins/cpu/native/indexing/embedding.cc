@@ -1,8 +1,8 @@
 #include <cstring>
 
 #include "common/widened.h"
+#include "indexing/attributes.h"
 #include "indexing/rows.h"
-#include "movement/attributes.h"
 #include "movement/tensors.h"
 
 namespace opwright_cpu {

@@ -5,8 +5,8 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
+#include "indexing/attributes.h"
 #include "indexing/bags.h"
-#include "sampling/attributes.h"
 
 namespace opwright_cpu {
 namespace {

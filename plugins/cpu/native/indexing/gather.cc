@@ -1,6 +1,6 @@
+#include "common/attributes.h"
 #include "common/widened.h"
 #include "indexing/rows.h"
-#include "movement/attributes.h"
 #include "movement/tensors.h"
 
 namespace opwright_cpu {

@@ -1,7 +1,7 @@
+#include "common/attributes.h"
 #include "common/widened.h"
 #include "indexing/row_numbers.h"
 #include "indexing/rows.h"
-#include "movement/attributes.h"
 #include "movement/tensors.h"
 
 namespace opwright_cpu {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "common/half_rows.h"
+#include "indexing/attributes.h"
 #include "indexing/counts.h"
-#include "movement/attributes.h"
 #include "movement/widths.h"
 
 namespace opwright_cpu {

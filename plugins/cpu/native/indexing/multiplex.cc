@@ -1,8 +1,8 @@
 #include <cstring>
 #include <vector>
 
+#include "common/attributes.h"
 #include "indexing/positions.h"
-#include "movement/attributes.h"
 #include "movement/tensors.h"
 
 namespace opwright_cpu {

@@ -1,7 +1,7 @@
 #include <cstring>
 
+#include "common/attributes.h"
 #include "common/clones.h"
-#include "movement/attributes.h"
 #include "movement/tensors.h"
 
 namespace opwright_cpu {

@@ -1,7 +1,7 @@
 #include <cstring>
 
+#include "indexing/attributes.h"
 #include "indexing/positions.h"
-#include "movement/attributes.h"
 #include "movement/items.h"
 #include "movement/tensors.h"
 

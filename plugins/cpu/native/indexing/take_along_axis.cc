@@ -1,9 +1,9 @@
 #include <atomic>
 #include <utility>
 
+#include "common/attributes.h"
 #include "common/widened.h"
 #include "indexing/axis_walk.h"
-#include "movement/attributes.h"
 #include "movement/stream.h"
 #include "movement/tensors.h"
 

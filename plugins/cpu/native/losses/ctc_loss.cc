@@ -3,7 +3,7 @@
 
 #include "common/parallel.h"
 #include "common/widened.h"
-#include "reduction/attributes.h"
+#include "losses/attributes.h"
 
 namespace opwright_cpu {
 namespace {

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "common/clones.h"
-#include "reduction/attributes.h"
+#include "losses/attributes.h"
 
 namespace opwright_cpu {
 

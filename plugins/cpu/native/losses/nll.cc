@@ -3,8 +3,8 @@
 
 #include "common/parallel.h"
 #include "common/widened.h"
+#include "losses/attributes.h"
 #include "losses/class_ids.h"
-#include "reduction/attributes.h"
 #include "reduction/layout.h"
 
 namespace opwright_cpu {

@@ -5,7 +5,7 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
-#include "fully_connected/attributes.h"
+#include "losses/attributes.h"
 
 namespace opwright_cpu {
 namespace {

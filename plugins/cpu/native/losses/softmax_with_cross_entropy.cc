@@ -5,8 +5,8 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
+#include "losses/attributes.h"
 #include "losses/class_ids.h"
-#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "softmax/softmax_lines.h"
 

@@ -4,10 +4,10 @@
 #include <type_traits>
 
 #include "common/widened.h"
+#include "matmul/attributes.h"
 #include "matmul/matrix_shape.h"
 #include "matmul/own_product.h"
 #include "matmul/product.h"
-#include "onednn/attributes.h"
 #include "onednn/dtypes.h"
 
 namespace opwright_cpu {

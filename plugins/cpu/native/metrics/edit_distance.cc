@@ -3,8 +3,8 @@
 #include <limits>
 #include <vector>
 
-#include "attention/attributes.h"
 #include "common/parallel.h"
+#include "metrics/attributes.h"
 #include "sequences/lengths.h"
 
 namespace opwright_cpu {

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "movement/attributes.h"
+#include "common/attributes.h"
 #include "movement/strided_copy.h"
 #include "movement/tensors.h"
 

@@ -1,5 +1,6 @@
 #include "movement/cut.h"
 
+#include "movement/attributes.h"
 #include "movement/tensors.h"
 
 namespace opwright_cpu {

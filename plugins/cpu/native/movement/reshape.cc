@@ -1,4 +1,4 @@
-#include "movement/attributes.h"
+#include "common/attributes.h"
 #include "movement/stream.h"
 #include "movement/tensors.h"
 

@@ -5,7 +5,7 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
-#include "sampling/attributes.h"
+#include "movement/attributes.h"
 
 namespace opwright_cpu {
 namespace {

@@ -4,6 +4,8 @@
 
 #include <opwright/functors.h>
 
+#include "normalization/attributes.h"
+
 namespace opwright_cpu {
 namespace {
 

@@ -14,7 +14,6 @@
 #include "common/element.h"
 #include "common/parallel.h"
 #include "common/widened.h"
-#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/layout.h"
 

@@ -1,5 +1,6 @@
 // The gradients of batch_norm, alone and behind the activation that pass fuse_batch_norm joins to
 // it.
+#include "normalization/attributes.h"
 #include "normalization/batch_norm.h"
 
 namespace opwright_cpu {

@@ -4,9 +4,9 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
+#include "normalization/attributes.h"
 #include "normalization/group_norm.h"
 #include "normalization/normalized_rows.h"
-#include "reduction/attributes.h"
 
 namespace opwright_cpu {
 namespace {

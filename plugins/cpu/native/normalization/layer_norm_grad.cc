@@ -7,8 +7,8 @@
 #include "common/half_rows.h"
 #include "common/parallel.h"
 #include "common/widened.h"
+#include "normalization/attributes.h"
 #include "normalization/normalized_rows.h"
-#include "reduction/attributes.h"
 #include "reduction/half_blocks.h"
 #include "reduction/layout.h"
 

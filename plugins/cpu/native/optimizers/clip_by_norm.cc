@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "common/widened.h"
-#include "movement/attributes.h"
 #include "movement/tensors.h"
+#include "optimizers/attributes.h"
 #include "optimizers/squares.h"
 
 namespace opwright_cpu {

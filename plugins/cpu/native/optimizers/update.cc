@@ -1,6 +1,7 @@
 // sgd, momentum and lion; sparse_sgd and sparse_momentum.
 #include <opwright/functors.h>
 
+#include "optimizers/attributes.h"
 #include "optimizers/sparse_update.h"
 
 namespace opwright_cpu {

@@ -10,7 +10,6 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
-#include "movement/attributes.h"
 #include "movement/tensors.h"
 #include "optimizers/update_shares.h"
 

@@ -1,4 +1,5 @@
 // adam, adamw and sparse_adam.
+#include "optimizers/attributes.h"
 #include "optimizers/sparse_update.h"
 
 namespace opwright_cpu {

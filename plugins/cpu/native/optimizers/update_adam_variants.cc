@@ -2,6 +2,7 @@
 #include <opwright/functors.h>
 #include <cmath>
 
+#include "optimizers/attributes.h"
 #include "optimizers/update.h"
 
 namespace opwright_cpu {

@@ -1,4 +1,5 @@
 // adagrad, adadelta and rmsprop; sparse_adagrad.
+#include "optimizers/attributes.h"
 #include "optimizers/sparse_update.h"
 
 namespace opwright_cpu {

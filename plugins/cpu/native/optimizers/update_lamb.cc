@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "common/widened.h"
+#include "optimizers/attributes.h"
 #include "optimizers/squares.h"
 #include "optimizers/update.h"
 

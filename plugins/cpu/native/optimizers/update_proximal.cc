@@ -1,4 +1,5 @@
 // proximal_gd, proximal_adagrad and ftrl: penalties that set elements to exactly 0.
+#include "optimizers/attributes.h"
 #include "optimizers/update.h"
 
 namespace opwright_cpu {

@@ -4,7 +4,7 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
-#include "onednn/attributes.h"
+#include "pooling/attributes.h"
 #include "pooling/windows.h"
 
 namespace opwright_cpu {

@@ -5,7 +5,7 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
-#include "onednn/attributes.h"
+#include "pooling/attributes.h"
 #include "pooling/max_pool_steps.h"
 #include "pooling/places.h"
 #include "pooling/windows.h"

@@ -9,7 +9,8 @@
 
 #include <opwright/sdk.hpp>
 
-#include "onednn/attributes.h"
+#include "common/attributes.h"
+#include "pooling/attributes.h"
 
 namespace opwright_cpu {
 

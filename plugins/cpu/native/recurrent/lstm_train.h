@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "recurrent/attributes.h"
 #include "recurrent/recurrent.h"
 
 namespace opwright_cpu {

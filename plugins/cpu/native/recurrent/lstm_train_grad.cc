@@ -1,6 +1,7 @@
 // The gradient of an LSTM in training, one part of its steps after the other, the last ones first.
 // The gradients of the sums may lie in the place of the gates: only those of a part, cells and
 // states of its steps and what goes back to them are in memory beside them.
+#include "recurrent/attributes.h"
 #include "recurrent/lstm_train.h"
 #include "recurrent/recurrent_products.h"
 #include "recurrent/recurrent_weights.h"

@@ -1,6 +1,7 @@
 // lstm, gru and rnn: what x gives to all steps is one product, and then the steps follow.
 #include "recurrent/recurrent.h"
 #include "common/widened.h"
+#include "recurrent/attributes.h"
 #include "recurrent/recurrent_products.h"
 
 namespace opwright_cpu {

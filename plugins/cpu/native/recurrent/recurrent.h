@@ -9,9 +9,9 @@
 
 #include <opwright/sdk.hpp>
 
-#include "attention/attributes.h"
 #include "common/parallel.h"
 #include "gemm/gemm.h"
+#include "recurrent/attributes.h"
 #include "recurrent/recurrent_products.h"
 #include "sequences/lengths.h"
 

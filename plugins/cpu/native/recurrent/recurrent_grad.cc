@@ -1,6 +1,7 @@
 // The gradients of lstm, gru and rnn: all steps back, and then the gradients of the weights and of
 // x as products over all steps.
 #include "common/widened.h"
+#include "recurrent/attributes.h"
 #include "recurrent/recurrent.h"
 #include "recurrent/recurrent_products.h"
 #include "recurrent/recurrent_weights.h"

@@ -1,11 +1,11 @@
 // argmax and argmin along one axis: of equal elements the first, NaN before every number.
 #include <algorithm>
 
+#include "common/attributes.h"
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/stream.h"
 #include "common/widened.h"
-#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "reduction/layout.h"
 #include "reduction/reducer.h"

@@ -5,7 +5,6 @@
 
 #include "common/clones.h"
 #include "common/widened.h"
-#include "reduction/attributes.h"
 #include "reduction/reducer_kernel.h"
 
 namespace opwright_cpu {

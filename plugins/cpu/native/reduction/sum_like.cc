@@ -1,7 +1,6 @@
 // sum_like undoes broadcasting, expand_like and expand do it.
 #include "common/half_rows.h"
 #include "common/parallel.h"
-#include "reduction/attributes.h"
 #include "reduction/broadcast.h"
 #include "reduction/reducer.h"
 

@@ -5,6 +5,7 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
+#include "sampling/attributes.h"
 #include "sampling/grid_taps.h"
 
 namespace opwright_cpu {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/clones.h"
+#include "sampling/attributes.h"
 
 namespace opwright_cpu {
 namespace {

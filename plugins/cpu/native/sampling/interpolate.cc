@@ -5,8 +5,8 @@
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
-#include "onednn/attributes.h"
 #include "pooling/windows.h"
+#include "sampling/attributes.h"
 
 namespace opwright_cpu {
 namespace {

@@ -1,8 +1,8 @@
 // sequence_mask and sequence_reverse.
 #include <cstring>
 
+#include "common/attributes.h"
 #include "common/clones.h"
-#include "movement/attributes.h"
 #include "sequences/sequences.h"
 
 namespace opwright_cpu {

@@ -1,7 +1,7 @@
 // sequence_pack and sequence_unpack, each of which moves as the gradient of the other one does.
 #include <cstring>
 
-#include "movement/attributes.h"
+#include "common/attributes.h"
 #include "movement/stream.h"
 #include "sequences/sequences.h"
 

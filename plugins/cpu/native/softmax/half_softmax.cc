@@ -1,8 +1,8 @@
 // softmax and log_softmax of 16-bit floats along rows, and their gradients: as many rows as fit the
 // first-level cache are widened, computed in float and rounded.
+#include "common/attributes.h"
 #include "common/half_rows.h"
 #include "common/stream.h"
-#include "reduction/attributes.h"
 #include "reduction/half_blocks.h"
 #include "softmax/softmax_grad.h"
 #include "softmax/softmax_lines.h"

@@ -1,10 +1,10 @@
 // softmax and log_softmax along one axis, and their gradients.
 #include <opwright/functors.h>
 
+#include "common/attributes.h"
 #include "common/clones.h"
 #include "common/parallel.h"
 #include "common/widened.h"
-#include "reduction/attributes.h"
 #include "reduction/blocks.h"
 #include "softmax/softmax_grad.h"
 #include "softmax/softmax_lines.h"

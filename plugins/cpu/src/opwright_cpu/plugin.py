@@ -74,12 +74,12 @@ def opwright_options(registry: plugin.OptionRegistrar) -> None:
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
     """Name every kernel and the library that has it, as the build found them there."""
-    for room, op_type, dtypes, library, priority in KERNELS:
+    for file, op_type, dtypes, library, priority in KERNELS:
         registry.add(
             op_type,
             device="cpu",
             dtypes=dtypes,
-            kernel=f"opwright_cpu/{room}.so",
+            kernel=f"opwright_cpu/{file}.so",
             library=library,
             priority=priority,
             prefers=PREFERS.get(op_type),

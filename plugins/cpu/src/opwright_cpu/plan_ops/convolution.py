@@ -7,7 +7,7 @@ from opwright.op import InferContext, OpMaker, format_shape
 FLOATS = ("float32", "bfloat16")
 FORMATS = ("NCHW", "NHWC")
 ACTIVATIONS = ("relu", "sigmoid", "tanh", "relu6", "silu", "hard_swish")
-"""Operators that a convolution takes along; native/onednn/activation.h has what computes them."""
+"""Operators that a convolution takes along; native/onednn/activation.h computes them."""
 
 
 def _windows(ctx: InferContext, axis: int, size: int, kernel: int) -> int:

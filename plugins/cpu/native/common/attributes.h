@@ -1,0 +1,24 @@
+// Attributes that kernels of several subjects read.
+#ifndef OPWRIGHT_CPU_COMMON_ATTRIBUTES_H_
+#define OPWRIGHT_CPU_COMMON_ATTRIBUTES_H_
+
+#include <cstdint>
+#include <string>
+
+#include <opwright/sdk.hpp>
+
+namespace opwright_cpu {
+
+using opwright::NoAttrs;
+
+struct AxisAttrs {
+  int64_t axis;
+  OPWRIGHT_ATTRIBUTES(axis);
+};
+
+// Whether the channels are the last axis: NLC, NHWC, NDHWC.
+inline bool IsChannelsLast(const std::string& data_format) { return data_format.back() == 'C'; }
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_COMMON_ATTRIBUTES_H_

@@ -1,0 +1,28 @@
+// The attributes that the kernels of this folder read.
+#ifndef OPWRIGHT_CPU_MATMUL_ATTRIBUTES_H_
+#define OPWRIGHT_CPU_MATMUL_ATTRIBUTES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include <opwright/sdk.hpp>
+
+namespace opwright_cpu {
+
+struct MatmulAttrs {
+  bool transpose_x = false;
+  bool transpose_y = false;
+  OPWRIGHT_ATTRIBUTES(transpose_x, transpose_y);
+};
+
+// Axis i of what is multiplied is axis axes[i] of what is given, of out likewise; none: the same.
+struct FoldedMatmulAttrs {
+  std::vector<int64_t> x_axes;
+  std::vector<int64_t> y_axes;
+  std::vector<int64_t> out_axes;
+  OPWRIGHT_ATTRIBUTES(x_axes, y_axes, out_axes);
+};
+
+}  // namespace opwright_cpu
+
+#endif  // OPWRIGHT_CPU_MATMUL_ATTRIBUTES_H_
