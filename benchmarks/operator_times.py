@@ -1,7 +1,7 @@
 """Measure every operator and its gradient beside PyTorch and NumPy; write a file for the site.
 
-``make bench-operators`` measures all of `operator_cases` and writes ``operator_times.json``, from
-which ``make docs`` draws a page and puts times on the operators' pages. ``make bench-operators
+``make bench-operators`` measures all of `operator_cases` and writes ``build/operator_times.json``,
+from which ``make docs`` draws a page and puts times on the operators' pages. ``make bench-operators
 ARGS="add exp --output some.json"`` measures those alone. With ``--resume`` a run goes on that was
 cut off.
 
@@ -31,6 +31,7 @@ from opwright.kernel import explain
 from report import describe_machine
 
 HERE: Final = Path(__file__).parent
+OUTPUT: Final = HERE.parent / "build" / "operator_times.json"
 LIMIT: Final = 1.3
 """Rows with a higher ratio to PyTorch need a reason in `operator_cases.REASONS`."""
 
@@ -162,6 +163,16 @@ def summarize(operators: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
+def list_unexplained(operators: Mapping[str, Any]) -> list[str]:
+    """Return the slow rows that have no reason."""
+    return [
+        f"{op_type} {row['layout']}".strip()
+        for op_type, measured in operators.items()
+        for row in measured["times"]
+        if row["opwright_s"] > LIMIT * row["torch_s"] and "reason" not in row
+    ]
+
+
 def name_kernel(op_type: str) -> str:
     """Return the kernel that serves float32 on the CPU."""
     if ow.current_context().ops.get(op_type).body is not None:
@@ -181,7 +192,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, choices=SIZES)
     parser.add_argument("--no-gradients", action="store_true")
     parser.add_argument("--resume", action="store_true", help="keep the times in the output")
-    parser.add_argument("--output", type=Path, default=HERE / "operator_times.json")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
     args = parser.parse_args()
     known = {case.op for case in list_cases()}
     unknown = sorted(set(args.operators) - known)
@@ -192,6 +203,7 @@ def parse() -> argparse.Namespace:
 
 def write(output: Path, about: Mapping[str, Any], operators: Mapping[str, Any]) -> None:
     """Write the times measured so far."""
+    output.parent.mkdir(exist_ok=True)
     measured = {"summary": summarize(operators), "operators": dict(sorted(operators.items()))}
     output.write_text(json.dumps({**about, **measured}, indent=1) + "\n", encoding="utf-8")
 
@@ -252,7 +264,11 @@ def main() -> int:
             operators[op_type] = {"kernel": name_kernel(op_type), "times": times}
             write(args.output, about, operators)
     print("geometric mean of the ratios to PyTorch:", summarize(operators))
-    return 0
+    unexplained = list_unexplained(operators)
+    print(
+        *(f"{name}: slow without a reason in operator_cases.py" for name in unexplained), sep="\n"
+    )
+    return 1 if unexplained else 0
 
 
 if __name__ == "__main__":

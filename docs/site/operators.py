@@ -28,8 +28,8 @@ from opwright_kit.commands.page import describe_slot
 LONGEST_SUMMARY = 110
 INTRODUCTION = """\
 Each is a function of `opwright.ops`, for arrays and for variables of a program. These pages show
-the descriptions of the operators, as does `opwright ops NAME`.
-[Their times beside PyTorch](speed.md) are measured."""
+the descriptions of the operators, as does `opwright ops NAME`."""
+SPEED = "[Their times beside PyTorch](speed.md) are measured."
 
 SLOT_TITLES = ("slot", "meaning", "rules")
 BLOCKS = "It runs blocks of a program: [Write a loop](../write_a_loop.md) has examples."
@@ -41,8 +41,11 @@ def make_pages() -> dict[str, str]:
     types = [type for type in context.ops.types() if not context.ops.get(type).plan_only]
     timings = load_timings()
     pages = {f"operators/{type}.md": make_page(type, context, timings) for type in types}
-    pages["operators/speed.md"] = make_timings_page(timings)
-    return {**pages, "operators/index.md": _make_index(types, context)}
+    index = _make_index(types, context)
+    if timings:
+        pages["operators/speed.md"] = make_timings_page(timings)
+        index = f"{index}\n{SPEED}\n"
+    return {**pages, "operators/index.md": index}
 
 
 def make_page(type: str, context: Context, timings: dict[str, Any]) -> str:

@@ -1,4 +1,7 @@
-"""What operators take beside PyTorch and NumPy, from a file that ``make bench-operators`` wrote."""
+"""Times of operators beside PyTorch and NumPy, from a file that ``make bench-operators`` wrote.
+
+It is no part of the repository: a site that is built without it has no times.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, Final
 
 from markup import escape, table
 
-FILE = Path(__file__).parents[2] / "benchmarks" / "operator_times.json"
+FILE = Path(__file__).parents[2] / "build" / "operator_times.json"
 
 Row = Mapping[str, Any]
 
@@ -22,14 +25,16 @@ _MARKS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 def load_timings(file: Path = FILE) -> dict[str, Any]:
-    """Return what was measured."""
+    """Return the measured times; empty where there is no file."""
+    if not file.exists():
+        return {}
     timings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return timings
 
 
 def describe_timings(op_type: str, timings: Mapping[str, Any]) -> str:
     """Return the times of one operator as Markdown; empty where it was not measured."""
-    measured = timings["operators"].get(op_type)
+    measured = timings.get("operators", {}).get(op_type)
     if measured is None:
         return ""
     titles = ("float32 elements", "run", "opwright", "PyTorch", "ratio", "NumPy")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import json
 import math
 import re
 import subprocess
@@ -21,7 +20,6 @@ import opwright as ow
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "site"
-TIMES = ROOT / "benchmarks" / "operator_times.json"
 
 NAMES = {
     "maximum": np.maximum,
@@ -237,14 +235,9 @@ def test_times_have_three_digits_and_a_unit(seconds: float, text: str) -> None:
     assert timings.format_time(seconds) == text
 
 
-def test_the_committed_times_are_of_operators_that_exist() -> None:
-    measured: dict[str, Any] = json.loads(TIMES.read_text(encoding="utf-8"))
-    assert set(measured["operators"]) <= set(ow.list_ops())
-    for op_type, operator in measured["operators"].items():
-        for row in operator["times"]:
-            is_slow = row["opwright_s"] > measured["limit"] * row["torch_s"]
-            assert row.get("reason") or not is_slow, f"{op_type} {row}"
-    assert timings.make_page(measured)
+def test_a_site_without_measured_times_shows_none(tmp_path: Path) -> None:
+    missing = timings.load_timings(tmp_path / "operator_times.json")
+    assert timings.describe_timings("exp", missing) == ""
 
 
 @pytest.mark.parametrize(
