@@ -44,12 +44,12 @@ NATIVE_DIST := $(shell find core/include plugins/mpi/native $(NCCL)/native -type
 	$(NCCL)/src/opwright_nccl/cu/parts.h $(NCCL)/src/opwright_nccl/cu/progress.h $(JAX)/CMakeLists.txt) \
 	$(wildcard $(JAX)/native/*)
 NATIVE_STYLE := $(shell find core/native core/include/opwright plugins/cpu/native $(CUDA)/native \
-	$(CUDA)/src $(CUDA_EMULATOR)/src plugins/mpi/native $(NCCL)/native $(NCCL)/src $(JAX)/native tests examples/plugins -type f -not -path '*/opwright-abi-*' \
+	$(CUDA)/src $(CUDA_EMULATOR)/src plugins/mpi/native $(NCCL)/native $(NCCL)/src $(JAX)/native tests examples/plugins -type f \
 	\( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv pins demo test test-all test-peers bench-operators check lint format docs bench sanitize proto headers release tarball clean
+.PHONY: help venv pins demo test test-all test-peers bench-operators check lint format docs bench sanitize proto release tarball clean
 .PHONY: test-ray test-torch test-torch-small test-onnx test-onnx-small fuzz-onnx test-jax test-jax-small test-examples test-nccl test-cuda bench-cuda gpu-wheels fuzz hooks coverage compile-commands tidy models
 
 help:  ## list the targets
@@ -321,13 +321,6 @@ proto: $(PROTO_TOOLS)/.made  ## generate framework_pb2.py from proto/
 	@mkdir -p $(PROTO_OUT)
 	@PYTHONPATH=$(PROTO_TOOLS) $(BIN)/python -m grpc_tools.protoc -Iproto --python_out=$(PROTO_OUT) \
 		--pyi_out=$(PROTO_OUT) proto/opwright/framework.proto
-
-# A copy, no link: who copies the example's folder must have them in it.
-CARRIED := examples/plugins/opwright-cosine/native/opwright-abi-1.1
-headers:  ## copy the core's headers into the example that carries them
-	@rm -rf $(CARRIED)/include $(CARRIED)/cmake
-	@cp -r core/include core/cmake $(CARRIED)/
-	@rm $(CARRIED)/include/opwright/run.h
 
 # The checks of a release require twenty packages that nothing else needs.
 $(STAMPS)/release: pins/release.txt $(STAMPS)/builders $(STAMPS)/tools

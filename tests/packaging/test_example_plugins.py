@@ -23,11 +23,13 @@ NAMES = ("opwright-cosine", "opwright-swish")
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder in the place of an index: it has what builds packages, and no opwright."""
+def index(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder in the place of an index: it has what builds packages, opwright included."""
     folder = tmp_path_factory.mktemp("index")
+    [core] = [wheel for wheel in wheels if wheel.name.startswith("opwright-")]
+    shutil.copy2(core, folder)
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
-    command += ["--dest", str(folder), "hatchling", "scikit-build-core"]
+    command += ["--dest", str(folder), "hatchling", "scikit-build-core", str(core)]
     environ = {**os.environ, **pinned(tmp_path_factory.mktemp("releases"))}
     subprocess.run(command, check=True, timeout=600, env=environ)
     return folder

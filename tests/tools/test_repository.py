@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from opwright_kit.scaffold.headers import get_abi_version, list_headers
-
 ROOT = Path(__file__).parents[2]
 CHECKER = ROOT / ".ci" / "check_files.py"
 
@@ -58,17 +56,6 @@ def test_every_package_is_licensed_and_has_a_scope() -> None:
         if (package / "pyproject.toml").exists():
             assert 'license = "Apache-2.0"' in (package / "pyproject.toml").read_text()
             assert "## Scope" in (package / "README.md").read_text(), f"{package.name}/README.md"
-
-
-def test_the_headers_that_an_example_carries_are_those_of_the_core() -> None:
-    native = ROOT / "examples" / "plugins" / "opwright-cosine" / "native"
-    folder = native / f"opwright-abi-{get_abi_version()}"
-    carried = {
-        file.relative_to(folder).as_posix(): file.read_text(encoding="utf-8")
-        for room in ("include", "cmake")
-        for file in (folder / room).rglob("*.*")
-    }
-    assert carried == dict(list_headers()), "run `make headers` and commit"
 
 
 def test_no_file_of_the_repository_is_ignored() -> None:
