@@ -19,6 +19,8 @@ CUDA := plugins/cuda
 CUDA_EMULATOR := plugins/cuda_emulator
 # For many processes.
 DIST := plugins/dist plugins/mpi
+# An example that is used on a page of the documentation and tested like a package.
+SIMULATION := examples/plugins/opwright-simulation
 # Without its dependencies, as NCCL takes 360 MB: `make test-nccl` installs that.
 NCCL := plugins/nccl
 # Without its dependencies, as Ray takes 700 MB: $(RAY_VENV) has that.
@@ -85,10 +87,10 @@ $(STAMPS)/cuda: $(CUDA)/pyproject.toml $(CUDA_EMULATOR)/pyproject.toml $(VERSION
 	@touch $@
 
 $(STAMPS)/dist: $(DIST:%=%/pyproject.toml) $(NCCL)/pyproject.toml $(RAY)/pyproject.toml $(TORCH)/pyproject.toml \
-		$(ONNX)/pyproject.toml $(JAX)/pyproject.toml $(VERSION) $(NATIVE_DIST) pins/dist.txt $(STAMPS)/packages $(STAMPS)/cuda
+		$(ONNX)/pyproject.toml $(JAX)/pyproject.toml $(SIMULATION)/pyproject.toml $(VERSION) $(NATIVE_DIST) pins/dist.txt $(STAMPS)/packages $(STAMPS)/cuda
 	@$(INSTALL) pins pins/dist.txt
 	@$(INSTALL) packages $(DIST)
-	@$(INSTALL) packages --no-deps $(NCCL) $(RAY) $(TORCH) $(ONNX) $(JAX)
+	@$(INSTALL) packages --no-deps $(NCCL) $(RAY) $(TORCH) $(ONNX) $(JAX) $(SIMULATION)
 	@touch $@
 
 $(STAMPS)/tools: pins/tools.txt | $(BIN)/python

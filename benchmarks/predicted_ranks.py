@@ -1,4 +1,4 @@
-"""Compare what `opwright_dist.simulation` predicts for processes of this machine with measurements.
+"""Compare what `opwright_simulation` predicts for processes of this machine with measurements.
 
     python benchmarks/predicted_ranks.py
 
@@ -23,8 +23,8 @@ import numpy as np
 import opwright as ow
 import opwright_dist as dist
 import opwright_nn as nn
+import opwright_simulation as simulation
 from opwright.commands import format_seconds
-from opwright_dist import simulation
 from opwright_nn import layers
 
 RANKS = (2, 4, 8)

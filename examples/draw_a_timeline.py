@@ -15,7 +15,7 @@ import opwright as ow
 import opwright_dist as dist
 import opwright_kit as kit
 import opwright_nn as nn
-from opwright_dist import simulation
+import opwright_simulation as simulation
 
 ROWS = 64
 

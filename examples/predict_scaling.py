@@ -5,7 +5,7 @@ report 90 % of perfect scaling for ResNet-101 and 68 % for VGG-16 on 512 GPUs: 1
 four P100 each, connected by 25 Gbit/s.
 """
 
-from opwright_dist import simulation
+import opwright_simulation as simulation
 
 BATCH = 64
 FLOAT_BYTES = 4

@@ -38,7 +38,6 @@ MODULES: Final = {
     "opwright_nn.schedule": "Learning rates that change from step to step.",
     "opwright_nn.checkpoint": "Checkpoints of trainings, and weights of other frameworks.",
     "opwright_dist": "Several processes: groups, collectives, data-parallel training.",
-    "opwright_dist.simulation": "To predict how a training scales.",
     "opwright_ray": "Training on a Ray cluster.",
 }
 """Every public module and what it is for."""

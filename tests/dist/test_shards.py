@@ -223,7 +223,7 @@ def test_gathering_an_unsharded_variable_is_refused(two: dist.Engine) -> None:
 
 
 def test_a_divided_program_is_rehearsed_as_a_whole_one(two: dist.Engine) -> None:
-    from opwright_dist.simulation.rehearsals import rehearse
+    from opwright_simulation import rehearse
 
     main, _ = build(True)
     with pytest.raises(dist.DistError, match=r"must not be divided.*whole_program\(program\)"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from opwright_dist import DistError
-from opwright_dist.simulation import (
+from opwright_simulation import (
     REMEDIES,
     Compute,
     Cost,
@@ -27,7 +27,7 @@ from opwright_dist.simulation import (
     step_of_layers,
     write_trace,
 )
-from opwright_dist.simulation.forecasts import expected_maximum
+from opwright_simulation.forecasts import expected_maximum
 
 ROOT = Path(__file__).parents[3]
 STEP = Step((Compute(1.0, "a"), Start(0, "all_reduce", 100), Compute(2.0, "b"), Wait(0)), 32)

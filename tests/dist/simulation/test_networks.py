@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opwright_dist import DistError
-from opwright_dist.simulation import NETWORKS, Link, Network, fit_link, get_network
+from opwright_simulation import NETWORKS, Link, Network, fit_link, get_network
 
 ONE_MACHINE = Network("one", 8, Link(1e-6, 1e9), Link(1e-6, 1e9))
 

@@ -10,9 +10,9 @@ import pytest
 import opwright as ow
 import opwright_dist as dist
 import opwright_nn as nn
-from opwright_dist.command import main
-from opwright_dist.simulation import Compute, Start, Wait, collect_timelines, rehearse
 from opwright_nn import layers
+from opwright_simulation import Compute, Start, Wait, collect_timelines, rehearse
+from opwright_simulation.command import main
 
 FEEDS = {"x": np.zeros((8, 6), "float32"), "y": np.zeros((8, 1), "int64")}
 PARAMETERS = 6 * 5 + 5 + 5 * 3 + 3
@@ -107,7 +107,7 @@ def test_real_plans_never_take_a_rehearsed_kernel(two):
     network = ow.Network(program.global_block())
     with (
         ow.context_guard(ow.current_context().with_pins({"dist.broadcast": "rehearsal"})),
-        pytest.raises(ow.errors.KernelNotFoundError, match="opwright-dist simulate"),
+        pytest.raises(ow.errors.KernelNotFoundError, match="opwright-simulate"),
     ):
         network.compile(feed=["x"], fetch=[out])(x=FEEDS["x"])
 
@@ -131,7 +131,7 @@ def saved(tmp_path, before):
 
 
 def arguments(saved, *more):
-    return ["simulate", saved, "--feed", "x=8x6", "--feed", "y=8x1", "--runs", "3", *more]
+    return [saved, "--feed", "x=8x6", "--feed", "y=8x1", "--runs", "3", *more]
 
 
 def test_the_command_prints_a_row_for_each_network_and_number(saved, capsys):

@@ -83,15 +83,6 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
         library="numpy",
         priority=0,
     )
-    for name in (*COLLECTIVES, *PLAN_OPS):
-        registry.add(
-            f"dist.{name}",
-            device="*",
-            dtypes="*",
-            kernel="opwright_dist.simulation.rehearsals:Rehearsed",
-            library="rehearsal",
-            priority=0,
-        )
 
 
 @plugin.hookimpl

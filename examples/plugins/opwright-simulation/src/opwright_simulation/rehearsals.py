@@ -13,10 +13,9 @@ import opwright as ow
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
 from opwright.rewriting import size_bytes
-from opwright_dist.errors import DistError
-from opwright_dist.groups import Engine, World, current_world, set_world
+from opwright_dist import DistError, Engine, World, current_world, set_world
 from opwright_dist.names import COLLECTIVES, PLAN_OPS, SHARD_OPS
-from opwright_dist.simulation.steps import Compute, Event, Start, Step, Wait
+from opwright_simulation.steps import Compute, Event, Start, Step, Wait
 
 LIBRARY: Final = "rehearsal"
 _PREFIX: Final = "dist."
@@ -70,7 +69,7 @@ class Rehearsed:
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
         """Refuse outside of a rehearsal."""
         if not isinstance(current_world().engine, Rehearsal):
-            ctx.lack("a rehearsal of many processes, as in `opwright-dist simulate`")
+            ctx.lack("a rehearsal of many processes, as in `opwright-simulate`")
         if ctx.op_type == "dist.part":
             own = ctx.inputs["rows"][0].shape[0]
             numbers = (0, own, own * current_world().group(ctx.attrs["group"]).size)

@@ -1,4 +1,4 @@
-"""The command ``opwright-dist``: predicts the scaling of a training."""
+"""The command ``opwright-simulate``: predicts the scaling of a training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 import opwright as ow
 from opwright.commands import add_feed_argument, format_seconds, make_feeds, print_json, results_of
 from opwright.errors import OpwrightError
-from opwright_dist.simulation import (
+from opwright_simulation import (
     NETWORKS,
     Forecast,
     Reliability,
@@ -21,7 +21,7 @@ from opwright_dist.simulation import (
     simulate,
     write_trace,
 )
-from opwright_dist.simulation.forecasts import format_share
+from opwright_simulation.forecasts import format_share
 
 _RANKS: Final = "8,64,512,4096"
 _HOUR_S: Final = 3600.0
@@ -37,21 +37,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.trace:
             write_trace(args.trace, {_label(f): f.timeline for f in report.forecasts})
     except (OpwrightError, OSError) as error:
-        print(f"opwright-dist: {error}", file=sys.stderr)  # noqa: T201
+        print(f"opwright-simulate: {error}", file=sys.stderr)
         return 1
     if args.json:
         print_json(_plain(report))
     else:
-        print(_text(report))  # noqa: T201
+        print(_text(report))
     return 0
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="opwright-dist", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser(
-        "simulate",
-        help="predict the training step of a saved program on many processes",
+    command = argparse.ArgumentParser(
+        prog="opwright-simulate",
         description="Measures the step of one process here, and predicts it on networks of "
         "others. The program has collectives, as opwright_dist.data_parallel appends them.",
     )
@@ -61,7 +58,7 @@ def _make_parser() -> argparse.ArgumentParser:
     command.add_argument("--plot", metavar="FILE", help="draw the efficiency: .svg or .png")
     command.add_argument("--trace", metavar="FILE", help="write the timelines as a Chrome trace")
     command.add_argument("--json", action="store_true", help="print plain data")
-    return parser
+    return command
 
 
 def _add_measured(command: argparse.ArgumentParser) -> None:
@@ -111,7 +108,7 @@ def _simulate(args: argparse.Namespace) -> Report:
     networks = [get_network(name) for name in args.network]
     scope = ow.Scope()
     loaded = ow.load(args.program, scope)
-    feeds = make_feeds("simulate", loaded, args.feed)
+    feeds = make_feeds("opwright-simulate", loaded, args.feed)
     step = rehearse(
         loaded.program,
         feeds,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from opwright_dist.groups import current_world
+from opwright_dist import current_world
 from opwright_dist.groups.world import WORLD
-from opwright_dist.simulation.networks import Cost
-from opwright_dist.simulation.steps import Compute, Start, Step
+from opwright_simulation.networks import Cost
+from opwright_simulation.steps import Compute, Start, Step
 
 
 class Span(NamedTuple):

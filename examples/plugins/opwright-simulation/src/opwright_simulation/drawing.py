@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from opwright.errors import MissingRequirementError
 
 if TYPE_CHECKING:
-    from opwright_dist.simulation.forecasts import Forecast
-    from opwright_dist.simulation.timeline import Timeline
+    from opwright_simulation.forecasts import Forecast
+    from opwright_simulation.timeline import Timeline
 
 _COLORS: Final = {"compute": "tab:blue", "network": "tab:orange", "wait": "tab:gray"}
 

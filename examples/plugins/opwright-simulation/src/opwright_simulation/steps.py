@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from opwright_dist.errors import DistError
+from opwright_dist import DistError
 from opwright_dist.names import DEFAULT_BUCKET_BYTES
 
 

@@ -1,6 +1,6 @@
 """Predicts the performance of a training on many processes.
 
->>> from opwright_dist import simulation
+>>> import opwright_simulation as simulation
 >>> step = simulation.step_of_layers([(0.1, 400_000_000), (0.3, 60_000_000)], examples=64)
 >>> report = simulation.simulate(step, [8, 512], [simulation.get_network("ethernet")])
 >>> [round(forecast.efficiency, 2) for forecast in report.forecasts]
@@ -9,15 +9,15 @@
 
 from __future__ import annotations
 
-from opwright_dist.simulation.drawing import draw_timelines
-from opwright_dist.simulation.forecasts import (
+from opwright_simulation.drawing import draw_timelines
+from opwright_simulation.forecasts import (
     REMEDIES,
     Forecast,
     Reliability,
     Report,
     simulate,
 )
-from opwright_dist.simulation.networks import (
+from opwright_simulation.networks import (
     NETWORKS,
     Cost,
     Link,
@@ -25,9 +25,9 @@ from opwright_dist.simulation.networks import (
     fit_link,
     get_network,
 )
-from opwright_dist.simulation.rehearsals import rehearse
-from opwright_dist.simulation.steps import Compute, Start, Step, Wait, step_of_layers
-from opwright_dist.simulation.timeline import (
+from opwright_simulation.rehearsals import rehearse
+from opwright_simulation.steps import Compute, Start, Step, Wait, step_of_layers
+from opwright_simulation.timeline import (
     Span,
     Timeline,
     collect_timelines,

@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from opwright.commands import align, format_seconds
-from opwright_dist.errors import DistError
-from opwright_dist.simulation.drawing import draw_efficiency
-from opwright_dist.simulation.networks import Network
-from opwright_dist.simulation.steps import Step
-from opwright_dist.simulation.timeline import Timeline, play
+from opwright_dist import DistError
+from opwright_simulation.drawing import draw_efficiency
+from opwright_simulation.networks import Network
+from opwright_simulation.steps import Step
+from opwright_simulation.timeline import Timeline, play
 
 _TO_THE_RIGHT: Final = {1, 2, 3, 4, 5, 6}
 _TITLE: Final = ("network", "ranks", "step", "waiting", "stragglers", "failures", "efficiency")

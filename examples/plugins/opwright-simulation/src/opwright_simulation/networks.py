@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from opwright.plugin import hint
-from opwright_dist.errors import DistError
+from opwright_dist import DistError
 
 
 class Link(NamedTuple):
