@@ -1,7 +1,8 @@
-"""The operators, by their types without ``dist.``: this module imports nothing."""
+"""The operators, by their types without ``dist.``: this module imports no other."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 COLLECTIVES: Final = (
@@ -27,6 +28,20 @@ SHARD_PLAN_OPS: Final = (
     "unshard_wait",
 )
 """Operators that passes replace them with."""
+
+NUMBERS: Final = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
+
+ENGINE_KERNELS: Final[Mapping[str, tuple[str, ...] | str]] = {
+    **dict.fromkeys(("all_reduce", "all_reduce_start", "all_reduce_wait"), NUMBERS),
+    **dict.fromkeys((*SHARD_OPS, *SHARD_PLAN_OPS), NUMBERS),
+    **dict.fromkeys(("all_gather", "reduce_scatter", "all_to_all"), NUMBERS),
+    "broadcast": "*",
+    "barrier": "*",
+    "compare_plans": ("int64",),
+    "part": ("int64",),
+}
+"""Operators for which every engine has kernels, and their dtypes."""
+
 BLOCKS: Final = "blocks"
 TABLE: Final = "table"
 """Partitions of a whole: equal blocks, or cyclic rows after a shared first row."""

@@ -3,28 +3,9 @@
 from __future__ import annotations
 
 from opwright import plugin
+from opwright_dist.names import ENGINE_KERNELS, NUMBERS
 
-NUMBERS = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
-KERNELS: dict[str, tuple[str, ...] | str] = {
-    "all_reduce": NUMBERS,
-    "all_reduce_start": NUMBERS,
-    "all_reduce_wait": NUMBERS,
-    "shard": NUMBERS,
-    "reduce_shard": NUMBERS,
-    "reduce_shard_start": NUMBERS,
-    "reduce_shard_wait": NUMBERS,
-    "unshard": NUMBERS,
-    "unshard_start": NUMBERS,
-    "unshard_wait": NUMBERS,
-    "all_gather": NUMBERS,
-    "reduce_scatter": NUMBERS,
-    "all_to_all": NUMBERS,
-    "exchange_rows": NUMBERS,
-    "broadcast": "*",
-    "barrier": "*",
-    "compare_plans": ("int64",),
-    "part": ("int64",),
-}
+KERNELS = {**ENGINE_KERNELS, "exchange_rows": NUMBERS}
 """The operators, without ``dist.``, and their dtypes."""
 
 
