@@ -9,3 +9,28 @@ OPTIMIZERS: Final = (
     *("adagrad", "adadelta", "rmsprop", "proximal_gd", "proximal_adagrad", "ftrl"),
 )
 """Updates of one parameter; ``std.multi_<type>`` updates several."""
+
+UFUNCS: Final = frozenset(
+    (
+        *(
+            "abs",
+            "negative",
+            "sign",
+            "square",
+            "reciprocal",
+            "sqrt",
+            "exp",
+            "expm1",
+            "log",
+            "log1p",
+            "log2",
+        ),
+        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"),
+        *("add", "subtract", "multiply", "divide", "power", "maximum", "minimum"),
+        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+        *("logical_and", "logical_or", "logical_xor", "logical_not"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"),
+        *("left_shift", "right_shift", "copysign", "isnan", "isinf", "isfinite"),
+    )
+)
+"""Operators whose NumPy kernel is the function of this name in NumPy."""

@@ -7,12 +7,15 @@ from typing import Final
 
 from opwright import plugin
 from opwright_std.foreign_names import FOREIGN_NAMES
-from opwright_std.names import OPTIMIZERS
+from opwright_std.names import OPTIMIZERS, UFUNCS
 from opwright_std.rows import FLOAT, INT, NO_KERNEL, ROWS
 
 
-def _attribute(op_type: str) -> str:
-    return f"{op_type}_" if hasattr(builtins, op_type) else op_type
+def _kernel(module: str, op_type: str) -> str:
+    if op_type in UFUNCS:
+        return f"opwright_std.numerics.ufuncs:{op_type}"
+    name = f"{op_type}_" if hasattr(builtins, op_type) else op_type
+    return f"opwright_std.operators.{module}:{name}"
 
 
 CROSS_ENTROPY_GRADS: Final = ("softmax_with_cross_entropy_grad", "cross_entropy_grad")
@@ -85,7 +88,7 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
                 op_type,
                 device="cpu",
                 dtypes=list(row.dtypes),
-                kernel=f"opwright_std.operators.{row.module}:{_attribute(op_type)}",
+                kernel=_kernel(row.module, op_type),
                 library="numpy",
                 priority=0,
                 may_reuse=reuse,

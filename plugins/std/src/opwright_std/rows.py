@@ -2,7 +2,7 @@
 
 A new operator needs a file and one row here. By convention the module has the definition under the
 upper-case operator type and the kernel under the type itself, with a trailing underscore if it is a
-Python builtin (``SUM`` and ``sum_``).
+Python builtin (``SUM`` and ``sum_``). Kernels that are one function of NumPy are in ``names``.
 """
 
 from __future__ import annotations

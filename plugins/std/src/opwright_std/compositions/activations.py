@@ -11,19 +11,23 @@ SELU_SCALE = 1.0507009873554804934
 SELU_ALPHA = 1.6732632423543772848
 
 
-def _acos(b: BodyContext) -> str:
+@by_derivative
+def acos(b: BodyContext) -> str:
     return (-(1.0 - read(b, "x").then("square")).then("rsqrt")).name
 
 
-def _asin(b: BodyContext) -> str:
+@by_derivative
+def asin(b: BodyContext) -> str:
     return (1.0 - read(b, "x").then("square")).then("rsqrt").name
 
 
-def _atan(b: BodyContext) -> str:
+@by_derivative
+def atan(b: BodyContext) -> str:
     return (read(b, "x").then("square") + 1.0).then("reciprocal").name
 
 
-def _tan(b: BodyContext) -> str:
+@by_derivative
+def tan(b: BodyContext) -> str:
     return (read(b, "out").then("square") + 1.0).name
 
 
@@ -32,29 +36,34 @@ def _below(x: Expression, derivative: Expression, above: float) -> str:
     return x.compare("less_equal", 0.0).choose(derivative, x.filled(above)).name
 
 
-def _celu(b: BodyContext) -> str:
+@by_derivative
+def celu(b: BodyContext) -> str:
     x = read(b, "x")
     return _below(x, (x.then("clip", max=0.0) / b.attr("alpha")).then("exp"), 1.0)
 
 
-def _elu(b: BodyContext) -> str:
+@by_derivative
+def elu(b: BodyContext) -> str:
     x = read(b, "x")
     return _below(x, x.then("clip", max=0.0).then("exp") * b.attr("alpha"), 1.0)
 
 
-def _selu(b: BodyContext) -> str:
+@by_derivative
+def selu(b: BodyContext) -> str:
     x = read(b, "x")
     derivative = x.then("clip", max=0.0).then("exp") * (SELU_ALPHA * SELU_SCALE)
     return _below(x, derivative, SELU_SCALE)
 
 
-def _erf(b: BodyContext) -> str:
+@by_derivative
+def erf(b: BodyContext) -> str:
     # Beyond 40 the density is 0 in every dtype, and the square of x might overflow.
     x = read(b, "x").then("clip", min=-40.0, max=40.0)
     return ((-x.then("square")).then("exp") * (2 / math.sqrt(math.pi))).name
 
 
-def _gelu(b: BodyContext) -> str:
+@by_differentiating
+def gelu(b: BodyContext) -> str:
     x = read(b, "x")
     if b.attr("approximate") == "tanh":
         inner = (x + x * x.then("square") * 0.044715) * math.sqrt(2 / math.pi)
@@ -62,44 +71,53 @@ def _gelu(b: BodyContext) -> str:
     return (x * ((x * math.sqrt(0.5)).then("erf") + 1.0) * 0.5).name
 
 
-def _hard_swish(b: BodyContext) -> str:
+@by_derivative
+def hard_swish(b: BodyContext) -> str:
     x = read(b, "x")
     inner = x.compare("greater_equal", 3.0).choose(x.filled(1.0), x / 3.0 + 0.5)
     return x.compare("less_equal", -3.0).choose(x.filled(0.0), inner).name
 
 
-def _log_sigmoid(b: BodyContext) -> str:
+@by_derivative
+def log_sigmoid(b: BodyContext) -> str:
     return (-read(b, "out").then("expm1")).name
 
 
-def _mish(b: BodyContext) -> str:
+@by_differentiating
+def mish(b: BodyContext) -> str:
     x = read(b, "x")
     return (x * x.then("softplus").then("tanh")).name
 
 
-def _reciprocal(b: BodyContext) -> str:
+@by_derivative
+def reciprocal(b: BodyContext) -> str:
     return (-read(b, "out").then("square")).name
 
 
-def _rsqrt(b: BodyContext) -> str:
+@by_derivative
+def rsqrt(b: BodyContext) -> str:
     out = read(b, "out")
     return (out * out.then("square") * -0.5).name
 
 
-def _sqrt(b: BodyContext) -> str:
+@by_derivative
+def sqrt(b: BodyContext) -> str:
     return (0.5 / read(b, "out")).name
 
 
-def _square(b: BodyContext) -> str:
+@by_derivative
+def square(b: BodyContext) -> str:
     return (read(b, "x") * 2.0).name
 
 
-def _sigmoid(b: BodyContext) -> str:
+@by_derivative
+def sigmoid(b: BodyContext) -> str:
     out = read(b, "out")
     return (out * (1.0 - out)).name
 
 
-def _tanh(b: BodyContext) -> str:
+@by_derivative
+def tanh(b: BodyContext) -> str:
     return (1.0 - read(b, "out").then("square")).name
 
 
@@ -112,52 +130,34 @@ def _softplus(b: BodyContext) -> str:
     return inner.compare("greater", threshold).choose(derivative.filled(1.0), derivative).name
 
 
-def _softsign(b: BodyContext) -> str:
+@by_derivative
+def softsign(b: BodyContext) -> str:
     return (read(b, "x").then("abs") + 1.0).then("reciprocal").then("square").name
 
 
-def _soft_relu(b: BodyContext) -> str:
+@by_differentiating
+def soft_relu(b: BodyContext) -> str:
     limit = b.attr("threshold")
     x = read(b, "x").then("clip", min=-limit, max=limit)
     return x.then("softplus").name
 
 
-def _stanh(b: BodyContext) -> str:
+@by_differentiating
+def stanh(b: BodyContext) -> str:
     inner = read(b, "x") * float(b.attr("scale_a"))
     return (inner.then("tanh") * float(b.attr("scale_b"))).name
 
 
-def _swish(b: BodyContext) -> str:
+@by_differentiating
+def swish(b: BodyContext) -> str:
     x = read(b, "x")
     beta = 1.0 if b.type == "silu_grad" else b.attr("beta")
     return (x * (x * beta).then("sigmoid")).name
 
 
-def _tanh_shrink(b: BodyContext) -> str:
+@by_derivative
+def tanh_shrink(b: BodyContext) -> str:
     return read(b, "x").then("tanh").then("square").name
 
 
-ACOS = by_derivative(_acos)
-ASIN = by_derivative(_asin)
-ATAN = by_derivative(_atan)
-TAN = by_derivative(_tan)
-CELU = by_derivative(_celu)
-ELU = by_derivative(_elu)
-SELU = by_derivative(_selu)
-ERF = by_derivative(_erf)
-GELU = by_differentiating(_gelu)
-HARD_SWISH = by_derivative(_hard_swish)
-LOG_SIGMOID = by_derivative(_log_sigmoid)
-MISH = by_differentiating(_mish)
-RECIPROCAL = by_derivative(_reciprocal)
-RSQRT = by_derivative(_rsqrt)
-SQRT = by_derivative(_sqrt)
-SQUARE = by_derivative(_square)
-SIGMOID = by_derivative(_sigmoid)
-TANH = by_derivative(_tanh)
 SOFTPLUS = by_derivative(_softplus, reads=["x"])
-SOFTSIGN = by_derivative(_softsign)
-SOFT_RELU = by_differentiating(_soft_relu)
-STANH = by_differentiating(_stanh)
-SWISH = by_differentiating(_swish)
-TANH_SHRINK = by_derivative(_tanh_shrink)

@@ -105,9 +105,14 @@ class Expression:
         return self.then("reciprocal") * other
 
 
-def read(b: BodyContext, slot: str) -> Expression:
-    """Return an input of a body."""
+def read(b: BodyContext | GradientContext, slot: str) -> Expression:
+    """Return an input of a body, or of an operator whose gradient is written."""
     return Expression(b, b.input(slot))
+
+
+def result(g: GradientContext) -> Expression:
+    """Return the output of an operator whose gradient is written."""
+    return Expression(g, g.output("out"))
 
 
 def in_float32(write: Callable[[BodyContext], Expression]) -> Callable[[BodyContext], None]:

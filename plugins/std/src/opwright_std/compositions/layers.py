@@ -16,7 +16,8 @@ def _affine(b: BodyContext, x: str, kind: str) -> Expression:
     return out + read(b, f"bias_{kind}") if b.has_input(f"bias_{kind}") else out
 
 
-def _lstm_cell(b: BodyContext) -> dict[str, str]:
+@by_differentiating
+def lstm_cell(b: BodyContext) -> dict[str, str]:
     i, f, g, o = split(_affine(b, "x", "ih") + _affine(b, "h", "hh"), 4)
     kept = f.then("sigmoid") * read(b, "c")
     cell = kept + i.then("sigmoid") * g.then("tanh")
@@ -33,7 +34,8 @@ def _gru_memory(b: BodyContext) -> Memory:
     return step(_affine(b, "x", "ih"), Memory(read(b, "h")))
 
 
-def _gru_cell(b: BodyContext) -> dict[str, str]:
+@by_differentiating
+def gru_cell(b: BodyContext) -> dict[str, str]:
     return {"h_out": _gru_memory(b).state.name}
 
 
@@ -48,7 +50,8 @@ def gru_cell_body(b: BodyContext) -> bool:
     return True
 
 
-def _cumprod(b: BodyContext) -> str:
+@by_differentiating
+def cumprod(b: BodyContext) -> str:
     """The cumulative product in log2(length) steps, without a division."""
     x, rank = read(b, "x"), rank_of(b, "x")
     if rank == 0:
@@ -95,7 +98,4 @@ def _write_logcumsumexp_grad(b: BodyContext) -> None:
     b.emit("subtract", {"x": parts[0].name, "y": parts[1].name}, {"out": b.outputs("x_grad")})
 
 
-LSTM_CELL = by_differentiating(_lstm_cell)
-GRU_CELL = by_differentiating(_gru_cell)
-CUMPROD = by_differentiating(_cumprod)
 LOGCUMSUMEXP = Composition(_write_logcumsumexp_grad)

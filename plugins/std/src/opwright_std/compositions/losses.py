@@ -10,7 +10,8 @@ def _difference(b: BodyContext) -> Expression:
     return read(b, "x") - read(b, "label")
 
 
-def _mse(b: BodyContext) -> str:
+@by_differentiating
+def mse(b: BodyContext) -> str:
     return _difference(b).then("square").name
 
 
@@ -19,22 +20,26 @@ def _bent(difference: Expression, delta: float) -> Expression:
     return inner * (difference - inner * 0.5)
 
 
-def _huber(b: BodyContext) -> str:
+@by_differentiating
+def huber(b: BodyContext) -> str:
     return _bent(_difference(b), float(b.attr("delta"))).name
 
 
-def _smooth_l1(b: BodyContext) -> str:
+@by_differentiating
+def smooth_l1(b: BodyContext) -> str:
     beta = float(b.attr("beta"))
     if beta == 0:
         return _difference(b).then("abs").name
     return (_bent(_difference(b), beta) / beta).name
 
 
-def _hinge(b: BodyContext) -> str:
+@by_differentiating
+def hinge(b: BodyContext) -> str:
     return (1.0 - read(b, "x") * read(b, "label")).then("clip", min=0.0).name
 
 
-def _margin_rank_loss(b: BodyContext) -> str:
+@by_differentiating
+def margin_rank_loss(b: BodyContext) -> str:
     score = read(b, "label") * (read(b, "x") - read(b, "y"))
     return (float(b.attr("margin")) - score).then("clip", min=0.0).name
 
@@ -43,21 +48,25 @@ def _of_score(score: Expression, label: Expression) -> str:
     return (score.then("softplus") - score * label).name
 
 
-def _sigmoid_cross_entropy_with_logits(b: BodyContext) -> str:
+@by_differentiating
+def sigmoid_cross_entropy_with_logits(b: BodyContext) -> str:
     return _of_score(read(b, "x"), read(b, "label"))
 
 
-def _rank_loss(b: BodyContext) -> str:
+@by_differentiating
+def rank_loss(b: BodyContext) -> str:
     return _of_score(read(b, "x") - read(b, "y"), read(b, "label"))
 
 
-def _log_loss(b: BodyContext) -> str:
+@by_differentiating
+def log_loss(b: BodyContext) -> str:
     x, label, epsilon = read(b, "x"), read(b, "label"), float(b.attr("epsilon"))
     yes, no = (x + epsilon).then("log"), (1.0 + epsilon - x).then("log")
     return (-(label * yes) - (1.0 - label) * no).name
 
 
-def _kl_div(b: BodyContext) -> str:
+@by_differentiating
+def kl_div(b: BodyContext) -> str:
     x, label = read(b, "x"), read(b, "label")
     if b.attr("log_label"):
         return (label.then("exp") * (label - x)).name
@@ -77,7 +86,8 @@ def _pick(b: BodyContext, x: Expression, axis: int, ignore_index: int) -> Expres
     return Expression(b, b.emit("nll", inputs, attrs={"axis": axis, "ignore_index": ignore_index}))
 
 
-def _cross_entropy(b: BodyContext) -> str:
+@by_differentiating
+def cross_entropy(b: BodyContext) -> str:
     x, epsilon = read(b, "x"), float(b.attr("epsilon"))
     if b.attr("soft_label"):
         return _row_loss(b, x.then("clip", min=epsilon).then("log"), -1)
@@ -92,14 +102,4 @@ def _softmax_with_cross_entropy(b: BodyContext) -> str:
     return _pick(b, logs, axis, b.attr("ignore_index")).name
 
 
-MSE = by_differentiating(_mse)
-HUBER = by_differentiating(_huber)
-SMOOTH_L1 = by_differentiating(_smooth_l1)
-HINGE = by_differentiating(_hinge)
-MARGIN_RANK_LOSS = by_differentiating(_margin_rank_loss)
-SIGMOID_CROSS_ENTROPY_WITH_LOGITS = by_differentiating(_sigmoid_cross_entropy_with_logits)
-RANK_LOSS = by_differentiating(_rank_loss)
-LOG_LOSS = by_differentiating(_log_loss)
-KL_DIV = by_differentiating(_kl_div)
-CROSS_ENTROPY = by_differentiating(_cross_entropy)
 SOFTMAX_WITH_CROSS_ENTROPY = by_differentiating(_softmax_with_cross_entropy, reads=["logits"])

@@ -46,11 +46,13 @@ def _rows_of(b: BodyContext) -> list[int]:
     return list(range(b.attr("begin_norm_axis") % rank, rank))
 
 
-def _layer_norm(b: BodyContext) -> str:
+@by_differentiating
+def layer_norm(b: BodyContext) -> str:
     return _stretch(b, _standardize(read(b, "x"), _rows_of(b), b.attr("epsilon")), None)
 
 
-def _rms_norm(b: BodyContext) -> str:
+@by_differentiating
+def rms_norm(b: BodyContext) -> str:
     x = read(b, "x")
     size = x.then("square").reduce("mean", _rows_of(b)) + b.attr("epsilon")
     return _stretch(b, x * size.then("rsqrt"), None)
@@ -60,7 +62,8 @@ def _channel_shape(b: BodyContext) -> list[int]:
     return [1, -1] + [1] * (rank_of(b, "x") - 2)
 
 
-def _instance_norm(b: BodyContext) -> str:
+@by_differentiating
+def instance_norm(b: BodyContext) -> str:
     axes = list(range(2, rank_of(b, "x")))
     # Without axes behind the channels each element is a group; no axes would mean all.
     x = read(b, "x")
@@ -68,7 +71,8 @@ def _instance_norm(b: BodyContext) -> str:
     return _stretch(b, normal, _channel_shape(b))
 
 
-def _group_norm(b: BodyContext) -> str:
+@by_differentiating
+def group_norm(b: BodyContext) -> str:
     x = read(b, "x")
     grouped = x.then("reshape", shape=[0, b.attr("groups"), -1])
     normal = _standardize(grouped, [2], b.attr("epsilon")).like(x)
@@ -86,8 +90,4 @@ def _batch_norm(b: BodyContext) -> str:
 
 SOFTMAX = Composition(_softmax)
 LOG_SOFTMAX = Composition(_log_softmax)
-LAYER_NORM = by_differentiating(_layer_norm)
-RMS_NORM = by_differentiating(_rms_norm)
-INSTANCE_NORM = by_differentiating(_instance_norm)
-GROUP_NORM = by_differentiating(_group_norm)
 BATCH_NORM = by_differentiating(_batch_norm, reads=["mean", "variance"])

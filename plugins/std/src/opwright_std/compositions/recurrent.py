@@ -255,7 +255,8 @@ def gru_body(b: BodyContext) -> bool:
     return True
 
 
-def _gru_outputs(b: BodyContext) -> dict[str, str]:
+@by_differentiating
+def gru(b: BodyContext) -> dict[str, str]:
     made = _gru(b)
     return {slot: made[slot]().name for slot in ("out", "h_n")}
 
@@ -278,5 +279,4 @@ def lstm_body(b: BodyContext) -> None:
         b.set_output(slot, name)
 
 
-GRU = by_differentiating(_gru_outputs)
 LSTM = by_differentiating(_lstm)

@@ -60,12 +60,8 @@ def sigmoid_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 SIGMOID = function(
     "sigmoid",
     "Logistic function, out = 1 / (1 + exp(-x)).",
-    grad_op("sigmoid_grad", needs=["out"], body=activations_gradients.SIGMOID),
+    grad_op("sigmoid_grad", needs=["out"], body=activations_gradients.sigmoid),
 )
-
-
-def tanh(x: Array, out: Array) -> None:
-    np.tanh(x, out=out)
 
 
 def tanh_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
@@ -77,7 +73,7 @@ def tanh_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 TANH = function(
     "tanh",
     "Hyperbolic tangent, out = tanh(x).",
-    grad_op("tanh_grad", needs=["out"], body=activations_gradients.TANH),
+    grad_op("tanh_grad", needs=["out"], body=activations_gradients.tanh),
 )
 
 
@@ -153,7 +149,7 @@ SILU = unary(
     "Sigmoid-weighted unit, out = x * sigmoid(x), with its limit 0 at -inf. Elfwing et al., 2017.",
 ).build(
     infer_shape=same_shape_as("x"),
-    gradient=grad_op("silu_grad", needs=["x"], body=activations_gradients.SWISH),
+    gradient=grad_op("silu_grad", needs=["x"], body=activations_gradients.swish),
 )
 
 
@@ -206,7 +202,7 @@ GELU = (
     .one_of("none", "tanh")
     .build(
         infer_shape=same_shape_as("x"),
-        gradient=grad_op("gelu_grad", needs=["x"], body=activations_gradients.GELU),
+        gradient=grad_op("gelu_grad", needs=["x"], body=activations_gradients.gelu),
     )
 )
 
@@ -238,7 +234,7 @@ ELU = (
     .at_least(0.0)
     .build(
         infer_shape=same_shape_as("x"),
-        gradient=grad_op("elu_grad", needs=["x"], body=activations_gradients.ELU),
+        gradient=grad_op("elu_grad", needs=["x"], body=activations_gradients.elu),
     )
 )
 

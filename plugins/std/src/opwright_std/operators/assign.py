@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import GradientContext, OpMaker, same_shape_as
+from opwright.op import OpMaker, same_shape_as
+from opwright_std.compositions.chain_rules import chain_rule
 from opwright_std.numerics.dtypes import Array
 
 
 def assign(x: Array, out: Array) -> None:
     np.copyto(out, x)
-
-
-def _assign_gradient(g: GradientContext) -> None:
-    g.set_input_grad("x", g.output_grad("out"))
 
 
 ASSIGN = (
@@ -22,5 +19,5 @@ ASSIGN = (
     .add_input("x", "any shape, any dtype")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-    .build(infer_shape=same_shape_as("x"), gradient=_assign_gradient)
+    .build(infer_shape=same_shape_as("x"), gradient=chain_rule(lambda grad, g: grad))
 )

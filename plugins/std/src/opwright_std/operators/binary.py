@@ -13,11 +13,12 @@ from opwright.op import (
     grad_op,
 )
 from opwright_std.compositions import power as power_gradients
-from opwright_std.compositions.expression import read
+from opwright_std.compositions.chain_rules import broadcast_rule, set_broadcast_grad
+from opwright_std.compositions.expression import read, result
 from opwright_std.compositions.fractions import function
 from opwright_std.numerics.dtypes import NUMBERS, ORDERED, Array
 from opwright_std.operators.reduction import known_meta
-from opwright_std.operators.sum_like import set_broadcast_grad, sum_to
+from opwright_std.operators.sum_like import sum_to
 
 
 def binary(op_type: str, comment: str, dtypes: tuple[str, ...] = NUMBERS) -> OpMaker:
@@ -34,75 +35,37 @@ def binary(op_type: str, comment: str, dtypes: tuple[str, ...] = NUMBERS) -> OpM
     )
 
 
-def add(x: Array, y: Array, out: Array) -> None:
-    np.add(x, y, out=out)
-
-
-def _add_gradient(g: GradientContext) -> None:
-    grad = g.output_grad("out")
-    if g.wants("x"):
-        set_broadcast_grad(g, "x", grad, ["y"])
-    if g.wants("y"):
-        set_broadcast_grad(g, "y", grad, ["x"])
-
-
 ADD = binary("add", "Sum, out = x + y; for bool, x or y.", ORDERED).build(
-    infer_shape=elementwise_shape("x", "y"), gradient=_add_gradient
+    infer_shape=elementwise_shape("x", "y"),
+    gradient=broadcast_rule(x=lambda grad, g: grad, y=lambda grad, g: grad),
 )
-
-
-def subtract(x: Array, y: Array, out: Array) -> None:
-    np.subtract(x, y, out=out)
-
-
-def _subtract_gradient(g: GradientContext) -> None:
-    grad = g.output_grad("out")
-    if g.wants("x"):
-        set_broadcast_grad(g, "x", grad, ["y"])
-    if g.wants("y"):
-        set_broadcast_grad(g, "y", g.emit("negative", {"x": grad}), ["x"])
 
 
 SUBTRACT = binary("subtract", "Difference, out = x - y.").build(
-    infer_shape=elementwise_shape("x", "y"), gradient=_subtract_gradient
+    infer_shape=elementwise_shape("x", "y"),
+    gradient=broadcast_rule(x=lambda grad, g: grad, y=lambda grad, g: -grad),
 )
-
-
-def multiply(x: Array, y: Array, out: Array) -> None:
-    np.multiply(x, y, out=out)
-
-
-def _multiply_gradient(g: GradientContext) -> None:
-    grad = g.output_grad("out")
-    for slot, other in (("x", "y"), ("y", "x")):
-        if g.wants(slot):
-            product = g.emit("multiply", {"x": grad, "y": g.input(other)})
-            set_broadcast_grad(g, slot, product, [other])
 
 
 MULTIPLY = binary("multiply", "Product, out = x * y; for bool, x and y.", ORDERED).build(
-    infer_shape=elementwise_shape("x", "y"), gradient=_multiply_gradient
+    infer_shape=elementwise_shape("x", "y"),
+    gradient=broadcast_rule(
+        x=lambda grad, g: grad * read(g, "y"), y=lambda grad, g: grad * read(g, "x")
+    ),
 )
 
 
-def divide(x: Array, y: Array, out: Array) -> None:
-    np.divide(x, y, out=out)
-
-
-def _divide_gradient(g: GradientContext) -> None:
-    grad = g.output_grad("out")
-    if g.wants("x"):
-        set_broadcast_grad(g, "x", g.emit("divide", {"x": grad, "y": g.input("y")}), ["y"])
-    if g.wants("y"):
+DIVIDE = function(
+    "divide",
+    "Quotient, out = x / y: infinite or NaN where y is 0.",
+    broadcast_rule(
+        x=lambda grad, g: grad / read(g, "y"),
         # The derivative x / y**2 may overflow or underflow though its product with grad does not.
         # grad * out is this element's contribution to the loss.
-        part = g.emit("multiply", {"x": grad, "y": g.output("out")})
-        quotient = g.emit("divide", {"x": part, "y": g.input("y")})
-        set_broadcast_grad(g, "y", g.emit("negative", {"x": quotient}), ["x"])
-
-
-DIVIDE = function(
-    "divide", "Quotient, out = x / y: infinite or NaN where y is 0.", _divide_gradient, "x", "y"
+        y=lambda grad, g: -(grad * result(g) / read(g, "y")),
+    ),
+    "x",
+    "y",
 )
 
 
@@ -124,10 +87,6 @@ def _squared_difference_gradient(g: GradientContext) -> None:
 SQUARED_DIFFERENCE = binary("squared_difference", "Squared distance, out = (x - y)**2.").build(
     infer_shape=elementwise_shape("x", "y"), gradient=_squared_difference_gradient
 )
-
-
-def power(x: Array, y: Array, out: Array) -> None:
-    np.power(x, y, out=out)
 
 
 def power_grad(
@@ -175,14 +134,6 @@ POWER = binary(
     infer_shape=elementwise_shape("x", "y"),
     gradient=grad_op("power_grad", needs=["x", "y", "out"], body=power_gradients.POWER),
 )
-
-
-def maximum(x: Array, y: Array, out: Array) -> None:
-    np.maximum(x, y, out=out)
-
-
-def minimum(x: Array, y: Array, out: Array) -> None:
-    np.minimum(x, y, out=out)
 
 
 def _pick_gradient(g: GradientContext) -> None:

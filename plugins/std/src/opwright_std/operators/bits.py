@@ -16,37 +16,13 @@ from opwright.op import (
     no_gradient,
     same_shape_as,
 )
+from opwright_std.compositions.chain_rules import set_broadcast_grad
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS, ORDERED, Array
 from opwright_std.operators.binary import binary
-from opwright_std.operators.sum_like import set_broadcast_grad
 from opwright_std.operators.unary import unary
 
 _NO_GRADIENT = no_gradient("its result is an integer")
 _BITS = (*INT_DTYPES, "bool")
-
-
-def bitwise_and(x: Array, y: Array, out: Array) -> None:
-    np.bitwise_and(x, y, out=out)
-
-
-def bitwise_or(x: Array, y: Array, out: Array) -> None:
-    np.bitwise_or(x, y, out=out)
-
-
-def bitwise_xor(x: Array, y: Array, out: Array) -> None:
-    np.bitwise_xor(x, y, out=out)
-
-
-def bitwise_not(x: Array, out: Array) -> None:
-    np.bitwise_not(x, out=out)
-
-
-def left_shift(x: Array, y: Array, out: Array) -> None:
-    np.left_shift(x, y, out=out)
-
-
-def right_shift(x: Array, y: Array, out: Array) -> None:
-    np.right_shift(x, y, out=out)
 
 
 def _define(op_type: str, comment: str, dtypes: tuple[str, ...] = _BITS) -> OpDefinition:
@@ -122,10 +98,6 @@ BIT_CAST = (
     .as_dtype(*NUMBERS)
     .build(infer_shape=_bit_cast_shape, gradient=no_gradient("bits are not continuous"))
 )
-
-
-def copysign(x: Array, y: Array, out: Array) -> None:
-    np.copysign(x, y, out=out)
 
 
 def _copysign_gradient(g: GradientContext) -> None:

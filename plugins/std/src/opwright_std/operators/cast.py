@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import GradientContext, OpMaker, same_shape_as
+from opwright.op import OpMaker, same_shape_as
+from opwright_std.compositions.chain_rules import chain_rule
+from opwright_std.compositions.expression import read
 from opwright_std.numerics.dtypes import Array
 
 
@@ -16,11 +18,6 @@ def cast_like(x: Array, out: Array) -> None:
     # NumPy knows no way from one kind of 4 bits to the other.
     wide = x if np.can_cast(x.dtype, out.dtype, "unsafe") else x.astype(np.int8)
     np.copyto(out, wide, casting="unsafe")
-
-
-def _cast_back(g: GradientContext) -> None:
-    inputs = {"x": g.output_grad("out"), "like": g.input("x")}
-    g.set_input_grad("x", g.emit("cast_like", inputs))
 
 
 CAST = (
@@ -35,7 +32,10 @@ CAST = (
     .add_attr("dtype", str, "dtype of out")
     .required()
     .as_dtype()
-    .build(infer_shape=same_shape_as("x"), gradient=_cast_back)
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=chain_rule(lambda grad, g: grad.like(read(g, "x"), "cast_like")),
+    )
 )
 
 CAST_LIKE = (
@@ -46,5 +46,8 @@ CAST_LIKE = (
     .as_shape_only()
     .add_output("out", "shape of x, dtype of like")
     .same_dtype_as("like")
-    .build(infer_shape=same_shape_as("x"), gradient=_cast_back)
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=chain_rule(lambda grad, g: grad.like(read(g, "x"), "cast_like")),
+    )
 )

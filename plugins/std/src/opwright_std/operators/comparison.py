@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from opwright.op import (
     BodyContext,
     InferContext,
@@ -14,31 +12,7 @@ from opwright.op import (
     no_gradient,
 )
 from opwright_std.compositions.expression import Expression, read
-from opwright_std.numerics.dtypes import FLOATS, HALVES, NUMBERS, Array
-
-
-def equal(x: Array, y: Array, out: Array) -> None:
-    np.equal(x, y, out=out)
-
-
-def not_equal(x: Array, y: Array, out: Array) -> None:
-    np.not_equal(x, y, out=out)
-
-
-def less(x: Array, y: Array, out: Array) -> None:
-    np.less(x, y, out=out)
-
-
-def less_equal(x: Array, y: Array, out: Array) -> None:
-    np.less_equal(x, y, out=out)
-
-
-def greater(x: Array, y: Array, out: Array) -> None:
-    np.greater(x, y, out=out)
-
-
-def greater_equal(x: Array, y: Array, out: Array) -> None:
-    np.greater_equal(x, y, out=out)
+from opwright_std.numerics.dtypes import FLOATS, HALVES, NUMBERS
 
 
 def to_bool(op_type: str, comment: str) -> OpDefinition:

@@ -87,7 +87,7 @@ CROSS_ENTROPY = (
     .build(
         infer_shape=_cross_entropy_shape,
         gradient=grad_op(
-            "cross_entropy_grad", needs=["x", "label"], body=losses_gradients.CROSS_ENTROPY
+            "cross_entropy_grad", needs=["x", "label"], body=losses_gradients.cross_entropy
         ),
     )
 )

@@ -13,6 +13,7 @@ from opwright.op import (
     normalize_axis,
 )
 from opwright_std.compositions import layers as layers_gradients
+from opwright_std.compositions.chain_rules import chain_rule
 from opwright_std.numerics.dtypes import FLOATS, ORDERED, WHOLE, Array
 
 
@@ -76,11 +77,6 @@ def _cumulative_meta(ctx: InferContext) -> None:
     ctx.set_output("out", x.shape, dtype)
 
 
-def _cumsum_gradient(g: GradientContext) -> None:
-    attrs = {**g.attrs, "reverse": not g.attr("reverse")}
-    g.set_input_grad("x", g.emit("cumsum", {"x": g.output_grad("out")}, attrs=attrs))
-
-
 def cumulative(op_type: str, comment: str) -> OpMaker:
     """Start the definition of a cumulative sum or product."""
     return (
@@ -103,14 +99,17 @@ def cumulative(op_type: str, comment: str) -> OpMaker:
 
 
 CUMSUM = cumulative("cumsum", "Cumulative sum, out[i] = x[0] + ... + x[i] along one axis.").build(
-    infer_shape=_cumulative_meta, gradient=_cumsum_gradient
+    infer_shape=_cumulative_meta,
+    gradient=chain_rule(
+        lambda grad, g: grad.then("cumsum", **{**g.attrs, "reverse": not g.attr("reverse")})
+    ),
 )
 
 CUMPROD = cumulative(
     "cumprod", "Cumulative product, out[i] = x[0] * ... * x[i] along one axis."
 ).build(
     infer_shape=_cumulative_meta,
-    gradient=grad_op("cumprod_grad", needs=["x"], body=layers_gradients.CUMPROD),
+    gradient=grad_op("cumprod_grad", needs=["x"], body=layers_gradients.cumprod),
 )
 
 

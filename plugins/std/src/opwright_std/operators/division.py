@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import BodyContext, GradientContext, OpDefinition, elementwise_shape, no_gradient
+from opwright_std.compositions.chain_rules import set_broadcast_grad
 from opwright_std.compositions.expression import Expression, read
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.binary import binary
-from opwright_std.operators.sum_like import set_broadcast_grad
 
 
 def mod(x: Array, y: Array, out: Array) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import GradientContext, InferContext, OpMaker, format_shape
+from opwright.op import InferContext, OpMaker, format_shape
+from opwright_std.compositions.chain_rules import chain_rule
+from opwright_std.compositions.expression import read
 from opwright_std.numerics.dtypes import Array
 
 
@@ -29,11 +31,6 @@ def _expand_shape(ctx: InferContext) -> None:
     ctx.set_output("out", out)
 
 
-def _expand_gradient(g: GradientContext) -> None:
-    inputs = {"x": g.output_grad("out"), "like": g.input("x")}
-    g.set_input_grad("x", g.emit("sum_like", inputs))
-
-
 EXPAND = (
     OpMaker("expand")
     .add_comment("Broadcast x to a shape, as NumPy's broadcast_to.")
@@ -44,5 +41,8 @@ EXPAND = (
     .as_shape_operand()
     .required()
     .at_least(-1)
-    .build(infer_shape=_expand_shape, gradient=_expand_gradient)
+    .build(
+        infer_shape=_expand_shape,
+        gradient=chain_rule(lambda grad, g: grad.like(read(g, "x"), "sum_like")),
+    )
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, format_shape, numel
+from opwright_std.compositions.chain_rules import RESTORE_SHAPE
 from opwright_std.numerics.dtypes import Array
-from opwright_std.operators.reshape import restore_shape
 
 
 def flatten(x: Array, out: Array, *, start_axis: int, stop_axis: int) -> None:
@@ -45,5 +45,5 @@ FLATTEN = (
     .default(1)
     .add_attr("stop_axis", int, "last merged axis; negative counts from the end")
     .default(-1)
-    .build(infer_shape=_flatten_shape, gradient=restore_shape)
+    .build(infer_shape=_flatten_shape, gradient=RESTORE_SHAPE)
 )

@@ -7,11 +7,11 @@ import numpy as np
 from opwright.op import (
     INT_MAX,
     BodyContext,
-    GradientContext,
     InferContext,
     OpMaker,
     normalize_axes,
 )
+from opwright_std.compositions.chain_rules import chain_rule
 from opwright_std.numerics.dtypes import Array
 from opwright_std.operators.reduction import known_meta
 
@@ -42,11 +42,6 @@ def _flip_shape(ctx: InferContext) -> None:
     ctx.set_output("out", shape)
 
 
-def _flip_gradient(g: GradientContext) -> None:
-    inputs = {"x": g.output_grad("out")}
-    g.set_input_grad("x", g.emit("flip", inputs, attrs={"axis": g.attr("axis")}))
-
-
 FLIP = (
     OpMaker("flip")
     .add_comment("The elements of x in reverse order along some axes, as numpy.flip.")
@@ -55,7 +50,10 @@ FLIP = (
     .same_dtype_as("x")
     .add_attr("axis", list[int], "the reversed axes; none given: all")
     .default([])
-    .build(infer_shape=_flip_shape, gradient=_flip_gradient)
+    .build(
+        infer_shape=_flip_shape,
+        gradient=chain_rule(lambda grad, g: grad.then("flip", axis=g.attr("axis"))),
+    )
 )
 
 
@@ -72,11 +70,6 @@ def _roll_shape(ctx: InferContext) -> None:
     ctx.set_output("out", shape)
 
 
-def _roll_gradient(g: GradientContext) -> None:
-    attrs = {"shift": [-by for by in g.attr("shift")], "axis": g.attr("axis")}
-    g.set_input_grad("x", g.emit("roll", {"x": g.output_grad("out")}, attrs=attrs))
-
-
 ROLL = (
     OpMaker("roll")
     .add_comment(
@@ -91,7 +84,14 @@ ROLL = (
     .at_least(-INT_MAX)
     .add_attr("axis", list[int], "the axis of each shift; none given: all elements as one axis")
     .default([])
-    .build(infer_shape=_roll_shape, gradient=_roll_gradient)
+    .build(
+        infer_shape=_roll_shape,
+        gradient=chain_rule(
+            lambda grad, g: grad.then(
+                "roll", shift=[-by for by in g.attr("shift")], axis=g.attr("axis")
+            )
+        ),
+    )
 )
 
 

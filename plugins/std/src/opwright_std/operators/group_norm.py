@@ -140,7 +140,7 @@ GROUP_NORM = (
     .at_least(1)
     .build(
         infer_shape=_group_norm_shape,
-        gradient=grad_op("group_norm_grad", needs=_NEEDS, body=normalizations_gradients.GROUP_NORM),
+        gradient=grad_op("group_norm_grad", needs=_NEEDS, body=normalizations_gradients.group_norm),
     )
 )
 
@@ -155,6 +155,6 @@ INSTANCE_NORM = _maker(
 ).build(
     infer_shape=_instance_norm_shape,
     gradient=grad_op(
-        "instance_norm_grad", needs=_NEEDS, body=normalizations_gradients.INSTANCE_NORM
+        "instance_norm_grad", needs=_NEEDS, body=normalizations_gradients.instance_norm
     ),
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from opwright.op import BodyContext, GradientContext, same_shape_as
+from opwright.op import BodyContext, same_shape_as
+from opwright_std.compositions.chain_rules import chain_rule
 from opwright_std.compositions.expression import Expression, in_float32, read
 from opwright_std.operators.unary import unary
 
@@ -18,10 +19,6 @@ def _beyond(size: Expression, near: Expression) -> Expression:
     return size.compare("greater", _FAR).choose(far, near.then("log1p"))
 
 
-def _grad(g: GradientContext) -> tuple[Expression, Expression]:
-    return Expression(g, g.input("x")), Expression(g, g.output_grad("out"))
-
-
 def _asinh(b: BodyContext) -> Expression:
     x = read(b, "x")
     size = x.then("abs")
@@ -31,13 +28,12 @@ def _asinh(b: BodyContext) -> Expression:
     return _beyond(size, near + near * ratio).with_("copysign", x)
 
 
-def _asinh_gradient(g: GradientContext) -> None:
-    x, grad = _grad(g)
-    g.set_input_grad("x", (grad / x.with_("hypot", x.filled(1.0))).name)
-
-
 ASINH = unary("asinh", "Inverse of the hyperbolic sine, out = asinh(x).").build(
-    infer_shape=same_shape_as("x"), gradient=_asinh_gradient, body=in_float32(_asinh)
+    infer_shape=same_shape_as("x"),
+    gradient=chain_rule(
+        lambda grad, g: grad / read(g, "x").with_("hypot", read(g, "x").filled(1.0))
+    ),
+    body=in_float32(_asinh),
 )
 
 
@@ -49,15 +45,18 @@ def _acosh(b: BodyContext) -> Expression:
     return _beyond(x, above + root)
 
 
-def _acosh_gradient(g: GradientContext) -> None:
-    x, grad = _grad(g)
-    g.set_input_grad("x", (grad * (x - 1.0).then("rsqrt") * (x + 1.0).then("rsqrt")).name)
-
-
 ACOSH = unary(
     "acosh",
     "Inverse of the hyperbolic cosine, out = acosh(x), NaN below 1. The gradient at 1 is infinite.",
-).build(infer_shape=same_shape_as("x"), gradient=_acosh_gradient, body=in_float32(_acosh))
+).build(
+    infer_shape=same_shape_as("x"),
+    gradient=chain_rule(
+        lambda grad, g: (
+            grad * (read(g, "x") - 1.0).then("rsqrt") * (read(g, "x") + 1.0).then("rsqrt")
+        )
+    ),
+    body=in_float32(_acosh),
+)
 
 
 def _atanh(b: BodyContext) -> Expression:
@@ -66,12 +65,11 @@ def _atanh(b: BodyContext) -> Expression:
     return ((size * 2.0 / (1.0 - size)).then("log1p") * 0.5).with_("copysign", x)
 
 
-def _atanh_gradient(g: GradientContext) -> None:
-    x, grad = _grad(g)
-    g.set_input_grad("x", (grad / ((1.0 - x) * (x + 1.0))).name)
-
-
 ATANH = unary(
     "atanh",
     "Inverse of the hyperbolic tangent, out = atanh(x), infinite at -1 and 1, NaN beyond.",
-).build(infer_shape=same_shape_as("x"), gradient=_atanh_gradient, body=in_float32(_atanh))
+).build(
+    infer_shape=same_shape_as("x"),
+    gradient=chain_rule(lambda grad, g: grad / ((1.0 - read(g, "x")) * (read(g, "x") + 1.0))),
+    body=in_float32(_atanh),
+)

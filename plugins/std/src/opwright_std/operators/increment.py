@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import GradientContext, InferContext
+from opwright.op import InferContext
+from opwright_std.compositions.chain_rules import chain_rule
 from opwright_std.numerics.dtypes import NUMBERS, Array
 from opwright_std.operators.unary import unary
 
@@ -19,13 +20,9 @@ def _increment_shape(ctx: InferContext) -> None:
     ctx.set_output("out", ctx.input("x").shape)
 
 
-def _increment_gradient(g: GradientContext) -> None:
-    g.set_input_grad("x", g.output_grad("out"))
-
-
 INCREMENT = (
     unary("increment", "Counter, out = x + step; integers wrap around.", NUMBERS)
     .add_attr("step", float, "the increment, representable in the dtype")
     .default(1.0)
-    .build(infer_shape=_increment_shape, gradient=_increment_gradient)
+    .build(infer_shape=_increment_shape, gradient=chain_rule(lambda grad, g: grad))
 )

@@ -100,7 +100,7 @@ HARD_SWISH = unary(
     "The gradient is 0 up to -3 and 1 from 3 on. Howard et al., 2019.",
 ).build(
     infer_shape=same_shape_as("x"),
-    gradient=grad_op("hard_swish_grad", needs=["x"], body=activations_gradients.HARD_SWISH),
+    gradient=grad_op("hard_swish_grad", needs=["x"], body=activations_gradients.hard_swish),
 )
 
 

@@ -134,7 +134,7 @@ LAYER_NORM = (
         gradient=grad_op(
             "layer_norm_grad",
             needs=["x", "scale", "mean", "inv_std"],
-            body=normalizations_gradients.LAYER_NORM,
+            body=normalizations_gradients.layer_norm,
         ),
     )
 )

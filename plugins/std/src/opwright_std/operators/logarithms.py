@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from opwright.op import BodyContext, GradientContext, elementwise_shape, same_shape_as
-from opwright_std.compositions.expression import Expression, in_float32, read
+from opwright_std.compositions.chain_rules import chain_rule, set_broadcast_grad
+from opwright_std.compositions.expression import Expression, in_float32, read, result
 from opwright_std.numerics.dtypes import FLOATS
 from opwright_std.operators.binary import binary
 from opwright_std.operators.reduction import known_meta
 from opwright_std.operators.statistics import LARGEST
-from opwright_std.operators.sum_like import set_broadcast_grad
 from opwright_std.operators.unary import unary
 
 
@@ -30,13 +30,10 @@ def _exp2(b: BodyContext) -> None:
     b.emit("power", {"x": base, "y": b.input("x")}, {"out": b.output("out")})
 
 
-def _exp2_gradient(g: GradientContext) -> None:
-    power = Expression(g, g.output("out")) * math.log(2)
-    g.set_input_grad("x", (Expression(g, g.output_grad("out")) * power).name)
-
-
 EXP2 = unary("exp2", "Power of two, out = 2**x.").build(
-    infer_shape=same_shape_as("x"), gradient=_exp2_gradient, body=_exp2
+    infer_shape=same_shape_as("x"),
+    gradient=chain_rule(lambda grad, g: grad * (result(g) * math.log(2))),
+    body=_exp2,
 )
 
 

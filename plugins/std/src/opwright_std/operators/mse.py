@@ -49,6 +49,6 @@ MSE = (
     .same_dtype_as("x")
     .build(
         infer_shape=same_shapes,
-        gradient=grad_op("mse_grad", needs=["x", "label"], body=losses_gradients.MSE),
+        gradient=grad_op("mse_grad", needs=["x", "label"], body=losses_gradients.mse),
     )
 )

@@ -184,7 +184,7 @@ HUBER = (
     .greater_than(0.0)
     .build(
         infer_shape=same_shapes,
-        gradient=grad_op("huber_grad", needs=["x", "label"], body=losses_gradients.HUBER),
+        gradient=grad_op("huber_grad", needs=["x", "label"], body=losses_gradients.huber),
     )
 )
 
@@ -199,7 +199,7 @@ SMOOTH_L1 = (
     .at_least(0.0)
     .build(
         infer_shape=same_shapes,
-        gradient=grad_op("smooth_l1_grad", needs=["x", "label"], body=losses_gradients.SMOOTH_L1),
+        gradient=grad_op("smooth_l1_grad", needs=["x", "label"], body=losses_gradients.smooth_l1),
     )
 )
 
@@ -210,7 +210,7 @@ HINGE = _loss(
     "shape and dtype of x: 1 or -1",
 ).build(
     infer_shape=same_shapes,
-    gradient=grad_op("hinge_grad", needs=["x", "label"], body=losses_gradients.HINGE),
+    gradient=grad_op("hinge_grad", needs=["x", "label"], body=losses_gradients.hinge),
 )
 
 LOG_LOSS = (
@@ -225,7 +225,7 @@ LOG_LOSS = (
     .greater_than(0.0)
     .build(
         infer_shape=same_shapes,
-        gradient=grad_op("log_loss_grad", needs=["x", "label"], body=losses_gradients.LOG_LOSS),
+        gradient=grad_op("log_loss_grad", needs=["x", "label"], body=losses_gradients.log_loss),
     )
 )
 
@@ -241,6 +241,6 @@ KL_DIV = (
     .default(False)
     .build(
         infer_shape=same_shapes,
-        gradient=grad_op("kl_div_grad", needs=["x", "label"], body=losses_gradients.KL_DIV),
+        gradient=grad_op("kl_div_grad", needs=["x", "label"], body=losses_gradients.kl_div),
     )
 )

@@ -12,8 +12,8 @@ from opwright.op import (
     format_shape,
     shapes_match,
 )
+from opwright_std.compositions.chain_rules import set_broadcast_grad
 from opwright_std.numerics.dtypes import FLOATS, Array
-from opwright_std.operators.sum_like import set_broadcast_grad
 
 
 def prelu(x: Array, weight: Array, out: Array) -> None:

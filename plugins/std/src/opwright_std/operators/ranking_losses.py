@@ -107,7 +107,7 @@ MARGIN_RANK_LOSS = (
         gradient=grad_op(
             "margin_rank_loss_grad",
             needs=["x", "y", "label"],
-            body=losses_gradients.MARGIN_RANK_LOSS,
+            body=losses_gradients.margin_rank_loss,
         ),
     )
 )
@@ -120,5 +120,5 @@ RANK_LOSS = _loss(
     "probability in [0, 1] that x should be larger",
 ).build(
     infer_shape=_same_shapes,
-    gradient=grad_op("rank_loss_grad", needs=["x", "y", "label"], body=losses_gradients.RANK_LOSS),
+    gradient=grad_op("rank_loss_grad", needs=["x", "y", "label"], body=losses_gradients.rank_loss),
 )

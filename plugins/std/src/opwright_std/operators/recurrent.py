@@ -351,7 +351,7 @@ GRU = (
     .build(
         infer_shape=_gru_shape,
         gradient=grad_op(
-            "gru_grad", needs=[*_READ, "gates", "states"], body=recurrent_gradients.GRU
+            "gru_grad", needs=[*_READ, "gates", "states"], body=recurrent_gradients.gru
         ),
         body=recurrent_gradients.gru_body,
     )

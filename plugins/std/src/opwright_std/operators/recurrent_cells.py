@@ -180,7 +180,7 @@ LSTM_CELL = _maker(
 ).build(
     infer_shape=_lstm_cell_shape,
     gradient=grad_op(
-        "lstm_cell_grad", needs=[*_READ, "c", "c_out"], body=layers_gradients.LSTM_CELL
+        "lstm_cell_grad", needs=[*_READ, "c", "c_out"], body=layers_gradients.lstm_cell
     ),
 )
 
@@ -199,7 +199,7 @@ GRU_CELL = (
     .as_added()
     .build(
         infer_shape=_gru_cell_shape,
-        gradient=grad_op("gru_cell_grad", needs=_READ, body=layers_gradients.GRU_CELL),
+        gradient=grad_op("gru_cell_grad", needs=_READ, body=layers_gradients.gru_cell),
         body=layers_gradients.gru_cell_body,
     )
 )

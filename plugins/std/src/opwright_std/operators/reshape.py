@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import GradientContext, InferContext, OpMaker, format_shape, numel
+from opwright.op import InferContext, OpMaker, format_shape, numel
+from opwright_std.compositions.chain_rules import RESTORE_SHAPE
 from opwright_std.numerics.dtypes import Array
 
 
@@ -14,12 +15,6 @@ def reshape(x: Array, out: Array, *, shape: tuple[int, ...]) -> None:
 
 def reshape_like(x: Array, out: Array) -> None:
     np.copyto(out, x.reshape(out.shape))
-
-
-def restore_shape(g: GradientContext) -> None:
-    """Reshape the gradient of out to x: the rule of all operators that keep elements in order."""
-    inputs = {"x": g.output_grad("out"), "like": g.input("x")}
-    g.set_input_grad("x", g.emit("reshape_like", inputs))
 
 
 def _reshape_shape(ctx: InferContext) -> None:
@@ -67,7 +62,7 @@ RESHAPE = (
     .as_shape_operand()
     .required()
     .at_least(-1)
-    .build(infer_shape=_reshape_shape, gradient=restore_shape)
+    .build(infer_shape=_reshape_shape, gradient=RESTORE_SHAPE)
 )
 
 RESHAPE_LIKE = (
@@ -78,5 +73,5 @@ RESHAPE_LIKE = (
     .as_shape_only()
     .add_output("out", "shape of like, dtype of x")
     .same_dtype_as("x")
-    .build(infer_shape=_reshape_like_shape, gradient=restore_shape)
+    .build(infer_shape=_reshape_like_shape, gradient=RESTORE_SHAPE)
 )

@@ -99,7 +99,7 @@ RMS_NORM = (
     .build(
         infer_shape=_rms_norm_shape,
         gradient=grad_op(
-            "rms_norm_grad", needs=["x", "scale", "inv_rms"], body=normalizations_gradients.RMS_NORM
+            "rms_norm_grad", needs=["x", "scale", "inv_rms"], body=normalizations_gradients.rms_norm
         ),
     )
 )

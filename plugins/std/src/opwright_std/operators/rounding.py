@@ -8,7 +8,6 @@ import numpy as np
 
 from opwright.op import (
     BodyContext,
-    GradientContext,
     OpDefinition,
     OpMaker,
     grad_op,
@@ -16,6 +15,7 @@ from opwright.op import (
     same_again,
     same_shape_as,
 )
+from opwright_std.compositions.chain_rules import chain_rule
 from opwright_std.compositions.expression import Expression, in_float32, read
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
 from opwright_std.operators.unary import unary
@@ -31,18 +31,6 @@ def floor(x: Array, out: Array) -> None:
 
 def round_(x: Array, out: Array) -> None:
     np.rint(x, out=out) if x.dtype.kind == "f" else np.copyto(out, x)
-
-
-def isnan(x: Array, out: Array) -> None:
-    np.isnan(x, out=out)
-
-
-def isinf(x: Array, out: Array) -> None:
-    np.isinf(x, out=out)
-
-
-def isfinite(x: Array, out: Array) -> None:
-    np.isfinite(x, out=out)
 
 
 def nan_to_num(x: Array, out: Array, *, nan: float, posinf: float, neginf: float) -> None:
@@ -106,12 +94,10 @@ def _frac(b: BodyContext) -> Expression:
     return x - x.then("trunc")
 
 
-def _frac_gradient(g: GradientContext) -> None:
-    g.set_input_grad("x", g.emit("assign", {"x": g.output_grad("out")}))
-
-
 FRAC = unary("frac", "Fractional part, out = x - trunc(x). The gradient is 1 everywhere.").build(
-    infer_shape=same_shape_as("x"), gradient=_frac_gradient, body=in_float32(_frac)
+    infer_shape=same_shape_as("x"),
+    gradient=chain_rule(lambda grad, g: grad.then("assign")),
+    body=in_float32(_frac),
 )
 
 ISNAN = _asked("isnan", "True where x is NaN.")

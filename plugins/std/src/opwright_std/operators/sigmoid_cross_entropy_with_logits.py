@@ -51,7 +51,7 @@ SIGMOID_CROSS_ENTROPY_WITH_LOGITS = (
         gradient=grad_op(
             "sigmoid_cross_entropy_with_logits_grad",
             needs=["x", "label"],
-            body=losses_gradients.SIGMOID_CROSS_ENTROPY_WITH_LOGITS,
+            body=losses_gradients.sigmoid_cross_entropy_with_logits,
         ),
     )
 )

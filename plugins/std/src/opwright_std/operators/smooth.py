@@ -35,7 +35,7 @@ def log_sigmoid_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 
 LOG_SIGMOID = unary("log_sigmoid", "Logarithm of the sigmoid, out = -ln(1 + exp(-x)).").build(
     infer_shape=same_shape_as("x"),
-    gradient=grad_op("log_sigmoid_grad", needs=["out"], body=activations_gradients.LOG_SIGMOID),
+    gradient=grad_op("log_sigmoid_grad", needs=["out"], body=activations_gradients.log_sigmoid),
 )
 
 
@@ -56,7 +56,7 @@ def softsign_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 SOFTSIGN = function(
     "softsign",
     "Softsign, out = x / (1 + |x|), with its limits at infinities.",
-    grad_op("softsign_grad", needs=["x"], body=activations_gradients.SOFTSIGN),
+    grad_op("softsign_grad", needs=["x"], body=activations_gradients.softsign),
 )
 
 
@@ -92,7 +92,7 @@ MISH = unary(
     "Self-gated unit, out = x * tanh(ln(1 + exp(x))), with its limit 0 at -inf. Misra, 2019.",
 ).build(
     infer_shape=same_shape_as("x"),
-    gradient=grad_op("mish_grad", needs=["x"], body=activations_gradients.MISH),
+    gradient=grad_op("mish_grad", needs=["x"], body=activations_gradients.mish),
 )
 
 
@@ -109,7 +109,7 @@ def tanh_shrink_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 TANH_SHRINK = function(
     "tanh_shrink",
     "Residual of tanh, out = x - tanh(x).",
-    grad_op("tanh_shrink_grad", needs=["x"], body=activations_gradients.TANH_SHRINK),
+    grad_op("tanh_shrink_grad", needs=["x"], body=activations_gradients.tanh_shrink),
 )
 
 
@@ -135,7 +135,7 @@ SELU = unary(
     "the factors to all digits of the dtype. Klambauer et al., 2017.",
 ).build(
     infer_shape=same_shape_as("x"),
-    gradient=grad_op("selu_grad", needs=["x"], body=activations_gradients.SELU),
+    gradient=grad_op("selu_grad", needs=["x"], body=activations_gradients.selu),
 )
 
 
@@ -168,7 +168,7 @@ CELU = (
     .greater_than(0.0)
     .build(
         infer_shape=same_shape_as("x"),
-        gradient=grad_op("celu_grad", needs=["x"], body=activations_gradients.CELU),
+        gradient=grad_op("celu_grad", needs=["x"], body=activations_gradients.celu),
     )
 )
 
@@ -193,7 +193,7 @@ SWISH = (
     .default(1.0)
     .build(
         infer_shape=same_shape_as("x"),
-        gradient=grad_op("swish_grad", needs=["x"], body=activations_gradients.SWISH),
+        gradient=grad_op("swish_grad", needs=["x"], body=activations_gradients.swish),
     )
 )
 
@@ -219,7 +219,7 @@ STANH = (
     .default(1.7159)
     .build(
         infer_shape=same_shape_as("x"),
-        gradient=grad_op("stanh_grad", needs=["x"], body=activations_gradients.STANH),
+        gradient=grad_op("stanh_grad", needs=["x"], body=activations_gradients.stanh),
     )
 )
 
@@ -245,6 +245,6 @@ SOFT_RELU = (
     .at_least(0.0)
     .build(
         infer_shape=same_shape_as("x"),
-        gradient=grad_op("soft_relu_grad", needs=["x"], body=activations_gradients.SOFT_RELU),
+        gradient=grad_op("soft_relu_grad", needs=["x"], body=activations_gradients.soft_relu),
     )
 )

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from opwright.op import BodyContext, GradientContext, OpDefinition, same_shape_as
-from opwright_std.compositions.expression import Expression, read
+from opwright_std.compositions.chain_rules import chain_rule
+from opwright_std.compositions.expression import Expression, read, result
 from opwright_std.numerics import special
 from opwright_std.numerics.dtypes import Array
 from opwright_std.operators.unary import unary
@@ -50,32 +51,10 @@ def erfinv(x: Array, out: Array) -> None:
     out[...] = special.erfinv(x.astype(np.float64))
 
 
-def _by_polygamma(order: Callable[[GradientContext], int]) -> Callable[[GradientContext], None]:
-    """Return the gradient rule of a function whose derivative is a polygamma function."""
-
-    def gradient(g: GradientContext) -> None:
-        derivative = g.emit("polygamma", {"x": g.input("x")}, attrs={"n": order(g)})
-        g.set_input_grad("x", g.emit("multiply", {"x": g.output_grad("out"), "y": derivative}))
-
-    return gradient
-
-
-def _lgamma_gradient(g: GradientContext) -> None:
-    derivative = g.emit("digamma", {"x": g.input("x")})
-    g.set_input_grad("x", g.emit("multiply", {"x": g.output_grad("out"), "y": derivative}))
-
-
 def _erfc_gradient(g: GradientContext) -> None:
     inputs = {"x": g.input("x"), "out_grad": g.output_grad("out")}
     grad = g.emit("erf_grad", inputs, {"x_grad": 1})
     g.set_input_grad("x", g.emit("negative", {"x": grad}))
-
-
-def _erfinv_gradient(g: GradientContext) -> None:
-    # The reciprocal of the density at out.
-    power = Expression(g, g.output("out")).then("square").then("exp")
-    grad = Expression(g, g.output_grad("out")) * power * (math.sqrt(math.pi) / 2)
-    g.set_input_grad("x", grad.name)
 
 
 def _define(
@@ -88,12 +67,12 @@ LGAMMA = _define(
     "lgamma",
     "Logarithm of the absolute gamma function, out = ln(|gamma(x)|): inf at 0 and negative "
     "integers. The gradient is digamma(x).",
-    _lgamma_gradient,
+    chain_rule(lambda grad, g: grad * read(g, "x").then("digamma")),
 )
 DIGAMMA = _define(
     "digamma",
     "Derivative of ln(gamma(x)): -inf at 0, inf at -0, NaN at negative integers.",
-    _by_polygamma(lambda g: 1),
+    chain_rule(lambda grad, g: grad * read(g, "x").then("polygamma", n=1)),
 )
 POLYGAMMA = (
     unary(
@@ -104,7 +83,12 @@ POLYGAMMA = (
     .add_attr("n", int, "the order")
     .required()
     .between(0, 100)
-    .build(infer_shape=same_shape_as("x"), gradient=_by_polygamma(lambda g: int(g.attr("n")) + 1))
+    .build(
+        infer_shape=same_shape_as("x"),
+        gradient=chain_rule(
+            lambda grad, g: grad * read(g, "x").then("polygamma", n=g.attr("n") + 1)
+        ),
+    )
 )
 ERFC = _define(
     "erfc",
@@ -114,7 +98,10 @@ ERFC = _define(
 ERFINV = _define(
     "erfinv",
     "Inverse of the error function: infinite at -1 and 1, NaN beyond. Wichura, 1988 (AS 241).",
-    _erfinv_gradient,
+    # The reciprocal of the density at out.
+    chain_rule(
+        lambda grad, g: grad * result(g).then("square").then("exp") * (math.sqrt(math.pi) / 2)
+    ),
 )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import InferContext, OpMaker, dims_match, normalize_axes
+from opwright_std.compositions.chain_rules import RESTORE_SHAPE
 from opwright_std.numerics.dtypes import Array
-from opwright_std.operators.reshape import restore_shape
 
 
 def squeeze(x: Array, out: Array, *, axis: tuple[int, ...]) -> None:
@@ -48,7 +48,7 @@ SQUEEZE = (
     .same_dtype_as("x")
     .add_attr("axis", list[int], "axes to remove; none given: all of length 1")
     .default([])
-    .build(infer_shape=_squeeze_shape, gradient=restore_shape)
+    .build(infer_shape=_squeeze_shape, gradient=RESTORE_SHAPE)
 )
 
 UNSQUEEZE = (
@@ -59,5 +59,5 @@ UNSQUEEZE = (
     .same_dtype_as("x")
     .add_attr("axis", list[int], "positions of the new axes in out")
     .required()
-    .build(infer_shape=_unsqueeze_shape, gradient=restore_shape)
+    .build(infer_shape=_unsqueeze_shape, gradient=RESTORE_SHAPE)
 )

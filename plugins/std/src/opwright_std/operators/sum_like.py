@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opwright.op import GradientContext, InferContext, OpMaker, Shape
+from opwright.op import InferContext, OpMaker, Shape
+from opwright_std.compositions.chain_rules import chain_rule
+from opwright_std.compositions.expression import read
 from opwright_std.numerics.dtypes import NUMBERS, Array
 
 if TYPE_CHECKING:
@@ -76,14 +78,6 @@ def expand_like(x: Array, out: Array) -> None:
     np.copyto(out, x)
 
 
-def _gradient_by(op_type: str) -> Callable[[GradientContext], None]:
-    def gradient(g: GradientContext) -> None:
-        inputs = {"x": g.output_grad("out"), "like": g.input("x")}
-        g.set_input_grad("x", g.emit(op_type, inputs))
-
-    return gradient
-
-
 def _like(op_type: str, comment: str, out: str) -> OpMaker:
     return (
         OpMaker(op_type)
@@ -102,53 +96,16 @@ SUM_LIKE = _like(
     "Undoes broadcasting: out = x summed over every axis along which the shape of like broadcasts "
     "to the shape of x.",
     "shape of like, dtype of x",
-).build(infer_shape=_sum_like_shape, gradient=_gradient_by("expand_like"))
+).build(
+    infer_shape=_sum_like_shape,
+    gradient=chain_rule(lambda grad, g: grad.like(read(g, "x"), "expand_like")),
+)
 
 EXPAND_LIKE = _like(
     "expand_like",
     "Broadcast x to the shape of like.",
     "shape of like, dtype of x",
-).build(infer_shape=_expand_like_shape, gradient=_gradient_by("sum_like"))
-
-
-def set_broadcast_grad(
-    g: GradientContext, slot: str, grad: str | None, others: Sequence[str]
-) -> None:
-    """Set the gradient of a broadcast input: the sum of `grad`, which has the shape of out.
-
-    Parameters
-    ----------
-    g : GradientContext
-        The context of an operator that broadcasts `slot` against `others`.
-    slot : str
-        The input whose gradient is set.
-    grad : str or None
-        A variable of the shape of out; None for zero.
-    others : sequence of str
-        The other inputs that determine the shape of out.
-    """
-    if grad is not None and not _is_never_broadcast(g, slot, others):
-        grad = g.emit("sum_like", {"x": grad, "like": g.input(slot)})
-    g.set_input_grad(slot, grad)
-
-
-def _is_never_broadcast(g: GradientContext, slot: str, others: Sequence[str]) -> bool:
-    """Return whether out has the shape of `slot` for any values of its unknown dimensions."""
-    mine = _find_shape(g, slot)
-    return mine is not None and all(_keeps_shape(mine, _find_shape(g, other)) for other in others)
-
-
-def _find_shape(g: GradientContext, slot: str) -> Shape | None:
-    name = g.input(slot)
-    meta = None if name is None else g.meta(name)
-    return None if meta is None else meta.shape
-
-
-def _keeps_shape(mine: Shape, other: Shape | None) -> bool:
-    return (
-        other is not None
-        and len(other) <= len(mine)
-        and all(
-            b == 1 or a > 1 or a == 0 for a, b in zip(reversed(mine), reversed(other), strict=False)
-        )
-    )
+).build(
+    infer_shape=_expand_like_shape,
+    gradient=chain_rule(lambda grad, g: grad.like(read(g, "x"), "sum_like")),
+)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import GradientContext, InferContext, OpMaker
+from opwright.op import InferContext, OpMaker
+from opwright_std.compositions.chain_rules import chain_rule
 from opwright_std.numerics.dtypes import Array
 
 FARTHEST = 2**62
@@ -35,11 +36,6 @@ def _triangle_shape(ctx: InferContext) -> None:
     ctx.set_output("out", shape)
 
 
-def _triangle_gradient(g: GradientContext) -> None:
-    inputs = {"x": g.output_grad("out")}
-    g.set_input_grad("x", g.emit(g.type, inputs, attrs={"k": g.attr("k")}))
-
-
 def _triangle(op_type: str, comment: str) -> OpMaker:
     return (
         OpMaker(op_type)
@@ -56,9 +52,15 @@ def _triangle(op_type: str, comment: str) -> OpMaker:
 TRIU = _triangle(
     "triu",
     "The upper triangle, out[..., i, j] = x[..., i, j] where j >= i + k, else 0, as numpy.triu.",
-).build(infer_shape=_triangle_shape, gradient=_triangle_gradient)
+).build(
+    infer_shape=_triangle_shape,
+    gradient=chain_rule(lambda grad, g: grad.then(g.type, k=g.attr("k"))),
+)
 
 TRIL = _triangle(
     "tril",
     "The lower triangle, out[..., i, j] = x[..., i, j] where j <= i + k, else 0, as numpy.tril.",
-).build(infer_shape=_triangle_shape, gradient=_triangle_gradient)
+).build(
+    infer_shape=_triangle_shape,
+    gradient=chain_rule(lambda grad, g: grad.then(g.type, k=g.attr("k"))),
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -16,48 +15,12 @@ from opwright.op import (
     same_shape_as,
 )
 from opwright_std.compositions import activations as activations_gradients
+from opwright_std.compositions.chain_rules import broadcast_rule, chain_rule, set_broadcast_grad
 from opwright_std.compositions.expression import Expression, in_float32, read
 from opwright_std.compositions.fractions import function
 from opwright_std.numerics.dtypes import FLOATS, Array
 from opwright_std.operators.binary import binary
-from opwright_std.operators.sum_like import set_broadcast_grad
 from opwright_std.operators.unary import unary
-
-
-def sin(x: Array, out: Array) -> None:
-    np.sin(x, out=out)
-
-
-def cos(x: Array, out: Array) -> None:
-    np.cos(x, out=out)
-
-
-def tan(x: Array, out: Array) -> None:
-    np.tan(x, out=out)
-
-
-def asin(x: Array, out: Array) -> None:
-    np.arcsin(x, out=out)
-
-
-def acos(x: Array, out: Array) -> None:
-    np.arccos(x, out=out)
-
-
-def atan(x: Array, out: Array) -> None:
-    np.arctan(x, out=out)
-
-
-def sinh(x: Array, out: Array) -> None:
-    np.sinh(x, out=out)
-
-
-def cosh(x: Array, out: Array) -> None:
-    np.cosh(x, out=out)
-
-
-def atan2(x: Array, y: Array, out: Array) -> None:
-    np.arctan2(x, y, out=out)
 
 
 def tan_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
@@ -83,43 +46,46 @@ def atan_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
     np.divide(out_grad / size, size + bend, out=x_grad)
 
 
-def _by_function(name: str, negated: bool = False) -> Callable[[GradientContext], None]:
-    """Return the gradient rule of a function with this derivative."""
-
-    def gradient(g: GradientContext) -> None:
-        derivative = g.emit(name, {"x": g.input("x")})
-        grad = g.emit("multiply", {"x": g.output_grad("out"), "y": derivative})
-        g.set_input_grad("x", g.emit("negative", {"x": grad}) if negated else grad)
-
-    return gradient
-
-
-SIN = function("sin", "Sine of radians, out = sin(x), NaN at infinities.", _by_function("cos"))
+SIN = function(
+    "sin",
+    "Sine of radians, out = sin(x), NaN at infinities.",
+    chain_rule(lambda grad, g: grad * read(g, "x").then("cos")),
+)
 COS = function(
-    "cos", "Cosine of radians, out = cos(x), NaN at infinities.", _by_function("sin", negated=True)
+    "cos",
+    "Cosine of radians, out = cos(x), NaN at infinities.",
+    chain_rule(lambda grad, g: -(grad * read(g, "x").then("sin"))),
 )
 TAN = function(
     "tan",
     "Tangent of radians, out = tan(x), NaN at infinities.",
-    grad_op("tan_grad", needs=["out"], body=activations_gradients.TAN),
+    grad_op("tan_grad", needs=["out"], body=activations_gradients.tan),
 )
 ASIN = function(
     "asin",
     "Inverse of the sine in radians, out = asin(x), NaN beyond 1. The gradient at 1 is infinite.",
-    grad_op("asin_grad", needs=["x"], body=activations_gradients.ASIN),
+    grad_op("asin_grad", needs=["x"], body=activations_gradients.asin),
 )
 ACOS = function(
     "acos",
     "Inverse of the cosine in radians, out = acos(x), NaN beyond 1. The gradient at 1 is infinite.",
-    grad_op("acos_grad", needs=["x"], body=activations_gradients.ACOS),
+    grad_op("acos_grad", needs=["x"], body=activations_gradients.acos),
 )
 ATAN = function(
     "atan",
     "Inverse of the tangent in radians, out = atan(x).",
-    grad_op("atan_grad", needs=["x"], body=activations_gradients.ATAN),
+    grad_op("atan_grad", needs=["x"], body=activations_gradients.atan),
 )
-SINH = function("sinh", "Hyperbolic sine, out = sinh(x).", _by_function("cosh"))
-COSH = function("cosh", "Hyperbolic cosine, out = cosh(x).", _by_function("sinh"))
+SINH = function(
+    "sinh",
+    "Hyperbolic sine, out = sinh(x).",
+    chain_rule(lambda grad, g: grad * read(g, "x").then("cosh")),
+)
+COSH = function(
+    "cosh",
+    "Hyperbolic cosine, out = cosh(x).",
+    chain_rule(lambda grad, g: grad * read(g, "x").then("sinh")),
+)
 
 
 def atan2_derivative(x: Array, y: Array, out: Array) -> None:
@@ -150,22 +116,14 @@ ATAN2_DERIVATIVE = binary(
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_atan2_derivative_gradient)
 
 
-def _atan2_gradient(g: GradientContext) -> None:
-    grad, x, y = g.output_grad("out"), g.input("x"), g.input("y")
-    if g.wants("x"):
-        derivative = g.emit("atan2_derivative", {"x": x, "y": y})
-        set_broadcast_grad(g, "x", g.emit("multiply", {"x": grad, "y": derivative}), ["y"])
-    if g.wants("y"):
-        derivative = g.emit("atan2_derivative", {"x": y, "y": x})
-        product = g.emit("multiply", {"x": grad, "y": derivative})
-        set_broadcast_grad(g, "y", g.emit("negative", {"x": product}), ["x"])
-
-
 ATAN2 = function(
     "atan2",
     "Angle in radians of the point (y, x): x is the height, y the width, as in numpy.arctan2. "
     "The gradient of x is y / (x**2 + y**2), that of y is -x / (x**2 + y**2).",
-    _atan2_gradient,
+    broadcast_rule(
+        x=lambda grad, g: grad * read(g, "x").with_("atan2_derivative", read(g, "y")),
+        y=lambda grad, g: -(grad * read(g, "y").with_("atan2_derivative", read(g, "x"))),
+    ),
     "x",
     "y",
 )

@@ -14,6 +14,8 @@ import numpy as np
 
 from opwright.op import GradientContext, InferContext, OpMaker, grad_op, same_again, same_shape_as
 from opwright_std.compositions import activations as activations_gradients
+from opwright_std.compositions.chain_rules import chain_rule
+from opwright_std.compositions.expression import read, result
 from opwright_std.compositions.fractions import function
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
 
@@ -34,10 +36,6 @@ def unary(op_type: str, comment: str, dtypes: Sequence[str] = FLOATS) -> OpMaker
     )
 
 
-def abs_(x: Array, out: Array) -> None:
-    np.absolute(x, out=out)
-
-
 def abs_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
     flat = x == 0
     np.sign(x, out=x_grad)
@@ -50,102 +48,46 @@ ABS = unary("abs", "Absolute value, out = |x|. The gradient at 0 is 0.", NUMBERS
 )
 
 
-def negative(x: Array, out: Array) -> None:
-    np.negative(x, out=out)
-
-
-def _negative_gradient(g: GradientContext) -> None:
-    g.set_input_grad("x", g.emit("negative", {"x": g.output_grad("out")}))
-
-
 NEGATIVE = unary("negative", "Negation, out = -x.", NUMBERS).build(
-    infer_shape=same_shape_as("x"), gradient=_negative_gradient
+    infer_shape=same_shape_as("x"), gradient=chain_rule(lambda grad, g: -grad)
 )
-
-
-def sign(x: Array, out: Array) -> None:
-    np.sign(x, out=out)
-
-
-def _sign_gradient(g: GradientContext) -> None:
-    g.set_input_grad("x", g.emit("fill_like", {"x": g.output_grad("out")}))
 
 
 SIGN = unary(
     "sign", "Sign, out = -1, 0 or 1; NaN stays NaN. The gradient is 0 everywhere.", NUMBERS
-).build(infer_shape=same_shape_as("x"), gradient=_sign_gradient)
+).build(infer_shape=same_shape_as("x"), gradient=chain_rule(lambda grad, g: grad.filled(0.0)))
 
 
-def exp(x: Array, out: Array) -> None:
-    np.exp(x, out=out)
-
-
-def _exp_gradient(g: GradientContext) -> None:
-    grad = g.emit("multiply", {"x": g.output_grad("out"), "y": g.output("out")})
-    g.set_input_grad("x", grad)
-
-
-EXP = function("exp", "Exponential, out = e**x.", _exp_gradient)
-
-
-def log(x: Array, out: Array) -> None:
-    np.log(x, out=out)
-
-
-def _log_gradient(g: GradientContext) -> None:
-    grad = g.emit("divide", {"x": g.output_grad("out"), "y": g.input("x")})
-    g.set_input_grad("x", grad)
+EXP = function("exp", "Exponential, out = e**x.", chain_rule(lambda grad, g: grad * result(g)))
 
 
 LOG = function(
-    "log", "Natural logarithm, out = ln(x): -inf at 0, NaN for negative x.", _log_gradient
+    "log",
+    "Natural logarithm, out = ln(x): -inf at 0, NaN for negative x.",
+    chain_rule(lambda grad, g: grad / read(g, "x")),
 )
-
-
-def expm1(x: Array, out: Array) -> None:
-    np.expm1(x, out=out)
-
-
-def _expm1_gradient(g: GradientContext) -> None:
-    # Not out + 1, which cancels far left.
-    power = g.emit("exp", {"x": g.input("x")})
-    g.set_input_grad("x", g.emit("multiply", {"x": g.output_grad("out"), "y": power}))
 
 
 EXPM1 = function(
-    "expm1", "Exponential minus 1, out = e**x - 1, accurate for small x.", _expm1_gradient
+    "expm1",
+    "Exponential minus 1, out = e**x - 1, accurate for small x.",
+    # Not out + 1, which cancels far left.
+    chain_rule(lambda grad, g: grad * read(g, "x").then("exp")),
 )
-
-
-def log1p(x: Array, out: Array) -> None:
-    np.log1p(x, out=out)
-
-
-def _log1p_gradient(g: GradientContext) -> None:
-    above = g.emit("scale", {"x": g.input("x")}, attrs={"scale": 1.0, "bias": 1.0})
-    g.set_input_grad("x", g.emit("divide", {"x": g.output_grad("out"), "y": above}))
 
 
 LOG1P = function(
     "log1p",
     "Logarithm of 1 + x, out = ln(1 + x), accurate for small x: -inf at -1, NaN below.",
-    _log1p_gradient,
+    chain_rule(lambda grad, g: grad / (read(g, "x") + 1.0)),
 )
 
 
-def log2(x: Array, out: Array) -> None:
-    np.log2(x, out=out)
-
-
-def _log2_gradient(g: GradientContext) -> None:
-    # The quotient first: x * ln(2) might underflow.
-    quotient = g.emit("divide", {"x": g.output_grad("out"), "y": g.input("x")})
-    factor = {"scale": 1 / math.log(2), "bias": 0.0}
-    g.set_input_grad("x", g.emit("scale", {"x": quotient}, attrs=factor))
-
-
 LOG2 = function(
-    "log2", "Binary logarithm, out = log2(x): -inf at 0, NaN for negative x.", _log2_gradient
+    "log2",
+    "Binary logarithm, out = log2(x): -inf at 0, NaN for negative x.",
+    # The quotient first: x * ln(2) might underflow.
+    chain_rule(lambda grad, g: grad / read(g, "x") * (1 / math.log(2))),
 )
 
 
@@ -164,7 +106,7 @@ def rsqrt_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 RSQRT = function(
     "rsqrt",
     "Reciprocal square root, out = 1 / sqrt(x): infinite at 0, NaN for negative x.",
-    grad_op("rsqrt_grad", needs=["out"], body=activations_gradients.RSQRT),
+    grad_op("rsqrt_grad", needs=["out"], body=activations_gradients.rsqrt),
 )
 
 
@@ -213,10 +155,6 @@ POW_SCALAR = (
 )
 
 
-def sqrt(x: Array, out: Array) -> None:
-    np.sqrt(x, out=out)
-
-
 def sqrt_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
     np.divide(out_grad, out + out, out=x_grad)
 
@@ -224,12 +162,8 @@ def sqrt_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 SQRT = function(
     "sqrt",
     "Square root, out = x**0.5, NaN for negative x. The gradient at 0 is infinite.",
-    grad_op("sqrt_grad", needs=["out"], body=activations_gradients.SQRT),
+    grad_op("sqrt_grad", needs=["out"], body=activations_gradients.sqrt),
 )
-
-
-def square(x: Array, out: Array) -> None:
-    np.square(x, out=out)
 
 
 def square_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
@@ -239,12 +173,8 @@ def square_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 
 SQUARE = unary("square", "Square, out = x * x.", NUMBERS).build(
     infer_shape=same_shape_as("x"),
-    gradient=grad_op("square_grad", needs=["x"], body=activations_gradients.SQUARE),
+    gradient=grad_op("square_grad", needs=["x"], body=activations_gradients.square),
 )
-
-
-def reciprocal(x: Array, out: Array) -> None:
-    np.reciprocal(x, out=out)
 
 
 def reciprocal_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
@@ -256,7 +186,7 @@ def reciprocal_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
 RECIPROCAL = function(
     "reciprocal",
     "Reciprocal, out = 1 / x.",
-    grad_op("reciprocal_grad", needs=["out"], body=activations_gradients.RECIPROCAL),
+    grad_op("reciprocal_grad", needs=["out"], body=activations_gradients.reciprocal),
 )
 
 
@@ -278,7 +208,7 @@ def erf_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 ERF = function(
     "erf",
     "Error function, out = 2 / sqrt(pi) * integral of exp(-t**2) from 0 to x.",
-    grad_op("erf_grad", needs=["x"], body=activations_gradients.ERF),
+    grad_op("erf_grad", needs=["x"], body=activations_gradients.erf),
 )
 
 
@@ -288,11 +218,6 @@ def scale(x: Array, out: Array, *, scale: float, bias: float) -> None:
     np.multiply(x, scale, out=out)
     if bias:
         np.add(out, bias, out=out)
-
-
-def _scale_gradient(g: GradientContext) -> None:
-    factor = {"scale": g.attr("scale"), "bias": 0.0}
-    g.set_input_grad("x", g.emit("scale", {"x": g.output_grad("out")}, attrs=factor))
 
 
 def _scale_shape(ctx: InferContext) -> None:
@@ -314,7 +239,7 @@ SCALE = (
     .default(1.0)
     .add_attr("bias", float, "what 0 becomes")
     .default(0.0)
-    .build(infer_shape=_scale_shape, gradient=_scale_gradient)
+    .build(infer_shape=_scale_shape, gradient=chain_rule(lambda grad, g: grad * g.attr("scale")))
 )
 
 

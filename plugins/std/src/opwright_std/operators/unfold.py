@@ -10,7 +10,6 @@ import numpy as np
 from opwright.errors import GradientError, ShapeError
 from opwright.op import (
     BodyContext,
-    GradientContext,
     InferContext,
     OpMaker,
     dims_match,
@@ -18,6 +17,7 @@ from opwright.op import (
     grad_op,
     linear_in,
 )
+from opwright_std.compositions.chain_rules import chain_rule
 from opwright_std.compositions.expression import Expression, read
 from opwright_std.numerics.dtypes import FLOATS, ORDERED, Array
 from opwright_std.numerics.windows import Axis, Ints
@@ -206,11 +206,6 @@ def _fold_body(b: BodyContext) -> None:
     b.set_output("out", total.then("slice", axes=[2, 3], starts=starts, ends=ends).name)
 
 
-def _fold_gradient(g: GradientContext) -> None:
-    attrs = {name: g.attr(name) for name in g.attrs if name != "output_size"}
-    g.set_input_grad("x", g.emit("unfold", {"x": g.output_grad("out")}, attrs=attrs))
-
-
 def _add_windows(maker: OpMaker) -> OpMaker:
     maker.add_attr("kernel", list[int], "height and width of a window", 2).required().at_least(1)
     maker.add_attr("strides", list[int], "distance between windows", 2).default([1, 1]).at_least(1)
@@ -253,4 +248,12 @@ FOLD = _add_windows(
     .required()
     .between(1, 2**31 - 1)
     .as_shape_operand()
-).build(infer_shape=_fold_shape, gradient=_fold_gradient, body=_fold_body)
+).build(
+    infer_shape=_fold_shape,
+    gradient=chain_rule(
+        lambda grad, g: grad.then(
+            "unfold", **{name: g.attr(name) for name in g.attrs if name != "output_size"}
+        )
+    ),
+    body=_fold_body,
+)

@@ -6,7 +6,8 @@ import sys
 
 import numpy as np
 
-from opwright.op import GradientContext, InferContext, OpMaker, no_gradient, same_shape_as
+from opwright.op import InferContext, OpMaker, no_gradient, same_shape_as
+from opwright_std.compositions.chain_rules import chain_rule
 from opwright_std.numerics.dtypes import Array
 
 
@@ -17,10 +18,6 @@ def print_(x: Array, out: Array, *, message: str, limit: int) -> None:
     sys.stdout.write(f"{name}{x.dtype}{list(x.shape)} {values}\n")
     sys.stdout.flush()
     np.copyto(out, x)
-
-
-def _print_gradient(g: GradientContext) -> None:
-    g.set_input_grad("x", g.output_grad("out"))
 
 
 PRINT = (
@@ -34,7 +31,7 @@ PRINT = (
     .add_attr("limit", int, "with more elements only the first and last are written")
     .default(1000)
     .at_least(0)
-    .build(infer_shape=same_shape_as("x"), gradient=_print_gradient)
+    .build(infer_shape=same_shape_as("x"), gradient=chain_rule(lambda grad, g: grad))
 )
 
 

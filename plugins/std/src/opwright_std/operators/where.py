@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from opwright.op import GradientContext, OpMaker, elementwise_shape
+from opwright_std.compositions.chain_rules import set_broadcast_grad
 from opwright_std.numerics.dtypes import Array
-from opwright_std.operators.sum_like import set_broadcast_grad
 
 
 def where(condition: Array, x: Array, y: Array, out: Array) -> None:
