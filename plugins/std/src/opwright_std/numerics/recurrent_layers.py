@@ -1,9 +1,12 @@
-"""Recurrent layers in NumPy: several layers, both directions, batch-first or time-major."""
+"""Recurrent layers in NumPy: several layers, both directions, batch-first or time-major.
+
+Functions take arrays by the slots of the operators; absent ones are None or no keys.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +14,7 @@ from opwright_std.numerics.dtypes import Array
 from opwright_std.numerics.lengths import read_lengths
 from opwright_std.numerics.recurrent import Kind, Parameters, Trace, run_back, run_steps
 
-Listed = Sequence[Array]
-
-
-def _pick(arrays: Listed | None, i: int) -> Array | None:
-    return arrays[i] if arrays else None
+Slots = Mapping[str, Any]
 
 
 def _valid(op_type: str, lengths: Array | None, steps: int, n: int) -> Array:
@@ -24,54 +23,43 @@ def _valid(op_type: str, lengths: Array | None, steps: int, n: int) -> Array:
     return np.asarray(np.arange(steps)[:, None, None] < counts[:, None])
 
 
-def _parameters(given: Sequence[Listed | None], i: int) -> Parameters:
-    return Parameters(*(_pick(arrays, i) for arrays in given))
+def _pick(slots: Slots, i: int, *names: str) -> list[Any]:
+    """Return the arrays of one layer and direction, None for absent ones."""
+    return [slots[name][i] if slots.get(name) else None for name in names]
 
 
-Ends: TypeAlias = "tuple[Array | None, Array | None]"
-"""Initial or final states and cells of all layers and directions; None: zeros."""
-
-
-def _ends(given: Ends, trace: Trace, i: int) -> tuple[Array, Array | None]:
-    """Return the state and the cell of one layer and direction; None without a cell."""
-    zeros = np.zeros(trace.states.shape[2:], trace.states.dtype)
-    state, cell = (zeros if array is None else array[i] for array in given)
+def _ends(slots: Slots, trace: Trace, i: int, *names: str) -> tuple[Array, Array | None]:
+    """Return the state and the cell of one layer and direction, 0 where absent; None: no cell."""
+    zeros = np.zeros(trace.states.shape[1:], trace.states.dtype)
+    state, cell = (zeros if slots.get(name) is None else slots[name][i] for name in names)
     return state, None if trace.cells is None else cell
 
 
-def _part(trace: Trace, i: int) -> Trace:
-    cells = None if trace.cells is None else trace.cells[i]
-    return Trace(trace.gates[i], trace.states[i], cells)
+def _trace(slots: Slots, i: int) -> Trace:
+    cells = slots.get("cells")
+    gates = slots.get("gates", slots["states"])
+    return Trace(gates[i], slots["states"][i], None if cells is None else cells[i])
 
 
-def run_layers(
-    op_type: str,
-    kind: Kind,
-    x: Array,
-    weights: Sequence[Listed | None],
-    first: Ends,
-    lengths: Array | None,
-    batch_first: bool,
-    out: Array,
-    last: tuple[Array, Array | None],
-    trace: Trace,
-) -> None:
-    """Run all layers; `trace` and `last` begin with the axis of layers and directions."""
-    layer = np.swapaxes(x, 0, 1) if batch_first else x
-    valid = _valid(op_type, lengths, *layer.shape[:2])
-    size = trace.states.shape[-1]
-    directions = out.shape[-1] // max(size, 1) or 1
-    for i in range(len(trace.states)):
-        begin, is_reverse = _ends(first, trace, i), i % directions == 1
-        state, cell = run_steps(
-            kind, _parameters(weights, i), layer, begin, valid, is_reverse, _part(trace, i)
-        )
-        last[0][i] = state
-        if last[1] is not None:
-            last[1][i] = cell
+def _swapped(x: Array, batch_first: bool) -> Array:
+    return np.swapaxes(x, 0, 1) if batch_first else x
+
+
+def run_layers(op_type: str, kind: Kind, slots: Slots, directions: int, batch_first: bool) -> None:
+    """Run all layers."""
+    layer = _swapped(slots["x"], batch_first)
+    valid = _valid(op_type, slots["lengths"], *layer.shape[:2])
+    for i in range(len(slots["states"])):
+        parameters = Parameters(*_pick(slots, i, "weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        trace, is_reverse = _trace(slots, i), i % directions == 1
+        first = _ends(slots, trace, i, "h0", "c0")
+        last = run_steps(kind, parameters, layer, first, valid, is_reverse, trace)
+        slots["h_n"][i] = last[0]
+        if trace.cells is not None:
+            slots["c_n"][i] = last[1]
         if i % directions == directions - 1:
-            layer = _joined(trace.states, i // directions, directions, valid)
-    np.copyto(out, np.swapaxes(layer, 0, 1) if batch_first else layer)
+            layer = _joined(slots["states"], i // directions, directions, valid)
+    np.copyto(slots["out"], _swapped(layer, batch_first))
 
 
 def _joined(states: Array, layer: int, directions: int, valid: Array) -> Array:
@@ -81,51 +69,46 @@ def _joined(states: Array, layer: int, directions: int, valid: Array) -> Array:
 
 
 def run_layers_back(
-    op_type: str,
-    kind: Kind,
-    x: Array,
-    weights: Sequence[Listed | None],
-    first: Ends,
-    lengths: Array | None,
-    batch_first: bool,
-    trace: Trace,
-    grads_in: tuple[Array | None, Array | None, Array | None],
-    x_grad: Array | None,
-    weight_grads: Sequence[Listed | None],
-    first_grads: Ends,
-    directions: int,
+    op_type: str, kind: Kind, slots: Slots, directions: int, batch_first: bool
 ) -> None:
     """Run all layers backward, from the last one."""
-    start = np.swapaxes(x, 0, 1) if batch_first else x
-    valid = _valid(op_type, lengths, *start.shape[:2])
-    start = np.where(valid, start, x.dtype.type(0))  # padding may be NaN
-    count, steps, n, size = trace.states.shape
-    out_grad, *last_grads = grads_in
-    if out_grad is None:
-        flow = np.zeros((steps, n, directions * size), x.dtype)
-    else:
-        flow = np.swapaxes(out_grad, 0, 1) if batch_first else out_grad
+    x, states = _swapped(slots["x"], batch_first), slots["states"]
+    valid = _valid(op_type, slots["lengths"], *x.shape[:2])
+    start = np.where(valid, x, x.dtype.type(0))  # padding may be NaN
+    count, steps, n, size = states.shape
+    flow = np.zeros((steps, n, directions * size), x.dtype)
+    if slots["out_grad"] is not None:
+        flow = _swapped(slots["out_grad"], batch_first)
     for layer in reversed(range(count // directions)):
-        source = _joined(trace.states, layer - 1, directions, valid) if layer else start
+        source = _joined(states, layer - 1, directions, valid) if layer else start
         total = np.zeros(source.shape, x.dtype)
         for d in range(directions):
-            i = layer * directions + d
-            result = run_back(
-                kind,
-                _parameters(weights, i),
-                source,
-                _ends(first, trace, i),
-                valid,
-                d == 1,
-                _part(trace, i),
-                flow[..., d * size : (d + 1) * size],
-                _ends((last_grads[0], last_grads[1]), trace, i),
-                _parameters(weight_grads, i),
-            )
-            total += result.x
-            for wanted, found in zip(first_grads, (result.state, result.cell), strict=True):
-                if wanted is not None:
-                    wanted[i] = found
+            part = flow[..., d * size : (d + 1) * size]
+            total += _run_back(kind, slots, layer * directions + d, source, valid, d == 1, part)
         flow = total
-    if x_grad is not None:
-        np.copyto(x_grad, np.swapaxes(flow, 0, 1) if batch_first else flow)
+    if slots["x_grad"] is not None:
+        np.copyto(slots["x_grad"], _swapped(flow, batch_first))
+
+
+def _run_back(
+    kind: Kind, slots: Slots, i: int, x: Array, valid: Array, is_reverse: bool, out_grad: Array
+) -> Array:
+    """Run one direction of a layer backward; return the gradient of its input."""
+    grads = (f"{name}_grad" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+    trace = _trace(slots, i)
+    result = run_back(
+        kind,
+        Parameters(*_pick(slots, i, "weight_ih", "weight_hh", "", "")),
+        x,
+        _ends(slots, trace, i, "h0", "c0"),
+        valid,
+        is_reverse,
+        trace,
+        out_grad,
+        _ends(slots, trace, i, "h_n_grad", "c_n_grad"),
+        Parameters(*_pick(slots, i, *grads)),
+    )
+    for name, grad in (("h0_grad", result.state), ("c0_grad", result.cell)):
+        if slots.get(name) is not None:
+            slots[name][i] = grad
+    return result.x

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from opwright.op import (
     InferContext,
@@ -14,200 +15,35 @@ from opwright.op import (
     shapes_match,
 )
 from opwright_std.compositions import recurrent as recurrent_gradients
-from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
-from opwright_std.numerics.recurrent import GRU_KIND, LSTM_KIND, RNN_KINDS, Trace
+from opwright_std.numerics.dtypes import FLOATS, INDICES
+from opwright_std.numerics.recurrent import GRU_KIND, LSTM_KIND, RNN_KINDS
 from opwright_std.numerics.recurrent_layers import run_layers, run_layers_back
 
-Listed = Sequence[Array]
+if TYPE_CHECKING:
+    from opwright.kernel import PrepareContext
+
+_KINDS = {"lstm": LSTM_KIND, "gru": GRU_KIND}
 
 
-def lstm(
-    x: Array,
-    weight_ih: Listed,
-    weight_hh: Listed,
-    bias_ih: Listed,
-    bias_hh: Listed,
-    h0: Array | None,
-    c0: Array | None,
-    lengths: Array | None,
-    out: Array,
-    h_n: Array,
-    c_n: Array,
-    gates: Array,
-    states: Array,
-    cells: Array,
-    *,
-    bidirectional: bool,
-    batch_first: bool,
-) -> None:
-    weights, trace = (weight_ih, weight_hh, bias_ih, bias_hh), Trace(gates, states, cells)
-    last = (h_n, c_n)
-    run_layers("lstm", LSTM_KIND, x, weights, (h0, c0), lengths, batch_first, out, last, trace)
+class _Layers:
+    """Kernel of all these layers and of their gradients."""
+
+    @classmethod
+    def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
+        """Return a function of all slots, in their order."""
+        names, attrs = (*ctx.inputs, *ctx.outputs), ctx.attrs
+        op_type = ctx.op_type.removesuffix("_grad")
+        kind = _KINDS.get(op_type) or RNN_KINDS[attrs["activation"]]
+        function = run_layers if op_type == ctx.op_type else run_layers_back
+
+        def run(*slots: Any) -> None:
+            named = dict(zip(names, slots, strict=True))
+            function(op_type, kind, named, 1 + attrs["bidirectional"], attrs["batch_first"])
+
+        return run
 
 
-def lstm_grad(
-    x: Array,
-    weight_ih: Listed,
-    weight_hh: Listed,
-    bias_ih: Listed,
-    bias_hh: Listed,
-    h0: Array | None,
-    c0: Array | None,
-    lengths: Array | None,
-    gates: Array,
-    states: Array,
-    cells: Array,
-    out_grad: Array | None,
-    h_n_grad: Array | None,
-    c_n_grad: Array | None,
-    x_grad: Array | None,
-    weight_ih_grad: Listed,
-    weight_hh_grad: Listed,
-    bias_ih_grad: Listed,
-    bias_hh_grad: Listed,
-    h0_grad: Array | None,
-    c0_grad: Array | None,
-    *,
-    bidirectional: bool,
-    batch_first: bool,
-) -> None:
-    run_layers_back(
-        "lstm",
-        LSTM_KIND,
-        x,
-        (weight_ih, weight_hh, None, None),
-        (h0, c0),
-        lengths,
-        batch_first,
-        Trace(gates, states, cells),
-        (out_grad, h_n_grad, c_n_grad),
-        x_grad,
-        (weight_ih_grad, weight_hh_grad, bias_ih_grad, bias_hh_grad),
-        (h0_grad, c0_grad),
-        1 + bidirectional,
-    )
-
-
-def gru(
-    x: Array,
-    weight_ih: Listed,
-    weight_hh: Listed,
-    bias_ih: Listed,
-    bias_hh: Listed,
-    h0: Array | None,
-    lengths: Array | None,
-    out: Array,
-    h_n: Array,
-    gates: Array,
-    states: Array,
-    *,
-    bidirectional: bool,
-    batch_first: bool,
-) -> None:
-    weights, trace = (weight_ih, weight_hh, bias_ih, bias_hh), Trace(gates, states, None)
-    last = (h_n, None)
-    run_layers("gru", GRU_KIND, x, weights, (h0, None), lengths, batch_first, out, last, trace)
-
-
-def gru_grad(
-    x: Array,
-    weight_ih: Listed,
-    weight_hh: Listed,
-    bias_ih: Listed,
-    bias_hh: Listed,
-    h0: Array | None,
-    lengths: Array | None,
-    gates: Array,
-    states: Array,
-    out_grad: Array | None,
-    h_n_grad: Array | None,
-    x_grad: Array | None,
-    weight_ih_grad: Listed,
-    weight_hh_grad: Listed,
-    bias_ih_grad: Listed,
-    bias_hh_grad: Listed,
-    h0_grad: Array | None,
-    *,
-    bidirectional: bool,
-    batch_first: bool,
-) -> None:
-    run_layers_back(
-        "gru",
-        GRU_KIND,
-        x,
-        (weight_ih, weight_hh, None, None),
-        (h0, None),
-        lengths,
-        batch_first,
-        Trace(gates, states, None),
-        (out_grad, h_n_grad, None),
-        x_grad,
-        (weight_ih_grad, weight_hh_grad, bias_ih_grad, bias_hh_grad),
-        (h0_grad, None),
-        1 + bidirectional,
-    )
-
-
-def rnn(
-    x: Array,
-    weight_ih: Listed,
-    weight_hh: Listed,
-    bias_ih: Listed,
-    bias_hh: Listed,
-    h0: Array | None,
-    lengths: Array | None,
-    out: Array,
-    h_n: Array,
-    states: Array,
-    *,
-    bidirectional: bool,
-    batch_first: bool,
-    activation: str,
-) -> None:
-    weights, trace = (weight_ih, weight_hh, bias_ih, bias_hh), Trace(states, states, None)
-    last = (h_n, None)
-    run_layers(
-        "rnn", RNN_KINDS[activation], x, weights, (h0, None), lengths, batch_first, out, last, trace
-    )
-
-
-def rnn_grad(
-    x: Array,
-    weight_ih: Listed,
-    weight_hh: Listed,
-    bias_ih: Listed,
-    bias_hh: Listed,
-    h0: Array | None,
-    lengths: Array | None,
-    states: Array,
-    out_grad: Array | None,
-    h_n_grad: Array | None,
-    x_grad: Array | None,
-    weight_ih_grad: Listed,
-    weight_hh_grad: Listed,
-    bias_ih_grad: Listed,
-    bias_hh_grad: Listed,
-    h0_grad: Array | None,
-    *,
-    bidirectional: bool,
-    batch_first: bool,
-    activation: str,
-) -> None:
-    run_layers_back(
-        "rnn",
-        RNN_KINDS[activation],
-        x,
-        (weight_ih, weight_hh, None, None),
-        (h0, None),
-        lengths,
-        batch_first,
-        Trace(states, states, None),
-        (out_grad, h_n_grad, None),
-        x_grad,
-        (weight_ih_grad, weight_hh_grad, bias_ih_grad, bias_hh_grad),
-        (h0_grad, None),
-        1 + bidirectional,
-    )
+lstm = gru = rnn = lstm_grad = gru_grad = rnn_grad = _Layers
 
 
 def _check_parameters(ctx: InferContext, gates: int, directions: int, inputs: int) -> int:
