@@ -87,6 +87,17 @@ def write_file(path: Path, chunks: Iterable[Chunk]) -> None:
         os.close(handle)
 
 
+def replace_file(path: Path, chunks: Iterable[Chunk]) -> None:
+    """Write or replace a file: complete and on the disk when this returns, or unchanged."""
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    try:
+        write_file(temporary, chunks)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
 def _write_all(handle: int, data: memoryview) -> None:
     position = 0
     while position < len(data):

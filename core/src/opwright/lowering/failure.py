@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from opwright.errors import KernelError, OpwrightError, OutOfMemoryError
 from opwright.foreign import describe_error
 from opwright.lowering.graph.values import LoweredOp, Value
-
-_NONE: Mapping[int, str] = MappingProxyType({})
 
 
 class StepErrors:
     """Makes the exception for a failed step; the runtime calls it, so it must not hold the plan."""
 
     def __init__(
-        self, ops: Sequence[LoweredOp], device: str, composites: Mapping[int, str] = _NONE
+        self, ops: Sequence[LoweredOp], device: str, composites: Mapping[int, str]
     ) -> None:
         self.ops = ops  # of the plan; a step's ``op_index`` is a position in it
         self.device = device

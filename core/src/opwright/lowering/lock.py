@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from opwright.context.context import Context
 from opwright.errors import LockError
 from opwright.lowering.lock_file import LockedKernel, LockedPass, read_lock, write_lock
+from opwright.lowering.request import Target
 from opwright.packages import Package
 from opwright.packages.registrations import key_text
 from opwright.registry import KernelEntry, KernelRegistry, PassEntry
-
-if TYPE_CHECKING:
-    from opwright.context.context import Context
-    from opwright.lowering.request import Target
 
 _WAY_OUT: Final = "to write the lock again: opwright lock, or network.lock().save(path)"
 

@@ -7,7 +7,6 @@ message and in a command for pip.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,8 +16,7 @@ from opwright.disk import (
     check_format,
     open_regular,
     read_small,
-    sync_folder,
-    write_file,
+    replace_file,
 )
 from opwright.errors import FileMissingError, FileTakenError, FormatError
 
@@ -73,13 +71,7 @@ def write_lock(
         f'  "kernels": {_format(kernels)},\n  "passes": {_format(passes)}\n}}\n'
     )
     _check_writable(text)
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    try:
-        write_file(temporary, [text.encode()])
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    replace_file(path, [text.encode()])
 
 
 def _check_writable(text: str) -> None:

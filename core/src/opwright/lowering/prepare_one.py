@@ -93,7 +93,7 @@ def prepare_one(
     prepared = prepare_kernel(entry, op, kind, Arguments(packable), target)
     if isinstance(prepared, Refuse):
         raise prepared
-    return PreparedKernel(prepared, StepErrors([op], kind))
+    return PreparedKernel(prepared, StepErrors([op], kind, {}))
 
 
 def _new_values(slots: Sequence[VarProto], metas: SlotMetas) -> tuple[tuple[Value, ...], ...]:

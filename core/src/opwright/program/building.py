@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opwright.context.guard import setting
 from opwright.describe.control import Loop
+from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta, format_shape, shapes_match
 from opwright.describe.op_proto import AttrType, AttrValue, OpProto, VarProto
 from opwright.describe.operands import hide_operands, list_items
@@ -34,7 +35,6 @@ from opwright.program.variable import DEFAULT_DTYPE, Variable
 from opwright.vocabulary import ADD_N, FILL_LIKE, OUT, STEP, STEP_SLOT, STREAM_ATTR, X
 
 if TYPE_CHECKING:
-    from opwright.describe.definition import OpDefinition
     from opwright.program.block import Block
 
 Inferred = tuple[tuple[int, ...] | None, str]

@@ -7,17 +7,17 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from opwright.context.context import current_context
+from opwright.describe.definition import OpDefinition
 from opwright.describe.op_proto import AttrType, AttrValue, OpProto
 from opwright.errors import ProgramError, SlotError
 from opwright.messages.names import hint_argument
 from opwright.program.completion import Slots, complete_operator
 from opwright.program.text import format_operator
 from opwright.program.variable import Variable
+from opwright.registry import OpRegistry
 
 if TYPE_CHECKING:
-    from opwright.describe.definition import OpDefinition
     from opwright.program.block import Block
-    from opwright.registry import OpRegistry
 
 Names = tuple[str, ...]
 Given = Variable | str | Iterable[Variable | str] | None

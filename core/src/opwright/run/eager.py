@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from opwright import _runtime
+from opwright.context.context import Context
 from opwright.describe.definition import OpDefinition
 from opwright.describe.dtypes import Array
 from opwright.describe.meta import Meta
+from opwright.describe.op_proto import VarProto
 from opwright.describe.operands import list_items
 from opwright.device.intake import hold, is_array, lend, meta_of, read_host
 from opwright.device.outgoing import as_given, from_numpy_like
@@ -27,10 +29,6 @@ from opwright.program.calls import append_call, expected_dtype
 from opwright.program.guards import is_program_guarded
 from opwright.registry import HOST, DeviceName
 from opwright.run.locating import read_on_device
-
-if TYPE_CHECKING:
-    from opwright.context.context import Context
-    from opwright.describe.op_proto import VarProto
 
 
 class Missing(enum.Enum):

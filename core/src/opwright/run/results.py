@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from opwright._runtime import CompiledNetwork
 from opwright.errors import VariableNotFoundError
 from opwright.records import NamedTuple
-
-if TYPE_CHECKING:
-    from opwright._runtime import CompiledNetwork
 
 
 class ArraySpec(NamedTuple):

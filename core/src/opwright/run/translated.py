@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opwright.cache_folder import find_cache_folder
 from opwright.disk import digest_of
 from opwright.errors import FormatError
 from opwright.messages.arguments import suggest_arguments
+from opwright.run.loaded import LoadedProgram
 from opwright.run.loading import keeper, load
 from opwright.run.plan_cache import describe_installed, may_keep, read_record
-
-if TYPE_CHECKING:
-    from opwright.run.loaded import LoadedProgram
 
 
 @suggest_arguments

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opwright._runtime import Prepared
+from opwright.context.context import Context
 from opwright.errors import KernelError
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import LoweredOp
@@ -19,9 +20,6 @@ from opwright.lowering.kernels.prepare_context import Complete, Refuse
 from opwright.lowering.request import Target
 from opwright.records import NamedTuple
 from opwright.registry import KernelEntry
-
-if TYPE_CHECKING:
-    from opwright.context.context import Context
 
 MAX_REFERENCES = 8192
 """After so many additions, entries whose kernel is gone are dropped."""

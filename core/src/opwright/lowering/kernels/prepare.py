@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opwright import _runtime
+from opwright.context.context import Context
 from opwright.device.opening import find_helper, find_lack_of_arrays, open_device
 from opwright.errors import (
     KernelError,
@@ -22,6 +23,7 @@ from opwright.errors import (
 from opwright.foreign import describe_error, text_of_error
 from opwright.lowering.graph.making import signature_of
 from opwright.lowering.graph.values import LoweredOp
+from opwright.lowering.kernels.arguments import Arguments
 from opwright.lowering.kernels.prepare_context import (
     Complete,
     DeviceCall,
@@ -29,15 +31,11 @@ from opwright.lowering.kernels.prepare_context import (
     Refuse,
     Unsupported,
 )
+from opwright.lowering.request import Target
 from opwright.packages import PluginFailure
 from opwright.packages.package import advise_command
 from opwright.registry import HOST_DEVICE, KernelEntry
-
-if TYPE_CHECKING:
-    from opwright.context.context import Context
-    from opwright.lowering.kernels.arguments import Arguments
-    from opwright.lowering.request import Target
-    from opwright.targets.python_layout import PythonLayout
+from opwright.targets.python_layout import PythonLayout
 
 
 def find_load_failure(entry: KernelEntry, context: Context) -> str | None:

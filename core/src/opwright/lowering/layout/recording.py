@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opwright import _runtime
 from opwright.describe.dtypes import dtype_to_code
@@ -19,11 +19,9 @@ from opwright.lowering.graph.making import signature_of
 from opwright.lowering.graph.values import Buffer, LoweredOp
 from opwright.lowering.kernels.arguments import Arguments
 from opwright.lowering.kernels.select import find_exclusion
+from opwright.lowering.request import Target
 from opwright.registry import HOST_DEVICE, KernelEntry
 from opwright.targets.native_kernel import arg_flags, typed_attrs
-
-if TYPE_CHECKING:
-    from opwright.lowering.request import Target
 
 _FLOATS = (AttrType.FLOAT.value, AttrType.FLOATS.value)
 

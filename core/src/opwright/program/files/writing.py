@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from opwright._runtime import Scope
 from opwright.describe.dtypes import dtype_from_numpy
 from opwright.describe.meta import Meta, shapes_match
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
@@ -28,9 +29,6 @@ from opwright.program.files.opening import adopt_pair, folder_of
 from opwright.program.program import feed_names, persistable_variables
 from opwright.program.variable import list_names
 from opwright.vocabulary import STEP
-
-if TYPE_CHECKING:
-    from opwright._runtime import Scope
 
 
 @suggest_arguments

@@ -13,7 +13,7 @@ import numpy as np
 
 from opwright.context.threads import count_for_plan
 from opwright.describe.dtypes import Array, dtype_to_code, dtype_to_numpy
-from opwright.disk import write_file
+from opwright.disk import replace_file
 from opwright.errors import FeedError, ProgramError
 from opwright.lowering import lower
 from opwright.lowering.layout.recording import Recorder, Size
@@ -60,13 +60,7 @@ def write_bundle(
 
     lowering = _Lowering(compiled.source, compiled.scope, feeds or {}, batch)
     descriptor, arrays = lowering.describe()
-    target = Path(path)
-    temporary = target.with_name(f"{target.name}.{os.getpid()}.new")
-    try:
-        write_file(temporary, list_chunks(descriptor, arrays))
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    replace_file(Path(path), list_chunks(descriptor, arrays))
 
 
 def lower_described(
