@@ -9,9 +9,11 @@ import pytest
 
 import opwright as ow
 from opwright import current_context
-from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Target, lower
+from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Persistables, Target, lower
 from opwright.lowering.graph.signature import attrs_key
-from opwright.op import Meta
+from opwright.op import Meta, OpMaker, no_gradient
+
+from .toy_graphs import TOY
 
 
 def _chain(length):
@@ -50,3 +52,32 @@ def test_what_is_built_for_a_plan_needs_no_garbage_collector():
 def test_attributes_whose_zeros_differ_in_sign_have_different_keys(a, b):
     assert attrs_key({"v": a}) != attrs_key({"v": b})
     assert attrs_key({"v": a}) == attrs_key({"v": a})
+
+
+def test_outputs_that_do_not_depend_on_feeds_are_inferred_for_the_first_plan_alone(context):
+    inferred = []
+
+    def infer_shape(ctx):
+        inferred.append(ctx.input("x").shape)
+        ctx.set_output("out", ctx.input("x").shape)
+
+    def copy(x, out):
+        out[...] = x
+
+    maker = OpMaker("toy.copy").add_comment("A toy.").add_input("x", "any shape")
+    maker.add_output("out", "as x").same_dtype_as("x")
+    context.ops.add("toy.copy", maker.build(infer_shape, no_gradient("a toy")), TOY)
+    context.kernels.add(
+        "toy.copy", device="cpu", dtypes=["float32"], kernel=copy, library="toy", package=TOY
+    )
+    ops = [ow.Operator("toy.copy", x="w", out="a"), ow.Operator("toy.copy", x="x", out="b")]
+    target = Target(context)
+    for length in (2, 3):
+        given, scope = {"x": Meta((length,), "float32")}, {"w": Meta((5,), "float32")}
+        plan = lower(
+            LowerRequest(
+                OpRange(ops), target, Given(given), Persistables(scope), Fetches(["a", "b"])
+            )
+        )
+        assert [meta.shape for meta in plan.fetch_metas] == [(5,), (length,)]
+    assert inferred == [(5,), (2,), (3,)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import TypeVar
 
 from opwright.device.opening import open_device
@@ -77,6 +78,11 @@ def _lower(request: LowerRequest, finish: Callable[[Graph], Result]) -> Result:
         _check_unread(graph, request.given.shape_only)
         result = finish(graph)
         _forget(built, ())
+        if not graph.is_body and not graph.keep_all:  # targets of other plans serve one alone
+            inferred = request.target.inferred
+            inferred.clear()
+            for key, signature in graph.signatures.items():
+                inferred[key, signature.definition] = signature.outputs, signature.sizes
         return result
     finally:
         if was_enabled:
@@ -114,9 +120,7 @@ def _forget(built: Iterable[LoweredOp], kept: Iterable[LoweredOp]) -> None:
     The references from values to operators are cycles, which would wait for the collector; the
     signatures of the operators that a plan keeps for its errors would be visited by it.
     """
-    for op in built:
-        for values in op.outputs:
-            for value in values:
-                value.op = None
+    for value in chain.from_iterable(chain.from_iterable(op.outputs for op in built)):
+        value.op = None
     for op in kept:
         op.signature = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,8 +10,8 @@ from opwright.context.context import Context
 from opwright.context.threads import count_for_plan, is_deterministic
 from opwright.describe.dtypes import Array
 from opwright.describe.meta import Meta
+from opwright.lowering.graph.signature import Sizes, SlotMetas
 from opwright.lowering.graph.values import External, Role
-from opwright.packages import ANY
 from opwright.program import Operator, Program
 from opwright.records import NamedTuple
 from opwright.registry import HOST, HOST_DEVICE, DeviceName, KernelEntry, PassEntry
@@ -57,6 +57,9 @@ class Target:
         Whether the last of such plans was short; empty before the first.
     recorder : Recorder or None
         Takes the place of plan builders, for a bundle.
+    inferred : dict
+        The outputs of the plan lowered last, and their sizes in bytes, by the key of a signature
+        and the definition: what does not depend on feeds, as an update, is not inferred again.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Target:
         self.chosen_passes: dict[PassEntry, None] = {}
         self.last_short: list[bool] = []
         self.recorder: Recorder | None = None
+        self.inferred: dict[Hashable, tuple[SlotMetas, Sizes]] = {}
 
     def with_threads(self, n_threads: int) -> Target:
         """Return this target, with what is chosen, for another number of threads."""
@@ -92,10 +96,6 @@ class Target:
         twin = object.__new__(Target)
         vars(twin).update(vars(self), n_threads=n_threads)
         return twin
-
-    def note_kernel(self, entry: KernelEntry) -> None:
-        """Add a kernel that was chosen with the pins of the Context."""
-        self.chosen_kernels[entry] = self.context.pins.get(ANY) not in {None, entry.library}
 
     def candidates(self, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
         """Return the kernels that fit and that the lock allows, best first."""

@@ -175,19 +175,17 @@ class GraphBuilder:
         self, definition: OpDefinition, inputs: Names
     ) -> tuple[tuple[tuple[Value, ...], ...], SlotMetas]:
         """Return the values of the input slots, and their metas."""
-        env = self.env
+        env, read, op_type = self.env, self._read_persistable, definition.op_type
         slots: list[tuple[Value, ...]] = []
         metas: list[tuple[Meta, ...]] = []
         for slot in definition.input_index:
             names = inputs.get(slot, ())
-            if len(names) == 1 and (value := env.get(names[0])):  # nearly always: no inner loop
+            if len(names) == 1:  # nearly always: no inner loop
+                value = env.get(names[0]) or read(names[0], op_type, slot)
                 slots.append((value,))
                 metas.append((value.meta,))
                 continue
-            for name in names:
-                if name not in env:
-                    self._read_persistable(name, definition.op_type, slot)
-            slots.append(tuple([env[name] for name in names]))
+            slots.append(tuple([env.get(name) or read(name, op_type, slot) for name in names]))
             metas.append(tuple([value.meta for value in slots[-1]]))
         return tuple(slots), tuple(metas)
 
@@ -206,16 +204,17 @@ class GraphBuilder:
         aliased = dict(op.definition.alias_slots)
         written: list[tuple[Value, ...]] = []
         for slot, slot_names in enumerate(names):
-            metas, sizes = signature.outputs[slot], signature.sizes[slot]
-            if slot in aliased:
-                shared = self._own_inputs(op, aliased[slot])
-                slots = zip(slot_names, metas, shared, strict=True)
-                values = [self._overwrite(name, meta, old.buffer, op) for name, meta, old in slots]
-            else:
-                new = zip(slot_names, metas, sizes, strict=True)
-                values = [self._write(name, meta, size, op) for name, meta, size in new]
+            shared = self._own_inputs(op, aliased[slot]) if slot in aliased else ()
+            values: list[Value] = []
+            for k, name in enumerate(slot_names):
+                meta = signature.outputs[slot][k]
+                if slot in aliased:
+                    value = self._overwrite(name, meta, shared[k].buffer, op)
+                else:
+                    value = self._write(name, meta, signature.sizes[slot][k], op)
+                values.append(value)
+                self.env[name] = value
             written.append(tuple(values))
-            self.env.update([(value.name, value) for value in values])
         op.outputs = tuple(written)
 
     def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:
@@ -255,9 +254,9 @@ class GraphBuilder:
 
     def _read_persistable(self, name: str, op_type: str, slot: str) -> Value:
         """Return the value in the scope of a name that is neither given nor written."""
-        like = self.env.get(self.request.given.late.get(name, ""))
-        if like is not None:  # a late feed, with the shape of a value that is known by now
-            self._give(name, like.meta)
+        late = self.request.given.late
+        if name in late and late[name] in self.env:  # a feed with the shape of a known value
+            self._give(name, self.env[late[name]].meta)
             return self.env[name]
         meta = self.request.persistables.metas.get(name)
         if meta is None:
@@ -348,11 +347,3 @@ class GraphBuilder:
                 "fetch a variable of this network"
             )
         return value
-
-    def persistable_metas(self) -> dict[str, Meta]:
-        """Return the metas in the scope after the operators so far have run."""
-        metas = dict(self.request.persistables.metas)
-        for name, buffer in self.persistables.items():
-            if buffer.external is not None:
-                metas[name] = buffer.external.meta
-        return metas

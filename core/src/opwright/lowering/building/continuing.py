@@ -74,7 +74,8 @@ def cut(
     builder.graph.keeps = list(crossing.values())
     first, steps = request.code.first_index + position, builder.advances_step
     code = request.code._replace(ops=rest, first_index=first, advances_step=steps)
-    pairs, scope = tuple(crossing.items()), builder.persistable_metas()
+    kept = {n: b.external.meta for n, b in builder.persistables.items() if b.external}
+    pairs, scope = tuple(crossing.items()), {**request.persistables.metas, **kept}
     numbers = builder.known_numbers(rest, crossing.values())
     request = request._replace(given=request.given._replace(numbers=numbers))
     resolve = partial(_lower_rest, request, builder.lower, code, values, operands, pairs, scope)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from opwright.lowering.graph.values import LoweredOp
+from opwright.program import Operator
 from opwright.registry import HOST_DEVICE
 
 if TYPE_CHECKING:
     from opwright.lowering.graph.graph import Graph
-    from opwright.lowering.graph.values import LoweredOp
-    from opwright.program import Operator
 
 
 def written_by(op: Operator) -> Iterable[Sequence[str]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from opwright._runtime import Prepared
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta
 from opwright.lowering.graph.constants import written_by
@@ -27,12 +28,11 @@ from opwright.lowering.graph.values import (
     new_value,
 )
 from opwright.packages import ANY
+from opwright.program import Operator, Program
 
 if TYPE_CHECKING:
-    from opwright._runtime import Prepared
     from opwright.lowering.kernels.finish import Unfinished
     from opwright.lowering.request import LowerRequest, Target
-    from opwright.program import Operator, Program
 
 
 class Graph:

@@ -43,9 +43,12 @@ def infer_op(graph: Graph, op: LoweredOp, metas: SlotMetas, counts: tuple[int, .
     key = (op.type, metas, counts, attributes)
     signature = graph.signatures.get(key)
     if signature is None:
-        outputs = op.definition.infer(metas, op.attrs, counts)
-        _check_known(op, outputs)
-        signature = Signature(op.definition, metas, outputs, op.attrs, attributes)
+        outputs, sizes = graph.target.inferred.get((key, op.definition), (None, None))
+        if outputs is None:
+            outputs = op.definition.infer(metas, op.attrs, counts)
+        signature = Signature(op.definition, metas, outputs, op.attrs, attributes, sizes)
+        if not all(map(all, signature.sizes)):
+            _check_known(op, outputs)
         graph.signatures[key] = signature
     return signature
 

@@ -11,19 +11,20 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from opwright._runtime import Prepared
 from opwright.describe.dtypes import MAX_DIM, item_size
 from opwright.describe.meta import Meta, numel
 from opwright.errors import OutOfMemoryError, ShapeError
 from opwright.records import NamedTuple
 
 if TYPE_CHECKING:
-    from opwright._runtime import Prepared
     from opwright.describe.definition import OpDefinition
     from opwright.registry import KernelEntry
 
     Refusals = tuple[tuple[KernelEntry, str], ...]
 
 SlotMetas = tuple[tuple[Meta, ...], ...]
+Sizes = tuple[tuple[int, ...], ...]
 
 MAX_BYTES: Final = MAX_DIM
 """Limit of a value, and of all values in one memory: the runtime counts in signed 64 bits."""
@@ -80,18 +81,12 @@ class Signature:
         outputs: SlotMetas,
         attrs: Mapping[str, Any],
         key: tuple[Any, ...] | None = None,
+        sizes: Sizes | None = None,
     ) -> None:
         self.definition = definition
         self.inputs = inputs
         self.outputs = outputs
-        sizes = []
-        for slot, metas in enumerate(outputs):
-            sizes.append(tuple(map(size_bytes, metas)))
-            for meta, size in zip(metas, sizes[slot]):
-                if size > MAX_BYTES or size == 0 or len(meta.shape) > MAX_RANK:
-                    who = f"{definition.op_type}: {definition.proto.outputs[slot].name}"
-                    _check_size(who, meta)
-        self.sizes = tuple(sizes)
+        self.sizes = _checked_sizes(definition, outputs) if sizes is None else sizes
         self.choices: dict[str | tuple[Any, ...], Choice] = {}
         self._moved_bytes = -1
         self.attrs_key = attrs_key(attrs) if key is None else key
@@ -143,10 +138,25 @@ def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
         return ()
     items = tuple(attrs.items())
     for name, value in items:
-        floats = value if value.__class__ is tuple else (value,)
-        if floats and floats[0].__class__ is float and 0.0 in floats:
+        if value.__class__ is float:
+            floats = (value,)
+        elif value.__class__ is tuple and value and value[0].__class__ is float:
+            floats = value
+        else:
+            continue
+        if 0.0 in floats:
             items += ((name, struct.pack(f"{len(floats)}d", *floats)),)
     return items
+
+
+def _checked_sizes(definition: OpDefinition, outputs: SlotMetas) -> Sizes:
+    sizes: list[tuple[int, ...]] = []
+    for slot, metas in enumerate(outputs):
+        sizes.append(tuple(map(size_bytes, metas)))
+        for meta, size in zip(metas, sizes[slot]):
+            if not 0 < size <= MAX_BYTES or len(meta.shape) > MAX_RANK:
+                _check_size(f"{definition.op_type}: {definition.proto.outputs[slot].name}", meta)
+    return tuple(sizes)
 
 
 def _check_size(who: str, meta: Meta) -> None:

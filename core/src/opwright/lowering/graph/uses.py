@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ class Uses:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self._readers: dict[Value, dict[LoweredOp, None]] = {}
+        self._readers: dict[Value, dict[LoweredOp, None]] = defaultdict(dict)
         self._writer: dict[Value, LoweredOp] = {}
         # For memory with several values. The dicts keep operators in insertion order.
-        self._memory_readers: dict[Buffer, dict[LoweredOp, None]] = {}
-        self._memory_writers: dict[Buffer, dict[LoweredOp, None]] = {}
+        self._memory_readers: dict[Buffer, dict[LoweredOp, None]] = defaultdict(dict)
+        self._memory_writers: dict[Buffer, dict[LoweredOp, None]] = defaultdict(dict)
         self._lasting = {_own(value) for value, _ in graph.sinks}
         self._lasting.update(map(_own, graph.keeps))
         self._lasting.update(map(_own, graph.fetches))
@@ -41,34 +42,30 @@ class Uses:
 
     def add(self, ops: Iterable[LoweredOp]) -> None:
         """Add the reads and writes of operators; `arrange` sets their positions."""
-        readers_of, writer_of = self._readers, self._writer
+        readers, writer = self._readers, self._writer
+        memory_readers, memory_writers = self._memory_readers, self._memory_writers
         for op in ops:
-            for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
-                for value in values:
-                    if value in readers_of:
-                        readers_of[value][op] = None
-                    else:
-                        readers_of[value] = {op: None}
-                    if value.source is not None:
-                        readers_of.setdefault(value.source, {})[op] = None
-                    if value.buffer.is_shared:
-                        self._memory_readers.setdefault(value.buffer, {})[op] = None
-            for values in op.outputs:
-                for value in values:
-                    writer_of[value] = op
-                    if value.buffer.is_shared:
-                        self._memory_writers.setdefault(value.buffer, {})[op] = None
+            for value in chain.from_iterable(op.data_slots()):
+                readers[value][op] = None
+                if value.source is not None:
+                    readers[value.source][op] = None
+                if value.buffer.is_shared:
+                    memory_readers[value.buffer][op] = None
+            for value in chain.from_iterable(op.outputs):
+                writer[value] = op
+                if value.buffer.is_shared:
+                    memory_writers[value.buffer][op] = None
 
     def remove(self, ops: Iterable[LoweredOp]) -> None:
         """Remove the reads and writes of operators that are unchanged since `add`."""
         for op in ops:
-            for value in op.data_reads():
+            for value in chain.from_iterable(op.data_slots()):
                 self._readers[value].pop(op, None)
                 if value.source is not None:
                     self._readers[value.source].pop(op, None)
                 if value.buffer.is_shared:
                     self._memory_readers[value.buffer].pop(op, None)
-            for value in op.writes():
+            for value in chain.from_iterable(op.outputs):
                 if self._writer.get(value) is op:
                     del self._writer[value]
                 if value.buffer.is_shared:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from opwright._runtime import Prepared
 from opwright.context.threads import is_forked
 from opwright.describe.attribute_values import find_inexact
 from opwright.describe.dtypes import is_float
@@ -37,12 +38,10 @@ from opwright.lowering.kernels.arguments import (
 from opwright.lowering.kernels.finish import Unfinished, find_prepared, remember
 from opwright.lowering.kernels.prepare import find_load_failure, opened_device, prepare_kernel
 from opwright.lowering.kernels.prepare_context import Refuse
+from opwright.lowering.request import Target
+from opwright.packages import ANY
 from opwright.registry import HOST_DEVICE, KernelEntry
 from opwright.registry.kernels import REFUSED
-
-if TYPE_CHECKING:
-    from opwright._runtime import Prepared
-    from opwright.lowering.request import Target
 
 NOT_DETERMINISTIC: Final = f"{REFUSED}two runs may give other bits, and the plan is deterministic"
 """The reason why a kernel that declares it is refused in a deterministic plan."""
@@ -74,7 +73,7 @@ def select_kernels(graph: Graph) -> None:
         if single is not None:  # a kernel for one thread only
             _set_kernel(op, single)
             continue
-        if graph.target.fallback and _may_fall_back(op, graph) and _find_on_host(op, graph):
+        if graph.target.fallback and _find_on_host(op, graph):
             op.device = HOST_DEVICE
             falls_back = True
             continue
@@ -130,7 +129,7 @@ def _not_found(op: LoweredOp, graph: Graph) -> KernelNotFoundError:
     pinned = context.pins.get(op.type)
     refusals = op.refusals  # of the device only: the next line may extend them
     could_fall_back = target.fallback is None and target.takes_fallback
-    helps = could_fall_back and _may_fall_back(op, graph) and _find_on_host(op, graph)
+    helps = could_fall_back and _find_on_host(op, graph)
     error = context.kernels.not_found(op.type, graph.device, dtype, refusals, pinned)
     way_out = f'\n  to run it on the host: give fallback="{HOST_DEVICE}"' if helps else ""
     if any(reason == NOT_DETERMINISTIC for _, reason in refusals):
@@ -197,7 +196,7 @@ def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
 
 
 def _find_on_host(op: LoweredOp, graph: Graph) -> bool:
-    return _find(op, HOST_DEVICE, graph, arguments_of(op, graph))
+    return _may_fall_back(op, graph) and _find(op, HOST_DEVICE, graph, arguments_of(op, graph))
 
 
 def _find(op: LoweredOp, device: str, graph: Graph, arguments: Arguments) -> bool:
@@ -250,7 +249,8 @@ def _choose_for(
             if not isinstance(prepared, Refuse):
                 unread = arguments.unread if entry.takes_prepare else ()
                 choice = signature.choose(entry, prepared, tuple(refusals), unread)
-                target.note_kernel(entry)
+                pinned = target.context.pins.get(ANY, entry.library)
+                target.chosen_kernels[entry] = pinned != entry.library
                 signature.choices[key if depends else device] = choice
                 return choice
             reason = REFUSED + prepared.reason

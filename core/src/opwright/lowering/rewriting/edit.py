@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from itertools import chain, filterfalse
 
 from opwright.errors import PluginError
 from opwright.lowering.graph.graph import Graph
@@ -196,18 +197,19 @@ class Edit:
         """Make all changes; return whether there were any."""
         if not self._gone:
             return False
+        uses, old = self._graph.uses(), self._graph.ops
         ops: list[LoweredOp] = []
-        for op in self._graph.ops:
-            if op not in self._gone:
-                ops.append(op)
-            else:
-                ops += self._at.get(op, ())
+        begin = 0
+        for place in sorted([uses.position[op] for op in self._at if op in uses.position]):
+            ops += filterfalse(self._gone.__contains__, old[begin:place])
+            ops += self._at[old[place]]
+            begin = place + 1
+        ops += filterfalse(self._gone.__contains__, old[begin:])
         added = [op for new in self._at.values() for op in new]
         for op in added:
             for value in op.writes():
                 value.op = op
         redirected = [op for op in ops if self._reads_stand_in(op)] if self._stand_in else []
-        uses = self._graph.uses()
         left = [op for op in (*self._gone, *redirected) if op in uses.position]
         keeps_uses = 2 * len(left) < len(ops)  # else finding them again is quicker
         uses.remove(left if keeps_uses else ())
@@ -362,11 +364,7 @@ class Edit:
 
     def _reads_stand_in(self, op: LoweredOp) -> bool:
         old = self._stand_in
-        for values in op.inputs:
-            for value in values:
-                if value in old or value.source in old:
-                    return True
-        return False
+        return any(value in old or value.source in old for value in chain.from_iterable(op.inputs))
 
     def _redirect(self, op: LoweredOp) -> None:
         """Replace the inputs of an operator by their replacements."""
