@@ -18,8 +18,9 @@ from opwright_nn.model.optimizer_methods import OptimizerMethods
 from opwright_nn.model.programs import Input
 from opwright_nn.model.trained_parameters import TrainedParameters, match_names
 from opwright_nn.optimizer import Optimizer, make_optimizer
-from opwright_nn.optimizer.base import Pair, check_dense
+from opwright_nn.optimizer.base import Pair
 from opwright_nn.optimizer.loss_scaling import append_gradients
+from opwright_nn.optimizer.pairs import check_dense
 from opwright_nn.parallel import DataParallel, average
 
 Names = Iterable[ow.Variable | str] | ow.Variable | str

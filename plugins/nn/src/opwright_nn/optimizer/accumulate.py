@@ -11,6 +11,7 @@ from opwright.errors import ProgramError
 from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
 from opwright_nn.optimizer.base import Optimizer, Pair
+from opwright_nn.optimizer.pairs import check_pairs
 from opwright_nn.optimizer.sharding import Shards, find_shards, shape_of_state
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
@@ -59,7 +60,7 @@ class Accumulate(Optimizer):
         if self._count is not None:
             raise ProgramError("Accumulate: apply_gradients must be called once, got a second call")
         program = ow.default_main_program()
-        self._check_pairs(pairs)
+        check_pairs(self._who, pairs)
         self._check_sparse(pairs)  # the sums have a number for every row
         block = program.global_block()
         count = make_state(
@@ -76,13 +77,10 @@ class Accumulate(Optimizer):
             for parameter, total in sums
         ]
         self.optimizer.apply_gradients(means)
+        record_undo(setattr, self, "_learning_rate", None)
+        self._learning_rate = self.optimizer.learning_rate
         for _, total in sums:
             block.append_op("fill_like", {"x": total}, {"out": total.name}, {"value": 0.0})
-
-    @property
-    def learning_rate(self) -> ow.Variable:
-        """The variable of the learning rate of the optimizer within."""
-        return self.optimizer.learning_rate
 
     def compile(
         self,

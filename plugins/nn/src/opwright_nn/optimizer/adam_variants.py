@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import KW_ONLY
 
-from opwright_nn import checks
-from opwright_nn.optimizer.adam import AdamLike
+from opwright_nn.optimizer.adam import Adam, AdamLike
 from opwright_nn.optimizer.base import Optimizer, State
-from opwright_nn.optimizer.clip import GradientClip
-from opwright_nn.parameters.regularizer import Regularizer
-from opwright_nn.schedule import Rate
+from opwright_nn.optimizer.declaration import declare, within
+from opwright_nn.optimizer.learning_rate import LearningRate
 
 
+@declare
 class Adamax(AdamLike):
     """``param -= learning_rate * m / u``, u the largest of past gradients, decaying.
 
@@ -21,41 +20,14 @@ class Adamax(AdamLike):
 
     Parameters
     ----------
-    learning_rate : float, at least 0, or Schedule
-        The size of a step.
-    beta1 : float in [0, 1)
-        The decay rate of the first moment.
-    beta2 : float in [0, 1)
-        The decay rate of the second moment.
-    epsilon : float, > 0
-        Added to what is divided by.
-    regularizer : Regularizer, optional
-        For every parameter without one of its own.
-    clip : GradientClip, optional
-        A bound for the gradients.
+    learning_rate, beta1, beta2, epsilon, regularizer, clip
+        As in `Adam`; epsilon is added to u.
     """
 
     op_type = "adamax"
     elementwise = True
 
-    def __init__(
-        self,
-        learning_rate: Rate = 0.002,
-        *,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        regularizer: Regularizer | None = None,
-        clip: GradientClip | None = None,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=epsilon,
-            regularizer=regularizer,
-            clip=clip,
-        )
+    learning_rate: LearningRate = LearningRate(0.002)
 
     def states(self) -> Sequence[State]:
         """Return the moment, the norm, and the power for the correction of the bias."""
@@ -66,6 +38,7 @@ class Adamax(AdamLike):
         )
 
 
+@declare
 class NAdam(AdamLike):
     """Adam with Nesterov momentum, whose share rises towards ``beta1``.
 
@@ -73,51 +46,18 @@ class NAdam(AdamLike):
 
     Parameters
     ----------
-    learning_rate : float, at least 0, or Schedule
-        The size of a step.
-    beta1 : float in [0, 1)
-        The decay rate of the first moment.
-    beta2 : float in [0, 1)
-        The decay rate of the second moment.
-    epsilon : float, > 0
-        Added to what is divided by.
+    learning_rate, beta1, beta2, epsilon, regularizer, clip
+        As in `Adam`.
     momentum_decay : float, at least 0
         How fast the share of the momentum rises.
-    regularizer : Regularizer, optional
-        For every parameter without one of its own.
-    clip : GradientClip, optional
-        A bound for the gradients.
     """
 
     op_type = "nadam"
     elementwise = True
 
-    def __init__(
-        self,
-        learning_rate: Rate = 0.002,
-        *,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        momentum_decay: float = 0.004,
-        regularizer: Regularizer | None = None,
-        clip: GradientClip | None = None,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=epsilon,
-            regularizer=regularizer,
-            clip=clip,
-        )
-        self.momentum_decay = checks.check_float(
-            "NAdam", "momentum_decay", momentum_decay, at_least=0.0
-        )
-
-    def attrs(self) -> dict[str, Any]:
-        """Return ``beta1``, ``beta2``, ``epsilon`` and ``momentum_decay``."""
-        return super().attrs() | {"momentum_decay": self.momentum_decay}
+    learning_rate: LearningRate = LearningRate(0.002)
+    _: KW_ONLY
+    momentum_decay: float = 0.004
 
     def states(self) -> Sequence[State]:
         """Return both moments, the number of the step, and the product of the shares."""
@@ -129,6 +69,7 @@ class NAdam(AdamLike):
         )
 
 
+@declare
 class RAdam(AdamLike):
     """Adam that takes steps of momentum alone until the second moment is well known.
 
@@ -136,41 +77,12 @@ class RAdam(AdamLike):
 
     Parameters
     ----------
-    learning_rate : float, at least 0, or Schedule
-        The size of a step.
-    beta1 : float in [0, 1)
-        The decay rate of the first moment.
-    beta2 : float in [0, 1)
-        The decay rate of the second moment.
-    epsilon : float, > 0
-        Added to what is divided by.
-    regularizer : Regularizer, optional
-        For every parameter without one of its own.
-    clip : GradientClip, optional
-        A bound for the gradients.
+    learning_rate, beta1, beta2, epsilon, regularizer, clip
+        As in `Adam`.
     """
 
     op_type = "radam"
     elementwise = True
-
-    def __init__(
-        self,
-        learning_rate: Rate = 0.001,
-        *,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        regularizer: Regularizer | None = None,
-        clip: GradientClip | None = None,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=epsilon,
-            regularizer=regularizer,
-            clip=clip,
-        )
 
     def states(self) -> Sequence[State]:
         """Return both moments and the number of the step."""
@@ -181,66 +93,28 @@ class RAdam(AdamLike):
         )
 
 
-class Lamb(AdamLike):
+@declare
+class Lamb(Adam):
     """Adam with steps scaled to the norm of the parameter, for large batches.
 
     You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, 2020.
 
     Parameters
     ----------
-    learning_rate : float, at least 0, or Schedule
-        The size of a step.
-    beta1 : float in [0, 1)
-        The decay rate of the first moment.
-    beta2 : float in [0, 1)
-        The decay rate of the second moment.
-    epsilon : float, > 0
-        Added to what is divided by.
+    learning_rate, beta1, beta2, epsilon, regularizer, clip
+        As in `Adam`.
     weight_decay : float, at least 0
         The factor of the parameter in the direction of the step.
-    regularizer : Regularizer, optional
-        For every parameter without one of its own.
-    clip : GradientClip, optional
-        A bound for the gradients.
     """
 
     op_type = "lamb"
 
-    def __init__(
-        self,
-        learning_rate: Rate = 0.001,
-        *,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-6,
-        weight_decay: float = 0.01,
-        regularizer: Regularizer | None = None,
-        clip: GradientClip | None = None,
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=epsilon,
-            regularizer=regularizer,
-            clip=clip,
-        )
-        self.weight_decay = checks.check_float("Lamb", "weight_decay", weight_decay, at_least=0.0)
-
-    def attrs(self) -> dict[str, Any]:
-        """Return ``beta1``, ``beta2``, ``epsilon`` and ``weight_decay``."""
-        return super().attrs() | {"weight_decay": self.weight_decay}
-
-    def states(self) -> Sequence[State]:
-        """Return both moments, and the powers for the correction of their bias."""
-        return (
-            State("moment1"),
-            State("moment2"),
-            State("beta1_power", self.beta1, scalar=True),
-            State("beta2_power", self.beta2, scalar=True),
-        )
+    _: KW_ONLY
+    epsilon: float = within(1e-6, above=0.0)
+    weight_decay: float = 0.01
 
 
+@declare
 class Lion(Optimizer):
     """Steps of one size, in the direction of the sign of a momentum.
 
@@ -248,41 +122,24 @@ class Lion(Optimizer):
 
     Parameters
     ----------
-    learning_rate : float, at least 0, or Schedule
-        The size of a step.
+    learning_rate, regularizer, clip
+        As in `Optimizer`.
     beta1 : float in [0, 1)
         The share of the moment in the direction of a step.
     beta2 : float in [0, 1)
         The decay rate of the moment.
     weight_decay : float, at least 0
         The share of the parameter that a step of learning rate 1 subtracts.
-    regularizer : Regularizer, optional
-        For every parameter without one of its own.
-    clip : GradientClip, optional
-        A bound for the gradients.
     """
 
     op_type = "lion"
     elementwise = True
 
-    def __init__(
-        self,
-        learning_rate: Rate = 0.0001,
-        *,
-        beta1: float = 0.9,
-        beta2: float = 0.99,
-        weight_decay: float = 0.0,
-        regularizer: Regularizer | None = None,
-        clip: GradientClip | None = None,
-    ) -> None:
-        super().__init__(learning_rate, regularizer, clip)
-        self.beta1 = checks.check_float("Lion", "beta1", beta1, at_least=0.0, below=1.0)
-        self.beta2 = checks.check_float("Lion", "beta2", beta2, at_least=0.0, below=1.0)
-        self.weight_decay = checks.check_float("Lion", "weight_decay", weight_decay, at_least=0.0)
-
-    def attrs(self) -> dict[str, Any]:
-        """Return ``beta1``, ``beta2`` and ``weight_decay``."""
-        return {"beta1": self.beta1, "beta2": self.beta2, "weight_decay": self.weight_decay}
+    learning_rate: LearningRate = LearningRate(0.0001)
+    _: KW_ONLY
+    beta1: float = 0.9
+    beta2: float = 0.99
+    weight_decay: float = 0.0
 
     def states(self) -> Sequence[State]:
         """Return the moment."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import KW_ONLY
 
-from opwright_nn import checks
 from opwright_nn.optimizer.base import Optimizer, State
-from opwright_nn.optimizer.clip import GradientClip
-from opwright_nn.parameters.regularizer import Regularizer
-from opwright_nn.schedule import Rate
+from opwright_nn.optimizer.declaration import declare, within
+from opwright_nn.optimizer.learning_rate import LearningRate
 
 
+@declare
 class Adagrad(Optimizer):
     """``param -= learning_rate * grad / (sqrt(s) + epsilon)``, s the sum of squared gradients.
 
@@ -19,46 +18,29 @@ class Adagrad(Optimizer):
 
     Parameters
     ----------
-    learning_rate : float, at least 0, or Schedule
-        The size of a step.
+    learning_rate, regularizer, clip
+        As in `Optimizer`.
     epsilon : float, > 0
         Added to what is divided by.
     initial_squares : float, at least 0
         The sum of squares before the first step.
-    regularizer : Regularizer, optional
-        For every parameter without one of its own.
-    clip : GradientClip, optional
-        A bound for the gradients.
     """
 
     op_type = "adagrad"
     elementwise = True
     sparse_op_type = "sparse_adagrad"
 
-    def __init__(
-        self,
-        learning_rate: Rate = 0.01,
-        *,
-        epsilon: float = 1e-10,
-        initial_squares: float = 0.0,
-        regularizer: Regularizer | None = None,
-        clip: GradientClip | None = None,
-    ) -> None:
-        super().__init__(learning_rate, regularizer, clip)
-        self.epsilon = checks.check_float("Adagrad", "epsilon", epsilon, above=0.0)
-        self.initial_squares = checks.check_float(
-            "Adagrad", "initial_squares", initial_squares, at_least=0.0
-        )
-
-    def attrs(self) -> dict[str, Any]:
-        """Return ``epsilon``."""
-        return {"epsilon": self.epsilon}
+    learning_rate: LearningRate = LearningRate(0.01)
+    _: KW_ONLY
+    epsilon: float = within(1e-10, above=0.0)
+    initial_squares: float = within(0.0, at_least=0.0)
 
     def states(self) -> Sequence[State]:
         """Return the sum of squares."""
         return (State("squares", self.initial_squares),)
 
 
+@declare
 class Adadelta(Optimizer):
     """Steps of the size of past steps, divided by the size of past gradients.
 
@@ -66,37 +48,21 @@ class Adadelta(Optimizer):
 
     Parameters
     ----------
-    learning_rate : float, at least 0, or Schedule
-        The size of a step.
+    learning_rate, regularizer, clip
+        As in `Optimizer`.
     rho : float in [0, 1)
         The decay rate of both means.
     epsilon : float, > 0
         Added to both means under their roots.
-    regularizer : Regularizer, optional
-        For every parameter without one of its own.
-    clip : GradientClip, optional
-        A bound for the gradients.
     """
 
     op_type = "adadelta"
     elementwise = True
 
-    def __init__(
-        self,
-        learning_rate: Rate = 1.0,
-        *,
-        rho: float = 0.9,
-        epsilon: float = 1e-6,
-        regularizer: Regularizer | None = None,
-        clip: GradientClip | None = None,
-    ) -> None:
-        super().__init__(learning_rate, regularizer, clip)
-        self.rho = checks.check_float("Adadelta", "rho", rho, at_least=0.0, below=1.0)
-        self.epsilon = checks.check_float("Adadelta", "epsilon", epsilon, above=0.0)
-
-    def attrs(self) -> dict[str, Any]:
-        """Return ``rho`` and ``epsilon``."""
-        return {"rho": self.rho, "epsilon": self.epsilon}
+    learning_rate: LearningRate = LearningRate(1.0)
+    _: KW_ONLY
+    rho: float = 0.9
+    epsilon: float = within(1e-6, above=0.0)
 
     def states(self) -> Sequence[State]:
         """Return the mean squares of gradients and of steps."""
@@ -106,6 +72,7 @@ class Adadelta(Optimizer):
         )
 
 
+@declare
 class RMSprop(Optimizer):
     """``param -= learning_rate * grad / (sqrt(v) + epsilon)``, v the mean of squared gradients.
 
@@ -114,8 +81,8 @@ class RMSprop(Optimizer):
 
     Parameters
     ----------
-    learning_rate : float, at least 0, or Schedule
-        The size of a step.
+    learning_rate, regularizer, clip
+        As in `Optimizer`.
     rho : float in [0, 1)
         The decay rate of the means.
     epsilon : float, > 0
@@ -124,40 +91,17 @@ class RMSprop(Optimizer):
         The share of the last step that remains.
     centered : bool
         Whether v is the variance, not the mean square.
-    regularizer : Regularizer, optional
-        For every parameter without one of its own.
-    clip : GradientClip, optional
-        A bound for the gradients.
     """
 
     op_type = "rmsprop"
     elementwise = True
 
-    def __init__(
-        self,
-        learning_rate: Rate = 0.01,
-        *,
-        rho: float = 0.99,
-        epsilon: float = 1e-8,
-        momentum: float = 0.0,
-        centered: bool = False,
-        regularizer: Regularizer | None = None,
-        clip: GradientClip | None = None,
-    ) -> None:
-        super().__init__(learning_rate, regularizer, clip)
-        self.rho = checks.check_float("RMSprop", "rho", rho, at_least=0.0, below=1.0)
-        self.epsilon = checks.check_float("RMSprop", "epsilon", epsilon, above=0.0)
-        self.momentum = checks.check_float("RMSprop", "momentum", momentum, at_least=0.0, below=1.0)
-        self.centered = checks.check_bool("RMSprop", "centered", centered)
-
-    def attrs(self) -> dict[str, Any]:
-        """Return ``rho``, ``epsilon``, ``momentum`` and ``centered``."""
-        return {
-            "rho": self.rho,
-            "epsilon": self.epsilon,
-            "momentum": self.momentum,
-            "centered": self.centered,
-        }
+    learning_rate: LearningRate = LearningRate(0.01)
+    _: KW_ONLY
+    rho: float = 0.99
+    epsilon: float = within(1e-8, above=0.0)
+    momentum: float = within(0.0, at_least=0.0, below=1.0)
+    centered: bool = False
 
     def states(self) -> Sequence[State]:
         """Return the mean square, and what `centered` and `momentum` ask for."""

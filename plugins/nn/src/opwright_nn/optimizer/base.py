@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -15,21 +16,21 @@ from opwright.errors import (
     ProgramError,
     VariableNotFoundError,
 )
-from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
-from opwright_nn.foreign_names import OPTIMIZER_ARGUMENTS
 from opwright_nn.optimizer.clip import GradientClip
-from opwright_nn.optimizer.divided import check_divided
+from opwright_nn.optimizer.declaration import check_fields, find_attributes
+from opwright_nn.optimizer.learning_rate import LearningRate, make_learning_rate
 from opwright_nn.optimizer.loss_scaling import Updates, append_gradients
-from opwright_nn.optimizer.sharding import Shards, find_shards, shape_of_state
-from opwright_nn.optimizer.sparse_rows import SparseRows, find_sparse_rows
-from opwright_nn.parallel import (
-    DataParallel,
-    average,
-    check_data_parallel,
-    find_divided,
-    find_team,
+from opwright_nn.optimizer.pairs import (
+    check_dense,
+    check_divided,
+    check_pairs,
+    check_sparse,
+    find_regularizer,
 )
+from opwright_nn.optimizer.sharding import Shards, find_shards, shape_of_state
+from opwright_nn.optimizer.sparse_rows import SparseRows
+from opwright_nn.parallel import DataParallel, average, check_data_parallel, find_team
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.parameter import make_state
@@ -58,8 +59,12 @@ class State(NamedTuple):
     scalar: bool = False
 
 
+@dataclasses.dataclass(init=False, eq=False, repr=False)
 class Optimizer:
     """The base of optimizers. A subclass names its operator, its attributes and its states.
+
+    The classes here declare them: the fields of a dataclass are the attributes of the operator,
+    whose description has their ranges.
 
     The learning rate is a persistable float32 [1] variable of the program, not an attribute, so
     that it may change between two steps without a new plan. A schedule writes it in each step, and
@@ -88,9 +93,16 @@ class Optimizer:
     """Whether the operator updates each element by itself: then several processes may divide a
     parameter. A subclass with an `op_type` of its own does not inherit it."""
 
+    learning_rate: LearningRate = LearningRate()  # noqa: RUF009 - a descriptor
+    _: dataclasses.KW_ONLY
+    regularizer: Regularizer | None = None
+    clip: GradientClip | None = None
+
+    schedule: Schedule | None = dataclasses.field(init=False)
+    initial_learning_rate: float = dataclasses.field(init=False)
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        arguments.answer(cls, OPTIMIZER_ARGUMENTS)
         if "op_type" in cls.__dict__:
             cls.sparse_op_type = cls.__dict__.get("sparse_op_type")
             cls.elementwise = cls.__dict__.get("elementwise", False)
@@ -102,15 +114,17 @@ class Optimizer:
         regularizer: Regularizer | None = None,
         clip: GradientClip | None = None,
     ) -> None:
-        who = self._who
-        self.schedule = learning_rate if isinstance(learning_rate, Schedule) else None
-        first = learning_rate if self.schedule is None else self.schedule.rate(0)
-        self.initial_learning_rate = checks.check_rate(who, "learning_rate", first)
-        checks.check_instance(who, "regularizer", regularizer, Regularizer)
-        checks.check_instance(who, "clip", clip, GradientClip)
+        self.learning_rate = learning_rate
         self.regularizer = regularizer
         self.clip = clip
-        self._learning_rate: ow.Variable | None = None
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        checks.check_instance(self._who, "regularizer", self.regularizer, Regularizer)
+        checks.check_instance(self._who, "clip", self.clip, GradientClip)
+        if hasattr(self, "op_type"):
+            check_fields(self)
 
     def __repr__(self) -> str:
         values = {"learning_rate": self.schedule or self.initial_learning_rate, **self.attrs()}
@@ -118,7 +132,7 @@ class Optimizer:
 
     def attrs(self) -> dict[str, Any]:
         """Return the attributes of the operator."""
-        return {}
+        return find_attributes(self) if hasattr(self, "op_type") else {}
 
     def states(self) -> Sequence[State]:
         """Return the states of each parameter."""
@@ -182,13 +196,14 @@ class Optimizer:
             not trainable, a sparse gradient would have to be dense, or one of which this process
             has a part would have to be whole.
         """
-        self._check_pairs(pairs)
+        check_pairs(self._who, pairs)
         check_divided(self._who, pairs, elementwise=self.elementwise, clip=self.clip)
         sparse, shards = self._check_sparse(pairs), self._find_shards(pairs)
-        rate, updates = self._make_learning_rate(), Updates(pairs, shards.group)
+        rate, updates = make_learning_rate(self), Updates(pairs, shards.group)
         clipped_pairs = pairs if self.clip is None else self._append_clip(self.clip, pairs, shards)
         for parameter, gradient in clipped_pairs:
-            regularizer, target = self._find_regularizer(parameter), shards.target(parameter)
+            regularizer = find_regularizer(self._who, parameter, self.regularizer)
+            target = shards.target(parameter)
             new_gradient = regularizer.append(target, gradient) if regularizer else gradient
             rows = sparse.get(new_gradient.name)
             states = self._append_update(updates, parameter, target, new_gradient, rate, rows)
@@ -211,62 +226,14 @@ class Optimizer:
     ) -> Sequence[Pair]:
         return clip.append_to_shards(pairs, shards.group) if shards else clip.append(pairs)
 
-    def _check_pairs(self, pairs: Sequence[Pair]) -> None:
-        program = ow.default_main_program()
-        for _, gradient in pairs:
-            if gradient.block.program is not program:
-                raise ProgramError(
-                    f"{self._who}: gradients must be of the default main program, got "
-                    f"{gradient!r} of another; call it within `with model.guard():`, or within "
-                    "opwright.program_guard(main, startup)"
-                )
-        for parameter, _ in pairs:
-            if not getattr(parameter, "trainable", True):
-                raise ProgramError(
-                    f"{self._who}: parameters must be trainable, got {parameter.name!r} with "
-                    "trainable=False; set it True, or do not list the parameter"
-                )
-        if not pairs:
-            raise ProgramError(
-                f"{self._who}: there must be a parameter to train, got none; the loss must depend "
-                "on a parameter with trainable=True"
-            )
-
-    def _find_regularizer(self, parameter: ow.Variable) -> Regularizer | None:
-        own = getattr(parameter, "regularizer", None)
-        checks.check_instance(self._who, f"regularizer of {parameter.name!r}", own, Regularizer)
-        return own or self.regularizer
-
     def _check_sparse(self, pairs: Sequence[Pair]) -> dict[str, SparseRows]:
-        """Return the sparse gradients by name; raise if one must be known for every row."""
-        sparse = find_sparse_rows(gradient for _, gradient in pairs)
-        for parameter, gradient in pairs:
-            if gradient.name not in sparse:
-                continue
-            if self.sparse_op_type is None:
-                reader, way_out = "this optimizer", "train with SGD, Momentum, Adagrad or Adam"
-            elif self.clip is not None:
-                reader, way_out = f"clip={type(self.clip).__name__}", "train without a clip"
-            elif (regularizer := self._find_regularizer(parameter)) is not None:
-                reader, way_out = f"regularizer={regularizer!r}", "train without a regularizer"
-            else:
-                continue
-            raise ProgramError(
-                f"{self._who}: the gradient of {parameter.name!r} must be dense for {reader}, got "
-                "the rows of embedding(sparse=True); pass sparse=False to embedding, or "
-                f"{way_out}"
-            )
-        return sparse
-
-    @property
-    def learning_rate(self) -> ow.Variable:
-        """The variable of the learning rate; `minimize` creates it."""
-        if self._learning_rate is None:
-            raise ProgramError(
-                f"{self._who}: the learning rate has no variable before minimize or "
-                "apply_gradients, got neither call yet; call one first"
-            )
-        return self._learning_rate
+        return check_sparse(
+            self._who,
+            pairs,
+            is_read=self.sparse_op_type is not None,
+            clip=self.clip,
+            regularizer=self.regularizer,
+        )
 
     def set_learning_rate(self, scope: ow.Scope, value: float) -> None:
         """Change the learning rate of later steps, without a new plan.
@@ -300,33 +267,6 @@ class Optimizer:
     @property
     def _who(self) -> str:
         return type(self).__name__
-
-    def _make_learning_rate(self) -> ow.Variable:
-        program = ow.default_main_program()
-        if self._learning_rate is None:
-            name = program.free_name("learning_rate")
-            initial = Constant(self.initial_learning_rate)
-            self._learning_rate = make_state(self._who, name, lambda: (1,), initial)
-            record_undo(setattr, self, "_learning_rate", None)
-            if self.schedule is not None:
-                self._append_schedule(self.schedule, self._learning_rate)
-        elif self._learning_rate.block.program is not program:
-            raise ProgramError(
-                f"{self._who}: an optimizer serves one program, got a second one; make another "
-                "optimizer for it"
-            )
-        return self._learning_rate
-
-    def _append_schedule(self, schedule: Schedule, rate: ow.Variable) -> None:
-        """Append what computes the rate of this step, and counts it."""
-        program = ow.default_main_program()
-        name = program.free_name("schedule_step")
-        count = make_state(self._who, name, lambda: (1,), Constant(0.0), "int64")
-        block = program.global_block()
-        step = operators.append(block, "cast", {"x": count}, {"dtype": "float32"}, prefix=name)
-        # Written to the variables themselves, so that a scope and a checkpoint hold them.
-        block.append_op("assign", {"x": schedule.append(step)}, {"out": rate.name})
-        block.append_op("increment", {"x": count}, {"out": count.name})
 
     def _append_update(
         self,
@@ -379,21 +319,6 @@ class Optimizer:
             # no steps beyond 2**24.
             "float64" if state.scalar else parameter.dtype,
         )
-
-
-def check_dense(who: str, pairs: Sequence[Pair], group: str) -> None:
-    """Raise ProgramError where a gradient is a few rows of a table: these are not averaged.
-
-    Those of a table that the processes of the group divide need not be.
-    """
-    sparse = find_sparse_rows(gradient for _, gradient in pairs)
-    divided = find_divided(pairs[0][0].block.program) if sparse else {}
-    for parameter, gradient in pairs:
-        if gradient.name in sparse and divided.get(parameter.name) != group:
-            raise ProgramError(
-                f"{who}: the gradient of {parameter.name!r} must be dense to be averaged over "
-                "processes, got the rows of embedding(sparse=True); pass sparse=False to embedding"
-            )
 
 
 def _state_shape(target: ow.Variable, scalar: bool) -> Shape:
