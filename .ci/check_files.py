@@ -21,7 +21,7 @@ FOREIGN = {
     "core/include/dlpack/dlpack.h",
     "LICENSE",
 }
-GENERATED = re.compile(r"_pb2\.pyi?$|layer_methods\.pyi$")
+GENERATED = re.compile(r"_pb2\.pyi?$")
 
 # Places that exist on one machine only. (Put together so that this file does not name them.)
 PLACES = [f"/{first}/" for first in ("work", "root", "home", "Users")]

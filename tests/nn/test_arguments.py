@@ -28,7 +28,7 @@ from opwright_nn.arguments import suggest
         (lambda x: layers.softmax(x, dim=1), "'dim'; did you mean 'axis'"),
         (lambda x: layers.batch_norm(x, eps=0.1), "'eps'; did you mean 'epsilon'"),
         (lambda x: layers.attention(x, num_heads=2), "'num_heads'; did you mean 'heads'"),
-        (lambda x: layers.relu(x, inplace=True), "'inplace'; arguments are 'x', 'name'"),
+        (lambda x: layers.relu(x, inplace=True), "'inplace'; arguments are 'input', 'name'"),
         (lambda x: nn.optimizer.SGD(lr=0.1), "'lr'; did you mean 'learning_rate'"),
         (lambda x: nn.batches((x, x), batch_size=3), "'batch_size'; did you mean 'size'"),
     ],
@@ -41,7 +41,9 @@ def test_the_name_of_another_framework_is_answered_with_ours(programs, call, rul
 
 
 def test_a_missing_argument_is_answered_with_all_of_them(programs):
-    with pytest.raises(AttributeTypeError, match="^max_pool1d: missing .*'kernel'; .* are x, ker"):
+    with pytest.raises(
+        AttributeTypeError, match="^max_pool1d: missing .*'kernel'; .* are input, ker"
+    ):
         layers.max_pool1d(layers.data("x", [None, 3, 3]))
 
 

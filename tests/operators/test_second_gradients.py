@@ -160,3 +160,22 @@ def test_a_missing_second_gradient_is_reported_to_the_user(case: Case) -> None:
     with pytest.raises(GradientError, match=said):
         ow.append_backward([total], parameters=wanted)
     assert definition_of(case).gradient is not None
+
+
+def test_a_penalty_alone_goes_through_what_selects_elements() -> None:
+    block = ow.Program().global_block()
+    x = block.create_var("x", [1, 1, 4, 4], "float64", is_data=True)
+    w = block.create_var("w", [1, 1, 4, 4], "float64", is_data=True)
+    shift = block.create_var("shift", [1], "float64", is_data=True)
+    pooled = ow.ops.max_pool2d(x * w + shift, kernel=[2, 2])
+    ((_, slope),) = ow.append_backward(ow.ops.sum(pooled), parameters=[x])
+    total = ow.ops.sum(ow.ops.square(slope))
+    # The shift decides which elements are selected, and nothing else.
+    pairs = ow.append_backward(total, parameters=[w, shift])
+    rng = np.random.default_rng(3)
+    feeds = {name: rng.normal(size=(1, 1, 4, 4)) for name in "xw"} | {"shift": np.array([0.5])}
+    fetch = [slope, *(gradient for _, gradient in pairs)]
+    slopes, of_w, of_shift = compiled(block, feeds, fetch)(**feeds)
+    assert np.count_nonzero(slopes) == 4
+    np.testing.assert_allclose(of_w, 2 * slopes)
+    np.testing.assert_array_equal(of_shift, [0.0])

@@ -151,8 +151,8 @@ def test_rotary_products_depend_on_the_distance(interleaved):
     [
         (lambda x: layers.attention(x, 3), AttributeValueError, "heads must divide the 8 columns"),
         (lambda x: layers.attention(x, 2, mask=x, lengths=x), AttributeValueError, "mask and len"),
-        (lambda x: layers.attention(x, 2, x[0]), ShapeError, r"x must have more than"),
-        (lambda x: layers.attention("x", 2), AttributeTypeError, "x must be a variable"),
+        (lambda x: layers.attention(x, 2, x[0]), ShapeError, r"input must have more than"),
+        (lambda x: layers.attention("x", 2), AttributeTypeError, "input must be a variable"),
         (
             lambda x: layers.attention(x, 2, param_attr=nn.ParamAttr("w")),
             AttributeValueError,
@@ -171,7 +171,7 @@ def test_rotary_products_depend_on_the_distance(interleaved):
         (
             lambda x: layers.transformer_encoder_block(layers.data("y"), 2),
             ShapeError,
-            r"the last axis of x must be known.*model.input\('words'",
+            r"the last axis of input must be known.*model.input\('words'",
         ),
         (
             lambda x: layers.learned_positions(layers.data("z", [None, 9, 4]), 8),

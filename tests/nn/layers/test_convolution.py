@@ -156,7 +156,11 @@ def test_the_strides_of_pooling_are_its_kernel_by_default(programs):
 
 
 BAD_CONV = [
-    ({"x": np.zeros((1, 3, 8, 8))}, AttributeTypeError, "x must be a variable of a program"),
+    (
+        {"input": np.zeros((1, 3, 8, 8))},
+        AttributeTypeError,
+        "input must be a variable of a program",
+    ),
     ({"filters": 0}, AttributeValueError, "filters must be an int of at least 1, got 0"),
     ({"filters": "four"}, AttributeTypeError, "filters must be an int of at least 1, got 'four'"),
     ({"kernel": 0}, AttributeValueError, "kernel must be an int of at least 1, or two .*got 0"),
@@ -188,7 +192,7 @@ BAD_CONV = [
 def test_bad_argument_of_conv2d_is_named_and_changes_nothing(
     programs, snapshot, arguments, error, rule
 ):
-    values = {"x": make_x(), "filters": 6, "kernel": 3} | arguments
+    values = {"input": make_x(), "filters": 6, "kernel": 3} | arguments
     before = snapshot()
     with pytest.raises(error, match=f"conv2d: {rule}"):
         layers.conv2d(**values)
@@ -196,7 +200,7 @@ def test_bad_argument_of_conv2d_is_named_and_changes_nothing(
 
 
 BAD_POOL = [
-    ({"x": "x"}, AttributeTypeError, "x must be a variable of a program, got 'x'"),
+    ({"input": "x"}, AttributeTypeError, "input must be a variable of a program, got 'x'"),
     ({"kernel": 0}, AttributeValueError, "kernel must be an int of at least 1, or two"),
     ({"strides": (2, 2, 2)}, AttributeValueError, r"strides must be .* got \(2, 2, 2\)"),
     ({"paddings": "vaild"}, AttributeValueError, "paddings must be .*did you mean 'valid'"),
@@ -213,7 +217,7 @@ BAD_POOL = [
 def test_bad_argument_of_pooling_is_named_and_changes_nothing(
     programs, snapshot, layer, arguments, error, rule
 ):
-    values = {"x": make_x(), "kernel": 2} | arguments
+    values = {"input": make_x(), "kernel": 2} | arguments
     before = snapshot()
     with pytest.raises(error, match=f"{layer.__name__}: {rule}"):
         layer(**values)
@@ -230,14 +234,14 @@ BINS = "output_size must be an int of at least 1, or two of them, for height and
         ("adaptive_avg_pool2d", {"output_size": 0}, AttributeValueError, f"{BINS}, got 0"),
         ("adaptive_avg_pool2d", {"output_size": [1]}, AttributeValueError, BINS),
         ("adaptive_avg_pool2d", {"output_size": None}, AttributeTypeError, f"{BINS}, got None"),
-        ("adaptive_avg_pool2d", {"x": "x"}, AttributeTypeError, "x must be a variable"),
+        ("adaptive_avg_pool2d", {"input": "x"}, AttributeTypeError, "input must be a variable"),
         ("adaptive_avg_pool2d", {"data_format": ""}, AttributeValueError, "data_format must be"),
         ("adaptive_avg_pool2d", {"name": 3}, AttributeTypeError, "name must be a string"),
     ],
 )
 def test_bad_argument_of_other_pooling_is_named(programs, layer, arguments, error, rule):
     required = {"output_size": 1} if layer.startswith("adaptive") else {"kernel": 2}
-    values = {"x": make_x()} | required | arguments
+    values = {"input": make_x()} | required | arguments
     with pytest.raises(error, match=f"{layer}: {rule}"):
         getattr(layers, layer)(**values)
 
@@ -255,7 +259,9 @@ def test_images_have_four_axes(programs, snapshot, layer, arguments):
     flat = layers.flatten(make_x())
     before = snapshot()
     for data_format, axes in (("NCHW", "channels, height, width"), ("NHWC", "height, width, chan")):
-        rule = rf"{layer.__name__}: x must be \[n, {axes}.* for data_format='{data_format}', got"
+        rule = (
+            rf"{layer.__name__}: input must be \[n, {axes}.* for data_format='{data_format}', got"
+        )
         with pytest.raises(ShapeError, match=rule):
             layer(flat, **arguments, data_format=data_format)
     assert snapshot() == before

@@ -102,7 +102,7 @@ def test_the_layers_of_a_transposed_convolution_are_named_after_it(programs):
     ],
 )
 def test_bad_argument_is_named_and_changes_nothing(programs, snapshot, arguments, error, rule):
-    values = {"x": make_x(1), "filters": 5, "kernel": 3} | arguments
+    values = {"input": make_x(1), "filters": 5, "kernel": 3} | arguments
     before = snapshot()
     with pytest.raises(error, match=f"conv1d_transpose: .*{rule}"):
         layers.conv1d_transpose(**values)
@@ -116,7 +116,7 @@ def test_sizes_and_paddings_of_volumes_are_named(programs):
     with pytest.raises(AttributeValueError, match="or six: front, back, top, bottom, left, right"):
         layers.max_pool3d(x, 2, paddings=[1, 1, 1, 1])
     with pytest.raises(
-        ShapeError, match=r"conv3d: x must be \[n, channels, depth, height, width\]"
+        ShapeError, match=r"conv3d: input must be \[n, channels, depth, height, width\]"
     ):
         layers.conv3d(layers.data("image", [None, 3, 8, 8]), 2, 3)
     with pytest.raises(ShapeError, match=r"avg_pool1d: paddings='same' with strides=2 .* length"):
@@ -146,14 +146,16 @@ def test_bad_arguments_of_normalizations_are_named(programs, snapshot):
     before = snapshot()
     with pytest.raises(AttributeValueError, match="group_norm: groups must divide the 4 channels"):
         layers.group_norm(x, 3)
-    with pytest.raises(ShapeError, match="rms_norm: x must have more than begin_norm_axis=4 axes"):
+    with pytest.raises(
+        ShapeError, match="rms_norm: input must have more than begin_norm_axis=4 axes"
+    ):
         layers.rms_norm(x, begin_norm_axis=4)
     with pytest.raises(AttributeValueError, match="instance_norm: epsilon must be"):
         layers.instance_norm(x, epsilon=0)
     with pytest.raises(AttributeValueError, match="rms_norm: param_attr .* with scale=False"):
         layers.rms_norm(x, scale=False, param_attr=nn.initializer.Constant(2.0))
     assert snapshot() == before
-    with pytest.raises(ShapeError, match=r"instance_norm: x must be \[n, channels, ...\]"):
+    with pytest.raises(ShapeError, match=r"instance_norm: input must be \[n, channels, ...\]"):
         layers.instance_norm(layers.data("numbers", [3]))
 
 

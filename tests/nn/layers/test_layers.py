@@ -86,13 +86,13 @@ def test_bad_activation_is_refused(programs, activation, error, rule):
 @pytest.mark.parametrize(
     ("arguments", "error", "rule"),
     [
-        ({"x": "x"}, AttributeTypeError, "x must be a variable of a program, got 'x'"),
+        ({"input": "x"}, AttributeTypeError, "input must be a variable of a program, got 'x'"),
         ({"size": 0}, AttributeValueError, "size must be an int of at least 1, got 0"),
         ({"size": 5.0}, AttributeTypeError, "size must be an int of at least 1, got 5.0"),
         ({"size": True}, AttributeTypeError, "size must be an int"),
         ({"bias": 1}, AttributeTypeError, "bias must be True or False, got 1"),
         ({"num_flatten_dims": 0}, AttributeValueError, "num_flatten_dims must be"),
-        ({"num_flatten_dims": 2}, ShapeError, "x must have more than num_flatten_dims=2 axes"),
+        ({"num_flatten_dims": 2}, ShapeError, "input must have more than num_flatten_dims=2 axes"),
         ({"name": ""}, AttributeValueError, "name must be a string that is not empty"),
         ({"name": 3}, AttributeTypeError, "name must be a string"),
         ({"param_attr": "w"}, AttributeTypeError, "param_attr must be a ParamAttr, an init"),
@@ -102,7 +102,7 @@ def test_bad_activation_is_refused(programs, activation, error, rule):
 def test_bad_argument_of_fc_is_named_and_changes_nothing(
     programs, snapshot, arguments, error, rule
 ):
-    values = {"x": make_x(), "size": 5} | arguments
+    values = {"input": make_x(), "size": 5} | arguments
     before = snapshot()
     with pytest.raises(error, match=f"fc: {rule}"):
         layers.fc(**values)
@@ -218,7 +218,7 @@ def test_activation_layer_appends_its_operator(programs, layer, arguments):
     assert (op.type, out.name, out.shape) == (layer, f"{layer}_0_out", (-1, 8))
     for name, value in arguments.items():
         assert op.attr(name) == value
-    with pytest.raises(AttributeTypeError, match=f"{layer}: x must be a variable"):
+    with pytest.raises(AttributeTypeError, match=f"{layer}: input must be a variable"):
         getattr(layers, layer)(np.zeros(3))
 
 
@@ -264,7 +264,7 @@ def test_layer_norm_does_without_scale_and_bias(programs):
 
 @pytest.mark.parametrize("layer", [layers.batch_norm, layers.layer_norm])
 def test_normalization_of_a_vector_is_refused(programs, layer):
-    with pytest.raises(ShapeError, match=f"{layer.__name__}: x must"):
+    with pytest.raises(ShapeError, match=f"{layer.__name__}: input must"):
         layer(make_x((None,)))
     assert not programs[0].parameters()
 
@@ -307,18 +307,26 @@ def test_flatten_of_unknown_dimensions_leaves_them_to_the_run(programs):
 @pytest.mark.parametrize(
     ("call", "error", "rule"),
     [
-        (layers.concat, AttributeTypeError, r"concat: x must be a list of variables"),
-        (lambda x: layers.concat([x, "x"]), AttributeTypeError, r"concat: x\[1\] must be a var"),
+        (layers.concat, AttributeTypeError, r"concat: input must be a list of variables"),
+        (
+            lambda x: layers.concat([x, "x"]),
+            AttributeTypeError,
+            r"concat: input\[1\] must be a var",
+        ),
         (lambda x: layers.concat([x], axis=0.5), AttributeTypeError, "concat: axis must be an int"),
         (lambda x: layers.reshape(x, [-1, None]), AttributeValueError, "shape may hold one -1"),
         (lambda x: layers.reshape(x, [-2]), AttributeValueError, "reshape: shape must be a list"),
         (lambda x: layers.reshape(x, 8), AttributeTypeError, "reshape: shape must be a list"),
         (lambda x: layers.flatten(x, axis=-1), AttributeValueError, "flatten: axis must be an int"),
-        (lambda x: layers.flatten(x, axis=3), ShapeError, "flatten: x must have at least axis=3"),
+        (
+            lambda x: layers.flatten(x, axis=3),
+            ShapeError,
+            "flatten: input must have at least axis=3",
+        ),
         (lambda x: layers.dropout(x, 1.0), AttributeValueError, r"probability .*\[0, 1\), got 1.0"),
         (lambda x: layers.dropout(x, training=1), AttributeTypeError, "dropout: training must be"),
         (lambda x: layers.mean(x, axis="0"), AttributeTypeError, "mean: axis must be a list"),
-        (lambda x: layers.mean("x"), AttributeTypeError, "mean: x must be a variable"),
+        (lambda x: layers.mean("x"), AttributeTypeError, "mean: input must be a variable"),
         (lambda x: layers.accuracy(x, x, k=0), AttributeValueError, "accuracy: k must be an int"),
         (lambda x: layers.cross_entropy(x, "y"), AttributeTypeError, "cross_entropy: label must"),
         (lambda x: layers.batch_norm(x, momentum=2), AttributeValueError, r"momentum .* \[0, 1\]"),

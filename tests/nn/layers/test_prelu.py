@@ -39,8 +39,8 @@ def test_bilinear_sums_all_pairs():
     ("call", "error", "rule"),
     [
         (lambda x: layers.prelu(x, 1), AttributeTypeError, "prelu: per_channel must be True or"),
-        (lambda x: layers.prelu(x, True), ShapeError, r"prelu: x must be \[n, channels, ...\]"),
-        (lambda x: layers.prelu(1), AttributeTypeError, "prelu: x must be a variable"),
+        (lambda x: layers.prelu(x, True), ShapeError, r"prelu: input must be \[n, channels, ...\]"),
+        (lambda x: layers.prelu(1), AttributeTypeError, "prelu: input must be a variable"),
         (lambda x: layers.bilinear(x, x, 0), AttributeValueError, "bilinear: size must be an int"),
         (lambda x: layers.bilinear(x, 3, 1), AttributeTypeError, "bilinear: y must be a variable"),
         (

@@ -101,7 +101,7 @@ def test_a_saved_recurrent_model_continues_with_the_same_bits(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "error", "rule"),
     [
-        ({"x": "x"}, AttributeTypeError, "x must be a variable"),
+        ({"input": "x"}, AttributeTypeError, "input must be a variable"),
         ({"size": 0}, AttributeValueError, "size must be an int of at least 1, got 0"),
         ({"num_layers": 0}, AttributeValueError, "num_layers must be an int of at least 1"),
         ({"bidirectional": 2}, AttributeTypeError, "bidirectional must be True or False"),
@@ -118,7 +118,7 @@ def test_a_saved_recurrent_model_continues_with_the_same_bits(tmp_path):
     ],
 )
 def test_bad_argument_is_named_and_changes_nothing(programs, snapshot, arguments, error, rule):
-    values = {"x": make_x(), "size": 6} | arguments
+    values = {"input": make_x(), "size": 6} | arguments
     before = snapshot()
     with pytest.raises(error, match=f"rnn: {rule}"):
         layers.rnn(**values)
@@ -126,7 +126,9 @@ def test_bad_argument_is_named_and_changes_nothing(programs, snapshot, arguments
 
 
 def test_an_input_of_two_axes_or_of_ints_is_refused(programs):
-    with pytest.raises(ShapeError, match=r"gru: x must have 3 axes.* got \[\?, 4\]; an embedding"):
+    with pytest.raises(
+        ShapeError, match=r"gru: input must have 3 axes.* got \[\?, 4\]; an embedding"
+    ):
         layers.gru(make_x((None, 4)), 6)
     with pytest.raises(DtypeError, match="gru: its input, and so its parameters"):
         layers.gru(layers.data("words", [None, 5, 4], "int64"), 6)

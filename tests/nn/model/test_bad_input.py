@@ -109,7 +109,7 @@ LABELS = np.ones((6, 1), np.int64)
         ),
         (lambda m: m.optimize(0.1), AttributeTypeError, "optimizer must be an Optimizer, got 0.1"),
         (lambda m: m.optimize("sdg"), AttributeValueError, "did you mean 'sgd'"),
-        (lambda m: m.fc_layer(3, 5), AttributeTypeError, "fc_layer: input must be a variable or"),
+        (lambda m: m.fc_layer(3, 5), AttributeTypeError, "fc: input must be a variable or"),
         (lambda m: m.fc_layer("new", 0), AttributeValueError, "size must be an int of at least 1"),
         (lambda m: m.mean(None), AttributeTypeError, "mean: input must be a variable or the name"),
         (lambda m: m.concat("img"), AttributeTypeError, "concat: input must be a list"),

@@ -231,14 +231,28 @@ class Paths:
                 continue
             gradient = forward.op.definition.gradient
             for key in forward.written():
-                if key in self.influence and key not in needed:
-                    if isinstance(gradient, NoGradient):
-                        stop = Stop(f"it has no gradient: {gradient.reason}", False)
-                    else:
-                        stop = self.find_stop(key) or Stop(f"{key.name!r} has no gradient", False)
-                    blocks.append((forward, stop))
-                    break
+                if key not in self.influence or key in needed:
+                    continue
+                if isinstance(gradient, NoGradient):
+                    stop = Stop(f"it has no gradient: {gradient.reason}", False)
+                elif self._is_selection(forward, key):
+                    continue
+                else:
+                    stop = self.find_stop(key) or Stop(f"{key.name!r} has no gradient", False)
+                blocks.append((forward, stop))
+                break
         return blocks
+
+    def _is_selection(self, forward: ForwardOp, key: Key) -> bool:
+        """Whether a value says which elements were selected, as the index of max_pool2d.
+
+        It is no float, and saved for the gradient: its own gradient is zero.
+        """
+        slots = forward.op.definition.proto.outputs
+        saved = {slot.name for slot in slots if slot.intermediate}
+        is_saved = any(key in keys for slot, keys in forward.writes.items() if slot in saved)
+        variable = self._block.find_var(key.name)
+        return is_saved and variable is not None and not is_float(variable.dtype)
 
 
 def find_route(

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import opwright as ow
 from opwright_nn import checks
+from opwright_nn.layers.inputs import Input
 from opwright_nn.layers.layer import append_layer
 
 
-def add(x: ow.Variable, y: ow.Variable, name: str | None = None) -> ow.Variable:
+def add(input: Input, y: Input, name: str | None = None) -> ow.Variable:
     """Append ``x + y`` of shapes that broadcast."""
-    return append_layer("add", {"x": x, "y": y}, {}, name)
+    return append_layer("add", {"x": input, "y": y}, {}, name)
 
 
-def subtract(x: ow.Variable, y: ow.Variable, name: str | None = None) -> ow.Variable:
+def subtract(input: Input, y: Input, name: str | None = None) -> ow.Variable:
     """Append ``x - y`` of shapes that broadcast."""
-    return append_layer("subtract", {"x": x, "y": y}, {}, name)
+    return append_layer("subtract", {"x": input, "y": y}, {}, name)
 
 
-def multiply(x: ow.Variable, y: ow.Variable, name: str | None = None) -> ow.Variable:
+def multiply(input: Input, y: Input, name: str | None = None) -> ow.Variable:
     """Append ``x * y`` of shapes that broadcast, element by element."""
-    return append_layer("multiply", {"x": x, "y": y}, {}, name)
+    return append_layer("multiply", {"x": input, "y": y}, {}, name)
 
 
-def divide(x: ow.Variable, y: ow.Variable, name: str | None = None) -> ow.Variable:
+def divide(input: Input, y: Input, name: str | None = None) -> ow.Variable:
     """Append ``x / y`` of shapes that broadcast."""
-    return append_layer("divide", {"x": x, "y": y}, {}, name)
+    return append_layer("divide", {"x": input, "y": y}, {}, name)
 
 
 def matmul(
-    x: ow.Variable,
-    y: ow.Variable,
+    input: Input,
+    y: Input,
     transpose_x: bool = False,
     transpose_y: bool = False,
     name: str | None = None,
@@ -38,7 +39,7 @@ def matmul(
 
     Parameters
     ----------
-    x, y : Variable
+    input, y : Variable or str
         The axes before the last two broadcast.
     transpose_x, transpose_y : bool
         Whether its last two axes are swapped before.
@@ -49,9 +50,9 @@ def matmul(
         "transpose_x": checks.check_bool("matmul", "transpose_x", transpose_x),
         "transpose_y": checks.check_bool("matmul", "transpose_y", transpose_y),
     }
-    return append_layer("matmul", {"x": x, "y": y}, attrs, name)
+    return append_layer("matmul", {"x": input, "y": y}, attrs, name)
 
 
-def cos_sim(x: ow.Variable, y: ow.Variable, name: str | None = None) -> ow.Variable:
+def cos_sim(input: Input, y: Input, name: str | None = None) -> ow.Variable:
     """Append the cosine of each pair of rows of x and y."""
-    return append_layer("cos_sim", {"x": x, "y": y}, {}, name)
+    return append_layer("cos_sim", {"x": input, "y": y}, {}, name)

@@ -8,18 +8,19 @@ import opwright as ow
 from opwright.errors import AttributeValueError
 from opwright_nn import checks, operators
 from opwright_nn.layers.fc import fc
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import begin, last_axis
 from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 
 
 @ow.transaction()
 def attention(
-    x: ow.Variable,
+    input: Input,
     heads: int,
-    memory: ow.Variable | None = None,
+    memory: Input | None = None,
     *,
-    mask: ow.Variable | None = None,
-    lengths: ow.Variable | None = None,
+    mask: Input | None = None,
+    lengths: Input | None = None,
     causal: bool = False,
     dropout: float = 0.0,
     bias: bool = True,
@@ -33,16 +34,16 @@ def attention(
 
     Parameters
     ----------
-    x : Variable, [n, time, columns]
+    input : Variable or str, [n, time, columns]
         Float, whence the queries come; `columns` must be known.
     heads : int, at least 1
         Divides `columns`.
-    memory : Variable, [n, other time, other columns], optional
+    memory : Variable or str, [n, other time, other columns], optional
         Whence keys and values come; x by default.
-    mask : Variable, bool or dtype of x, optional
+    mask : Variable or str, bool or dtype of x, optional
         Broadcasts to [n, heads, time, other time]: False keys take no part; floats are added to the
         scores.
-    lengths : Variable, int [n], optional
+    lengths : Variable or str, int [n], optional
         How many times of each sequence of keys there are; instead of `mask`. What is behind counts
         as 0.
     causal : bool
@@ -65,6 +66,7 @@ def attention(
         Shape and dtype of x. A time that sees no key gets the bias of the last projection.
     """
     who = "attention"
+    x = find_input(who, "input", input)
     columns = last_axis(who, x, 3)
     n_heads = checks.check_int(who, "heads", heads, at_least=1)
     if columns % n_heads:
@@ -79,7 +81,7 @@ def attention(
         attrs |= {"probability": dropout, "training": True}
     options = _projection_options(bias, param_attr, bias_attr)
     layer = begin(who, name)
-    keys = x if memory is None else checks.check_variable(who, "memory", memory)
+    keys = x if memory is None else find_input(who, "memory", memory)
     seen = _key_mask(mask, lengths, keys)
     if lengths is not None:
         keys = clear_behind(keys, seen)
@@ -140,12 +142,12 @@ def clear_behind(x: ow.Variable, seen: ow.Variable | None) -> ow.Variable:
 
 def _key_mask(mask: object, lengths: object, keys: ow.Variable) -> ow.Variable | None:
     if lengths is None:
-        return None if mask is None else checks.check_variable("attention", "mask", mask)
+        return None if mask is None else find_input("attention", "mask", mask, "bool")
     if mask is not None:
         raise AttributeValueError(
             f"attention: mask and lengths must not both be given, got {mask!r} and {lengths!r}; "
             "combine them: mask & ow.ops.sequence_mask(lengths, keys)[:, None, None]"
         )
-    variable = checks.check_variable("attention", "lengths", lengths)
+    variable = find_input("attention", "lengths", lengths, "int64")
     seen: ow.Variable = ow.ops.sequence_mask(variable, keys)
     return seen

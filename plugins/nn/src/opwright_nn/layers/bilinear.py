@@ -6,6 +6,7 @@ from functools import partial
 
 import opwright as ow
 from opwright_nn import checks, operators
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import begin
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant, Xavier
@@ -15,8 +16,8 @@ from opwright_nn.parameters.parameter import make_parameter
 
 @ow.transaction()
 def bilinear(
-    x: ow.Variable,
-    y: ow.Variable,
+    input: Input,
+    y: Input,
     size: int,
     *,
     bias: bool = True,
@@ -28,7 +29,7 @@ def bilinear(
 
     Parameters
     ----------
-    x, y : Variable, [..., columns of x] and [..., columns of y]
+    input, y : Variable or str, [..., columns of x] and [..., columns of y]
         Float, of the same leading axes; their columns must be known, or in a `Model` follow from
         the first batch.
     size : int, at least 1
@@ -42,7 +43,8 @@ def bilinear(
         and the bias ``<name>_b_param``, [size], 0.
     """
     who = "bilinear"
-    inputs = {"x": checks.check_variable(who, "x", x), "y": checks.check_variable(who, "y", y)}
+    x, other = find_input(who, "input", input), find_input(who, "y", y)
+    inputs = {"x": x, "y": other}
     width = checks.check_int(who, "size", size, at_least=1)
     with_bias = checks.check_bool(who, "bias", bias)
     weights = check_param_attr(who, "param_attr", param_attr)
@@ -52,7 +54,7 @@ def bilinear(
         who,
         f"{layer.name}_w_param",
         weights,
-        partial(_weight_shape, x, y, width),
+        partial(_weight_shape, x, other, width),
         default=Xavier(),
         dtype=x.dtype,
     )

@@ -8,6 +8,7 @@ from typing import NoReturn
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import checks
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import begin
 from opwright_nn.precision import cast_to, find_policy
 
@@ -16,7 +17,7 @@ Result = ow.Variable | list[ow.Variable] | tuple[ow.Variable, ...]
 
 @ow.transaction()
 def cond(
-    condition: ow.Variable,
+    condition: Input,
     true_fn: Callable[[], Result],
     false_fn: Callable[[], Result],
     name: str | None = None,
@@ -25,7 +26,7 @@ def cond(
 
     Parameters
     ----------
-    condition : Variable, bool with one element
+    condition : Variable or str, bool with one element
         True computes the first branch.
     true_fn, false_fn : callable
         Without arguments; each appends operators and returns a variable or a list of them, both
@@ -38,7 +39,7 @@ def cond(
     Variable or tuple of Variable
         As the branches return.
     """
-    checks.check_variable("cond", "condition", condition)
+    chosen = find_input("cond", "condition", condition, "bool")
     layer = begin("cond", name)
     true_block, true_outputs, single = _trace("true_fn", true_fn)
     false_block, false_outputs, also_single = _trace("false_fn", false_fn)
@@ -53,7 +54,7 @@ def cond(
     names = [layer.out if single else f"{layer.out}_{i}" for i in range(len(true_outputs))]
     layer.block.append_op(
         "cond",
-        inputs={"condition": condition},
+        inputs={"condition": chosen},
         outputs={"out": names},
         attrs={
             "true_block": true_block,

@@ -10,6 +10,7 @@ import opwright as ow
 from opwright.errors import AttributeValueError
 from opwright_nn import checks, operators
 from opwright_nn.layers.images import Images
+from opwright_nn.layers.inputs import Input
 from opwright_nn.layers.layer import Layer, begin, check_activation, weight_initializer
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
@@ -32,7 +33,7 @@ class Options(NamedTuple):
 
 @ow.transaction()
 def conv1d(
-    x: ow.Variable,
+    input: Input,
     filters: int,
     kernel: int | Sequence[int],
     strides: int | Sequence[int] = 1,
@@ -51,7 +52,7 @@ def conv1d(
 
     Parameters
     ----------
-    x : Variable, [n, channels, length]
+    input : Variable or str, [n, channels, length]
         Or [n, length, channels] with ``data_format="NLC"``, as an embedding gives it.
     filters : int, at least 1
         Channels of the output.
@@ -65,12 +66,12 @@ def conv1d(
         "NCL" or "NLC". The layout of the weight is the same for both.
     """
     options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
-    return _convolve("conv1d", 1, x, filters, kernel, strides, paddings, options)
+    return _convolve("conv1d", 1, input, filters, kernel, strides, paddings, options)
 
 
 @ow.transaction()
 def conv2d(
-    x: ow.Variable,
+    input: Input,
     filters: int,
     kernel: int | Sequence[int],
     strides: int | Sequence[int] = 1,
@@ -89,7 +90,7 @@ def conv2d(
 
     Parameters
     ----------
-    x : Variable, [n, channels, height, width]
+    input : Variable or str, [n, channels, height, width]
         Or [n, height, width, channels], see `data_format`.
     filters : int, at least 1
         Channels of the output.
@@ -124,12 +125,12 @@ def conv2d(
         ``<name>_out``: one pixel for each window, `filters` channels; dtype of x.
     """
     options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
-    return _convolve("conv2d", 2, x, filters, kernel, strides, paddings, options)
+    return _convolve("conv2d", 2, input, filters, kernel, strides, paddings, options)
 
 
 @ow.transaction()
 def conv3d(
-    x: ow.Variable,
+    input: Input,
     filters: int,
     kernel: int | Sequence[int],
     strides: int | Sequence[int] = 1,
@@ -148,7 +149,7 @@ def conv3d(
 
     Parameters
     ----------
-    x : Variable, [n, channels, depth, height, width]
+    input : Variable or str, [n, channels, depth, height, width]
         Or [n, depth, height, width, channels] with ``data_format="NDHWC"``.
     filters : int, at least 1
         Channels of the output.
@@ -163,7 +164,7 @@ def conv3d(
         "NCDHW" or "NDHWC". The layout of the weight is the same for both.
     """
     options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
-    return _convolve("conv3d", 3, x, filters, kernel, strides, paddings, options)
+    return _convolve("conv3d", 3, input, filters, kernel, strides, paddings, options)
 
 
 def _convolve(

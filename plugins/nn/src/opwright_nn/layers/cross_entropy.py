@@ -10,13 +10,14 @@ import numpy as np
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import checks, operators
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import REDUCTIONS, Layer, append_layer, append_total, begin
 
 
 @ow.transaction()
 def cross_entropy(
-    x: ow.Variable,
-    label: ow.Variable,
+    input: Input,
+    label: Input,
     soft_label: bool = False,
     name: str | None = None,
     *,
@@ -29,9 +30,9 @@ def cross_entropy(
 
     Parameters
     ----------
-    x : Variable, [..., classes]
+    input : Variable or str, [..., classes]
         Probabilities; for logits, `softmax_with_cross_entropy` is faster and more accurate.
-    label : Variable
+    label : Variable or str
         Classes, int64 [...] or [..., 1], or with `soft_label` distributions, [..., classes].
     soft_label : bool
         Whether labels are distributions.
@@ -48,7 +49,8 @@ def cross_entropy(
         The shape of classes, [..., 1] for distributions; without axes if reduced.
     """
     who = "cross_entropy"
-    options = _check_options(who, x, label, soft_label, class_weights, label_smoothing, reduction)
+    x, target = _find_inputs(who, input, label, soft_label)
+    options = _check_options(who, x, soft_label, class_weights, label_smoothing, reduction)
     ignored = None
     if ignore_index is not None:
         ignored = checks.check_int(who, "ignore_index", ignore_index)
@@ -56,18 +58,18 @@ def cross_entropy(
     plain = not options.changes_rows and (options.soft_label or ignored is None)
     if plain:
         attrs = {"soft_label": options.soft_label}
-        return _reduce_plain(layer, who, {"x": x, "label": label}, attrs, options)
+        return _reduce_plain(layer, who, {"x": x, "label": target}, attrs, options)
     if options.soft_label:
-        inputs = {"x": x, "label": _weighted(label, options)}
+        inputs = {"x": x, "label": _weighted(target, options)}
         return _reduce_plain(layer, who, inputs, {"soft_label": True}, options)
     logs = ow.ops.log(ow.ops.maximum(x, 1e-37))
-    return _append_rows(layer, logs, label, -100 if ignored is None else ignored, options)
+    return _append_rows(layer, logs, target, -100 if ignored is None else ignored, options)
 
 
 @ow.transaction()
 def softmax_with_cross_entropy(
-    logits: ow.Variable,
-    label: ow.Variable,
+    input: Input,
+    label: Input,
     soft_label: bool = False,
     ignore_index: int = -100,
     name: str | None = None,
@@ -81,9 +83,9 @@ def softmax_with_cross_entropy(
 
     Parameters
     ----------
-    logits : Variable, [..., classes]
+    input : Variable or str, [..., classes]
         Scores, not normalized.
-    label : Variable
+    label : Variable or str
         Classes, int64 [...] or [..., 1], or with `soft_label` distributions, [..., classes].
     soft_label : bool
         Whether labels are distributions.
@@ -108,30 +110,31 @@ def softmax_with_cross_entropy(
         reduced.
     """
     who = "softmax_with_cross_entropy"
-    checks.check_variable(who, "logits", logits)
+    logits, target = _find_inputs(who, input, label, soft_label)
     options = _check_options(
-        who, logits, label, soft_label, class_weights, label_smoothing, reduction, axis
+        who, logits, soft_label, class_weights, label_smoothing, reduction, axis
     )
     ignored = checks.check_int(who, "ignore_index", ignore_index)
     layer = begin(who, name)
     attrs = {"soft_label": options.soft_label, "ignore_index": ignored, "axis": options.axis}
     if options.soft_label:
-        target = _weighted(label, options) if options.changes_rows else label
+        if options.changes_rows:
+            target = _weighted(target, options)
         return _reduce_plain(layer, who, {"logits": logits, "label": target}, attrs, options)
     if not options.changes_rows:
-        loss = _append_loss(layer, who, {"logits": logits, "label": label}, attrs, options)
-        return _reduce(layer, loss, logits, label, ignored, options)
+        loss = _append_loss(layer, who, {"logits": logits, "label": target}, attrs, options)
+        return _reduce(layer, loss, logits, target, ignored, options)
     attrs = {"axis": options.axis}
     logs = operators.append(
         layer.block, "log_softmax", {"x": logits}, attrs, name=layer.part("logs")
     )
-    return _append_rows(layer, logs, label, ignored, options)
+    return _append_rows(layer, logs, target, ignored, options)
 
 
 @ow.transaction()
 def sigmoid_cross_entropy_with_logits(
-    x: ow.Variable,
-    label: ow.Variable,
+    input: Input,
+    label: Input,
     name: str | None = None,
     *,
     positive_weight: float | None = None,
@@ -141,9 +144,9 @@ def sigmoid_cross_entropy_with_logits(
 
     Parameters
     ----------
-    x : Variable
+    input : Variable or str
         Scores, not normalized.
-    label : Variable
+    label : Variable or str
         Probabilities, mostly 0 or 1, of the shape and dtype of x.
     name : str, optional
         The prefix of the names of its variables.
@@ -153,7 +156,8 @@ def sigmoid_cross_entropy_with_logits(
         "none", "mean" or "sum".
     """
     who = "sigmoid_cross_entropy_with_logits"
-    inputs = {slot: checks.check_variable(who, slot, v) for slot, v in (("x", x), ("label", label))}
+    x, target = find_input(who, "input", input), find_input(who, "label", label)
+    inputs = {"x": x, "label": target}
     kind = checks.check_choice(who, "reduction", reduction, REDUCTIONS)
     layer = begin(who, name)
     last = layer.out if kind == "none" else layer.part("loss")
@@ -162,14 +166,15 @@ def sigmoid_cross_entropy_with_logits(
     else:
         weight = checks.check_float(who, "positive_weight", positive_weight, above=0.0)
         plain = operators.append(layer.block, who, inputs, name=layer.part("rows"))
-        more = label * ow.ops.softplus(-x) * (weight - 1.0)
+        more = target * ow.ops.softplus(-x) * (weight - 1.0)
         loss = operators.append(layer.block, "add", {"x": plain, "y": more}, name=last)
     return loss if kind == "none" else append_total(layer, loss, kind)
 
 
+@ow.transaction()
 def nll(
-    x: ow.Variable,
-    label: ow.Variable,
+    input: Input,
+    label: Input,
     ignore_index: int = -100,
     axis: int = -1,
     name: str | None = None,
@@ -178,9 +183,9 @@ def nll(
 
     Parameters
     ----------
-    x : Variable
+    input : Variable or str
         Logarithms of probabilities, as from `log_softmax`.
-    label : Variable
+    label : Variable or str
         Classes, of the shape of `x` with 1 along `axis`, or without it.
     ignore_index : int
         A class whose rows have loss 0.
@@ -190,12 +195,13 @@ def nll(
         The prefix of the names of its variables.
     """
     attrs = {"ignore_index": ignore_index, "axis": axis}
-    return append_layer("nll", {"x": x, "label": label}, attrs, name)
+    inputs = {"x": input, "label": find_input("nll", "label", label, "int64")}
+    return append_layer("nll", inputs, attrs, name)
 
 
 def label_smooth(
-    x: ow.Variable,
-    prior: ow.Variable | None = None,
+    input: Input,
+    prior: Input | None = None,
     epsilon: float = 0.1,
     name: str | None = None,
 ) -> ow.Variable:
@@ -203,16 +209,17 @@ def label_smooth(
 
     Parameters
     ----------
-    x : Variable, [..., classes]
+    input : Variable or str, [..., classes]
         Distributions, one-hot ones for class ids.
-    prior : Variable, optional
+    prior : Variable or str, optional
         The distribution to mix in, of a shape that broadcasts; by default all classes are equal.
     epsilon : float in [0, 1]
         The share of `prior`.
     name : str, optional
         The prefix of the names of its variables.
     """
-    return append_layer("label_smooth", {"x": x, "prior": prior}, {"epsilon": epsilon}, name)
+    inputs = {"x": input} if prior is None else {"x": input, "prior": prior}
+    return append_layer("label_smooth", inputs, {"epsilon": epsilon}, name)
 
 
 class _Options(NamedTuple):
@@ -238,18 +245,23 @@ class _Options(NamedTuple):
         return array.tolist()  # a list takes on the dtype of what is beside it
 
 
+def _find_inputs(
+    who: str, x: object, label: object, soft_label: object
+) -> tuple[ow.Variable, ow.Variable]:
+    """Return the scores and the labels of a loss of classes."""
+    dtype = "float32" if soft_label is True else "int64"
+    return find_input(who, "input", x), find_input(who, "label", label, dtype)
+
+
 def _check_options(
     who: str,
-    x: object,
-    label: object,
+    scores: ow.Variable,
     soft_label: object,
     class_weights: object,
     label_smoothing: object,
     reduction: object,
     axis: object = -1,
 ) -> _Options:
-    scores = x if isinstance(x, ow.Variable) else checks.check_variable(who, "x", x)
-    checks.check_variable(who, "label", label)
     options = _Options(
         soft_label=checks.check_bool(who, "soft_label", soft_label),
         weights=_check_weights(who, class_weights),

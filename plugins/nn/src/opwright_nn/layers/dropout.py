@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import opwright as ow
 from opwright_nn import checks, operators
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import begin
 
 
 @ow.transaction()
 def dropout(
-    x: ow.Variable,
+    input: Input,
     probability: float = 0.5,
     seed: int = 0,
     training: bool = True,
@@ -21,7 +22,7 @@ def dropout(
 
     Parameters
     ----------
-    x : Variable
+    input : Variable or str
         Float, of any shape.
     probability : float in [0, 1)
         The probability of an element to become 0.
@@ -32,7 +33,7 @@ def dropout(
     name : str, optional
         The prefix of the names of its variables.
     """
-    checks.check_variable("dropout", "x", x)
+    x = find_input("dropout", "input", input)
     attrs = {
         "probability": checks.check_float(
             "dropout", "probability", probability, at_least=0.0, below=1.0

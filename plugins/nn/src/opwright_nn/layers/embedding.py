@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import opwright as ow
 from opwright.errors import AttributeValueError
 from opwright_nn import checks, operators
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import begin
 from opwright_nn.parameters.initializer import Normal
 from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
@@ -15,7 +16,7 @@ from opwright_nn.parameters.parameter import make_parameter
 
 @ow.transaction()
 def embedding(
-    index: ow.Variable,
+    input: Input,
     size: Iterable[int],
     *,
     padding_index: int = -1,
@@ -28,7 +29,7 @@ def embedding(
 
     Parameters
     ----------
-    index : Variable, int32 or int64
+    input : Variable or str, int32 or int64
         Each in [0, rows).
     size : (rows, columns)
         Of the table.
@@ -52,7 +53,7 @@ def embedding(
         The shape of `index`, and then `columns`.
     """
     who = "embedding"
-    checks.check_variable(who, "index", index)
+    index = find_input(who, "input", input, "int64")
     shape = checks.check_ints(who, "size", size)
     if len(shape) != 2 or min(shape) < 1:
         raise AttributeValueError(

@@ -7,6 +7,7 @@ from functools import partial
 import opwright as ow
 from opwright.errors import ShapeError
 from opwright_nn import checks, operators
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import begin, check_activation, weight_initializer, width
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
@@ -17,7 +18,7 @@ from opwright_nn.precision import find_policy
 
 @ow.transaction()
 def fc(
-    x: ow.Variable,
+    input: Input,
     size: int,
     *,
     bias: bool = True,
@@ -31,7 +32,7 @@ def fc(
 
     Parameters
     ----------
-    x : Variable, [n, …]
+    input : Variable or str, [n, …]
         The axes from `num_flatten_dims` on are flattened to one row.
     size : int, at least 1
         The width of the output.
@@ -53,7 +54,7 @@ def fc(
     Variable
         ``<name>_out``, the leading axes of x and then `size`; dtype of x.
     """
-    checks.check_variable("fc", "x", x)
+    x = find_input("fc", "input", input)
     size = checks.check_int("fc", "size", size, at_least=1)
     flat = checks.check_int("fc", "num_flatten_dims", num_flatten_dims, at_least=1)
     with_bias = checks.check_bool("fc", "bias", bias)
@@ -114,7 +115,7 @@ def _row_width(x: ow.Variable, flat: int) -> int:
     shape = x.shape
     if shape is not None and len(shape) <= flat:
         raise ShapeError(
-            f"fc: x must have more than num_flatten_dims={flat} axes, got {x!r}; give each sample "
-            "at least one axis, or decrease num_flatten_dims"
+            f"fc: input must have more than num_flatten_dims={flat} axes, got {x!r}; give each "
+            "sample at least one axis, or decrease num_flatten_dims"
         )
     return width(shape, flat)

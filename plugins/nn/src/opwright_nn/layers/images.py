@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from opwright.errors import ShapeError
 from opwright_nn import checks
+from opwright_nn.layers.inputs import find_input
 
 _FORMATS = {
     "NCL": "[n, channels, length]",
@@ -36,7 +37,7 @@ class Images:
     def __init__(self, who: str, x: object, data_format: object, rank: int = 2) -> None:
         self._who = who
         self.rank = rank
-        self.variable = checks.check_variable(who, "x", x)
+        self.variable = find_input(who, "input", x)
         self.data_format = checks.check_choice(who, "data_format", data_format, _BY_RANK[rank])
         self._is_channels_first = self.data_format == _BY_RANK[rank][0]
 
@@ -53,7 +54,7 @@ class Images:
             return (-1,) * (self.rank + 2)
         if len(shape) != self.rank + 2:
             raise ShapeError(
-                f"{self._who}: x must be {_FORMATS[self.data_format]} for data_format="
+                f"{self._who}: input must be {_FORMATS[self.data_format]} for data_format="
                 f"{self.data_format!r}, got {self.variable!r}; reshape it, or add an axis for the "
                 "channels"
             )

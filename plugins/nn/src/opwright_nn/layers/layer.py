@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import opwright as ow
 from opwright.errors import AttributeValueError, OperatorNotFoundError, ShapeError
 from opwright_nn import checks, operators
+from opwright_nn.layers.inputs import find_input
 from opwright_nn.parameters.initializer import Initializer, Kaiming, Xavier
 
 # Activations that are close to the identity above zero and close to 0 below.
@@ -103,15 +104,15 @@ def width(shape: tuple[int, ...] | None, begin: int) -> int:
     return math.prod(shape[begin:])
 
 
-def last_axis(who: str, x: object, rank: int | None = None) -> int:
+def last_axis(who: str, x: ow.Variable, rank: int | None = None) -> int:
     """Return the size of the last axis of a variable, which must be known.
 
     Parameters
     ----------
     who : str
         The layer, for messages.
-    x : object
-        The variable, not checked yet.
+    x : Variable
+        What it reads.
     rank : int, optional
         How many axes it must have.
 
@@ -120,16 +121,15 @@ def last_axis(who: str, x: object, rank: int | None = None) -> int:
     ShapeError
         The size is not known, or the variable has another number of axes.
     """
-    variable = checks.check_variable(who, "x", x)
-    shape = variable.shape
+    shape = x.shape
     if shape is not None and rank is not None and len(shape) != rank:
         raise ShapeError(
-            f"{who}: x must have {rank} axes, of batch, time and columns, got {variable!r}; an "
+            f"{who}: input must have {rank} axes, of batch, time and columns, got {x!r}; an "
             "embedding of words [n, time] has them"
         )
     if not shape or shape[-1] < 0:
         raise ShapeError(
-            f"{who}: the last axis of x must be known, got {variable!r}; declare the shapes of "
+            f"{who}: the last axis of input must be known, got {x!r}; declare the shapes of "
             "inputs: model.input('words', [None, None], 'int64'), for example"
         )
     return shape[-1]
@@ -146,17 +146,23 @@ def append_layer(
     op_type : str
         The operator, and the layer in messages and names.
     inputs : mapping of str to object
-        Variables by slot, not checked yet; None for an optional slot without one.
+        Variables by slot, or names of those, not checked yet.
     attrs : mapping of str to value
         Attributes; the operator checks them.
     name : str, optional
         The prefix of the names of its variables, not checked yet.
     """
-    for slot, variable in inputs.items():
-        if variable is not None:
-            checks.check_variable(op_type, slot, variable)
+    variables = find_inputs(op_type, inputs)
     layer = begin(op_type, name)
-    return operators.append(layer.block, op_type, inputs, attrs, name=layer.out)
+    return operators.append(layer.block, op_type, variables, attrs, name=layer.out)
+
+
+def find_inputs(who: str, inputs: Mapping[str, object]) -> dict[str, ow.Variable]:
+    """Return the variables that are given by slot; the argument of slot ``x`` is ``input``."""
+    return {
+        slot: find_input(who, "input" if slot == "x" else slot, value)
+        for slot, value in inputs.items()
+    }
 
 
 def append_total(layer: Layer, loss: ow.Variable, reduction: str) -> ow.Variable:

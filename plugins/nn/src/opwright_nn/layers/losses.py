@@ -7,11 +7,12 @@ from typing import Any
 
 import opwright as ow
 from opwright_nn import checks, operators
-from opwright_nn.layers.layer import REDUCTIONS, append_layer, append_total, begin
+from opwright_nn.layers.inputs import Input, find_input
+from opwright_nn.layers.layer import REDUCTIONS, append_layer, append_total, begin, find_inputs
 
 
 def mean(
-    x: ow.Variable,
+    input: Input,
     axis: Iterable[int] = (),
     keepdims: bool = False,
     name: str | None = None,
@@ -20,7 +21,7 @@ def mean(
 
     Parameters
     ----------
-    x : Variable
+    input : Variable or str
         Float, of any shape.
     axis : iterable of int
         The axes to reduce; all by default.
@@ -30,36 +31,36 @@ def mean(
         The prefix of the names of its variables.
     """
     attrs = {"axis": checks.check_ints("mean", "axis", axis), "keepdims": keepdims}
-    return append_layer("mean", {"x": x}, attrs, name)
+    return append_layer("mean", {"x": input}, attrs, name)
 
 
 def mse(
-    x: ow.Variable, label: ow.Variable, name: str | None = None, *, reduction: str = "none"
+    input: Input, label: Input, name: str | None = None, *, reduction: str = "none"
 ) -> ow.Variable:
     """Append ``(x - label)**2`` for each element.
 
     Parameters
     ----------
-    x, label : Variable
+    input, label : Variable or str
         Of one shape and dtype.
     name : str, optional
         The prefix of the names of its variables.
     reduction : str
         "none", "mean" or "sum".
     """
-    return _append_loss("mse", {"x": x, "label": label}, {}, name, reduction)
+    return _append_loss("mse", {"x": input, "label": label}, {}, name, reduction)
 
 
 def l1(
-    x: ow.Variable, label: ow.Variable, name: str | None = None, *, reduction: str = "none"
+    input: Input, label: Input, name: str | None = None, *, reduction: str = "none"
 ) -> ow.Variable:
     """Append ``|x - label|`` for each element; with `reduction` "mean" or "sum" one number."""
-    return _append_loss("l1", {"x": x, "label": label}, {}, name, reduction)
+    return _append_loss("l1", {"x": input, "label": label}, {}, name, reduction)
 
 
 def smooth_l1(
-    x: ow.Variable,
-    label: ow.Variable,
+    input: Input,
+    label: Input,
     beta: float = 1.0,
     name: str | None = None,
     *,
@@ -69,7 +70,7 @@ def smooth_l1(
 
     Parameters
     ----------
-    x, label : Variable
+    input, label : Variable or str
         Of one shape and dtype.
     beta : float, at least 0
         The distance below which the loss is ``(x - label)**2 / (2 * beta)``.
@@ -78,12 +79,12 @@ def smooth_l1(
     reduction : str
         "none", "mean" or "sum".
     """
-    return _append_loss("smooth_l1", {"x": x, "label": label}, {"beta": beta}, name, reduction)
+    return _append_loss("smooth_l1", {"x": input, "label": label}, {"beta": beta}, name, reduction)
 
 
 def huber(
-    x: ow.Variable,
-    label: ow.Variable,
+    input: Input,
+    label: Input,
     delta: float = 1.0,
     name: str | None = None,
     *,
@@ -93,7 +94,7 @@ def huber(
 
     Parameters
     ----------
-    x, label : Variable
+    input, label : Variable or str
         Of one shape and dtype.
     delta : float, > 0
         The distance from which the loss is linear.
@@ -102,22 +103,22 @@ def huber(
     reduction : str
         "none", "mean" or "sum".
     """
-    return _append_loss("huber", {"x": x, "label": label}, {"delta": delta}, name, reduction)
+    return _append_loss("huber", {"x": input, "label": label}, {"delta": delta}, name, reduction)
 
 
 def hinge(
-    x: ow.Variable, label: ow.Variable, name: str | None = None, *, reduction: str = "none"
+    input: Input, label: Input, name: str | None = None, *, reduction: str = "none"
 ) -> ow.Variable:
     """Append ``max(0, 1 - x * label)`` for each score; labels are 1 or -1.
 
     With `reduction` "mean" or "sum" it is one number.
     """
-    return _append_loss("hinge", {"x": x, "label": label}, {}, name, reduction)
+    return _append_loss("hinge", {"x": input, "label": label}, {}, name, reduction)
 
 
 def log_loss(
-    x: ow.Variable,
-    label: ow.Variable,
+    input: Input,
+    label: Input,
     epsilon: float = 1e-4,
     name: str | None = None,
     *,
@@ -127,9 +128,9 @@ def log_loss(
 
     Parameters
     ----------
-    x : Variable
+    input : Variable or str
         Probabilities; for scores, `sigmoid_cross_entropy_with_logits` is more accurate.
-    label : Variable
+    label : Variable or str
         Of the shape and dtype of `x`.
     epsilon : float, > 0
         Added to each probability.
@@ -138,12 +139,14 @@ def log_loss(
     reduction : str
         "none", "mean" or "sum".
     """
-    return _append_loss("log_loss", {"x": x, "label": label}, {"epsilon": epsilon}, name, reduction)
+    return _append_loss(
+        "log_loss", {"x": input, "label": label}, {"epsilon": epsilon}, name, reduction
+    )
 
 
 def kl_div(
-    x: ow.Variable,
-    label: ow.Variable,
+    input: Input,
+    label: Input,
     log_label: bool = False,
     name: str | None = None,
     *,
@@ -153,9 +156,9 @@ def kl_div(
 
     Parameters
     ----------
-    x : Variable
+    input : Variable or str
         Logarithms of probabilities, as from `log_softmax`.
-    label : Variable
+    label : Variable or str
         Probabilities, or with `log_label` their logarithms; of the shape and dtype of `x`.
     log_label : bool
         Whether labels are logarithms.
@@ -165,14 +168,14 @@ def kl_div(
         "none", "mean" or "sum".
     """
     return _append_loss(
-        "kl_div", {"x": x, "label": label}, {"log_label": log_label}, name, reduction
+        "kl_div", {"x": input, "label": label}, {"log_label": log_label}, name, reduction
     )
 
 
 def margin_rank_loss(
-    x: ow.Variable,
-    y: ow.Variable,
-    label: ow.Variable,
+    input: Input,
+    y: Input,
+    label: Input,
     margin: float = 0.0,
     name: str | None = None,
     *,
@@ -182,9 +185,9 @@ def margin_rank_loss(
 
     Parameters
     ----------
-    x, y : Variable
+    input, y : Variable or str
         Scores of one shape and dtype.
-    label : Variable
+    label : Variable or str
         1 where `x` should be the larger one, -1 where `y` should; of the same shape and dtype.
     margin : float
         The margin of the difference, above which the loss is 0.
@@ -194,14 +197,18 @@ def margin_rank_loss(
         "none", "mean" or "sum".
     """
     return _append_loss(
-        "margin_rank_loss", {"x": x, "y": y, "label": label}, {"margin": margin}, name, reduction
+        "margin_rank_loss",
+        {"x": input, "y": y, "label": label},
+        {"margin": margin},
+        name,
+        reduction,
     )
 
 
 def rank_loss(
-    x: ow.Variable,
-    y: ow.Variable,
-    label: ow.Variable,
+    input: Input,
+    y: Input,
+    label: Input,
     name: str | None = None,
     *,
     reduction: str = "none",
@@ -211,13 +218,13 @@ def rank_loss(
     Labels are probabilities that `x` should be the larger one. With `reduction` "mean" or "sum" it
     is one number.
     """
-    return _append_loss("rank_loss", {"x": x, "y": y, "label": label}, {}, name, reduction)
+    return _append_loss("rank_loss", {"x": input, "y": y, "label": label}, {}, name, reduction)
 
 
 def cosine_embedding_loss(
-    x: ow.Variable,
-    y: ow.Variable,
-    label: ow.Variable,
+    input: Input,
+    y: Input,
+    label: Input,
     margin: float = 0.0,
     name: str | None = None,
     *,
@@ -227,9 +234,9 @@ def cosine_embedding_loss(
 
     Parameters
     ----------
-    x, y : Variable, [..., d]
+    input, y : Variable or str, [..., d]
         Vectors of one shape and dtype.
-    label : Variable, [...]
+    label : Variable or str, [...]
         1 for similar vectors, -1 for dissimilar ones; of the same dtype.
     margin : float in [-1, 1]
         The cosine below which dissimilar vectors have no loss.
@@ -238,15 +245,16 @@ def cosine_embedding_loss(
     reduction : str
         "none", "mean" or "sum".
     """
-    inputs = {"x": x, "y": y, "label": label}
+    inputs = {"x": input, "y": y, "label": label}
     return _append_loss("cosine_embedding_loss", inputs, {"margin": margin}, name, reduction)
 
 
+@ow.transaction()
 def ctc_loss(
-    x: ow.Variable,
-    label: ow.Variable,
-    lengths: ow.Variable | None = None,
-    label_lengths: ow.Variable | None = None,
+    input: Input,
+    label: Input,
+    lengths: Input | None = None,
+    label_lengths: Input | None = None,
     blank: int = 0,
     zero_infinity: bool = False,
     name: str | None = None,
@@ -255,11 +263,11 @@ def ctc_loss(
 
     Parameters
     ----------
-    x : Variable, [n, time, classes]
+    input : Variable or str, [n, time, classes]
         Logarithms of probabilities, as from `log_softmax`.
-    label : Variable, [n, labels]
+    label : Variable or str, [n, labels]
         Classes other than `blank`.
-    lengths, label_lengths : Variable, optional
+    lengths, label_lengths : Variable or str, optional
         [n], how many times and labels of each row there are; all by default.
     blank : int
         The class of no label.
@@ -268,9 +276,11 @@ def ctc_loss(
     name : str, optional
         The prefix of the names of its variables.
     """
-    given = {"lengths": lengths, "label_lengths": label_lengths}
-    inputs = {"x": x, "label": label}
-    inputs |= {slot: variable for slot, variable in given.items() if variable is not None}
+    given = {"label": label, "lengths": lengths, "label_lengths": label_lengths}
+    inputs: dict[str, Input] = {"x": find_input("ctc_loss", "input", input)}
+    for slot, value in given.items():
+        if value is not None:
+            inputs[slot] = find_input("ctc_loss", slot, value, "int64")
     attrs = {"blank": blank, "zero_infinity": zero_infinity}
     return append_layer("ctc_loss", inputs, attrs, name)
 
@@ -287,7 +297,7 @@ def _append_loss(
     kind = checks.check_choice(op_type, "reduction", reduction, REDUCTIONS)
     if kind == "none":
         return append_layer(op_type, inputs, attrs, name)
-    variables = {slot: checks.check_variable(op_type, slot, v) for slot, v in inputs.items()}
+    variables = find_inputs(op_type, inputs)
     layer = begin(op_type, name)
     loss = operators.append(layer.block, op_type, variables, attrs, name=layer.part("loss"))
     return append_total(layer, loss, kind)

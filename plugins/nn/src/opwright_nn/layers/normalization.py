@@ -7,6 +7,7 @@ from functools import partial
 import opwright as ow
 from opwright.errors import AttributeValueError, ShapeError
 from opwright_nn import checks, operators
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import append_layer, begin, check_activation
 from opwright_nn.parallel import DataParallel, check_data_parallel
 from opwright_nn.parameters.deferred import Shape, ShapeRule
@@ -17,7 +18,7 @@ from opwright_nn.parameters.parameter import make_parameter, make_state
 
 @ow.transaction()
 def layer_norm(
-    x: ow.Variable,
+    input: Input,
     *,
     begin_norm_axis: int = 1,
     epsilon: float = 1e-5,
@@ -33,7 +34,7 @@ def layer_norm(
 
     Parameters
     ----------
-    x : Variable
+    input : Variable or str
         Float; the axes from `begin_norm_axis` on must be known, or in a `Model` follow from the
         first batch.
     begin_norm_axis : int, at least 1
@@ -54,7 +55,8 @@ def layer_norm(
     """
     who = "layer_norm"
     axis = checks.check_int(who, "begin_norm_axis", begin_norm_axis, at_least=1)
-    rule = partial(_sample_shape, who, checks.check_variable(who, "x", x), axis)
+    x = find_input(who, "input", input)
+    rule = partial(_sample_shape, who, x, axis)
     attrs: dict[str, object] = {"begin_norm_axis": axis}
     given = (scale, bias, param_attr, bias_attr)
     return _normalize(who, x, epsilon, attrs, rule, given, name)
@@ -62,7 +64,7 @@ def layer_norm(
 
 @ow.transaction()
 def rms_norm(
-    x: ow.Variable,
+    input: Input,
     *,
     begin_norm_axis: int = -1,
     epsilon: float = 1e-5,
@@ -76,7 +78,7 @@ def rms_norm(
 
     Parameters
     ----------
-    x : Variable
+    input : Variable or str
         Float; the axes from `begin_norm_axis` on must be known, or in a `Model` follow from the
         first batch.
     begin_norm_axis : int
@@ -91,7 +93,8 @@ def rms_norm(
         For ``<name>_w_param``, 1 by default; the shape of a row.
     """
     axis = checks.check_int("rms_norm", "begin_norm_axis", begin_norm_axis)
-    rule = partial(_sample_shape, "rms_norm", checks.check_variable("rms_norm", "x", x), axis)
+    x = find_input("rms_norm", "input", input)
+    rule = partial(_sample_shape, "rms_norm", x, axis)
     attrs: dict[str, object] = {"begin_norm_axis": axis}
     given = (scale, False, param_attr, None)
     return _normalize("rms_norm", x, epsilon, attrs, rule, given, name)
@@ -99,7 +102,7 @@ def rms_norm(
 
 @ow.transaction()
 def group_norm(
-    x: ow.Variable,
+    input: Input,
     groups: int,
     *,
     epsilon: float = 1e-5,
@@ -115,7 +118,7 @@ def group_norm(
 
     Parameters
     ----------
-    x : Variable, [n, channels, …]
+    input : Variable or str, [n, channels, …]
         Float; `channels` must be known, or in a `Model` follow from the first batch.
     groups : int, at least 1
         Neighboring channels form so many groups, of one mean and variance each.
@@ -129,7 +132,7 @@ def group_norm(
         For ``<name>_w_param``, 1 by default, and ``<name>_b_param``, 0; both [channels].
     """
     who = "group_norm"
-    checks.check_variable(who, "x", x)
+    x = find_input(who, "input", input)
     attrs: dict[str, object] = {"groups": checks.check_int(who, "groups", groups, at_least=1)}
     channels = _channels(who, x)[0]
     if channels > 0 and channels % groups:
@@ -143,7 +146,7 @@ def group_norm(
 
 @ow.transaction()
 def instance_norm(
-    x: ow.Variable,
+    input: Input,
     *,
     epsilon: float = 1e-5,
     scale: bool = True,
@@ -158,19 +161,19 @@ def instance_norm(
 
     Parameters
     ----------
-    x : Variable, [n, channels, …]
+    input : Variable or str, [n, channels, …]
         Float; `channels` must be known, or in a `Model` follow from the first batch.
     epsilon, scale, bias, name, param_attr, bias_attr
         As in `layers.group_norm`.
     """
     who = "instance_norm"
-    checks.check_variable(who, "x", x)
+    x = find_input(who, "input", input)
     given = (scale, bias, param_attr, bias_attr)
     return _normalize(who, x, epsilon, {}, partial(_channels, who, x), given, name)
 
 
 def lrn(
-    x: ow.Variable,
+    input: Input,
     size: int = 5,
     *,
     alpha: float = 1e-4,
@@ -184,7 +187,7 @@ def lrn(
 
     Parameters
     ----------
-    x : Variable, [n, channels, …]
+    input : Variable or str, [n, channels, …]
         Float.
     size : int, at least 1
         The number of channels in a mean, around each channel.
@@ -195,12 +198,12 @@ def lrn(
     """
     size = checks.check_int("lrn", "size", size, at_least=1)
     attrs = {"size": size, "alpha": alpha, "beta": beta, "bias": bias}
-    return append_layer("lrn", {"x": x}, attrs, name)
+    return append_layer("lrn", {"x": input}, attrs, name)
 
 
 @ow.transaction()
 def batch_norm(
-    x: ow.Variable,
+    input: Input,
     *,
     momentum: float = 0.9,
     epsilon: float = 1e-5,
@@ -220,7 +223,7 @@ def batch_norm(
 
     Parameters
     ----------
-    x : Variable, [n, channels, …]
+    input : Variable or str, [n, channels, …]
         Float; `channels` must be known, or in a `Model` follow from the first batch.
     momentum : float in [0, 1]
         The share of the running mean and variance that remains in a step.
@@ -247,7 +250,7 @@ def batch_norm(
         Shape and dtype of x.
     """
     who = "batch_norm"
-    checks.check_variable(who, "x", x)
+    x = find_input(who, "input", input)
     attrs: dict[str, object] = {
         "momentum": checks.check_float(who, "momentum", momentum, at_least=0.0, at_most=1.0),
         "epsilon": checks.check_float(who, "epsilon", epsilon, above=0.0),
@@ -319,7 +322,7 @@ def _sample_shape(who: str, x: ow.Variable, axis: int) -> Shape:
         return (-1,)
     if not -len(x.shape) <= axis < len(x.shape):
         raise ShapeError(
-            f"{who}: x must have more than begin_norm_axis={axis} axes, got {x!r}; decrease "
+            f"{who}: input must have more than begin_norm_axis={axis} axes, got {x!r}; decrease "
             "begin_norm_axis"
         )
     return x.shape[axis:]
@@ -330,6 +333,7 @@ def _channels(who: str, x: ow.Variable) -> Shape:
         return (-1,)
     if len(x.shape) < 2:
         raise ShapeError(
-            f"{who}: x must be [n, channels, ...], got {x!r}; give each sample at least one axis"
+            f"{who}: input must be [n, channels, ...], got {x!r}; give each sample at least one "
+            "axis"
         )
     return (x.shape[1],)

@@ -8,12 +8,13 @@ from typing import Any
 import opwright as ow
 from opwright_nn import checks, operators
 from opwright_nn.layers.images import Images
+from opwright_nn.layers.inputs import Input
 from opwright_nn.layers.layer import begin
 
 
 @ow.transaction()
 def max_pool1d(
-    x: ow.Variable,
+    input: Input,
     kernel: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
     paddings: str | int | Sequence[int] = 0,
@@ -27,7 +28,7 @@ def max_pool1d(
 
     Parameters
     ----------
-    x : Variable, [n, channels, length]
+    input : Variable or str, [n, channels, length]
         Or [n, length, channels] with ``data_format="NLC"``.
     kernel, strides, paddings, dilations, ceil_mode, name
         As in `layers.max_pool2d`, with one size, or a pair of paddings.
@@ -35,12 +36,12 @@ def max_pool1d(
         "NCL" or "NLC".
     """
     options = (dilations, ceil_mode, data_format, name)
-    return _append_pool("max_pool1d", 1, x, kernel, strides, paddings, options)
+    return _append_pool("max_pool1d", 1, input, kernel, strides, paddings, options)
 
 
 @ow.transaction()
 def max_pool2d(
-    x: ow.Variable,
+    input: Input,
     kernel: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
     paddings: str | int | Sequence[int] = 0,
@@ -54,7 +55,7 @@ def max_pool2d(
 
     Parameters
     ----------
-    x : Variable, [n, channels, height, width]
+    input : Variable or str, [n, channels, height, width]
         Or [n, height, width, channels], see `data_format`.
     kernel : int or pair of int, at least 1
         Height and width of the window.
@@ -72,12 +73,12 @@ def max_pool2d(
         The prefix of the names of its variables.
     """
     options = (dilations, ceil_mode, data_format, name)
-    return _append_pool("max_pool2d", 2, x, kernel, strides, paddings, options)
+    return _append_pool("max_pool2d", 2, input, kernel, strides, paddings, options)
 
 
 @ow.transaction()
 def max_pool3d(
-    x: ow.Variable,
+    input: Input,
     kernel: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
     paddings: str | int | Sequence[int] = 0,
@@ -91,7 +92,7 @@ def max_pool3d(
 
     Parameters
     ----------
-    x : Variable, [n, channels, depth, height, width]
+    input : Variable or str, [n, channels, depth, height, width]
         Or [n, depth, height, width, channels] with ``data_format="NDHWC"``.
     kernel, strides, paddings, dilations, ceil_mode, name
         As in `layers.max_pool2d`, with three sizes, or six paddings.
@@ -99,12 +100,12 @@ def max_pool3d(
         "NCDHW" or "NDHWC".
     """
     options = (dilations, ceil_mode, data_format, name)
-    return _append_pool("max_pool3d", 3, x, kernel, strides, paddings, options)
+    return _append_pool("max_pool3d", 3, input, kernel, strides, paddings, options)
 
 
 @ow.transaction()
 def avg_pool1d(
-    x: ow.Variable,
+    input: Input,
     kernel: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
     paddings: str | int | Sequence[int] = 0,
@@ -119,7 +120,7 @@ def avg_pool1d(
 
     Parameters
     ----------
-    x : Variable, [n, channels, length]
+    input : Variable or str, [n, channels, length]
         Or [n, length, channels] with ``data_format="NLC"``.
     kernel, strides, paddings, dilations, ceil_mode, count_include_pad, name
         As in `layers.avg_pool2d`, with one size, or a pair of paddings.
@@ -128,12 +129,12 @@ def avg_pool1d(
     """
     options = (dilations, ceil_mode, data_format, name)
     more = _check_count("avg_pool1d", count_include_pad)
-    return _append_pool("avg_pool1d", 1, x, kernel, strides, paddings, options, more)
+    return _append_pool("avg_pool1d", 1, input, kernel, strides, paddings, options, more)
 
 
 @ow.transaction()
 def avg_pool2d(
-    x: ow.Variable,
+    input: Input,
     kernel: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
     paddings: str | int | Sequence[int] = 0,
@@ -148,19 +149,19 @@ def avg_pool2d(
 
     Parameters
     ----------
-    x, kernel, strides, paddings, dilations, ceil_mode, data_format, name
+    input, kernel, strides, paddings, dilations, ceil_mode, data_format, name
         As in `layers.max_pool2d`.
     count_include_pad : bool
         Whether padding counts as zeros. (PyTorch's default is True.)
     """
     options = (dilations, ceil_mode, data_format, name)
     more = _check_count("avg_pool2d", count_include_pad)
-    return _append_pool("avg_pool2d", 2, x, kernel, strides, paddings, options, more)
+    return _append_pool("avg_pool2d", 2, input, kernel, strides, paddings, options, more)
 
 
 @ow.transaction()
 def avg_pool3d(
-    x: ow.Variable,
+    input: Input,
     kernel: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
     paddings: str | int | Sequence[int] = 0,
@@ -175,7 +176,7 @@ def avg_pool3d(
 
     Parameters
     ----------
-    x : Variable, [n, channels, depth, height, width]
+    input : Variable or str, [n, channels, depth, height, width]
         Or [n, depth, height, width, channels] with ``data_format="NDHWC"``.
     kernel, strides, paddings, dilations, ceil_mode, count_include_pad, name
         As in `layers.avg_pool2d`, with three sizes, or six paddings.
@@ -184,12 +185,12 @@ def avg_pool3d(
     """
     options = (dilations, ceil_mode, data_format, name)
     more = _check_count("avg_pool3d", count_include_pad)
-    return _append_pool("avg_pool3d", 3, x, kernel, strides, paddings, options, more)
+    return _append_pool("avg_pool3d", 3, input, kernel, strides, paddings, options, more)
 
 
 @ow.transaction()
 def adaptive_avg_pool2d(
-    x: ow.Variable,
+    input: Input,
     output_size: int | Sequence[int],
     *,
     data_format: str = "NCHW",
@@ -199,7 +200,7 @@ def adaptive_avg_pool2d(
 
     Parameters
     ----------
-    x : Variable, [n, channels, height, width]
+    input : Variable or str, [n, channels, height, width]
         Or [n, height, width, channels], see `data_format`.
     output_size : int or pair of int, at least 1
         Height and width of the output; 1 gives the mean of each channel.
@@ -208,12 +209,12 @@ def adaptive_avg_pool2d(
     name : str, optional
         The prefix of the names of its variables.
     """
-    return _append_adaptive("adaptive_avg_pool2d", x, output_size, data_format, name)
+    return _append_adaptive("adaptive_avg_pool2d", input, output_size, data_format, name)
 
 
 @ow.transaction()
 def adaptive_max_pool2d(
-    x: ow.Variable,
+    input: Input,
     output_size: int | Sequence[int],
     *,
     data_format: str = "NCHW",
@@ -223,7 +224,7 @@ def adaptive_max_pool2d(
 
     Parameters
     ----------
-    x : Variable, [n, channels, height, width]
+    input : Variable or str, [n, channels, height, width]
         Or [n, height, width, channels], see `data_format`.
     output_size : int or pair of int, at least 1
         Height and width of the output; 1 gives the maximum of each channel.
@@ -232,7 +233,7 @@ def adaptive_max_pool2d(
     name : str, optional
         The prefix of the names of its variables.
     """
-    return _append_adaptive("adaptive_max_pool2d", x, output_size, data_format, name)
+    return _append_adaptive("adaptive_max_pool2d", input, output_size, data_format, name)
 
 
 def _append_adaptive(

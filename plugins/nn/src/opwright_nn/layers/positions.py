@@ -7,6 +7,7 @@ import numpy as np
 import opwright as ow
 from opwright.errors import AttributeValueError, ShapeError
 from opwright_nn import checks, operators
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import Layer, begin, last_axis
 from opwright_nn.parameters.initializer import Normal
 from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
@@ -15,7 +16,7 @@ from opwright_nn.parameters.parameter import make_parameter
 
 @ow.transaction()
 def learned_positions(
-    x: ow.Variable,
+    input: Input,
     max_length: int,
     *,
     name: str | None = None,
@@ -25,7 +26,7 @@ def learned_positions(
 
     Parameters
     ----------
-    x : Variable, [n, time, columns]
+    input : Variable or str, [n, time, columns]
         Float, such as an embedding of words; `columns` must be known.
     max_length : int, at least 1
         The most times that a sequence has; a longer one is an error.
@@ -36,6 +37,7 @@ def learned_positions(
         0.02.
     """
     who = "learned_positions"
+    x = find_input(who, "input", input)
     columns = last_axis(who, x, 3)
     rows = checks.check_int(who, "max_length", max_length, at_least=1)
     _check_time(who, x, rows)
@@ -56,7 +58,7 @@ def learned_positions(
 
 @ow.transaction()
 def sinusoidal_positions(
-    x: ow.Variable, base: float = 10000.0, name: str | None = None
+    input: Input, base: float = 10000.0, name: str | None = None
 ) -> ow.Variable:
     """Append x plus sines and cosines of each position, which nothing trains.
 
@@ -65,7 +67,7 @@ def sinusoidal_positions(
 
     Parameters
     ----------
-    x : Variable, [n, time, columns]
+    input : Variable or str, [n, time, columns]
         Float, such as an embedding of words; `columns` must be known.
     base : float, > 1
         The longest wave has a length of ``2 * pi * base``.
@@ -73,6 +75,7 @@ def sinusoidal_positions(
         The prefix of the names of its variables.
     """
     who = "sinusoidal_positions"
+    x = find_input(who, "input", input)
     columns = last_axis(who, x, 3)
     base = checks.check_float(who, "base", base, above=1.0)
     layer = begin(who, name)
@@ -88,7 +91,7 @@ def sinusoidal_positions(
 
 @ow.transaction()
 def rotary_embedding(
-    x: ow.Variable,
+    input: Input,
     max_length: int,
     *,
     base: float = 10000.0,
@@ -102,7 +105,7 @@ def rotary_embedding(
 
     Parameters
     ----------
-    x : Variable, [..., time, columns]
+    input : Variable or str, [..., time, columns]
         Float; `columns` must be known and even.
     max_length : int, at least 1
         The most times that a sequence has.
@@ -114,13 +117,15 @@ def rotary_embedding(
         The prefix of the names of its variables.
     """
     who = "rotary_embedding"
+    x = find_input(who, "input", input)
     columns = last_axis(who, x)
     rows = checks.check_int(who, "max_length", max_length, at_least=1)
     base = checks.check_float(who, "base", base, above=1.0)
     attrs = {"interleaved": checks.check_bool(who, "interleaved", interleaved)}
     if columns % 2:
         raise AttributeValueError(
-            f"{who}: x must have an even number of columns, got {x!r}; its columns turn in pairs"
+            f"{who}: input must have an even number of columns, got {x!r}; its columns turn in "
+            "pairs"
         )
     layer = begin(who, name)
     frequency = (base ** (-np.arange(0, columns, 2) / columns)).astype(np.float32)
@@ -148,6 +153,6 @@ def _check_time(who: str, x: ow.Variable, max_length: int) -> None:
     time = (x.shape or (-1, -1))[1]
     if time > max_length:
         raise ShapeError(
-            f"{who}: x must have at most max_length={max_length} times, got {x!r}; increase "
+            f"{who}: input must have at most max_length={max_length} times, got {x!r}; increase "
             "max_length"
         )

@@ -7,6 +7,7 @@ from functools import partial
 import opwright as ow
 from opwright.errors import ShapeError
 from opwright_nn import checks, operators
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import begin
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Constant
@@ -16,7 +17,7 @@ from opwright_nn.parameters.parameter import make_parameter
 
 @ow.transaction()
 def prelu(
-    x: ow.Variable,
+    input: Input,
     per_channel: bool = False,
     *,
     name: str | None = None,
@@ -28,7 +29,7 @@ def prelu(
 
     Parameters
     ----------
-    x : Variable, [n, channels, …]
+    input : Variable or str, [n, channels, …]
         Float; of any shape with one slope.
     per_channel : bool
         Whether each channel has a slope of its own; `channels` must be known, or in a `Model`
@@ -40,7 +41,7 @@ def prelu(
         0.25.
     """
     who = "prelu"
-    checks.check_variable(who, "x", x)
+    x = find_input(who, "input", input)
     rule = partial(_weight_shape, x, checks.check_bool(who, "per_channel", per_channel))
     attr = check_param_attr(who, "param_attr", param_attr)
     layer = begin(who, name)
@@ -57,7 +58,7 @@ def _weight_shape(x: ow.Variable, per_channel: bool) -> Shape:
         return (-1,)
     if len(x.shape) < 2:
         raise ShapeError(
-            f"prelu: x must be [n, channels, ...] for per_channel=True, got {x!r}; give each "
+            f"prelu: input must be [n, channels, ...] for per_channel=True, got {x!r}; give each "
             "sample at least one axis"
         )
     return (x.shape[1], *[1] * (len(x.shape) - 2))

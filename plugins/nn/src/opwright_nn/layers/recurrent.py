@@ -9,6 +9,7 @@ import opwright as ow
 from opwright.errors import AttributeValueError, ShapeError
 from opwright.op import format_shape
 from opwright_nn import checks
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import begin
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.initializer import Uniform
@@ -48,14 +49,14 @@ _WEIGHTS = (
 
 @ow.transaction()
 def lstm(
-    x: ow.Variable,
+    input: Input,
     size: int,
     *,
     num_layers: int = 1,
     bidirectional: bool = False,
-    h0: ow.Variable | None = None,
-    c0: ow.Variable | None = None,
-    lengths: ow.Variable | None = None,
+    h0: Input | None = None,
+    c0: Input | None = None,
+    lengths: Input | None = None,
     batch_first: bool = True,
     bias: bool = True,
     name: str | None = None,
@@ -69,7 +70,7 @@ def lstm(
 
     Parameters
     ----------
-    x : Variable, [n, time, columns]
+    input : Variable or str, [n, time, columns]
         Float; `columns` must be known, or in a `Model` follow from the first batch.
     size : int, at least 1
         The width of a state.
@@ -77,9 +78,9 @@ def lstm(
         Layers above each other; each reads the states of the one below.
     bidirectional : bool
         Whether each layer also reads from the end, and gives both states side by side.
-    h0, c0 : Variable, [num_layers * directions, n, size], optional
+    h0, c0 : Variable or str, [num_layers * directions, n, size], optional
         The first states; 0 by default.
-    lengths : Variable, int [n], optional
+    lengths : Variable or str, int [n], optional
         How many times of each sequence there are. Behind them the output is 0, the last state is
         that of the last time, and the reverse direction begins there.
     batch_first : bool
@@ -111,19 +112,19 @@ def lstm(
         size, num_layers, bidirectional, batch_first, bias, name, param_attr, bias_attr
     )
     states = {"h0": h0, "c0": c0, "lengths": lengths}
-    out, h_n, c_n = _append("lstm", 4, x, states, options, ("out", "h_n", "c_n"))
+    out, h_n, c_n = _append("lstm", 4, input, states, options, ("out", "h_n", "c_n"))
     return out, h_n, c_n
 
 
 @ow.transaction()
 def gru(
-    x: ow.Variable,
+    input: Input,
     size: int,
     *,
     num_layers: int = 1,
     bidirectional: bool = False,
-    h0: ow.Variable | None = None,
-    lengths: ow.Variable | None = None,
+    h0: Input | None = None,
+    lengths: Input | None = None,
     batch_first: bool = True,
     bias: bool = True,
     name: str | None = None,
@@ -137,7 +138,7 @@ def gru(
 
     Parameters
     ----------
-    x, size, num_layers, bidirectional, h0, lengths, batch_first, bias
+    input, size, num_layers, bidirectional, h0, lengths, batch_first, bias
         As in `layers.lstm`.
     name, param_attr, bias_attr
         As in `layers.lstm`, with ``3 * size`` rows.
@@ -152,20 +153,20 @@ def gru(
     options = _Options(
         size, num_layers, bidirectional, batch_first, bias, name, param_attr, bias_attr
     )
-    out, h_n = _append("gru", 3, x, {"h0": h0, "lengths": lengths}, options, ("out", "h_n"))
+    out, h_n = _append("gru", 3, input, {"h0": h0, "lengths": lengths}, options, ("out", "h_n"))
     return out, h_n
 
 
 @ow.transaction()
 def rnn(
-    x: ow.Variable,
+    input: Input,
     size: int,
     *,
     activation: str = "tanh",
     num_layers: int = 1,
     bidirectional: bool = False,
-    h0: ow.Variable | None = None,
-    lengths: ow.Variable | None = None,
+    h0: Input | None = None,
+    lengths: Input | None = None,
     batch_first: bool = True,
     bias: bool = True,
     name: str | None = None,
@@ -180,7 +181,7 @@ def rnn(
     ----------
     activation : str
         "tanh" or "relu".
-    x, size, num_layers, bidirectional, h0, lengths, batch_first, bias
+    input, size, num_layers, bidirectional, h0, lengths, batch_first, bias
         As in `layers.lstm`.
     name, param_attr, bias_attr
         As in `layers.lstm`, with `size` rows.
@@ -197,7 +198,7 @@ def rnn(
     )
     attrs = {"activation": checks.check_choice("rnn", "activation", activation, ("tanh", "relu"))}
     states = {"h0": h0, "lengths": lengths}
-    out, h_n = _append("rnn", 1, x, states, options, ("out", "h_n"), attrs)
+    out, h_n = _append("rnn", 1, input, states, options, ("out", "h_n"), attrs)
     return out, h_n
 
 
@@ -205,16 +206,17 @@ def _append(
     who: str,
     gates: int,
     x: object,
-    states: dict[str, ow.Variable | None],
+    states: dict[str, Input | None],
     options: _Options,
     outputs: tuple[str, ...],
     attrs: dict[str, Any] | None = None,
 ) -> list[ow.Variable]:
-    variable = checks.check_variable(who, "x", x)
+    variable = find_input(who, "input", x)
     inputs: dict[str, Any] = {"x": variable}
     for slot, state in states.items():
+        dtype = "int64" if slot == "lengths" else "float32"
         if state is not None:
-            inputs[slot] = checks.check_variable(who, slot, state)
+            inputs[slot] = find_input(who, slot, state, dtype)
     size = checks.check_int(who, "size", options.size, at_least=1)
     flags = {
         "bidirectional": checks.check_bool(who, "bidirectional", options.bidirectional),
@@ -286,7 +288,7 @@ def _shape(
         return rows, below
     if x.shape is not None and len(x.shape) != 3:
         raise ShapeError(
-            f"{who}: x must have 3 axes, of batch, time and columns, got {format_shape(x.shape)}; "
-            "an embedding of words [n, time] has them"
+            f"{who}: input must have 3 axes, of batch, time and columns, got "
+            f"{format_shape(x.shape)}; an embedding of words [n, time] has them"
         )
     return rows, -1 if x.shape is None else x.shape[2]

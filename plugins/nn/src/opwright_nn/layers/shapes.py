@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 from opwright_nn import checks, operators
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import append_layer, begin
 
 
 @ow.transaction()
-def concat(x: Sequence[ow.Variable], axis: int = 0, name: str | None = None) -> ow.Variable:
+def concat(input: Iterable[Input], axis: int = 0, name: str | None = None) -> ow.Variable:
     """Append the concatenation of variables along `axis`.
 
     Parameters
     ----------
-    x : sequence of Variable
+    input : sequence of Variable or str
         Of one dtype, and of one shape except for `axis`.
     axis : int
         Negative counts from the end.
     name : str, optional
         The prefix of the names of its variables.
     """
-    given: object = x  # callers may pass anything, whatever is declared
-    if isinstance(given, ow.Variable | str) or not isinstance(given, Sequence):
+    if isinstance(input, ow.Variable | str) or not isinstance(input, Iterable):
         raise AttributeTypeError(
-            f"concat: x must be a list of variables, got {x!r}; write concat([a, b])"
+            f"concat: input must be a list of variables, got {input!r}; write concat(input=[a, b])"
         )
-    parts = [checks.check_variable("concat", f"x[{i}]", part) for i, part in enumerate(x)]
+    parts = [find_input("concat", f"input[{i}]", part) for i, part in enumerate(input)]
     attrs = {"axis": checks.check_int("concat", "axis", axis)}
     layer = begin("concat", name)
     return operators.append(layer.block, "concat", {"x": parts}, attrs, name=layer.out)
@@ -36,7 +36,7 @@ def concat(x: Sequence[ow.Variable], axis: int = 0, name: str | None = None) -> 
 
 @ow.transaction()
 def reshape(
-    x: ow.Variable,
+    input: Input,
     shape: ow.Variable | Iterable[ow.Variable | int | None],
     name: str | None = None,
 ) -> ow.Variable:
@@ -44,7 +44,7 @@ def reshape(
 
     Parameters
     ----------
-    x : Variable
+    input : Variable or str
         Of any shape.
     shape : iterable of int or Variable
         0 copies the dimension of x at that axis; one -1 (or None) is inferred. Variables have whole
@@ -52,7 +52,7 @@ def reshape(
     name : str, optional
         The prefix of the names of its variables.
     """
-    checks.check_variable("reshape", "x", x)
+    x = find_input("reshape", "input", input)
     given = [shape] if isinstance(shape, ow.Variable) else shape
     dims = list(checks.check_shape("reshape", given, computed=True))
     if sum(isinstance(dim, int) and dim == -1 for dim in dims) > 1:
@@ -64,35 +64,35 @@ def reshape(
 
 
 @ow.transaction()
-def flatten(x: ow.Variable, axis: int = 1, name: str | None = None) -> ow.Variable:
+def flatten(input: Input, axis: int = 1, name: str | None = None) -> ow.Variable:
     """Append x with the axes from `axis` on flattened: [n, 1, 28, 28] becomes [n, 784].
 
     Parameters
     ----------
-    x : Variable
+    input : Variable or str
         With at least `axis` axes.
     axis : int, at least 0
         The number of leading axes that are not flattened.
     name : str, optional
         The prefix of the names of its variables.
     """
-    checks.check_variable("flatten", "x", x)
+    x = find_input("flatten", "input", input)
     start_axis = checks.check_int("flatten", "axis", axis, at_least=0)
     if x.shape is not None and len(x.shape) < start_axis:
         raise ShapeError(
-            f"flatten: x must have at least axis={start_axis} axes, got {x!r}; decrease axis"
+            f"flatten: input must have at least axis={start_axis} axes, got {x!r}; decrease axis"
         )
     layer = begin("flatten", name)
     attrs = {"start_axis": start_axis}
     return operators.append(layer.block, "flatten", {"x": x}, attrs, name=layer.out)
 
 
-def transpose(x: ow.Variable, axes: Iterable[int], name: str | None = None) -> ow.Variable:
+def transpose(input: Input, axes: Iterable[int], name: str | None = None) -> ow.Variable:
     """Append x with its axes in another order.
 
     Parameters
     ----------
-    x : Variable
+    input : Variable or str
         Of any shape.
     axes : iterable of int
         For each axis of the output, that of x.
@@ -100,15 +100,15 @@ def transpose(x: ow.Variable, axes: Iterable[int], name: str | None = None) -> o
         The prefix of the names of its variables.
     """
     attrs = {"axes": checks.check_ints("transpose", "axes", axes)}
-    return append_layer("transpose", {"x": x}, attrs, name)
+    return append_layer("transpose", {"x": input}, attrs, name)
 
 
-def squeeze(x: ow.Variable, axis: int | Iterable[int] = (), name: str | None = None) -> ow.Variable:
+def squeeze(input: Input, axis: int | Iterable[int] = (), name: str | None = None) -> ow.Variable:
     """Append x without axes of size 1.
 
     Parameters
     ----------
-    x : Variable
+    input : Variable or str
         Of any shape.
     axis : int or iterable of int
         The axes; all of size 1 by default.
@@ -116,15 +116,15 @@ def squeeze(x: ow.Variable, axis: int | Iterable[int] = (), name: str | None = N
         The prefix of the names of its variables.
     """
     attrs = {"axis": checks.check_ints("squeeze", "axis", axis)}
-    return append_layer("squeeze", {"x": x}, attrs, name)
+    return append_layer("squeeze", {"x": input}, attrs, name)
 
 
-def unsqueeze(x: ow.Variable, axis: int | Iterable[int], name: str | None = None) -> ow.Variable:
+def unsqueeze(input: Input, axis: int | Iterable[int], name: str | None = None) -> ow.Variable:
     """Append x with new axes of size 1.
 
     Parameters
     ----------
-    x : Variable
+    input : Variable or str
         Of any shape.
     axis : int or iterable of int
         Where the new axes are in the output.
@@ -132,4 +132,4 @@ def unsqueeze(x: ow.Variable, axis: int | Iterable[int], name: str | None = None
         The prefix of the names of its variables.
     """
     attrs = {"axis": checks.check_ints("unsqueeze", "axis", axis)}
-    return append_layer("unsqueeze", {"x": x}, attrs, name)
+    return append_layer("unsqueeze", {"x": input}, attrs, name)

@@ -10,6 +10,7 @@ from opwright_nn import checks, operators
 from opwright_nn.layers.attention import attention, clear_behind
 from opwright_nn.layers.dropout import dropout as append_dropout
 from opwright_nn.layers.fc import fc
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import Layer, begin, check_activation, last_axis
 from opwright_nn.layers.normalization import layer_norm
 
@@ -40,7 +41,7 @@ class _Block(NamedTuple):
 
 @ow.transaction()
 def transformer_encoder_block(
-    x: ow.Variable,
+    input: Input,
     heads: int,
     *,
     hidden: int | None = None,
@@ -48,8 +49,8 @@ def transformer_encoder_block(
     dropout: float = 0.0,
     norm_first: bool = True,
     causal: bool = False,
-    mask: ow.Variable | None = None,
-    lengths: ow.Variable | None = None,
+    mask: Input | None = None,
+    lengths: Input | None = None,
     epsilon: float = 1e-5,
     name: str | None = None,
 ) -> ow.Variable:
@@ -61,7 +62,7 @@ def transformer_encoder_block(
 
     Parameters
     ----------
-    x : Variable, [n, time, columns]
+    input : Variable or str, [n, time, columns]
         Float; `columns` must be known.
     heads : int, at least 1
         Divides `columns`.
@@ -93,6 +94,7 @@ def transformer_encoder_block(
     ...     h = layers.transformer_encoder_block(h, heads=4, causal=True, dropout=0.1)
     """
     who = "transformer_encoder_block"
+    x = find_input(who, "input", input)
     block = _begin(who, x, hidden, activation, dropout, norm_first, epsilon, name)
     own_name = f"{block.layer.name}_attention"
     x = _clear(who, block.layer, x, lengths)
@@ -108,7 +110,7 @@ def _clear(who: str, layer: Layer, x: ow.Variable, lengths: object) -> ow.Variab
     """Append x with zeros behind the lengths, if there are any."""
     if lengths is None:
         return x
-    inputs = {"lengths": checks.check_variable(who, "lengths", lengths), "like": x}
+    inputs = {"lengths": find_input(who, "lengths", lengths, "int64"), "like": x}
     # The name tells `summary` that what follows is part of the layer.
     seen = operators.append(layer.block, "sequence_mask", inputs, name=layer.part("seen"))
     return clear_behind(x, seen)
@@ -116,8 +118,8 @@ def _clear(who: str, layer: Layer, x: ow.Variable, lengths: object) -> ow.Variab
 
 @ow.transaction()
 def transformer_decoder_block(
-    x: ow.Variable,
-    memory: ow.Variable,
+    input: Input,
+    memory: Input,
     heads: int,
     *,
     hidden: int | None = None,
@@ -125,9 +127,9 @@ def transformer_decoder_block(
     dropout: float = 0.0,
     norm_first: bool = True,
     causal: bool = True,
-    lengths: ow.Variable | None = None,
-    memory_mask: ow.Variable | None = None,
-    memory_lengths: ow.Variable | None = None,
+    lengths: Input | None = None,
+    memory_mask: Input | None = None,
+    memory_lengths: Input | None = None,
     epsilon: float = 1e-5,
     name: str | None = None,
 ) -> ow.Variable:
@@ -135,9 +137,9 @@ def transformer_decoder_block(
 
     Parameters
     ----------
-    x : Variable, [n, time, columns]
+    input : Variable or str, [n, time, columns]
         Float; `columns` must be known.
-    memory : Variable, [n, other time, other columns]
+    memory : Variable or str, [n, other time, other columns]
         What an encoder gave.
     heads, hidden, activation, dropout, norm_first, epsilon
         As in `layers.transformer_encoder_block`.
@@ -154,8 +156,9 @@ def transformer_decoder_block(
         Shape and dtype of x.
     """
     who = "transformer_decoder_block"
+    x = find_input(who, "input", input)
     block = _begin(who, x, hidden, activation, dropout, norm_first, epsilon, name)
-    source = checks.check_variable(who, "memory", memory)
+    source = find_input(who, "memory", memory)
     prefix = block.layer.name
     x = _clear(who, block.layer, x, lengths)
 
@@ -172,7 +175,7 @@ def transformer_decoder_block(
 
 def _begin(
     who: str,
-    x: object,
+    x: ow.Variable,
     hidden: object,
     activation: object,
     dropout: object,

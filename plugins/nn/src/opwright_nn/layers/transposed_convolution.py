@@ -11,13 +11,14 @@ from opwright.errors import AttributeValueError
 from opwright_nn import checks, operators
 from opwright_nn.layers.convolution import ConvolutionLayer, Options
 from opwright_nn.layers.images import Images
+from opwright_nn.layers.inputs import Input
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.param_attr import ParamLike
 
 
 @ow.transaction()
 def conv1d_transpose(
-    x: ow.Variable,
+    input: Input,
     filters: int,
     kernel: int | Sequence[int],
     strides: int | Sequence[int] = 1,
@@ -37,7 +38,7 @@ def conv1d_transpose(
 
     Parameters
     ----------
-    x : Variable, [n, channels, length]
+    input : Variable or str, [n, channels, length]
         Or [n, length, channels] with ``data_format="NLC"``.
     filters, kernel, strides, paddings, output_padding, dilations, groups, bias
         As in `layers.conv2d_transpose`; the weight is [channels, filters / groups, kernel].
@@ -48,12 +49,12 @@ def conv1d_transpose(
     """
     options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
     who = "conv1d_transpose"
-    return _transpose(who, 1, x, filters, kernel, strides, paddings, output_padding, options)
+    return _transpose(who, 1, input, filters, kernel, strides, paddings, output_padding, options)
 
 
 @ow.transaction()
 def conv2d_transpose(
-    x: ow.Variable,
+    input: Input,
     filters: int,
     kernel: int | Sequence[int],
     strides: int | Sequence[int] = 1,
@@ -75,7 +76,7 @@ def conv2d_transpose(
 
     Parameters
     ----------
-    x : Variable, [n, channels, height, width]
+    input : Variable or str, [n, channels, height, width]
         Or [n, height, width, channels], see `data_format`.
     filters : int, at least 1
         Channels of the output.
@@ -98,12 +99,12 @@ def conv2d_transpose(
     """
     options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
     who = "conv2d_transpose"
-    return _transpose(who, 2, x, filters, kernel, strides, paddings, output_padding, options)
+    return _transpose(who, 2, input, filters, kernel, strides, paddings, output_padding, options)
 
 
 @ow.transaction()
 def conv3d_transpose(
-    x: ow.Variable,
+    input: Input,
     filters: int,
     kernel: int | Sequence[int],
     strides: int | Sequence[int] = 1,
@@ -123,7 +124,7 @@ def conv3d_transpose(
 
     Parameters
     ----------
-    x : Variable, [n, channels, depth, height, width]
+    input : Variable or str, [n, channels, depth, height, width]
         Or [n, depth, height, width, channels] with ``data_format="NDHWC"``.
     filters, kernel, strides, paddings, output_padding, dilations, groups, bias
         As in `layers.conv2d_transpose`; the weight is [channels, filters / groups, depth, height,
@@ -135,7 +136,7 @@ def conv3d_transpose(
     """
     options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
     who = "conv3d_transpose"
-    return _transpose(who, 3, x, filters, kernel, strides, paddings, output_padding, options)
+    return _transpose(who, 3, input, filters, kernel, strides, paddings, output_padding, options)
 
 
 def _transpose(

@@ -14,6 +14,7 @@ _NOT_COPIED = frozenset(
         "scope",
         "network",
         "_startup",
+        "_guards",
         "_feeds",
         "_dtypes",
         "_step",

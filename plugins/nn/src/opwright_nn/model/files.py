@@ -26,9 +26,9 @@ from opwright_nn.checkpoint.reading import Saved, describe_saved, has_program, r
 from opwright_nn.checkpoint.weights import load_weights, transposed
 from opwright_nn.datasets.batches import Batches
 from opwright_nn.datasets.position import check_position
+from opwright_nn.layers.inputs import Input
 from opwright_nn.model.inference import inference_program, persistable_names
 from opwright_nn.model.layer_methods import LayerMethods
-from opwright_nn.model.programs import Input
 from opwright_nn.model.startup import Startup
 from opwright_nn.model.trained_parameters import match_names
 from opwright_nn.optimizer import Optimizer

@@ -10,15 +10,14 @@ import numpy.typing as npt
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, FeedError, ProgramError
-from opwright.op import format_shape
 from opwright_nn import arguments, checks
 from opwright_nn.foreign_names import METHODS, describe_missing, find_operator
+from opwright_nn.layers.inputs import Input
 from opwright_nn.model.copies import model_state, restore_model
 from opwright_nn.model.feeds import check_inputs, convert_feed, find_fillable
 from opwright_nn.model.inference import computed_names, input_names
 from opwright_nn.model.layer_plot import plot_program
 from opwright_nn.model.predictor import Predictor
-from opwright_nn.model.programs import Input
 from opwright_nn.model.run_options import check_options
 from opwright_nn.model.startup import Startup
 from opwright_nn.model.trained_parameters import TrainedParameters
@@ -49,9 +48,11 @@ class Model(ModelTraining):
         model.fill("label", labels)
         (value,) = model.run()
 
-    A new name declares an input. Its shape, and with it the shapes of parameters that depend on
-    it, comes from the first batch or from `initialize_parameters`; the first axis is the batch
-    and may change. Each function in `layers` has a method here: ``model.relu(hidden)``.
+    A new name declares an input: float32, int64 for classes, indices and lengths, bool for masks
+    and conditions. Its shape, and with it the shapes of parameters that depend on it, comes from
+    the first batch or from `initialize_parameters`; the first axis is the batch and may change.
+    Each function in `layers` has a method here, ``model.relu("img")``, and takes names itself
+    within ``with model:``.
 
     A model may be pickled and copied: the copy has the same programs, a scope of its own with the
     same parameters and states, and no data in its inputs.
@@ -120,6 +121,7 @@ class Model(ModelTraining):
         self.scope = scope
         self.network = ow.Network(self.program.global_block())
         self._startup = Startup(self.program, self.startup_program, scope, self._deferred)
+        self._guards = []
         self._feeds: dict[str, Any] = {}
         self._dtypes: dict[str, np.dtype[Any]] = {}
         self._step: Any = None
@@ -145,7 +147,7 @@ class Model(ModelTraining):
     def __repr__(self) -> str:
         block = self.program.global_block()
         inputs = [block.var(name) for name in input_names(self.program)]
-        described = ", ".join(f"{v.name} {v.dtype}{_shape_text(v)}" for v in inputs)
+        described = ", ".join(f"{v.name} {v.type_text}" for v in inputs)
         optimizer = "none" if self.optimizer is None else type(self.optimizer).__name__
         return (
             f"Model(inputs: {described or 'none'}; parameters: {len(self.parameters)}; "
@@ -394,7 +396,3 @@ class Model(ModelTraining):
 
     def _fetches(self) -> list[str]:
         return [*([] if self._loss is None else [self._loss]), *self._metrics]
-
-
-def _shape_text(variable: ow.Variable) -> str:
-    return "" if variable.shape is None else format_shape(variable.shape)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from typing import Any, Self
 
 import opwright as ow
-from opwright.errors import AttributeTypeError
 from opwright.plugin import record_undo
-from opwright_nn import arguments, checks, layers
+from opwright_nn import arguments, layers
 from opwright_nn.parameters.deferred import Deferred, deferred_guard
 from opwright_nn.precision import MixedPrecision
-
-Input = ow.Variable | str
-"""A variable, or the name of one; a new name becomes an input, which is fed."""
 
 
 class ModelPrograms:
@@ -25,6 +22,8 @@ class ModelPrograms:
         What a step computes, and what initializes the parameters before the first one.
     """
 
+    _guards: list[contextlib.AbstractContextManager[None]]
+
     def __init__(self, mixed_precision: MixedPrecision | None = None) -> None:
         self._policy = mixed_precision
         self.program = ow.Program()
@@ -32,9 +31,19 @@ class ModelPrograms:
         self._deferred = Deferred()
         self._metrics: list[str] = []
 
+    def __enter__(self) -> Self:
+        """Make layer functions append to this model: ``with model: layers.relu("img")``."""
+        guard = self.guard()
+        guard.__enter__()
+        self._guards.append(guard)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._guards.pop().__exit__(*error)
+
     @contextlib.contextmanager
     def guard(self) -> Iterator[None]:
-        """Make layer functions append to this model: ``with model.guard(): layers.relu(x)``."""
+        """Make layer functions append to this model, as ``with model:`` does."""
         programs = ow.program_guard(self.program, self.startup_program)
         policy = contextlib.nullcontext() if self._policy is None else self._policy.building()
         with programs, deferred_guard(self._deferred), policy:
@@ -64,29 +73,6 @@ class ModelPrograms:
         """Make layer functions append to this model, or change nothing where one fails."""
         with self.guard(), ow.transaction():
             yield
-
-    def _find_input(self, value: object, who: str, argument: str, dtype: str) -> ow.Variable:
-        """Return the variable that an argument of a layer stands for.
-
-        Parameters
-        ----------
-        value : object
-            A variable, or the name of one.
-        who, argument : str
-            The method and its argument, for messages.
-        dtype : str
-            Of the input that is declared where the name is new.
-        """
-        if isinstance(value, str):
-            checks.check_str(who, argument, value)
-            variable = self.program.current_block().find_var(value)
-            return layers.data(value, None, dtype) if variable is None else variable
-        if not isinstance(value, ow.Variable):
-            raise AttributeTypeError(
-                f"{who}: {argument} must be a variable or the name of one, got {value!r} "
-                f'({type(value).__name__}); write {argument}="img" or what a layer returned'
-            )
-        return value
 
     def _add_metric(self, variable: ow.Variable) -> None:
         """Make `run` return a variable, after the loss and earlier metrics."""

@@ -13,9 +13,9 @@ import opwright as ow
 from opwright.errors import AttributeValueError, ProgramError
 from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
+from opwright_nn.layers.inputs import Input
 from opwright_nn.model.files import ModelFiles
 from opwright_nn.model.optimizer_methods import OptimizerMethods
-from opwright_nn.model.programs import Input
 from opwright_nn.model.trained_parameters import TrainedParameters, match_names
 from opwright_nn.optimizer import Optimizer, make_optimizer
 from opwright_nn.optimizer.base import Pair

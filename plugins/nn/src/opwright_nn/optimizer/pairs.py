@@ -23,7 +23,7 @@ def check_pairs(who: str, pairs: Sequence[Pair]) -> None:
         if gradient.block.program is not program:
             raise ProgramError(
                 f"{who}: gradients must be of the default main program, got {gradient!r} of "
-                "another; call it within `with model.guard():`, or within "
+                "another; call it within `with model:`, or within "
                 "opwright.program_guard(main, startup)"
             )
     for parameter, _ in pairs:
