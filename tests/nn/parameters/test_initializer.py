@@ -11,7 +11,7 @@ import opwright as ow
 import opwright_nn as nn
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import initializer, layers
-from opwright_nn.parameters.initializer import fans
+from opwright_nn.initializer import fans
 
 
 def fill(attr, shape=(200, 300), seed=0, dtype="float32"):

@@ -1,9 +1,9 @@
 """opwright-nn: models, layers, optimizers and data sets for opwright, like PyTorch's `torch.nn`.
 
 Rooms, each importing only those below it: `training` · `inspection` · `model` · `layers`,
-`optimizer` · `schedule`, `checkpoint` · `parameters` · `operators` · `precision` · `datasets`,
-`metrics` · `parallel` · `arguments`, `foreign_names` · `checks`. The modules `clip`, `initializer`
-and `regularizer` are the public names of what lies in `optimizer` and `parameters`.
+`optimizer` · `schedule`, `checkpoint` · `parameters` · `clip`, `initializer`, `regularizer` ·
+`operators` · `precision` · `datasets`, `metrics` · `parallel` · `arguments`, `foreign_names` ·
+`checks`.
 """
 
 from __future__ import annotations

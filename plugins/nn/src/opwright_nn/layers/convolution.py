@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import opwright as ow
 from opwright.errors import AttributeValueError
 from opwright_nn import checks, operators
+from opwright_nn.initializer import Constant
 from opwright_nn.layers.images import Images
 from opwright_nn.layers.inputs import Input
 from opwright_nn.layers.layer import Layer, begin, check_activation, weight_initializer
 from opwright_nn.parameters.deferred import Shape
-from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 

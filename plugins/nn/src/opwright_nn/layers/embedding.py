@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import opwright as ow
 from opwright.errors import AttributeValueError
 from opwright_nn import checks, operators
+from opwright_nn.initializer import Normal
 from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import begin
-from opwright_nn.parameters.initializer import Normal
 from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import opwright as ow
 from opwright.errors import AttributeValueError, OperatorNotFoundError, ShapeError
 from opwright_nn import checks, operators
+from opwright_nn.initializer import Initializer, Kaiming, Xavier
 from opwright_nn.layers.inputs import find_input
-from opwright_nn.parameters.initializer import Initializer, Kaiming, Xavier
 
 # Activations that are close to the identity above zero and close to 0 below.
 _RECTIFIERS = {"relu", "relu6", "leaky_relu", "elu", "gelu", "silu", "swish", "mish"}

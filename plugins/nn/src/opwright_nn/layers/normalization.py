@@ -7,11 +7,11 @@ from functools import partial
 import opwright as ow
 from opwright.errors import AttributeValueError, ShapeError
 from opwright_nn import checks, operators
+from opwright_nn.initializer import Constant
 from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import append_layer, begin, check_activation
 from opwright_nn.parallel import DataParallel, check_data_parallel
 from opwright_nn.parameters.deferred import Shape, ShapeRule
-from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.param_attr import ParamAttr, ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter, make_state
 

@@ -7,9 +7,9 @@ import numpy as np
 import opwright as ow
 from opwright.errors import AttributeValueError, ShapeError
 from opwright_nn import checks, operators
+from opwright_nn.initializer import Normal
 from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import Layer, begin, last_axis
-from opwright_nn.parameters.initializer import Normal
 from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 

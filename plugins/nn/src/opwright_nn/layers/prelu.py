@@ -7,10 +7,10 @@ from functools import partial
 import opwright as ow
 from opwright.errors import ShapeError
 from opwright_nn import checks, operators
+from opwright_nn.initializer import Constant
 from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import begin
 from opwright_nn.parameters.deferred import Shape
-from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 

@@ -9,10 +9,10 @@ import opwright as ow
 from opwright.errors import AttributeValueError, ShapeError
 from opwright.op import format_shape
 from opwright_nn import checks
+from opwright_nn.initializer import Uniform
 from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import begin
 from opwright_nn.parameters.deferred import Shape
-from opwright_nn.parameters.initializer import Uniform
 from opwright_nn.parameters.param_attr import ParamAttr, ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 

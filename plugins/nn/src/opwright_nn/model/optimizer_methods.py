@@ -7,9 +7,9 @@ from typing import Any
 
 import opwright as ow
 from opwright_nn import arguments
+from opwright_nn.clip import GradientClip
 from opwright_nn.optimizer import SGD, Adam, AdamW, Momentum, Optimizer
-from opwright_nn.optimizer.clip import GradientClip
-from opwright_nn.parameters.regularizer import Regularizer
+from opwright_nn.regularizer import Regularizer
 from opwright_nn.schedule import Rate
 
 

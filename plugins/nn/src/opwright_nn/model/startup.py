@@ -12,9 +12,9 @@ from opwright.errors import FeedError, ProgramError, ShapeError
 from opwright.op import advise_shape, format_shape, shapes_match
 from opwright.vocabulary import STEP
 from opwright_nn import checks
+from opwright_nn.initializer import Initializer
 from opwright_nn.model.inference import persistable_names
 from opwright_nn.parameters.deferred import Deferred, Shape, append_initializer
-from opwright_nn.parameters.initializer import Initializer
 
 
 class Startup:

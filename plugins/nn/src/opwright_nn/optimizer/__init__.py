@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING
 
 from opwright_nn.foreign_names import answering
 from opwright_nn.optimizer.accumulate import Accumulate, AccumulatingStep
-from opwright_nn.optimizer.adam import Adam, AdamW
-from opwright_nn.optimizer.adam_variants import Adamax, Lamb, Lion, NAdam, RAdam
-from opwright_nn.optimizer.adaptive import Adadelta, Adagrad, RMSprop
+from opwright_nn.optimizer.adam import Adam, Adamax, AdamW, Lamb, Lion, NAdam, RAdam
 from opwright_nn.optimizer.base import Optimizer, State
 from opwright_nn.optimizer.optimize import OPTIMIZERS, make_optimizer, optimize
-from opwright_nn.optimizer.proximal import Ftrl, ProximalAdagrad, ProximalGD
-from opwright_nn.optimizer.sgd import SGD, Momentum
+from opwright_nn.optimizer.sgd import (
+    SGD,
+    Adadelta,
+    Adagrad,
+    Ftrl,
+    Momentum,
+    ProximalAdagrad,
+    ProximalGD,
+    RMSprop,
+)
 from opwright_nn.optimizer.sparse_rows import SparseRows, get_sparse_rows
 
 __all__ = [

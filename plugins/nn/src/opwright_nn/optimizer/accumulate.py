@@ -10,11 +10,11 @@ import opwright as ow
 from opwright.errors import ProgramError
 from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
+from opwright_nn.initializer import Constant
 from opwright_nn.optimizer.base import Optimizer, Pair
 from opwright_nn.optimizer.pairs import check_pairs
 from opwright_nn.optimizer.sharding import Shards, find_shards, shape_of_state
 from opwright_nn.parameters.deferred import Shape
-from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.parameter import make_state
 
 

@@ -1,8 +1,7 @@
-"""Adam, and AdamW with decoupled weight decay."""
+"""Adam and its descendants: AdamW, Adamax, NAdam, RAdam, Lamb and Lion."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY
 
 from opwright_nn.optimizer.base import Optimizer, State
@@ -41,14 +40,12 @@ class Adam(AdamLike):
     elementwise = True
     sparse_op_type = "sparse_adam"
 
-    def states(self) -> Sequence[State]:
-        """Return both moments, and the powers for the correction of their bias."""
-        return (
-            State("moment1"),
-            State("moment2"),
-            State("beta1_power", self.beta1, scalar=True),
-            State("beta2_power", self.beta2, scalar=True),
-        )
+    own_states = (
+        State("moment1"),
+        State("moment2"),
+        State("beta1_power", "beta1", scalar=True),
+        State("beta2_power", "beta2", scalar=True),
+    )
 
 
 @declare
@@ -70,3 +67,130 @@ class AdamW(Adam):
 
     _: KW_ONLY
     weight_decay: float = 0.01
+
+
+@declare
+class Adamax(AdamLike):
+    """``param -= learning_rate * m / u``, u the largest of past gradients, decaying.
+
+    Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, algorithm 2; m is the corrected
+    first moment.
+
+    Parameters
+    ----------
+    learning_rate, beta1, beta2, epsilon, regularizer, clip
+        As in `Adam`; epsilon is added to u.
+    """
+
+    op_type = "adamax"
+    elementwise = True
+
+    learning_rate: LearningRate = LearningRate(0.002)
+
+    own_states = (
+        State("moment"),
+        State("infinity_norm"),
+        State("beta1_power", "beta1", scalar=True),
+    )
+
+
+@declare
+class NAdam(AdamLike):
+    """Adam with Nesterov momentum, whose share rises towards ``beta1``.
+
+    Dozat, Incorporating Nesterov Momentum into Adam, 2016.
+
+    Parameters
+    ----------
+    learning_rate, beta1, beta2, epsilon, regularizer, clip
+        As in `Adam`.
+    momentum_decay : float, at least 0
+        How fast the share of the momentum rises.
+    """
+
+    op_type = "nadam"
+    elementwise = True
+
+    learning_rate: LearningRate = LearningRate(0.002)
+    _: KW_ONLY
+    momentum_decay: float = 0.004
+
+    own_states = (
+        State("moment1"),
+        State("moment2"),
+        State("step", 1.0, scalar=True),
+        State("mu_product", 1.0, scalar=True),
+    )
+
+
+@declare
+class RAdam(AdamLike):
+    """Adam that takes steps of momentum alone until the second moment is well known.
+
+    Liu et al., On the Variance of the Adaptive Learning Rate and Beyond, 2020.
+
+    Parameters
+    ----------
+    learning_rate, beta1, beta2, epsilon, regularizer, clip
+        As in `Adam`.
+    """
+
+    op_type = "radam"
+    elementwise = True
+
+    own_states = (
+        State("moment1"),
+        State("moment2"),
+        State("step", 1.0, scalar=True),
+    )
+
+
+@declare
+class Lamb(Adam):
+    """Adam with steps scaled to the norm of the parameter, for large batches.
+
+    You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, 2020.
+
+    Parameters
+    ----------
+    learning_rate, beta1, beta2, epsilon, regularizer, clip
+        As in `Adam`.
+    weight_decay : float, at least 0
+        The factor of the parameter in the direction of the step.
+    """
+
+    op_type = "lamb"
+
+    _: KW_ONLY
+    epsilon: float = within(1e-6, above=0.0)
+    weight_decay: float = 0.01
+
+
+@declare
+class Lion(Optimizer):
+    """Steps of one size, in the direction of the sign of a momentum.
+
+    Chen et al., Symbolic Discovery of Optimization Algorithms, 2023.
+
+    Parameters
+    ----------
+    learning_rate, regularizer, clip
+        As in `Optimizer`.
+    beta1 : float in [0, 1)
+        The share of the moment in the direction of a step.
+    beta2 : float in [0, 1)
+        The decay rate of the moment.
+    weight_decay : float, at least 0
+        The share of the parameter that a step of learning rate 1 subtracts.
+    """
+
+    op_type = "lion"
+    elementwise = True
+
+    learning_rate: LearningRate = LearningRate(0.0001)
+    _: KW_ONLY
+    beta1: float = 0.9
+    beta2: float = 0.99
+    weight_decay: float = 0.0
+
+    own_states = (State("moment"),)

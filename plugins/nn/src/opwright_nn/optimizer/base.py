@@ -17,7 +17,8 @@ from opwright.errors import (
     VariableNotFoundError,
 )
 from opwright_nn import arguments, checks, operators
-from opwright_nn.optimizer.clip import GradientClip
+from opwright_nn.clip import GradientClip
+from opwright_nn.initializer import Constant
 from opwright_nn.optimizer.declaration import check_fields, find_attributes
 from opwright_nn.optimizer.learning_rate import LearningRate, make_learning_rate
 from opwright_nn.optimizer.loss_scaling import Updates, append_gradients
@@ -32,9 +33,8 @@ from opwright_nn.optimizer.sharding import Shards, find_shards, shape_of_state
 from opwright_nn.optimizer.sparse_rows import SparseRows
 from opwright_nn.parallel import DataParallel, average, check_data_parallel, find_team
 from opwright_nn.parameters.deferred import Shape
-from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.parameter import make_state
-from opwright_nn.parameters.regularizer import Regularizer
+from opwright_nn.regularizer import Regularizer
 from opwright_nn.schedule import Rate, Schedule
 
 Pair = tuple[ow.Variable, ow.Variable]
@@ -48,14 +48,14 @@ class State(NamedTuple):
     ----------
     slot : str
         The input slot of the operator that reads it.
-    value : float
-        The value of each element before the first step.
+    value : float or str
+        The value of each element before the first step, or the field of the optimizer that is it.
     scalar : bool
         Whether it is one number, float64 [1], instead of one for each element of the parameter.
     """
 
     slot: str
-    value: float = 0.0
+    value: float | str = 0.0
     scalar: bool = False
 
 
@@ -92,6 +92,9 @@ class Optimizer:
     elementwise: ClassVar[bool] = False
     """Whether the operator updates each element by itself: then several processes may divide a
     parameter. A subclass with an `op_type` of its own does not inherit it."""
+
+    own_states: ClassVar[tuple[State, ...]] = ()
+    """The states of each parameter."""
 
     learning_rate: LearningRate = LearningRate()  # noqa: RUF009 - a descriptor
     _: dataclasses.KW_ONLY
@@ -135,8 +138,12 @@ class Optimizer:
         return find_attributes(self) if hasattr(self, "op_type") else {}
 
     def states(self) -> Sequence[State]:
-        """Return the states of each parameter."""
-        return ()
+        """Return the states of each parameter, with their values."""
+        named = ((state, state.value) for state in self.own_states)
+        return [
+            state._replace(value=getattr(self, value)) if isinstance(value, str) else state
+            for state, value in named
+        ]
 
     @ow.transaction()
     def minimize(
@@ -314,7 +321,7 @@ class Optimizer:
             self._who,
             name,
             partial(_state_shape, target, state.scalar),
-            Constant(state.value),
+            Constant(float(state.value)),
             # 1 - beta**step would lose the digits of a float32 beta near 1, and a float32 counts
             # no steps beyond 2**24.
             "float64" if state.scalar else parameter.dtype,

@@ -8,7 +8,7 @@ import opwright as ow
 from opwright.errors import ProgramError
 from opwright.plugin import record_undo
 from opwright_nn import checks, operators
-from opwright_nn.parameters.initializer import Constant
+from opwright_nn.initializer import Constant
 from opwright_nn.parameters.parameter import make_state
 from opwright_nn.schedule import Rate, Schedule
 

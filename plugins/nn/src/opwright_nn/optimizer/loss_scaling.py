@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 import opwright as ow
 from opwright.errors import ProgramError
 from opwright_nn import operators
+from opwright_nn.initializer import Constant
 from opwright_nn.optimizer.sparse_rows import find_sparse_rows
 from opwright_nn.parameters.deferred import Shape
-from opwright_nn.parameters.initializer import Constant
 from opwright_nn.parameters.parameter import make_state
 from opwright_nn.precision import MixedPrecision, cast_to, find_policy
 

@@ -10,12 +10,18 @@ import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError, VariableNotFoundError
 from opwright.plugin import hint
 from opwright_nn import arguments, checks
-from opwright_nn.optimizer.adam import Adam, AdamW
-from opwright_nn.optimizer.adam_variants import Adamax, Lamb, Lion, NAdam, RAdam
-from opwright_nn.optimizer.adaptive import Adadelta, Adagrad, RMSprop
+from opwright_nn.optimizer.adam import Adam, Adamax, AdamW, Lamb, Lion, NAdam, RAdam
 from opwright_nn.optimizer.base import Optimizer, Pair
-from opwright_nn.optimizer.proximal import Ftrl, ProximalAdagrad, ProximalGD
-from opwright_nn.optimizer.sgd import SGD, Momentum
+from opwright_nn.optimizer.sgd import (
+    SGD,
+    Adadelta,
+    Adagrad,
+    Ftrl,
+    Momentum,
+    ProximalAdagrad,
+    ProximalGD,
+    RMSprop,
+)
 
 OPTIMIZERS: Mapping[str, type[Optimizer]] = {
     optimizer.op_type: optimizer

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import opwright as ow
 from opwright.errors import ProgramError
 from opwright_nn import checks
-from opwright_nn.optimizer.clip import ClipByValue, GradientClip
+from opwright_nn.clip import ClipByValue, GradientClip
 from opwright_nn.optimizer.loss_scaling import has_loss_scale
 from opwright_nn.optimizer.sparse_rows import SparseRows, find_sparse_rows
 from opwright_nn.parallel import find_divided
-from opwright_nn.parameters.regularizer import Regularizer
+from opwright_nn.regularizer import Regularizer
 
 Pair = tuple[ow.Variable, ow.Variable]
 

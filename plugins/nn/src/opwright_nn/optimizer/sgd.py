@@ -1,10 +1,15 @@
-"""Gradient descent, plain and with momentum."""
+"""Gradient descent: plain, with momentum, with steps scaled by past gradients, with penalties.
+
+Adagrad, Adadelta and RMSprop scale the step of each element; ProximalGD, ProximalAdagrad and Ftrl
+solve for the penalties instead of following their gradients.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
 
+from opwright_nn import checks
 from opwright_nn.optimizer.base import Optimizer, State
 from opwright_nn.optimizer.declaration import declare, within
 from opwright_nn.optimizer.learning_rate import LearningRate
@@ -53,6 +58,188 @@ class Momentum(Optimizer):
     _: KW_ONLY
     nesterov: bool = False
 
+    own_states = (State("velocity"),)
+
+
+@declare
+class Adagrad(Optimizer):
+    """``param -= learning_rate * grad / (sqrt(s) + epsilon)``, s the sum of squared gradients.
+
+    Duchi, Hazan and Singer, Adaptive Subgradient Methods, 2011.
+
+    Parameters
+    ----------
+    learning_rate, regularizer, clip
+        As in `Optimizer`.
+    epsilon : float, > 0
+        Added to what is divided by.
+    initial_squares : float, at least 0
+        The sum of squares before the first step.
+    """
+
+    op_type = "adagrad"
+    elementwise = True
+    sparse_op_type = "sparse_adagrad"
+
+    learning_rate: LearningRate = LearningRate(0.01)
+    _: KW_ONLY
+    epsilon: float = within(1e-10, above=0.0)
+    initial_squares: float = within(0.0, at_least=0.0)
+
+    own_states = (State("squares", "initial_squares"),)
+
+
+@declare
+class Adadelta(Optimizer):
+    """Steps of the size of past steps, divided by the size of past gradients.
+
+    Zeiler, ADADELTA: An Adaptive Learning Rate Method, 2012.
+
+    Parameters
+    ----------
+    learning_rate, regularizer, clip
+        As in `Optimizer`.
+    rho : float in [0, 1)
+        The decay rate of both means.
+    epsilon : float, > 0
+        Added to both means under their roots.
+    """
+
+    op_type = "adadelta"
+    elementwise = True
+
+    learning_rate: LearningRate = LearningRate(1.0)
+    _: KW_ONLY
+    rho: float = 0.9
+    epsilon: float = within(1e-6, above=0.0)
+
+    own_states = (
+        State("mean_square"),
+        State("mean_update"),
+    )
+
+
+@declare
+class RMSprop(Optimizer):
+    """``param -= learning_rate * grad / (sqrt(v) + epsilon)``, v the mean of squared gradients.
+
+    Tieleman and Hinton, 2012; `centered` as in Graves, Generating Sequences With Recurrent Neural
+    Networks, 2013.
+
+    Parameters
+    ----------
+    learning_rate, regularizer, clip
+        As in `Optimizer`.
+    rho : float in [0, 1)
+        The decay rate of the means.
+    epsilon : float, > 0
+        Added to what is divided by.
+    momentum : float in [0, 1)
+        The share of the last step that remains.
+    centered : bool
+        Whether v is the variance, not the mean square.
+    """
+
+    op_type = "rmsprop"
+    elementwise = True
+
+    learning_rate: LearningRate = LearningRate(0.01)
+    _: KW_ONLY
+    rho: float = 0.99
+    epsilon: float = within(1e-8, above=0.0)
+    momentum: float = within(0.0, at_least=0.0, below=1.0)
+    centered: bool = False
+
     def states(self) -> Sequence[State]:
-        """Return the velocity."""
-        return (State("velocity"),)
+        """Return the mean square, and what `centered` and `momentum` ask for."""
+        states = [State("mean_square")]
+        if self.centered:
+            states.append(State("mean_grad"))
+        if self.momentum:
+            states.append(State("velocity"))
+        return states
+
+
+@declare
+class ProximalGD(Optimizer):
+    """A step of gradient descent, then the minimum of the penalties near to it.
+
+    Duchi and Singer, Efficient Online and Batch Learning Using Forward Backward Splitting, 2009.
+
+    Parameters
+    ----------
+    learning_rate, regularizer, clip
+        As in `Optimizer`.
+    l1 : float, at least 0
+        The factor of the sum of absolute values.
+    l2 : float, at least 0
+        The factor of half the sum of squares.
+    """
+
+    op_type = "proximal_gd"
+    elementwise = True
+
+    learning_rate: LearningRate = LearningRate(0.01)
+    _: KW_ONLY
+    l1: float = 0.0
+    l2: float = 0.0
+
+
+@declare
+class ProximalAdagrad(ProximalGD):
+    """A step of Adagrad, then the minimum of the penalties near to it.
+
+    Duchi, Hazan and Singer, Adaptive Subgradient Methods, 2011.
+
+    Parameters
+    ----------
+    learning_rate, l1, l2, regularizer, clip
+        As in `ProximalGD`.
+    epsilon : float, > 0
+        Added to what is divided by.
+    initial_squares : float, at least 0
+        The sum of squares before the first step.
+    """
+
+    op_type = "proximal_adagrad"
+    elementwise = True
+
+    _: KW_ONLY
+    epsilon: float = within(1e-10, above=0.0)
+    initial_squares: float = within(0.1, at_least=0.0)
+
+    own_states = (State("squares", "initial_squares"),)
+
+
+@declare
+class Ftrl(ProximalGD):
+    """Follow the regularized leader: sparse parameters of linear models.
+
+    McMahan et al., Ad Click Prediction: a View from the Trenches, 2013. A parameter is determined
+    by its gradients alone: the first step replaces what it was initialized with.
+
+    Parameters
+    ----------
+    learning_rate : float, > 0, or Schedule
+        The size of a step.
+    l1, l2, regularizer, clip
+        As in `ProximalGD`.
+    initial_squares : float, at least 0
+        The sum of squares before the first step.
+    """
+
+    op_type = "ftrl"
+    elementwise = True
+
+    _: KW_ONLY
+    initial_squares: float = within(0.1, at_least=0.0)
+
+    def __post_init__(self) -> None:
+        """Check the arguments; a rate of 0 would divide by 0."""
+        super().__post_init__()
+        checks.check_float("Ftrl", "learning_rate", self.initial_learning_rate, above=0.0)
+
+    own_states = (
+        State("squares", "initial_squares"),
+        State("linear"),
+    )

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import opwright as ow
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import arguments, checks
+from opwright_nn.initializer import Constant, Xavier
 from opwright_nn.parameters.deferred import Shape
-from opwright_nn.parameters.initializer import Constant, Xavier
 from opwright_nn.parameters.param_attr import ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
 

@@ -15,7 +15,7 @@ import opwright as ow
 from opwright.errors import ShapeError
 from opwright.op import format_shape
 from opwright.plugin import record_undo
-from opwright_nn.parameters.initializer import Initializer
+from opwright_nn.initializer import Initializer
 
 Shape = tuple[int, ...]
 ShapeRule = Callable[[], Shape]

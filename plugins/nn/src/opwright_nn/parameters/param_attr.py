@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright_nn import arguments, checks
-from opwright_nn.parameters.initializer import Initializer
-from opwright_nn.parameters.regularizer import Regularizer
+from opwright_nn.initializer import Initializer
+from opwright_nn.regularizer import Regularizer
 
 
 @arguments.suggest

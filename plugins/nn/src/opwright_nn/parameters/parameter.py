@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import opwright as ow
 from opwright.errors import AttributeValueError, DtypeError, ProgramError, ShapeError
 from opwright.op import format_shape, is_float, shapes_match
+from opwright_nn.initializer import Initializer
 from opwright_nn.parameters.deferred import DeferredVariable, Shape, ShapeRule, find_deferred
-from opwright_nn.parameters.initializer import Initializer
 from opwright_nn.parameters.param_attr import ParamAttr
 from opwright_nn.precision import parameter_dtype
 
