@@ -310,19 +310,34 @@ def batches(
         At the call, before the first batch.
     """
     names, arrays = _check_data(data)
-    size = checks.check_int("batches", "size", size, at_least=1)
-    epochs = checks.check_int("batches", "epochs", epochs, at_least=0)
-    first_epoch = checks.check_int("batches", "first_epoch", first_epoch, at_least=0)
-    seed = checks.check_int("batches", "seed", seed, at_least=0)
-    shuffle = checks.check_bool("batches", "shuffle", shuffle)
-    drop_last = checks.check_bool("batches", "drop_last", drop_last)
-    progress = checks.check_bool("batches", "progress", progress)
-    order_seed = seed if shuffle else None
+    options = check_options(
+        "batches", size, epochs, first_epoch, seed, shuffle, drop_last, progress
+    )
     share = find_share("batches", shard, size, len(arrays[0]), drop_last)
     function = None if map_batch is None else check_map("batches", "map_batch", map_batch, seed)
-    options: dict[str, Any] = {"first_epoch": first_epoch, "epochs": epochs, "progress": progress}
-    options |= {"drop_last": drop_last, "share": share, "map_batch": function}
-    return Batches(arrays, names, size, seed=order_seed, **options)
+    return Batches(arrays, names, share=share, map_batch=function, **options)
+
+
+def check_options(
+    who: str,
+    size: object,
+    epochs: object,
+    first_epoch: object,
+    seed: object,
+    shuffle: object,
+    drop_last: object,
+    progress: object,
+) -> dict[str, Any]:
+    """Return the options that all batches have, checked; without shuffling the seed is None."""
+    options: dict[str, Any] = {
+        "size": checks.check_int(who, "size", size, at_least=1),
+        "epochs": checks.check_int(who, "epochs", epochs, at_least=0),
+        "first_epoch": checks.check_int(who, "first_epoch", first_epoch, at_least=0),
+        "seed": checks.check_int(who, "seed", seed, at_least=0),
+        "drop_last": checks.check_bool(who, "drop_last", drop_last),
+        "progress": checks.check_bool(who, "progress", progress),
+    }
+    return options if checks.check_bool(who, "shuffle", shuffle) else options | {"seed": None}
 
 
 def make_order(seed: int | None, epoch: int, rows: int) -> npt.NDArray[np.int64] | None:

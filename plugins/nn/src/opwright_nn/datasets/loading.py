@@ -14,7 +14,7 @@ import numpy as np
 from opwright.errors import AttributeTypeError, AttributeValueError
 from opwright.plugin import describe_error
 from opwright_nn import arguments, checks
-from opwright_nn.datasets.batches import Batches, batches, make_order
+from opwright_nn.datasets.batches import Batches, batches, check_options, make_order
 from opwright_nn.datasets.samples import SHOWN, Map, check_map, collate
 from opwright_nn.datasets.sharing import Share, find_share
 from opwright_nn.datasets.workers import LoadError, Team
@@ -269,33 +269,23 @@ def load_batches(
         differ in shape; a worker ended, by a signal for example.
     """
     workers, ahead, timeout = _check_ahead(workers, ahead, timeout)
-    options: dict[str, Any] = {
-        "epochs": checks.check_int(_WHO, "epochs", epochs, at_least=0),
-        "first_epoch": checks.check_int(_WHO, "first_epoch", first_epoch, at_least=0),
-        "drop_last": checks.check_bool(_WHO, "drop_last", drop_last),
-        "progress": checks.check_bool(_WHO, "progress", progress),
-    }
-    size = checks.check_int(_WHO, "size", size, at_least=1)
-    seed = checks.check_int(_WHO, "seed", seed, at_least=0)
-    order_seed = seed if checks.check_bool(_WHO, "shuffle", shuffle) else None
+    options = check_options(_WHO, size, epochs, first_epoch, seed, shuffle, drop_last, progress)
     if map is None and _is_sequence(data) and not is_plain(data):
         map = take
     function = None if map is None else check_map(_WHO, "map", map, seed)
     finish = None if map_batch is None else check_map(_WHO, "map_batch", map_batch, seed)
     _check_source(data, map, samples, workers)
-    if callable(data):
-        count = checks.check_int(_WHO, "samples", samples, at_least=0)
-        options["share"] = find_share(_WHO, shard, size, count, options["drop_last"])
-        options |= {"map": function, "map_batch": finish}
-        return Stream(data, count, size=size, seed=order_seed, **options)
-    if function is None:
-        options |= {"shuffle": shuffle, "shard": shard, "map_batch": map_batch}
-        return batches(data, size, seed=seed, **options)
-    stop = len(data) - size + 1 if drop_last else len(data)
-    per_epoch = len(range(0, max(stop, 0), size))
-    options["share"] = find_share(_WHO, shard, size, len(data), drop_last)
+    if function is None and not callable(data):
+        options |= {"seed": seed, "shuffle": shuffle, "shard": shard, "map_batch": map_batch}
+        return batches(data, **options)
+    count = checks.check_int(_WHO, "samples", samples if callable(data) else len(data), at_least=0)
+    options["share"] = find_share(_WHO, shard, size, count, drop_last)
     options |= {"map": function, "map_batch": finish}
-    decoder = Decoder(data, function, size, per_epoch, order_seed, finish)
+    if function is None or callable(data):
+        return Stream(data, count, **options)
+    stop = count - size + 1 if drop_last else count
+    per_epoch = len(range(0, max(stop, 0), size))
+    decoder = Decoder(data, function, options.pop("size"), per_epoch, options.pop("seed"), finish)
     team = Team(decoder, workers, ahead, timeout, decoder.describe) if workers else None
     return Loader(decoder, team, **options)
 

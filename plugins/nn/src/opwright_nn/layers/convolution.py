@@ -177,21 +177,9 @@ def _convolve(
     paddings: object,
     options: Options,
 ) -> ow.Variable:
-    images = Images(who, x, options.data_format, rank)
-    n_filters = checks.check_int(who, "filters", filters, at_least=1)
-    size, steps = images.windows("kernel", kernel), images.windows("strides", strides)
-    checks.check_paddings(who, paddings, rank=rank)
-    gaps = images.windows("dilations", options.dilations)
-    layer = ConvolutionLayer(who, images, n_filters, options)
-    attrs = {
-        "strides": steps,
-        "paddings": images.paddings(paddings, size, steps, gaps),
-        "dilations": gaps,
-        "groups": layer.groups,
-        "data_format": images.data_format,
-    }
-    rule = partial(_weight_shape, images, n_filters, layer.groups, size)
-    return layer.append(who, images.variable, layer.make_weight(rule), attrs)
+    layer = ConvolutionLayer(who, rank, x, filters, kernel, strides, options)
+    zeros = layer.images.paddings(paddings, layer.kernel, layer.strides, layer.dilations)
+    return layer.append(who, layer.images.variable, layer.make_weight(), {"paddings": zeros})
 
 
 class ConvolutionLayer:
@@ -201,38 +189,57 @@ class ConvolutionLayer:
     ----------
     who : str
         The layer, for messages.
-    images : Images
-        What it reads.
-    filters : int
-        Channels of the output.
+    rank : int
+        How many axes a window has.
+    x, filters, kernel, strides : object
+        Arguments of the layer, which are checked here.
     options : Options
         The other arguments, which are checked here.
+    transposed : bool
+        Whether the weight is that of a transposed convolution.
     """
 
-    def __init__(self, who: str, images: Images, filters: int, options: Options) -> None:
-        self.groups = checks.check_int(who, "groups", options.groups, at_least=1)
+    def __init__(
+        self,
+        who: str,
+        rank: int,
+        x: object,
+        filters: object,
+        kernel: object,
+        strides: object,
+        options: Options,
+        *,
+        transposed: bool = False,
+    ) -> None:
+        self.images = images = Images(who, x, options.data_format, rank)
+        self._filters = checks.check_int(who, "filters", filters, at_least=1)
+        self.kernel = images.windows("kernel", kernel)
+        self.strides = images.windows("strides", strides)
+        self.dilations = images.windows("dilations", options.dilations)
+        self._groups = checks.check_int(who, "groups", options.groups, at_least=1)
         with_bias = checks.check_bool(who, "bias", options.bias)
         self._activation = check_activation(who, options.activation)
         self._weights = check_param_attr(who, "param_attr", options.param_attr)
         unless = "" if with_bias else "bias=False"
         self._biases = check_param_attr(who, "bias_attr", options.bias_attr, unless=unless)
-        if filters % self.groups:
+        if self._filters % self._groups:
             raise AttributeValueError(
-                f"{who}: groups must divide filters={filters}, got {self.groups}; all groups have "
+                f"{who}: groups must divide filters={filters}, got {self._groups}; all groups have "
                 "the same number of output channels"
             )
-        self._who, self._images, self._filters, self._with_bias = who, images, filters, with_bias
+        self._who, self._with_bias, self._transposed = who, with_bias, transposed
         self.layer: Layer = begin(who, options.name)
 
-    def make_weight(self, rule: Any) -> ow.Variable:
-        """Return the weight, whose shape a rule returns."""
+    def make_weight(self) -> ow.Variable:
+        """Return the weight, whose shape may follow from the first batch."""
+        sizes = (self.images, self._filters, self._groups, self.kernel, self._transposed)
         return make_parameter(
             self._who,
             f"{self.layer.name}_w_param",
             self._weights,
-            rule,
+            partial(_weight_shape, *sizes),
             default=weight_initializer(self._activation),
-            dtype=self._images.variable.dtype,
+            dtype=self.images.variable.dtype,
         )
 
     def append(
@@ -243,7 +250,16 @@ class ConvolutionLayer:
         attrs: dict[str, Any],
         squeezed: int | None = None,
     ) -> ow.Variable:
-        """Append the operator and the activation, and return the output without an axis of 1."""
+        """Append the operator and the activation, and return the output without an axis of 1.
+
+        `attrs` has what the arguments do not say; it replaces what they say.
+        """
+        attrs = {
+            "strides": self.strides,
+            "dilations": self.dilations,
+            "groups": self._groups,
+            "data_format": self.images.data_format,
+        } | attrs
         inputs = {"x": x, "weight": weight} | self._bias()
         steps: list[tuple[str, dict[str, Any]]] = []
         if squeezed is not None:
@@ -257,14 +273,14 @@ class ConvolutionLayer:
         output = operators.append(block, op_type, inputs, attrs, name=out)
         if output.shape is None:
             # This much is known without the shape of x, and the next layer needs the channels.
-            output.shape = self._images.stored(-1, self._filters)
+            output.shape = self.images.stored(-1, self._filters)
         return output
 
     def _bias(self) -> dict[str, ow.Variable]:
         """Return the bias by its slot, where there is one."""
         if not self._with_bias:
             return {}
-        filters, dtype = self._filters, self._images.variable.dtype
+        filters, dtype = self._filters, self.images.variable.dtype
         name = f"{self.layer.name}_b_param"
         bias = make_parameter(
             self._who, name, self._biases, lambda: (filters,), default=Constant(), dtype=dtype
@@ -272,5 +288,10 @@ class ConvolutionLayer:
         return {"bias": bias}
 
 
-def _weight_shape(images: Images, filters: int, groups: int, kernel: tuple[int, ...]) -> Shape:
-    return (filters, images.group_size(groups), *kernel)
+def _weight_shape(
+    images: Images, filters: int, groups: int, kernel: tuple[int, ...], transposed: bool
+) -> Shape:
+    in_group = images.group_size(groups)
+    if transposed:
+        return (images.shape()[1], filters // groups, *kernel)
+    return (filters, in_group, *kernel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, NoReturn
 
 import opwright as ow
@@ -90,46 +90,43 @@ def scan(
     attrs = _check_turns(length, reverse, checkpoint_every)
     axis = checks.check_int("scan", "axis", axis)
     layer = begin("scan", name)
-    sequences = (
-        () if given is None else tuple([_to_front(layer.block, x, axis) for x in given.variables])
-    )
+    sequences: list[ow.Variable] = []
+    if given is not None:
+        sequences = [_to_front(layer.block, x, axis) for x in given.variables]
+    elif checkpoint_every is not None and length is not None:
+        sequences = [_append_empty(layer, length)]
     block = ow.default_main_program().create_block()
     carry = _enter(block, layer, "carry", first.variables, 0)
     elements = _enter(block, layer, "x", sequences, 1)
-    element = None if given is None else given.shaped(elements)
-    result = body(first.shaped(carry), element)
+    result = body(first.shaped(carry), None if given is None else given.shaped(elements))
     ow.default_main_program().rollback()
-    if given is None and checkpoint_every is not None and length is not None:
-        sequences = (_append_empty(layer, length),)
-        elements = _enter(block, layer, "x", sequences, 1)
-    if not isinstance(result, tuple | list) or len(result) != 2:
-        _raise_result("scan: body must return (carry, out)", result)
-    after = _check_carry("scan", "body", first, result[0])
-    out = None if result[1] is None else _check_result("scan", "the out of body", result[1])
+    last, turned = _split("scan: body must return (carry, out)", result)
+    after = _check_carry("scan", first, last)
+    out = None if turned is None else _check_result("scan", "the out of body", turned)
     finals = _names(layer, "final", len(after))
     outs = [] if out is None else _names(layer, "out", len(out.variables))
     stacked = outs if axis == 0 else [f"{name}/by_turn" for name in outs]
     layer.block.append_op(
         "scan",
-        inputs={"init": list(first.variables), "xs": list(sequences)},
+        inputs={"init": first.variables, "xs": sequences},
         outputs={"final": finals, "out": stacked},
         attrs=attrs
         | {
             "body": block,
-            "body_init": [v.name for v in carry],
-            "body_xs": [v.name for v in elements],
-            "body_final": [v.name for v in after],
-            "body_out": [] if out is None else [v.name for v in out.variables],
+            "body_init": _names_of(carry),
+            "body_xs": _names_of(elements),
+            "body_final": _names_of(after),
+            "body_out": [] if out is None else _names_of(out.variables),
         },
     )
-    last = first.shaped([layer.block.var(n) for n in finals])
+    carried = first.shaped([layer.block.var(n) for n in finals])
     if out is None:
-        return last, None
+        return carried, None
     placed = [
         _from_front(layer.block, layer.block.var(by_turn), axis, name)
         for by_turn, name in zip(stacked, outs, strict=True)
     ]
-    return last, out.shaped(placed)
+    return carried, out.shaped(placed)
 
 
 def _check_turns(
@@ -196,41 +193,34 @@ def while_loop(
     carry = _enter(block, layer, "carry", first.variables, 0)
     result, out = body(first.shaped(carry)), None
     if checks.check_bool("while_loop", "stack", stack):
-        if not isinstance(result, tuple | list) or len(result) != 2:
-            _raise_result("while_loop: body must return (carry, out) with stack=True", result)
-        result, out = result[0], _check_result("while_loop", "the out of body", result[1])
-    after = _check_carry("while_loop", "body", first, result)
+        result, turned = _split("while_loop: body must return (carry, out) with stack=True", result)
+        out = _check_result("while_loop", "the out of body", turned)
+    after = _check_carry("while_loop", first, result)
     again = _check_condition(condition(first.shaped(after)))
     ow.default_main_program().rollback()
     outs = [layer.out] if first.is_single else _names(layer, "out", len(after))
     stacked = [] if out is None else _names(layer, "stacked", len(out.variables))
-    op = layer.block.append_op(
+    steps = [layer.part("steps")] if stacked else []
+    layer.block.append_op(
         "while_loop",
-        inputs={"condition": begins, "init": list(first.variables)},
-        outputs={
-            "out": outs,
-            "stacked": stacked,
-            "steps": [layer.part("steps")] if stacked else [],
-        },
+        inputs={"condition": begins, "init": first.variables},
+        outputs={"out": outs, "stacked": stacked, "steps": steps},
         attrs=attrs
         | {
             "body": block,
-            "body_init": [v.name for v in carry],
-            "body_out": [v.name for v in after],
+            "body_init": _names_of(carry),
+            "body_out": _names_of(after),
             "body_condition": again.name,
-            "body_stacked": [] if out is None else [v.name for v in out.variables],
+            "body_stacked": [] if out is None else _names_of(out.variables),
         },
     )
     last = first.shaped([layer.block.var(n) for n in outs])
     if out is None:
         return last
-    taken = []
-    for name in stacked:
-        given = layer.block.var(name)
-        if max_steps is not None:
-            bounds = {"axes": [0], "starts": [0], "ends": list(op.output("steps"))}
-            given = append(layer.block, "slice", {"x": given}, bounds)
-        taken.append(given)
+    taken = [layer.block.var(n) for n in stacked]
+    if max_steps is not None:
+        bounds = {"axes": [0], "starts": [0], "ends": steps}
+        taken = [append(layer.block, "slice", {"x": given}, bounds) for given in taken]
     return last, out.shaped(taken)
 
 
@@ -288,6 +278,10 @@ def _append_empty(layer: Layer, length: int) -> ow.Variable:
     return layer.block.var(name)
 
 
+def _names_of(variables: Iterable[ow.Variable]) -> list[str]:
+    return [variable.name for variable in variables]
+
+
 def _names(layer: Layer, what: str, count: int) -> list[str]:
     return [layer.part(what if count == 1 else f"{what}_{i}") for i in range(count)]
 
@@ -317,12 +311,19 @@ def _check_variables(who: str, name: str, value: object) -> _Given:
     return _Given((checks.check_variable(who, name, value),), True)
 
 
-def _check_carry(who: str, which: str, first: _Given, value: object) -> tuple[ow.Variable, ...]:
-    after = _check_result(who, f"the carry of {which}", value)
+def _split(rule: str, result: object) -> tuple[object, object]:
+    """Return the carry and the output of a turn."""
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        _raise_result(rule, result)
+    return result[0], result[1]
+
+
+def _check_carry(who: str, first: _Given, value: object) -> tuple[ow.Variable, ...]:
+    after = _check_result(who, "the carry of body", value)
     if after.is_single != first.is_single or len(after.variables) != len(first.variables):
         wanted = "one variable" if first.is_single else f"a list of {len(first.variables)}"
         raise AttributeValueError(
-            f"{who}: {which} must return a carry in the form of init, {wanted}, got {value!r}"
+            f"{who}: body must return a carry in the form of init, {wanted}, got {value!r}"
         )
     return _follow(after.variables, first.variables)
 

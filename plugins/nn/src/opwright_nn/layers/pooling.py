@@ -35,8 +35,8 @@ def max_pool1d(
     data_format : str
         "NCL" or "NLC".
     """
-    options = (dilations, ceil_mode, data_format, name)
-    return _append_pool("max_pool1d", 1, input, kernel, strides, paddings, options)
+    windows = (kernel, strides, paddings, dilations)
+    return _append_pool("max_pool1d", 1, input, windows, ceil_mode, data_format, name)
 
 
 @ow.transaction()
@@ -72,8 +72,8 @@ def max_pool2d(
     name : str, optional
         The prefix of the names of its variables.
     """
-    options = (dilations, ceil_mode, data_format, name)
-    return _append_pool("max_pool2d", 2, input, kernel, strides, paddings, options)
+    windows = (kernel, strides, paddings, dilations)
+    return _append_pool("max_pool2d", 2, input, windows, ceil_mode, data_format, name)
 
 
 @ow.transaction()
@@ -99,8 +99,8 @@ def max_pool3d(
     data_format : str
         "NCDHW" or "NDHWC".
     """
-    options = (dilations, ceil_mode, data_format, name)
-    return _append_pool("max_pool3d", 3, input, kernel, strides, paddings, options)
+    windows = (kernel, strides, paddings, dilations)
+    return _append_pool("max_pool3d", 3, input, windows, ceil_mode, data_format, name)
 
 
 @ow.transaction()
@@ -127,9 +127,10 @@ def avg_pool1d(
     data_format : str
         "NCL" or "NLC".
     """
-    options = (dilations, ceil_mode, data_format, name)
-    more = _check_count("avg_pool1d", count_include_pad)
-    return _append_pool("avg_pool1d", 1, input, kernel, strides, paddings, options, more)
+    windows = (kernel, strides, paddings, dilations)
+    return _append_pool(
+        "avg_pool1d", 1, input, windows, ceil_mode, data_format, name, count_include_pad
+    )
 
 
 @ow.transaction()
@@ -154,9 +155,10 @@ def avg_pool2d(
     count_include_pad : bool
         Whether padding counts as zeros. (PyTorch's default is True.)
     """
-    options = (dilations, ceil_mode, data_format, name)
-    more = _check_count("avg_pool2d", count_include_pad)
-    return _append_pool("avg_pool2d", 2, input, kernel, strides, paddings, options, more)
+    windows = (kernel, strides, paddings, dilations)
+    return _append_pool(
+        "avg_pool2d", 2, input, windows, ceil_mode, data_format, name, count_include_pad
+    )
 
 
 @ow.transaction()
@@ -183,9 +185,10 @@ def avg_pool3d(
     data_format : str
         "NCDHW" or "NDHWC".
     """
-    options = (dilations, ceil_mode, data_format, name)
-    more = _check_count("avg_pool3d", count_include_pad)
-    return _append_pool("avg_pool3d", 3, input, kernel, strides, paddings, options, more)
+    windows = (kernel, strides, paddings, dilations)
+    return _append_pool(
+        "avg_pool3d", 3, input, windows, ceil_mode, data_format, name, count_include_pad
+    )
 
 
 @ow.transaction()
@@ -249,21 +252,17 @@ def _append_adaptive(
     return operators.append(layer.block, who, {"x": images.variable}, attrs, name=layer.out)
 
 
-def _check_count(who: str, count_include_pad: object) -> dict[str, Any]:
-    return {"count_include_pad": checks.check_bool(who, "count_include_pad", count_include_pad)}
-
-
 def _append_pool(
     who: str,
     rank: int,
     x: object,
-    kernel: object,
-    strides: object,
-    paddings: object,
-    options: tuple[object, object, object, object],
-    more: dict[str, Any] | None = None,
+    windows: tuple[object, object, object, object],
+    ceil_mode: object,
+    data_format: object,
+    name: object,
+    count_include_pad: object = None,
 ) -> ow.Variable:
-    dilations, ceil_mode, data_format, name = options
+    kernel, strides, paddings, dilations = windows
     images = Images(who, x, data_format, rank)
     size = images.windows("kernel", kernel)
     steps = size if strides is None else images.windows("strides", strides)
@@ -273,8 +272,9 @@ def _append_pool(
         "paddings": images.paddings(paddings, size, steps, holes),
         "ceil_mode": checks.check_bool(who, "ceil_mode", ceil_mode),
         "data_format": images.data_format,
-        **(more or {}),
     }
+    if count_include_pad is not None:
+        attrs["count_include_pad"] = checks.check_bool(who, "count_include_pad", count_include_pad)
     if steps != size:
         attrs["strides"] = steps
     if set(holes) != {1}:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
 import opwright as ow
 from opwright.errors import AttributeValueError
 from opwright_nn import checks, operators
 from opwright_nn.layers.convolution import ConvolutionLayer, Options
-from opwright_nn.layers.images import Images
 from opwright_nn.layers.inputs import Input
-from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.param_attr import ParamLike
 
 
@@ -48,8 +44,8 @@ def conv1d_transpose(
         "NCL" or "NLC".
     """
     options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
-    who = "conv1d_transpose"
-    return _transpose(who, 1, input, filters, kernel, strides, paddings, output_padding, options)
+    sizes = (kernel, strides, paddings, output_padding)
+    return _transpose("conv1d_transpose", 1, input, filters, sizes, options)
 
 
 @ow.transaction()
@@ -98,8 +94,8 @@ def conv2d_transpose(
         ``<name>_b_param``, [filters]. By default as in `layers.fc`.
     """
     options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
-    who = "conv2d_transpose"
-    return _transpose(who, 2, input, filters, kernel, strides, paddings, output_padding, options)
+    sizes = (kernel, strides, paddings, output_padding)
+    return _transpose("conv2d_transpose", 2, input, filters, sizes, options)
 
 
 @ow.transaction()
@@ -135,8 +131,8 @@ def conv3d_transpose(
         "NCDHW" or "NDHWC".
     """
     options = Options(dilations, groups, bias, activation, data_format, name, param_attr, bias_attr)
-    who = "conv3d_transpose"
-    return _transpose(who, 3, input, filters, kernel, strides, paddings, output_padding, options)
+    sizes = (kernel, strides, paddings, output_padding)
+    return _transpose("conv3d_transpose", 3, input, filters, sizes, options)
 
 
 def _transpose(
@@ -144,54 +140,39 @@ def _transpose(
     rank: int,
     x: object,
     filters: object,
-    kernel: object,
-    strides: object,
-    paddings: object,
-    output_padding: object,
+    sizes: tuple[object, object, object, object],
     options: Options,
 ) -> ow.Variable:
-    images = Images(who, x, options.data_format, rank)
-    n_filters = checks.check_int(who, "filters", filters, at_least=1)
-    size, steps = images.windows("kernel", kernel), images.windows("strides", strides)
-    gaps = images.windows("dilations", options.dilations)
+    kernel, strides, paddings, output_padding = sizes
+    layer = ConvolutionLayer(who, rank, x, filters, kernel, strides, options, transposed=True)
     extra = checks.check_sizes(who, "output_padding", output_padding, rank=rank, at_least=0)
     cut = checks.check_paddings(who, paddings, rank=rank)
     if cut is None:
-        reach = [(k - 1) * gap + 1 for k, gap in zip(size, gaps, strict=True)]
-        cut, extra = _same(who, reach, steps, extra)
-    layer = ConvolutionLayer(who, images, n_filters, options)
-    attrs: dict[str, Any] = {
-        "strides": steps,
-        "paddings": cut,
-        "dilations": gaps,
-        "output_padding": extra,
-        "groups": layer.groups,
-        "data_format": images.data_format,
-    }
-    rule = partial(_weight_shape, images, n_filters // layer.groups, layer.groups, size)
-    weight = layer.make_weight(rule)
-    if rank > 1:
-        return layer.append(who, images.variable, weight, attrs)
-    return _append_by_images(layer, images, weight, attrs)
+        reach = [(k - 1) * gap + 1 for k, gap in zip(layer.kernel, layer.dilations, strict=True)]
+        cut, extra = _same(who, reach, layer.strides, extra)
+    weight = layer.make_weight()
+    if rank == 1:
+        return _append_by_images(layer, weight, cut, extra)
+    attrs = {"paddings": cut, "output_padding": extra}
+    return layer.append(who, layer.images.variable, weight, attrs)
 
 
 def _append_by_images(
-    layer: ConvolutionLayer, images: Images, weight: ow.Variable, attrs: dict[str, Any]
+    layer: ConvolutionLayer, weight: ow.Variable, cut: Sequence[int], extra: Sequence[int]
 ) -> ow.Variable:
     """Append a transposed convolution of sequences as one of images of height 1."""
     block = layer.layer.block
-    is_channels_first = images.data_format == "NCL"
+    is_channels_first = layer.images.data_format == "NCL"
     axis = 2 if is_channels_first else 1
     name = f"{layer.layer.out}/images"
-    x = {"x": images.variable}
+    x = {"x": layer.images.variable}
     x_images = operators.append(block, "unsqueeze", x, {"axis": [axis]}, prefix=name)
     windows = operators.append(block, "unsqueeze", {"x": weight}, {"axis": [2]}, prefix=name)
     of_images = {
-        "strides": (1, *attrs["strides"]),
-        "paddings": (0, 0, *attrs["paddings"]),
-        "dilations": (1, *attrs["dilations"]),
-        "output_padding": (0, *attrs["output_padding"]),
-        "groups": attrs["groups"],
+        "strides": (1, *layer.strides),
+        "paddings": (0, 0, *cut),
+        "dilations": (1, *layer.dilations),
+        "output_padding": (0, *extra),
         "data_format": "NCHW" if is_channels_first else "NHWC",
     }
     return layer.append("conv2d_transpose", x_images, windows, of_images, squeezed=axis)
@@ -210,8 +191,3 @@ def _same(
     cut = [side for total in totals for side in (total // 2, total - total // 2)]
     extra = [max(step - size, 0) for size, step in zip(reach, strides, strict=True)]
     return tuple(cut), tuple(extra)
-
-
-def _weight_shape(images: Images, filters: int, groups: int, kernel: tuple[int, ...]) -> Shape:
-    images.group_size(groups)
-    return (images.shape()[1], filters, *kernel)

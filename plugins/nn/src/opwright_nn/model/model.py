@@ -147,7 +147,7 @@ class Model(ModelTraining):
     def __repr__(self) -> str:
         block = self.program.global_block()
         inputs = [block.var(name) for name in input_names(self.program)]
-        described = ", ".join(f"{v.name} {v.type_text}" for v in inputs)
+        described = ", ".join(f"{v.name} {v.type_text.removesuffix('[...]')}" for v in inputs)
         optimizer = "none" if self.optimizer is None else type(self.optimizer).__name__
         return (
             f"Model(inputs: {described or 'none'}; parameters: {len(self.parameters)}; "

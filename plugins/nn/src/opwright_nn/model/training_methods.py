@@ -13,20 +13,22 @@ import opwright as ow
 from opwright.errors import AttributeValueError, ProgramError
 from opwright.plugin import record_undo
 from opwright_nn import arguments, checks, operators
+from opwright_nn.clip import GradientClip
 from opwright_nn.layers.inputs import Input
 from opwright_nn.model.files import ModelFiles
-from opwright_nn.model.optimizer_methods import OptimizerMethods
 from opwright_nn.model.trained_parameters import TrainedParameters, match_names
-from opwright_nn.optimizer import Optimizer, make_optimizer
+from opwright_nn.optimizer import SGD, Adam, AdamW, Momentum, Optimizer, make_optimizer
 from opwright_nn.optimizer.base import Pair
 from opwright_nn.optimizer.loss_scaling import append_gradients
 from opwright_nn.optimizer.pairs import check_dense
 from opwright_nn.parallel import DataParallel, average
+from opwright_nn.regularizer import Regularizer
+from opwright_nn.schedule import Rate
 
 Names = Iterable[ow.Variable | str] | ow.Variable | str
 
 
-class ModelTraining(ModelFiles, OptimizerMethods):
+class ModelTraining(ModelFiles):
     """The part of a `Model` that trains; see there."""
 
     param_grads: list[Pair]
@@ -118,6 +120,29 @@ class ModelTraining(ModelFiles, OptimizerMethods):
         self._trained.note_flags()
         self._set("optimizer", optimizer)
         return optimizer
+
+    @arguments.suggest
+    def sgd(
+        self,
+        learning_rate: Rate = 0.01,
+        *,
+        regularizer: Regularizer | None = None,
+        clip: GradientClip | None = None,
+    ) -> Optimizer:
+        """Append gradient descent, see `optimizer.SGD`."""
+        return self.optimize(SGD(learning_rate, regularizer=regularizer, clip=clip))
+
+    def momentum(self, learning_rate: Rate = 0.01, mu: float = 0.9, **options: Any) -> Optimizer:
+        """Append gradient descent with momentum, see `optimizer.Momentum`."""
+        return self.optimize(Momentum(learning_rate, mu, **options))
+
+    def adam(self, learning_rate: Rate = 0.001, **options: Any) -> Optimizer:
+        """Append Adam, see `optimizer.Adam`."""
+        return self.optimize(Adam(learning_rate, **options))
+
+    def adamw(self, learning_rate: Rate = 0.001, **options: Any) -> Optimizer:
+        """Append AdamW, see `optimizer.AdamW`."""
+        return self.optimize(AdamW(learning_rate, **options))
 
     @arguments.suggest
     def minimize(

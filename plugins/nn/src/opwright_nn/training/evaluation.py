@@ -9,11 +9,11 @@ import numpy as np
 
 import opwright as ow
 from opwright.errors import AttributeTypeError
-from opwright.vocabulary import STEP
 from opwright_nn import checks
 from opwright_nn.metrics import Metric
 from opwright_nn.model import Model
-from opwright_nn.model.inference import inference_program, input_names, persistable_names
+from opwright_nn.model.inference import input_names
+from opwright_nn.model.predictor import Predictor
 from opwright_nn.training.source import Source
 from opwright_nn.training.totals import Totals
 
@@ -38,23 +38,12 @@ class Evaluation:
     ) -> None:
         self._values = dict(values)
         self._metrics = dict(metrics)
-        self._scope = model.scope
         program = model.program
-        needed = {name: _names(metric, program) for name, metric in metrics.items()}
+        self._sources = {name: _names(metric, program) for name, metric in metrics.items()}
         fed = set(input_names(program))
-        computed = [name for names in needed.values() for name in names if name not in fed]
-        fetches = list(dict.fromkeys([*values.values(), *computed]))
-        self._sources = needed
-        twin = inference_program(program, fetches)
-        self._inputs = input_names(twin)
-        self._fetches = fetches
-        # A plan increments the count of runs in the scope, but not a count that is fed.
-        self._draws = STEP in persistable_names(twin)
-        feed = [*self._inputs, STEP] if self._draws else self._inputs
-        network = ow.Network(twin.global_block())
-        self._call = network.compile(
-            feed=feed, fetch=fetches, scope=model.scope, **model.run_options()
-        )
+        computed = [name for names in self._sources.values() for name in names if name not in fed]
+        fetches = tuple(dict.fromkeys([*values.values(), *computed]))
+        self._predictor = Predictor(program, fetches, model.scope, model._options)
 
     def __call__(self, source: Source) -> dict[str, float]:
         """Return the numbers over all batches of `source`, by name."""
@@ -72,10 +61,9 @@ class Evaluation:
         return {**totals.means(), **results}
 
     def _run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        given = {name: feeds[name] for name in self._inputs}
-        if self._draws:
-            given[STEP] = self._scope.var(STEP).numpy()
-        return dict(zip(self._fetches, self._call(**given), strict=True))
+        predictor = self._predictor
+        values = predictor({name: feeds[name] for name in predictor.inputs})
+        return dict(zip(predictor.names, values, strict=True))
 
 
 def split_metrics(

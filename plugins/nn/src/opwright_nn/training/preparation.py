@@ -136,7 +136,8 @@ def prepare_step(step: Step, setup: Setup) -> Training:
             "training, got a step; compute them in a callback"
         )
     scope = getattr(step, "scope", None)
-    trained = Trained(partial(_same, _as_list(step)), ("loss",), scope, team=setup.team)
+    listed = _as_list(step)
+    trained = Trained(lambda: listed, ("loss",), scope, team=setup.team)
     training = setup.make(trained, None, ["loss"])
     if setup.saver is not None:
         program = setup.saver.get_program(None)
@@ -175,10 +176,6 @@ class _ModelStep:
             self._step = self._model._compile_step("train", self._example)
             self._generation = self._model.program.generation
         return self._step
-
-
-def _same(step: Step) -> Step:
-    return step
 
 
 def _as_list(step: Step) -> Step:
