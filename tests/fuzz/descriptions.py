@@ -9,8 +9,7 @@ from typing import Any
 from mutations import DTYPES, FAR, FLOATS, NAMES, SMALL, draw_int
 from samples import definitions
 
-from opwright.describe import wire as messages
-from opwright.errors import FormatError
+from opwright.describe.wire_reading import checksum_field
 from opwright.framework_pb2 import ProgramDesc
 
 _CHECKSUM_TAG = b"\x85\x7d"  # field 2000 of ProgramDesc, a fixed32
@@ -41,10 +40,12 @@ def change_program(rng: random.Random, data: bytes, times: int) -> bytes:
     message = ProgramDesc.FromString(data)
     for _ in range(times):
         rng.choice(_CHANGES)(rng, message)
+    message.ClearField("checksum")
     try:
-        return messages.program_to_bytes(message)
-    except (FormatError, ValueError):  # a name that is no UTF-8
+        body = message.SerializeToString(deterministic=True)
+    except ValueError:  # a name that is no UTF-8
         return data
+    return body + checksum_field(body)
 
 
 def _block(rng: random.Random, message: Any) -> Any:

@@ -17,7 +17,16 @@ import numpy as np
 import opwright_onnx
 (result,) = opwright_onnx.load(sys.argv[1])(np.linspace(-1, 1, 64, dtype="float32").reshape(1, 64))
 heavy = {"onnx", "google.protobuf", "opwright_onnx.loading", "opwright.lowering"}
-print(result.tobytes().hex(), len(heavy & {*sys.modules}))
+print(result.tobytes().hex(), len(heavy & {*sys.modules}), "google.protobuf" in sys.modules)
+"""
+
+CHANGED = """
+import sys
+import numpy as np
+import opwright_onnx
+model = opwright_onnx.load(sys.argv[1])
+model.scope.var("w").set(np.zeros((64, 32), "float32"))
+print(model(np.ones((1, 64), "float32"))[0].any())
 """
 
 
@@ -51,3 +60,19 @@ def test_a_second_process_needs_no_protobuf_where_the_file_is_all(
     first, second, third = texts
     assert first[0] == second[0] != third[0]
     assert (first[1] != "0", second[1] == "0", third[1] != "0") == (True, not external, True)
+    assert {first[2], second[2], third[2]} == {"False"}
+
+
+def test_a_model_that_was_changed_before_its_first_call_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    model = str(save(tmp_path / "model.onnx", 1.5))
+    texts = []
+    for script in (CHANGED, SCRIPT):
+        command = [sys.executable, "-c", script, model]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        texts.append(done.stdout.split())
+    assert texts[0] == ["False"]
+    assert texts[1][1] != "0"
+    assert any(bytes.fromhex(texts[1][0]))

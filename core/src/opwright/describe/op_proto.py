@@ -269,9 +269,10 @@ class OpProto(ProtoValue):
 
     def to_proto(self) -> Any:
         """Return the protobuf message of this operator (`opwright.framework_pb2.OpProto`)."""
-        from opwright.describe.wire import op_proto_to_message  # imports protobuf, 11 ms
+        from opwright.describe.wire import op_proto_to_bytes
+        from opwright.framework_pb2 import OpProto as Message  # imports protobuf, 11 ms
 
-        return op_proto_to_message(self)
+        return Message.FromString(op_proto_to_bytes(self))
 
     @staticmethod
     def from_proto(message: Any) -> OpProto:

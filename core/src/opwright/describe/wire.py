@@ -1,23 +1,25 @@
-"""Converts plain objects to protobuf messages; `opwright.describe.wire_reading` reads their bytes.
+"""Writes operators and programs as the bytes of their messages, without protobuf.
 
-Importing this module imports protobuf (11 ms), so other modules import it inside the functions that
-need it. Besides this module only `opwright.program.serialize` touches messages.
+`opwright.describe.wire_reading` reads them, and has the tables. Protobuf takes 11 ms to import.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from google.protobuf.message import EncodeError
-
-from opwright import framework_pb2 as pb
 from opwright.describe.attribute_values import AttrType, AttrValue, convert_value
 from opwright.describe.wire_reading import (
     CHECKSUM_BYTES,
     FORMAT_VERSION,
     MAX_PROGRAM_BYTES,
+    OP_PROTO,
+    PROGRAM,
     PROGRAM_FORMAT,
+    VALUE,
+    Message,
+    Schema,
     check_size,
     checksum_field,
 )
@@ -26,29 +28,91 @@ from opwright.errors import FormatError
 if TYPE_CHECKING:
     from opwright.describe.op_proto import AttrProto, OpProto, VarProto
 
-# The members of an AttrValue bear the numbers of the types.
-_MEMBERS: Final = pb.AttrValue.DESCRIPTOR.oneofs_by_name["value"].fields
-_FIELDS: Final = {AttrType(field.number): field.name for field in _MEMBERS}
+_VARINT, _FIXED64, _LENGTH = 0, 1, 2
+"""Wire types of protobuf."""
+
+_RANGES: Final = {"i": (-(2**31), 2**31), "I": (-(2**63), 2**63), "u": (0, 2**64), "b": (0, 2)}
+
+# -- bytes -----------------------------------------------------------------------------------------
+
+
+def write_message(message: Message, schema: Schema) -> bytes:
+    """Return the bytes of a message as protobuf writes them: fields by number, no zeros.
+
+    A message in it may be bytes already. A field of a oneof, as those of `VALUE`, is written if it
+    is zero, too. ValueError for a number out of its range, and a text that is not Unicode.
+    """
+    parts: list[bytes] = []
+    for number, (name, kind, is_list, inner) in schema.items():
+        value = message.get(name)
+        if value is None or not (value or kind == "m" or (schema is VALUE and name != "rest")):
+            continue
+        if is_list and kind in _PACKED:
+            packed = b"".join(map(_PACKED[kind], value))
+            parts += [_tag(number, _LENGTH), _varint(len(packed)), packed]
+            continue
+        for item in value if is_list else (value,):
+            if kind in _PACKED:
+                parts += [_tag(number, _FIXED64 if kind == "d" else _VARINT), _PACKED[kind](item)]
+                continue
+            data = item
+            if not isinstance(item, bytes):
+                data = write_message(item, inner) if kind == "m" else item.encode()
+            parts += [_tag(number, _LENGTH), _varint(len(data)), data]
+    return b"".join(parts)
+
+
+def _tag(number: int, wire_type: int) -> bytes:
+    return _varint(number << 3 | wire_type)
+
+
+def _varint(value: int) -> bytes:
+    if value < 128:
+        return bytes((value,))
+    groups = bytearray()
+    while value >= 128:
+        groups.append(value & 127 | 128)
+        value >>= 7
+    groups.append(value)
+    return bytes(groups)
+
+
+def _write_int(kind: str) -> Callable[[int], bytes]:
+    least, end = _RANGES[kind]
+
+    def write(value: int) -> bytes:
+        if not least <= value < end:
+            raise ValueError(f"it must be in [{least}, {end})")
+        return _varint(value % 2**64)
+
+    return write
+
+
+_PACKED: Final[Mapping[str, Callable[[Any], bytes]]] = {
+    "d": struct.Struct("<d").pack,
+    **{kind: _write_int(kind) for kind in _RANGES},
+}
+"""Writes a number, by its kind."""
+
+
 # -- attributes ------------------------------------------------------------------------------------
 
 
-def write_value(message: pb.AttrValue, type: AttrType, value: AttrValue, who: str) -> None:
-    """Write an attribute's value into a message; FormatError with `who` for another type."""
+def value_to_bytes(type: AttrType, value: AttrValue, who: str) -> bytes:
+    """Return an attribute's value as a message; FormatError with `who` for another type."""
     converted = convert_value(type, value)
     if converted is None:
         raise FormatError(f"{who}: must be {type.type_name} to be written, got {value!r}")
+    message: dict[str, Any] = {VALUE[type.value][0]: converted}
+    if type.is_list:
+        message = {VALUE[type.value][0]: {"values": converted}}
+        if type is AttrType.FLOATS and any(rests := list(map(_rest_of, converted))):
+            message["floats"]["rests"] = rests
+    elif type is AttrType.FLOAT:
+        message["rest"] = _rest_of(converted)
     try:
-        if type.is_list:
-            values = getattr(message, _FIELDS[type])
-            values.SetInParent()  # sets an empty list, too
-            values.values.extend(converted)
-            if type is AttrType.FLOATS and any(rests := list(map(_rest_of, converted))):
-                values.rests.extend(rests)
-        else:
-            setattr(message, _FIELDS[type], converted)
-            if type is AttrType.FLOAT:
-                message.rest = _rest_of(converted)
-    except (ValueError, UnicodeEncodeError) as error:
+        return write_message(message, VALUE)
+    except ValueError as error:
         raise FormatError(f"{who}: cannot be written, got {value!r}: {error}") from None
 
 
@@ -60,88 +124,73 @@ def _rest_of(value: float) -> int:
 # -- operators seen from outside -------------------------------------------------------------------
 
 
-def op_proto_to_message(proto: OpProto) -> pb.OpProto:
-    """Return the message of an OpProto."""
-    return pb.OpProto(
-        type=proto.type,
-        comment=proto.comment,
-        inputs=map(_slot_to_message, proto.inputs),
-        outputs=map(_slot_to_message, proto.outputs),
-        attrs=[_attr_to_message(attr, proto.type) for attr in proto.attrs],
-        version=proto.version,
-        dispatch=proto.dispatch,
-        dynamic_output=proto.dynamic_output,
-    )
+def op_proto_to_bytes(proto: OpProto) -> bytes:
+    """Return the bytes of the message of an OpProto."""
+    message = {
+        name: getattr(proto, name)
+        for name in ("type", "comment", "version", "dispatch", "dynamic_output")
+    }
+    for side in ("inputs", "outputs"):
+        message[side] = [_slot_to_message(slot) for slot in getattr(proto, side)]
+    message["attrs"] = [_attr_to_message(attr, proto.type) for attr in proto.attrs]
+    return write_message(message, OP_PROTO)
 
 
-def _slot_to_message(slot: VarProto) -> pb.VarProto:
-    return pb.VarProto(
-        **{name: getattr(slot, name) for name in pb.VarProto.DESCRIPTOR.fields_by_name}
-    )
+def _slot_to_message(slot: VarProto) -> Message:
+    fields = OP_PROTO[3][3].values()
+    return {name: getattr(slot, name) for name, *_ in fields}
 
 
-def _attr_to_message(attr: AttrProto, op_type: str) -> pb.AttrProto:
+def _attr_to_message(attr: AttrProto, op_type: str) -> Message:
     element = attr.type.element
-    message = pb.AttrProto(
-        name=attr.name,
-        comment=attr.comment,
-        type=attr.type.value,  # type: ignore[arg-type]  # the stub wants its own enum
-        min_exclusive=attr.min_exclusive,
-        max_exclusive=attr.max_exclusive,
-        required=attr.required,
-        length=attr.length if attr.length != 1 else 0,
-        operand=attr.operand,
-        added=attr.added,
-    )
+    fields = OP_PROTO[5][3].values()
+    message = {name: getattr(attr, name) for name, *_ in fields}
+    message["type"] = attr.type.value
+    message["length"] = attr.length if attr.length != 1 else 0
     who = f"{op_type}: attribute {attr.name!r}"
     for field, type in (("default", attr.type), ("min", element), ("max", element)):
-        if (value := getattr(attr, field)) is not None:
-            write_value(getattr(message, field), type, value, who)
-    for value in attr.allowed:
-        write_value(message.allowed.add(), element, value, who)
+        if message[field] is not None:
+            message[field] = value_to_bytes(type, message[field], who)
+    message["allowed"] = [value_to_bytes(element, value, who) for value in attr.allowed]
     return message
-
-
-# -- operators of a program ------------------------------------------------------------------------
-
-
-def write_op(
-    message: pb.OpDesc,
-    proto: OpProto,
-    inputs: Mapping[str, Sequence[str]],
-    outputs: Mapping[str, Sequence[str]],
-    attrs: Mapping[str, AttrValue],
-) -> None:
-    """Write one operator of a program into a new message.
-
-    `inputs` and `outputs` map slots to names, of which empty ones are skipped; `attrs` are
-    complete.
-    """
-    message.type = proto.type
-    message.version = proto.version
-    for slots, given in ((message.inputs, inputs), (message.outputs, outputs)):
-        for slot, names in given.items():
-            if names:
-                slots.add(slot=slot, names=names)
-    for name, value in attrs.items():
-        who = f"{proto.type}: attribute {name!r}"
-        write_value(message.attrs[name], proto.attr(name).type, value, who)
 
 
 # -- programs --------------------------------------------------------------------------------------
 
 
-def program_to_bytes(message: pb.ProgramDesc) -> bytes:
+def op_to_message(
+    proto: OpProto,
+    inputs: Mapping[str, Sequence[str]],
+    outputs: Mapping[str, Sequence[str]],
+    attrs: Mapping[str, AttrValue],
+) -> Message:
+    """Return the message of one operator of a program.
+
+    `inputs` and `outputs` map slots to names, of which empty ones are skipped; `attrs` are
+    complete.
+    """
+    sides = {
+        side: [{"slot": slot, "names": names} for slot, names in given.items() if names]
+        for side, given in (("inputs", inputs), ("outputs", outputs))
+    }
+    values = []
+    for name in sorted(attrs):
+        who = f"{proto.type}: attribute {name!r}"
+        value = value_to_bytes(proto.attr(name).type, attrs[name], who)
+        values.append({"key": name, "value": value})
+    return {"type": proto.type, "version": proto.version, **sides, "attrs": values}
+
+
+def program_to_bytes(message: Message) -> bytes:
     """Return a program as bytes, with its format, version and checksum set.
 
-    Raises FormatError where it is larger than `MAX_PROGRAM_BYTES`.
+    Raises FormatError where it is larger than `MAX_PROGRAM_BYTES`, or cannot hold a name or a
+    number.
     """
-    message.format = PROGRAM_FORMAT
-    message.format_version = FORMAT_VERSION
-    message.ClearField("checksum")
+    head = {"format": PROGRAM_FORMAT, "format_version": FORMAT_VERSION, "checksum": None}
     try:
-        data = message.SerializeToString(deterministic=True)
-    except EncodeError as error:
-        raise FormatError(f"program: cannot be written, got {error}") from None
+        data = write_message({**message, **head}, PROGRAM)
+    except ValueError as error:  # a name with half a surrogate pair, a size beyond an int64
+        raise FormatError(f"program: cannot be written, got {ascii(str(error))[1:-1]}") from None
     check_size("program", data, MAX_PROGRAM_BYTES - CHECKSUM_BYTES)
     return data + checksum_field(data)

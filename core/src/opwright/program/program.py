@@ -271,9 +271,12 @@ class Program:
 
     def to_proto(self) -> Any:
         """Return the program as a protobuf message, ProgramDesc."""
-        from opwright.program.serialize import program_to_proto
+        from opwright.framework_pb2 import ProgramDesc  # imports protobuf, 11 ms
+        from opwright.program.serialize import program_to_bytes
 
-        return program_to_proto(self)
+        message = ProgramDesc.FromString(program_to_bytes(self))
+        message.ClearField("checksum")
+        return message
 
     @staticmethod
     def from_proto(message: Any) -> Program:

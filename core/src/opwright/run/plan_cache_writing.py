@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from opwright._runtime import read_host_array
 from opwright.cache_folder import read_trusted, remove_oldest, write_trusted
@@ -21,6 +21,7 @@ from opwright.program.files.safetensors_file import read_header
 from opwright.program.files.writing import list_saved
 from opwright.program.program import feed_names, persistable_variables
 from opwright.program.serialize import program_to_bytes
+from opwright.records import NamedTuple
 from opwright.run.bundles.writing import list_chunks, lower_described
 from opwright.run.plan_cache import (
     Place,
@@ -45,34 +46,60 @@ _MOST_BYTES: Final = 1 << 28
 """Of all that is kept; of more the oldest is removed. A plan of 50 layers takes 30,000."""
 
 
+class NewPlan(NamedTuple):
+    """A plan to be kept: metas of its feeds, a function that describes it, and its libraries."""
+
+    metas: list[Any]
+    describe: Callable[[], bytes]
+    libraries: list[str]
+
+
 def lower_and_keep(
     place: Place, loaded: LoadedProgram, source: CompiledSource, request: LowerRequest
 ) -> LoweredPlan:
     """Return the plan of a request, and keep it.
 
-    Plans that no bundle can have, such as those with kernels in Python, are not kept, nor programs
-    that write variables, nor plans of a Context other than the default one or with failed plugins.
     If the cache folder cannot be written, the next process lowers again.
     """
-    context = request.target.context
-    if context.epoch is not default_epoch or not is_unchanged() or context.failures:
-        return lower(request)
-    lowered, descriptor, libraries = lower_described(source, request)
-    metas = [(meta.shape, meta.dtype) for meta in request.given.metas.values()]
-    if not descriptor:
-        return lowered
-    with contextlib.suppress(OpwrightError, OSError, ValueError):
-        write_trusted(place.path_for(metas), list_chunks(descriptor, []))
-        record = read_record(place.stem) or _make_record(place, loaded)
-        files = (*(file[0] for file in record.files), *_list_files(context), *libraries)
-        record = record._replace(files=tuple(map(stat_of, dict.fromkeys(files))))
-        write_trusted(f"{place.stem}.record", [dump_record(record)])
-        remove_oldest(os.path.dirname(place.stem), "", _MOST_FILES, _MOST_BYTES)
+    lowered, plan = lower_to_keep(source, request)
+    if plan is not None:
+        keep_plan(place, loaded, plan)
     return lowered
 
 
-def keep_model(folder: str, loaded: LoadedProgram) -> Place | None:
-    """Save a program for `opwright.load_translated`; None if that is impossible."""
+def lower_to_keep(
+    source: CompiledSource, request: LowerRequest
+) -> tuple[LoweredPlan, NewPlan | None]:
+    """Return the plan of a request, also as `keep_plan` takes it.
+
+    Plans that no bundle can have, such as those with kernels in Python, are not kept, nor programs
+    that write variables, nor plans of a Context other than the default one or with failed plugins.
+    """
+    context = request.target.context
+    if context.epoch is not default_epoch or not is_unchanged() or context.failures:
+        return lower(request), None
+    lowered, describe, libraries = lower_described(source, request)
+    metas = [(meta.shape, meta.dtype) for meta in request.given.metas.values()]
+    return lowered, NewPlan(metas, describe, libraries) if describe else None
+
+
+def keep_plan(place: Place, loaded: LoadedProgram, plan: NewPlan) -> None:
+    """Write a plan into the cache folder, if that can be written."""
+    context = contexts.current_context()
+    with contextlib.suppress(OpwrightError, OSError, ValueError):
+        write_trusted(place.path_for(plan.metas), list_chunks(plan.describe(), []))
+        record = read_record(place.stem) or _make_record(place, loaded)
+        files = (*(file[0] for file in record.files), *_list_files(context), *plan.libraries)
+        record = record._replace(files=tuple(map(stat_of, dict.fromkeys(files))))
+        write_trusted(f"{place.stem}.record", [dump_record(record)])
+        remove_oldest(os.path.dirname(place.stem), "", _MOST_FILES, _MOST_BYTES)
+
+
+def keep_model(folder: str, loaded: LoadedProgram, is_same: Callable[[], bool]) -> Place | None:
+    """Save a program for `opwright.load_translated`; None if that is impossible.
+
+    It is not found by later processes unless `is_same`, once its parameters are written.
+    """
     context, parent = contexts.current_context(), os.path.dirname(folder)
     if context.epoch is not default_epoch or context.failures:
         return None
@@ -87,7 +114,7 @@ def keep_model(folder: str, loaded: LoadedProgram) -> Place | None:
         for name, chunks in list_saved(arrays, data, dict(loaded.notes)).items():
             write_trusted(os.path.join(folder, name), chunks)
         place = find_place(folder)
-        if place is None:
+        if place is None or not is_same():
             return None
         files = tuple(map(stat_of, dict.fromkeys(_list_files(context))))
         record = Record(0, place.seen, (), (), (), (), files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from opwright._runtime import CompiledNetwork
@@ -53,9 +54,16 @@ class Results(tuple[Any, ...]):
 
 
 class Called:
-    """Called with feeds, by position or by name; returns `Results`."""
+    """Called with feeds, by position or by name; returns `Results`.
+
+    Attributes
+    ----------
+    behind : callable or None
+        Called behind the next result.
+    """
 
     _names: tuple[str, ...]
+    behind: Callable[[], None] | None = None
 
     def __call__(self, /, *args: Any, **feeds: Any) -> Results:
         """Return the results for arrays.
@@ -76,6 +84,8 @@ class Called:
         """
         results = Results(self._callable()(*args, **feeds))
         results.names = self._names
+        if self.behind is not None:
+            self.behind()
         return results
 
     def _callable(self) -> CompiledNetwork:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opwright.cache_folder import find_cache_folder
 from opwright.disk import digest_of
 from opwright.errors import FormatError
 from opwright.messages.arguments import suggest_arguments
 from opwright.run.loaded import LoadedProgram
-from opwright.run.loading import keeper, load
-from opwright.run.plan_cache import describe_installed, may_keep, read_record
+from opwright.run.loading import load
+from opwright.run.plan_cache import Place, describe_installed, may_keep, read_record
+
+if TYPE_CHECKING:  # they lower
+    from opwright.lowering import LoweredPlan, LowerRequest
+    from opwright.run.compiled import CompiledSource
+    from opwright.run.plan_cache_writing import NewPlan
 
 
 @suggest_arguments
@@ -58,14 +63,61 @@ def load_translated(
         except (FormatError, OSError):  # it is damaged: made anew
             pass
     loaded = translate()
-    if not is_whole():
-        return loaded
-    from opwright.run.plan_cache_writing import keep_model
-
-    place = keep_model(folder, loaded)
-    if place is not None and device == "cpu" and options is None:
-        loaded.keep = keeper(place, loaded, loaded.program.generation)
+    if is_whole():
+        keeper = _Keeper(folder, loaded)
+        loaded.behind = keeper.start
+        loaded.keep = keeper.lower if device == "cpu" and options is None else None
     return loaded
+
+
+class _Keeper:
+    """Saves a translated program, and its plans, behind the results of calls.
+
+    A thread does that, which the end of the process waits for: the first result does not. Of what
+    changed meanwhile nothing is found by other processes.
+    """
+
+    def __init__(self, folder: str, loaded: LoadedProgram) -> None:
+        self._folder, self._loaded = folder, loaded
+        self._state = self._see()
+        self._place: Place | None = None
+        self._plans: list[NewPlan] = []
+
+    def _see(self) -> tuple[object, ...]:
+        from opwright.program.program import persistable_variables
+
+        program, scope = self._loaded.program, self._loaded.scope
+        versions = [scope.var(v.name).version for v in persistable_variables(program)]
+        return program.generation, scope.structure_version, versions
+
+    def _is_same(self) -> bool:
+        return self._state == self._see()
+
+    def lower(self, source: CompiledSource, request: LowerRequest) -> LoweredPlan:
+        """Return the plan of a request, which is kept behind its result."""
+        from opwright.run.plan_cache_writing import lower_to_keep
+
+        lowered, plan = lower_to_keep(source, request)
+        if plan is not None:
+            self._plans.append(plan)
+            self._loaded.behind = self.start
+        return lowered
+
+    def start(self) -> None:
+        """Write in a thread of this Context."""
+        from contextvars import copy_context
+        from threading import Thread
+
+        self._loaded.behind = None
+        Thread(target=copy_context().run, args=(self._write,), name="opwright-keep").start()
+
+    def _write(self) -> None:
+        from opwright.run.plan_cache_writing import keep_model, keep_plan
+
+        if self._place is None and self._is_same():
+            self._place = keep_model(self._folder, self._loaded, self._is_same)
+        while self._plans and self._place is not None and self._is_same():
+            keep_plan(self._place, self._loaded, self._plans.pop())
 
 
 def _is_private(folder: str) -> bool:

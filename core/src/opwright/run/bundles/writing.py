@@ -6,7 +6,7 @@ import copy
 import hashlib
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -65,19 +65,20 @@ def write_bundle(
 
 def lower_described(
     source: CompiledSource, request: LowerRequest
-) -> tuple[LoweredPlan, bytes, list[str]]:
-    """Return a plan, its descriptor without weights, and the libraries that it needs.
+) -> tuple[LoweredPlan, Callable[[], bytes] | None, list[str]]:
+    """Return a plan, a function that describes it without weights, and its libraries.
 
-    The descriptor is empty for a plan that writes variables, or that no bundle can have.
+    There is no such function for a plan that writes variables, or that no bundle can have.
     """
     feeds = {name: meta.shape for name, meta in request.given.metas.items()}
     lowering, target = _Lowering(source, None, feeds, None), request.target
     lowered, tokens = lowering.record(request, copy.copy(target), 1)
     recorder = lowering.recorder
     if recorder.refusal or recorder.written:
-        return lowered, b"", []
+        return lowered, None, []
     threads = (1, _MOST_THREADS) if target.deterministic else (target.n_threads,) * 2
-    return lowered, lowering.encode([(1, 1, *threads, tokens)])[0], list(recorder.libraries)
+    plans = [(1, 1, *threads, tokens)]
+    return lowered, lambda: lowering.encode(plans)[0], list(recorder.libraries)
 
 
 def list_chunks(descriptor: bytes, arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
