@@ -179,7 +179,9 @@ class Translator:
         if not isinstance(value, np.ndarray):
             raise ModelError(f"an input must be a tensor, got {describe(value)}")
         dtype = array_dtype(value)
-        if id(value) not in self._names and value.size <= MAX_CONSTANT and is_exact(value, dtype):
+        is_number = value.size == 1 and dtype in FLOATS and not self.model.trainable
+        is_free = is_number or (id(value) not in self._names and value.size <= MAX_CONSTANT)
+        if is_free and is_exact(value, dtype):
             numbers = [float(number) for number in value.reshape(-1)]
             shape = list(value.shape)
             named: dict[str, Any] = {"shape": shape, "dtype": dtype}

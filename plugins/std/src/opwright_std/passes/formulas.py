@@ -1,0 +1,325 @@
+"""``fuse_formulas``: operators that write out a formula become the operator of that formula.
+
+Exporters write activations, softmax and normalizations as sums, products and roots. Where numbers
+and shapes prove the formula, one operator takes their place: its kernel reads its input once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from opwright.rewriting import (
+    Graph,
+    LoweredOp,
+    Value,
+    input_of,
+    make_if_served,
+    other_input,
+    output_of,
+    writer_of,
+)
+from opwright_std.passes.polynomials import (
+    MOST_FACTORS,
+    RELATIVE_ERROR,
+    Polynomial,
+    expand,
+    is_near,
+)
+from opwright_std.passes.softmax_cross_entropy import constant_of
+
+ROOTS: Final = {"sqrt": 0.5, "rsqrt": -0.5}
+
+_GELU: Final[Polynomial] = {(1, 0): 0.5, (1, 1): 0.5}
+_PRODUCT: Final[Polynomial] = {(1, 1): 1.0}
+_TANH: Final = math.sqrt(2 / math.pi)
+
+_CURVES: Final[Mapping[str, tuple[str, dict[str, Any], Polynomial, Polynomial]]] = {
+    "erf": ("gelu", {"approximate": "none"}, {(1,): math.sqrt(0.5)}, _GELU),
+    "tanh": ("gelu", {"approximate": "tanh"}, {(1,): _TANH, (3,): _TANH * 0.044715}, _GELU),
+    "sigmoid": ("silu", {}, {(1,): 1.0}, _PRODUCT),
+    "relu6": ("hard_swish", {}, {(0,): 3.0, (1,): 1.0}, {(1, 1): 1 / 6}),
+    "hard_sigmoid": ("hard_swish", {}, {(1,): 1.0}, _PRODUCT),
+}
+"""By the operator of a curve: type and attributes of the activation that is a product of x and the
+curve, the polynomial of x inside of the curve, and that of x and the curve."""
+
+
+def fuse_formulas(graph: Graph) -> None:
+    """Fuse operators into ``softmax``, ``layer_norm``, ``rms_norm`` and activations."""
+    for op_types, read in (
+        (("divide",), _read_softmax),
+        (("sqrt", "rsqrt", "pow_scalar"), _read_norm),
+        (tuple(_CURVES), _read_activation),
+    ):
+        edit = graph.edit()
+        for op in graph.of_type(*op_types):
+            formula = read(graph, op)
+            if formula is None:
+                continue
+            made = make_if_served(graph, formula.op_type, *formula.slots, formula.attrs, op)
+            if made is not None:
+                edit.fuse(formula.list_ops(graph), [made])
+        edit.apply()
+
+
+class _Formula:
+    """An operator that others write out.
+
+    Attributes
+    ----------
+    op_type : str
+    ops : dict of LoweredOp to None
+        Those that write it out.
+    slots : pair of dict of str to Value or None
+        Inputs and outputs.
+    attrs : dict
+    """
+
+    def __init__(self, ops: Iterable[LoweredOp] = ()) -> None:
+        self.ops = dict.fromkeys(ops)
+        self.op_type = ""
+        self.slots: tuple[dict[str, Value | None], dict[str, Value | None]] = ({}, {})
+        self.attrs: dict[str, Any] = {}
+
+    def add(self, *ops: LoweredOp) -> None:
+        self.ops.update(dict.fromkeys(ops))
+
+    def become(self, op_type: str, x: Value, out: Value, **attrs: Any) -> _Formula:
+        self.op_type, self.attrs = op_type, attrs
+        self.slots = ({"x": x}, {"out": out})
+        return self
+
+    def list_ops(self, graph: Graph) -> list[LoweredOp]:
+        """Return the operators, with those that write numbers for these alone."""
+        readers = graph.uses().readers
+        numbers = {
+            value.op
+            for op in self.ops
+            for values in op.inputs
+            for value in values
+            if value.op is not None and constant_of(value) is not None
+        }
+        for number in numbers:
+            if all(reader in self.ops for value in number.writes() for reader in readers(value)):
+                self.add(number)
+        return [*self.ops]
+
+
+# -- softmax ---------------------------------------------------------------------------------------
+
+
+def _read_softmax(graph: Graph, divide: LoweredOp) -> _Formula | None:
+    """exp(x - max(x)) / sum(exp(x - max(x))), along one axis."""
+    powers = input_of(divide, "x")
+    total, exp = writer_of(input_of(divide, "y"), "sum"), writer_of(powers, "exp")
+    subtract = None if exp is None else writer_of(input_of(exp, "x"), "subtract")
+    if total is None or exp is None or subtract is None or input_of(total, "x") is not powers:
+        return None
+    x, highest = input_of(subtract, "x"), writer_of(input_of(subtract, "y"), "max")
+    out = output_of(divide, "out")
+    if x is None or highest is None or out is None or input_of(highest, "x") is not x:
+        return None
+    axes = _kept_axes(total, x)
+    if len(axes) != 1 or axes != _kept_axes(highest, x):
+        return None
+    formula = _Formula([highest, subtract, exp, total, divide])
+    return formula.become("softmax", x, out, axis=axes[0])
+
+
+def _kept_axes(reduction: LoweredOp, x: Value) -> list[int]:
+    """Return the axes that a reduction keeps with size 1; none of one that removes them."""
+    rank = len(x.meta.shape)
+    axes = sorted({axis % rank for axis in reduction.attrs["axis"]} or range(rank)) if rank else []
+    return axes if reduction.attrs["keepdims"] else []
+
+
+# -- normalizations --------------------------------------------------------------------------------
+
+
+def _read_norm(graph: Graph, root: LoweredOp) -> _Formula | None:
+    """(x - mean(x)) / sqrt(mean(square) + epsilon) * scale + bias; or x in the numerator alone."""
+    formula = _Formula()
+    moment, epsilon = _read_root(formula, root)
+    squared = None if moment is None else _squared(formula, input_of(moment, "x"))
+    if moment is None or squared is None:
+        return None
+    begin = len(squared.meta.shape) - len(_kept_axes(moment, squared))
+    if _kept_axes(moment, squared) != [*range(begin, len(squared.meta.shape))]:
+        return None
+    divided = _divided(graph, formula, root)
+    if divided is None:
+        return None
+    numerator, out = divided
+    x = _centered(formula, squared, begin)
+    if numerator is not squared and (x is None or _centered(formula, numerator, begin) is not x):
+        return None
+    shape = squared.meta.shape[begin:]
+    scale, out = _behind(graph, formula, "multiply", out, shape)
+    bias = None
+    if x is not None and scale is not None:
+        bias, out = _behind(graph, formula, "add", out, shape)
+    kind = "rms_norm" if x is None else "layer_norm"
+    formula.become(kind, squared if x is None else x, out, begin_norm_axis=begin, epsilon=epsilon)
+    formula.slots[0].update({"scale": scale} if x is None else {"scale": scale, "bias": bias})
+    side, statistic = ("inv_rms", None) if x is None else ("inv_std", "mean")
+    lead = squared.meta._replace(shape=squared.meta.shape[:begin])
+    for slot in filter(None, (statistic, side)):
+        formula.slots[1][slot] = graph.value(f"{out.name}/{slot}", lead)
+    return formula
+
+
+def _read_root(formula: _Formula, root: LoweredOp) -> tuple[LoweredOp | None, float]:
+    """Return the mean under a root, and the number that is added to it."""
+    inside = input_of(root, "x")
+    add, epsilon = writer_of(inside, "add"), 0.0
+    if abs(_power(root)) != 0.5 or inside is None:
+        return None, 0.0
+    if add is not None:
+        pairs = _with_number(add)
+        if pairs is None:
+            return None, 0.0
+        inside, epsilon = pairs
+        formula.add(add)
+    moment = writer_of(inside, "mean")
+    if moment is None or not 0 <= epsilon < math.inf:
+        return None, 0.0
+    formula.add(root, moment)
+    return moment, epsilon
+
+
+def _power(op: LoweredOp) -> float:
+    """Return the exponent of a root; 0 for others."""
+    return ROOTS.get(op.type, float(op.attrs.get("exponent", 0.0)))
+
+
+def _with_number(op: LoweredOp) -> tuple[Value, float] | None:
+    """Return the value and the number that an operator of ``x`` and ``y`` reads in any order."""
+    x, y = input_of(op, "x"), input_of(op, "y")
+    if x is None or y is None:
+        return None
+    for value, other in ((x, y), (y, x)):
+        number = constant_of(other)
+        if number is not None and value.meta == output_of(op, "out").meta:  # type: ignore[union-attr]
+            return value, number
+    return None
+
+
+def _squared(formula: _Formula, value: Value | None) -> Value | None:
+    """Return the value whose square a value is."""
+    op = writer_of(value, "square", "pow_scalar", "multiply")
+    if op is None:
+        return None
+    x = input_of(op, "x")
+    is_square = op.type == "square" or op.attrs.get("exponent") == 2.0
+    if not is_square and (op.type != "multiply" or input_of(op, "y") is not x):
+        return None
+    formula.add(op)
+    return x
+
+
+def _centered(formula: _Formula, value: Value, begin: int) -> Value | None:
+    """Return x if a value is x less its mean over the axes from `begin` on."""
+    subtract = writer_of(value, "subtract")
+    x = None if subtract is None else input_of(subtract, "x")
+    mean = None if subtract is None else writer_of(input_of(subtract, "y"), "mean")
+    if subtract is None or x is None or mean is None or input_of(mean, "x") is not x:
+        return None
+    if _kept_axes(mean, x) != [*range(begin, len(x.meta.shape))]:
+        return None
+    formula.add(mean, subtract)
+    return x
+
+
+def _divided(graph: Graph, formula: _Formula, root: LoweredOp) -> tuple[Value, Value] | None:
+    """Return what is divided by a root, or multiplied with its inverse, and the result."""
+    of_root = output_of(root, "out")
+    reader = None if of_root is None else graph.uses().only_reader(of_root)
+    if reader is None or of_root is None:
+        return None
+    is_inverse = _power(root) < 0
+    if not is_inverse and reader.type in ("divide", "reciprocal"):
+        numerator = input_of(reader, "x")
+        formula.add(reader)
+        if reader.type == "divide" and (numerator is None or input_of(reader, "y") is not of_root):
+            return None
+        if reader.type == "divide" and constant_of(numerator) is None:
+            return _checked(numerator, output_of(reader, "out"))
+        if reader.type == "divide" and constant_of(numerator) != 1.0:
+            return None
+        of_root, is_inverse = output_of(reader, "out"), True
+        reader = None if of_root is None else graph.uses().only_reader(of_root)
+    if not is_inverse or reader is None or reader.type != "multiply" or of_root is None:
+        return None
+    formula.add(reader)
+    return _checked(other_input(reader, of_root), output_of(reader, "out"))
+
+
+def _checked(numerator: Value | None, out: Value | None) -> tuple[Value, Value] | None:
+    if numerator is None or out is None or numerator.meta != out.meta:
+        return None
+    return numerator, out
+
+
+def _behind(
+    graph: Graph, formula: _Formula, op_type: str, out: Value, shape: tuple[int, ...]
+) -> tuple[Value | None, Value]:
+    """Return the parameter of an operator behind a value, and its result; else None, `out`."""
+    reader = graph.uses().only_reader(out)
+    if reader is None or reader.type != op_type:
+        return None, out
+    other, result = other_input(reader, out), output_of(reader, "out")
+    if other is None or result is None or other.meta.shape != shape or result.meta != out.meta:
+        return None, out
+    formula.add(reader)
+    return other, result
+
+
+# -- activations -----------------------------------------------------------------------------------
+
+
+def _read_activation(graph: Graph, curve: LoweredOp) -> _Formula | None:
+    """0.5 x (1 + erf(x / sqrt(2))), x sigmoid(x) and the like, in any order of the factors."""
+    op_type, attrs, inner, outer = _CURVES[curve.type]
+    result, inside = output_of(curve, "out"), input_of(curve, "x")
+    if result is None or inside is None or not _is_plain(curve):
+        return None
+    bases: list[Value] = []
+    for out in _results_behind(graph, result, bases):
+        for x in bases:
+            formula = _Formula([curve])
+            is_equal = out.meta == x.meta and is_near(expand(inside, (x,), formula.ops), inner)
+            if is_equal and is_near(expand(out, (x, result), formula.ops), outer):
+                return formula.become(op_type, x, out, **attrs)
+    return None
+
+
+def _is_plain(curve: LoweredOp) -> bool:
+    """Whether a curve is that of its name: hard_sigmoid has two numbers."""
+    wanted = {"alpha": 1 / 6, "beta": 0.5} if curve.type == "hard_sigmoid" else {}
+    return all(
+        math.isclose(curve.attrs[name], number, rel_tol=RELATIVE_ERROR)
+        for name, number in wanted.items()
+    )
+
+
+def _results_behind(graph: Graph, curve: Value, bases: list[Value]) -> Iterator[Value]:
+    """Yield the results that depend on `curve`, one behind the other, from a product on.
+
+    `bases` gets the other factor, and the value that it is a multiple of.
+    """
+    value: Value = curve
+    for _ in range(MOST_FACTORS):
+        reader = graph.uses().only_reader(value)
+        result = None if reader is None else output_of(reader, "out")
+        if reader is None or result is None or len(reader.inputs) > 2:
+            return
+        other = other_input(reader, value) if reader.type == "multiply" else None
+        if other is not None and constant_of(other) is None:
+            bases.append(other)
+            scaled = writer_of(other, "multiply", "divide", "scale")
+            bases.extend(v for values in (scaled.inputs if scaled else ()) for v in values)
+        value = result
+        if bases:
+            yield result

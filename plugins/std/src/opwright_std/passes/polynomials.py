@@ -1,0 +1,106 @@
+"""Values that sums and products compute, as polynomials of other values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from opwright.rewriting import LoweredOp, Value, input_of
+from opwright_std.passes.softmax_cross_entropy import constant_of
+
+Polynomial = dict[tuple[int, ...], float]
+"""The factor of each product of powers, by the exponents."""
+
+_Rule = Callable[[Polynomial, Polynomial, Mapping[str, Any]], Polynomial | None]
+
+MOST_FACTORS: Final = 4
+_MOST_VALUES: Final = 24
+"""That are read for one polynomial: sums may go back through all layers of a network."""
+
+RELATIVE_ERROR: Final = 1e-5
+"""Of numbers, which files hold in float32."""
+
+
+def is_near(found: Polynomial | None, wanted: Polynomial) -> bool:
+    return (
+        found is not None
+        and found.keys() == wanted.keys()
+        and all(
+            math.isclose(found[powers], wanted[powers], rel_tol=RELATIVE_ERROR) for powers in wanted
+        )
+    )
+
+
+def expand(value: Value, bases: tuple[Value, ...], ops: dict[LoweredOp, None]) -> Polynomial | None:
+    """Return a value as a polynomial of others, None if it is none; add its operators to `ops`."""
+    known: dict[Value, Polynomial | None] = {
+        base: {tuple(int(i == j) for j in range(len(bases))): 1.0} for i, base in enumerate(bases)
+    }
+
+    def find(value: Value | None) -> Polynomial | None:
+        if value is None:
+            return None
+        if value not in known and len(known) < _MOST_VALUES:
+            known[value] = None  # of a value that depends on itself
+            known[value] = read(value)
+        return known.get(value)
+
+    def read(value: Value) -> Polynomial | None:
+        number, op = constant_of(value), value.op
+        if number is not None:
+            return {(0,) * len(bases): number}
+        if op is None or value.source is not None or op.type not in _ARITHMETIC:
+            return None
+        x = find(input_of(op, "x"))
+        y = find(input_of(op, "y")) if "y" in op.definition.input_index else {}
+        if x is None or y is None:
+            return None
+        ops[op] = None
+        return _ARITHMETIC[op.type](x, y, op.attrs)
+
+    return find(value)
+
+
+def _add(x: Polynomial, y: Polynomial, factor: float = 1.0) -> Polynomial:
+    return {p: x.get(p, 0.0) + factor * y.get(p, 0.0) for p in x | y}
+
+
+def _multiply(x: Polynomial, y: Polynomial) -> Polynomial | None:
+    product: Polynomial = {}
+    for p, a in x.items():
+        for q, b in y.items():
+            powers = tuple(map(sum, zip(p, q, strict=True)))
+            product[powers] = product.get(powers, 0.0) + a * b
+    return product if max(map(sum, product), default=0) <= MOST_FACTORS else None
+
+
+def _divide(x: Polynomial, y: Polynomial) -> Polynomial | None:
+    ((powers, number),) = y.items() if len(y) == 1 else (((1,), 0.0),)
+    return {p: a / number for p, a in x.items()} if number and not any(powers) else None
+
+
+def _raise(x: Polynomial, exponent: float) -> Polynomial | None:
+    result: Polynomial | None = x
+    if exponent not in range(1, MOST_FACTORS + 1):
+        return None
+    for _ in range(int(exponent) - 1):
+        result = None if result is None else _multiply(result, x)
+    return result
+
+
+def _scale(x: Polynomial, attrs: Mapping[str, Any]) -> Polynomial:
+    zero = {tuple(0 for _ in powers): attrs["bias"] for powers in x}
+    return _add({p: attrs["scale"] * a for p, a in x.items()}, zero if attrs["bias"] else {})
+
+
+_ARITHMETIC: Final[Mapping[str, _Rule]] = {
+    "add": lambda x, y, attrs: _add(x, y),
+    "subtract": lambda x, y, attrs: _add(x, y, -1.0),
+    "multiply": lambda x, y, attrs: _multiply(x, y),
+    "divide": lambda x, y, attrs: _divide(x, y),
+    "scale": lambda x, y, attrs: _scale(x, attrs),
+    "square": lambda x, y, attrs: _multiply(x, x),
+    "pow_scalar": lambda x, y, attrs: _raise(x, attrs["exponent"]),
+}
+"""Computes the polynomial of an operator from those of ``x`` and ``y``."""

@@ -1,0 +1,163 @@
+"""``fuse_formulas``: formulas that are written out become one operator, and look-alikes do not."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opwright as ow
+
+Written = Callable[[Any, Any, Any], Any]
+"""Of x [2, 5, 16], and two vectors [16]."""
+
+ops = ow.ops
+
+
+def mean(x: Any, axis: int = -1) -> Any:
+    return ops.mean(x, axis=[axis], keepdims=True)
+
+
+def less_mean(x: Any) -> Any:
+    return x - mean(x)
+
+
+def erf_half(x: Any, divisor: float = math.sqrt(2)) -> Any:
+    return ops.erf(x / divisor) + 1.0
+
+
+def tanh_inner(x: Any, cubic: float = 0.044715) -> Any:
+    return (x + ops.pow_scalar(x, exponent=3.0) * cubic) * math.sqrt(2 / math.pi)
+
+
+def variance(x: Any) -> Any:
+    return mean(ops.square(less_mean(x))) + 1e-5
+
+
+FORMULAS: dict[str, tuple[str, Written]] = {
+    "gelu": ("gelu", lambda x, w, b: x * erf_half(x) * 0.5),
+    "gelu, half of x": ("gelu", lambda x, w, b: x * 0.5 * erf_half(x)),
+    "gelu, half of the sum": ("gelu", lambda x, w, b: x * (erf_half(x) * 0.5)),
+    "gelu, a factor": ("gelu", lambda x, w, b: 0.5 * (x * (1.0 + ops.erf(x * math.sqrt(0.5))))),
+    "gelu, tanh": ("gelu", lambda x, w, b: 0.5 * x * (1.0 + ops.tanh(tanh_inner(x)))),
+    "gelu, products": (
+        "gelu",
+        lambda x, w, b: (
+            x * 0.5 * (ops.tanh(x * math.sqrt(2 / math.pi) * (x * x * 0.044715 + 1.0)) + 1.0)
+        ),
+    ),
+    "silu": ("silu", lambda x, w, b: ops.sigmoid(x) * x),
+    "hard_swish": ("hard_swish", lambda x, w, b: x * ops.relu6(x + 3.0) / 6.0),
+    "hard_swish, hard_sigmoid": (
+        "hard_swish",
+        lambda x, w, b: x * ops.hard_sigmoid(x, alpha=1 / 6, beta=0.5),
+    ),
+    "softmax": ("softmax", lambda x, w, b: softmax(x, -1, -1)),
+    "softmax of another axis": ("softmax", lambda x, w, b: softmax(x, 1, 1)),
+    "layer_norm": (
+        "layer_norm",
+        lambda x, w, b: less_mean(x) / ops.sqrt(variance(x)) * w + b,
+    ),
+    "layer_norm of one difference": ("layer_norm", lambda x, w, b: one_difference(x) * w + b),
+    "layer_norm without parameters": ("layer_norm", lambda x, w, b: one_difference(x)),
+    "layer_norm with a scale": ("layer_norm", lambda x, w, b: w * one_difference(x)),
+    "layer_norm, rsqrt": (
+        "layer_norm",
+        lambda x, w, b: less_mean(x) * ops.rsqrt(variance(x)) * w + b,
+    ),
+    "rms_norm": ("rms_norm", lambda x, w, b: w * (x * ops.rsqrt(mean(x * x) + 1e-6))),
+    "rms_norm, quotient": ("rms_norm", lambda x, w, b: w * (x / ops.sqrt(mean(x * x) + 1e-6))),
+    "rms_norm, reciprocal": (
+        "rms_norm",
+        lambda x, w, b: x * ops.reciprocal(ops.sqrt(mean(ops.pow_scalar(x, exponent=2.0)) + 1e-6)),
+    ),
+}
+
+LOOK_ALIKES: dict[str, Written] = {
+    "gelu of another divisor": lambda x, w, b: x * erf_half(x, 1.4) * 0.5,
+    "gelu of another factor": lambda x, w, b: x * erf_half(x) * 0.4,
+    "gelu of two values": lambda x, w, b: (x * 2.0) * erf_half(x) * 0.5,
+    "tanh with another cubic term": lambda x, w, b: (
+        x * 0.5 * (1.0 + ops.tanh(tanh_inner(x, 0.0447)))
+    ),
+    "silu of another slope": lambda x, w, b: x * ops.sigmoid(x * 1.702),
+    "a gate": lambda x, w, b: x * ops.sigmoid(w),
+    "hard_swish of another slope": lambda x, w, b: x * ops.hard_sigmoid(x, alpha=0.2, beta=0.5),
+    "softmax of two axes": lambda x, w, b: softmax(x, -1, 1),
+    "softmax less the least": lambda x, w, b: (
+        ops.exp(x - ops.min(x, axis=[-1], keepdims=True))
+        / ops.sum(ops.exp(x - ops.min(x, axis=[-1], keepdims=True)), axis=[-1], keepdims=True)
+    ),
+    "moments of the first axis": lambda x, w, b: x / ops.sqrt(mean(x * x, 0) + 1e-6),
+    "variance of another value": lambda x, w, b: less_mean(x) / ops.sqrt(variance(x * w)),
+    "mean square below a difference": lambda x, w, b: less_mean(x) / ops.sqrt(mean(x * x) + 1e-6),
+    "a root of a sum of vectors": lambda x, w, b: x / ops.sqrt(mean(x * x) + mean(b * b)),
+    "the inverse of two": lambda x, w, b: x * (2.0 / ops.sqrt(mean(x * x) + 1e-6)),
+}
+
+
+def softmax(x: Any, axis: int, summed: int) -> Any:
+    powers = ops.exp(x - ops.max(x, axis=[axis], keepdims=True))
+    return powers / ops.sum(powers, axis=[summed], keepdims=True)
+
+
+def one_difference(x: Any) -> Any:
+    x = less_mean(x)
+    return x / ops.sqrt(mean(ops.pow_scalar(x, exponent=2.0)) + 1e-5)
+
+
+def run(
+    write: Written, passes: list[str], fetch_all: bool = False
+) -> tuple[np.ndarray, Counter[str]]:
+    """Return the result of a formula, and the kinds of operators that computed it."""
+    program, rng = ow.Program(), np.random.default_rng(18)
+    feeds = {"x": rng.standard_normal((2, 5, 16), dtype="float32") * 2}
+    feeds |= {name: rng.standard_normal(16, dtype="float32") for name in "wb"}
+    with ow.program_guard(program, ow.Program()):
+        block = program.global_block()
+        names = [block.create_var(n, a.shape, "float32", is_data=True) for n, a in feeds.items()]
+        out = write(*names)
+    between = [n for op in block.ops for n in op.output_names() if n != out.name]
+    fetch = [out, *(between if fetch_all else ())]
+    network = ow.Network(block)
+    call = network.compile(feed=list(feeds), fetch=fetch, scope=ow.Scope(), passes=passes)
+    return np.array(call(**feeds)[0]), Counter(network.placement().types)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_formula_that_is_written_out_becomes_its_operator(name: str) -> None:
+    op_type, write = FORMULAS[name]
+    found, types = run(write, ["fuse_formulas"])
+    assert set(types) == {op_type}
+    np.testing.assert_allclose(found, run(write, [])[0], rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_a_look_alike_is_left_alone(name: str) -> None:
+    found, types = run(LOOK_ALIKES[name], ["fuse_formulas"])
+    plain, wanted = run(LOOK_ALIKES[name], [])
+    assert types == wanted
+    np.testing.assert_array_equal(found, plain)
+
+
+@pytest.mark.parametrize("name", ["gelu", "softmax", "layer_norm", "rms_norm"])
+def test_values_between_that_are_fetched_are_computed(name: str) -> None:
+    op_type, write = FORMULAS[name]
+    _, types = run(write, ["fuse_formulas"], fetch_all=True)
+    assert op_type not in types
+
+
+def test_a_curve_of_a_long_sum_is_left_alone() -> None:
+    def write(x: Any, w: Any, b: Any) -> Any:
+        total = x
+        for _ in range(1500):
+            total = total + w
+        return total * ops.sigmoid(total + b)
+
+    found, types = run(write, ["fuse_formulas"])
+    assert types["sigmoid"] == 1
+    np.testing.assert_array_equal(found, run(write, [])[0])
