@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import multiprocessing
 import os
 import pickle
 import queue
@@ -18,12 +17,14 @@ import traceback
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 
 from opwright.errors import AttributeTypeError, OpwrightError
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 _END_S: Final = 5.0
 _WHO: Final = "load_batches"
@@ -141,6 +142,8 @@ class _Worker:
     """A process, and the connection to it; replies come in the order of requests."""
 
     def __init__(self, payload: bytes) -> None:
+        import multiprocessing  # 12 ms to import
+
         # Not by fork: a lock that another thread holds at that moment would stay locked there.
         methods = multiprocessing.get_all_start_methods()
         context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
