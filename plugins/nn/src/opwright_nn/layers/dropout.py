@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import opwright as ow
-from opwright_nn import checks, operators
-from opwright_nn.layers.inputs import Input, find_input
-from opwright_nn.layers.layer import begin
+from opwright_nn import checks
+from opwright_nn.layers.inputs import Input
+from opwright_nn.layers.layer import append_layer
 
 
-@ow.transaction()
 def dropout(
     input: Input,
     probability: float = 0.5,
@@ -33,7 +32,6 @@ def dropout(
     name : str, optional
         The prefix of the names of its variables.
     """
-    x = find_input("dropout", "input", input)
     attrs = {
         "probability": checks.check_float(
             "dropout", "probability", probability, at_least=0.0, below=1.0
@@ -41,5 +39,4 @@ def dropout(
         "seed": checks.check_int("dropout", "seed", seed, at_least=0),
         "training": checks.check_bool("dropout", "training", training),
     }
-    layer = begin("dropout", name)
-    return operators.append(layer.block, "dropout", {"x": x}, attrs, name=layer.out)
+    return append_layer("dropout", {"x": input}, attrs, name)

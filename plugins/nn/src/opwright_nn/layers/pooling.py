@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import opwright as ow
-from opwright_nn import checks, operators
+from opwright_nn import checks
 from opwright_nn.layers.images import Images
 from opwright_nn.layers.inputs import Input
-from opwright_nn.layers.layer import begin
+from opwright_nn.layers.layer import append_layer
 
 
 @ow.transaction()
@@ -248,8 +248,7 @@ def _append_adaptive(
         "data_format": images.data_format,
     }
     images.shape()
-    layer = begin(who, name)
-    return operators.append(layer.block, who, {"x": images.variable}, attrs, name=layer.out)
+    return append_layer(who, {"x": images.variable}, attrs, name)
 
 
 def _append_pool(
@@ -280,5 +279,4 @@ def _append_pool(
     if set(holes) != {1}:
         attrs["dilations"] = holes
     images.shape()
-    layer = begin(who, name)
-    return operators.append(layer.block, who, {"x": images.variable}, attrs, name=layer.out)
+    return append_layer(who, {"x": images.variable}, attrs, name)

@@ -52,15 +52,13 @@ def reshape(
     name : str, optional
         The prefix of the names of its variables.
     """
-    x = find_input("reshape", "input", input)
     given = [shape] if isinstance(shape, ow.Variable) else shape
     dims = list(checks.check_shape("reshape", given, computed=True))
     if sum(isinstance(dim, int) and dim == -1 for dim in dims) > 1:
         raise AttributeValueError(
             f"reshape: shape may hold one -1, got {dims}; write 0 for a dimension that x has there"
         )
-    layer = begin("reshape", name)
-    return operators.append(layer.block, "reshape", {"x": x}, {"shape": dims}, name=layer.out)
+    return append_layer("reshape", {"x": input}, {"shape": dims}, name)
 
 
 @ow.transaction()
@@ -82,9 +80,7 @@ def flatten(input: Input, axis: int = 1, name: str | None = None) -> ow.Variable
         raise ShapeError(
             f"flatten: input must have at least axis={start_axis} axes, got {x!r}; decrease axis"
         )
-    layer = begin("flatten", name)
-    attrs = {"start_axis": start_axis}
-    return operators.append(layer.block, "flatten", {"x": x}, attrs, name=layer.out)
+    return append_layer("flatten", {"x": x}, {"start_axis": start_axis}, name)
 
 
 def transpose(input: Input, axes: Iterable[int], name: str | None = None) -> ow.Variable:

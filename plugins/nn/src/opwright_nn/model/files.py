@@ -47,12 +47,6 @@ class ModelFiles(LayerMethods):
     optimizer: Optimizer | None
     _startup: Startup
 
-    def _fetches(self) -> list[str]:
-        raise NotImplementedError
-
-    def _get_names(self, who: str, argument: str, variables: object) -> tuple[str, ...]:
-        raise NotImplementedError
-
     @arguments.suggest
     def save(
         self, path: str | os.PathLike[str], batches: Batches[Any] | None = None, *, keep: int = 2

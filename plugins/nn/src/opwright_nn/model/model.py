@@ -113,7 +113,6 @@ class Model(ModelTraining):
         self.param_grads: list[tuple[ow.Variable, ow.Variable]] = []
         self.optimizer: Optimizer | None = None
         self._trained = TrainedParameters(self.program)
-        self._loss: str | None = None
         self._begin(ow.Scope() if scope is None else scope)
 
     def _begin(self, scope: ow.Scope) -> None:
@@ -282,14 +281,6 @@ class Model(ModelTraining):
         values = predictor(feeds)
         return values[0] if is_single else values
 
-    def _get_names(self, who: str, argument: str, variables: object) -> tuple[str, ...]:
-        if isinstance(variables, ow.Variable | str) or not isinstance(variables, Iterable):
-            raise AttributeTypeError(
-                f"{who}: {argument} must be a list of variables or names, got {variables!r} "
-                f"({type(variables).__name__}); write [prob, 'loss'], for example"
-            )
-        return tuple([self._get_variable(who, item).name for item in variables])
-
     def _compile_and_run(self, keep: bool, fetch: Iterable[Input] | None) -> list[Array]:
         # The first step, and the first one after each change of the program.
         chosen = None if fetch is None else self._get_names("Model.run", "fetch", fetch)
@@ -393,6 +384,3 @@ class Model(ModelTraining):
 
     def _predictor(self, names: tuple[str, ...], given: Iterable[str]) -> Predictor:
         return Predictor(self.program, names, self.scope, self._options, given, self._cast)
-
-    def _fetches(self) -> list[str]:
-        return [*([] if self._loss is None else [self._loss]), *self._metrics]

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import opwright as ow
+from opwright.errors import AttributeTypeError
 from opwright.plugin import record_undo
-from opwright_nn import arguments, layers
+from opwright_nn import arguments, checks, layers
 from opwright_nn.parameters.deferred import Deferred, deferred_guard
 from opwright_nn.precision import MixedPrecision
 
@@ -29,6 +30,7 @@ class ModelPrograms:
         self.program = ow.Program()
         self.startup_program = ow.Program()
         self._deferred = Deferred()
+        self._loss: str | None = None
         self._metrics: list[str] = []
 
     def __enter__(self) -> Self:
@@ -78,3 +80,19 @@ class ModelPrograms:
         """Make `run` return a variable, after the loss and earlier metrics."""
         self._metrics.append(variable.name)
         record_undo(self._metrics.pop)
+
+    def _fetches(self) -> list[str]:
+        return [*([] if self._loss is None else [self._loss]), *self._metrics]
+
+    def _get_names(self, who: str, argument: str, variables: object) -> tuple[str, ...]:
+        if isinstance(variables, ow.Variable | str) or not isinstance(variables, Iterable):
+            raise AttributeTypeError(
+                f"{who}: {argument} must be a list of variables or names, got {variables!r} "
+                f"({type(variables).__name__}); write [prob, 'loss'], for example"
+            )
+        return tuple([self._get_variable(who, item).name for item in variables])
+
+    def _get_variable(self, who: str, variable: object) -> ow.Variable:
+        if isinstance(variable, str):
+            return self.program.global_block().get_var(variable, who)
+        return checks.check_variable(who, "variable", variable)

@@ -33,7 +33,6 @@ class ModelTraining(ModelFiles):
 
     param_grads: list[Pair]
     _trained: TrainedParameters
-    _loss: str | None
     _parallel: DataParallel | None
 
     @arguments.suggest
@@ -326,8 +325,3 @@ class ModelTraining(ModelFiles):
         # Recorded, so that a transaction around the call can undo it.
         record_undo(setattr, self, attribute, getattr(self, attribute))
         setattr(self, attribute, value)
-
-    def _get_variable(self, who: str, variable: object) -> ow.Variable:
-        if isinstance(variable, str):
-            return self.program.global_block().get_var(variable, who)
-        return checks.check_variable(who, "variable", variable)

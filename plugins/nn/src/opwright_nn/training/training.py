@@ -90,6 +90,18 @@ class Training:
         A row for each epoch that is over.
     stop_reason : str or None
         Why it stops after this epoch; None while it goes on.
+    callbacks : tuple of Callback
+        All callbacks, in the order in which they are called.
+    program : Program or None
+        What a step computes, None where that is not known.
+    optimizer : Optimizer or None
+        What updates the parameters, None where that is not known.
+    fetches : tuple of str
+        The variables that a step returns.
+    run_options : mapping
+        Device, fallback and determinism of a step, as ``Network.compile`` takes them.
+    is_shared, is_first : bool
+        Whether several processes train together, and whether this one writes for all of them.
     """
 
     @arguments.suggest
@@ -111,7 +123,11 @@ class Training:
         self.stop_reason: str | None = None
         self._trained = trained
         self._source = source
-        self._callbacks = tuple(sorted(callbacks, key=lambda callback: callback.is_last))
+        self.callbacks = tuple(sorted(callbacks, key=lambda callback: callback.is_last))
+        self.program, self.optimizer = trained.program, trained.optimizer
+        self.fetches, self.run_options = trained.fetches, trained.options
+        self.is_shared = trained.team is not None
+        self.is_first = trained.team is None or trained.team.rank == 0
         self._evaluate = evaluate
         self._display = display
         self._done = 0
@@ -126,44 +142,9 @@ class Training:
         self.stop_reason = checks.check_str("Training.stop", "reason", reason)
 
     @property
-    def callbacks(self) -> tuple[Callback, ...]:
-        """All callbacks, in the order in which they are called."""
-        return self._callbacks
-
-    @property
     def scope(self) -> ow.Scope:
         """The variables; the default scope for a function, which may use another one."""
         return self._trained.scope or ow.default_scope()
-
-    @property
-    def program(self) -> ow.Program | None:
-        """What a step computes, None where that is not known."""
-        return self._trained.program
-
-    @property
-    def optimizer(self) -> Optimizer | None:
-        """What updates the parameters, None where that is not known."""
-        return self._trained.optimizer
-
-    @property
-    def fetches(self) -> tuple[str, ...]:
-        """The variables that a step returns."""
-        return self._trained.fetches
-
-    @property
-    def run_options(self) -> Mapping[str, Any]:
-        """Device, fallback and determinism of a step, as ``Network.compile`` takes them."""
-        return self._trained.options
-
-    @property
-    def is_first(self) -> bool:
-        """Whether this process writes for all that train together; true for one that is alone."""
-        return self._trained.team is None or self._trained.team.rank == 0
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether several processes train together."""
-        return self._trained.team is not None
 
     def example_feeds(self) -> Mapping[str, Any]:
         """Return the feeds of a batch, without advancing."""
@@ -172,8 +153,7 @@ class Training:
     @property
     def learning_rate(self) -> float | None:
         """The rate of the last step, None where there is no optimizer."""
-        optimizer = self._trained.optimizer
-        return None if optimizer is None else self.read_learning_rate(optimizer)
+        return None if self.optimizer is None else self.read_learning_rate(self.optimizer)
 
     def read_learning_rate(self, optimizer: Optimizer) -> float:
         """Return the rate that an optimizer has in the scope."""
@@ -223,7 +203,7 @@ class Training:
     def _named_callbacks(self) -> list[tuple[str, Callback]]:
         counts: dict[str, int] = {}
         named = []
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             kind = type(callback).__name__
             counts[kind] = counts.get(kind, -1) + 1
             named.append((f"{kind}.{counts[kind]}", callback))
@@ -233,17 +213,17 @@ class Training:
 
     def run(self) -> History:
         """Train to the end, to the stop of a callback, or to Ctrl-C."""
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             callback.begin(self)
         interrupted = False
-        with catch_interrupt(is_shared=self._trained.team is not None) as interrupt:
+        with catch_interrupt(is_shared=self.is_shared) as interrupt:
             while self.epoch < self.epochs and self.stop_reason is None and not interrupted:
                 if self._run_epoch(interrupt):
                     self._end_epoch()
                 interrupted = interrupt.requested
-            for callback in self._callbacks:
+            for callback in self.callbacks:
                 callback.end(self)
-            for callback in () if interrupted else self._callbacks:
+            for callback in () if interrupted else self.callbacks:
                 callback.finish(self)
         self.history.stop_reason = "interrupted" if interrupted else self.stop_reason or "finished"
         if self.history.stop_reason != "finished":
@@ -253,7 +233,7 @@ class Training:
     def _run_epoch(self, interrupt: Interrupt) -> bool:
         """Run the rest of the current epoch; return whether it is over."""
         batches, step = self._source.epoch(self._done), self._trained.find_step()
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             step = callback.wrap_step(self, step)
         while True:
             n = self._next_chunk()
@@ -288,7 +268,7 @@ class Training:
 
     def _next_chunk(self) -> int:
         n = self._n_chunk
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             if callback.every_steps is not None:
                 n = min(n, callback.every_steps - self.n_steps % callback.every_steps)
         return n
@@ -313,7 +293,7 @@ class Training:
             self._n_chunk = max(self._n_chunk // 2, 1)
 
     def _after_chunk(self) -> None:
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             if callback.every_steps is not None and self.n_steps % callback.every_steps == 0:
                 callback.after_steps(self)
         if self._display.is_due:
@@ -343,7 +323,7 @@ class Training:
         self._done, self._seconds = 0, 0.0
         self._totals = Totals(self._trained.names)
         self._display.add(record)
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             callback.after_epoch(self, record)
 
 
