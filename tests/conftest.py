@@ -19,7 +19,7 @@ import opwright as ow
 
 sys.path.insert(0, str(Path(__file__).parent))  # what lies beside this file, for all tests
 
-from every_case import EVERY
+from every_case import EVERY, is_one_in
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -43,8 +43,9 @@ FIRST_PART = ("operators", "cuda", "cuda_emulator", "dist", "mpi", "nccl", "kit"
 HAS_GPU = shutil.which("nvidia-smi") is not None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what this machine or this run leaves out, with the reason; mark the first part."""
+    sample_grids(config, items)
     skip = pytest.mark.skip(reason="no NVIDIA GPU on this machine")
     folders = {Path(__file__).parent / name for name in FIRST_PART}
     for item in items:
@@ -55,6 +56,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if (long := item.get_closest_marker("long")) and not EVERY:
             why = f"only `make test-all` runs it: {long.args[0]}"
             item.add_marker(pytest.mark.skip(reason=why))
+
+
+def sample_grids(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out most cases of the tests that are marked as grids, unless every one is wanted.
+
+    The first case of each test always runs, and each case that the command names.
+    """
+    if EVERY or any("[" in word for word in config.args):
+        return
+    tests: set[str] = set()
+    left_out = set()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        grid = item.get_closest_marker("grid")
+        if test in tests and grid and not is_one_in(grid.args[0], item.name):
+            left_out.add(item)
+        tests.add(test)
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -13,11 +13,13 @@ import pytest
 import opwright as ow
 from opwright_kit.testing import Sample, run_kernel
 
-pytestmark = pytest.mark.skipif(
-    "avx512bw" not in Path("/proc/cpuinfo").read_text(),
-    reason="oneDNN computes bfloat16 with AVX-512, which this processor lacks",
-)
-
+pytestmark = [
+    pytest.mark.grid(6),
+    pytest.mark.skipif(
+        "avx512bw" not in Path("/proc/cpuinfo").read_text(),
+        reason="oneDNN computes bfloat16 with AVX-512, which this processor lacks",
+    ),
+]
 
 SLOTS = ("x_grad", "weight_grad", "bias_grad")
 CASES = [

@@ -96,6 +96,17 @@ def samples() -> list[Sample]:
     return sorted(found)
 
 
+def one_of_each() -> list[Sample]:
+    """Return a sample of each operator and library, in float32 or int64 where it has such a one."""
+    found: dict[tuple[str, str], dict[str, Sample]] = {}
+    for sample in samples():
+        found.setdefault((sample.op_type, sample.library), {})[sample.dtype] = sample
+    return [
+        by_dtype.get("float32") or by_dtype.get("int64") or next(iter(by_dtype.values()))
+        for by_dtype in found.values()
+    ]
+
+
 def wanted_dtypes(op_type: str, known: set[str]) -> list[str]:
     """Return the dtypes of NumPy's kernels, and bfloat16 beside float32 where it is allowed."""
     if "*" in known:

@@ -17,16 +17,19 @@ from samples import (
     make_call,
     metas_of,
     numpy_dtype,
+    one_of_each,
     run_network,
     samples,
     standard_kernels,
 )
 
 import opwright as ow
+from every_case import EVERY
 from opwright_cuda.not_there import NOT_THERE
 from opwright_cuda.options import ALLOW_TF32
 
-SAMPLES = samples()
+SAMPLES = samples() if EVERY else one_of_each()
+"""In every dtype, or in one: the tests of operators run each kernel in each dtype as well."""
 TF32 = "cudnn_tf32"
 """Rounds what it multiplies, where that is allowed."""
 STEPS = tuple(f"{kind}{grad}" for kind in ("lstm", "gru", "rnn") for grad in ("", "_grad"))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from scripts import ALONE, EXACT, MOVEMENTS, REDUCTIONS, ROWS, SHARDS, VALUES
 
+LONG = pytest.mark.long("the other cases run the same code with fewer processes")
 
-@pytest.mark.parametrize("ranks", [2, 4])
+
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=LONG)])
 def test_reductions_give_what_numpy_gives(run, ranks: int) -> None:
     done = run(VALUES + REDUCTIONS, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -19,7 +21,7 @@ def test_16_bits_are_summed_in_32_and_what_is_not_a_number_stays(run) -> None:
     assert done.stdout.count("good") == 3
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("ranks", [1, 2, pytest.param(4, marks=LONG)])
 def test_movements_give_what_numpy_gives(run, ranks: int) -> None:
     # One process alone runs no collective: there is nothing to record.
     head = VALUES.replace("    assert network.pl", "    assert n == 1 or network.pl")
@@ -28,7 +30,7 @@ def test_movements_give_what_numpy_gives(run, ranks: int) -> None:
     assert done.stdout.count("good") == ranks
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=LONG), 3])
 def test_shards_are_those_of_the_elements_in_the_order_of_memory(run, ranks: int) -> None:
     done = run(VALUES + SHARDS, ranks)
     assert done.returncode == 0, done.stdout + done.stderr

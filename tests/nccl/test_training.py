@@ -23,8 +23,10 @@ from scripts import (
 
 from opwright_dist import get_engine
 
+LONG = pytest.mark.long("the other cases run the same code with fewer processes")
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=LONG), 2, pytest.param(4, marks=LONG)])
 def test_training_gives_what_one_process_with_the_whole_batch_gives(run, ranks: int) -> None:
     done = run(TRAINING, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -53,9 +55,9 @@ def test_batch_norm_over_all_and_gradients_in_16_bits(run) -> None:
 @pytest.mark.parametrize(
     ("script", "ranks"),
     [
-        (STATES_OF_ANY_SIZE, 4),
+        pytest.param(STATES_OF_ANY_SIZE, 4, marks=LONG),
         (STATES_IN_PARTS + STATES_OF_MODELS, 2),
-        (STATES_IN_PARTS + STATES_OF_MODELS, 4),
+        pytest.param(STATES_IN_PARTS + STATES_OF_MODELS, 4, marks=LONG),
     ],
     ids=["sizes of 4", "models of 2", "models of 4"],
 )
@@ -67,7 +69,12 @@ def test_states_in_parts_give_the_bits_of_whole_states(run, script: str, ranks: 
 
 @pytest.mark.parametrize(
     ("script", "ranks"),
-    [(TABLES, 2), (TABLES, 4), (TABLES_AND_STATES_IN_PARTS, 2), (PRODUCTS, 4)],
+    [
+        pytest.param(TABLES, 2, marks=LONG),
+        pytest.param(TABLES, 4, marks=LONG),
+        (TABLES_AND_STATES_IN_PARTS, 2),
+        (PRODUCTS, 4),
+    ],
     ids=["table of 2", "table of 4", "table and states in parts of 2", "products of 4"],
 )
 def test_divided_layers_are_trained_as_by_one_process(run, script: str, ranks: int) -> None:

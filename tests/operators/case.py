@@ -93,7 +93,7 @@ Source: TypeAlias = Values | Random
 Result: TypeAlias = Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """One operator with inputs and attributes, and its reference.
 

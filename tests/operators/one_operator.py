@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
@@ -49,6 +50,7 @@ def definition_of(case: Case) -> OpDefinition:
     return ow.current_context().ops.get(case.op)
 
 
+@cache
 def dispatch_dtype(case: Case, dtype: str) -> str:
     """Return the dtype that selects the kernel of a case."""
     definition, arrays = definition_of(case), case.make_inputs(dtype)
@@ -59,7 +61,8 @@ def dispatch_dtype(case: Case, dtype: str) -> str:
     return definition.dispatch_dtype(metas, definition.proto.fill_attrs(dict(case.attrs)))
 
 
-def targets(case: Case, dtype: str) -> list[Target]:
+@cache
+def targets(case: Case, dtype: str) -> tuple[Target, ...]:
     """Return every device and library with a kernel for a case."""
     wanted = {dispatch_dtype(case, dtype), "*"}
     entries = ow.current_context().kernels.entries(case.op)
@@ -71,7 +74,7 @@ def targets(case: Case, dtype: str) -> list[Target]:
     }
     if definition_of(case).body is not None:
         found.add(Target("cpu", None))
-    return sorted(found, key=str)
+    return tuple(sorted(found, key=str))
 
 
 def skip_without_cudnn() -> None:

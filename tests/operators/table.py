@@ -68,7 +68,7 @@ def _size(case: Case) -> int:
 
 
 def over_targets(
-    cases: Callable[[], Iterator[tuple[Case, str]]],
+    cases: Callable[[], Iterable[tuple[Case, str]]],
     chosen: Callable[[Target], bool] = lambda target: True,
 ) -> Callable[[Callable[..., None]], Any]:
     """Run a test over cases in dtypes, on every device and library that has a kernel.
@@ -167,13 +167,16 @@ def every_dtype() -> Iterator[tuple[Case, str]]:
             yield case, dtype
 
 
-def graded() -> Iterator[tuple[Case, str]]:
-    """Give each case whose gradient is compared, in each of its float dtypes."""
-    for case in load_cases():
-        if not case.no_grad and "float64" in case.dtypes:
-            for dtype in case.dtypes:
-                if np.dtype(dtype).kind == "f" and graded_slots(case, case.make_inputs(dtype)):
-                    yield case, dtype
+@cache
+def graded() -> tuple[tuple[Case, str], ...]:
+    """Return each case whose gradient is compared, in each of its float dtypes."""
+    return tuple(
+        (case, dtype)
+        for case in load_cases()
+        if not case.no_grad and "float64" in case.dtypes
+        for dtype in case.dtypes
+        if np.dtype(dtype).kind == "f" and graded_slots(case, case.make_inputs(dtype))
+    )
 
 
 def standard_types(plan_only: bool = False) -> list[str]:

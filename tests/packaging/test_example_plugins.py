@@ -19,7 +19,8 @@ from pages import check_output, commands_of, read_blocks
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 INSTALL = "pip install --quiet ."
-NAMES = ("opwright-cosine", "opwright-swish")
+COMPILED = pytest.mark.long("it is compiled from nothing, as where no CMake is installed")
+NAMES = (pytest.param("opwright-cosine", marks=COMPILED), "opwright-swish")
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,7 @@ def example(
     assert name not in environment.run("opwright", "plugins")
 
 
+@COMPILED
 def test_the_copied_folder_of_a_device_can_be_installed(
     environment: Any, index: Path, tmp_path: Path
 ) -> None:

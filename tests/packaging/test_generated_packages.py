@@ -32,6 +32,7 @@ def test_a_package_in_python_is_made_installed_used_and_checked(testing_environm
     use(environment, "opwright-acme", "acme")
 
 
+@pytest.mark.long("it compiles; tests/kit/scaffold compile the same package in place")
 def test_a_package_in_cpp_is_made_installed_used_and_checked(
     environment: Any, tmp_path: Path
 ) -> None:

@@ -19,7 +19,11 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "scripts" / "step.py"
 NATIVE = ("opwright", "opwright_cpu", "opwright_cuda")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1200),
+    pytest.mark.long("it packs all wheels anew; test_wheels.py tests those that pip makes"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ def test_many_shapes_keep_no_more_than_the_bound(call: str) -> None:
     ],
 )
 def test_one_large_call_leaves_nothing_behind(call: str) -> None:
-    run_child(call, "call(120_000_000)")
+    run_child(call, "call(40_000_000)")
 
 
 def test_a_small_workspace_is_kept_and_a_large_one_built_again() -> None:

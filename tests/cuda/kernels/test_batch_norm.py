@@ -13,7 +13,7 @@ from opwright.op import dtype_to_numpy
 from opwright_cuda.kernels import batch_norm, elementwise, lines
 from opwright_kit.testing import Sample, run_kernel
 
-pytestmark = pytest.mark.cuda_kernels
+pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(3)]
 
 FUSED = "std.batch_norm_activation"
 GRAD = f"{FUSED}_grad"

@@ -21,7 +21,7 @@ from test_batch_norm import numbers as numbers_of_one_dtype
 
 from opwright_cuda.kernels import batch_norm, elementwise, lines
 
-pytestmark = pytest.mark.cuda_kernels
+pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(3)]
 
 FUSED = "std.batch_norm_halves"
 GRAD = f"{FUSED}_grad"

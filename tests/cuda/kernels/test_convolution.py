@@ -13,7 +13,7 @@ import opwright as ow
 from opwright.op import dtype_to_numpy
 from opwright_cuda.kernels import convolution
 
-pytestmark = pytest.mark.cuda_kernels
+pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(3)]
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 FORMATS = ("NCHW", "NHWC")

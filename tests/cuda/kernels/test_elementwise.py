@@ -16,7 +16,7 @@ from opwright.errors import AttributeValueError, KernelError
 from opwright.op import DTYPES, NARROW_DTYPES, dtype_to_numpy
 from opwright_cuda.kernels import elementwise
 
-pytestmark = pytest.mark.cuda_kernels
+pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(3)]
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 WHOLE_BYTES = [dtype for dtype in DTYPES if dtype not in NARROW_DTYPES]

@@ -11,7 +11,7 @@ from calls import call
 from opwright.errors import KernelError
 from opwright.op import dtype_to_numpy
 
-pytestmark = pytest.mark.cuda_kernels
+pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(3)]
 
 RNG = np.random.default_rng(5)
 

@@ -12,7 +12,7 @@ from opwright.errors import KernelNotFoundError
 from opwright.op import dtype_to_numpy
 from opwright_cuda.kernels import elementwise, movement
 
-pytestmark = pytest.mark.cuda_kernels
+pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(3)]
 
 DTYPES = ("bool", "bfloat16", "float32", "int64")
 """One of each size."""

@@ -11,6 +11,8 @@ from opwright_cuda.kernels.optimizers import RULES
 from opwright_cuda.source import Source, own_source
 from opwright_std.passes.elementwise import KINDS
 
+pytestmark = pytest.mark.grid(4)
+
 UPDATES = own_source("optimizers.cu", ("-fmad=false",))
 STEPS = [
     Step("Scale", [0], [2.0, 1.0]),

@@ -14,7 +14,7 @@ from opwright.op import dtype_to_numpy
 from opwright_cuda.kernels import pooling
 from opwright_kit.testing import Sample, run_kernel
 
-pytestmark = pytest.mark.cuda_kernels
+pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(4)]
 
 RNG = np.random.default_rng(23)
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-51}

@@ -14,7 +14,7 @@ import opwright as ow
 from opwright.errors import OpwrightError
 from opwright_cuda.kernels import lines
 
-pytestmark = pytest.mark.cuda_kernels
+pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(4)]
 
 RNG = np.random.default_rng(5)
 

@@ -6,26 +6,17 @@ import os
 
 import pytest
 from direct_launch import Launcher
-from samples import OURS, Call, Sample, make_call, samples
+from samples import OURS, Call, Sample, make_call, one_of_each
+
+pytestmark = pytest.mark.grid(4)
 
 ORDERS = ("ascending", "descending", "random")
-DTYPES = ("float32", "int64")
-
-
-def one_of_each() -> list[Sample]:
-    """Return one sample of each operator with kernels of ours."""
-    found: dict[tuple[str, str], dict[str, Sample]] = {}
-    for sample in samples():
-        if sample.library in OURS:
-            found.setdefault((sample.op_type, sample.library), {})[sample.dtype] = sample
-    return [
-        next((by_dtype[d] for d in DTYPES if d in by_dtype), next(iter(by_dtype.values())))
-        for by_dtype in found.values()
-    ]
 
 
 @pytest.mark.cuda_kernels
-@pytest.mark.parametrize("sample", one_of_each(), ids=str)
+@pytest.mark.parametrize(
+    "sample", [each for each in one_of_each() if each.library in OURS], ids=str
+)
 def test_results_have_the_same_bits_in_every_order_of_threads(
     sample: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from opwright_cuda.products.layer import choose_layer_tiles
 from opwright_cuda.products.small import TILES, Tile
 from opwright_cuda.source import own_source
 
-pytestmark = pytest.mark.cuda_kernels
+pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(3)]
 
 GRADS = "cuda.layer_grads"
 H200 = 132

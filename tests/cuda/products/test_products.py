@@ -21,6 +21,8 @@ from opwright_cuda.options import TUNE
 from opwright_cuda.products import blas, count_parts, describe_product, find_refusal, tell_blas_path
 from opwright_cuda.products.blas import Epilogue, product_numbers, workspace_limit
 
+pytestmark = pytest.mark.grid(3)
+
 RNG = np.random.default_rng(5)
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]

@@ -16,6 +16,8 @@ from opwright_cuda.products import Operands, describe_product, find_small_refusa
 from opwright_cuda.products.small import LONG_TILES, TILES, WORK, Tile, choose_tile, sides_of
 from opwright_cuda.source import own_source
 
+pytestmark = pytest.mark.grid(4)
+
 RNG = np.random.default_rng(7)
 WIDE = ("float32", "float64")
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]

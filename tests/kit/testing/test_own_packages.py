@@ -107,7 +107,10 @@ def test_nothing_is_found_in_kernels_for_cuda(operator: str) -> None:
     ("package", "engine", "least"),
     [
         ("opwright-dist", "single", 130),
-        ("opwright-mpi", "single", 25),
+        pytest.param(
+            *("opwright-mpi", "single", 25),
+            marks=pytest.mark.long("the two others run its kernels, and an engine of one process"),
+        ),
         ("opwright-mpi", "mpi", 80),
     ],
 )
@@ -118,7 +121,8 @@ def test_nothing_is_found_in_collectives_of_one_process(
     pytest.importorskip(package.replace("-", "_"))
     quick = [name for name in RULES if name != "guard-pages"]  # they are NumPy, and calls of MPI
     rules = [word for name in quick for word in ("--rule", name)]
-    command = [sys.executable, "-m", "opwright", "check", package, "--json", *rules]
+    dtype = [] if EVERY else ["--dtype", "float32"]
+    command = [sys.executable, "-m", "opwright", "check", package, "--json", *rules, *dtype]
     environment = os.environ | {"OPWRIGHT_DIST_ENGINE": engine}
     done = subprocess.run(
         command, env=environment, check=False, capture_output=True, text=True, timeout=300

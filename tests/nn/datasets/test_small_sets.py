@@ -167,7 +167,7 @@ def test_shapes_are_drawn_within_the_image_in_two_colors():
 
 def test_the_area_of_each_shape_is_that_of_its_formula():
     """As a share of the disc's area: over many images the mean of the radii is the same."""
-    images, labels = generators.shapes(4000, size=48, noise=0)
+    images, labels = generators.shapes(1200, size=48, noise=0)
     counts = np.array([np.unique(image[0], return_counts=True)[1].min() for image in images])
     means = np.array([counts[labels[:, 0] == k].mean() for k in range(8)])
     frame, triangle = 2 - 4 * 0.4**2, 3 * np.sqrt(3) / 4
