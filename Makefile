@@ -133,6 +133,9 @@ $(STAMPS)/nvrtc: pins/nvrtc.txt $(STAMPS)/tools
 	@$(INSTALL) pins $< --upgrade --target $(NVRTC)
 	@touch $@
 
+# Kernels that the emulated GPU has compiled, each under the hash of its source: they are compiled
+# once, and not in each run of the tests.
+test: export OPWRIGHT_EMULATOR_DIR ?= $(CURDIR)/build/emulator
 test: venv  ## run all tests, operators on a sample of their cases
 	@$(if $(ARGS),$(BIN)/python -m pytest $(ARGS),tests/run_in_parts.sh $(BIN)/python)
 

@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
+from every_case import EVERY
 from starving import build_native, build_python, libraries_of
 
 HERE = Path(__file__).parent / "starving"
-EVERY = os.environ.get("OPWRIGHT_EVERY_ALLOCATION") == "1"
-SAMPLE = 40
+EVERY_ALLOCATION = os.environ.get("OPWRIGHT_EVERY_ALLOCATION") == "1"
+SAMPLE = 40 if EVERY else 12
 """Allocations that the tests let fail in each scenario."""
 
 KERNELS = {"opwright_cpu": 0}
@@ -65,21 +66,21 @@ def test_what_one_allocation_fails_the_next_call_does(
 ) -> None:
     total = starve(library, name, least, 10**9, tmp_path)["total"]
     assert total > 0
-    step = 1 if EVERY else max(1, total // SAMPLE)
+    step = 1 if EVERY_ALLOCATION else max(1, total // SAMPLE)
     report = starve(library, name, least, step, tmp_path)
     assert report["faults"] == []
     assert report["tried"] >= min(SAMPLE, total)
     assert report.get("named", 0) + report.get("bare", 0) > 0
 
 
-@pytest.mark.timeout(1800 if EVERY else 900)
+@pytest.mark.timeout(1800 if EVERY_ALLOCATION else 900)
 @pytest.mark.parametrize("name", ["product", "lower"])
 def test_only_onednn_itself_crashes_for_want_of_a_small_object(
     name: str, library: Path, tmp_path: Path
 ) -> None:
     stacks = str(build_python(tmp_path))
     total = starve(library, name, SMALL, 10**9, tmp_path, stacks)["total"]
-    step = 1 if EVERY else max(1, total // SAMPLE)
+    step = 1 if EVERY_ALLOCATION else max(1, total // SAMPLE)
     report = starve(library, name, SMALL, step, tmp_path, stacks)
     print({word: count for word, count in report.items() if isinstance(count, int)})
     assert report["faults"] == []

@@ -6,6 +6,8 @@ import pytest
 
 from rank_scripts import TRAINING
 
+pytestmark = pytest.mark.grid(6)
+
 VALUES = """
 import numpy as np
 import opwright as ow
@@ -73,7 +75,7 @@ print("good")
 """
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+@pytest.mark.parametrize("ranks", [4, 1, 2, 8])
 def test_collectives_give_what_numpy_gives(run, ranks: int) -> None:
     done = run(VALUES, ranks)
     assert done.returncode == 0, done.stdout + done.stderr

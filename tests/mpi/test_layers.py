@@ -10,6 +10,8 @@ import pytest
 import layer_scripts
 from layer_scripts import EXCHANGE, GROUPS, PRODUCTS, TABLE
 
+pytestmark = pytest.mark.grid(6)
+
 HEAD = 'DEVICE = "cpu"\n' + layer_scripts.HEAD
 
 CALLS = """
@@ -36,14 +38,14 @@ guard.__enter__()
 """
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("ranks", [2, 1, 4])
 def test_rows_go_where_they_are_counted(run, ranks: int) -> None:
     done = run(CALLS + EXCHANGE, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("ranks", [2, 1, 4])
 def test_a_divided_table_is_trained_as_by_one_process(run, ranks: int) -> None:
     done = run(HEAD + TABLE, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -160,7 +162,7 @@ except ow.errors.OpwrightError as error:
     assert done.stdout.count("dist.exchange_rows() of int64 [4]") == 2
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("ranks", [2, 1, 4])
 def test_divided_products_are_trained_as_by_one_process(run, ranks: int) -> None:
     done = run(HEAD + GROUPS + PRODUCTS, ranks)
     assert done.returncode == 0, done.stdout + done.stderr

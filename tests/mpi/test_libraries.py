@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.grid(6)
+
 SUMS = """
 import hashlib
 import numpy as np

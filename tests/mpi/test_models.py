@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.grid(6)
+
 HEAD = """
 import sys
 from pathlib import Path
@@ -200,7 +202,7 @@ print("good")
 """
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("ranks", [2, 1, 4])
 def test_batch_norm_is_that_of_the_whole_batch(run, ranks: int) -> None:
     done = run(HEAD + NORMALIZATION, ranks)
     assert done.returncode == 0, done.stdout + done.stderr

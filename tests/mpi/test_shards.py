@@ -9,6 +9,8 @@ import pytest
 import shard_scripts
 from shard_scripts import LARGE, OPTIMIZERS, OPTIONS, SIZES
 
+pytestmark = pytest.mark.grid(6)
+
 HEAD = 'DEVICE = "cpu"\n' + shard_scripts.HEAD
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.grid(6)
+
 VARIABLE = "OPWRIGHT_MPI_SHARED_MEMORY"
 
 BITS = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -128,11 +129,16 @@ class Acme:
         )
 
     def doctor(self) -> subprocess.CompletedProcess[str]:
-        """Run ``opwright doctor`` in a fresh process that sees it beside this environment."""
+        """Run ``opwright doctor`` in a fresh process that sees it beside this environment.
+
+        Of the other plugins it examines one: all of them take three times as long.
+        """
         boot = f"import sys; sys.path.insert(0, {str(self.site)!r})\n"
         code = boot + "from opwright.cli import main; sys.exit(main(['doctor']))"
+        command = [sys.executable, "-c", code]
+        environ = os.environ | {"OPWRIGHT_PLUGINS": "std,acme"}
         return subprocess.run(
-            [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=600
+            command, env=environ, check=False, capture_output=True, text=True, timeout=600
         )
 
     def close(self) -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from every_case import EVERY
 from opwright import save
 from opwright.errors import FileMissingError
 
 HERE = Path(__file__).parent
-KILLS = int(os.environ.get("OPWRIGHT_SAVING_KILLS", "25"))
+KILLS = int(os.environ.get("OPWRIGHT_SAVING_KILLS", "25" if EVERY else "5"))
 CLEAN = {"generations", "latest", "params.safetensors", "program.pb"}
 
 CHILD = f"""
@@ -82,8 +83,9 @@ while status != 0:
 )
 
 
+@pytest.mark.grid(4)
 @pytest.mark.parametrize("layout", ["save", "save_pair"])
-@pytest.mark.parametrize("width", [3, 5], ids=["same_program", "other_program"])
+@pytest.mark.parametrize("width", [5, 3], ids=["other_program", "same_program"])
 def test_a_kill_at_any_step_leaves_one_whole_generation(tmp_path, model, width, layout):
     assert run_child(KILL_AT_EACH, tmp_path, width, layout) == 0
     folders = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))

@@ -18,11 +18,12 @@ from typing import Any
 
 import pytest
 
+from every_case import EVERY
 from starving import build_native, build_python, libraries_of
 
 PROCESS = Path(__file__).parent / "starved_process.py"
-EVERY = os.environ.get("OPWRIGHT_EVERY_ALLOCATION") == "1"
-SAMPLE = 40
+EVERY_ALLOCATION = os.environ.get("OPWRIGHT_EVERY_ALLOCATION") == "1"
+SAMPLE = 40 if EVERY else 12
 """About how many allocations of Python the tests let fail in a save, and in a load."""
 
 STEPS = {"save": 2500 // SAMPLE, "load": 1700 // SAMPLE}
@@ -66,12 +67,12 @@ def test_a_native_allocation_that_fails_is_a_memory_error(
     assert len(report["memory"]) == report["total"] > 0
 
 
-@pytest.mark.timeout(3600 if EVERY else 900)
+@pytest.mark.timeout(3600 if EVERY_ALLOCATION else 900)
 @pytest.mark.parametrize("name", ["save", "load"])
 def test_a_python_allocation_that_fails_leaves_a_whole_model(
     name: str, libraries: Path, tmp_path: Path
 ) -> None:
-    step = 1 if EVERY else STEPS[name]
+    step = 1 if EVERY_ALLOCATION else STEPS[name]
     report = starve(tmp_path, str(libraries / "python_allocations.so"), name, str(step))
     assert report["fault"] == []
     for number, stack in report["crash"]:

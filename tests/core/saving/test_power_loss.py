@@ -28,8 +28,9 @@ def generations(folder, model):
     save(folder, model.build(), model.filled(1))
 
 
+@pytest.mark.grid(4)
 @pytest.mark.parametrize("keep", [1, 2])
-@pytest.mark.parametrize("width", [3, 5], ids=["same_program", "other_program"])
+@pytest.mark.parametrize("width", [5, 3], ids=["other_program", "same_program"])
 @pytest.mark.parametrize("prepare", [copied_pair, generations])
 def test_a_loss_of_power_leaves_one_whole_generation(tmp_path, model, disks, prepare, width, keep):
     folder = tmp_path / "model"
