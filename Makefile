@@ -137,7 +137,7 @@ $(STAMPS)/nvrtc: pins/nvrtc.txt $(STAMPS)/tools
 # once, and not in each run of the tests.
 test: export OPWRIGHT_EMULATOR_DIR ?= $(CURDIR)/build/emulator
 test: venv  ## run all tests, operators on a sample of their cases
-	@$(if $(ARGS),$(BIN)/python -m pytest $(ARGS),tests/run_in_parts.sh $(BIN)/python)
+	@$(if $(ARGS),$(BIN)/python -m pytest $(ARGS),.ci/run_in_parts.sh $(BIN)/python)
 
 test-all: export OPWRIGHT_EVERY_CASE := 1
 test-all: test  ## run all tests, with every case of an operator in every dtype on every library
@@ -145,7 +145,7 @@ test-all: test  ## run all tests, with every case of an operator in every dtype 
 test-peers: export OPWRIGHT_EVERY_CASE := 1
 test-peers: $(STAMPS)/packages $(STAMPS)/tools $(PEERS_VENV)/.stamps/peers $(TORCH_VENV)/.stamps/torch  ## compare operators with PyTorch
 	@OPWRIGHT_TEST_PEERS=$(PEERS_VENV)/bin/python $(BIN)/python -m pytest tests/peers $(ARGS)
-	@$(TORCH_VENV)/bin/python -m pytest tests/pytorch/opinfo/test_judge.py $(ARGS)
+	@$(TORCH_VENV)/bin/python -m pytest tests/torch/opinfo/test_judge.py $(ARGS)
 
 # Makes an environment that finds the packages of $(VENV) after its own.
 BEHIND := import site, sys; open(site.getsitepackages()[0] + "/development.pth", "w").write( \
@@ -171,7 +171,7 @@ $(TORCH_VENV)/.stamps/torch: requirements-torch.txt $(STAMPS)/dist $(STAMPS)/too
 
 test-torch-small: $(TORCH_VENV)/.stamps/torch  ## test opwright inside PyTorch on a sample of operators and models
 	@$(TORCH_VENV)/bin/python -c 'import torch, opwright_torch'
-	@$(TORCH_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/pytorch) $(ARGS)
+	@$(TORCH_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/torch) $(ARGS)
 
 test-torch: export OPWRIGHT_EVERY_CASE := 1
 test-torch: test-torch-small  ## test opwright inside PyTorch, with every operator and model
@@ -183,7 +183,7 @@ $(ONNX_VENV)/.stamps/onnx: requirements-onnx.txt $(STAMPS)/dist $(STAMPS)/tools
 
 test-onnx-small: $(ONNX_VENV)/.stamps/onnx  ## test ONNX models on a sample of the cases of onnx
 	@$(ONNX_VENV)/bin/python -c 'import onnx, opwright_onnx'
-	@$(ONNX_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/onnx_models) $(ARGS)
+	@$(ONNX_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/onnx) $(ARGS)
 
 $(EXAMPLES_VENV)/.stamps/examples: requirements-examples.txt examples/serving/requirements.txt $(STAMPS)/dist $(STAMPS)/tools
 	@$(call make_venv,$(EXAMPLES_VENV))
@@ -191,7 +191,7 @@ $(EXAMPLES_VENV)/.stamps/examples: requirements-examples.txt examples/serving/re
 	@touch $@
 
 test-examples: $(EXAMPLES_VENV)/.stamps/examples  ## test the server of the examples, and check their types with Pyright and mypy
-	@$(EXAMPLES_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/examples/test_serving.py tests/examples/test_types.py tests/nn/test_metrics_of_classes.py) $(ARGS)
+	@$(EXAMPLES_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/examples/test_serving.py tests/examples/test_types.py tests/nn/metrics/test_metrics_of_classes.py) $(ARGS)
 
 fuzz-onnx: $(ONNX_VENV)/.stamps/onnx  ## run damaged ONNX models against opwright
 	@$(ONNX_VENV)/bin/python tests/fuzz/run.py onnx_files $(FUZZ) $(ARGS)
@@ -206,7 +206,7 @@ $(JAX_VENV)/.stamps/jax: requirements-jax.txt $(STAMPS)/dist $(STAMPS)/tools
 
 test-jax-small: $(JAX_VENV)/.stamps/jax  ## test opwright inside JAX on a sample of operators
 	@$(JAX_VENV)/bin/python -c 'import jax, opwright_jax'
-	@$(JAX_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/inside_jax) $(ARGS)
+	@$(JAX_VENV)/bin/python -m pytest $(if $(filter tests/%,$(ARGS)),,tests/jax) $(ARGS)
 
 test-jax: export OPWRIGHT_EVERY_CASE := 1
 test-jax: test-jax-small  ## test opwright inside JAX, with every operator

@@ -17,7 +17,7 @@ import pytest
 
 import opwright as ow
 
-sys.path.insert(0, str(Path(__file__).parent))  # what lies beside this file, for all tests
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 from every_case import EVERY, is_one_in
 
@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-FIRST_PART = ("operators", "cuda", "cuda_emulator", "dist", "mpi", "nccl", "kit")
+FIRST_PART = ("std", "cuda", "cuda_emulator", "dist", "mpi", "nccl", "kit")
 """Folders of the tests that run beside the others: half of all, by time."""
 
 HAS_GPU = shutil.which("nvidia-smi") is not None

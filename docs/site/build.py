@@ -15,10 +15,10 @@ from pathlib import Path
 os.environ["OPWRIGHT_PLUGINS"] = "std,cpu,cuda"
 
 import c_interface
+import operators
 import python_modules
 from sphinx.cmd.build import main as run_sphinx
 
-import operators
 import pages
 
 HERE = Path(__file__).parent

@@ -12,7 +12,7 @@ from opwright_cuda.launch import LaunchPlan
 
 HERE = Path(__file__).parent
 ROOMS = [HERE / name for name in ("cudnn", "device", "kernels")]
-for folder in (HERE, *ROOMS, HERE.parent, HERE.parent / "operators"):
+for folder in (HERE, *ROOMS, HERE.parent / "std" / "operators"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "operators")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parent / "std" / "operators")]
 
 from samples import samples, standard_kernels, wanted_dtypes  # noqa: E402
 from table import standard_types  # noqa: E402

@@ -58,7 +58,7 @@ def test_a_script_is_hardly_longer_than_that_of_keras(script: Path) -> None:
 
 def test_the_page_shows_the_scripts_as_they_are() -> None:
     text = PAGE.read_text(encoding="utf-8").partition(MARK)[2]
-    assert text == make_pairs(), "run python tests/keras_page.py"
+    assert text == make_pairs(), "run python tests/support/keras_page.py"
 
 
 def test_the_page_names_what_exists() -> None:

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "operators")]
-sys.path.append(str(HERE.parent))  # acme_operators
+sys.path[:0] = [str(HERE), str(HERE.parent / "std" / "operators")]
+sys.path.append(str(HERE.parent / "support"))  # acme_operators
 
 from outcomes import find_fault, signature_of  # noqa: E402 - beside this file
 from recorded import read_case, write_case  # noqa: E402

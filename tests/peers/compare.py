@@ -142,7 +142,7 @@ def compare(where: str, got: Array, expected: Array, ulps: float, terms: int) ->
     with np.errstate(all="ignore"):
         rounded = widen(np.asarray(expected, np.float64).astype(got.dtype))
         finite = np.abs(rounded[np.isfinite(rounded)])
-    size = float(np.max(finite, initial=1.0))  # tests/operators are stricter with small numbers
+    size = float(np.max(finite, initial=1.0))  # tests/std/operators are stricter with small numbers
     # Results near the end of a 16-bit range may have exceeded it in between.
     inside = ~(np.abs(rounded) > np.finfo(np.float16).max / 4) | (got.dtype.itemsize > 2)
     np.testing.assert_allclose(

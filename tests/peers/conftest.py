@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from peer import Peer
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "operators")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "std" / "operators")]
 
 PYTHON = os.environ.get("OPWRIGHT_TEST_PEERS")
 """The interpreter that has PyTorch and SciPy; `make test-peers` names it."""

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import PYTHON
 from layer_cases import CASES, Arrays, LayerCase
 
 import opwright as ow
-from conftest import PYTHON
 from opwright_nn import layers
 
 SERVER = Path(__file__).parent / "server" / "modules.py"

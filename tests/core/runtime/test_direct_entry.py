@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native_code import run_directly
 
 import opwright as ow
-from native_code import run_directly
 from opwright.errors import ProgramError
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 os.environ.pop("LD_PRELOAD", None)  # for this process, and not for the compilers that it starts
 CUDA = Path(__file__).parents[1]
-sys.path[:0] = [str(CUDA), str(CUDA.parent), str(CUDA.parent / "operators")]
+sys.path[:0] = [str(CUDA), str(CUDA.parent / "support"), str(CUDA.parent / "std" / "operators")]
 
 from direct_launch import Launcher, prepare  # noqa: E402
 from samples import OURS, Call, Sample, make_call, metas_of, plan_calls, samples  # noqa: E402

@@ -26,7 +26,7 @@ import install
 from outcomes import Report, collect, read_progress, show, show_table, summarize
 
 HERE = Path(__file__).parent
-TABLE = "tests/operators"
+TABLE = "tests/std/operators"
 KERNELS = "tests/cuda"
 PARTS = install.BUILD / "parts"
 """What each process wrote, and its log."""

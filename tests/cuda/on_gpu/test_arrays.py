@@ -28,7 +28,7 @@ def cupy() -> Any:
 @pytest.fixture
 def torch() -> Any:
     """PyTorch with a GPU."""
-    pytest.importorskip("torch.version")  # "torch" alone is also the folder of tests
+    pytest.importorskip("torch")
     found = pytest.importorskip("torch")
     if not found.cuda.is_available():
         pytest.skip("PyTorch sees no GPU")

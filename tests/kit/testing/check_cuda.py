@@ -14,7 +14,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 
 import opwright as ow
 from emulated_gpu import Collector, compile_together

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import ray
 from ray.train.backend import Backend, BackendConfig
 
-import ray
 from opwright_dist import Rendezvous, get_engine, rank
 
 

@@ -1,4 +1,4 @@
-"""Defaults of attributes by opset; tests/onnx_models/defaults_table.py writes it."""
+"""Defaults of attributes by opset; tests/onnx/defaults_table.py writes it."""
 
 # fmt: off
 # ruff: noqa: E501

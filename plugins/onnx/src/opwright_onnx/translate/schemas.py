@@ -1,7 +1,7 @@
 """The schemas of ONNX's operators; a table has most of them, since onnx takes long to import.
 
 `defaults` has, for each operator of ONNX's own domain, the defaults of its attributes since some
-opsets; tests/onnx_models/defaults_table.py writes it.
+opsets; tests/onnx/defaults_table.py writes it.
 """
 
 from __future__ import annotations

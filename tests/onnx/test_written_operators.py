@@ -14,7 +14,7 @@ import opwright as ow
 from every_case import EVERY, is_one_in
 from opwright_onnx.dtypes import array_dtype
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "operators"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "std" / "operators"))
 trips: Any = pytest.importorskip("round_trips", reason="onnxruntime is not installed")
 from table import first_cases  # noqa: E402  # found by the line above
 

@@ -1,6 +1,6 @@
 """Writes docs/differences.md: what differs on purpose, and how many samples pass by name.
 
-``python tests/pytorch/opinfo/judge_page.py`` runs all samples on two processes, for some minutes.
+``python tests/torch/opinfo/judge_page.py`` runs all samples on two processes, for some minutes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from evaluation import render as render_differences
 from judged_names import entries, is_counted, reason_of
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "differences.md"
-BEGIN: Final = "<!-- what follows is written by tests/pytorch/opinfo/judge_page.py -->\n"
+BEGIN: Final = "<!-- what follows is written by tests/torch/opinfo/judge_page.py -->\n"
 MIDDLE: Final = "\n## Samples by name\n"
 PARTS: Final = 4
 GROUPS: Final = ("floats", "other dtypes", "not contiguous", "gradients", "NumPy")

@@ -156,7 +156,7 @@ def _install_example(folder: Path) -> dict[str, str]:
 
     wheel = build_example_wheel("opwright-stretch", folder / "wheels")
     zipfile.ZipFile(wheel).extractall(folder / "site")
-    library, include = find_library().parent, Path(__file__).parents[1] / "core" / "include"
+    library, include = find_library().parent, Path(__file__).parents[2] / "core" / "include"
     (folder / "opwright.pc").write_text(
         f"libdir={library}\nName: opwright\nDescription: libopwright\nVersion: 0\n"
         f"Cflags: -I{include}\nLibs: -L{library} -lopwright\n"

@@ -1,6 +1,6 @@
 """Runs the judge over operators and prints a table.
 
-``python tests/pytorch/opinfo/judge_run.py add 'linalg.*' --dtype float32 --phase values``
+``python tests/torch/opinfo/judge_run.py add 'linalg.*' --dtype float32 --phase values``
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes the pairs of scripts of docs/coming_from_keras.md: ``python tests/keras_page.py``.
+"""Writes the scripts of docs/coming_from_keras.md: ``python tests/support/keras_page.py``.
 
 Each pair is a script of examples/first_week and the same in Keras, with the lines of both.
 """
@@ -10,10 +10,10 @@ import io
 import tokenize
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "first_week"
 PAGE = ROOT / "docs" / "coming_from_keras.md"
-MARK = "<!-- What follows is written by tests/keras_page.py. -->\n"
+MARK = "<!-- What follows is written by tests/support/keras_page.py. -->\n"
 SCRIPTS = sorted(FOLDER.glob("[0-9]*.py"))
 
 _LAYOUT = {

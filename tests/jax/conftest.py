@@ -14,7 +14,7 @@ import pytest
 from suites_apart import keep_one_in, make_absent
 
 HAS_JAX = importlib.util.find_spec("jax") is not None
-sys.path[:0] = [str(Path(__file__).parents[1] / "operators"), str(Path(__file__).parent)]
+sys.path[:0] = [str(Path(__file__).parents[1] / "std" / "operators"), str(Path(__file__).parent)]
 
 ONE_FOR_EACH_OPERATOR = ("test_operators.py", "test_pairs.py")
 """Files with a case for each operator, or several."""

@@ -1,6 +1,6 @@
 """Compares plans with PyTorch on its own samples, and prints a table.
 
-``python tests/pytorch/opinfo/opinfo_run.py add 'linalg.*' --dtype float32 --gradient``
+``python tests/torch/opinfo/opinfo_run.py add 'linalg.*' --dtype float32 --gradient``
 """
 
 from __future__ import annotations

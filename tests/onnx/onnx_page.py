@@ -39,7 +39,7 @@ EXPORTED: Final = {
 `exported_models.py` found with torch 2.13, and which are not, with the reason."""
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "run_onnx_models.md"
-BEGIN: Final = "<!-- what follows is written by tests/onnx_models/onnx_page.py -->\n"
+BEGIN: Final = "<!-- what follows is written by tests/onnx/onnx_page.py -->\n"
 
 
 def render() -> str:

@@ -1,6 +1,6 @@
 """Runs models of others in plans, and prints how far they are from float64 beside PyTorch.
 
-``python tests/pytorch/models/model_run.py 'torchvision.*' --optimizer sgd``
+``python tests/torch/models/model_run.py 'torchvision.*' --optimizer sgd``
 """
 
 from __future__ import annotations

@@ -5,6 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "operators"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "std" / "operators"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "translate"))
 sys.path.insert(0, str(Path(__file__).parent))

@@ -16,7 +16,7 @@ from opwright_onnx.translate.node import read_attribute
 
 TABLE = Path(table.__file__)
 
-HEAD = '''"""Defaults of attributes by opset; tests/onnx_models/defaults_table.py writes it."""
+HEAD = '''"""Defaults of attributes by opset; tests/onnx/defaults_table.py writes it."""
 
 # fmt: off
 # ruff: noqa: E501

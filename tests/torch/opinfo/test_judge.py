@@ -78,9 +78,7 @@ def test_adapters_compute_by_opwright_alone(file: Path) -> None:
 def test_the_page_lists_what_differs() -> None:
     written = judge_page.PAGE.read_text().partition(judge_page.BEGIN)[2]
     table = written.partition(judge_page.MIDDLE)[0]
-    assert table == f"\n{render_differences()}", (
-        "python tests/pytorch/opinfo/judge_page.py writes it"
-    )
+    assert table == f"\n{render_differences()}", "python tests/torch/opinfo/judge_page.py writes it"
 
 
 def test_what_differs_on_purpose_has_a_row() -> None:

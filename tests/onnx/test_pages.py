@@ -21,9 +21,9 @@ def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> N
 
 def test_the_table_of_operators_is_current() -> None:
     written = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2]
-    assert written == render(), "python tests/onnx_models/onnx_page.py writes it"
+    assert written == render(), "python tests/onnx/onnx_page.py writes it"
 
 
 def test_the_table_of_defaults_is_current() -> None:
     written = TABLE.read_text(encoding="utf-8")
-    assert written == render_defaults(), "python tests/onnx_models/defaults_table.py writes it"
+    assert written == render_defaults(), "python tests/onnx/defaults_table.py writes it"

@@ -13,7 +13,7 @@ import numpy as np
 import opwright as ow
 import opwright_cpu
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def find_library() -> Path:

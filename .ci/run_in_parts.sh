@@ -3,7 +3,7 @@
 # run whole, so that one failure does not hide another; the first prints when it has ended. A part
 # without any test is a failure: pytest then exits with 5.
 #
-#     tests/run_in_parts.sh PYTHON
+#     .ci/run_in_parts.sh PYTHON
 set -u
 pytest=("$1" -m pytest --durations=30 -p no:cacheprovider)
 
