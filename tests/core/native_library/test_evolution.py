@@ -124,10 +124,10 @@ def test_a_library_queries_the_features_of_the_host(later_library):
     assert _runtime.Library(str(later_library)).name == "acme"
 
 
-LATER = pytest.mark.long("it compiles the runtime with the headers of a later version")
+COMPILES = pytest.mark.long("it compiles the runtime with the headers of a later version")
 
 
-@LATER
+@COMPILES
 @pytest.mark.slow
 def test_a_core_of_a_later_minor_version_runs_a_library_of_today(
     compiler, later_host, plain_library
@@ -136,7 +136,7 @@ def test_a_core_of_a_later_minor_version_runs_a_library_of_today(
     assert text == f"host 1.{MINOR + 1} library 1.{MINOR} out 6 dim -1 later 0\n"
 
 
-@LATER
+@COMPILES
 @pytest.mark.slow
 def test_a_core_and_a_library_of_a_later_minor_version_see_the_new_fields(
     compiler, later_host, later_library
