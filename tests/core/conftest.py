@@ -1,8 +1,12 @@
-"""The toy operators, for all tests of core."""
+"""The toy operators, and sites: folders with installed distributions; for all tests of core."""
 
 from __future__ import annotations
 
 import pytest
+
+from sites import acme, libraries, site
+
+__all__ = ["acme", "libraries", "site"]
 
 
 @pytest.fixture(scope="session")

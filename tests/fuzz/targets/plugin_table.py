@@ -20,7 +20,7 @@ from opwright.targets.library import NativeLibrary
 
 N_WARM_UP = 1
 HERE = Path(__file__).parent.parent
-SOURCES = HERE.parent / "core/native_library/sources"
+SOURCES = HERE.parent / "core/targets/sources"
 
 # What arrays really hold: a count within it cannot be told from a right one.
 _COUNTS = (0, 1, 2, 3, 64, 65537, 2**31, 2**40, 2**63 - 1, -1)

@@ -20,7 +20,7 @@ CLEAN = {"generations", "latest", "params.safetensors", "program.pb"}
 
 CHILD = f"""
 import os, pathlib, resource, signal, sys
-sys.path[:0] = [{str(HERE)!r}, {str(HERE.parents[1] / "support")!r}]
+sys.path[:0] = [{str(HERE)!r}, {str(HERE.parents[2] / "support")!r}]
 import saved_model, toy_operators
 from opwright.context.context import context_guard
 from opwright.program.files import save

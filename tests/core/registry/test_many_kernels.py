@@ -6,8 +6,7 @@ import pytest
 
 from counted_calls import count_calls
 from opwright.plugin import KernelRegistrar
-
-from .swish import ACME, make_kernels, swish
+from swish_operators import ACME, make_kernels, swish
 
 
 def register(count):

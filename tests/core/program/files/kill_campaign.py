@@ -1,7 +1,7 @@
 """Savers that are killed at any moment, and readers beside them: each load is of one save, whole.
 
-``python tests/core/saving/kill_campaign.py --kills 10000``: a line of counts, exit status 1 after a
-finding. The tests run a few kills of it; ``OPWRIGHT_SAVING_KILLS`` sets how many.
+``python tests/core/program/files/kill_campaign.py --kills 10000``: a line of counts, exit status 1
+after a finding. The tests run a few kills of it; ``OPWRIGHT_SAVING_KILLS`` sets how many.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "support")]
+sys.path[:0] = [str(HERE), str(HERE.parents[2] / "support")]
 
 import numpy as np  # noqa: E402
 import saved_model  # noqa: E402

@@ -23,7 +23,7 @@ import opwright as ow
 from opwright.errors import OpwrightError
 from opwright.program.serialize import program_to_bytes
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "support"))
 from starving import Starving, run_forked, write_stacks
 
 WIDTH = 3

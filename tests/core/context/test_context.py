@@ -8,8 +8,7 @@ import pytest
 
 from opwright import Context, context_guard, current_context
 from opwright.errors import KernelNotFoundError, OperatorNotFoundError
-
-from .swish import ACME, SWISH, swish
+from swish_operators import ACME, SWISH, swish
 
 
 @pytest.fixture

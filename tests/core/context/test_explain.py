@@ -9,8 +9,7 @@ import pytest
 from opwright import Context, context_guard
 from opwright.errors import DtypeError, KernelNotFoundError, OperatorNotFoundError
 from opwright.kernel import explain
-
-from .swish import ACME, OTHER, SWISH, swish, wrong
+from swish_operators import ACME, OTHER, SWISH, swish, wrong
 
 
 @pytest.fixture

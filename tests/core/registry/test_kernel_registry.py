@@ -8,10 +8,9 @@ from opwright.errors import KernelNotFoundError, PluginError, RegistrationError
 from opwright.packages import PluginReport
 from opwright.registry import KernelRegistry
 from opwright.targets.python_layout import PythonLayout
+from swish_operators import ACME, FAILED, OTHER, PreparedSwish, make_kernels, swish
 
-from .swish import ACME, FAILED, OTHER, PreparedSwish, make_kernels, swish
-
-HERE = __name__.rpartition(".")[0] + ".swish"
+HERE = "swish_operators"
 
 
 def add(kernels, library, dtypes=("float32",), priority=50, device="cpu", kernel=swish, **more):

@@ -11,8 +11,7 @@ from opwright.discovery.load import load, load_all
 from opwright.discovery.scan import Source
 from opwright.errors import PluginError, RegistrationError
 from opwright.registry import DeviceRegistry, PassRegistry
-
-from .swish import ACME, OTHER
+from swish_operators import ACME, OTHER
 
 KERNEL = {"device": "cpu", "dtypes": ["float32"], "kernel": "m:k"}
 

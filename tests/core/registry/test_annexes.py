@@ -8,8 +8,7 @@ from opwright import plugin
 from opwright.errors import MissingRequirementError, PluginError, RegistrationError
 from opwright.registry import AnnexRegistry
 from sites import HEAD, TABLE
-
-from .swish import ACME, OTHER
+from swish_operators import ACME, OTHER
 
 ANNEXES = """
 @plugin.hookimpl

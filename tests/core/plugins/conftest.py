@@ -1,7 +1,0 @@
-"""What the tests of plugins share: sites, folders with installed distributions."""
-
-from __future__ import annotations
-
-from sites import acme, libraries, site
-
-__all__ = ["acme", "libraries", "site"]
