@@ -22,7 +22,7 @@ from scenarios import SCENARIOS, Work
 import opwright as ow
 from opwright.errors import OutOfMemoryError
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "support"))
 from starving import Starving, run_forked, write_stacks
 
 MOST_FAULTS = 20
