@@ -65,6 +65,11 @@ def test_no_file_of_the_repository_is_ignored() -> None:
     assert done.stdout.split() == []
 
 
+def test_every_test_and_helper_is_in_a_folder() -> None:
+    beside = {path.name for path in (ROOT / "tests").iterdir() if path.is_file()}
+    assert beside == {"conftest.py"}, "tests belong to a package, helpers to tests/support"
+
+
 def test_every_python_file_is_linted() -> None:
     """Ruff excludes folders such as ``dist`` by their names unless told otherwise."""
     command = [sys.executable, "-m", "ruff", "check", "--show-files", "."]
