@@ -8,7 +8,7 @@ import pytest
 import opwright as ow
 from acme_operators import COUNT
 from opwright import Context, context_guard
-from opwright.context.threads import DETERMINISTIC_THREADS, determinism_from_environment
+from opwright.context.threads import DETERMINISTIC_THREADS, is_deterministic
 from opwright.errors import KernelNotFoundError, ProgramError, SettingError
 from opwright.packages import Package
 
@@ -81,12 +81,16 @@ def test_with_no_other_kernel_the_error_names_the_way_out(context):
     assert count(False) == 1000
 
 
-def test_the_environment_decides_where_nothing_else_does():
-    assert not determinism_from_environment({})
-    assert not determinism_from_environment({"OPWRIGHT_DETERMINISTIC": " 0 "})
-    assert determinism_from_environment({"OPWRIGHT_DETERMINISTIC": "1"})
-    with pytest.raises(SettingError, match="OPWRIGHT_DETERMINISTIC: must be 0 or 1, got 'yes'"):
-        determinism_from_environment({"OPWRIGHT_DETERMINISTIC": "yes"})
+@pytest.mark.parametrize(("text", "expected"), [("", False), (" 0 ", False), ("1", True)])
+def test_the_environment_decides_where_nothing_else_does(monkeypatch, text, expected):
+    monkeypatch.setenv("OPWRIGHT_DETERMINISTIC", text)
+    assert is_deterministic.__wrapped__() == expected
+
+
+def test_the_environment_must_be_a_switch(monkeypatch):
+    monkeypatch.setenv("OPWRIGHT_DETERMINISTIC", "maybe")
+    with pytest.raises(SettingError, match="OPWRIGHT_DETERMINISTIC: must be 0 or 1, got 'maybe'"):
+        is_deterministic.__wrapped__()
 
 
 @pytest.mark.parametrize("method", ["run", "compile"])

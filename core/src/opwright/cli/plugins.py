@@ -74,7 +74,7 @@ def _format_ended(context: Context) -> Iterator[str]:
 
 def _group_ended(context: Context) -> dict[tuple[Package, str], list[EndedImport]]:
     packages = [*context.report.loaded, *(failure.package for failure in context.failures)]
-    return group_ended(context.report.notes, packages)
+    return group_ended(context.ops.libraries.notes, packages)
 
 
 def list_plugins(context: Context) -> list[dict[str, Any]]:

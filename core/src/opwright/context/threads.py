@@ -7,12 +7,14 @@ libraries do not survive a fork, so a child runs with one thread.
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 from collections.abc import Mapping
 from typing import Final, SupportsIndex
 
 from opwright import _runtime
+from opwright.cache_folder import read_switch
 from opwright.errors import SettingError
 
 VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
@@ -32,7 +34,6 @@ docs/decisions/0057-deterministic-plans-are-made-for-eight-threads.md says why e
 
 _n_threads: int | None = None  # None until the first call of get_num_threads
 _is_forked = False
-_is_deterministic: bool | None = None
 
 
 def get_num_threads() -> int:
@@ -59,16 +60,14 @@ def is_forked() -> bool:
     return _is_forked
 
 
+@functools.cache
 def is_deterministic() -> bool:
     """Return whether plans that do not choose give the same bits for any number of threads.
 
-    OPWRIGHT_DETERMINISTIC decides at first use, by default not; SettingError where it is neither 0
-    nor 1.
+    OPWRIGHT_DETERMINISTIC decides at first use, by default not; SettingError where it is no
+    switch.
     """
-    global _is_deterministic  # noqa: PLW0603 - the setting itself
-    if _is_deterministic is None:
-        _is_deterministic = determinism_from_environment(os.environ)
-    return _is_deterministic
+    return read_switch(DETERMINISTIC_VARIABLE)
 
 
 def count_for_plan(deterministic: bool) -> int:
@@ -117,17 +116,6 @@ def count_from_environment(environ: Mapping[str, str]) -> int:
         f"{VARIABLE}: must be a number from 1 to {MAX_THREADS}, got {text!r}; set it to 1, or "
         "leave it unset to use every CPU of the process"
     )
-
-
-def determinism_from_environment(environ: Mapping[str, str]) -> bool:
-    """Return whether an environment asks for determinism; by default not."""
-    text = environ.get(DETERMINISTIC_VARIABLE, "").strip()
-    if text not in {"", "0", "1"}:
-        raise SettingError(
-            f"{DETERMINISTIC_VARIABLE}: must be 0 or 1, got {text!r}; set it to 1 for results that "
-            "do not depend on the number of threads"
-        )
-    return text == "1"
 
 
 def _check(n_threads: SupportsIndex) -> int:

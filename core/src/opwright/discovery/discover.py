@@ -24,6 +24,7 @@ from opwright.registry import (
     OptionRegistry,
     PassRegistry,
 )
+from opwright.targets.library import LibraryTable
 
 
 class Registries(NamedTuple):
@@ -38,11 +39,11 @@ class Registries(NamedTuple):
     report: PluginReport
 
 
-def make_registries(report: PluginReport | None = None) -> Registries:
-    """Return empty registries whose errors quote one report."""
-    report = report or PluginReport()
-    ops = OpRegistry(report)
-    shared = (report, ops.libraries)
+def make_registries(notes: ImportNotes | None = None) -> Registries:
+    """Return empty registries whose errors quote one report; `notes` records later imports."""
+    report = PluginReport()
+    shared = (report, LibraryTable(notes))
+    ops = OpRegistry(*shared)
     return Registries(
         ops,
         KernelRegistry(ops, report),
@@ -65,7 +66,7 @@ def merge(
     `failures` are plugins that did not load; conflicting ones are appended. OPWRIGHT_PLUGINS
     disables `disabled`. `notes` records later imports while they last.
     """
-    registries = make_registries(PluginReport(notes=notes))
+    registries = make_registries(notes)
     loaded: list[Package] = []
     failed = list(failures)
     for record in records:

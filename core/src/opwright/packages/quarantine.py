@@ -9,7 +9,6 @@ from collections.abc import Container, Iterator
 from typing import Final
 
 from opwright import _runtime
-from opwright.packages.import_notes import ImportNotes
 from opwright.packages.package import CORE, Package, find_requirement
 from opwright.records import NamedTuple
 from opwright.vocabulary import PROVIDER
@@ -41,8 +40,7 @@ class PluginReport:
     """The state of every installed plugin; registries share it for their error texts.
 
     `loaded` plugins are in use, `failures` are quarantined, and OPWRIGHT_PLUGINS disables
-    `disabled`. `notes` records each import while it lasts, None: nowhere. `epoch` rises with every
-    addition to the registries.
+    `disabled`. `epoch` rises with every addition to the registries.
     """
 
     def __init__(
@@ -50,10 +48,8 @@ class PluginReport:
         loaded: tuple[Package, ...] = (),
         failures: tuple[PluginFailure, ...] = (),
         disabled: tuple[Package, ...] = (),
-        notes: ImportNotes | None = None,
     ) -> None:
         self.epoch = _runtime.Epoch()
-        self.notes = notes
         self.loaded = loaded
         self.failures = failures
         self.disabled = disabled

@@ -16,6 +16,7 @@ from opwright.errors import (
 )
 from opwright.messages.arguments import suggest_arguments
 from opwright.program.block import Block
+from opwright.program.deserialize import program_from_proto
 from opwright.program.journal import record
 from opwright.program.names import UniqueNames
 from opwright.program.operator import names_read_first
@@ -281,8 +282,6 @@ class Program:
     @staticmethod
     def from_proto(message: Any) -> Program:
         """Return the program that a ProgramDesc, or its bytes, describes."""
-        from opwright.program.deserialize import program_from_proto
-
         return program_from_proto(message, Program())
 
     def replace_blocks(self, blocks: list[Block]) -> None:

@@ -92,7 +92,7 @@ class NamedRegistry(Generic[_Entry]):
         self, report: PluginReport | None = None, libraries: LibraryTable | None = None
     ) -> None:
         self._report = report or PluginReport()
-        self.libraries = libraries or LibraryTable(self._report.notes)
+        self.libraries = libraries or LibraryTable()
         self._registered: dict[str, tuple[Any, Package]] = {}
         self._entries: dict[str, _Entry] = {}
 
