@@ -13,8 +13,8 @@ import opwright as ow
 from opwright import _runtime
 from opwright.kernel import ANY
 from opwright.op import DTYPES, NARROW_DTYPES
-from opwright.targets.library import find_library_file
 from opwright.targets.native_kernel import NativeKernel
+from opwright.targets.opening import find_library_file
 
 WIDENED = {"sum": {"bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"}}
 """What NumPy's kernels compute: docs/decisions/0059-sums-of-whole-numbers-are-64-bits-wide.md."""

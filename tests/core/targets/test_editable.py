@@ -9,7 +9,7 @@ import pytest
 
 import opwright as ow
 from opwright.packages import Package
-from opwright.targets.library import find_library_file
+from opwright.targets.opening import find_library_file
 
 
 def test_an_editable_install_keeps_it_apart(acme, plain_library, tmp_path):

@@ -13,19 +13,21 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import ReferenceType
 
 from opwright import _runtime
 from opwright.context.epoch import default_epoch
 from opwright.context.guard import guarded_context, setting
-from opwright.describe.op_proto import OpProto
 from opwright.discovery.discover import Discovery, Registries, Settings, discover, make_registries
 from opwright.discovery.scan import PluginRecord
 from opwright.errors import KernelNotFoundError, PluginError
 from opwright.messages.names import hint
 from opwright.packages import ANY, PluginFailure
 from opwright.registry import KernelEntry
+
+if TYPE_CHECKING:  # 10 ms; a list of types needs none
+    from opwright.describe.op_proto import OpProto
 
 
 class Context:

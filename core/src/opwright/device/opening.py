@@ -12,11 +12,11 @@ from opwright.context.context import Context
 from opwright.errors import DeviceNotFoundError, KernelError, OpwrightError, PluginError
 from opwright.foreign import describe_error
 from opwright.registry import HOST, DeviceEntry, DeviceName
-from opwright.targets.library import NativeDevice
-from opwright.targets.native_kernel import NativeKernel
 
 if TYPE_CHECKING:
     from opwright.device.contract import PythonDevice, PythonDevices
+    from opwright.targets.library import NativeDevice
+    from opwright.targets.native_kernel import NativeKernel
 
 HOST_CODES: Final = (1, 3)
 """DLPack's kDLCPU and kDLCUDAHost: memory that NumPy reads."""

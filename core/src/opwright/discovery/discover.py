@@ -24,7 +24,7 @@ from opwright.registry import (
     OptionRegistry,
     PassRegistry,
 )
-from opwright.targets.library import LibraryTable
+from opwright.targets.opening import LibraryTable
 
 
 class Registries(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opwright.errors import OpwrightError, RegistrationError
 from opwright.messages.names import hint
@@ -13,8 +13,10 @@ from opwright.packages.registrations import KernelKey, KernelRegistration
 from opwright.packages.rules import is_library
 from opwright.registry.named import Entry
 from opwright.registry.operators import OpRegistry
-from opwright.targets.native_kernel import NativeKernel
-from opwright.targets.python_layout import PythonLayout, check_signature
+
+if TYPE_CHECKING:  # 15 ms together; a list of types needs none
+    from opwright.targets.native_kernel import NativeKernel
+    from opwright.targets.python_layout import PythonLayout
 
 
 class KernelEntry(Entry):
@@ -172,5 +174,7 @@ class KernelEntry(Entry):
     def _read_signature(
         self, function: Callable[..., object], with_attributes: bool
     ) -> PythonLayout:
+        from opwright.targets.python_layout import check_signature
+
         definition = self._ops.get(self.op_type)
         return check_signature(function, definition, who=self.who, with_attributes=with_attributes)

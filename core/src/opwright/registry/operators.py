@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
-from opwright.describe.definition import OpDefinition
-from opwright.describe.gradient_rules import GradOp, derive_grad_definition
 from opwright.errors import OperatorNotFoundError, RegistrationError
 from opwright.messages.names import hint
 from opwright.packages.package import Package
@@ -16,8 +15,11 @@ from opwright.registry.named import NamedRegistry
 from opwright.targets.importing import load_target
 from opwright.vocabulary import GRAD_SUFFIX
 
+if TYPE_CHECKING:  # 15 ms; a list of types needs none
+    from opwright.describe.definition import OpDefinition
 
-class OpRegistry(NamedRegistry[OpDefinition]):
+
+class OpRegistry(NamedRegistry["OpDefinition"]):
     """Operator types, and their definitions as entries."""
 
     noun = "operator"
@@ -129,6 +131,8 @@ class OpRegistry(NamedRegistry[OpDefinition]):
 
     @staticmethod
     def _checked(type: str, definition: object, package: Package, hidden: bool) -> OpDefinition:
+        from opwright.describe.definition import OpDefinition
+
         if not isinstance(definition, OpDefinition):
             raise RegistrationError(
                 f"{type}: definition must be what OpMaker.build returns, got {definition!r} from "
@@ -153,6 +157,8 @@ class OpRegistry(NamedRegistry[OpDefinition]):
         forward = self.find(type.removesuffix(GRAD_SUFFIX))
         if forward is None:
             return None
+        from opwright.describe.gradient_rules import GradOp, derive_grad_definition
+
         rule = forward.gradient
         if not isinstance(rule, GradOp) or rule.type != type:
             return None

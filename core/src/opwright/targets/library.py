@@ -1,4 +1,4 @@
-"""Compiled libraries of plugins: located in their package, opened at first use, read by key.
+"""Compiled libraries of plugins: definitions, kernels and devices, read by key.
 
 A hook module names a library by its path in the package, ``"opwright_acme/libacme.so"``, instead of
 ``"module:attribute"``. The operator's type, or the kernel's key, in the registration selects what
@@ -7,11 +7,7 @@ in the library is meant.
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from opwright import _runtime
 from opwright.describe.definition import InferShape, NoGradient, OpDefinition
@@ -21,25 +17,14 @@ from opwright.describe.meta import InferContext, Meta
 from opwright.describe.op_proto import OpProto
 from opwright.errors import (
     FormatError,
-    OpwrightError,
-    OutOfMemoryError,
     PluginError,
     RegistrationError,
 )
 from opwright.messages.names import hint
-from opwright.packages.import_notes import ImportNotes, noted
 from opwright.packages.package import Package
 from opwright.packages.registrations import ANY, KernelKey
 from opwright.records import NamedTuple
 from opwright.targets.native_kernel import NativeKernel, coded_metas, typed_attrs
-
-_T = TypeVar("_T")
-
-# The message of glibc's loader for a linked library that is missing.
-_UNFOUND: Final = re.compile(r'got "([^/\s"]+): cannot open shared object file')
-
-# The end of the runtime's message for a library built for a newer ABI.
-_NEWER: Final = "; install a newer opwright"
 
 
 class NativeDevice(NamedTuple):
@@ -164,120 +149,6 @@ class NativeLibrary:
                 siblings = self._siblings(type, device, library)
                 dtypes = " | ".join(dtype for kernel in siblings for dtype in kernel.dtypes)
                 yield f"{type}[{device}, {dtypes}, {library}]"
-
-
-class LibraryTable:
-    """The libraries that the registries of one Context have opened.
-
-    `notes` records which library is being opened, in case that ends the process.
-    """
-
-    def __init__(self, notes: ImportNotes | None = None) -> None:
-        self.notes = notes
-        self._libraries: dict[tuple[str, Package], NativeLibrary] = {}
-
-    def load(self, target: str, who: str, package: Package) -> NativeLibrary:
-        """Return a library, found and opened once.
-
-        `target` is its path in the package; `who` is the operator or kernel that needs it, and
-        begins errors.
-
-        Raises
-        ------
-        OutOfMemoryError
-            Where there is no memory for its tables at the moment.
-        PluginError
-            If it is missing, is no plugin library, is for another machine or ABI, or has killed
-            processes that opened it.
-        """
-        known = self._libraries.get((target, package))
-        if known is not None:
-            return known
-        label = f"library {target!r} of {package.label}"
-        path = find_library_file(target, package)
-        if path is None:
-            raise PluginError(
-                f"{who}: {label} must be among its files, got none there; "
-                f"pip install --force-reinstall --no-deps {package.distribution}"
-            )
-        try:
-            with noted(self.notes, target, package, "opwright._runtime:Library", path):
-                opened = open_linked(lambda: _runtime.Library(path), lambda: [package.distribution])
-        except MemoryError as error:
-            raise OutOfMemoryError(f"{who}: {label} cannot be opened now: {error}") from error
-        except OpwrightError as error:
-            raise _unusable(f"{who}: {label} cannot be used: {error}", package, error) from error
-        if opened.name != package.plugin:
-            raise PluginError(
-                f"{who}: {label} must bear the plugin's name {package.plugin!r}, "
-                f"got {opened.name!r}; name the entry point and ow_plugin alike"
-            )
-        # Of two concurrent threads the first one's object stays; the file is open once.
-        return self._libraries.setdefault((target, package), NativeLibrary(opened, label))
-
-
-def open_linked(open_now: Callable[[], _T], list_distributions: Callable[[], Iterable[str]]) -> _T:
-    """Open a library, after its linked libraries that the system's loader does not find.
-
-    They are in what one of the distributions requires: it may be in a folder outside the search
-    path, as in an environment that sees the packages of a second one.
-    """
-    opened: set[str] = set()
-    while True:
-        try:
-            return open_now()
-        except OpwrightError as error:
-            from opwright.packages.requirements import find_required_file  # 6 ms, rarely needed
-
-            names = set(_UNFOUND.findall(str(error))) - opened
-            places = (find_required_file(d, name) for name in names for d in list_distributions())
-            linked = next(filter(None, places), None)
-            if linked is None:
-                raise
-            import ctypes  # rarely needed
-
-            opened |= names
-            ctypes.CDLL(str(linked))  # local, and open until the process ends
-
-
-def _unusable(text: str, package: Package, cause: OpwrightError) -> PluginError:
-    """Return the error for a library that does not open, with the requirements that are missing."""
-    if isinstance(cause, PluginError) and cause.advice is not None:
-        return PluginError(f"{text}; {cause.advice}", advice=cause.advice)
-    import shlex
-
-    from opwright.packages.requirements import find_missing
-
-    missing = find_missing(package.distribution)
-    if not missing:
-        is_newer = text.endswith(_NEWER)
-        return PluginError(text, advice="pip install --upgrade opwright" if is_newer else None)
-    which = "which is" if len(missing) == 1 else "which are"
-    advice = "pip install " + " ".join(map(shlex.quote, missing))
-    needs = f"{package.label} needs {' and '.join(missing)}, {which} not installed"
-    return PluginError(f"{text}; {needs}; {advice}", advice=advice)
-
-
-def find_library_file(target: str, package: Package) -> str | None:
-    """Return the path of the library of an installed package, or None where it is missing.
-
-    An editable install keeps compiled files apart from Python ones: the folders that the import
-    system knows for the package are searched first, then the files of the distribution. Nothing is
-    imported.
-    """
-    top, _, rest = target.partition("/")
-    spec = importlib.util.find_spec(top)
-    for folder in (spec and spec.submodule_search_locations) or ():
-        path = os.path.join(folder, rest)  # noqa: PTH118 - without pathlib, which takes 5 ms
-        if os.path.isfile(path):  # noqa: PTH113
-            return path
-    from importlib.metadata import files  # 26 ms, rarely needed
-
-    from opwright.packages.requirements import ask
-
-    listed = ask(files, package.distribution) or ()
-    paths = (str(file.locate()) for file in listed if file.as_posix() == target)
-    return next(filter(os.path.isfile, paths), None)
 
 
 def _infer_shape(library: _runtime.Library, index: int, proto: OpProto, label: str) -> InferShape:

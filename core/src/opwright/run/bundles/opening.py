@@ -75,7 +75,7 @@ def open_bundle_file(path: str, folders: Sequence[str]) -> _runtime.Bundle:
         return _runtime.Bundle(path, folders)
     except PluginError:
         from opwright.context.context import current_context
-        from opwright.targets.library import open_linked
+        from opwright.targets.opening import open_linked
 
         return open_linked(
             lambda: _runtime.Bundle(path, folders),
