@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -217,7 +218,18 @@ def test_parameters_are_checked_once_after_the_system_was_started(
         plan_cache.read_record, (str(p).removesuffix(".record") for p in folder.glob("*.r*"))
     )
     assert record is not None
-    assert record.params[-1] == "another"
+    assert record.params[-1][-1] == "another"
+
+
+def test_copies_of_a_state_are_each_checked_once(folder: Path, tmp_path: Path) -> None:
+    ow.load(save(tmp_path / "model"))(X)
+    shutil.copytree(tmp_path / "model", tmp_path / "copy", symlinks=True)
+    (record,) = folder.glob("*.record")
+    assert is_kept(ow.load(tmp_path / "copy"))
+    written = record.read_bytes()
+    for name in ("model", "copy"):
+        assert is_kept(ow.load(tmp_path / name))
+        assert record.read_bytes() == written
 
 
 def test_damaged_parameters_are_refused_as_ever(folder: Path, tmp_path: Path) -> None:

@@ -72,6 +72,10 @@ class LoadedProgram(Called):
         The feeds of the whole program: also labels, if it was saved for training.
     """
 
+    keep: Callable[[CompiledSource, LowerRequest], LoweredPlan] | None = None
+    _part: Program | None = None
+    _called: tuple[Network, CompiledNetwork] | None = None  # after the first call
+
     @suggest_arguments
     def __init__(
         self,
@@ -97,9 +101,6 @@ class LoadedProgram(Called):
         self.device = device
         self.choices: dict[str, Any] = {"lock": lock, "options": options}
         self._lock = RLock()
-        self._part: Program | None = None
-        self._called: tuple[Network, CompiledNetwork] | None = None  # after the first call
-        self.keep: Callable[[CompiledSource, LowerRequest], LoweredPlan] | None = None
         is_chosen = device != _HOST or lock is not None or options is not None
         if is_chosen and self._names and scope is not None:
             self._compile()  # report errors now

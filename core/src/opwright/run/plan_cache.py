@@ -42,7 +42,7 @@ from opwright.run.results import ArraySpec
 if TYPE_CHECKING:
     from opwright.program import Program
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Raised when records change their form."""
 
 _SWITCH: Final = "OPWRIGHT_KEEP_PLANS"
@@ -51,6 +51,9 @@ _OTHER_PLANS: Final = ("OPWRIGHT_CHECKED", "OPWRIGHT_ISOLATE")
 
 _MOST_BYTES: Final = 1 << 26
 _BOOT: Final = "/proc/sys/kernel/random/boot_id"
+_MOST_COPIES: Final = 8
+"""Of the same parameters, which are checked once."""
+
 _FILES: Final = ("program.pb", "params.safetensors", "generation.json")
 
 
@@ -77,7 +80,7 @@ class Record(NamedTuple):
     """Description of a saved state that was called; see the module."""
 
     n_ops: int
-    params: list[Any]  # what `see` returned of them when they had their checksum
+    params: Sequence[list[Any]]  # what `see` returned of copies that had their checksum
     feeds: tuple[ArraySpec, ...]
     fetches: tuple[ArraySpec, ...]
     program_feeds: tuple[str, ...]
@@ -236,7 +239,6 @@ class CachedProgram(LoadedProgram):
         self.device = "cpu"
         self.choices = {"lock": None, "options": None}
         self._lock = RLock()
-        self._part = self._called = None
         self._uses_plans: bool | None = None  # once it was called
         self._last: tuple[Any, ...] = ()
         names = [spec.name for spec in record.feeds]
@@ -338,7 +340,7 @@ def open_cached(place: Place, *, mapped: bool, trainable: bool) -> LoadedProgram
 def _read_scope(place: Place, record: Record, mapped: bool) -> _runtime.Scope | None:
     """Return a scope with the parameters; None if they are damaged."""
     # Nothing writes into a generation, which has a manifest.
-    mapped, is_known = mapped and bool(place.manifest), place.seen == record.params
+    mapped, is_known = mapped and bool(place.manifest), place.seen in record.params
     try:
         with open_regular(place.params, follow=True) as handle:
             if not is_known or not place.manifest:
@@ -355,7 +357,8 @@ def _read_scope(place: Place, record: Record, mapped: bool) -> _runtime.Scope | 
             end = begin + kind.itemsize * int(np.prod(shape, dtype=np.int64))
             scope.var(name).borrow(data[begin:end].view(kind).reshape(shape))
         if not is_known:
-            record = record._replace(params=place.seen)
+            others = [seen for seen in record.params if seen[0] != place.seen[0]]
+            record = record._replace(params=[*others, place.seen][-_MOST_COPIES:])
             write_trusted(f"{place.stem}.record", [dump_record(record)])
     except (OSError, FormatError, ValueError):
         return None

@@ -117,7 +117,7 @@ def keep_model(folder: str, loaded: LoadedProgram, is_same: Callable[[], bool]) 
         if place is None or not is_same():
             return None
         files = tuple(map(stat_of, dict.fromkeys(_list_files(context))))
-        record = Record(0, place.seen, (), (), (), (), files)
+        record = Record(0, [place.seen], (), (), (), (), files)
         write_trusted(f"{folder}.record", [dump_record(record)])
         _remove_oldest_models(parent)
     except (OpwrightError, OSError, ValueError):
@@ -132,7 +132,7 @@ def _remove_oldest_models(parent: str) -> None:
             continue
         path = os.path.join(parent, name)
         with contextlib.suppress(OSError, ValueError):
-            size_bytes = parse_record(read_trusted(path, _MOST_BYTES)).params[1]
+            size_bytes = parse_record(read_trusted(path, _MOST_BYTES)).params[-1][1]
             ages.append((os.stat(path).st_mtime_ns, path, size_bytes))
     left = _MOST_MODEL_BYTES
     for _, path, size_bytes in sorted(ages, reverse=True):
@@ -166,4 +166,4 @@ def _make_record(place: Place, loaded: LoadedProgram) -> Record:
             weights.append((name, str(kind), meta.shape, begin))
     n_ops = len(loaded._find_part().global_block().ops)
     feeds = loaded.feeds, loaded.fetches, loaded.program_feeds
-    return Record(n_ops, place.seen, *feeds, tuple(weights), ())
+    return Record(n_ops, [place.seen], *feeds, tuple(weights), ())
