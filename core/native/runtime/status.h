@@ -2,9 +2,10 @@
 #ifndef OPWRIGHT_RUNTIME_STATUS_H_
 #define OPWRIGHT_RUNTIME_STATUS_H_
 
-#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace opwright {
@@ -32,11 +33,21 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
+template <typename Part>
+void Append(const Part& part, std::string* text) {
+  if constexpr (std::is_convertible_v<Part, std::string_view> || std::is_same_v<Part, char>) {
+    *text += part;
+  } else {
+    *text += std::to_string(part);
+  }
+}
+
+// Without streams, which would set up a locale in every process.
 template <typename... Parts>
 std::string Concat(const Parts&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  return text.str();
+  std::string text;
+  (Append(parts, &text), ...);
+  return text;
 }
 
 template <typename... Parts>

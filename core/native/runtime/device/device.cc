@@ -90,7 +90,7 @@ void* Device::Allocate(uint64_t bytes, const std::string& what) {
     if (!promised || address % table_->alignment == 0) return handle;
     Free(handle);
     Throw(ErrorKind::kPlugin, name_, Origin(), ": memory must be aligned to ", table_->alignment,
-          " bytes, as the device says, got the address ", handle);
+          " bytes, as the device says, got the address ", address);
   }
   const std::string reason = buffer.text[0] ? std::string(" (") + buffer.text + ")" : "";
   const bool failed = status != OW_OK && status != OW_OUT_OF_MEMORY;

@@ -55,8 +55,9 @@ void Event::Order(void* first, void* second, void* foreign) {
     });
   }
   if (status == OW_OK) return;
-  Throw(ErrorKind::kKernel, device_->name(), ": waiting for stream ", foreign,
-        " of another library failed with status ", status, text[0] ? ": " : "", text);
+  Throw(ErrorKind::kKernel, device_->name(), ": waiting for stream ",
+        reinterpret_cast<uintptr_t>(foreign), " of another library failed with status ", status,
+        text[0] ? ": " : "", text);
 }
 
 }  // namespace opwright
