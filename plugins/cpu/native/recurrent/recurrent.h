@@ -11,6 +11,7 @@
 
 #include "common/parallel.h"
 #include "gemm/gemm.h"
+#include "gemm/scratch.h"
 #include "recurrent/attributes.h"
 #include "recurrent/recurrent_products.h"
 #include "sequences/lengths.h"
@@ -83,12 +84,11 @@ void ParallelGemm(GemmFn<T> gemm, const GemmCall<T>& call, int32_t n_threads,
   const int64_t each = std::max<int64_t>(1, call.n * call.k);
   ParallelFor(n_threads, call.m, std::max<int64_t>(16, kThreadWork / each), 16,
               [&](int64_t begin, int64_t end) {
-                alignas(64) static thread_local T scratch[kGemmScratch];
                 GemmCall<T> part = call;
                 part.m = end - begin;
                 part.a += begin * call.a_row;
                 part.c += begin * call.ldc;
-                part.scratch = scratch;
+                part.scratch = ThreadScratch<T>();
                 if (in_panels) {
                   MultiplyWeight<T>(gemm, part, {part.b, part.b_row, part.b_col, true});
                 } else {

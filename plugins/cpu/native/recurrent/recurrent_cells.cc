@@ -29,11 +29,10 @@ struct CellKernel : CellOfLayer<T, kHasCell> {
 
  private:
   void RunRows(const opwright::RunContext& ctx, int64_t begin, int64_t rows) const {
-    alignas(64) static thread_local T scratch[kGemmScratch];
     const int64_t size = s_.size, gates = s_.gates(), width = s_.width(), first = begin * size;
     T* sums = Out(ctx, kHasCell ? 2 : 1, begin * width);
     gemm_({rows, gates, s_.inputs, In(ctx, 0, begin * s_.inputs), s_.inputs, 1,
-           In(ctx, Base::kWeights), 1, s_.inputs, sums, width, T(1), T(0), scratch});
+           In(ctx, Base::kWeights), 1, s_.inputs, sums, width, T(1), T(0), ThreadScratch<T>()});
     const T *bias_ih = In(ctx, Base::kBiases), *bias_hh = In(ctx, Base::kBiases + 1);
     if (bias_ih != nullptr) AddBias(bias_ih, rows, gates, width, sums);
     if (kHasCell && bias_hh != nullptr) AddBias(bias_hh, rows, gates, width, sums);

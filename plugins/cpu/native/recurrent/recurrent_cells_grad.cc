@@ -80,11 +80,10 @@ struct CellGradKernel : CellOfLayer<T, kHasCell> {
 
   // Those of x, h and c, of the rows from `begin` on.
   void WriteGrads(const opwright::RunContext& ctx, int64_t begin, const StepBack<T>& back) const {
-    alignas(64) static thread_local T scratch[kGemmScratch];
     const int64_t rows = back.at.rows, count = rows * s_.size, first = begin * s_.size;
     if (T* grad = Out(ctx, 0, begin * s_.inputs)) {
       gemm_({rows, s_.inputs, s_.gates(), back.parts, s_.width(), 1, In(ctx, Base::kWeights),
-             s_.inputs, 1, grad, s_.inputs, T(1), T(0), scratch});
+             s_.inputs, 1, grad, s_.inputs, T(1), T(0), ThreadScratch<T>()});
     }
     if (T* grad = Out(ctx, 1, first)) {
       AddThroughState<T>(gemm_, s_.kind, {In(ctx, Base::kWeights + 1), s_.size, 1, false}, back);

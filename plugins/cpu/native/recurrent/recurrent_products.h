@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "gemm/gemm.h"
+#include "gemm/scratch.h"
 #include "recurrent/recurrent_steps.h"
 
 namespace opwright_cpu {
@@ -46,8 +47,7 @@ void PackPanels(const StepWeight<T>& from, int64_t rows, int64_t columns, T* to)
 // The product of `call` with a weight in the place of b.
 template <typename T>
 void MultiplyWeight(GemmFn<T> gemm, GemmCall<T> call, const StepWeight<T>& weight) {
-  alignas(64) static thread_local T scratch[kGemmScratch];
-  call.scratch = scratch;
+  call.scratch = ThreadScratch<T>();
   call.b = weight.data;
   call.b_row = weight.row;
   call.b_col = weight.column;
