@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-#include <oneapi/dnnl/dnnl.hpp>
 #include <opwright/sdk.hpp>
 
 #include "convolution/attributes.h"
+#include "onednn/dnnl.h"
 
 namespace opwright_cpu {
 

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
-#include <oneapi/dnnl/dnnl.hpp>
 #include <opwright/sdk.hpp>
 
 #include "convolution/convolution.h"
 #include "convolution/gradient_steps.h"
+#include "onednn/dnnl.h"
 #include "onednn/pipeline.h"
 
 namespace opwright_cpu {

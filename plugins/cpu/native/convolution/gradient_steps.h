@@ -4,10 +4,10 @@
 
 #include <vector>
 
-#include <oneapi/dnnl/dnnl.hpp>
 #include <opwright/sdk.hpp>
 
 #include "convolution/convolution.h"
+#include "onednn/dnnl.h"
 #include "onednn/pipeline.h"
 
 namespace opwright_cpu {

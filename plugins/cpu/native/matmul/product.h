@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <vector>
 
-#include <oneapi/dnnl/dnnl.hpp>
 #include <opwright/sdk.hpp>
 
 #include "matmul/matrix_shape.h"
 #include "onednn/activation.h"
+#include "onednn/dnnl.h"
 #include "onednn/primitive.h"
 
 namespace opwright_cpu {

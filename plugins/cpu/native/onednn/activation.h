@@ -6,7 +6,7 @@
 #include <limits>
 #include <string_view>
 
-#include <oneapi/dnnl/dnnl.hpp>
+#include "onednn/dnnl.h"
 
 namespace opwright_cpu {
 

@@ -4,8 +4,9 @@
 
 #include <type_traits>
 
-#include <oneapi/dnnl/dnnl.hpp>
 #include <opwright/sdk.hpp>
+
+#include "onednn/dnnl.h"
 
 namespace opwright_cpu {
 

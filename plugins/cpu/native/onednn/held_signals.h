@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include <oneapi/dnnl/dnnl.hpp>
+#include "onednn/dnnl.h"
 
 namespace opwright_cpu {
 

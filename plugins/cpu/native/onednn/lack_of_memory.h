@@ -17,8 +17,9 @@
 #include <thread>
 #include <utility>
 
-#include <oneapi/dnnl/dnnl.hpp>
 #include <opwright/sdk.hpp>
+
+#include "onednn/dnnl.h"
 
 namespace opwright_cpu {
 

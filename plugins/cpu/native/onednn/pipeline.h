@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include <oneapi/dnnl/dnnl.hpp>
-
 #include "common/parallel.h"
 #include "onednn/activation.h"
+#include "onednn/dnnl.h"
 #include "onednn/primitive.h"
 
 namespace opwright_cpu {

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <oneapi/dnnl/dnnl.hpp>
-
+#include "onednn/dnnl.h"
 #include "onednn/held_signals.h"
 #include "onednn/lack_of_memory.h"
 #include "onednn/threads.h"

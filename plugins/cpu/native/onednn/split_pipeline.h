@@ -11,9 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include <oneapi/dnnl/dnnl.hpp>
-
 #include "common/parallel.h"
+#include "onednn/dnnl.h"
 #include "onednn/pipeline.h"
 
 namespace opwright_cpu {

@@ -1,0 +1,68 @@
+"""oneDNN's library is opened when a kernel first needs it, and missed when ours is opened."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from ctypes.util import find_library
+from pathlib import Path
+
+import pytest
+
+import opwright_cpu
+
+BEGIN = """
+import sys
+from pathlib import Path
+import numpy as np
+import opwright as ow
+
+def is_open(name):
+    return f"/{name}" in Path("/proc/self/maps").read_text()
+"""
+
+PRODUCTS = f"""{BEGIN}
+def multiply(*shape):
+    x, y = np.ones(shape[:2], "float32"), np.ones(shape[1:], "float32")
+    with ow.context_guard(ow.current_context().with_pins({{"matmul": "onednn"}})):
+        assert (ow.ops.matmul(x, y) == shape[1]).all()
+    return is_open("onednn.so"), is_open("libdnnl.so")
+
+print(multiply(1, 500, 333), multiply(300, 257, 530))
+"""
+
+MISSING = f"""{BEGIN}
+from opwright import _runtime
+from opwright.targets.opening import open_linked
+
+try:
+    _runtime.Library(sys.argv[1])
+except ow.errors.PluginError as error:
+    print(error)
+opened = open_linked(lambda: _runtime.Library(sys.argv[1]), lambda: ["opwright-cpu"])
+print(opened.name, is_open("libdnnl.so"))
+"""
+
+
+def run(code: str, *arguments: str) -> str:
+    """Return the output of a new process."""
+    command = [sys.executable, "-c", code, *arguments]
+    env = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout
+
+
+def test_a_product_of_our_own_loops_does_not_open_onednn() -> None:
+    assert run(PRODUCTS).strip() == "(True, False) (True, True)"
+
+
+@pytest.mark.skipif(bool(find_library("dnnl")), reason="the system has oneDNN itself")
+def test_kernels_off_onednns_search_path_name_it_and_open_behind_it(tmp_path: Path) -> None:
+    [library] = [
+        file for folder in opwright_cpu.__path__ for file in Path(folder).glob("onednn.so")
+    ]
+    copied = shutil.copy(library, tmp_path / "onednn.so")
+    message, opened = run(MISSING, str(copied)).strip().splitlines()
+    assert 'got "libdnnl.so.3: cannot open shared object file' in message
+    assert opened == "cpu True"
