@@ -6,7 +6,7 @@ from opwright.op import InferContext, OpMaker
 from opwright_dist.operators.description import DTYPES, add_group, add_reduction, find_group
 
 
-def _start_shape(ctx: InferContext) -> None:
+def start_shape(ctx: InferContext) -> None:
     """One number, read by the wait operator."""
     find_group(ctx)
     ctx.set_output("handle", [1])
@@ -35,7 +35,7 @@ ALL_REDUCE_START = (
     .add_attr("unequal_rows", str, "as of dist.all_reduce")
     .default("refuse")
     .one_of("refuse", "weight")
-    .build(infer_shape=_start_shape, effect=True, plan_only=True)
+    .build(infer_shape=start_shape, effect=True, plan_only=True)
 )
 
 

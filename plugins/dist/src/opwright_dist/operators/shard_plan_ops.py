@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from opwright.op import InferContext, OpMaker
 from opwright_dist.operators.description import DTYPES, add_group, add_reduction, find_group
+from opwright_dist.operators.plan_ops import start_shape
 from opwright_dist.operators.shards import shard_length
-
-
-def _start_shape(ctx: InferContext) -> None:
-    """One number, read by the wait operator."""
-    find_group(ctx)
-    ctx.set_output("handle", [1])
 
 
 def _add_tensors(maker: OpMaker, comment: str) -> OpMaker:
@@ -41,7 +36,7 @@ REDUCE_SHARD_START = (
     .add_attr("unequal_rows", str, "as of dist.all_reduce")
     .default("refuse")
     .one_of("refuse", "weight")
-    .build(infer_shape=_start_shape, effect=True, plan_only=True)
+    .build(infer_shape=start_shape, effect=True, plan_only=True)
 )
 
 
@@ -76,7 +71,7 @@ UNSHARD_START = add_group(
             "the shards of the bucket, of one dtype",
         )
     )
-).build(infer_shape=_start_shape, effect=True, plan_only=True)
+).build(infer_shape=start_shape, effect=True, plan_only=True)
 
 
 def _whole_shape(ctx: InferContext) -> None:

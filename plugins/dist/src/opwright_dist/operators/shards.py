@@ -15,6 +15,7 @@ from opwright_dist.operators.description import (
     add_group,
     add_reduction,
     find_group,
+    same_shape,
 )
 
 LINE: Final = 16
@@ -133,12 +134,6 @@ SHARD_STATES = add_group(
 ).build(infer_shape=_states_shape, body=_no_body, gradient=_UPDATES)
 
 
-def _every_shape(ctx: InferContext) -> None:
-    """The output has the shape of x."""
-    find_group(ctx)
-    ctx.set_output("out", ctx.input("x").shape)
-
-
 def _every_body(b: BodyContext) -> None:
     number = b.emit("cast", {"x": b.input("x")}, attrs={"dtype": "int32"})
     attrs = {"reduce": "min", "group": b.attr("group")}
@@ -153,4 +148,4 @@ EVERY = add_group(
     .dtypes("bool")
     .add_output("out", "bool, shape of x")
     .dtypes("bool")
-).build(infer_shape=_every_shape, body=_every_body, gradient=_UPDATES)
+).build(infer_shape=same_shape, body=_every_body, gradient=_UPDATES)

@@ -15,6 +15,7 @@ from opwright.op import (
 from opwright_std.compositions import layers as layers_gradients
 from opwright_std.compositions.chain_rules import chain_rule
 from opwright_std.numerics.dtypes import FLOATS, ORDERED, WHOLE, Array
+from opwright_std.operators.sort import shape_with_indices
 
 
 def cumsum(x: Array, out: Array, *, axis: int, exclusive: bool, reverse: bool) -> None:
@@ -136,14 +137,6 @@ def _extrema(function: np.ufunc, x: Array, out: Array, indices: Array | None, ax
     _lines(indices, axis, False)[...] = found
 
 
-def _extrema_shape(ctx: InferContext) -> None:
-    """The outputs have the shape of x."""
-    shape = ctx.input("x").shape
-    normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
-    ctx.set_output("out", shape)
-    ctx.set_output("indices", shape)
-
-
 def _extrema_gradient(g: GradientContext) -> None:
     grad, x = g.output_grad("out"), g.input("x")
     meta = g.meta(x or "")
@@ -171,7 +164,7 @@ def _extremum(op_type: str, comment: str) -> OpDefinition:
         .as_intermediate()
         .add_attr("axis", int, "the axis to accumulate along")
         .required()
-        .build(infer_shape=_extrema_shape, gradient=_extrema_gradient)
+        .build(infer_shape=shape_with_indices, gradient=_extrema_gradient)
     )
 
 

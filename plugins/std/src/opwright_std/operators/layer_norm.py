@@ -10,7 +10,8 @@ from opwright_std.numerics import squares
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 
-def _rows(x: Array, begin_norm_axis: int) -> tuple[int, int]:
+def rows_of(x: Array, begin_norm_axis: int) -> tuple[int, int]:
+    """Return the shape of x as rows to normalize."""
     begin = begin_norm_axis % x.ndim
     n_rows = int(np.prod(x.shape[:begin], dtype=np.int64))
     return n_rows, int(np.prod(x.shape[begin:], dtype=np.int64))
@@ -30,7 +31,7 @@ def layer_norm(
     if x.size == 0:
         mean[...], inv_std[...] = 0, 0
         return
-    rows = _rows(x, begin_norm_axis)
+    rows = rows_of(x, begin_norm_axis)
     source, result = x.reshape(rows), out.reshape(rows)
     center, spread = mean.reshape(-1, 1), inv_std.reshape(-1, 1)
     # The mean of differences from the first element: exact if all are equal.
@@ -61,7 +62,7 @@ def layer_norm_grad(
     begin_norm_axis: int,
     **_: object,
 ) -> None:
-    rows = _rows(x, begin_norm_axis)
+    rows = rows_of(x, begin_norm_axis)
     grad, spread = out_grad.reshape(rows), inv_std.reshape(-1, 1)
     if bias_grad is not None:
         np.sum(grad, axis=0, out=bias_grad.reshape(-1))

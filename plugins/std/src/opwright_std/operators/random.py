@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from opwright.op import InferContext, OpMaker, no_gradient
 from opwright_std.numerics.box_muller import random_normal, random_truncated_normal
 from opwright_std.numerics.dtypes import FLOATS, Array
@@ -83,21 +85,29 @@ UNIFORM = (
 )
 
 
-def normal(
-    step: Array | None,
-    out: Array,
-    *,
-    mean: float,
-    std: float,
-    seed: int,
-    stream: int | None = None,
-    **_: object,
-) -> None:
-    numbers = random_normal(out.size, out.dtype, seed, stream, step)
-    numbers *= numbers.dtype.type(std)
-    numbers += numbers.dtype.type(mean)
-    out[...] = numbers.reshape(out.shape)
+def _normal_kernel(draw: Callable[..., Array]) -> Callable[..., None]:
+    """Return the kernel that scales and shifts these standard normal numbers."""
 
+    def kernel(
+        step: Array | None,
+        out: Array,
+        *,
+        mean: float,
+        std: float,
+        seed: int,
+        stream: int | None = None,
+        **_: object,
+    ) -> None:
+        numbers = draw(out.size, out.dtype, seed, stream, step)
+        numbers *= numbers.dtype.type(std)
+        numbers += numbers.dtype.type(mean)
+        out[...] = numbers.reshape(out.shape)
+
+    return kernel
+
+
+normal = _normal_kernel(random_normal)
+truncated_normal = _normal_kernel(random_truncated_normal)
 
 NORMAL = (
     _random(
@@ -113,22 +123,6 @@ NORMAL = (
     .at_least(0.0)
     .build(infer_shape=_given_shape, gradient=_NO_GRADIENT, random=True)
 )
-
-
-def truncated_normal(
-    step: Array | None,
-    out: Array,
-    *,
-    mean: float,
-    std: float,
-    seed: int,
-    stream: int | None = None,
-    **_: object,
-) -> None:
-    numbers = random_truncated_normal(out.size, out.dtype, seed, stream, step)
-    numbers *= numbers.dtype.type(std)
-    numbers += numbers.dtype.type(mean)
-    out[...] = numbers.reshape(out.shape)
 
 
 TRUNCATED_NORMAL = (

@@ -8,12 +8,7 @@ from opwright.op import InferContext, OpMaker, format_shape, grad_op, normalize_
 from opwright_std.compositions import normalizations as normalizations_gradients
 from opwright_std.numerics import squares
 from opwright_std.numerics.dtypes import FLOATS, Array
-
-
-def _rows(x: Array, begin_norm_axis: int) -> tuple[int, int]:
-    begin = begin_norm_axis % x.ndim
-    n_rows = int(np.prod(x.shape[:begin], dtype=np.int64))
-    return n_rows, int(np.prod(x.shape[begin:], dtype=np.int64))
+from opwright_std.operators.layer_norm import rows_of
 
 
 def rms_norm(
@@ -28,7 +23,7 @@ def rms_norm(
     if x.size == 0:
         inv_rms[...] = 0
         return
-    rows = _rows(x, begin_norm_axis)
+    rows = rows_of(x, begin_norm_axis)
     source, result = x.reshape(rows), out.reshape(rows)
     factor = inv_rms.reshape(-1, 1)
     size = squares.deviation(source, 1, epsilon, squares.mean_square(source, 1))
@@ -49,7 +44,7 @@ def rms_norm_grad(
     begin_norm_axis: int,
     **_: object,
 ) -> None:
-    rows = _rows(x, begin_norm_axis)
+    rows = rows_of(x, begin_norm_axis)
     grad, factor = out_grad.reshape(rows), inv_rms.reshape(-1, 1)
     normal = x.reshape(rows) * factor
     if scale_grad is not None:

@@ -18,6 +18,7 @@ from opwright.op import (
 from opwright_std.compositions.selections import pick_along_axis
 from opwright_std.numerics.dtypes import NUMBERS, Array
 from opwright_std.operators.nonzero import Resizable
+from opwright_std.operators.softmax import along_axis_shape
 from opwright_std.operators.top_k import ranked, top_k_grad
 
 sort_grad = top_k_grad
@@ -84,19 +85,10 @@ def _different_slices(slices: Array) -> tuple[Array, Array, Array]:
     return order[begins], places, np.diff(begins, append=len(rows))
 
 
-def _sort_shape(ctx: InferContext) -> None:
+def shape_with_indices(ctx: InferContext) -> None:
     """Both outputs have the shape of x."""
-    shape = ctx.input("x").shape
-    normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
-    ctx.set_output("out", shape)
-    ctx.set_output("indices", shape)
-
-
-def _argsort_shape(ctx: InferContext) -> None:
-    """The output has the shape of x."""
-    shape = ctx.input("x").shape
-    normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
-    ctx.set_output("out", shape)
+    along_axis_shape(ctx)
+    ctx.set_output("indices", ctx.input("x").shape)
 
 
 def _body(b: BodyContext) -> None:
@@ -136,7 +128,7 @@ SORT = (
     .dtypes("int64")
     .as_intermediate()
     .build(
-        infer_shape=_sort_shape,
+        infer_shape=shape_with_indices,
         gradient=grad_op("sort_grad", needs=["indices"], gradient=pick_along_axis),
         body=_body,
     )
@@ -146,7 +138,7 @@ ARGSORT = (
     _sorting("argsort", "Indices that sort the elements along an axis.")
     .add_output("out", "int64, shape of x")
     .dtypes("int64")
-    .build(infer_shape=_argsort_shape, gradient=no_gradient("its result is indices"), body=_body)
+    .build(infer_shape=along_axis_shape, gradient=no_gradient("its result is indices"), body=_body)
 )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opwright_std.samples.drawn import Drawn, proposed
+from opwright_std.samples.drawn import Drawn, proposed_with
 
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
@@ -37,10 +37,8 @@ def polygamma(draw: Draw) -> Drawn:
     return inputs, {"n": int(draw.choice([0, 1, 2, 3]))}
 
 
-def stepped(draw: Draw) -> Drawn:
-    """Proposed inputs of piecewise linear functions with jumps."""
-    draw.loses_tails = "large numbers are separated by jumps"
-    return proposed(draw)
+stepped = proposed_with(loses_tails="large numbers are separated by jumps")
+"""Proposed inputs of piecewise linear functions with jumps."""
 
 
 def bit_cast(draw: Draw) -> Drawn:
@@ -52,16 +50,12 @@ def bit_cast(draw: Draw) -> Drawn:
     return inputs, {"dtype": inputs["x"][0].dtype.name}
 
 
-def without_nan(draw: Draw) -> Drawn:
-    """Proposed inputs of reductions that ignore NaN."""
-    draw.drops_nan = draw.flat_at_nan = "NaN is ignored"
-    return proposed(draw)
+without_nan = proposed_with(drops_nan="NaN is ignored", flat_at_nan="NaN is ignored")
+"""Proposed inputs of reductions that ignore NaN."""
 
 
-def sinc(draw: Draw) -> Drawn:
-    """Proposed inputs."""
-    draw.loses_tails = "every large float is an integer without a fraction"
-    return proposed(draw)
+sinc = proposed_with(loses_tails="every large float is an integer without a fraction")
+"""Proposed inputs."""
 
 
 SAMPLES = {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opwright_std.samples.drawn import Drawn, proposed
+from opwright_std.samples.drawn import Drawn, proposed, proposed_with
 
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
@@ -34,10 +34,8 @@ def top_k(draw: Draw) -> Drawn:
     return inputs, draw.attrs
 
 
-def accuracy(draw: Draw) -> Drawn:
-    """Proposed inputs; the fraction of rows is finite for any scores."""
-    draw.drops_nan = "only the largest score is counted"
-    return proposed(draw)
+accuracy = proposed_with(drops_nan="only the largest score is counted")
+"""Proposed inputs; the fraction of rows is finite for any scores."""
 
 
 def compared(draw: Draw) -> Drawn:
@@ -55,10 +53,8 @@ def likelihoods(draw: Draw) -> Drawn:
     return {**drawn[0], "variance": np.asarray(np.abs(drawn[0]["variance"][0]))}, drawn[1]
 
 
-def saturated(draw: Draw) -> Drawn:
-    """Proposed inputs of functions differentiated from their output."""
-    draw.loses_tails = "1 - out, which avoids saving x, cancels for out near 1"
-    return proposed(draw)
+saturated = proposed_with(loses_tails="1 - out, which avoids saving x, cancels for out near 1")
+"""Proposed inputs of functions differentiated from their output."""
 
 
 SAMPLES = {

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opwright_std.samples.drawn import Drawn, proposed
+from opwright_std.samples.drawn import Drawn, proposed_with
 
 if TYPE_CHECKING:
     from opwright_kit.testing import Draw
 
 
-def ordered(draw: Draw) -> Drawn:
-    """Proposed inputs of operators that sort."""
-    draw.drops_nan = "NaN sorts differently from the number it replaces"
-    return proposed(draw)
+ordered = proposed_with(drops_nan="NaN sorts differently from the number it replaces")
+"""Proposed inputs of operators that sort."""
 
 
 def searched(draw: Draw) -> Drawn:
