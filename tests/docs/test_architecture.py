@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
 from pathlib import Path
 
 import grimp
@@ -46,6 +47,17 @@ def test_every_room_of_the_core_is_named(room: str) -> None:
 @pytest.mark.parametrize("name", list_paths())
 def test_every_file_and_folder_that_the_page_names_exists(name: str) -> None:
     assert exists(name), f"docs/architecture.md names {name}, which does not exist"
+
+
+def test_files_that_decisions_in_force_name_exist() -> None:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    files = [f"/{name}" for name in listed.stdout.splitlines() if (ROOT / name).exists()]
+    for page in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")):
+        text = page.read_text(encoding="utf-8")
+        if "\nStatus: accepted\n" in text:
+            for name in re.findall(r"`([\w/]+/\w+\.(?:py|cc|cu|h|hpp))`", text):
+                assert any(file.endswith(f"/{name}") for file in files), f"{page.name}: {name}"
 
 
 def test_every_native_folder_and_every_package_is_named() -> None:
