@@ -23,6 +23,7 @@ from opwright.op import (
     linear_in,
     normalize_axis,
 )
+from opwright_std.compositions.expression import Expression, read
 from opwright_std.numerics.dtypes import Array
 
 WIDE = ("float32", "float64")
@@ -172,18 +173,19 @@ def _body(b: BodyContext) -> bool | None:
     return None
 
 
-def _conjugated(g: Writer, name: str | None) -> str:
-    meta = g.meta(g.input("x") or "")
+def conjugated(w: Writer, x: Expression) -> Expression:
+    """Write the conjugates of pairs."""
+    meta = w.meta(w.input("x") or "")
     dtype = "float32" if meta is None else meta.dtype
-    signs = g.emit("constant", {}, attrs={"values": [1.0, -1.0], "shape": [2], "dtype": dtype})
-    return g.emit("multiply", {"x": name, "y": signs})
+    signs = w.emit("constant", {}, attrs={"values": [1.0, -1.0], "shape": [2], "dtype": dtype})
+    return x * Expression(w, signs)
 
 
 def _fft_gradient(g: GradientContext) -> None:
     """The transform is symmetric: its gradient is that of the conjugate, conjugated."""
-    attrs = {"axis": g.attr("axis"), "norm": g.attr("norm")}
-    made = g.emit(g.type, {"x": _conjugated(g, g.output_grad("out"))}, attrs=attrs)
-    made, n = _conjugated(g, made), g.attr("n")
+    grad = conjugated(g, Expression(g, g.output_grad("out")))
+    made = conjugated(g, grad.then(g.type, axis=g.attr("axis"), norm=g.attr("norm"))).name
+    n = g.attr("n")
     if n is not None:
         axis = _place(g)
         made = _fitted(g, made, axis, n, _length(g, axis))
@@ -243,16 +245,11 @@ def _mirrored_attrs(b: BodyContext) -> dict[str, Any]:
 
 
 def _hfft_body(b: BodyContext) -> None:
-    conjugates = _conjugated(b, b.input("x"))
-    b.set_output("out", b.emit("irfft", {"x": conjugates}, attrs=_mirrored_attrs(b)))
+    b.set_output("out", conjugated(b, read(b, "x")).then("irfft", **_mirrored_attrs(b)).name)
 
 
 def _ihfft(b: BodyContext) -> str:
-    return _conjugated(b, b.emit("rfft", {"x": b.input("x")}, attrs=_mirrored_attrs(b)))
-
-
-def _ihfft_body(b: BodyContext) -> None:
-    b.set_output("out", _ihfft(b))
+    return conjugated(b, read(b, "x").then("rfft", **_mirrored_attrs(b))).name
 
 
 def _transform(op_type: str, comment: str, x: str, out: str) -> OpMaker:
@@ -372,6 +369,6 @@ IHFFT = _add_length(
     )
 ).build(
     infer_shape=_rfft_shape,
-    body=_ihfft_body,
+    body=lambda b: b.set_output("out", _ihfft(b)),
     gradient=grad_op("ihfft_grad", needs=["x"], body=by_differentiating(_ihfft)),
 )

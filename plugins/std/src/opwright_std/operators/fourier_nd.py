@@ -12,7 +12,6 @@ import numpy as np
 
 from opwright.op import (
     BodyContext,
-    GradientContext,
     InferContext,
     OpMaker,
     by_differentiating,
@@ -21,14 +20,15 @@ from opwright.op import (
     grad_op,
     normalize_axes,
 )
-from opwright_std.compositions.expression import Expression, read
+from opwright_std.compositions.chain_rules import chain_rule
+from opwright_std.compositions.expression import read
 from opwright_std.numerics.dtypes import Array
+from opwright_std.operators.fourier import WIDE, conjugated
 from opwright_std.operators.reduction import known_meta
 
 Ints = tuple[int, ...]
 Norm = Literal["backward", "ortho", "forward"]
 
-WIDE = ("float32", "float64")
 _PAIRS = "[..., 2], real and imaginary parts"
 
 
@@ -73,16 +73,8 @@ def _pairs_shape(ctx: InferContext) -> None:
     ctx.set_output("out", _pairs(ctx)[0])
 
 
-def _conjugated(g: GradientContext | BodyContext, x: Expression) -> Expression:
-    dtype = known_meta(g).dtype
-    attrs = {"values": [1.0, -1.0], "shape": [2], "dtype": dtype}
-    return x * Expression(g, g.emit("constant", {}, attrs=attrs))
-
-
-def _fftn_gradient(g: GradientContext) -> None:
-    """The transform is symmetric: its gradient is that of the conjugate, conjugated."""
-    grad = _conjugated(g, Expression(g, g.output_grad("out")))
-    g.set_input_grad("x", _conjugated(g, grad.then(g.type, **g.attrs)).name)
+# The transform is symmetric: its gradient is that of the conjugate, conjugated.
+_FFTN_RULE = chain_rule(lambda grad, g: conjugated(g, conjugated(g, grad).then(g.type, **g.attrs)))
 
 
 def _maker(
@@ -117,31 +109,11 @@ FFTN = _maker(
     _PAIRS,
     _PAIRS,
     _ALL,
-).build(infer_shape=_pairs_shape, gradient=_fftn_gradient)
+).build(infer_shape=_pairs_shape, gradient=_FFTN_RULE)
 
 IFFTN = _maker("ifftn", "Inverse of fftn, as numpy.fft.ifftn.", _PAIRS, _PAIRS, _ALL).build(
-    infer_shape=_pairs_shape, gradient=_fftn_gradient
+    infer_shape=_pairs_shape, gradient=_FFTN_RULE
 )
-
-
-def _moved(x: Expression, axis: int, place: int, rank: int) -> Expression:
-    """Write x with one axis moved to another position."""
-    if axis == place:
-        return x
-    order = [i for i in range(rank) if i != axis]
-    order.insert(place, axis)
-    return x.then("transpose", axes=order)
-
-
-def _factor(norm: str, n: int, is_inverse: bool) -> float:
-    """Return the factor of a transform relative to norm 'backward'."""
-    if norm == "ortho":
-        return float(n**0.5 if is_inverse else n**-0.5)
-    return 1.0 if norm == "backward" else float(n if is_inverse else 1 / n)
-
-
-def _scaled(x: Expression, factor: float) -> Expression:
-    return x if factor == 1 else x * factor
 
 
 def _real_shape(ctx: InferContext) -> None:
@@ -161,19 +133,12 @@ def _last_axes(axis: Sequence[int], rank: int) -> list[int]:
 
 
 def _real_transform(b: BodyContext) -> str:
-    shape = known_meta(b).shape
-    rank, norm = len(shape), b.attr("norm")
-    *others, last = _last_axes(b.attr("axis"), rank)
-    front = _moved(read(b, "x"), last, rank - 1, rank).then("rfft")
-    out = _moved(front, rank - 1, last, rank + 1)
-    out = _scaled(out, _factor(norm, shape[last], False)) if norm != "backward" else out
+    *others, last = _last_axes(b.attr("axis"), len(known_meta(b).shape))
+    norm = b.attr("norm")
+    out = read(b, "x").then("rfft", axis=last, norm=norm)
     if others:
         out = out.then("fftn", axis=others, norm=norm)
     return out.name
-
-
-def _rfftn_body(b: BodyContext) -> None:
-    b.set_output("out", _real_transform(b))
 
 
 RFFTN = _maker(
@@ -185,7 +150,7 @@ RFFTN = _maker(
     "the transformed axes; none given: all",
 ).build(
     infer_shape=_real_shape,
-    body=_rfftn_body,
+    body=lambda b: b.set_output("out", _real_transform(b)),
     gradient=grad_op("rfftn_grad", needs=["x"], body=by_differentiating(_real_transform)),
 )
 
@@ -208,9 +173,7 @@ def _irfftn_body(b: BodyContext) -> None:
     x = read(b, "x")
     if others:
         x = x.then("ifftn", axis=others, norm=norm)
-    out = _moved(x, last, rank - 2, rank).then("irfft", n=n)
-    out = _moved(_scaled(out, _factor(norm, n, True)), rank - 2, last, rank - 1)
-    b.set_output("out", out.name)
+    b.set_output("out", x.then("irfft", n=n, axis=last, norm=norm).name)
 
 
 IRFFTN = (
