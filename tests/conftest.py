@@ -10,7 +10,9 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -35,6 +37,16 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell has its background jobs ignore Ctrl-C, which the processes of tests would inherit.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Undo after each test what it has done to the number of threads."""
+    before = ow.get_num_threads()
+    result = yield
+    if ow.get_num_threads() != before:
+        ow.set_num_threads(before)
+    return result
 
 
 FIRST_PART = ("std", "cuda", "cuda_emulator", "dist", "mpi", "nccl", "kit")
@@ -102,6 +114,12 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[Any]:
 def emulator_folder() -> Path:
     """Return where the emulator keeps compiled kernels, those of other test files among them."""
     return Path(os.environ["OPWRIGHT_EMULATOR_DIR"])
+
+
+@pytest.fixture(scope="session")
+def toy() -> ModuleType:
+    """The module of toy operators, which no package provides."""
+    return import_module("toy_operators")
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +18,10 @@ import opwright_cpu
 from opwright.errors import FeedError, FormatError, KernelError, ProgramError
 
 
-@pytest.fixture
-def threads() -> Iterator[None]:
-    """Set the number of threads back."""
-    before = ow.get_num_threads()
-    yield
-    ow.set_num_threads(before)
-
-
 def _empty_like(results: Any) -> list[Any]:
     return [np.empty_like(result) for result in results]
 
 
-@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_bundle_has_the_bits_of_python_for_each_batch_and_number_of_threads(
     name: str, tmp_path: Path
@@ -239,7 +229,6 @@ def test_cancel_ends_a_run_and_the_session_runs_again(tmp_path: Path) -> None:
     np.testing.assert_array_equal(out, np.full((1, 4), -1, "float32"))
 
 
-@pytest.mark.usefixtures("threads")
 def test_a_forked_child_runs_what_its_parent_opened(tmp_path: Path) -> None:
     network, compiled, shapes = make("convnet")
     path = tmp_path / "model.owb"

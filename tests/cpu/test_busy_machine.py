@@ -19,11 +19,8 @@ STEPS = 40
 
 
 @pytest.fixture(autouse=True)
-def two_threads() -> Iterator[None]:
-    before = ow.get_num_threads()
+def two_threads() -> None:
     ow.set_num_threads(2)
-    yield
-    ow.set_num_threads(before)
 
 
 @contextmanager

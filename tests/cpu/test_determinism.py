@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,6 @@ STEPS = 4
 COUNTS = (1, 2, 3, 4)
 
 Feeds = dict[str, np.ndarray]
-
-
-@pytest.fixture(autouse=True)
-def threads() -> Iterator[None]:
-    before = ow.get_num_threads()
-    yield
-    ow.set_num_threads(before)
 
 
 def lenet(images: int) -> tuple[Any, Feeds]:

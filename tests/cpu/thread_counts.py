@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,13 +10,11 @@ import opwright as ow
 
 
 def thread_counts(*counts: int, autouse: bool = False) -> Any:
-    """Return a fixture that sets each of `counts` in turn, gives it to the test, and undoes it."""
+    """Return a fixture that sets each of `counts` in turn, and gives it to the test."""
 
     @pytest.fixture(params=counts, autouse=autouse)
-    def n_threads(request: pytest.FixtureRequest) -> Iterator[int]:
-        before = ow.get_num_threads()
+    def n_threads(request: pytest.FixtureRequest) -> int:
         ow.set_num_threads(request.param)
-        yield request.param
-        ow.set_num_threads(before)
+        return request.param
 
     return n_threads

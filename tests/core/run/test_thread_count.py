@@ -28,13 +28,6 @@ class CountThreads:
         return run
 
 
-@pytest.fixture(autouse=True)
-def threads():
-    before = ow.get_num_threads()
-    yield
-    ow.set_num_threads(before)
-
-
 def test_without_a_word_it_is_the_number_of_cpus_of_the_process():
     assert count_from_environment({}) == len(os.sched_getaffinity(0))
     assert count_from_environment({"OPWRIGHT_NUM_THREADS": " "}) == len(os.sched_getaffinity(0))

@@ -82,14 +82,7 @@ def test_an_isolated_kernel_has_the_results_of_this_process(acme, plain_library,
     np.testing.assert_array_equal(single, 2 * x)
 
 
-@pytest.fixture
-def n_threads():
-    before = ow.get_num_threads()
-    yield
-    ow.set_num_threads(before)
-
-
-def test_it_uses_as_many_threads_as_this_process_at_every_call(python_kernels, n_threads):
+def test_it_uses_as_many_threads_as_this_process_at_every_call(python_kernels):
     x = np.zeros(2_000_000)  # a short step runs on one thread
     for count in (3, 1, 2):
         ow.set_num_threads(count)

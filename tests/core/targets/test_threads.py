@@ -17,10 +17,7 @@ SHORT = np.ones(100)
 
 @pytest.fixture(autouse=True)
 def two_threads():
-    before = ow.get_num_threads()
     ow.set_num_threads(2)
-    yield
-    ow.set_num_threads(before)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -14,13 +13,6 @@ from opwright.op import DTYPES, NARROW_DTYPES
 
 NATIVE, NUMPY = "native", "numpy"
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    before = ow.get_num_threads()
-    yield
-    ow.set_num_threads(before)
 
 
 def call(op: str, library: str, threads: int, *args: Any, **attrs: Any) -> Any:

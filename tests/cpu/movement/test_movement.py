@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,6 @@ from opwright_std.numerics.philox import random_words
 
 NATIVE, NUMPY = "native", "numpy"
 BIG = 300_000  # elements: several threads' worth
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    before = ow.get_num_threads()
-    yield
-    ow.set_num_threads(before)
 
 
 def call(op: str, library: str, threads: int, *args: Any, **attrs: Any) -> Any:

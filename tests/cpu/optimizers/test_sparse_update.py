@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -16,13 +15,6 @@ NATIVE, NUMPY = "native", "numpy"
 ROWS, SIZE = 5000, 48
 STATES = {"sparse_sgd": 0, "sparse_momentum": 1, "sparse_adagrad": 1, "sparse_adam": 2}
 POWERS = (np.array([0.9], "f"), np.array([0.99], "f"))
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    before = ow.get_num_threads()
-    yield
-    ow.set_num_threads(before)
 
 
 def update(

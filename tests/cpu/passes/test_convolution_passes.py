@@ -277,12 +277,8 @@ AT_MAXIMA = {
 @pytest.mark.parametrize("write", AT_MAXIMA.values(), ids=AT_MAXIMA.keys())
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_gradients_of_a_convolution_come_from_the_maxima_behind_it(write, n_threads):
-    before = ow.get_num_threads()
     ow.set_num_threads(n_threads)
-    try:
-        types = Net(write, training=True).check()
-    finally:
-        ow.set_num_threads(before)
+    types = Net(write, training=True).check()
     assert types["std.conv2d_pool_grad"] == 1
     assert "max_pool2d_grad" not in types
 

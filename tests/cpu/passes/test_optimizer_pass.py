@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -54,12 +53,9 @@ def train(make: Any, passes: list[str]) -> tuple[list[np.ndarray], Counter[str]]
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
+def one_thread() -> None:
     """Give both plans one thread: otherwise each has its own count, and its own order of sums."""
-    before = ow.get_num_threads()
     ow.set_num_threads(1)
-    yield
-    ow.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("one_thread")

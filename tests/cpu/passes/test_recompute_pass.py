@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -110,12 +109,9 @@ def _types(block: Any, feeds: list[str], fetch: list[str], **options: Any) -> Co
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread() -> None:
     """Give plans one thread: of more a short plan would take one, and be left alone."""
-    before = ow.get_num_threads()
     ow.set_num_threads(1)
-    yield
-    ow.set_num_threads(before)
 
 
 def _append_late_reader(block: Any, early: str, last: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,12 +27,9 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int]]:
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread() -> None:
     """Give plans one thread: some workspaces are larger for more."""
-    before = ow.get_num_threads()
     ow.set_num_threads(1)
-    yield
-    ow.set_num_threads(before)
 
 
 @pytest.mark.parametrize(("passes", "kept"), [([], 4 + 1 + 1), (["train_lstm"], 4)])

@@ -160,14 +160,10 @@ def test_a_label_out_of_range_is_named_as_without_the_pass():
 
 def test_threads_change_no_more_than_the_last_bits():
     step = Step()
-    before = ow.get_num_threads()
     found = []
-    try:
-        for count in (1, 2):
-            ow.set_num_threads(count)
-            found.append(step.run(None, 400))
-    finally:
-        ow.set_num_threads(before)
+    for count in (1, 2):
+        ow.set_num_threads(count)
+        found.append(step.run(None, 400))
     for one, two in zip(found[0][0], found[1][0], strict=True):
         np.testing.assert_allclose(one[0], two[0], rtol=1e-5)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,6 @@ from opwright.errors import KernelError
 from opwright.op import GradOp
 
 NATIVE, NUMPY = "native", "numpy"
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    before = ow.get_num_threads()
-    yield
-    ow.set_num_threads(before)
 
 
 def pinned(op: str, library: str, threads: int) -> Any:
