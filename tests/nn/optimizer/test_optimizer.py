@@ -296,6 +296,48 @@ def test_bad_argument_is_named(make, error, rule):
         make()
 
 
+@pytest.mark.parametrize("kind", optimizer.OPTIMIZERS.values(), ids=optimizer.OPTIMIZERS)
+def test_arguments_have_the_ranges_of_the_attributes_of_the_operator(kind):
+    attributes = kind().attrs()
+    for rule in ow.op_proto(kind.op_type).attrs:
+        assert rule.name in attributes or rule.has_default
+        if rule.name not in attributes or rule.min is None:
+            continue
+        with pytest.raises(AttributeValueError, match=rf"^{kind.__name__}: {rule.name} must be a "):
+            kind(**{rule.name: rule.min - 1})
+        if rule.max is not None:
+            with pytest.raises(AttributeValueError, match=rule.name):
+                kind(**{rule.name: rule.max + 1})
+
+
+def test_the_learning_rate_is_not_assigned():
+    adam = optimizer.Adam(RATE)
+    with pytest.raises(AttributeError, match=r"Adam: .* a variable .*; call set_learning_rate\("):
+        adam.learning_rate = 0.5
+
+
+class Halving(optimizer.Optimizer):
+    """An optimizer of a user, whose constructor is written out."""
+
+    op_type = "momentum"
+
+    def __init__(self, learning_rate, share):
+        super().__init__(learning_rate)
+        self.share = share
+
+    def attrs(self):
+        return {"mu": self.share / 2}
+
+    def states(self):
+        return [optimizer.State("velocity")]
+
+
+def test_an_optimizer_of_a_user_declares_itself():
+    expected = weight_after(lambda: optimizer.Momentum(RATE, 0.25), 3)
+    np.testing.assert_array_equal(weight_after(lambda: Halving(RATE, 0.5), 3), expected)
+    assert repr(Halving(RATE, 0.5)) == "Halving(learning_rate=0.1, mu=0.25)"
+
+
 # -- optimize, the seeds' function --------------------------------------------------------------
 
 
