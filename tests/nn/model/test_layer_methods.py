@@ -95,6 +95,13 @@ def test_a_method_appends_what_its_layer_function_appends(layer, args, options):
         (lambda m: m.softmax_with_cross_entropy("logits", "new", True), "new", "float32"),
         (lambda m: m.sigmoid_cross_entropy_with_logits("logits", "new"), "new", "float32"),
         (lambda m: m.concat(["a", "new"]), "new", "float32"),
+        (lambda m: m.nll("logs", "new"), "new", "int64"),
+        (lambda m: m.ctc_loss("logs", "new", "lengths"), "new", "int64"),
+        (lambda m: m.ctc_loss("logs", "label", label_lengths="new"), "new", "int64"),
+        (lambda m: m.lstm("words", 3, h0="new"), "new", "float32"),
+        (lambda m: m.lstm("words", 3, lengths="new"), "new", "int64"),
+        (lambda m: m.attention(m.input("x", [None, 3, 4]), 2, mask="new"), "new", "bool"),
+        (lambda m: m.attention(m.input("x", [None, 3, 4]), 2, lengths="new"), "new", "int64"),
         (lambda m: m.cond("new", lambda: m.input("x"), lambda: m.input("x")), "new", "bool"),
     ],
 )

@@ -39,10 +39,10 @@ from opwright_nn.layers.cross_entropy import (
     sigmoid_cross_entropy_with_logits,
     softmax_with_cross_entropy,
 )
-from opwright_nn.layers.data import data
 from opwright_nn.layers.dropout import dropout
 from opwright_nn.layers.embedding import embedding
 from opwright_nn.layers.fc import fc
+from opwright_nn.layers.inputs import data
 from opwright_nn.layers.loops import scan, while_loop
 from opwright_nn.layers.losses import (
     cosine_embedding_loss,

@@ -17,8 +17,7 @@ from opwright_nn.model.copies import model_state, restore_model
 from opwright_nn.model.feeds import check_inputs, convert_feed, find_fillable
 from opwright_nn.model.inference import computed_names, input_names
 from opwright_nn.model.layer_plot import plot_program
-from opwright_nn.model.predictor import Predictor
-from opwright_nn.model.run_options import check_options
+from opwright_nn.model.predictor import Predictor, check_options
 from opwright_nn.model.startup import Startup
 from opwright_nn.model.trained_parameters import TrainedParameters
 from opwright_nn.model.training_methods import ModelTraining

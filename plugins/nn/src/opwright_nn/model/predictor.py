@@ -1,10 +1,10 @@
-"""Predictor: computes variables of a Model, without loss, update or dropout."""
+"""Predictor: computes variables of a Model, without loss, update or dropout; its options."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,33 @@ import opwright as ow
 from opwright.errors import FeedError
 from opwright.plugin import hint
 from opwright.vocabulary import STEP
+from opwright_nn import checks
 from opwright_nn.model.feeds import convert_named
 from opwright_nn.model.inference import inference_program, input_names, persistable_names
-from opwright_nn.model.run_options import RunOptions
+
+
+class RunOptions(NamedTuple):
+    """Arguments of ``Network.compile`` and ``Network.run``, by these names.
+
+    Attributes
+    ----------
+    device : str
+    fallback : str or None
+    deterministic : bool or None
+    """
+
+    device: str
+    fallback: str | None
+    deterministic: bool | None
+
+
+def check_options(who: str, device: object, fallback: object, deterministic: object) -> RunOptions:
+    """Return the options; raise where one has another type or value than it may have."""
+    return RunOptions(
+        checks.check_str(who, "device", device),
+        None if fallback is None else checks.check_choice(who, "fallback", fallback, ("cpu",)),
+        None if deterministic is None else checks.check_bool(who, "deterministic", deterministic),
+    )
 
 
 class Predictor:
