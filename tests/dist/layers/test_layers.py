@@ -356,3 +356,12 @@ def test_without_opwright_nn_the_error_names_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingRequirementError, match="pip install opwright-nn"):
         importlib.reload(layers)
+
+
+def test_names_stand_for_variables_while_a_model_is_built():
+    model = nn.Model()
+    with model:
+        dist.layers.fc(dist.layers.embedding("words", [50, 16]), 4, split="columns")
+        dist.layers.fc("pixels", 4, split="rows")
+    block = model.program.global_block()
+    assert (block.var("words").dtype, block.var("pixels").dtype) == ("int64", "float32")

@@ -13,6 +13,7 @@ from opwright_dist.names import TABLE
 from opwright_nn import arguments, checks, operators
 from opwright_nn import layers as nn_layers
 from opwright_nn.initializer import Normal
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import Layer, begin
 from opwright_nn.parameters.param_attr import ParamLike
 
@@ -22,7 +23,7 @@ _WHO = "dist.embedding"
 @arguments.suggest
 @ow.transaction()
 def embedding(
-    ids: ow.Variable,
+    ids: Input,
     size: Iterable[int],
     *,
     group: str = WORLD,
@@ -44,7 +45,7 @@ def embedding(
 
     Parameters
     ----------
-    ids : Variable, int32 or int64
+    ids : Variable or str, int32 or int64
         Each in [0, rows).
     size : (rows, columns)
         Of the whole table.
@@ -75,7 +76,7 @@ def embedding(
     DistError
         The group is unknown.
     """
-    checks.check_variable(_WHO, "ids", ids)
+    ids = find_input(_WHO, "ids", ids, "int64")
     rows, columns = _check_size(size)
     padding = checks.check_int(_WHO, "padding_index", padding_index, at_least=-1, at_most=rows - 1)
     n_processes = current_world().group(group, _WHO).size

@@ -11,6 +11,7 @@ from opwright_dist.layers.parameters import divide, mark
 from opwright_nn import arguments, checks, operators
 from opwright_nn import layers as nn_layers
 from opwright_nn.initializer import Constant
+from opwright_nn.layers.inputs import Input, find_input
 from opwright_nn.layers.layer import Layer, begin, check_activation, weight_initializer
 from opwright_nn.parameters.param_attr import ParamAttr, ParamLike, check_param_attr
 from opwright_nn.parameters.parameter import make_parameter
@@ -25,7 +26,7 @@ _OF_ROWS: Final = ("softmax", "log_softmax")
 @arguments.suggest
 @ow.transaction()
 def fc(
-    x: ow.Variable,
+    x: Input,
     size: int,
     *,
     split: str,
@@ -50,7 +51,7 @@ def fc(
 
     Parameters
     ----------
-    x : Variable, [n, …]
+    x : Variable or str, [n, …]
         Equal on all processes; with `x_is_split` the columns of this process.
     size : int
         The width of the whole output.
@@ -95,7 +96,7 @@ def fc(
     Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language Models Using Model
     Parallelism, 2019, section 3.
     """
-    checks.check_variable(_WHO, "x", x)
+    x = find_input(_WHO, "x", x)
     checks.check_int(_WHO, "size", size, at_least=1)
     checks.check_choice(_WHO, "split", split, SPLITS)
     kind = check_activation(_WHO, activation)
