@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from weakref import ReferenceType
 
 from opwright import _runtime
-from opwright.context.epoch import default_epoch
-from opwright.context.guard import guarded_context, setting
+from opwright.context.guard import default_epoch, guarded_context, setting
 from opwright.discovery.discover import Discovery, Registries, Settings, discover, make_registries
 from opwright.discovery.scan import PluginRecord
 from opwright.errors import KernelNotFoundError, PluginError

@@ -1,11 +1,13 @@
-"""Values of a thread or task for the length of a block, the current Context among them."""
+"""The current Context of a thread or task, and whether it is the default one, unchanged."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+from opwright._runtime import Epoch
 
 T = TypeVar("T")
 
@@ -21,3 +23,14 @@ def setting(variable: ContextVar[Any], value: T) -> Iterator[T]:
         yield value
     finally:
         variable.reset(token)
+
+
+default_epoch: Final = Epoch()
+"""The epoch of the default Context, and of cached plans before that exists."""
+
+_unchanged: Final = Epoch()
+
+
+def is_unchanged() -> bool:
+    """Tell whether the default Context is current, without pins and later registrations."""
+    return guarded_context.get() is None and default_epoch.now == _unchanged.now

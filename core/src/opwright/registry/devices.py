@@ -12,7 +12,7 @@ from opwright.packages.quarantine import advise_plugin
 from opwright.packages.rules import is_library, make_device
 from opwright.records import NamedTuple
 from opwright.registry.named import Entry, NamedRegistry
-from opwright.targets.importing import load_target
+from opwright.targets.opening import load_target
 
 HOST_DEVICE: Final = "cpu"
 """Ordinary memory. The core itself provides it: no plugin may register it."""

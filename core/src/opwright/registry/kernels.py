@@ -20,7 +20,7 @@ from opwright.packages.rules import check_kernel
 from opwright.registry.devices import HOST_DEVICE
 from opwright.registry.kernel_entry import KernelEntry
 from opwright.registry.operators import OpRegistry
-from opwright.targets.importing import load_target
+from opwright.targets.opening import load_target
 
 REFUSED: Final = "refused: "
 """Prefix of the report of a kernel that declined, unlike one that failed to load."""

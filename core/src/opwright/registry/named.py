@@ -16,8 +16,7 @@ from opwright.errors import (
 )
 from opwright.packages.package import Package
 from opwright.packages.quarantine import PluginReport
-from opwright.targets.importing import load_target
-from opwright.targets.opening import LibraryTable
+from opwright.targets.opening import LibraryTable, load_target
 
 
 class Entry:

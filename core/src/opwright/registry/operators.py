@@ -12,7 +12,7 @@ from opwright.packages.quarantine import advise_operator
 from opwright.packages.registrations import OpRegistration
 from opwright.packages.rules import check_owner, is_library, make_op
 from opwright.registry.named import NamedRegistry
-from opwright.targets.importing import load_target
+from opwright.targets.opening import load_target
 from opwright.vocabulary import GRAD_SUFFIX
 
 if TYPE_CHECKING:  # 15 ms; a list of types needs none

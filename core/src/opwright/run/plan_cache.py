@@ -30,7 +30,7 @@ from opwright.cache_folder import (
     read_trusted,
     write_trusted,
 )
-from opwright.context.epoch import default_epoch, is_unchanged
+from opwright.context.guard import default_epoch, is_unchanged
 from opwright.context.threads import get_num_threads, is_deterministic
 from opwright.disk import digest_of, empty_bytes, map_large, open_regular, read_into
 from opwright.errors import FormatError, OpwrightError

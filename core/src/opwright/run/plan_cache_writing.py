@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opwright._runtime import read_host_array
 from opwright.cache_folder import read_trusted, remove_oldest, write_trusted
 from opwright.context import context as contexts
-from opwright.context.epoch import default_epoch, is_unchanged
+from opwright.context.guard import default_epoch, is_unchanged
 from opwright.describe.dtypes import dtype_to_numpy
 from opwright.disk import open_regular, remove_folder
 from opwright.errors import OpwrightError
