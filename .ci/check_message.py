@@ -1,7 +1,7 @@
 """Check the message of a commit, as a hook of git: ``check_message.py FILE``.
 
-Its subject is one line of at most 72 characters that ends without a full stop, and what follows is
-behind an empty line.
+Its subject is one line of at most 72 characters that ends without a full stop, followed by an empty
+line.
 """
 
 from __future__ import annotations

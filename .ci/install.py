@@ -1,8 +1,8 @@
 """Installs pins, or our own packages as editable, and shows how much of it is done.
 
 ``install.py pins FILE [WORD ...]`` has pip install the exact releases of a file.
-``install.py packages [--no-deps] FOLDER ...`` installs packages of ours one by one; what they
-require of others must be installed already, or with ``--no-deps`` need not be. Words are pip's.
+``install.py packages [--no-deps] FOLDER ...`` installs our packages one by one; their requirements
+must be installed already, except with ``--no-deps``. Words are pip's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pack what runs bundles on a machine without Python: ``make_tarball.py FOLDER CORE CPU``.
+"""Pack everything that runs bundles without Python: ``make_tarball.py FOLDER CORE CPU``.
 
 CORE and CPU are the folders of the packages libopwright and opwright-cpu. Their wheels are built,
 and unpacked as ``include`` and ``lib``: kernels and oneDNN lie beside libopwright, which looks for

@@ -1,6 +1,6 @@
 """A chart of the figures that run.py found: a bar for each of ours, as a share of the best peer.
 
-``chart.py result.json chart.svg`` draws what ``run.py --json`` has written.
+``chart.py result.json chart.svg`` draws the results of ``run.py --json``.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Timed:
         Instead of timing `call` here: returns the ns of each of some calls, in a process or a
         process of its own; of memory, bytes.
     wait : callable, optional
-        Waits until a device has done what calls only enqueue; timed once with many calls.
+        Waits until a device has finished the enqueued calls; timed once with many calls.
     """
 
     call: Callable[[], Any] | None = None
@@ -53,7 +53,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Goal:
-    """What ours should reach.
+    """Our goal.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Goal:
     ratio : float, optional
         To the figure of `of`.
     of : str
-        What the names of those peers begin with of which the best counts: "torch" is all variants
+        The prefix of the names of the peers of which the best counts: "torch" matches all variants
         of PyTorch. The whole name of one of ours: that one. Empty: all peers.
     """
 

@@ -3,7 +3,7 @@
 The first round also warms up, so that contestants may prepare side by side.
 
 ``contestant.py FILE WORKLOAD CONTESTANT`` reads and prints one JSON object a line. First it prints
-what the contestant computed, or why it cannot run. Then it reads ``{"seconds": …, "realtime": …}``
+the results of the contestant, or why it cannot run. Then it reads ``{"seconds": …, "realtime": …}``
 for each round and prints its times.
 """
 
@@ -120,7 +120,7 @@ def serve(workload: Workload, contestant: str, commands: TextIO, answers: TextIO
 def main() -> None:
     """Serve the contestant that the command line names."""
     path, name, contestant = sys.argv[1:]
-    # What libraries print must not come between the answers.
+    # Output of libraries must not mix with the replies.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     workload = next(one for one in load_workloads(Path(path)) if one.name == name)

@@ -1,4 +1,4 @@
-"""What divided layers cost and save: time of a step and memory of a process, by their number.
+"""The cost and savings of divided layers: time of a step and memory of a process, by their number.
 
 The time of the processor is that of one process: beside other work it says more.
 

@@ -77,9 +77,9 @@ class OurProgram:
     scope : Scope
         Holds the parameters.
     inputs : mapping of str to array
-        What every call reads.
+        The inputs of every call.
     results : mapping of str to array
-        What every call writes, with its first content.
+        The outputs of every call, with their initial contents.
     tf32 : bool
         Whether float32 may be rounded to TF32.
     tunes : bool
@@ -120,7 +120,9 @@ class OurProgram:
         return found
 
     def wait(self) -> None:
-        """Wait until all calls are done: what is read comes behind them on the device's stream."""
+        """Wait until all calls are done: later reads are ordered after them on the device's
+        stream.
+        """
         self._mark.numpy()
 
     def step(self) -> float:

@@ -29,7 +29,7 @@ def prepare(workload: str, contestant: str) -> Timed:
 
 
 def record(timed: Timed) -> list[Any]:
-    """Return what ran on the GPU in some calls, in the order of time."""
+    """Return the kernels that ran on the GPU in some calls, ordered by time."""
     from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 

@@ -1,7 +1,8 @@
-"""What `operator_times.py` measures: inputs and attributes of each operator at three sizes.
+"""The cases of `operator_times.py`: inputs and attributes of each operator at three sizes.
 
-A size is about the number of elements that are read or written. Products, convolutions and what
-else takes more than a few operations for an element end at the size that fits into its time.
+A size is about the number of elements that are read or written. Products, convolutions and other
+operators with more than a few operations for an element end at the size that fits into the time
+limit.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The process of opwright, PyTorch or NumPy when single operators are measured.
 
 ``operator_contestant.py NAME`` reads and prints one JSON object a line. ``{"case": 7, "gradient":
-true, "attrs": {}, "defaults": {}}`` prepares a case of `operator_cases` and answers with a number
-that all contestants must agree on, or with what is lacking. ``{"seconds": 0.05}`` times it and
-answers with the seconds of a call, for each repeat. ``{"version": "torch"}`` asks for a version.
+true, "attrs": {}, "defaults": {}}`` prepares a case of `operator_cases` and replies with a number
+that all contestants must agree on, or with the missing requirement. ``{"seconds": 0.05}`` times it
+and answers with the seconds of a call, for each repeat. ``{"version": "torch"}`` asks for a
+version.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ def time_call(call: Call, seconds: float) -> list[float]:
 def main() -> None:
     """Serve the contestant that the command line names."""
     name = sys.argv[1]
-    # What libraries print must not come between the answers.
+    # Output of libraries must not mix with the replies.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.path.append(str(PEERS))

@@ -93,7 +93,7 @@ def measure(
         "defaults": {attr.name: attr.default for attr in proto.attrs if attr.has_default},
     }
     sums: dict[str, float] = {}
-    for contestant in contestants:  # side by side; only what is timed has its turn
+    for contestant in contestants:  # side by side; only timed runs alternate
         contestant.send(case=number, gradient=gradient, **filled)
     answers = {contestant.name: contestant.receive() for contestant in contestants}
     for name, answer in answers.items():

@@ -1,4 +1,4 @@
-"""What several workloads need of a peer: a model of ONNX, an ONNX Runtime session, its packages."""
+"""Peers of several workloads: an ONNX model, an ONNX Runtime session, its packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare what `opwright_simulation` predicts for processes of this machine with measurements.
+"""Compare predictions of `opwright_simulation` for processes of this machine with measurements.
 
     python benchmarks/predicted_ranks.py
 

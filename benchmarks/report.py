@@ -119,7 +119,7 @@ def find_gpu() -> str:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return what figures depend on."""
+    """Return the environment of the figures."""
     info = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     names = [line.split(":")[1].strip() for line in info.splitlines() if "model name" in line]
     return {

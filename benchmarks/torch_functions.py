@@ -1,6 +1,6 @@
 """PyTorch's functions alone, for operators whose peers in the tests look at values before.
 
-Such a look, or another convention of what an index below 0 means, would count as PyTorch's time.
+Such a check, or another convention for indices below 0, would count as PyTorch's time.
 """
 
 from __future__ import annotations

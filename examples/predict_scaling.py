@@ -66,8 +66,7 @@ def predict(network: list[Layer], images_per_s: float) -> float:
 
 
 if __name__ == "__main__":
-    # Images a second of one P100, as TensorFlow's benchmarks told in 2017: VGG-16 154; ResNet-101
-    # between ResNet-50's 219 and ResNet-152's 91.8 by its operations.
+    # Images a second of one P100, from TensorFlow's benchmarks of 2017:
     for name, network, images_per_s, measured in (
         ("ResNet-101", resnet101(), 129, 0.90),
         ("VGG-16", vgg16(), 154, 0.68),

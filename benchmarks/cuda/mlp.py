@@ -1,7 +1,7 @@
 """One training step of 784-200-200-10 with sigmoid, SGD, float32; batch 64 and 1,024.
 
-Images, labels, parameters and the loss lie on the GPU on all sides, and nobody reads the loss in a
-step; but for "Model", whose user fills in arrays on the device and gets each loss.
+Images, labels, parameters and the loss are on the GPU for all contestants, and no step reads the
+loss; except for "Model", whose user fills in arrays on the device and gets each loss.
 """
 
 from __future__ import annotations

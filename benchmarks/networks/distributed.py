@@ -152,7 +152,7 @@ def set_parameters(network: Any, arrays: list[np.ndarray]) -> None:
 
 
 def make_steps() -> dict[str, dict[str, Callable[[], Prepared]]]:
-    """Return what prepares each step, by engine and name."""
+    """Return the functions that prepare each step, by engine and name."""
     ours: dict[str, Callable[[], Prepared]] = {
         f"allreduce-{name}": partial(opwright_reduction, n) for name, n in ELEMENTS.items()
     }

@@ -1,4 +1,4 @@
-"""Small PNG files, and the function that decodes one: what the loaders of both sides read."""
+"""Small PNG files, and the function that decodes one, for the loaders of both sides."""
 
 from __future__ import annotations
 

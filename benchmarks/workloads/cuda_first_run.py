@@ -39,7 +39,7 @@ def mlp_step() -> Step:
 
 
 def open_emulator() -> None:
-    """Let the emulated GPU load a kernel that does nothing, whatever NVRTC made."""
+    """Make the emulated GPU load a kernel that does nothing, instead of NVRTC's output."""
     from opwright_cuda import native
     from opwright_cuda.source import Source
     from opwright_cuda_emulator import HostCompiler, start

@@ -1,4 +1,4 @@
-"""What `import opwright` costs beyond NumPy and pluggy; of the peers the whole import."""
+"""The cost of `import opwright` beyond NumPy and pluggy; for the peers of the whole import."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ print(time.perf_counter_ns() - began)
 def imports(timed: str, before: str = "") -> Timed:
     """Return the ns of some Python code in new processes."""
     command = [sys.executable, "-c", TIMED.format(timed=timed, before=before)]
-    # An installed package has byte code; without it compiling is most of what would be measured.
+    # An installed package has byte code; without it compiling would dominate the measurement.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def run() -> float:

@@ -16,7 +16,7 @@ X, Y = np.linspace(-1, 1, 8, dtype="float32"), np.linspace(2, 3, 8, dtype="float
 
 
 def add_by(door: str) -> Callable[[Any, Any], Any]:
-    """Return what adds two arrays of JAX; the program does three more things."""
+    """Return a function that adds two arrays of JAX; the program does three more operations."""
     import jax
 
     if door == "jnp":

@@ -149,7 +149,7 @@ def onnxruntime(shape: tuple[int, ...], make: Callable[[], bytes], kind: str) ->
 
 
 def make_contestants(shape: tuple[int, ...], append: Any, make: Any) -> dict[str, Any]:
-    """Return who takes part, by name."""
+    """Return the contestants, by name."""
     return {
         "opwright": partial(opwright, shape, append, "c"),
         "opwright-python-bundle": partial(opwright, shape, append, "python-bundle"),

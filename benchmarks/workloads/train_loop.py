@@ -18,7 +18,7 @@ PART = 500
 
 
 def make_model() -> tuple[Any, tuple[np.ndarray, np.ndarray]]:
-    """Return a small MLP, so that the loop around its step is what counts, and its data."""
+    """Return a small MLP, so that the loop around its step dominates, and its data."""
     import opwright_nn as nn
 
     rng = np.random.default_rng(0)
@@ -75,7 +75,7 @@ def measure(loop: Callable[[Callable[[], None]], list[float]]) -> Timed:
 
 
 def added() -> Timed:
-    """The medians' difference: what nn.train adds to a step."""
+    """The medians' difference: the overhead of nn.train for a step."""
 
     def difference() -> list[float]:
         own, trained = (measure(loop).measure for loop in (by_hand, by_train))

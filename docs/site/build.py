@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-# Only what this repository provides is described, whatever else is installed.
+# Only objects of this repository are described, whatever else is installed.
 os.environ["OPWRIGHT_PLUGINS"] = "std,cpu,cuda"
 
 import c_interface
@@ -58,7 +58,7 @@ def main() -> int:
     args = parser.parse_args()
     source = args.work / "source"
     write_changed(source, make_pages())
-    # All pages are written (-a), for all have the side bar; only what has changed is read again.
+    # All pages are written (-a), since all have the side bar; only changed ones are read again.
     options = ["-q", "-a", "-W", "--keep-going", "-b", "html", "-c", str(HERE)]
     options += ["-d", str(args.work / "doctrees")]
     return run_sphinx([*options, str(source), str(args.to)])

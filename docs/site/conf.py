@@ -20,7 +20,7 @@ html_show_copyright = False
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_heading_anchors = 4
 
-# Docstrings are numpydoc, and name things in single backticks.
+# Docstrings are numpydoc, and quote names in single backticks.
 default_role = "code"
 napoleon_google_docstring = False
 napoleon_custom_sections = [("Attributes", "params_style")]  # several names in one line
@@ -44,7 +44,7 @@ def _keep_whole(
 ) -> None:
     """Begin the docstring of a property with an empty comment.
 
-    Napoleon takes what stands before a colon in the first line for the property's type.
+    Napoleon reads the text before a colon in the first line as the property's type.
     """
     if what in ("property", "attribute"):
         lines[:0] = ["..", ""]

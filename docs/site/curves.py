@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 Function = Callable[[Array], Array]
 
 REFERENCE: Final = "numpy"
-"""The library whose kernels say what an operator means."""
+"""The library whose kernels define the meaning of an operator."""
 
 INTERVAL: Final = 4.0
 _N_POINTS: Final = 241  # an odd number: 0 is one of them, where many functions bend
@@ -82,7 +82,7 @@ def _look_up(op_type: str) -> Callable[..., Any]:
 def _is_element_wise(function: Function) -> bool:
     """Whether each element of the result follows from its own element alone.
 
-    Constants and what leaves every element as it is are not worth a picture.
+    Constants and identities are not worth a picture.
     """
     x = np.linspace(-1.9, 1.7, 12).reshape(2, 1, 6)
     try:

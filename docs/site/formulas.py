@@ -1,7 +1,7 @@
 """The formulas in an operator's description, typeset as MathML: browsers need no script for it.
 
-A formula is ``NAME = EXPRESSION`` in the comment of an OpProto, in Python's notation. What does not
-parse to its end is left to the text: a page shows no half of a formula.
+A formula is ``NAME = EXPRESSION`` in the comment of an OpProto, in Python's notation. A formula
+that cannot be parsed to its end stays text: a page shows no partial formula.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class Formula:
 
 
 def find_formulas(proto: OpProto) -> list[Formula]:
-    """Return the formulas of outputs in a comment, and of what these are written with."""
+    """Return the formulas of outputs in a comment, and of the terms in them."""
     text = " ".join(proto.comment.split())
     outputs = {slot.name for slot in proto.outputs}
     formulas: dict[tuple[str, str], Formula] = {}
     for match in _BEGIN.finditer(text):
         formula = _read(match[1], text[match.end() :])
         name = match[1].partition("[")[0]
-        # A bare name explains what stands in the text around it.
+        # A bare name explains a term of the surrounding text.
         if formula is None or (name not in outputs and isinstance(formula.value, ast.Name)):
             continue
         when = _WHEN.search(text[: match.start()])

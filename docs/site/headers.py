@@ -1,7 +1,7 @@
 """Reads C and C++ headers: declarations at the outermost level, each with the comment above it.
 
-No compiler's parser: it knows the layout that clang-format keeps, where what begins at the first
-column begins a declaration, and it ends where its brackets are closed.
+It is not a compiler's parser: it relies on the layout of clang-format, where a line that begins at
+the first column begins a declaration, and the declaration ends where its brackets are closed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Item(NamedTuple):
     Attributes
     ----------
     names : tuple of str
-        What is declared; empty for a comment that stands by itself.
+        The declaration; empty for a comment without one.
     comment : str
         The comment above, without its signs.
     code : str

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def escape(text: str) -> str:
-    """Return text that shows as it is; what stands in backticks stays code."""
+    """Return text that is shown unchanged; text in backticks stays code."""
     parts = text.split("`")
     for index in range(0, len(parts), 2):
         for sign in "\\*_<>[]$":

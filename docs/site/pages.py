@@ -14,7 +14,7 @@ FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 FROM_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-"""Pages of the repository's root, and what they are called in the site."""
+"""Pages of the repository's root, and their names in the site."""
 
 FRONT_END = "\n## The packages\n"
 """Where the part of the README ends that is the first page of the site, too."""

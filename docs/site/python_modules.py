@@ -40,7 +40,7 @@ MODULES: Final = {
     "opwright_dist": "Several processes: groups, collectives, data-parallel training.",
     "opwright_ray": "Training on a Ray cluster.",
 }
-"""Every public module and what it is for."""
+"""Every public module and its purpose."""
 
 LONGEST_VALUE: Final = 70
 """Signs of a constant's value, beyond which it is not shown."""
@@ -61,7 +61,7 @@ def make_pages() -> dict[str, str]:
 
 
 def public_names(module_name: str) -> list[str]:
-    """Return what a module makes public: its ``__all__``, or the classes and functions it holds."""
+    """Return the public names of a module: its ``__all__``, or its classes and functions."""
     module = importlib.import_module(module_name)
     listed = getattr(module, "__all__", None)
     if listed is not None:
@@ -76,7 +76,7 @@ def public_names(module_name: str) -> list[str]:
 def make_page(module_name: str, about: str, documented: set[int]) -> str:
     """Return the page of one module, as reStructuredText.
 
-    What another module makes public, too, is in the index once: `documented` says what is.
+    Names that another module makes public, too, are in the index once: `documented` lists them.
     """
     module = importlib.import_module(module_name)
     lines = [module_name, "=" * len(module_name), "", about.replace("`", "``"), ""]

@@ -43,7 +43,7 @@ def describe_timings(op_type: str, timings: Mapping[str, Any]) -> str:
 
 
 def make_page(timings: Mapping[str, Any]) -> str:
-    """Return all operators as a page of Markdown: a picture, what is slow, and the table."""
+    """Return all operators as a page of Markdown: a picture, the slow ones, and the table."""
     rows = list(_list_rows(timings))
     means = [(_name_size(size), f"{mean:.2f}") for size, mean in timings["summary"].items()]
     introduction = (

@@ -18,7 +18,7 @@ def read_arguments(
     doc : str or None
         The script's ``__doc__``, for ``--help``.
     picture : str, optional
-        What ``--picture FILE`` draws.
+        The picture of ``--picture FILE``.
     **inputs : str
         Other data that can be read: ``file="a text of your own"`` makes ``--file PATH``.
     """

@@ -1,4 +1,4 @@
-"""A residual network tells shapes apart in color images of 32×32.
+"""A residual network distinguishes shapes in color images of 32×32.
 
 Data: 4,000 made images of eight shapes, 1,000 held out; or --cifar FOLDER, which has the binary
 files of CIFAR-10.

@@ -23,7 +23,7 @@ log = logging.getLogger("serving")
 
 
 class Service:
-    """What the routes share.
+    """The state that the routes share.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Service:
         except RequestError as error:
             status, content = error.status, {"error": str(error)}
         except ClientDisconnect:
-            status = 499  # nobody reads the answer
+            status = 499  # the client has gone
         except Exception:
             log.exception("a prediction failed")
             status, content = 500, {"error": "the prediction failed; the server's log says why"}

@@ -38,7 +38,9 @@ class Limits(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """A request: its arrays, the version that has checked them, and who waits for the results."""
+    """A request: its arrays, the version that has checked them, and the client that waits for the
+    results.
+    """
 
     arrays: dict[str, Array]
     version: Version
@@ -75,7 +77,7 @@ class Batcher:
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Finish what waits, then end."""
+        """Finish waiting requests, then end."""
         await self._queue.join()
         if self._task is not None:
             self._task.cancel()

@@ -32,7 +32,7 @@ HERE = Path(__file__).resolve().parent
 
 
 class Load:
-    """The requests of a run, and what became of them."""
+    """The requests of a run, and their results."""
 
     def __init__(self, folder: Path, port: int, n_requests: int) -> None:
         self.port = port
@@ -53,7 +53,9 @@ class Load:
             self.cases.append((head.encode() + body, loaded(x)[0]))
 
     async def client(self) -> None:
-        """Send requests one after the other on a connection, which is opened again when told."""
+        """Send requests one after the other on a connection, which is reopened if the server closes
+        it.
+        """
         connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         while self.left:
             self.left -= 1

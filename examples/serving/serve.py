@@ -53,7 +53,7 @@ class Server(uvicorn.Server):
             return
         self._service.is_draining = True
         for server in self.servers:
-            server.close()  # other processes may accept what comes to the same socket
+            server.close()  # other processes may accept connections to the same socket
         self._begin(self._drain())
 
     async def _drain(self) -> None:

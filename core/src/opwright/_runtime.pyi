@@ -71,7 +71,7 @@ class Device:
     @property
     def name(self) -> str: ...
     def name_beside(self, other: Device) -> str:
-        """Return its name, and who provides it where the other is another device of this name."""
+        """Return its name, and its provider if the other is another device of this name."""
     @property
     def dlpack_code(self) -> int: ...
     @property
@@ -92,9 +92,11 @@ class Device:
     def synchronize(self) -> None: ...
     @property
     def arrays(self) -> Any:
-        """What `set_arrays` gave, or None."""
+        """The object passed to `set_arrays`, or None."""
     def set_arrays(self, arrays: object) -> None:
-        """Give what makes arrays for Python kernels, an `opwright.device.DeviceArrays`; once."""
+        """Set the object that creates arrays for Python kernels, an `opwright.device.DeviceArrays`;
+        once.
+        """
     def holds(self, array: object) -> bool:
         """Tell whether an array says that it lies here; False for the host and for ndarrays.
 
@@ -105,7 +107,7 @@ def host_device() -> Device:
     """Return the one host device, named "cpu"."""
 
 def free_retired() -> None:
-    """Free what is not used any more and waits for a call into its plugin.
+    """Free unused objects that wait for a call into their plugin.
 
     Every call that runs a plan, allocates, copies or waits does so first. Within a plugin, as
     inside of a kernel in Python, nothing happens.
@@ -119,12 +121,12 @@ def make_python_device(
 ) -> Device:
     """Wrap a device written in Python, an `opwright.device.PythonDevice`.
 
-    `source` is what provided it, None for itself: where its device of this number is open, that one
-    is returned.
+    `source` is the provider, None for the class itself: if its device of this number is open, that
+    one is returned.
     """
 
 class _Exchange(Protocol):
-    """What tensors and variables have for other libraries; no class of the module."""
+    """The exchange interfaces of tensors and variables; not a class of the module."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
     def __dlpack__(
@@ -152,8 +154,8 @@ class Tensor(_Exchange):
     def from_array(array: object, device: Device, who: str = "Tensor.from_array") -> Tensor:
         """Return an array that lies on this device as a tensor, without a copy.
 
-        The tensor keeps the array; the array's library lets our stream wait for what it does with
-        it. FeedError, beginning with `who`, where it is not contiguous or lies elsewhere.
+        The tensor keeps the array; the array's library orders our stream after its own work.
+        FeedError, beginning with `who`, if it is not contiguous or is on another device.
         """
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -191,7 +193,8 @@ class ScopeVariable(_Exchange):
     def touch(self) -> None:
         """Raise `version`, after memory that the variable borrows was written.
 
-        What is computed of parameters alone, and packed for kernels, is made again by the next run.
+        Values computed from parameters alone, or packed for kernels, are computed again by the next
+        run.
         """
     def set(self, array: ArrayLike, device: Device | None = None) -> None:
         """Copy an array in, keeping its dtype.
@@ -206,10 +209,10 @@ class ScopeVariable(_Exchange):
     def borrow(self, array: object) -> None:
         """Hold the memory of an array instead of a copy; the scope's `structure_version` rises.
 
-        What is written into the variable, is in the array, and the reverse; after a write into the
-        array call `touch`. The array, of NumPy or with ``__dlpack__`` on the host, is kept until
-        the variable is set to another shape or dtype, borrows again or is erased, and no plan uses
-        its memory any more. Its library must not move its memory meanwhile. A read-only one may be
+        Writes to the variable are writes to the array, and the reverse; after a write to the array
+        call `touch`. The array, of NumPy or with ``__dlpack__`` on the host, is kept until the
+        variable is set to another shape or dtype, borrows again or is erased, and no plan uses its
+        memory any more. Its library must not move its memory meanwhile. A read-only one may be
         borrowed: a plan that writes the variable is refused before its first step.
 
         FeedError for an array that is not contiguous, aligned and of native byte order.
@@ -255,8 +258,8 @@ def find_lent(array: object) -> np.ndarray[Any, Any] | None:
 class detach_guard:  # noqa: N801 - as the other guards
     """While it is entered, arrays that require a gradient are read as their ``detach()``.
 
-    In the thread that entered it. Their library does not follow the gradient through what opwright
-    computes; without it such arrays are refused. It may be entered again, also while it is.
+    In the thread that entered it. Their library does not track the gradient through opwright;
+    without it such arrays are refused. It may be entered again, also while it is.
     """
 
     def __init__(self) -> None: ...
@@ -279,8 +282,8 @@ def read_message(
 def read_host_array(array: object, who: str) -> np.ndarray[Any, Any]:
     """Return an array with ``__dlpack__`` on the host as an ndarray that keeps it, without a copy.
 
-    FeedError and DtypeError begin with `who`, or are those of ``dtype:``; what its library raises
-    comes as it is.
+    FeedError and DtypeError begin with `who`, or are those of ``dtype:``; errors of its library are
+    not changed.
     """
 
 def give_like(result: Any, like: object) -> Any:

@@ -1,4 +1,4 @@
-"""What users call: compiled networks, and the functions of operators. Part of `_runtime`."""
+"""The callables of users: compiled networks, and the functions of operators. Part of `_runtime`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CompiledNetwork:
     def __call__(self, *values: Any, **feeds: Any) -> list[Any]:
         """Return the fetches, in order."""
     def find_plan(self, feeds: dict[str, Any], /) -> tuple[Any, tuple[Any, ...]]:
-        """Return what `source` returned for such feeds, and the feeds in the plan's order."""
+        """Return the result of `source` for such feeds, and the feeds in the plan's order."""
     def profile(
         self,
         feeds: Mapping[str, Any] | None = None,
@@ -69,7 +69,7 @@ class CompiledNetwork:
     def plan_for(
         self, feeds: Mapping[str, Any] | None = None, scope: Scope | None = None
     ) -> PreparedRun:
-        """Return the plan for these feeds, and what a run of it is given."""
+        """Return the plan for these feeds, and the arguments of its run."""
     @property
     def plans(self) -> Plans: ...
     @property
@@ -103,13 +103,13 @@ class Watch:
 class Namespace(ModuleType):
     """A module that looks a name up in its ``__table__`` first: (variable, key, dict).
 
-    What the dict holds counts while the ContextVar holds the very object `key`; all else is found
-    as in any module.
+    The entries of the dict are used while the ContextVar holds the very object `key`; all other
+    names are looked up as in any module.
     """
 
 @final
 class EagerFunction:
-    """What users call: ``f(*inputs, **inputs_and_attributes)``.
+    """The callable of users: ``f(*inputs, **inputs_and_attributes)``.
 
     Calls by position alone are completed from `defaults` and go to `call`, which takes every
     parameter by position; all others go to `bind` as they are.

@@ -1,4 +1,5 @@
-"""Of `opwright._runtime`: what makes kernels ready, and opens compiled plugins. For type checkers.
+"""The part of `opwright._runtime` that prepares kernels, and opens compiled plugins. For type
+checkers.
 
 There is no such module at run time; ``_runtime.pyi`` hands these names on.
 """
@@ -30,7 +31,9 @@ class RefusedError(Exception):
     """A native kernel's prepare refused; the text is its reason."""
 
 class UnsupportedError(RefusedError):
-    """A native kernel's prepare refused for what this machine lacks; the text says what."""
+    """A native kernel's prepare refused because of this machine; the text names the missing
+    ability.
+    """
 
 @final
 class Prepared:
@@ -42,12 +45,14 @@ class Prepared:
     def estimate_ns(self) -> int: ...
     @property
     def held_bytes(self) -> int:
-        """About what it holds, as its kernel says: generated code, tables."""
+        """Its approximate size, as reported by the kernel: generated code, tables."""
     @property
     def needs_gil(self) -> bool: ...
     @property
     def capturable(self) -> bool:
-        """What prepare said; True where the kernel did not veto (Python kernels: as given)."""
+        """The result of prepare; True if the kernel did not veto (Python kernels: as
+        registered).
+        """
     @property
     def n_threads(self) -> int:
         """The count that it was made for."""
@@ -80,18 +85,18 @@ def prepare_python(
     forgot to write into its output.
 
     With `bind`, ``function.bind`` is called instead, with the same arguments, once per instance and
-    again whenever an array moves to other memory; what it returns is then called without
-    arguments in each run. `packs` maps a flat argument index to a function of the array: the kernel
-    gets its result in the array's place. `n_threads` is the count that it was made for, `op_type`
-    what messages call it.
+    again whenever an array moves to other memory; its result is then called without arguments in
+    each run. `packs` maps a flat argument index to a function of the array: the kernel gets its
+    result in the array's place. `n_threads` is the count for which it was prepared, `op_type` its
+    name in messages.
     """
 
 @final
 class Library:
     """A compiled plugin: an open shared library whose tables have been checked.
 
-    It stays open as long as this object, or what was prepared with it as `keep_alive`, lives. A
-    real file is open once, by however many paths it is named.
+    It stays open as long as this object, or any kernel that was prepared with it as `keep_alive`,
+    lives. A real file is open once, by however many paths it is named.
 
     Raises
     ------
@@ -113,7 +118,9 @@ class Library:
         """Of the header that the library was built with."""
     @property
     def ops(self) -> tuple[tuple[str, bytes, str | None, tuple[str, ...], str | None, bool], ...]:
-        """(type, OpProto, type of the gradient, what that needs, why there is none, hidden)."""
+        """(type, OpProto, type of the gradient, the inputs that it needs, why there is none,
+        hidden).
+        """
     @property
     def kernels(self) -> tuple[tuple[Any, ...], ...]:
         """(address, operator type, device, dtype codes, library, priority, flags, may_reuse).
@@ -129,7 +136,7 @@ class Library:
     def dlpack_codes(self) -> tuple[int, ...]:
         """DLPack's DLDeviceType of each of the devices."""
     def open_device(self, index: int, device_id: int = 0, origin: str = "") -> Device:
-        """Return one of the devices, opened where nobody holds it; `origin` says whose it is.
+        """Return one of the devices, opened if it is not open; `origin` names its provider.
 
         Raises
         ------
@@ -180,12 +187,12 @@ def prepare_native(
     """
 
 def limit_threads(n_threads: int) -> None:
-    """Let jobs of kernels run on this many threads at most, whatever they were prepared for."""
+    """Limit jobs of kernels to this many threads, for whatever number they were prepared."""
 
 def use_openmp(library: str) -> bool:
     """Run jobs of the calling thread on the OpenMP threads of a loaded library, from now on.
 
     A program that calls the library and plans in turn has one pool of threads then. `library` is
-    the path of what is loaded already and linked with OpenMP; anything else changes nothing, and
+    the path of a loaded library that is linked with OpenMP; anything else changes nothing, and
     returns False.
     """

@@ -1,4 +1,4 @@
-"""Of `opwright._runtime`: what makes plans, runs and measures them. For type checkers.
+"""The part of `opwright._runtime` that creates, runs and measures plans. For type checkers.
 
 There is no such module at run time; ``_runtime.pyi`` hands these names on.
 """
@@ -74,7 +74,7 @@ class PlanBuilder:
     def end_constants(self) -> None:
         """Say that the kernels so far read persistables that the plan never writes, and each other.
 
-        They run only when one of these has changed; what they write may be packed.
+        They run only when one of these has changed; their outputs may be packed.
         """
 
     def feeds_read(self) -> None:
@@ -139,10 +139,10 @@ class PlanBuilder:
     def build(self, describe: object, kernel_bytes: int = 0) -> Plan:
         """Check everything and make the plan; the builder is empty afterwards.
 
-        For a step that failed, ``describe.fail(op_index, message, cause)`` makes the exception:
-        `message` is the kernel's own or the runtime's, `cause` what a Python kernel raised or None.
-        ``describe.fail_bind`` does so where a kernel could not be bound, before any step has run.
-        `describe` must not hold the plan.
+        For a step that failed, ``describe.fail(op_index, message, cause)`` creates the exception:
+        `message` is the kernel's own or the runtime's, `cause` the exception of a Python kernel or
+        None. ``describe.fail_bind`` does so where a kernel could not be bound, before any step has
+        run. `describe` must not hold the plan.
         """
 
 @final
@@ -162,7 +162,7 @@ class Plan:
         """Memory of one instance: arenas and buffers of all devices, children included."""
     @property
     def held_bytes(self) -> int:
-        """About what the plan and its kernels hold, without what its runs work in."""
+        """The approximate size of the plan and its kernels, without the memory of its runs."""
     @property
     def instances(self) -> int:
         """Instances that exist now, idle or running."""
@@ -176,7 +176,7 @@ class Plan:
     def feed_names(self) -> list[str]: ...
     @property
     def describe(self) -> Any:
-        """What `PlanBuilder.build` was given."""
+        """The arguments of `PlanBuilder.build`."""
     def run(self, scope: Scope | None = None) -> None:
         """Run a plan that has no feeds; fetches are dropped."""
     def direct_entry(self) -> tuple[int, int]:
@@ -278,7 +278,7 @@ class Bundle:
     @property
     def batch(self) -> tuple[int, int]: ...
     def new_scope(self) -> Scope:
-        """Return a scope with copies of what runs write, and the weights."""
+        """Return a scope with copies of the variables that runs write, and the weights."""
 
     def plan_for(self, arrays: tuple[Any, ...], n_threads: int) -> Plan:
         """Return the plan for arrays, in the order of the inputs; FeedError where none fits."""

@@ -127,7 +127,7 @@ class Child(Channel):
     files : sequence of int
         Descriptors that the child inherits, under the same numbers.
     capture : bool
-        Whether to keep what it prints, see `printed`; else that goes to the error output of this
+        Whether to keep its output, see `printed`; otherwise it goes to the error output of this
         process.
     """
 
@@ -247,7 +247,7 @@ def run_trial(_: Channel, function: str, *arguments: Any) -> None:
 
 
 def main(file: int, parent: int) -> None:
-    """Run the function that the parent names, send what it returns, and end the process."""
+    """Run the function that the parent names, send its result, and end the process."""
     end_with_parent(parent)
     end_without_core()
     channel = Channel(socket.socket(fileno=file))
@@ -268,7 +268,7 @@ def main(file: int, parent: int) -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Have the system kill this process when its parent ends, for whatever reason."""
+    """Make the system kill this process when its parent ends, for any reason."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(1)

@@ -111,7 +111,7 @@ def sync_folder(path: StrPath) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder and what is in it; other processes may be doing the same."""
+    """Remove a folder and its contents; other processes may be doing the same."""
     try:
         inner_paths = list(path.iterdir())
     except FileNotFoundError:
@@ -237,7 +237,7 @@ def map_file(path: StrPath, handle: int, size_bytes: int) -> NDArray[Any] | None
 
 
 def map_large(path: StrPath, handle: int) -> NDArray[Any] | None:
-    """Return what `map_file` does; None for files that are small, or on a network's disk."""
+    """Return the result of `map_file`; None for files that are small, or on a network's disk."""
     size_bytes = os.fstat(handle).st_size
     is_large = size_bytes >= _MAPPED_BYTES and is_local(handle)
     return map_file(path, handle, size_bytes) if is_large else None

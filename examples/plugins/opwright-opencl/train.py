@@ -1,4 +1,4 @@
-"""Learn handwritten digits on the device opencl, and tell how it went."""
+"""Learn handwritten digits on the device opencl, and print the accuracy."""
 
 import sys
 

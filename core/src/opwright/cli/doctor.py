@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the time limit of a plugin, and the option to retry what is skipped."""
+    """Add the time limit of a plugin, and the option to retry skipped ones."""
     parser.epilog = (
         "import ms: importing the hook module and running the hooks, in the first process after an "
         "install. index ms: reading what they registered from the index, in each process after it. "

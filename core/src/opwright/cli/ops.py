@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_list(context: Context, args: argparse.Namespace) -> None:
-    """Print what the registry knows without importing any definition."""
+    """Print the registered operators without importing any definition."""
     types = context.ops.types(all=args.all)
     devices = {type: context.kernels.devices_of(type) for type in types}
     packages = {type: context.ops.package_of(type) for type in types}

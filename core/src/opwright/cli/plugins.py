@@ -1,4 +1,4 @@
-"""``opwright plugins``: lists the installed plugins, what they provide, or why they failed."""
+"""``opwright plugins``: lists the installed plugins, their objects, or the reasons of failures."""
 
 from __future__ import annotations
 

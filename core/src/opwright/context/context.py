@@ -35,8 +35,8 @@ class Context:
     Parameters
     ----------
     registries : Registries, optional
-        By default empty ones, to be filled manually; `Context.discover` fills them from what is
-        installed.
+        By default empty ones, to be filled manually; `Context.discover` fills them from installed
+        plugins.
     records : sequence of PluginRecord
         The plugins that filled them.
 
@@ -139,7 +139,7 @@ class Context:
         return self._chosen_options
 
     def pin(self, op_type: str, library: str) -> contextlib.AbstractContextManager[None]:
-        """Choose the library whose kernels compute an operator, whatever their priority.
+        """Choose the library whose kernels compute an operator, regardless of their priority.
 
         Takes effect at once, for every thread that uses this Context. As a context manager it lasts
         until the end of the block. `with_pins` is for one thread alone.

@@ -103,8 +103,8 @@ class AttrProto(ProtoValue):
     length: int
     operand: bool
     added: bool
-    # What `check` reads first: the type of a scalar, or of the elements of a list, and whether any
-    # value is allowed.
+    # Data that `check` reads first: the type of a scalar, or of the elements of a list, and whether
+    # any value is allowed.
     _exact: object
     _element: object
     _free: bool
@@ -182,8 +182,9 @@ class AttrProto(ProtoValue):
     def check(self, op_type: str, value: Any) -> AttrValue:
         """Return `value` as exactly the plain Python type that the attribute declares.
 
-        NumPy numbers are converted, an int is taken for a float, lists become tuples, a number
-        alone is taken for a list of it, and a dtype attribute takes what NumPy takes for a dtype.
+        NumPy numbers are converted, an int is accepted as a float, lists become tuples, a single
+        number becomes a list of it, and a dtype attribute accepts everything that NumPy accepts as
+        a dtype.
 
         Raises
         ------

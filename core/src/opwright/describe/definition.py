@@ -148,7 +148,7 @@ class OpDefinition:
     def rename(self, given: Mapping[str, T], warns: bool = True) -> dict[str, T]:
         """Return given slots or attributes under their present names.
 
-        SlotError where one thing is given by both names.
+        SlotError if one argument is given by both names.
         """
         renamed: dict[str, T] = {}
         for name, value in given.items():

@@ -190,7 +190,7 @@ class InferContext:
 
         A float dtype holds all numbers but finite ones beyond its range, an integer dtype whole
         ones in its range, bool 0 and 1. Each element of a list counts. With `value`, that of a
-        number made of attributes, `name` is what messages call it.
+        number from attributes, `name` is used in messages.
         """
         held = self.attr(name) if value is None else value
         for number in dict.fromkeys(held) if isinstance(held, tuple) else (held,):

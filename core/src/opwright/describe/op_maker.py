@@ -74,7 +74,7 @@ class OpMaker:
         self._deprecated: dict[str, str] = {}
 
     def add_comment(self, text: str) -> OpMaker:
-        """Describe what the operator computes: the formula, edge cases, the source."""
+        """Describe the computation of the operator: formula, edge cases, source."""
         if self._comment:
             raise self._error("add_comment must be called once, got a second comment")
         self._comment = text
@@ -178,8 +178,8 @@ class OpMaker:
     def as_added(self) -> OpMaker:
         """Declare that the attribute was added after the operator had been published.
 
-        Kernels that do not read it were written before: they are refused where the attribute has
-        another value than its default, with which the operator is what it was.
+        Kernels that do not read it are older: they are refused if the attribute has another value
+        than its default, with which the operator is unchanged.
         """
         return self._set(self._attribute("as_added"), "added", True)
 
@@ -260,8 +260,8 @@ class OpMaker:
             `grad_op`, a function of a `GradientContext`, or `no_gradient`. Without one,
             `append_backward` refuses the operator, or expands it where it has a body.
         body : callable, optional
-            Of a composite: writes simpler operators through a `BodyContext`. One that draws
-            random numbers is built with `random`; the operators of the body take over its own. It
+            Of a composite: writes simpler operators through a `BodyContext`. A composite that draws
+            random numbers is built with `random`; the operators of the body use its stream. It
             returns False, and writes nothing, where only a kernel computes the operator: with some
             of its attributes, or for some dtypes.
         control : Branch or Loop, optional

@@ -43,7 +43,7 @@ def check_op_proto(proto: OpProto) -> None:
 
 
 def check_random(proto: OpProto) -> None:
-    """Raise RegistrationError unless an operator has what random numbers need."""
+    """Raise RegistrationError unless an operator has everything that random numbers need."""
     seed = proto.attr_protos.get(SEED_ATTR)
     if seed is None or seed.type is not AttrType.INT or seed.default != 0:
         _fail(proto, f"random=True needs an int attribute {SEED_ATTR!r} of default 0, got {seed}")

@@ -297,9 +297,9 @@ class BodyContext(RuleContext):
     """The context of a composite's body: the operator that simpler operators replace.
 
     Every output that is present must be written, by `set_output` or as an output of `emit`. A body
-    reads the inputs and what it has written itself, and writes the outputs and fresh variables. It
-    has no block and no program, and writes no operator with blocks or a dynamic output: a plan,
-    which it may be written into, has none of these.
+    reads the inputs and its own variables, and writes the outputs and fresh variables. It has no
+    block and no program, and writes no operator with blocks or a dynamic output: a plan, which it
+    may be written into, has none of these.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Devices: what a plugin's device must provide, how it is opened, and how it gets arrays.
+"""Devices: their contract for plugins, how they are opened, and how arrays reach them.
 
 The public face for authors of devices. `PythonDevice`, `PythonDevices` and `DeviceArrays` are
 protocols: a class that has their members need not inherit from them.

@@ -1,4 +1,4 @@
-"""What a plugin must provide for a device: the protocols of devices and of their arrays."""
+"""The contract of a plugin's device: the protocols of devices and of their arrays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 
 class PythonDevice(Protocol):
-    """What a plugin's device must have. A handle is an int, never 0; sizes are in bytes.
+    """The required members of a plugin's device. A handle is an int, never 0; sizes are in bytes.
 
     Attributes
     ----------

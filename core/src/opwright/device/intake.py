@@ -116,8 +116,8 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
 def borrow_memory(value: Any, who: str) -> Array:
     """Return an ndarray over the memory of an array on the host, never over a copy.
 
-    The runtime calls it for what it does not read itself: subclasses of ndarray, and arrays with
-    ``__dlpack__`` alone. FeedError for anything else.
+    The runtime calls it for other values: subclasses of ndarray, and arrays with ``__dlpack__``
+    alone. FeedError for anything else.
     """
     place = find_place(value, current_context(), who)
     if place is not None or not is_array(value):
@@ -139,7 +139,7 @@ def read_feed(
     """Return a feed as a plan on `device` can read it: a ready array, or a tensor on the device.
 
     `dtype` is that of the variable, for numbers and lists; `label` begins errors. FeedError for
-    what is no array of numbers, and for an array that lies elsewhere.
+    other objects than arrays of numbers, and for an array on another device.
     """
     if not device.is_host:
         tensor = find_tensor(value, device, label)

@@ -57,7 +57,7 @@ def give_to_jax(result: Array, like: Any) -> Any:
     """Return an ndarray, which nothing else may change, as an array of JAX if `like` is one.
 
     ``jax.numpy.from_dlpack`` takes 60 µs, the undocumented function that it calls takes 4. None for
-    an array of another library, and wherever ``from_dlpack`` might decide otherwise: for another
+    an array of another library, and if ``from_dlpack`` might return another result: for another
     dtype than that of `like`, which JAX may narrow, for a `like` that is spread over devices, and
     for a JAX without that function.
     """

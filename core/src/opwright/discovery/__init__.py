@@ -1,4 +1,4 @@
-"""Discovery: finds installed plugins and fills registries with what they register.
+"""Discovery: finds installed plugins and fills registries with their registrations.
 
 ``scan(paths) -> sources``, ``load(source) -> record`` and ``merge(records) -> registries`` are a
 pipeline of functions that ``discover`` runs. The index keeps records between processes, so that

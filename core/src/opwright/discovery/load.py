@@ -1,4 +1,4 @@
-"""Loads one plugin: imports its hook module, checks its hooks, and collects what they register.
+"""Loads one plugin: imports its hook module, checks its hooks, and collects their registrations.
 
 pluggy's own loader stops at the first plugin that fails, so each is loaded alone, and one that
 raises is quarantined with its traceback while the others go on.
@@ -28,7 +28,7 @@ _CLOCK_GAP_NS = 20_000_000
 
 
 def load(source: Source) -> PluginRecord:
-    """Import the hook module of a plugin and run its hooks; raise whatever the plugin raises."""
+    """Import the hook module of a plugin and run its hooks; raises any error of the plugin."""
     if not is_name(source.name):
         raise PluginError(
             f"{source.name}: name of an entry point must be lower_snake, for it is written in "
@@ -180,8 +180,8 @@ def _describe_invalid(error: BaseException) -> str:
 def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, ...]:
     """Return the files that the registrations may depend on, with their times and sizes.
 
-    These are the hook module, the packages around it, and what these imported of their own
-    distribution. Empty where a file has no time, or changed while it was read.
+    These are the hook module, its parent packages, and the modules of their own distribution that
+    they imported. Empty where a file has no time, or changed while it was read.
     """
     top = module.partition(".")[0]
     # The imports of a module loaded earlier are unknown: then the whole package counts.

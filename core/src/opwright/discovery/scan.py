@@ -122,7 +122,7 @@ def scan(
 
 @contextlib.contextmanager
 def _reporting(where: str, faults: list[str]) -> Iterator[None]:
-    """Report whatever is raised within the block, which reads what others have written."""
+    """Report any exception of the block, which reads files of others."""
     try:
         yield
     except KeyboardInterrupt:

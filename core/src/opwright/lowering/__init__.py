@@ -1,8 +1,8 @@
 """Lowering: from operators and metas to a plan of the runtime.
 
 ``build_graph`` infers shapes and turns names into values, ``passes`` rewrites the graph, ``select``
-chooses and prepares kernels, ``order`` lets updates run early, ``finish`` completes what kernels
-defer, ``memory`` assigns memory, and ``plan`` builds the plan.
+chooses and prepares kernels, ``order`` lets updates run early, ``finish`` completes deferred work
+of kernels, ``memory`` assigns memory, and ``plan`` builds the plan.
 """
 
 from __future__ import annotations

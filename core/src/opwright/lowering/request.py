@@ -50,7 +50,7 @@ class Target:
     chosen_kernels : dict of KernelEntry to bool
         The kernels chosen for all plans of one callable, with bodies and continuations, and whether
         a pin prefers another library. A kernel counts even if a pass replaces its operator later:
-        whether there is a kernel decides what passes do.
+        passes depend on whether there is a kernel.
     chosen_passes : dict of PassEntry to None
         Those that such plans run, in order.
     last_short : list of bool
@@ -59,7 +59,8 @@ class Target:
         Takes the place of plan builders, for a bundle.
     inferred : dict
         The outputs of the plan lowered last, and their sizes in bytes, by the key of a signature
-        and the definition: what does not depend on feeds, as an update, is not inferred again.
+        and the definition: values that do not depend on feeds, such as updates, are not inferred
+        again.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Target:
         self.inferred: dict[Hashable, tuple[SlotMetas, Sizes]] = {}
 
     def with_threads(self, n_threads: int) -> Target:
-        """Return this target, with what is chosen, for another number of threads."""
+        """Return this target, with its choices, for another number of threads."""
         if n_threads == self.n_threads:
             return self
         twin = object.__new__(Target)
@@ -124,7 +125,7 @@ class Given(NamedTuple):
     role: Role = Role.FEED  # CAPTURED for a body or the rest of a cut graph
     on_device: frozenset[str] = frozenset()  # feeds on the plan's device; others are on the host
     # Whether feeds on the device are copied into the plan's memory, so that the device can record
-    # what follows as a graph; else kernels read them directly.
+    # the rest as a graph; otherwise kernels read them directly.
     copied: bool = True
     # Elements of given values, as far as they are known: shape operands are computed from them.
     numbers: Mapping[str, Array] = MappingProxyType({})

@@ -156,7 +156,7 @@ def group_ended(
 
 
 def describe_ended(ended: list[EndedImport]) -> str:
-    """Return one line about the processes that ended while importing one thing."""
+    """Return one line about the processes that ended during one import."""
     last = max(ended, key=lambda item: item.time_ns)
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(last.time_ns / 1e9))
     who = f"the last {len(ended)} processes" if len(ended) > 1 else "a process"

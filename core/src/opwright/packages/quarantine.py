@@ -1,4 +1,4 @@
-"""Plugins that failed to load: quarantined, and reported by errors about what they lack.
+"""Plugins that failed to load: quarantined, and reported by errors about missing objects.
 
 The report also says what to install for something that no plugin provides.
 """

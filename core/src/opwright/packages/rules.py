@@ -41,7 +41,7 @@ def is_name(text: object) -> bool:
 
 
 def check_name(name: object, what: str) -> None:
-    """Raise unless `name` is lower_snake; `what` says whose name it is."""
+    """Raise unless `name` is lower_snake; `what` names its owner."""
     if not is_name(name):
         raise RegistrationError(
             f"{name}: {what} must be lower_snake (a-z, 0-9, _) and no Python keyword, "

@@ -239,7 +239,7 @@ def define_outputs(
 
 
 def _check_meta(op_type: str, slot: str, variable: Variable, inferred: Inferred) -> bool:
-    """Compare an existing variable with what is inferred; return whether it has no shape yet."""
+    """Compare an existing variable with the inferred one; return whether it has no shape yet."""
     shape, dtype = inferred
     declared = variable.shape
     undeclared = declared is None and variable.dtype == DEFAULT_DTYPE

@@ -2,9 +2,9 @@
 
 Operators are written into a program by `Block.append_op`, by gradient rules and by the bodies of
 composites, into a plan by bodies alone, and one at a time for a `Network`. All of them get the
-names and the number of outputs, aliases, defaults and checks of slots here. A `Place` says what
-differs. Bodies of composites are also written here, into a program by `append_backward` and into
-a plan by `lower`: a subclass of `BodyEmitter` appends the operators.
+names and the number of outputs, aliases, defaults and checks of slots here. A `Place` defines the
+differences. Bodies of composites are also written here, into a program by `append_backward` and
+into a plan by `lower`: a subclass of `BodyEmitter` appends the operators.
 """
 
 from __future__ import annotations
@@ -158,10 +158,10 @@ class BodyInput(str):
 class BodyEmitter(ABC):
     """Writes the body of one composite and checks the rules for bodies.
 
-    A body reads the inputs of the composite and what it has written itself, and writes the outputs
-    of the composite and fresh variables. Its random operators draw with the composite's seed and at
-    its step. The first one has the composite's stream, and each further one a stream derived from
-    it, the same whenever the body is written, so that a gradient that recomputes the body draws the
+    A body reads the inputs of the composite and its own variables, and writes the outputs of the
+    composite and fresh variables. Its random operators draw with the composite's seed and at its
+    step. The first one has the composite's stream, and each further one a stream derived from it,
+    the same whenever the body is written, so that a gradient that recomputes the body draws the
     numbers of the forward pass.
     """
 

@@ -80,7 +80,7 @@ def _add_full_slices(x: Variable, parts: list[Any]) -> list[Any]:
     n_axes = sum(part is not None and part is not Ellipsis for part in parts)
     index = next((i for i, part in enumerate(parts) if part is Ellipsis), len(parts))
     if x.shape is None:
-        if index == len(parts):  # omitted axes are the last ones, whatever their number
+        if index == len(parts):  # omitted axes are the last ones, of any number
             return parts
         _fail_rank(x)
     if n_axes > len(x.shape):

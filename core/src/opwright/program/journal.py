@@ -27,7 +27,7 @@ def transaction() -> Iterator[None]:
 
     Operators, variables, shapes, blocks, the numbers of fresh names and the streams of random
     operators are as before, in all programs; the error is raised on. Transactions nest: an error
-    caught around an inner one keeps what the outer one has built. As a decorator,
+    caught around an inner one keeps the changes of the outer one. As a decorator,
     ``@transaction()`` does the same for each call of a function.
 
     Changes that bypass the methods of `Program` and `Block`, such as ``block.ops.clear()``, are not

@@ -133,7 +133,7 @@ class DeviceRegistry(NamedRegistry[DeviceEntry]):
         self._add(make_device(name, target, arrays), package)
 
     def find_owner(self, name: str) -> Package | None:
-        """Return who provides a device of this name, or None; the host is the core's."""
+        """Return the provider of a device of this name, or None; the host belongs to the core."""
         if name == HOST_DEVICE:
             return Package("core", "opwright", "(built in)")
         return super().find_owner(name)

@@ -79,7 +79,7 @@ class NamedRegistry(Generic[_Entry]):
     """
 
     noun: ClassVar[str]
-    """What the entries are called in messages."""
+    """The name of the entries in messages."""
 
     entry_type: ClassVar[Any] = Entry
     """Makes an entry of name, registration, package and libraries."""
@@ -97,7 +97,7 @@ class NamedRegistry(Generic[_Entry]):
 
     @property
     def epoch(self) -> Epoch:
-        """What every addition advances."""
+        """The epoch that every addition increments."""
         return self._report.epoch
 
     def enter(self, registrations: Sequence[Any], package: Package) -> None:

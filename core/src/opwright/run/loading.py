@@ -60,7 +60,7 @@ def load(
         False freezes the parameters: none of them gets a gradient, and normalizations use their
         running statistics and keep them.
     fetch : Variable or str, or list of these, optional
-        What a call returns in place of the results that were saved: any variables of the program,
+        The results of a call instead of the saved ones: any variables of the program,
         such as the output of a layer, ``fetch="hidden_out"``.
     device, lock, options
         As of ``Network.compile``, for calls of the result.

@@ -282,7 +282,7 @@ class Network:
         Parameters
         ----------
         path, feeds, batch
-            As of `LoadedProgram.bundle`; what compile returned must still exist.
+            As of `LoadedProgram.bundle`; the result of ``compile`` must still exist.
         """
         from opwright.run.bundles.writing import write_bundle
 

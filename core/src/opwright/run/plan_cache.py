@@ -60,7 +60,7 @@ _FILES: Final = ("program.pb", "params.safetensors", "generation.json")
 class Place(NamedTuple):
     """A saved state in the cache folder: `stem` is the beginning of all paths.
 
-    `params` is the path of the parameters, and `seen` what `see` returned before they were read;
+    `params` is the path of the parameters, and `seen` the result of `see` before they were read;
     `program` and `manifest` are the contents of the other files. A pair by itself has an empty
     manifest.
     """
@@ -106,7 +106,7 @@ def find_place(path: object) -> Place | None:
         texts = _read(program), _read(manifest) if os.path.lexists(manifest) else b""
         begin = 8 + int.from_bytes(_read(params, 8), "little")
         parts = _describe_process().encode(), *texts, _read(params, begin)
-    except (OSError, FormatError):  # what loads the folder says more
+    except (OSError, FormatError):  # code that loads the folder reports more
         return None
     stem = os.path.join(folder, "plans", digest_of(b"\0".join(parts))[:32])
     return Place(stem, params, seen, *texts)
@@ -202,7 +202,7 @@ def stat_of(path: str) -> list[Any]:
 
 
 def see(path: str) -> list[Any]:
-    """Return what `stat_of` does, and the start of the system, which a crash ends.
+    """Return the result of `stat_of`, and the start of the system, which a crash ends.
 
     A file that was not synchronized is as it was written until then.
     """

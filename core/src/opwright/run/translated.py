@@ -73,8 +73,8 @@ def load_translated(
 class _Keeper:
     """Saves a translated program, and its plans, behind the results of calls.
 
-    A thread does that, which the end of the process waits for: the first result does not. Of what
-    changed meanwhile nothing is found by other processes.
+    A thread does that, which the end of the process waits for: the first result does not. Other
+    processes do not find files that changed meanwhile.
     """
 
     def __init__(self, folder: str, loaded: LoadedProgram) -> None:
@@ -121,7 +121,7 @@ class _Keeper:
 
 
 def _is_private(folder: str) -> bool:
-    """Whether nobody but this user may enter a folder."""
+    """Whether only this user may enter a folder."""
     try:
         status = os.stat(folder)
     except OSError:

@@ -1,8 +1,8 @@
 """Compiled libraries of plugins: definitions, kernels and devices, read by key.
 
 A hook module names a library by its path in the package, ``"opwright_acme/libacme.so"``, instead of
-``"module:attribute"``. The operator's type, or the kernel's key, in the registration selects what
-in the library is meant.
+``"module:attribute"``. The operator's type, or the kernel's key, in the registration selects the
+entry of the library.
 """
 
 from __future__ import annotations

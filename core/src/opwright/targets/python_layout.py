@@ -28,7 +28,7 @@ class PythonLayout(NamedTuple):
     attributes : tuple of str
         Attributes passed as constant keywords, None where absent.
     named : tuple of str
-        Those of them that the kernel names, all but what ``**attributes`` takes.
+        Those of them that the kernel names, all except those in ``**attributes``.
     """
 
     positional: tuple[int, ...]
@@ -69,7 +69,7 @@ def check_signature(
     who: str = "",
     with_attributes: bool = True,
 ) -> PythonLayout:
-    """Check that a Python kernel takes what its operator has, and return how.
+    """Check that a Python kernel accepts the arguments of its operator, and return how.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def check_signature(
     who : str
         The kernel in messages; by default the operator type.
     with_attributes : bool
-        False for what ``prepare`` of a class kernel returned: it takes slots alone.
+        False for the result of ``prepare`` of a class kernel: it takes only slots.
 
     Raises
     ------

@@ -91,5 +91,5 @@ def test_buffers_are_given_back(device):
     np.testing.assert_array_equal(call(x=np.ones(5, np.float32))[0], 2)
     assert len(device._buffers) > before
     del call, network
-    ow.ops.add(1.0, 1.0)  # any call frees what waits
+    ow.ops.add(1.0, 1.0)  # any call frees waiting objects
     assert len(device._buffers) == before

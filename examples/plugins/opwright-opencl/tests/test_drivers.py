@@ -23,7 +23,7 @@ def device():
 
 
 class Error(Exception):
-    """What opencl calls its own."""
+    """An error of the library."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the package registers; it only names things."""
+"""The registrations of the package; it only names objects."""
 
 from __future__ import annotations
 

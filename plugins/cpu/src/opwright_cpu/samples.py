@@ -1,4 +1,6 @@
-"""What `opwright check` gives the operators that only the passes of this package put into plans."""
+"""Samples of `opwright check` for the operators that only the passes of this package insert into
+plans.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 
 def fc_input_grad(draw: Draw) -> Drawn:
-    """An activation is named where there is what it returned."""
+    """An activation is named if its result is an input."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -37,7 +39,7 @@ def fold_batch_norm(draw: Draw) -> Drawn:
 
 
 def conv2d_fused(draw: Draw) -> Drawn:
-    """Images that hold a kernel, and any of what may stand behind the sums."""
+    """Images that contain a kernel, and any of the operators after the sums."""
     draw.drops_nan = "oneDNN's relu behind a convolution makes NaN 0"
     channels, filters, groups = draw.other_length(), draw.other_length(), draw.choice([1, 1, 2])
     kernel = (draw.choice([1, 2, 3]), draw.choice([1, 3]))
@@ -106,7 +108,7 @@ def packed_attention(draw: Draw) -> Drawn:
 
 
 def packed_attention_grad(draw: Draw) -> Drawn:
-    """What attention returned of these inputs, and any gradient of it."""
+    """The result of attention for these inputs, and any gradient of it."""
     drawn = packed_attention(draw)
     if drawn is None:
         return None

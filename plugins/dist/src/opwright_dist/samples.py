@@ -30,7 +30,7 @@ def collective(draw: Draw) -> Drawn:
 
 
 def batch_norm(draw: Draw) -> Drawn:
-    """A variance is not negative, and neither is what is added to it; one element has none."""
+    """A variance is not negative, and neither is a number added to it; one element has none."""
     inputs = draw.propose()
     if inputs is None:
         return None

@@ -35,4 +35,4 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-register()  # so that what JAX wrote to disk can be loaded
+register()  # so that functions that JAX wrote to disk can be loaded

@@ -1,4 +1,4 @@
-"""Computations without their arrays: what programs are made of, and found by."""
+"""Computations without their arrays: the parts and keys of programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Call(NamedTuple):
 
     type: str
     counts: tuple[int, ...]  # arrays in each input slot, -1 where it is absent
-    attrs: str  # JSON, which tells 0.0 from -0.0, and 1 from True
+    attrs: str  # JSON, which distinguishes 0.0 from -0.0, and 1 from True
     returned: tuple[str, ...]  # output slots
     is_wide: bool  # whether JAX has 64-bit types
 
@@ -31,8 +31,8 @@ class Whole(NamedTuple):
 class Forward(NamedTuple):
     """A computation whose gradients are wanted.
 
-    Its results are those of `of`, then what the gradients of the arguments `wanted` by the results
-    `given` read besides the arguments.
+    Its results are those of `of`, then the values besides the arguments that the gradients of the
+    arguments `wanted` by the results `given` read.
     """
 
     of: What
@@ -57,7 +57,7 @@ What = Call | Whole | Forward | Vjp
 
 
 def innermost(what: What) -> Call | Whole:
-    """Return what a computation is the gradient of, at last."""
+    """Return the original computation of a gradient of any order."""
     return what if isinstance(what, (Call, Whole)) else innermost(what.of)
 
 

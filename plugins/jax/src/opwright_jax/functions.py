@@ -19,7 +19,7 @@ from opwright_jax.gradients import MAX_FUNCTIONS, differentiable
 
 
 class JaxSource(EagerSource):
-    """What the function of one operator calls, for one choice of outputs."""
+    """The computation called by the function of one operator, for one choice of outputs."""
 
     @property
     def call(self) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ MAX_FUNCTIONS: Final = 4096
 
 
 class Kept(NamedTuple):
-    """What the gradients of a computation are derived from, without arrays."""
+    """The source of the gradients of a computation, without arrays."""
 
     what: What
     metas: Metas
@@ -30,7 +30,7 @@ class Kept(NamedTuple):
 
 
 class Residual(NamedTuple):
-    """What a forward run leaves for the gradients: arguments, and other values."""
+    """The values that a forward run saves for the gradients: arguments, and other values."""
 
     kept: Kept | None
     values: tuple[Any, ...]
@@ -70,7 +70,7 @@ def _compute(what: What, values: Sequence[Any]) -> list[Any]:
 
 
 def _run_forward(what: What, *primals: Any) -> tuple[list[Any], Residual]:
-    """Compute the results, and keep what the gradients read.
+    """Compute the results, and save the inputs of the gradients.
 
     These are derivatives of arrays that JAX may differentiate again, by another function.
     """
@@ -110,7 +110,7 @@ def _run_again(
 def _choose(
     what: What, metas: Metas, wanted: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return the results that may be given a gradient, and what the gradients read.
+    """Return the results that may have a gradient, and the inputs of the gradients.
 
     GradientError where no result has one.
     """

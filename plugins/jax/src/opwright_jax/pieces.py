@@ -35,7 +35,9 @@ class Piece(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """What a custom call is given, and how its operands and results belong to the computation."""
+    """The arguments of a custom call, and the mapping of its operands and results to the
+    computation.
+    """
 
     text: str
     digest: tuple[int, int]
@@ -230,7 +232,7 @@ def _append(
     wanted: Sequence[ow.Variable],
     of: What,
 ) -> dict[str, str]:
-    """Append gradients; return them by variable, without what no result depends on."""
+    """Append gradients; return them by variable, without those of unused results."""
     pairs: dict[Any, Any] = {}
     for result, seed in zip(results, seeds, strict=True):
         known = pairs.get(result)  # the same variable may be two results

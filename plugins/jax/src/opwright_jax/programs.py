@@ -30,8 +30,8 @@ def function(program: Any, feed: Any = None, fetch: Any = None) -> Callable[...,
     Parameters
     ----------
     program : LoadedProgram or Program
-        What `opwright.load`, `opwright_torch.to_program` or `opwright_onnx.load` returns, which
-        predicts; or a Program, which is run as it is. Later changes of it do not count.
+        The result of `opwright.load`, `opwright_torch.to_program` or `opwright_onnx.load`, which
+        predicts; or a Program, which is run unchanged. Later changes of it do not count.
     feed : sequence, optional
         For each input the name of a variable, or a container of names, nested as the input will be.
         By default one for each feed of a `LoadedProgram`, in order.

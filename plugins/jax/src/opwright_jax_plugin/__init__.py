@@ -1,4 +1,4 @@
-"""The table of what opwright-jax provides; it only names things.
+"""The table of opwright-jax's objects; it only names them.
 
 It is apart from `opwright_jax`, which imports JAX to register its custom call: discovery must not.
 """

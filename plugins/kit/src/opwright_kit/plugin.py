@@ -1,4 +1,4 @@
-"""The table of the tools that the core and other packages ask for; it only names things."""
+"""The table of the tools for the core and other packages; it only names objects."""
 
 from __future__ import annotations
 

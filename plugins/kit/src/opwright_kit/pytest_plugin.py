@@ -63,7 +63,7 @@ class RuleItem(pytest.Item):
     """One rule on one subject."""
 
     def prepare(self, check: IsolatedCheck, subject: str, rule: str) -> None:
-        """Set what is checked."""
+        """Set the packages to check."""
         self._check = check
         self._subject = subject
         self._rule = rule

@@ -50,7 +50,8 @@ def _check_block(
                     ready.add(name)
         for body_index in op.block_attrs().values():
             body = block.program.block(body_index)
-            # What a body writes is not visible outside; what it captures is an input of `op`.
+            # Variables that a body writes are not visible outside; captured ones are inputs of
+            # `op`.
             _check_block(body, feeds, body.ops, set(op.input_names()) | _carried(op))
         ready.update(op.output_names())
 

@@ -82,7 +82,7 @@ def make_stub(definitions: Iterable[OpDefinition], packages: Sequence[str]) -> s
     definitions : iterable of OpDefinition
         The operators; plan-only ones, which cannot be called, are skipped.
     packages : sequence of str
-        What provides them, ``"opwright-std 0.1.0"``.
+        Their package, ``"opwright-std 0.1.0"``.
     """
     spaces: dict[str, list[OpDefinition]] = {}
     for definition in sorted(definitions, key=lambda item: item.op_type):

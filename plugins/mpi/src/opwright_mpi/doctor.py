@@ -1,4 +1,4 @@
-"""What ``opwright doctor`` prints about MPI."""
+"""The section of ``opwright doctor`` about MPI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``opwright doctor`` prints about NCCL."""
+"""The section of ``opwright doctor`` about NCCL."""
 
 from __future__ import annotations
 

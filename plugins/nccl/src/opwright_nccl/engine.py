@@ -177,7 +177,7 @@ class NcclEngine(Engine):
     # ---- The end of the process
 
     def _end(self) -> None:
-        """End together with the others, who learn of a failure of this process immediately."""
+        """End together with the others, which learn of a failure of this process immediately."""
         if self._watcher.is_alive():
             self._watcher.stop()
         usable = own_library().opwright_nccl_is_usable(b"world")
@@ -217,7 +217,7 @@ class NcclEngine(Engine):
 
 
 def _answer(function: Callable[[], Any], text: int, size: int) -> int:
-    """Call a function for the library: 0, or 1 and what was raised."""
+    """Call a function for the library: 0, or 1 and the exception."""
     try:
         function()
     except BaseException as error:  # noqa: BLE001 - none may pass through the library

@@ -15,7 +15,7 @@ __all__ = ["answer", "check_arguments", "suggest"]
 
 
 def answer(owner: Any, answers: Mapping[str, str]) -> None:
-    """Have the constructor of a class name what to write for arguments that only others have."""
+    """Make the constructor of a class suggest the right name for arguments of other frameworks."""
     constructor = suggest(owner.__init__)
     known = inspect.signature(constructor).parameters
 

@@ -1,4 +1,4 @@
-"""Rules for what files keep of a training: which fields there are, their types and ranges.
+"""Rules for the saved fields of a training: their names, types and ranges.
 
 A rule is a function that takes where a value stands and the value, and returns the value, or raises
 FormatError. `reading` adds the file and a fix to the message.
@@ -86,7 +86,7 @@ def flag(where: str, value: object) -> bool:
 
 
 def anything(where: str, value: object) -> Any:
-    """Return any value: what others check."""
+    """Return any value, which other code checks."""
     return value
 
 

@@ -1,6 +1,6 @@
-"""What Keras and PyTorch call classes and methods: an unknown name is answered with ours.
+"""Names of classes and methods in Keras and PyTorch: the error for an unknown name suggests ours.
 
-No name here can be used; they only make the error for one of them say what to write.
+No name here can be used; they only let the error for one of them suggest the right name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ METHODS: Final[Mapping[str, str]] = {
     "trainable": "model.freeze('backbone_*')",
     "weights": "model.parameters",
 }
-"""Method or attribute of a model to what to write."""
+"""Method or attribute of a model to the suggestion."""
 
 NAMES: Final[Mapping[str, str]] = {
     "adam": "nn.optimizer.Adam(1e-3)",
@@ -88,7 +88,7 @@ NAMES: Final[Mapping[str, str]] = {
     "sgd": "nn.optimizer.SGD(0.1)",
     "terminateonnan": "nn.NanWatch()",
 }
-"""Name in the package, in lower case, to what to write."""
+"""Name in the package, in lower case, to the suggestion."""
 
 
 LAYERS: Final[Mapping[str, str]] = {
@@ -101,14 +101,14 @@ LAYERS: Final[Mapping[str, str]] = {
     }.items()
     if answer.startswith("model.") and name not in ("input", "plot_model")
 } | {"input": "layers.data('x', [None, 8])"}
-"""Name in `opwright_nn.layers`, in lower case, to what to write."""
+"""Name in `opwright_nn.layers`, in lower case, to the suggestion."""
 
 CLIPS: Final[Mapping[str, str]] = {
     "clip_grad_norm_": "nn.clip.ClipByGlobalNorm(1.0)",
     "clip_grad_value_": "nn.clip.ClipByValue(1.0)",
     "global_clipnorm": "nn.clip.ClipByGlobalNorm(1.0)",
 }
-"""Name in `opwright_nn.clip` to what to write."""
+"""Name in `opwright_nn.clip` to the suggestion."""
 
 DATASETS: Final[Mapping[str, str]] = {
     "cifar10": "nn.datasets.cifar.read(paths, 'cifar10')",
@@ -126,7 +126,7 @@ DATASETS: Final[Mapping[str, str]] = {
     "standardscaler": "nn.datasets.TableEncoder(target='y')",
     "tensordataset": "nn.batches((x, y), 64)",
 }
-"""Name in `opwright_nn.datasets`, in lower case, to what to write."""
+"""Name in `opwright_nn.datasets`, in lower case, to the suggestion."""
 
 AUGMENTATIONS: Final[Mapping[str, str]] = {
     "colorjitter": "augment.color_jitter(images, rng, brightness=0.2)",
@@ -142,7 +142,7 @@ AUGMENTATIONS: Final[Mapping[str, str]] = {
     "randomverticalflip": "augment.random_vertical_flip(images, rng)",
     "vertical_flip": "images[..., ::-1, :], or augment.random_vertical_flip(images, rng)",
 }
-"""Name in `opwright_nn.datasets.augment`, in lower case, to what to write."""
+"""Name in `opwright_nn.datasets.augment`, in lower case, to the suggestion."""
 
 INITIALIZERS: Final[Mapping[str, str]] = {
     "glorotnormal": "nn.initializer.Xavier(uniform=False)",
@@ -158,7 +158,7 @@ INITIALIZERS: Final[Mapping[str, str]] = {
     "xavier_uniform_": "nn.initializer.Xavier()",
     "zeros": "nn.initializer.Constant(0.0)",
 }
-"""Name in `opwright_nn.initializer`, in lower case, to what to write."""
+"""Name in `opwright_nn.initializer`, in lower case, to the suggestion."""
 
 METRICS: Final[Mapping[str, str]] = {
     "auroc": "nn.metrics.AUC(scores, 'label')",
@@ -179,7 +179,7 @@ METRICS: Final[Mapping[str, str]] = {
     "sparsecategoricalaccuracy": "nn.metrics.Accuracy(scores, 'label')",
     "topkcategoricalaccuracy": "nn.metrics.Accuracy(scores, 'label', k=5)",
 }
-"""Name in `opwright_nn.metrics`, in lower case, to what to write."""
+"""Name in `opwright_nn.metrics`, in lower case, to the suggestion."""
 
 OPTIMIZER_ARGUMENTS: Final[Mapping[str, str]] = {
     "weight_decay": (
@@ -201,7 +201,7 @@ SCHEDULES: Final[Mapping[str, str]] = {
     "reducelronplateau": "nn.Plateau()",
     "steplr": "nn.schedule.step(0.1, size=1000, gamma=0.1)",
 }
-"""Name in `opwright_nn.schedule`, in lower case, to what to write."""
+"""Name in `opwright_nn.schedule`, in lower case, to the suggestion."""
 
 
 def answering(
@@ -220,7 +220,7 @@ def answering(
     known : sequence of str
         The public names of the module.
     foreign : mapping of str to str, optional
-        Names of other frameworks, in lower case, to what to write.
+        Names of other frameworks, in lower case, to the suggestions.
     has_operators : bool
         Whether an operator's name is answered with `opwright.ops`.
     """
@@ -235,7 +235,7 @@ def answering(
 
 
 def find_operator(name: str) -> str | None:
-    """Return what to write for the name of an operator; None where no operator has it."""
+    """Return the suggestion for the name of an operator; None if no operator has it."""
     if name.startswith("_") or name not in ow.list_ops():
         return None
     return f"ow.ops.{name}(x), which takes variables and arrays"
@@ -251,7 +251,7 @@ def describe_missing(who: str, name: str, foreign: str | None, known: Iterable[s
     name : str
         The attribute.
     foreign : str, optional
-        What to write in place of a name of another framework.
+        The suggestion for a name of another framework.
     known : iterable of str
         The attributes that there are.
     """

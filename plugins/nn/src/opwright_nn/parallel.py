@@ -1,7 +1,7 @@
 """DataParallel: how a program trains in several processes, which another package connects.
 
-That package names what it provides by an entry point of the group ``opwright_nn.processes``, such
-as ``opwright_dist``. It is imported where data-parallel training is asked for, and never before.
+That package provides it by an entry point of the group ``opwright_nn.processes``, such as
+``opwright_dist``. It is imported where data-parallel training is asked for, and never before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Pair = tuple[ow.Variable, ow.Variable]
 
 
 class Processes(Protocol):
-    """What a package provides that connects processes; a group has a name, all are "world"."""
+    """The interface of a package that connects processes; a group has a name, all are "world"."""
 
     def rank(self, group: str) -> int:
         """Return the number of this process in a group, -1 where it does not belong to it."""
@@ -40,7 +40,7 @@ class Processes(Protocol):
         """Return how many processes a group has."""
 
     def gather(self, data: bytes, group: str) -> list[bytes]:
-        """Return what each process of a group gives, in the order of ranks."""
+        """Return the values of all processes of a group, in the order of ranks."""
 
     def run_on_root(self, function: Callable[[], object], group: str | Sequence[str]) -> None:
         """Call a function in the first process of groups; the others wait, or raise as it does."""
@@ -58,7 +58,7 @@ class Processes(Protocol):
     def share_startup(
         self, startup: ow.Program, group: str, *, program: ow.Program | None = None
     ) -> None:
-        """Let a startup program end by giving every process what the first has initialized."""
+        """Append to a startup program the broadcast of the first process's initial values."""
 
     def broadcast_state(
         self, program: ow.Program, scope: ow.Scope | None, group: str, *, device: str = "cpu"
@@ -99,7 +99,7 @@ class DataParallel(NamedTuple):
 
 
 class Team(NamedTuple):
-    """The processes of a group, and what connects them.
+    """The processes of a group, and their connection.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Team(NamedTuple):
 def check_data_parallel(who: str, value: object) -> DataParallel | None:
     """Return how a program trains together; None for None and False.
 
-    What connects the processes must be installed, and the group must exist.
+    A package that connects the processes must be installed, and the group must exist.
 
     Parameters
     ----------
@@ -261,11 +261,11 @@ def check_alike(
     Parameters
     ----------
     who, what : str
-        The caller, and what is compared, for messages.
+        The caller, and the name of the comparison, for messages.
     program : Program, optional
         Says which processes these are.
     describe : callable
-        Returns what JSON can write.
+        Returns a value in JSON's types.
     """
     teams = [team for team in _find_teams(who, program) if team.size > 1]
     own = describe() if teams else None

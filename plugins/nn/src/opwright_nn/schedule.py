@@ -71,7 +71,7 @@ class Schedule:
 
 
 Rate = float | Schedule
-"""What optimizers take as their learning rate."""
+"""Learning rates of optimizers."""
 
 
 @arguments.suggest
@@ -131,7 +131,7 @@ def warmup(schedule: Rate, steps: int) -> Schedule:
     Parameters
     ----------
     schedule : float, at least 0, or Schedule
-        What follows; `first` is this rate, or that of its first step.
+        The next schedule; `first` is this rate, or that of its first step.
     steps : int, at least 1
         The length of the warm-up.
     """

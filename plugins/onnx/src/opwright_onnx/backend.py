@@ -17,7 +17,7 @@ from opwright_onnx.translate.codes import KINDS, Codes, as_codes, carried_dtype
 
 
 class Prepared(BackendRep):
-    """A model that runs; what must be known of its inputs is taken from those of a run."""
+    """A model that runs; required values of its inputs are taken from those of a run."""
 
     def __init__(self, model: ModelProto, device: str) -> None:
         self._model = model

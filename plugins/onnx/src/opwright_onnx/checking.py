@@ -64,7 +64,7 @@ def check_operator(op_type: str, uses: Iterable[Any]) -> Generator[tuple[Any, st
         try:
             ours = [np.asarray(result) for result in program(fed)]
             _, model = _write(program)
-        except OpwrightError as error:  # what a file cannot hold
+        except OpwrightError as error:  # values that a file cannot store
             reason = reason and str(error).splitlines()[0]
             continue
         reason = ""
@@ -113,7 +113,7 @@ def _try(op_type: str, key: str | None, draw: Draw) -> Iterator[str]:
             ours = [np.asarray(result) for result in program(fed)]
             writer, model = _write(program)
         except OpwrightError:
-            continue  # a sample that is refused, or what other rules report
+            continue  # a sample that is refused, or a fault that other rules report
         written = {f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in model.graph.node}
         if writer.own or (key is not None and key not in written):
             continue  # the row has no counterpart of these attributes

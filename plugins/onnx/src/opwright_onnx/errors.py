@@ -31,4 +31,4 @@ class ValueNeededError(ModelError):
 
 
 class DeclinedError(UnsupportedError):
-    """Raised by a row for what it does not write; the function body of the operator is tried."""
+    """Raised by a row for unsupported arguments; the function body of the operator is tried."""

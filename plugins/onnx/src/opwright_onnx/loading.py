@@ -50,7 +50,7 @@ def load_parts(
     device: str = "cpu",
     options: Mapping[str, Any] | None = None,
 ) -> tuple[ow.LoadedProgram | None, dict[str, Array]]:
-    """Return what `load` does, None where all outputs are strings, and those that are."""
+    """Return the result of `load`, None if all outputs are strings, and those that are."""
     known = {v.name for v in proto.graph.input}
     for argument, given in (("inputs", inputs), ("shapes", shapes)):
         for name in given:
@@ -216,7 +216,7 @@ def read_dims(tensor: TypeProto.Tensor) -> list[int | None]:
 
 
 def _name_results(t: Translator, names: Sequence[str], results: Sequence[Value]) -> list[str]:
-    """Return the names of what a call returns; a sequence has one for each element."""
+    """Return the names of a call's results; a sequence has one for each element."""
     fetches: list[str] = []
     for name, result in zip(names, results):
         value = result.codes if isinstance(result, Codes) else result
@@ -237,7 +237,7 @@ def _name_results(t: Translator, names: Sequence[str], results: Sequence[Value])
 
 
 def _describe(model: Model) -> dict[str, Any]:
-    """Return what the model says of itself: JSON."""
+    """Return the metadata of the model: JSON."""
     dims = {
         entry.name: [
             dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None

@@ -31,10 +31,10 @@ def load(
 ) -> ow.LoadedProgram:
     """Return an ONNX model as a program with its weights.
 
-    Sizes that the model leaves open stay open: one program serves every batch size and length. What
-    depends on initializers alone is computed once, here. Weights of the file are copied once, those
-    of a message or of other files not at all; no code of the model is run, and no file outside of
-    its folder is read.
+    Sizes that the model leaves open stay open: one program serves every batch size and length.
+    Values that depend only on initializers are computed once, here. Weights of the file are copied
+    once, those of a message or of other files not at all; no code of the model is run, and no file
+    outside of its folder is read.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The table of what opwright-onnx provides; it only names things."""
+"""The table of opwright-onnx's objects; it only names them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WRITTEN = (
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name the tables from operators of ONNX to what writes ours, and back."""
+    """Name the tables that map operators of ONNX to ours, and back."""
     registry.add("onnx", "rows", "opwright_onnx.rows:ROWS")
     for subject in WRITTEN:
         registry.add("onnx_write", f"rows.{subject}", f"opwright_onnx.writing.rows.{subject}:ROWS")

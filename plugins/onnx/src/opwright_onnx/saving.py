@@ -22,7 +22,7 @@ from opwright_onnx.writing.writer import Writer
 
 OLDEST_OPSET: Final = 18
 USUAL_OPSET: Final = 21
-"""What the runtimes of the last two years read."""
+"""The opset that runtimes of the last two years read."""
 
 MAX_MESSAGE_BYTES: Final = 2**31 - 2**24
 """Of tensors in the file of the model; more are written to a file beside it."""
@@ -33,7 +33,7 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 
 class SaveReport(NamedTuple):
-    """What `save` has written.
+    """The result of `save`.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ def save(
     external_data: bool | None = None,
     metadata: Mapping[str, str] = _NOTHING,
 ) -> SaveReport:
-    """Write what a program computes for prediction as an ONNX model.
+    """Write the computation of a program for prediction as an ONNX model.
 
     Feeds, results and parameters keep their names, and open sizes stay open. Updates of parameters
     are left out, and ``training`` is false, as in ``Program.clone(for_inference=True)``. An

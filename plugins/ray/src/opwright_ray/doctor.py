@@ -1,4 +1,4 @@
-"""What ``opwright doctor`` prints about Ray."""
+"""The section of ``opwright doctor`` about Ray."""
 
 from __future__ import annotations
 

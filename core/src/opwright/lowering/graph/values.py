@@ -29,7 +29,7 @@ COPY: Final = OpDefinition(
 
 
 class Role(enum.IntEnum):
-    """Who provides the memory of an external buffer; the numbers are those of the runtime."""
+    """The owner of the memory of an external buffer; the numbers are those of the runtime."""
 
     FEED = 0
     FETCH = 1

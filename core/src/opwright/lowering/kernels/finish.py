@@ -1,4 +1,4 @@
-"""Completes what kernels defer in ``prepare``, such as compiling, at the end of lowering.
+"""Completes the work that kernels defer in ``prepare``, such as compiling, at the end of lowering.
 
 Kernels that passes tried and rejected are not completed, so nothing unused is compiled.
 """

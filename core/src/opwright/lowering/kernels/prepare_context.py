@@ -27,14 +27,14 @@ class Refuse(OpwrightError):  # noqa: N818 - a decision of the kernel, not a fau
 
 
 class Unsupported(Refuse):
-    """Raised by a kernel in ``prepare`` where this machine lacks what the kernel needs.
+    """Raised by a kernel in ``prepare`` if this machine lacks an ability that the kernel needs.
 
     The next candidate is tried, as after any refusal; reports name the machine as the cause.
 
     Attributes
     ----------
     lack : str
-        What is missing, in a few words.
+        The missing ability, in a few words.
     reason : str
         The same in a sentence about the machine.
     """
@@ -64,16 +64,16 @@ class Attributes(dict[str, Any]):
 class DeviceCall(NamedTuple):
     """Returned by ``prepare`` to run a compiled kernel of the device's library without Python.
 
-    A kernel of a device in a compiled library is then written as data: Python decides once, in
-    ``prepare``, what to launch, and the library's own kernel launches it in every run.
+    A kernel of a device in a compiled library is then written as data: Python decides the launches
+    once, in ``prepare``, and the library's own kernel executes them in every run.
 
     Attributes
     ----------
     kernel : str
         Operator type under which the device's library has that kernel.
     attrs : dict
-        What its prepare reads: int, float, bool, str, bytes (read as a string), or a list of int or
-        of str.
+        Arguments for its prepare: int, float, bool, str, bytes (read as a string), or a list of int
+        or of str.
     """
 
     kernel: str

@@ -20,8 +20,8 @@ LEAST_FREED_BYTES: Final = 1 << 16
 def advance_updates(graph: Graph) -> None:
     """Move operators that only write the scope to right after their dependencies.
 
-    Only the last readers of something large move. None moves before an operator that
-    reads or writes what it writes, or before one with an effect.
+    Only the last readers of something large move. None moves before an operator that reads or
+    writes its outputs, or before one with an effect.
     """
     candidates = {op for op in graph.ops if _writes_scope_alone(op)}
     if not candidates:

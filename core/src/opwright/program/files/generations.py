@@ -5,8 +5,8 @@ which fails if another saver has taken the number. This rename publishes a save,
 is needed to keep savers apart. See ``docs/decisions/0047-generations.md``.
 
 The temporary names of a saver end with its token. It holds a lock on a file until it has saved; the
-system releases the lock when the process ends, for whatever reason. A lock decides only which files
-are left over: a saver whose files were removed as left over writes them again.
+system releases the lock when the process ends, for any reason. A lock decides only which files are
+left over: a saver whose files were removed as left over writes them again.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -
     """Write a generation and give it the next number.
 
     With `number` it gets this number, or nothing is added if that is taken. After an OSError, such
-    as that of a full disk, `load` returns what it returned before.
+    as that of a full disk, `load` returns the same as before.
     """
     for _ in range(_MAX_TRIES):
         new = saver.new_folder

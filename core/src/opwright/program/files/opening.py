@@ -81,7 +81,7 @@ def folder_of(who: str, path: object) -> str:
 
 
 class SavedFiles(NamedTuple):
-    """The files of one saved state; an `ExitStack` of whoever opened them closes them.
+    """The files of one saved state; an `ExitStack` of the caller closes them.
 
     Files of a generation are opened together, through its folder: they are consistent, and a saver
     that removes them does no harm. `stays` means that nothing writes into them: `save` only adds

@@ -54,7 +54,7 @@ def save(
     path : str or PathLike
         The folder; it is created if it does not exist.
     program : Program
-        `Program.prune` removes what only training needs.
+        `Program.prune` removes operators that only training needs.
     scope : Scope, optional
         Contains the persistable variables; by default the default scope.
     fetch : list of Variable or str, optional
@@ -73,8 +73,7 @@ def save(
         If `keep` is no positive int, or `notes` change when JSON writes and reads them.
     ProgramError
         If the scope lacks a persistable variable, or has one of another shape.
-    FormatError
-        If `load` would refuse what is to be written: a parameter named ``__metadata__``, a name
+    FormatError If `load` would refuse the result: a parameter named ``__metadata__``, a name
         that is no text, bools with other bytes than 0 and 1, or more than a file may hold. Nothing
         is written.
     VariableNotFoundError

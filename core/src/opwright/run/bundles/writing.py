@@ -157,7 +157,7 @@ class _Lowering:
     def encode(
         self, plans: Iterable[tuple[int, int, int, int, list[Any]]]
     ) -> tuple[bytes, list[Array]]:
-        """Return what `describe` does, of plans for ranges of batches and threads."""
+        """Return the result of `describe`, for plans of ranges of batches and threads."""
         variants: list[bytes] = []
         for *bounds, tokens in plans:
             section = encode(tokens)

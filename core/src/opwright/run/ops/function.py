@@ -36,7 +36,7 @@ def make_function(
     Inputs are parameters by position or name, attributes by name only, with the defaults of the
     OpProto. The function is compiled from text: the interpreter itself then binds the arguments,
     ten times as fast as Python code could. Calls by position skip even that. It calls the ``call``
-    of what `make_source` returns for the arguments of `EagerSource`, with all arguments in order.
+    of the result of `make_source` for the arguments of `EagerSource`, with all arguments in order.
     """
     proto = definition.proto
     call = make_source(definition, context).call

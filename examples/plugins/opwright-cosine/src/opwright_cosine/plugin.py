@@ -1,4 +1,4 @@
-"""What this package provides, by name only: everything is opened when it is first used."""
+"""The objects of this package, by name only: everything is opened at first use."""
 
 import opwright.plugin as plugin
 
@@ -31,5 +31,5 @@ def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name what reads programs of older versions."""
+    """Name the function that reads programs of older versions."""
     registry.add("upgrade", "cosine.similarity", "opwright_cosine.upgrades:rename_factor")

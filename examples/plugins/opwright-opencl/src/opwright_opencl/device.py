@@ -27,7 +27,7 @@ ROWS, WIDTH = 4, 4
 
 
 class DeviceArray(NamedTuple):
-    """What kernels on this device are given: an OpenCL buffer of at least this shape, compact."""
+    """The arguments of kernels on this device: an OpenCL buffer of at least this shape, compact."""
 
     buffer: cl.Buffer
     shape: tuple[int, ...]
@@ -123,7 +123,7 @@ class OpenClDevice:
         self.queue.finish()
 
     def view(self, handle: int, shape: tuple[int, ...], dtype: str, /) -> DeviceArray:
-        """Return what kernels are given."""
+        """Return the arguments of kernels."""
         return DeviceArray(self._buffers[handle], shape, dtype)
 
     # -- the interface of kernels ---------------------------------------------------------------
@@ -199,8 +199,7 @@ class OpenClDevices:
 
         Raises
         ------
-        DeviceNotFoundError
-            Where there is none, or what OpenCL needs is missing.
+        DeviceNotFoundError If there is none, or a requirement of OpenCL is missing.
         """
         with self._lock:
             device = self._opened.get(number)

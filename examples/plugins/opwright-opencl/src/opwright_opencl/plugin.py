@@ -1,4 +1,4 @@
-"""The table of the plugin: one device, and its kernels. It only names things."""
+"""The table of the plugin: one device, and its kernels. It only names objects."""
 
 from __future__ import annotations
 

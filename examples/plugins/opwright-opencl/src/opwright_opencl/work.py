@@ -146,7 +146,7 @@ class _Bound:
     def fill(
         self, moves: list[tuple[Slot, Slot, int]], launches: list[Launch], labels: Labels | None
     ) -> Callable[[], None]:
-        """Make everything, and return what enqueues it."""
+        """Create everything, and return a function that enqueues it."""
         for source, target, size_bytes in moves:
             here, there = self._buffer(source), self._buffer(target)
             if here is not None and there is not None and here is not there:

@@ -1,4 +1,4 @@
-"""What this package provides, by name only: the modules are imported when they are first used."""
+"""The objects of this package, by name only: the modules are imported at first use."""
 
 import opwright.plugin as plugin
 

@@ -1,1 +1,1 @@
-"""What the package rewrites in a plan: each module says which operators it looks for and why."""
+"""The passes of the package: each module documents its operators and the reason."""

@@ -1,4 +1,4 @@
-"""``fuse_conv``: a convolution takes along what is done to each of its elements.
+"""``fuse_conv``: fuses element-wise operators into a convolution.
 
 Batch normalization without training is a product and a sum for each channel; they, a residual and
 an activation are computed while the elements are in registers. Where the plan writes none of the
@@ -31,7 +31,7 @@ class _Chain:
     ops : list of LoweredOp
         In order, the convolution first.
     out : Value
-        What the last one writes.
+        The outputs of the last one.
     norm : LoweredOp or None
         A batch normalization.
     residual : Value or None
@@ -48,7 +48,7 @@ class _Chain:
 
 
 def fuse_conv(graph: Graph) -> None:
-    """Make ``cpu.conv2d_fused`` of convolutions and what follows them."""
+    """Create ``cpu.conv2d_fused`` from convolutions and the operators after them."""
     if graph.definition("cpu.conv2d_fused") is None:
         return
     edit = graph.edit()
@@ -135,7 +135,7 @@ def _make_factors(graph: Graph, norm: LoweredOp) -> LoweredOp | None:
 
 
 def _fold(graph: Graph, conv: LoweredOp, scale: Value, shift: Value) -> list[LoweredOp] | None:
-    """Return what multiplies weight and bias by a factor for each filter and adds the shift.
+    """Return operators that multiply weight and bias by a factor for each filter and add the shift.
 
     None where one of them changes from run to run, or is rounded to 16 bits.
     """

@@ -1,4 +1,4 @@
-"""``fuse_fc_input_grad``: what a fully connected layer hands back, in one sweep.
+"""``fuse_fc_input_grad``: the input gradient of a fully connected layer, in one pass over memory.
 
 The product with the weight, the derivative of the activation before it and the sums that are the
 gradient of that layer's bias are made while the rows are in the cache.
@@ -20,7 +20,7 @@ DERIVATIVES = {"relu_grad": "relu", "sigmoid_grad": "sigmoid", "tanh_grad": "tan
 
 
 def fuse_fc_input_grad(graph: Graph) -> None:
-    """Make ``cpu.fc_input_grad`` of a product with a weight and what follows it."""
+    """Create ``cpu.fc_input_grad`` from a product with a weight and the operators after it."""
     edit = graph.edit()
     for derivative in graph.of_type(*DERIVATIVES):
         product = writer_of(input_of(derivative, "out_grad"), "matmul")

@@ -25,7 +25,7 @@ def fuse_fc_sgd(graph: Graph) -> None:
         product = writer_of(input_of(update, "grad"), "matmul")
         if product is None or not _is_weight_gradient(product):
             continue
-        # The bias that is updated with the weight tells which factor is the gradient.
+        # The bias that is updated with the weight shows which factor is the gradient.
         for slot in ("y", "x"):
             bias = biases.get(_own(input_of(product, slot)))
             if bias is not None and _same_step(update, bias[1]):

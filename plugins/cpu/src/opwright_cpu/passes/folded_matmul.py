@@ -16,7 +16,7 @@ Axes = tuple[int, ...]
 
 
 class _Factor(NamedTuple):
-    """What a product may read: axis i of the factor is axis ``axes[i]`` of ``value``."""
+    """The operand of a product: axis i of the factor is axis ``axes[i]`` of ``value``."""
 
     value: Value
     axes: Axes
@@ -60,7 +60,7 @@ def _transpose_behind(graph: Graph, out: Value) -> LoweredOp | None:
 
 
 def _read_factors(graph: Graph, product: LoweredOp, x: Value, y: Value) -> list[_Factor]:
-    """Return what the product may read: both factors widened by casts, or none."""
+    """Return the operands of the product: both factors widened by casts, or none."""
     for may_widen in (True, False):
         factors = [
             _read(graph, value, bool(product.attrs[f"transpose_{slot}"]), may_widen)

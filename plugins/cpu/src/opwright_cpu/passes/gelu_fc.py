@@ -1,7 +1,7 @@
-"""``fuse_gelu_fc``: what gelu returns is never stored where a layer behind it is trained.
+"""``fuse_gelu_fc``: the result of gelu is never stored before a trained layer.
 
 The layer multiplies with blocks of rows that have gone through gelu, and so does the gradient of
-its weight, which needs them again. What goes back through gelu is made in the same sweep.
+its weight, which needs them again. The gradient of gelu is computed in the same pass over memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from opwright.rewriting import (
 
 
 def fuse_gelu_fc(graph: Graph) -> None:
-    """Make ``cpu.gelu_fc_grad`` of what follows ``gelu_grad``, then ``cpu.gelu_fc``."""
+    """Create ``cpu.gelu_fc_grad`` from the operators after ``gelu_grad``, then ``cpu.gelu_fc``."""
     trained = _fuse_gradients(graph)
     if not trained:
         return

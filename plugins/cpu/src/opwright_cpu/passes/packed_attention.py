@@ -1,7 +1,7 @@
 """``fuse_packed_attention``: heads are read where the layer before attention has written them.
 
-Attention wants its heads one after the other, layers write them side by side. What is split and
-transposed for it, and back again behind it and its gradient, is never copied.
+Attention wants its heads one after the other, layers write them side by side. Arrays that are split
+and transposed for it, and back again after it and its gradient, are never copied.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _is_part(split: LoweredOp, place: int, part: Value) -> bool:
 
 
 def _transposed(graph: Graph, out: Value) -> LoweredOp | None:
-    """Return the operator that puts the heads of what attention returned side by side."""
+    """Return the operator that concatenates the heads of the result of attention."""
     for reader in graph.uses().readers(out):
         if reader.type == "transpose" and tuple(reader.attrs["axes"]) == HEADS_APART:
             return reader if input_of(reader, "x") is out else None

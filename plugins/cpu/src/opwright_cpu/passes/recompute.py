@@ -1,9 +1,10 @@
-"""``recompute``: what is quick to compute is not kept for a late reader, but computed again for it.
+"""``recompute``: values that are quick to compute are not stored for a late reader, but recomputed
+for it.
 
-In training a gradient reads what was made long before it, such as a normalized or a transposed
-array, and at the moment when a step needs most memory all of these wait. The operator runs once
-more, right before the last reader, where its inputs are still there: the same kernel makes the
-same bits of it. Option ``cpu.recompute`` is how much of a step's time that may take.
+In training a gradient reads values computed long before it, such as a normalized or a transposed
+array, and at the peak of memory all of these wait. The operator runs once more, right before the
+last reader, where its inputs are still there: the same kernel makes the same bits of it. Option
+``cpu.recompute`` is how much of a step's time that may take.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LEAST_BYTES = 1 << 16
 """Of a value that is worth an operator."""
 
 QUICK_NS_PER_BYTE = 1.0
-"""What takes one thread longer is kept: ten times as long as one core moves a byte."""
+"""Values that take one thread longer are stored: ten times as long as one core moves a byte."""
 
 PRODUCTS = frozenset({
     "fc", "matmul", "gemm", "bilinear", "conv1d", "conv2d", "conv3d", "conv2d_transpose",
@@ -39,8 +40,8 @@ LEAST_SAVED = 0.01
 class _Late(NamedTuple):
     """A value that is not read from one operator to a later one, its last reader.
 
-    ``begin`` and ``end`` are the positions of these two; ``cost_ns`` is what it takes to compute
-    the value again.
+    ``begin`` and ``end`` are the positions of these two; ``cost_ns`` is the time to recompute the
+    value.
     """
 
     op: LoweredOp
@@ -83,7 +84,7 @@ def _is_worth_a_look(graph: Graph) -> bool:
 def _lifetimes(ops: list[LoweredOp]) -> dict[Buffer, tuple[int, int]]:
     """Return the first and the last position at which each buffer of the plan is needed.
 
-    What an operator writes in the place of an input that ends there begins behind it.
+    An output that reuses the memory of an input begins after that input ends.
     """
     lives: dict[Buffer, tuple[int, int]] = {}
     for position, op in enumerate(ops):
@@ -228,7 +229,7 @@ def _again(graph: Graph, late: _Late) -> LoweredOp:
 
 
 def _reading(graph: Graph, reader: LoweredOp, anew: dict[Value, Value]) -> LoweredOp:
-    """Return an operator that reads new values instead, and writes what it wrote."""
+    """Return an operator that reads new values instead, and writes the same outputs."""
     proto = reader.definition.proto
 
     def current(value: Value) -> Value:

@@ -1,8 +1,8 @@
 """``train_lstm``: an LSTM that is trained keeps its gates, and neither its cells nor its states.
 
 Both follow from the gates, and a step back that has them in the cache computes them in passing. An
-LSTM and its gradient are replaced together, where no other operator reads what the one keeps for
-the other. The gradients of the gates' sums then take the place of the gates.
+LSTM and its gradient are replaced together, if no other operator reads the values saved between
+them. The gradients of the gates' sums then take the place of the gates.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def train_lstm(graph: Graph) -> None:
 
 
 def _is_alone(graph: Graph, forward: LoweredOp, gradient: LoweredOp) -> bool:
-    """Whether only one gradient reads what an LSTM of one direction keeps for it."""
+    """Whether only one gradient reads the saved values of an LSTM of one direction."""
     if forward.attrs["bidirectional"]:
         return False
     uses = graph.uses()

@@ -1,4 +1,4 @@
-"""What convolutions and the batch normalization behind them are fused into."""
+"""The fusion of convolutions and the batch normalization after them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from opwright.op import InferContext, OpMaker, format_shape
 FLOATS = ("float32", "bfloat16")
 FORMATS = ("NCHW", "NHWC")
 ACTIVATIONS = ("relu", "sigmoid", "tanh", "relu6", "silu", "hard_swish")
-"""Operators that a convolution takes along; native/onednn/activation.h computes them."""
+"""Operators that can be fused into a convolution; native/onednn/activation.h computes them."""
 
 
 def _windows(ctx: InferContext, axis: int, size: int, kernel: int) -> int:
@@ -24,7 +24,7 @@ def _windows(ctx: InferContext, axis: int, size: int, kernel: int) -> int:
 
 
 def _check_images(ctx: InferContext) -> None:
-    """Check what the kernels take for granted: dimensions, lengths of attributes, channels."""
+    """Check the assumptions of the kernels: dimensions, lengths of attributes, channels."""
     for slot in ("x", "weight"):
         shape = ctx.input(slot).shape
         ctx.require(len(shape) == 4, f"{slot} must have 4 dimensions, got {format_shape(shape)}")

@@ -1,4 +1,4 @@
-"""What gelu, the fully connected layer behind it and their gradients are fused into."""
+"""The fusion of gelu, the fully connected layer after it and their gradients."""
 
 from __future__ import annotations
 

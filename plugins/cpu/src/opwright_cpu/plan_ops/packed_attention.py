@@ -1,4 +1,4 @@
-"""What attention becomes whose queries, keys and values lie side by side in one array."""
+"""The fused attention on adjacent queries, keys and values in one array."""
 
 from __future__ import annotations
 

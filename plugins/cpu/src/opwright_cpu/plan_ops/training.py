@@ -1,4 +1,4 @@
-"""What the training step of fully connected layers is fused into."""
+"""The fusion of the training step of fully connected layers."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 With one process, and outside of training, it is `batch_norm`. With several, mean and variance are
 those of the whole batch: the weighted mean of the means of the processes, and then of the mean
 squares of the deviations from it. The gradient is that of a loss which is the mean of the losses of
-the processes, each of them a mean over its examples: what `data_parallel` trains by.
+the processes, each of them a mean over its examples, as in `data_parallel`.
 """
 
 from __future__ import annotations

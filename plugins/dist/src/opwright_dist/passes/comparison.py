@@ -60,7 +60,7 @@ def _meets(op: LoweredOp) -> bool:
 
 
 def describe(op: LoweredOp) -> str:
-    """Return what must be equal on all processes: type, attributes, dtype and shapes."""
+    """Return the parts that must be equal on all processes: type, attributes, dtype and shapes."""
     if op.type == "dist.part":
         return f"{op.type}(seeds={list(op.attrs['seeds'])})"
     metas = [value.meta for value in op.input("x")]

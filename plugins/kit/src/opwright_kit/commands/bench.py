@@ -156,7 +156,7 @@ def _read_sample(args: argparse.Namespace, context: Context) -> Sample:
 
 
 def _measure(sample: Sample, args: argparse.Namespace, context: Context) -> _Report:
-    """Time every candidate on every device, and compare what they compute."""
+    """Time every candidate on every device, and compare their results."""
     definition = context.ops.get(args.type)
     n_threads = _check_counts(args)
     devices = list(dict.fromkeys(args.device)) or [HOST_DEVICE]

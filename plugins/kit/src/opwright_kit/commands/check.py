@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if args.junit is not None:
         _write(args.junit, "")  # now, not after minutes of checks
     with ExitStack() as stack:
-        with resolving():  # what goes wrong in a check is a finding
+        with resolving():  # an error in a check is a finding
             check = _open(args, stack)
         card = run_check(check, _show if shows else None)
     if shows:
@@ -108,5 +108,5 @@ def _open(args: argparse.Namespace, stack: ExitStack) -> Check:
 
 
 def _show(result: Result) -> None:
-    """Show on a terminal what is being checked, until the next result overwrites it."""
+    """Show the current check on a terminal, until the next result overwrites it."""
     print(f"{_CLEAR}{result.subject}: {result.rule}", end="", file=sys.stderr, flush=True)

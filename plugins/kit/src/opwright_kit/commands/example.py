@@ -27,7 +27,7 @@ _SEEDS: Final = 12
 """The simplest of this many samples is chosen."""
 
 _LONG: Final = 20
-"""An axis of which nobody wants to read."""
+"""An axis too long to print."""
 
 _RUNS: Final = 5
 """How many of the simplest samples are run, until one works."""

@@ -1,4 +1,4 @@
-"""Describes the gradient of an operator: which operators compute it, and what they read."""
+"""Describes the gradient of an operator: the operators that compute it, and their inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from opwright_kit.commands.example import Example
 def describe_gradient(
     definition: OpDefinition, example: Example | None, context: Context
 ) -> list[str]:
-    """Return lines that say where the gradient comes from and what of the forward pass it reads."""
+    """Return lines about the origin of the gradient and the values of the forward pass that it
+    reads.
+    """
     rule = definition.gradient
     if isinstance(rule, NoGradient):
         return [f"none: {rule.reason}"]

@@ -1,4 +1,4 @@
-"""Opens what commands are given: a saved program, or a file that an installed package reads."""
+"""Opens the arguments of commands: a saved program, or a file that an installed package reads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_foreign(path: Path) -> bool:
 def open_model(
     command: str, path: Path, given: Mapping[str, Any] = _NOTHING, *, is_run: bool = True
 ) -> LoadedProgram:
-    """Return a saved program, or what an installed package reads from a file.
+    """Return a saved program, or the program that an installed package reads from a file.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ _Row = tuple[str, str, str]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the page of an operator: what ``opwright ops NAME`` shows."""
+    """Print the page of an operator, as ``opwright ops NAME`` does."""
     context = current_context()
     page = Page(args.type, context)
     if args.json:  # a crash of the example is in it
@@ -93,7 +93,7 @@ class Page:
         return [part for line in sentences for part in _hang("", line)]
 
     def _code(self, example: Example) -> list[str]:
-        """The lines of the example, and what it returns, or how it crashed."""
+        """The lines of the example, and its result, or its crash."""
         if example.crash:
             return [*example.code(), f"# the example {example.crash}"]
         slots = zip(self._definition.proto.outputs, example.outputs, strict=True)
@@ -172,7 +172,7 @@ def _rule_in_words(definition: OpDefinition) -> list[str]:
 
 
 def describe_slot(slot: VarProto, proto: OpProto) -> list[str]:
-    """Return what holds for the variables of a slot, a few words each: ``may be absent``."""
+    """Return the properties of the variables of a slot, a few words each: ``may be absent``."""
     words = [" | ".join(slot.dtypes)] if slot.dtypes else []
     if slot.same_as is not None:
         words.append(f"dtype of {slot.same_as}")

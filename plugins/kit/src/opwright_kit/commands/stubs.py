@@ -19,7 +19,7 @@ from opwright.op import OpDefinition
 from opwright_kit.stubs import make_stub
 
 PACKAGE: Final = "opwright-stubs"
-"""A partial stub package (PEP 561): what it lacks is taken from opwright itself."""
+"""A partial stub package (PEP 561): everything else is read from opwright itself."""
 
 _SHOWN_CHANGES: Final = 10
 _WIDTH: Final = 95
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the stubs, or compare them with what is installed."""
+    """Write the stubs, or compare them with the installed operators."""
     context = current_context()
     definitions, left_out = _load(context)
     if not definitions:
@@ -91,7 +91,7 @@ def _find_folder(output: str | None) -> Path:
 
 
 def _compare(files: dict[Path, str]) -> list[str]:
-    """Return what a file lacks, or has and should not; the signatures first."""
+    """Return missing and superfluous parts of a file; the signatures first."""
     changes = []
     for path, text in files.items():
         try:
@@ -109,7 +109,7 @@ def _compare(files: dict[Path, str]) -> list[str]:
 
 
 def _write(files: dict[Path, str]) -> None:
-    """Write the files that differ, each in one step, so that nobody ever reads half of one."""
+    """Write the files that differ, each in one step, so that no reader sees a partial one."""
     for path, text in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ def _replace(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        new.chmod(0o644)  # mkstemp's is for nobody else
+        new.chmod(0o644)  # mkstemp's mode excludes all others
         new.replace(path)
     except BaseException:
         new.unlink()

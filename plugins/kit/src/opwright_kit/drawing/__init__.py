@@ -1,4 +1,4 @@
-"""Networks as pages: operators in layers, chosen kernels, and what each step takes."""
+"""Networks as pages: operators in layers, chosen kernels, and the time of each step."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _PORT_STEP: Final = 22
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What stands in a row.
+    """A box that can stand in a row.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Box:
 
 @dataclass(slots=True)
 class Line:
-    """What flows from one box to another: ids of the nodes in pairs, and names with types."""
+    """The values from one box to another: ids of the nodes in pairs, and names with types."""
 
     sources: list[str] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)

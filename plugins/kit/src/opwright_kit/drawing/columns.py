@@ -2,8 +2,8 @@
 
 After Brandes and Köpf, "Fast and simple horizontal coordinate assignment", 2001: places of
 neighboring rows are aligned to blocks that do not cross, and blocks are packed. Here the longest
-way decides what is aligned, so that the trunk of a network and of its gradient is one straight
-column, and what hangs on it gives way.
+path determines the alignment, so that the trunk of a network and of its gradient is one straight
+column, and branches give way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Places:
     rows : list of list of int
         The places of each row, from the left.
     above, below : mapping of int to list of int
-        What each is joined with in the rows beside its own.
+        The neighbors of each in the adjacent rows.
     width : list of float
     n_nodes : int
         The first so many are nodes, the others bends.
@@ -136,7 +136,7 @@ def _pack(
     right_of: Mapping[int, Mapping[int, float]],
     left_of: Mapping[int, Mapping[int, float]],
 ) -> dict[int, float]:
-    """The mean of what is packed to the left and what is packed to the right in the same width."""
+    """The mean of the left-packed and the right-packed position in the same width."""
     left: dict[int, float] = {}
     for b in order:
         left[b] = max((left[a] + d for a, d in left_of[b].items()), default=0.0)

@@ -1,4 +1,4 @@
-"""What the page shows of an operator that was clicked, as plain data."""
+"""The details of a clicked operator, as plain data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def collect_details(
     graphs: Sequence[BlockGraph], choices: KernelChoices, times: StepTimes, context: Context
 ) -> dict[str, Any]:
-    """Return operators by their id in the page, what their types mean, and why kernels serve."""
+    """Return operators by their id in the page, the meaning of their types, and why kernels
+    serve.
+    """
     operators: dict[str, Any] = {}
     types: dict[str, Any] = {}
     for graph in graphs:
@@ -71,7 +73,7 @@ def _operator(
 
 
 def _source(graph: BlockGraph, number: int) -> str:
-    """The id of the operator that wrote a value; empty for what comes from outside."""
+    """The id of the operator that wrote a value; empty for external values."""
     if number < 0 or graph.nodes[number].kind != "op":
         return ""
     return node_id(graph.idx, graph.nodes[number], number)
@@ -94,7 +96,7 @@ def _type(proto: OpProto) -> dict[str, Any]:
 
 
 def _explanation(answer: dict[str, Any]) -> dict[str, Any]:
-    """What `explain` says, as far as it is shown: kernels for other dtypes are only counted."""
+    """The shown part of `explain`: kernels for other dtypes are only counted."""
     here = [found for found in answer["candidates"] if found["device"] in {answer["device"], ANY}]
     dtype = answer["dtype"]
     fitting = [found for found in here if dtype is None or found["dtype"] in {dtype, ANY}]

@@ -24,7 +24,7 @@ class Read:
     slot, name, type : str
         ``type`` is dtype and shape; empty where nothing is known.
     source : int
-        Node that wrote it, or that stands for it; -1 for what lies in the scope.
+        The node that wrote it, or that represents it; -1 for a variable of the scope.
     kind : str
         ``"parameter"``, ``"state"`` (any other persistable) or ``"value"``.
     """
@@ -50,7 +50,7 @@ class Node:
         Place of the operator in its block; -1 for others.
     reads : list of Read
     writes : list of (str, str, str)
-        Slot, name and type of what it writes.
+        Slot, name and type of each output.
     op : Operator or None
     """
 
@@ -62,7 +62,7 @@ class Node:
     op: Operator | None = None
 
     def role(self) -> str:
-        """What the operator is for, as far as its variables tell."""
+        """The purpose of the operator, as far as its variables show."""
         if self.op is None:
             return self.kind
         if self.op.block_attrs():

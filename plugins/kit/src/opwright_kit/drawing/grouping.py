@@ -21,7 +21,7 @@ class Layer:
     Attributes
     ----------
     name : str
-        What the names of its variables begin with, such as ``conv2d_1``.
+        The prefix of the names of its variables, such as ``conv2d_1``.
     role : str
         ``"forward"``, ``"gradient"`` or ``"update"``, the same for all.
     members : tuple of int

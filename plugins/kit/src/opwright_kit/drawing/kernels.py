@@ -21,7 +21,7 @@ class KernelChoices:
     devices : tuple of str
         Device types, the one that is drawn first.
     found : list of dict
-        What `explain` says, as plain data, in the order of asking.
+        The result of `explain`, as plain data, in the order of candidates.
     """
 
     def __init__(self, context: Context, devices: Sequence[str]) -> None:
@@ -41,7 +41,7 @@ class KernelChoices:
         return self._known[key]
 
     def chosen(self, node: Node, device: str) -> str:
-        """Return ``device/library`` of the kernel, or what happens where there is none."""
+        """Return ``device/library`` of the kernel, or a text if there is none."""
         answer = self.found[self.explain(node, device)]
         for candidate in answer["candidates"]:
             if candidate["verdict"] == "chosen":
@@ -65,7 +65,7 @@ class KernelChoices:
 
 
 def _dispatch_dtype(node: Node) -> str | None:
-    """The dtype that selects the kernel, as far as the program tells; None: any."""
+    """The dtype that selects the kernel, if the program determines it; None: any."""
     if node.op is None:
         return None
     slot = node.op.definition.proto.dispatch_slot

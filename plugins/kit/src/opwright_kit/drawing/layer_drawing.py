@@ -1,4 +1,4 @@
-"""Draws a network by layer as one SVG: boxes from top to bottom, and what flows between them."""
+"""Draws a network by layer as one SVG: boxes from top to bottom, and the values between them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DrawnLayer(NamedTuple):
     name : str
         Its title.
     lines : tuple of str
-        What stands below it, such as operators, shape and parameters.
+        The text below it, such as operators, shape and parameters.
     is_input : bool
         Whether it is data from outside.
     """

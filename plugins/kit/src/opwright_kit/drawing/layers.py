@@ -1,8 +1,8 @@
 """Layered layout: nodes in rows from top to bottom, edges that go down between them.
 
 After Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system
-structures", 1981: rows by the longest way, the order within a row by the mean place of the
-neighbors, and columns for what goes on downwards.
+structures", 1981: rows by the longest path, the order within a row by the mean position of the
+neighbors, and columns for edges that continue downwards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_SPAN: Final = 8
 """Rows that a line may cross; the skip of a residual block crosses five or six."""
 
 MAX_ROW: Final = 6
-"""Nodes side by side: what needs no order among itself is broken into several rows."""
+"""Adjacent nodes: those without a required order are divided into several rows."""
 
 _SWEEPS: Final = 4
 _BEND_WIDTH: Final = 26.0
@@ -53,7 +53,7 @@ class Layout:
 
 @dataclass(slots=True)
 class _Slots:
-    """Nodes and bends alike: what takes a place in a row."""
+    """Nodes and bends: the members of a row."""
 
     row: list[int]
     width: list[float]
@@ -93,7 +93,9 @@ def lay_out(widths: Sequence[float], edges: Sequence[tuple[int, int]], gap: floa
 
 
 def _rows(n: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The longest way to each node; what nothing leads to stands right above its first reader."""
+    """The longest path to each node; a node without predecessors is directly above its first
+    reader.
+    """
     row = [0] * n
     has_above = [False] * n
     readers: dict[int, list[int]] = defaultdict(list)

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from opwright_kit.profiling import Profile
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""The page itself tells the browser to fetch nothing."""
+"""The page makes the browser load nothing."""
 
 _LEGEND: Final = ("forward", "gradient", "update", "control")
 
 
 class Drawn(NamedTuple):
-    """What was written: the file, and how much there is to see."""
+    """The written page: the file, and the numbers of its parts."""
 
     path: Path
     operators: int
@@ -71,8 +71,8 @@ def write_page(
     fetches : iterable of str
         Variables that are drawn as results.
     profile : Profile, optional
-        What `opwright_kit.profile` returned of this network: operators show their time and its
-        heat.
+        The result of `opwright_kit.profile` for this network: operators show their time and a color
+        for it.
     device : str
         Whose kernels stand on the operators; with a profile, those that ran.
     force : bool
@@ -238,6 +238,6 @@ def _resource(name: str) -> str:
 
 
 def _as_script(data: Any) -> str:
-    """JSON that cannot end its ``<script>``, whatever names are in it."""
+    """JSON that cannot end its ``<script>``, with any names in it."""
     text = json.dumps(data, separators=(",", ":"), sort_keys=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

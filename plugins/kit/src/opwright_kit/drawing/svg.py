@@ -1,4 +1,4 @@
-"""One block as SVG: nodes and layers of nodes, with the shapes of what flows between them."""
+"""One block as SVG: nodes and layers of nodes, with the shapes of the values between them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def draw_block(graph: BlockGraph, text_of: NodeTexts, layer_text_of: LayerTexts)
 
 
 def shorten(text: str, length: int) -> str:
-    """Return at most `length` letters, the middle left out: both ends of a name tell it apart."""
+    """Return at most `length` letters, without the middle: both ends of a name identify it."""
     if len(text) <= length:
         return text
     head = (length - 1) * 2 // 3
@@ -72,7 +72,7 @@ class _Drawing:
         )
 
     def _outer_members(self) -> list[tuple[int, ...]]:
-        """What stands in the block: nodes, and layers, each behind the variables that it reads."""
+        """The contents of the block: nodes, and layers, each after the variables that it reads."""
         members: list[tuple[int, ...]] = []
         inside: set[int] = set()
         variables: list[tuple[int, ...]] = []
@@ -111,7 +111,7 @@ class _Drawing:
         return self._picture(nodes, _FRAME_GAP, _HEAD_HEIGHT + _FRAME_GAP, is_outer=False)
 
     def _lines(self, members: Sequence[tuple[int, ...]]) -> dict[tuple[int, int], Line]:
-        """What flows between these members, each a node or the nodes of a layer."""
+        """The values between these members, each a node or the nodes of a layer."""
         place = {number: at for at, own in enumerate(members) for number in own}
         lines: dict[tuple[int, int], Line] = {}
         for a, b in sorted(set(self._graph.edges)):
@@ -125,7 +125,7 @@ class _Drawing:
         return lines
 
     def _labels(self, own: tuple[int, ...], readers: set[int]) -> tuple[str, ...]:
-        """What a node or layer hands on to these readers, with its type, one line each."""
+        """The values of a node or layer for these readers, with their types, one line each."""
         labels: dict[str, None] = {}
         for number in sorted(readers):
             for read in self._graph.nodes[number].reads:
@@ -134,7 +134,7 @@ class _Drawing:
                 of_variable = self._graph.nodes[read.source].kind != "op"
                 # A variable's own box says its name.
                 labels[read.type if of_variable else _typed(read.name, read.type)] = None
-        # What nobody reads, as in a program that only initializes.
+        # Unread outputs, as in a program that only initializes.
         if len(own) == 1 and own[0] not in self._sources:
             node = self._graph.nodes[own[0]]
             if node.kind == "op" and node.role() != "update":
@@ -145,7 +145,7 @@ class _Drawing:
         return node_id(self._graph.idx, self._graph.nodes[number], number)
 
     def _layer(self, layer: Layer, inside: Picture, labels: tuple[str, ...]) -> Box:
-        """A head with a frame below it: closing hides the frame and what is in it."""
+        """A head with a frame below it: closing hides the frame and its contents."""
         width = inside.width + 2 * _FRAME_GAP
         height = _HEAD_HEIGHT + inside.height + 2 * _FRAME_GAP
         text = self._layer_text_of(layer)

@@ -1,4 +1,4 @@
-"""What a profile says of each operator of a drawing: time, share, color."""
+"""The part of a profile for each operator of a drawing: time, share, color."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StepTimes:
         """Return the color of heat; empty where nothing was measured."""
         if not any((block, index) in self._rows for index in indices):
             return ""
-        # The root lets small shares be told apart; a layer may have more than any operator.
+        # The square root makes small fractions visible; a layer may have more than any operator.
         heat = math.sqrt(min(self.share(block, *indices) / self._most, 1.0))
         parts = [round(c + (h - c) * heat) for c, h in zip(_COLD, _HOT, strict=True)]
         return f"#{parts[0]:02x}{parts[1]:02x}{parts[2]:02x}"
@@ -97,7 +97,7 @@ class StepTimes:
         ]
 
     def facts(self) -> list[str]:
-        """Return what the head of the page says of the profile."""
+        """Return the text about the profile in the head of the page."""
         profile = self._profile
         if profile is None:
             return []

@@ -35,7 +35,7 @@ def run_forked(work: Callable[[Tell], None]) -> Outcome:
     """Run `work` in a copy of this process; return the items that it reported and how it ended.
 
     A fork has imported everything already, so this costs milliseconds where a new process takes
-    tenths of a second. The work must not raise; what it prints is lost.
+    tenths of a second. The work must not raise; its output is lost.
     """
     reader, writer = os.pipe()
     with warnings.catch_warnings():  # Python 3.12 warns of the idle threads of a BLAS
@@ -47,7 +47,7 @@ def run_forked(work: Callable[[Tell], None]) -> Outcome:
     try:
         with os.fdopen(reader, encoding="utf-8") as lines:
             told = [json.loads(line) for line in lines]
-    except BaseException:  # an interrupt: what hangs in the child must not stay behind
+    except BaseException:  # an interrupt: a hanging child must not be left behind
         os.kill(child, signal.SIGKILL)
         raise
     finally:

@@ -1,4 +1,4 @@
-"""What a plan runs instead of an isolated kernel: it sends inputs and receives outputs."""
+"""The replacement of an isolated kernel in a plan: it sends inputs and receives outputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def prepare_isolated(
     options: Options,
     deterministic: bool,
 ) -> Prepared | Refuse:
-    """Return what runs a kernel in the process of its plugin, or the kernel's refusal.
+    """Return a callable that runs a kernel in the process of its plugin, or the kernel's refusal.
 
     Lowering calls it for the plugins that OPWRIGHT_ISOLATE names.
 

@@ -1,4 +1,4 @@
-"""What runs the kernels of an isolated plugin, in its process; see `opwright_kit.isolation`."""
+"""Runs the kernels of an isolated plugin, in its process; see `opwright_kit.isolation`."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def profile(
     *,
     scope: Scope | None = None,
 ) -> Profile:
-    """Measure each step of what was compiled or run last; `print` shows a table.
+    """Measure each step of the plan compiled or run last; `print` shows a table.
 
     The plan runs `n` times as usual, and `n` times step by step with a clock, which the runtime
     reads. A device with a queue is synchronized around each step, and no graph is replayed. The
@@ -63,10 +63,8 @@ def profile(
 
     Raises
     ------
-    ProgramError
-        If nothing was compiled or run yet, what ``compile`` returned is gone, or `n` is outside
-        its range.
-    FeedError
+    ProgramError If nothing was compiled or run yet, the result of ``compile`` is gone, or `n` is
+    outside its range. FeedError
         For a missing, unknown or misshapen feed.
     KernelError
         If a kernel fails.

@@ -1,4 +1,4 @@
-"""Writes packages that provide an operator, a kernel or a device: what ``opwright new`` does."""
+"""Writes packages that provide an operator, a kernel or a device, for ``opwright new``."""
 
 from opwright_kit.scaffold.layout import (
     CHOICES,

@@ -17,7 +17,7 @@ class Formula(NamedTuple):
     Attributes
     ----------
     words : str
-        What it computes, for comments.
+        Its computation, for comments.
     python : str
         NumPy statements that write `out`, one a line; they broadcast as NumPy does.
     native : str
@@ -100,7 +100,7 @@ def find_formula(op_type: str, context: Context) -> Formula:
 def _fits(proto: OpProto, formula: Formula) -> bool:
     """Whether the operator has the slots of the formula, and attributes only of `as_added`.
 
-    A kernel without an added attribute serves the default of it, which is what a formula computes.
+    A kernel without an added attribute serves its default, which a formula computes.
     """
     inputs = [slot.name for slot in proto.inputs]
     outputs = [slot.name for slot in proto.outputs]

@@ -125,7 +125,7 @@ class Package(NamedTuple):
     ----------
     names : PackageNames
     summary : str
-        What it provides, in one line.
+        Its purpose, in one line.
     files : dict of str to str
         Path below its folder, and text.
     """
@@ -156,7 +156,7 @@ def plan_package(
     language : str
         ``"python"``, ``"cpp"`` or ``"cuda"``.
     operator : str, optional
-        What a kernel computes; only for kernels.
+        The computation of a kernel; only for kernels.
     license : str
         An SPDX identifier, one of `LICENSES`.
 

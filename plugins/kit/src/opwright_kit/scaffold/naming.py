@@ -1,4 +1,4 @@
-"""The names of a new package, and what they must not clash with."""
+"""The names of a new package, and the names that they must not clash with."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TARGETS_OF_CMAKE: Final = (
 
 
 class PackageNames(NamedTuple):
-    """What one package is called in different places.
+    """The names of one package in different files.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class PackageNames(NamedTuple):
     module : str
         For ``import``: ``"opwright_acme"``.
     plugin : str
-        What operator types begin with: ``"acme"``.
+        The prefix of operator types: ``"acme"``.
     """
 
     distribution: str

@@ -1,4 +1,4 @@
-"""Reads what a training has saved: the newest generation, or the newest that is not damaged."""
+"""Reads saved trainings: the newest generation, or the newest that is not damaged."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Saved(NamedTuple):
 
 
 def read_saved(path: str | os.PathLike[str]) -> Saved:
-    """Return what `opwright.save` has written to a folder last."""
+    """Return the last state saved by `opwright.save` to a folder."""
     loaded = ow.load(path)
     return Saved(loaded.program, loaded.scope, loaded.notes, path)
 
 
 def describe_saved(saved: Saved | None) -> str | None:
-    """Return what tells a saved model from others, without its arrays; None for none."""
+    """Return the properties that identify a saved model, without its arrays; None for none."""
     if saved is None:
         return None
     text = json.dumps([dict(saved.notes), saved.program.seed], sort_keys=True, default=str)

@@ -21,7 +21,7 @@ class Checkpoint(NamedTuple):
     Attributes
     ----------
     saved : Saved
-        What the folder holds.
+        The contents of the folder.
     values : dict
         The arrays of the persistable variables, by name: parts, where this process has parts.
     state : dict
@@ -61,9 +61,9 @@ def save(
     scope : Scope, optional
         Holds the persistable variables; the default scope by default.
     fetch : iterable of Variable or str
-        The results, for those who load the program.
+        The results, for programs that load it.
     state : mapping, optional
-        What else the script has to know, as JSON can write it: ``{"data": batches.position}``.
+        Other data of the script, in JSON's types: ``{"data": batches.position}``.
     notes : mapping, optional
         Further notes of `opwright.save`.
     keep : int, at least 1

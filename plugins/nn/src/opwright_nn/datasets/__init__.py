@@ -1,6 +1,6 @@
 """Data sets that need no network, and readers of files.
 
-`digits` and `karate_club` ship with the package, `scikit` has what scikit-learn ships,
+`digits` and `karate_club` ship with the package, `scikit` has the data sets of scikit-learn,
 `generators`, `sentences` and `ratings` make data; `idx`, `cifar`, `csv`, `text`, `image_folder` and
 `ratings` read files. `augment` changes images at random, `TableEncoder` makes arrays of tables,
 `Vocabulary` numbers words, `pad` makes one array of sequences of different lengths.

@@ -24,7 +24,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
     """The iterator that `batches` returns; it can continue from any position.
 
     A loop over it after the end continues with the next epochs, in orders of their own. ``len`` is
-    the number of batches from one end to the next, whatever the position.
+    the number of batches in an epoch, at any position.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
         return Batches(self._arrays, self._names, self._starts.step, seed=self._seed, **options)
 
     def _options(self, epochs: int) -> dict[str, Any]:
-        """Return what copies of these batches have in common."""
+        """Return the state that copies of these batches share."""
         options: dict[str, Any] = {"first_epoch": 0, "epochs": epochs, "progress": False}
         options |= {"drop_last": self._drop_last, "share": self._share}
         return options | {"map": self._map, "map_batch": self._map_batch}
@@ -116,7 +116,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
         return self._share.size > 1
 
     def whole(self) -> Batches[Batch]:
-        """Return the whole batches of one epoch, whatever part of them this process gets."""
+        """Return the whole batches of one epoch, regardless of the part of this process."""
         twin = self.repeat(1)
         twin._share = WHOLE
         twin._begin(0)
@@ -124,16 +124,16 @@ class Batches(Iterator[Batch], Generic[Batch]):
 
     @property
     def position(self) -> dict[str, Any]:
-        """The position of the next batch, and what it depends on; `restore` takes it.
+        """The position of the next batch, and its dependencies; `restore` takes it.
 
         A dict of numbers and text: ``epoch`` and ``batch`` count from 0; the other entries describe
-        the batches, so that `restore` can tell them from others.
+        the batches, so that `restore` can distinguish them from others.
         """
         epoch, batch = divmod(self._next, max(len(self._starts), 1))
         return {"epoch": epoch, "batch": batch, **self._describe(epoch)}
 
     def _describe(self, epoch: int) -> dict[str, Any]:
-        """Return what the batches of an epoch depend on."""
+        """Return the properties that determine the batches of an epoch."""
         if self._description is None or self._description[0] != epoch:
             order = self._order(epoch)
             checksum = None if order is None else zlib.crc32(order.astype("<i8").tobytes())
@@ -204,7 +204,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
             skipped = 0
 
     def _finish(self, batch: Any, epoch: int, number: int) -> Any:
-        """Return what `map_batch` makes of a batch."""
+        """Return the result of `map_batch` for a batch."""
         rank = self._share.rank
         return self._map_batch(batch, epoch, number, rank) if self._map_batch else batch
 

@@ -1,4 +1,4 @@
-"""Columns of a fitted table: what each was found to be, and how its cells become numbers."""
+"""Columns of a fitted table: their detected kinds, and how their cells become numbers."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def two_moons(n: int, noise: float = 0.1, seed: int = 0) -> Table:
     n : int, at least 2
         The number of points. Each class has half of them; class 0 has the odd one.
     noise : float in [0, 1e30]
-        The standard deviation of what is added to both coordinates.
+        The standard deviation of the noise added to both coordinates.
     seed : int, at least 0
         Of the noise and the order.
 
@@ -110,7 +110,8 @@ def shapes(n: int, size: int = 32, noise: float = 0.1, seed: int = 0) -> Dataset
     size : int, at least 8
         Height and width.
     noise : float in [0, 1e30]
-        The standard deviation of what is added to each pixel, before pixels are clipped to [0, 1].
+        The standard deviation of the noise added to each pixel, before pixels are clipped to [0,
+        1].
     seed : int, at least 0
         Of everything that is random.
 

@@ -23,7 +23,7 @@ _WHO: Final = "load_batches"
 _BUFFER: Final = 1024
 _SHOWN: Final = 8
 _MAX_TIMEOUT_S: Final = 2_000_000.0
-"""What the system can wait for: 2^31 milliseconds."""
+"""The longest wait of the system: 2^31 milliseconds."""
 
 
 def is_plain(items: object) -> bool:
@@ -86,7 +86,7 @@ class Decoder:
 
 
 class Loader(Batches[Any]):
-    """What `load_batches` returns for items; its workers live as long as it does."""
+    """The result of `load_batches` for items; its workers live as long as it does."""
 
     def __init__(self, decoder: Decoder, team: Team | None, **options: Any) -> None:
         self._decoder = decoder
@@ -123,7 +123,7 @@ class Loader(Batches[Any]):
 
 
 class Stream(Batches[Any]):
-    """What `load_batches` returns for a function that returns an iterator."""
+    """The result of `load_batches` for a function that returns an iterator."""
 
     def __init__(
         self,
@@ -228,9 +228,9 @@ def load_batches(
     ----------
     data : arrays, sequence of items, or callable
         Arrays without `map`, as `batches` takes them: they are in memory, and `batches` returns
-        them. Items with `map`, such as paths. An object of a class of yours with ``__len__`` and
-        ``__getitem__``, whose items are samples, or what `map` takes. Or a function that returns an
-        iterator of samples for each epoch.
+        them. Items with `map`, such as paths. An object of your own class with ``__len__`` and
+        ``__getitem__``, whose items are samples, or arguments of `map`. Or a function that returns
+        an iterator of samples for each epoch.
     size : int, at least 1
         Samples in a batch.
     map : callable, optional

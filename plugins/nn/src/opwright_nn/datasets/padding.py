@@ -37,8 +37,8 @@ def pad(
         The axis of time of the result: longer sequences lose their ends. By default the longest
         sequence fits.
     value : number
-        What is behind the ends. Sequences of floats get the nearest number of their dtype, NaN and
-        infinity among them; a dtype of integers must hold the value.
+        The padding after the ends. Sequences of floats get the nearest number of their dtype, NaN
+        and infinity among them; a dtype of integers must hold the value.
 
     Returns
     -------

@@ -17,7 +17,7 @@ POSITION_FIELDS: Final[Mapping[str, fields.Rule]] = {
     "arrays": fields.listed(fields.text),
     "order_crc32": fields.optional(fields.whole(at_most=2**32 - 1)),
 }
-"""What a position consists of, and the rule of each field."""
+"""The fields of a position, and the rule of each."""
 
 check_position: Final = fields.fields(POSITION_FIELDS)
 """The rule of a position that a file keeps; `Batches.restore` compares it with the batches."""

@@ -23,7 +23,7 @@ _MAX_ID = 10_000_000
 
 @arguments.suggest
 class Ratings(NamedTuple):
-    """A row for each rating, with what is known about its user and its film.
+    """A row for each rating, with the features of its user and its film.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Ratings(NamedTuple):
 
 @arguments.suggest
 def generate(n: int, users: int = 1000, films: int = 500, seed: int = 0) -> Ratings:
-    """Return made-up ratings: a user likes films whose genres fit what such users prefer.
+    """Return synthetic ratings: a user likes films whose genres fit the preferences of such users.
 
     A user has a gender (2), an age (7 groups) and an occupation (21), a film one to three of 18
     genres. The tastes of gender, age and occupation for genres are normal, so are those of each

@@ -1,7 +1,7 @@
 """Generators of text for small experiments: opinions with their label, and written dates.
 
-The sentences are made from lists of words and from grammar, not collected. What a network reaches
-on them says whether it can learn order and distance, and nothing about real text.
+The sentences are made from lists of words and from grammar, not collected. The accuracy of a
+network on them shows whether it can learn order and distance, and nothing about real text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Table: rows of numbers and what is to be predicted of each."""
+"""Table: rows of numbers and the target of each."""
 
 from __future__ import annotations
 

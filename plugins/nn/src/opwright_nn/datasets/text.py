@@ -70,7 +70,7 @@ def read_lines(
 
 
 def read_text(who: str, name: str, encoding: str, max_bytes: int) -> str:
-    """Return the content of a text file; see `read_lines` for what is checked."""
+    """Return the content of a text file; see `read_lines` for the checks."""
     limit = checks.check_int(who, "max_bytes", max_bytes, at_least=0)
     try:
         codec = codecs.lookup(checks.check_str(who, "encoding", encoding)).name

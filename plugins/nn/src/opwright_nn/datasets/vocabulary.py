@@ -56,7 +56,7 @@ class Vocabulary(Sequence[str]):
         least = checks.check_int("Vocabulary", "min_count", min_count, at_least=1)
         rows = _check_sequences("Vocabulary", sequences)
         counts = Counter(word for row in rows for word in row)
-        # Words that occur equally often are in alphabetic order, whatever the order of the text.
+        # Words of equal frequency are in alphabetic order, regardless of the order of the text.
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         kept = islice((word for word, count in ordered if count >= least), size)
         self._words = ("<padding>", "<unknown>", *kept)

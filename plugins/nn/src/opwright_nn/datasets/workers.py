@@ -55,7 +55,7 @@ class Team:
     timeout : float or None
         The seconds that a batch may keep the iterating process waiting; None for any time.
     describe : callable
-        Returns what a batch is made of, for messages.
+        Returns the name of a batch in messages.
     """
 
     def __init__(

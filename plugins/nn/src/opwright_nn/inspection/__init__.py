@@ -1,4 +1,4 @@
-"""Looking at networks: what their layers cost, and where numbers stop being finite."""
+"""Inspection of networks: the cost of layers, and the first number that is not finite."""
 
 from __future__ import annotations
 

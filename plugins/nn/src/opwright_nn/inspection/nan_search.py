@@ -65,16 +65,17 @@ def find_nan(
     """Run a step operator by operator; return where the first NaN or infinity begins.
 
     That is an operator whose output has a NaN where no input has one, or an infinity where all
-    inputs are finite. What an operator without inputs writes, such as the -inf of a mask, is taken
-    as meant. The step works on copies: parameters, states and random numbers are as before.
+    inputs are finite. Outputs of operators without inputs, such as the -inf of a mask, are
+    considered intended. The step works on copies: parameters, states and random numbers are as
+    before.
 
     Parameters
     ----------
     model : Model, Network or Program
-        What the step computes; updates are run, too. The body of control flow counts as its
+        The results of the step; updates are run, too. The body of control flow counts as its
         operator.
     feeds : mapping of str to array, optional
-        The inputs; of a Model by default what `fill` has set.
+        The inputs; for a Model by default those set by `fill`.
     scope : Scope, optional
         Holds the parameters of a Network or Program; default: the default scope.
     device : str, optional
@@ -119,7 +120,9 @@ def _make_network(model: object) -> ow.Network:
 
 
 def _copy_values(network: ow.Network, feeds: Mapping[str, Any], scope: ow.Scope) -> ow.Scope:
-    """Return a scope of its own with the feeds, and with what the operators read of a scope."""
+    """Return a separate scope with the feeds, and with the variables of a scope that the operators
+    read.
+    """
     names, block = list(ow.names_read_first(network.ops)), network.block
     for name in feeds:
         if name not in names:
@@ -199,7 +202,7 @@ class _Search:
         return None if array.dtype.kind in "biu" else array
 
     def _note(self, name: str) -> str:
-        """Note what a variable has now; return "NaN", "infinity", or "" for finite."""
+        """Record the current values of a variable; return "NaN", "infinity", or "" for finite."""
         array = self._array(name)
         self._nan.discard(name)
         self._infinite.discard(name)

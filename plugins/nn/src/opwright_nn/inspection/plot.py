@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def plot(model: Model | ow.Program) -> LayerDrawing:
     """Draw the layers of the forward pass, with their operators, shapes and parameters.
 
-    A notebook shows what it returns; ``nn.plot(model).save("net.svg")`` writes it to a file. Layers
+    A notebook shows the result; ``nn.plot(model).save("net.svg")`` writes it to a file. Layers
     are those of `summary`. ``Network.graph_html`` draws every operator, gradients, too.
 
     Parameters
     ----------
     model : Model or Program
-        It is not changed. ``?`` stands for what follows from the first batch.
+        It is not changed. ``?`` marks sizes that follow from the first batch.
 
     Returns
     -------

@@ -29,7 +29,7 @@ class LayerSummary:
     Attributes
     ----------
     name : str
-        What the names of its variables begin with.
+        The prefix of the names of its variables.
     op_types : tuple of str
         Its operators, in order.
     output_shape : tuple of int or None
@@ -39,7 +39,7 @@ class LayerSummary:
     parameter_bytes : int or None
         Their size.
     output_bytes : int or None
-        Size of what its operators write, without what only their gradients read.
+        Size of the outputs of its operators, without those that only their gradients read.
     flops : int or None
         Floating-point operations of its products and convolutions; a multiplication and an
         addition are two.
@@ -134,7 +134,7 @@ def summary(
     ----------
     model : Model or Program
         It is not changed. The shapes of a Model's parameters may follow from its first batch:
-        before, what depends on them is unknown.
+        before, numbers that depend on them are unknown.
     batch_size : int, at least 1
         The size of the first axis of inputs where the program leaves it open.
     shapes : mapping of str to sequence of int, optional

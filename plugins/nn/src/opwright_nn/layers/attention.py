@@ -44,8 +44,8 @@ def attention(
         Broadcasts to [n, heads, time, other time]: False keys take no part; floats are added to the
         scores.
     lengths : Variable or str, int [n], optional
-        How many times of each sequence of keys there are; instead of `mask`. What is behind counts
-        as 0.
+        How many times of each sequence of keys there are; instead of `mask`. Later entries count as
+        0.
     causal : bool
         Whether a time sees only the times up to its own.
     dropout : float in [0, 1)
@@ -135,7 +135,7 @@ def clear_behind(x: ow.Variable, seen: ow.Variable | None) -> ow.Variable:
     It may be NaN there, and weights add the gradients of all times up.
     """
     cleared: ow.Variable = ow.ops.where(ow.ops.unsqueeze(seen, axis=[2]), x, 0.0)
-    if cleared.shape is None:  # the lengths are of a shape that the first batch tells
+    if cleared.shape is None:  # the shape of the lengths follows from the first batch
         cleared.shape = x.shape
     return cleared
 

@@ -19,7 +19,7 @@ from opwright_nn.parameters.parameter import make_parameter
 
 
 class Options(NamedTuple):
-    """What convolutions of every rank have in common, not checked yet."""
+    """The shared arguments of convolutions of every rank, not checked yet."""
 
     dilations: object
     groups: object
@@ -252,7 +252,7 @@ class ConvolutionLayer:
     ) -> ow.Variable:
         """Append the operator and the activation, and return the output without an axis of 1.
 
-        `attrs` has what the arguments do not say; it replaces what they say.
+        `attrs` has further attributes; it replaces those of the arguments.
         """
         attrs = {
             "strides": self.strides,

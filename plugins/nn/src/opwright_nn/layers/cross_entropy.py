@@ -223,7 +223,7 @@ def label_smooth(
 
 
 class _Options(NamedTuple):
-    """What both losses of classes have in common, checked."""
+    """The shared arguments of both losses of classes, checked."""
 
     soft_label: bool
     weights: tuple[float, ...] | None
@@ -242,7 +242,7 @@ class _Options(NamedTuple):
         array = np.array(self.weights)
         if self.axis != -1 and self.rank is not None:
             array = array.reshape(-1, *[1] * (self.rank - 1 - self.axis % self.rank))
-        return array.tolist()  # a list takes on the dtype of what is beside it
+        return array.tolist()  # a list takes the dtype of the operand beside it
 
 
 def _find_inputs(

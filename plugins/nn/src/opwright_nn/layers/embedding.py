@@ -36,9 +36,9 @@ def embedding(
     padding_index : int
         The index of a row that reads as 0 and is not trained; -1 for none.
     sparse : bool
-        Whether optimizers update only the rows that `index` names: a step costs what it looks up,
-        however large the table is. SGD, Momentum, Adagrad and Adam can, without a clip and a
-        regularizer; rows that are not looked up keep their states, too.
+        Whether optimizers update only the rows that `index` names: the cost of a step depends on
+        the number of lookups, not on the size of the table. SGD, Momentum, Adagrad and Adam can,
+        without a clip and a regularizer; rows that are not looked up keep their states, too.
     dtype : str or NumPy dtype
         A float dtype, of the table.
     name : str, optional

@@ -86,7 +86,9 @@ class Images:
         strides: Sequence[int],
         dilations: Sequence[int] | None = None,
     ) -> list[int]:
-        """Return what is padded before and after, axis by axis, of an argument not checked yet."""
+        """Return the padding before and after, axis by axis, from an argument that is not checked
+        yet.
+        """
         given = checks.check_paddings(self._who, paddings, rank=self.rank)
         if given is not None:
             return list(given)

@@ -16,7 +16,7 @@ from opwright_nn.layers.inputs import find_input
 _RECTIFIERS = {"relu", "relu6", "leaky_relu", "elu", "gelu", "silu", "swish", "mish"}
 
 REDUCTIONS: Final = ("none", "mean", "sum")
-"""What losses make of the numbers of their elements."""
+"""The reduction of losses over their elements."""
 
 
 class Layer(NamedTuple):
@@ -35,7 +35,7 @@ class Layer(NamedTuple):
     out: str
 
     def part(self, name: str) -> str:
-        """Return the name of what an operator within the layer writes, as `summary` groups it."""
+        """Return the name of an operator's output within the layer, as `summary` groups it."""
         return self.block.program.free_name(f"{self.name}_{name}")
 
 

@@ -54,7 +54,7 @@ def scan(
     init : Variable, or list or tuple of them
         The carry of the first turn.
     xs : Variable, or list or tuple of them, [n, ...], optional
-        What the turns work on.
+        The sequences of the iterations.
     length : int, optional
         The number of turns n; needed only without `xs`.
     reverse : bool
@@ -62,9 +62,9 @@ def scan(
     name : str, optional
         The prefix of the names of its variables.
     checkpoint_every : int, optional
-        At least 1. Of what gradients need, keep the carry of every so many-th turn alone, and
-        compute the turns between again: memory for n / k + k turns in place of n, for the time of
-        one more forward loop. Gradients have the same bits.
+        At least 1. For gradients, save the carry of only every so many-th iteration, and recompute
+        those between: memory for n / k + k iterations instead of n, for the time of one more
+        forward loop. Gradients have the same bits.
     axis : int
         The axis of `xs`, and of `out`, along which the elements are: 1 for sequences
         [batch, time, columns]. Negative numbers count from the end. Other axes than 0 are moved to
@@ -75,7 +75,7 @@ def scan(
     carry : Variable or tuple of Variable
         The last carry, in the form of `init`.
     out : Variable, tuple of Variable or None, [n, ...]
-        What the turns gave, in the order of `xs`; n is at `axis`.
+        The results of the iterations, in the order of `xs`; n is at `axis`.
 
     Examples
     --------
@@ -165,8 +165,8 @@ def while_loop(
     init : Variable, or list or tuple of them
         The carry of the first turn.
     max_steps : int, optional
-        The most turns; a run that needs more fails. Gradients need it: what they read is kept for
-        so many turns.
+        The most turns; a run that needs more fails. Gradients need it: their inputs are saved for
+        so many iterations.
     name : str, optional
         The prefix of the names of its variables.
     stack : bool
@@ -178,7 +178,7 @@ def while_loop(
     carry : Variable or tuple of Variable
         The last carry, in the form of `init`.
     out : Variable or tuple of Variable, [n, ...]
-        With `stack`: what the n turns gave, in order; n is known when the loop has ended.
+        With `stack`: the results of the n iterations, in order; n is known when the loop has ended.
     """
     first = _check_variables("while_loop", "init", init)
     checks.check_callable("while_loop", "condition", condition)

@@ -199,7 +199,7 @@ def adaptive_avg_pool2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> ow.Variable:
-    """Append the mean of each of `output_size` bins, whatever the size of x.
+    """Append the mean of each of `output_size` bins, for any size of x.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def adaptive_max_pool2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> ow.Variable:
-    """Append the maximum of each of `output_size` bins, whatever the size of x.
+    """Append the maximum of each of `output_size` bins, for any size of x.
 
     Parameters
     ----------

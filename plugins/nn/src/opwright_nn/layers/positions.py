@@ -140,7 +140,7 @@ def rotary_embedding(
 
 
 def _positions(layer: Layer, x: ow.Variable) -> ow.Variable:
-    """Append 0, 1, 2 and so on as float32 [1, time], whatever time is in a run."""
+    """Append 0, 1, 2 and so on as float32 [1, time], for the time of the run."""
     attrs = {"axes": [0, 2], "starts": [0, 0], "ends": [1, 1]}
     column = operators.append(layer.block, "slice", {"x": x}, attrs, name=layer.part("column"))
     row = ow.ops.squeeze(column, axis=[2])

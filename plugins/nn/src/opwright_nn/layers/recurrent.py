@@ -18,7 +18,7 @@ from opwright_nn.parameters.parameter import make_parameter
 
 
 class _Options(NamedTuple):
-    """What the layers have in common, not checked yet."""
+    """The shared arguments of the layers, not checked yet."""
 
     size: object
     num_layers: object
@@ -31,7 +31,7 @@ class _Options(NamedTuple):
 
 
 class _Weights(NamedTuple):
-    """One weight or bias of a layer: its slot, the end of its name, what kind of input it has."""
+    """One weight or bias of a layer: its slot, the suffix of its name, the kind of its input."""
 
     slot: str
     suffix: str
@@ -271,7 +271,7 @@ def _check_attr(who: str, name: str, value: object, unless: str = "") -> ParamAt
 
 
 def _prefix(layer: str, index: int, num_layers: int, directions: int) -> str:
-    """Return what the names of a layer's parameters begin with."""
+    """Return the prefix of the names of a layer's parameters."""
     if num_layers * directions == 1:
         return layer
     return f"{layer}_{index // directions}{'_reverse' if index % directions else ''}"

@@ -1,4 +1,4 @@
-"""Blocks of transformers: attention and a feed-forward network, each added to what it reads."""
+"""Transformer blocks: attention and a feed-forward network, each with a residual."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opwright_nn.layers.normalization import layer_norm
 
 
 class _Block(NamedTuple):
-    """What the parts of a block have in common.
+    """The shared arguments of the parts of a block.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ def _clear(who: str, layer: Layer, x: ow.Variable, lengths: object) -> ow.Variab
     if lengths is None:
         return x
     inputs = {"lengths": find_input(who, "lengths", lengths, "int64"), "like": x}
-    # The name tells `summary` that what follows is part of the layer.
+    # The name shows `summary` that the following operators are part of the layer.
     seen = operators.append(layer.block, "sequence_mask", inputs, name=layer.part("seen"))
     return clear_behind(x, seen)
 
@@ -140,7 +140,7 @@ def transformer_decoder_block(
     input : Variable or str, [n, time, columns]
         Float; `columns` must be known.
     memory : Variable or str, [n, other time, other columns]
-        What an encoder gave.
+        The output of an encoder.
     heads, hidden, activation, dropout, norm_first, epsilon
         As in `layers.transformer_encoder_block`.
     causal, lengths

@@ -81,10 +81,10 @@ def conv2d_transpose(
     strides : int or pair of int, at least 1
         The distance of two windows in the output.
     paddings : int, pair, four ints, "same" or "valid"
-        What is cut off the output, with the forms of `layers.conv2d`. "same" gives ``size *
+        The amount cropped from the output, with the forms of `layers.conv2d`. "same" gives ``size *
         stride``; "valid" is 0.
     output_padding : int or pair of int, at least 0
-        What is added at the end, below the stride; not with "same".
+        The size added at the end, below the stride; not with "same".
     dilations, groups, bias, activation, data_format
         As in `layers.conv2d`.
     name : str, optional

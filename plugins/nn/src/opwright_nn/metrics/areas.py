@@ -108,8 +108,8 @@ class AveragePrecision(_Area):
     """The area under the curve of precision over recall (PR), ``Σ (R[i] - R[i - 1]) * P[i]``.
 
     i runs over the distinct scores, from the highest; P and R are precision and recall of the rows
-    with at least that score. Where a class is rare, it shows what `AUC` hides. All scores are kept
-    until `reset`, as they are.
+    with at least that score. If a class is rare, it shows differences that `AUC` hides. All scores
+    are kept until `reset`, as they are.
 
     Parameters
     ----------

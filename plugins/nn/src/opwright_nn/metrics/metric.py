@@ -30,8 +30,8 @@ class Metric(abc.ABC):
     Parameters
     ----------
     *variables : Variable or str
-        What `nn.train` calls `update` with: variables that the model computes, and inputs. None are
-        needed by those who call `update` themselves.
+        Arguments of `update` in `nn.train`: variables that the model computes, and inputs. Direct
+        callers of `update` need none.
     """
 
     def __init__(self, *variables: Source) -> None:

@@ -37,7 +37,7 @@ def model_state(model: Any) -> dict[str, Any]:
 
 
 def restore_model(model: Any, state: dict[str, Any]) -> None:
-    """Restore a Model from what `model_state` returned, with a scope of its own."""
+    """Restore a Model from the result of `model_state`, with its own scope."""
     attributes = dict(state)
     values, requested = attributes.pop(_VALUES), attributes.pop(_REQUESTED)
     vars(model).update(attributes)

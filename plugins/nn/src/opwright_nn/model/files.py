@@ -58,7 +58,7 @@ class ModelFiles(LayerMethods):
         Parameters
         ----------
         path : str or PathLike
-            The folder; see `opwright.save` for its files, and for what a crash leaves in it.
+            The folder; see `opwright.save` for its files, also after a crash.
         batches : Batches, optional
             The iterator of the training. `resume` continues after its last batch: call `save` when
             the step with that batch is done.
@@ -83,18 +83,18 @@ class ModelFiles(LayerMethods):
         *,
         keep: int = 2,
     ) -> None:
-        """Write what `predict` computes, alone: for `opwright.load`, without the model's code.
+        """Write only the computation of `predict`: for `opwright.load`, without the model's code.
 
         The program has no loss, gradients or updates, and the files no states of an optimizer: its
         feeds are the inputs that `outputs` depend on. ``opwright lock`` and ``opwright graph`` show
-        it as it is served. `save` writes what a training needs.
+        it as it is served. `save` writes everything that a training needs.
 
         Parameters
         ----------
         path : str or PathLike
             The folder; see `opwright.save` for its files.
         outputs : Variable or str, or list of these
-            What a call of the loaded program returns, in this order.
+            The results of a call of the loaded program, in this order.
         keep : int, at least 1
             How many exports the folder keeps, including this one.
 
@@ -204,19 +204,17 @@ class ModelFiles(LayerMethods):
         path : str or PathLike
             The folder.
         only : Variable or str, or iterable of these, optional
-            What to load; names may be patterns: ``"backbone_*"``.
+            Names of parameters to load; may be patterns: ``"backbone_*"``.
         strict : bool
-            False skips what the folder lacks, or holds with another shape or dtype.
+            False skips parameters that the folder lacks, or has with another shape or dtype.
 
         Returns
         -------
-        list of str
-            The names of what was loaded.
+        list of str The names of the loaded parameters.
 
         Raises
         ------
-        ProgramError
-            The folder does not hold what is to be loaded; without `strict`, it holds nothing of it.
+        ProgramError The folder lacks a requested parameter; without `strict`, it has none of them.
 
         Warns
         -----

@@ -30,7 +30,7 @@ def inference_program(
     targets : Variable, name, or list of these
         Variables of the global block.
     given : iterable of str
-        Variables that are inputs of the new program, which lacks what computes them.
+        Variables that are inputs of the new program, which lacks the operators that compute them.
     """
     twin = program.clone()
     twin.stop_training()
@@ -73,7 +73,7 @@ def persistable_names(program: ow.Program) -> list[str]:
 
 
 def computed_names(program: ow.Program) -> set[str]:
-    """Return the names of what the operators compute, without persistable variables."""
+    """Return the names of the operators' results, without persistable variables."""
     block = program.global_block()
     names = {name for op in block.ops for name in op.output_names()}
     return {name for name in names if not block.var(name).persistable}

@@ -1,4 +1,4 @@
-"""Operators of one layer, by the names of what they write: a layer's output is ``<name>_out``."""
+"""Operators of one layer, by the names of their outputs: a layer's output is ``<name>_out``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def find_layer_groups(ops: Sequence[ow.Operator]) -> list[LayerGroup]:
 
 
 def layer_of_parameter(name: str) -> str:
-    """Return the layer that has created a parameter; its own name where that does not tell."""
+    """Return the layer that has created a parameter; the parameter's own name if that is
+    unknown.
+    """
     match = _PARAMETER.match(name)
     return match[1] if match else name
 

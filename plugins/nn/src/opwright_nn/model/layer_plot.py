@@ -18,7 +18,7 @@ _MAX_TYPES: Final = 2
 
 
 def plot_program(program: ow.Program) -> LayerDrawing:
-    """Return the drawing of a program's forward pass: inputs, layers, and what flows between them.
+    """Return the drawing of a program's forward pass: inputs, layers, and the values between them.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def _parameters(op: ow.Operator) -> Iterable[ow.Variable]:
 
 
 def _read_names(op: ow.Operator) -> list[str]:
-    """Return what an operator reads, also within bodies of control flow."""
+    """Return the inputs of an operator, also within bodies of control flow."""
     names = list(op.input_names())
     if op.block is not None:
         for idx in op.block_attrs().values():

@@ -68,21 +68,21 @@ class Model(ModelTraining):
     deterministic : bool, optional
         Whether steps have the same bits with any number of threads, see ``Network.compile``.
     mixed_precision : str or MixedPrecision, optional
-        "bfloat16" or "float16", or what `nn.mixed_precision` returns: layers compute in 16 bits,
+        "bfloat16" or "float16", or a result of `nn.mixed_precision`: layers compute in 16 bits,
         with parameters in float32.
     data_parallel : bool, str or DataParallel, optional
         True trains the model in all processes that a launcher has started, each with its part of
         the batch; a str in those of a group. Gradients are averaged; all begin with the parameters
-        of the first process. What `run` returns is of the own part.
+        of the first process. The results of `run` are those of this process's part.
 
     cast : bool
         Feeds become the dtype of their input where it holds all values of theirs: uint8 becomes
-        float32. True converts any numbers, such as float64; what does not fit is an error.
+        float32. True converts any numbers, such as float64; numbers that do not fit are an error.
 
     Attributes
     ----------
     program, startup_program : Program
-        What a step computes, and what initializes the parameters before the first one.
+        The programs of a step, and of the initialization before the first one.
     network : Network
         The operators of `program`; each step also runs those that ``network.add_op`` adds.
     scope : Scope
@@ -133,7 +133,7 @@ class Model(ModelTraining):
     if not TYPE_CHECKING:  # type checkers shall report an unknown name
 
         def __getattr__(self, name: str) -> object:
-            """Raise AttributeError with what is meant, also for methods of other frameworks."""
+            """Raise AttributeError with the right name, also for methods of other frameworks."""
             foreign = METHODS.get(name) or find_operator(name)
             raise AttributeError(describe_missing("Model", name, foreign, dir(type(self))))
 
@@ -255,10 +255,10 @@ class Model(ModelTraining):
         Parameters
         ----------
         variable : Variable or str, or list of these
-            What to compute, such as the output of the last layer.
+            The variables to compute, such as the output of the last layer.
         **feeds
             Arrays for the inputs that it depends on; labels are not needed. A variable that the
-            network computes may be fed, too: what computes it does not run, and its inputs are not
+            network computes may be fed, too: its operators do not run, and their inputs are not
             needed. ``model.predict(image, code_out=codes)`` decodes.
 
         Returns
@@ -324,7 +324,7 @@ class Model(ModelTraining):
         example_feeds : mapping of str to array
             A batch, which provides shapes that the model does not know yet.
         fetch : iterable of Variable or str
-            What is returned behind what `run` returns.
+            Variables that are returned after the results of `run`.
         """
         return self._compile_step("Model.compile_step", example_feeds, fetch)
 
@@ -339,7 +339,7 @@ class Model(ModelTraining):
         return self._compile(input_names(self.program), [*self._fetches(), *more])
 
     def _begin_step(self, who: str, examples: Mapping[str, Any]) -> None:
-        """Initialize what has no value, and let processes that train together begin alike."""
+        """Initialize variables without a value, and synchronize processes that train together."""
         self._startup.settle(examples)
         self._startup.initialize()
         if self._parallel is not None and self._startup.take_change():

@@ -56,7 +56,7 @@ class Predictor:
     options : RunOptions
         How it is compiled.
     given : iterable of str
-        Variables of the network that are fed, in place of what computes them.
+        Variables of the network that are fed instead of being computed.
     cast : bool
         As of `Model`.
     """

@@ -20,7 +20,7 @@ class ModelPrograms:
     Attributes
     ----------
     program, startup_program : Program
-        What a step computes, and what initializes the parameters before the first one.
+        The programs of a step, and of the initialization before the first one.
     """
 
     _guards: list[contextlib.AbstractContextManager[None]]

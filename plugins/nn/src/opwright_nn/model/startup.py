@@ -91,7 +91,9 @@ class Startup:
                     self._settle({name: old or ()})
 
     def initialize(self) -> None:
-        """Initialize what has no value, or everything if requested; a request waits for shapes."""
+        """Initialize variables without a value, or everything if requested; a request waits for
+        shapes.
+        """
         self._adopt_parameters()
         if self._all_requested:
             if len(self._deferred):
@@ -164,8 +166,8 @@ class Startup:
         return variable is not None and variable.is_set
 
     def _missing_ranges(self) -> Iterable[tuple[int, int]]:
-        # Adjacent operators run as one plan; mostly no value is missing, or all are. What is not
-        # kept is written for the operator behind it.
+        # Adjacent operators run as one plan; mostly no value is missing, or all are. Variables that
+        # are not kept are written for the next operator.
         ranges: list[tuple[int, int]] = []
         begin = 0
         for index, op in enumerate(self._block.ops):

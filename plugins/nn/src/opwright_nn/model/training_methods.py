@@ -1,4 +1,4 @@
-"""The methods of a Model that append gradients and updates, and choose what is trained."""
+"""The methods of a Model that append gradients and updates, and select trained parameters."""
 
 from __future__ import annotations
 

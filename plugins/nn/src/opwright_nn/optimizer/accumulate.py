@@ -30,12 +30,12 @@ class Accumulate(Optimizer):
     update.
 
     `Model` and `nn.train` leave out the update in the other steps. With a program, `compile` does
-    it: what ``Network.compile`` returns would update in each step.
+    it: the result of ``Network.compile`` would update in each step.
 
     Parameters
     ----------
     optimizer : Optimizer
-        What updates the parameters.
+        The optimizer that updates the parameters.
     steps : int, at least 1
         The number of steps in an update.
     """

@@ -165,7 +165,8 @@ class Optimizer:
             The gradients are averaged over processes, each of which computes its part of the batch;
             the loss is then a mean over the examples of the process. True or "world" are all
             processes, another name those of a group. The startup program gives all of them the
-            parameters and states of the first. Alone, the program computes what it would without.
+            parameters and states of the first. In one process, the program computes the same as
+            without it.
 
         Returns
         -------

@@ -154,7 +154,7 @@ def has_loss_scale(gradients: Iterable[ow.Variable]) -> bool:
 
 
 def _find_loss_scales(gradients: Sequence[ow.Variable]) -> list[LossScale]:
-    """Return what scales the losses of gradients: what these depend on."""
+    """Return the operators that scale the losses of gradients: their dependencies."""
     if not gradients:
         return []
     block = gradients[0].block

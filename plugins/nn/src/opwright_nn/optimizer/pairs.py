@@ -119,7 +119,7 @@ def check_divided(
     elementwise : bool
         Whether the optimizer updates each element by itself.
     clip : GradientClip, optional
-        What it clips by.
+        Its limit.
 
     Raises
     ------

@@ -72,7 +72,7 @@ class Adagrad(Optimizer):
     learning_rate, regularizer, clip
         As in `Optimizer`.
     epsilon : float, > 0
-        Added to what is divided by.
+        Added to the divisor.
     initial_squares : float, at least 0
         The sum of squares before the first step.
     """
@@ -151,7 +151,7 @@ class RMSprop(Optimizer):
     centered: bool = False
 
     def states(self) -> Sequence[State]:
-        """Return the mean square, and what `centered` and `momentum` ask for."""
+        """Return the mean square, and the variables for `centered` and `momentum`."""
         states = [State("mean_square")]
         if self.centered:
             states.append(State("mean_grad"))
@@ -216,7 +216,7 @@ class Ftrl(ProximalGD):
     """Follow the regularized leader: sparse parameters of linear models.
 
     McMahan et al., Ad Click Prediction: a View from the Trenches, 2013. A parameter is determined
-    by its gradients alone: the first step replaces what it was initialized with.
+    by its gradients alone: the first step replaces its initial value.
 
     Parameters
     ----------

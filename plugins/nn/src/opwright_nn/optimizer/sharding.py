@@ -39,19 +39,19 @@ class Shards(NamedTuple):
         return bool(self.variables)
 
     def target(self, parameter: ow.Variable) -> ow.Variable:
-        """Return what an update of a parameter changes: it, or the part of it."""
+        """Return the variable that an update of a parameter changes: the parameter, or its part."""
         return self.variables.get(parameter.name, parameter)
 
     def declare(
         self, parameter: ow.Variable, gradient: ow.Variable, states: Sequence[ow.Variable]
     ) -> None:
-        """Say which variables are states of a parameter in parts, for what saves and loads."""
+        """Declare which variables are sharded states of a parameter, for saving and loading."""
         if states and parameter.name in self.variables:
             inputs = {"x": list(states), "gradient": gradient, "like": parameter}
             gradient.block.append_op(_STATES, inputs, {}, {"group": self.group})
 
     def append_join(self, parameters: Iterable[ow.Variable]) -> None:
-        """Append what gives every process the whole parameters."""
+        """Append the operators that give every process the whole parameters."""
         for parameter in parameters:
             part = self.variables.get(parameter.name)
             if part is not None:

@@ -50,8 +50,7 @@ def dim(variable: ow.Variable, axis: int) -> Dimension:
 
     Raises
     ------
-    AttributeTypeError, AttributeValueError
-        For what is no variable, or has no such axis.
+    AttributeTypeError, AttributeValueError For other objects than variables, or a missing axis.
     """
     size = Dimension(
         checks.check_variable("dim", "variable", variable), checks.check_int("dim", "axis", axis)
@@ -69,7 +68,7 @@ def create_parameter(
     name: str | None = None,
     attr: ParamLike | None = None,
 ) -> ow.Variable:
-    """Return a trained variable of the default programs: what a layer of your own needs.
+    """Return a trained variable of the default programs, for custom layers.
 
     Parameters
     ----------

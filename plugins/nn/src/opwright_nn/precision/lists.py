@@ -1,4 +1,4 @@
-"""What mixed precision moves to 16 bits or to float32; other operators follow their inputs."""
+"""The operators that mixed precision moves to 16 bits or to float32; others follow their inputs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FLOAT32: Final = _names(
 NORMALIZATIONS: Final = _names(
     "batch_norm dist.batch_norm group_norm instance_norm layer_norm lrn rms_norm"
 )
-"""They compute in float32, too. What follows goes on with the dtype of what is normalized."""
+"""They compute in float32, too. Later operators continue with the dtype of the normalized input."""
 
 UNCHANGED: Final = frozenset({"assign", "cast", "cast_like"})
 """Operators that change dtypes, or write a value to a place that has its own."""

@@ -24,7 +24,7 @@ _POLICY: ContextVar[MixedPrecision | None] = ContextVar("mixed_precision", defau
 
 
 class MixedPrecision:
-    """What `mixed_precision` returns: a ``with`` block for building, any number of times.
+    """The result of `mixed_precision`: a ``with`` block for building, any number of times.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class MixedPrecision:
         }
 
     def computes_in_float32(self, op_type: str) -> bool:
-        """Whether an operator reads its inputs in float32, whatever they are."""
+        """Whether an operator reads its inputs in float32, for any dtype of theirs."""
         return self.dtype == _WIDE or op_type in self._float32
 
     def _choose(self, op_type: str, floats: Iterable[ow.Variable]) -> str | None:
@@ -108,7 +108,7 @@ class MixedPrecision:
             return _WIDE
         if op_type in self._reduced:
             return self.dtype
-        # Parameters follow what is computed; of two computed values the wider one decides.
+        # Parameters follow computed values; of two computed values the wider one decides.
         computed = {_dtype_of_origin(v) for v in floats if not v.persistable}
         if len(computed) < 2:
             return next(iter(computed), None)
@@ -116,7 +116,7 @@ class MixedPrecision:
 
 
 def _dtype_of_origin(variable: ow.Variable) -> str:
-    """Return the dtype of a variable, or of what a normalization made it of."""
+    """Return the dtype of a variable, or of the input of a normalization."""
     if variable.is_data or variable.dtype in _NARROW:
         return variable.dtype
     writer = next((op for op in reversed(variable.block.ops) if _writes(op, variable)), None)

@@ -1,4 +1,4 @@
-"""Callback: what a training calls between its steps."""
+"""Callback: functions that a training calls between its steps."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Callback:
     every_steps : int or None
         After so many steps of the training `after_steps` is called; None for never.
     is_last : bool
-        Whether it is called after those that are not: one that saves what the others decided.
+        Whether it is called after the others: for one that saves their decisions.
     """
 
     every_steps: int | None = None
     is_last: bool = False
 
     def begin(self, training: Training) -> None:
-        """Check what it needs, before the first step."""
+        """Check its requirements, before the first step."""
 
     def wrap_step(self, training: Training, step: Step) -> Step:
-        """Return what runs in place of ``step(**feeds) -> list``; called before each epoch."""
+        """Return a replacement of ``step(**feeds) -> list``; called before each epoch."""
         return step
 
     def after_steps(self, training: Training) -> None:
@@ -49,11 +49,13 @@ class Callback:
         """Act after the last step, also after Ctrl-C."""
 
     def finish(self, training: Training) -> None:
-        """Set what the caller gets and no checkpoint has: after `end` of all, not after Ctrl-C."""
+        """Set values for the caller that no checkpoint has: after `end` of all, not after
+        Ctrl-C.
+        """
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps of it, as JSON can write it."""
+        """Return its state for a checkpoint, in JSON's types."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a result of `state`."""

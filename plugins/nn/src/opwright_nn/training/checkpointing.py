@@ -106,7 +106,7 @@ class Checkpoint(Callback):
         return {} if self._best is None else self._best.state()
 
     def restore(self, state: Mapping[str, float | None]) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a result of `state`."""
         if self._best is not None and state:
             self._best.restore(state)
 

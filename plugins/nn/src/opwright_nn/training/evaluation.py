@@ -69,7 +69,7 @@ class Evaluation:
 def split_metrics(
     program: ow.Program, metrics: Metrics | None
 ) -> tuple[dict[str, str], dict[str, Metric]]:
-    """Return what users pass as metrics: variables by name, and metrics that accumulate."""
+    """Return the user's metrics: variables by name, and metrics that accumulate."""
     if metrics is not None and not isinstance(metrics, Mapping):
         raise AttributeTypeError(
             f"train: metrics must be a mapping by name, got {metrics!r}; write "

@@ -66,7 +66,7 @@ class GradientNorms(Callback):
         return {"records": pack_records(self.records)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a result of `state`."""
         rules = {"records": unpack_records}
         self.records = fields.fields(rules)("GradientNorms", state)["records"]
 

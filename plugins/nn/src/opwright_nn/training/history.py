@@ -24,7 +24,7 @@ TIMES = ("seconds", "samples_per_second")
 
 
 class History:
-    """What `train` returns: a row for each epoch.
+    """The result of `train`: a row for each epoch.
 
     ``history["loss"]`` is the list of one column, ``print(history)`` a table, and a loop over it
     gives its rows.
@@ -41,7 +41,7 @@ class History:
         values of the steps are means, weighted by rows; "validation_loss" and so on are those of
         the validation data; "learning_rate" is that of the last step.
     stop_reason : str
-        Why it ended: "finished", "interrupted", or what a callback said.
+        Why it ended: "finished", "interrupted", or the reason of a callback.
     """
 
     @arguments.suggest

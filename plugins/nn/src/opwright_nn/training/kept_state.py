@@ -1,4 +1,4 @@
-"""The state of a training in a file: its fields, and what must hold among them."""
+"""The state of a training in a file: its fields, and the relations between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opwright_nn.datasets.position import check_position
 from opwright_nn.training.history import unpack_records
 from opwright_nn.training.source import Source
 
-# The totals and each callback check what they have kept.
+# The totals and each callback check their own state.
 _FIELDS: Final = {
     "epoch": fields.whole(),
     "done": fields.whole(),
@@ -25,7 +25,7 @@ _check_fields: Final = fields.fields(_FIELDS)
 
 
 def check_state(state: object) -> dict[str, Any]:
-    """Return what `Training.state` returned, with the rows of the history.
+    """Return the result of `Training.state`, with the rows of the history.
 
     FormatError where a field has another type or range, or fields contradict each other.
     """

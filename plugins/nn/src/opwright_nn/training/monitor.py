@@ -52,7 +52,7 @@ class Monitor:
 
     @property
     def rule(self) -> tuple[str | None, str | None]:
-        """The column and the mode: what decides which value is better."""
+        """The column and the mode, which decide which value is better."""
         return self._name, self._mode
 
     def update(self, record: Mapping[str, float]) -> bool:
@@ -68,12 +68,12 @@ class Monitor:
         return is_better
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return its state for a checkpoint."""
         # As text, for JSON has no infinity.
         return {"best": None if self.best is None else self.best.hex(), "n_worse": self.n_worse}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned; FormatError for anything else."""
+        """Continue from a result of `state`; FormatError for anything else."""
         kept = _STATE(self._who, state)
         if kept["best"] != kept["best"]:
             fields.refuse(f"{self._who}.best", "a number, as NaN is never the best", kept["best"])

@@ -49,7 +49,7 @@ class NanWatch(Callback):
     ----------
     every_steps : int, at least 1
         The batches and one copy of all variables are kept for so many steps. A `Checkpoint` with
-        the same number never saves what is not finite.
+        the same number never saves values that are not finite.
 
     Raises
     ------

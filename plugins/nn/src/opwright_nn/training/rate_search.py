@@ -25,7 +25,7 @@ _DIVERGED: Final = 4.0
 
 @arguments.suggest
 class RateSearch(NamedTuple):
-    """What `find_learning_rate` has measured.
+    """The measurements of `find_learning_rate`.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def find_learning_rate(
     highest: float = 10.0,
     steps: int = 100,
 ) -> RateSearch:
-    """Train a copy of a model with rates that grow from step to step; return what to try.
+    """Train a copy of a model with rates that grow from step to step; return a suggestion.
 
     ::
 

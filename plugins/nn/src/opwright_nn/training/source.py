@@ -29,11 +29,11 @@ class Source:
     who : str
         The argument, for messages.
     data : Batches, iterable or callable
-        What gives the batches: of all epochs, or of each epoch anew.
+        The source of the batches: of all epochs, or of each epoch anew.
     names : tuple of str, optional
         The feeds that a tuple of arrays stands for, in order; None where only dicts will do.
     convert : callable, optional
-        Returns a feed in the dtype of its input: of who it is for, its name and the array.
+        Returns a feed in the dtype of its input: for the caller, its name and the array.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ def make_source(
     options: Mapping[str, Any],
     convert: Convert | None = None,
 ) -> Source:
-    """Return the source of what users pass as data.
+    """Return the source of the user's data.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class _Watching(Callback):
         return self._monitor.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a result of `state`."""
         self._monitor.restore(state)
 
 
@@ -47,7 +47,7 @@ class EarlyStopping(_Watching):
     mode : str, optional
         "min" or "max"; by default "min" for names that end with "loss" or "error", else "max".
     min_delta : float, at least 0
-        What an epoch must be better by.
+        The required improvement of an epoch.
     restore_best : bool
         Whether the parameters end as they were after the epoch with the best value, whichever
         epoch was the last; statistics of `batch_norm` are among them, states of the optimizer are
@@ -116,7 +116,7 @@ class Plateau(_Watching):
     monitor : str, optional
         As in `EarlyStopping`.
     factor : float in (0, 1)
-        What the rate is multiplied by.
+        The factor of the rate.
     patience : int, at least 0
         After how many epochs in a row that are no better it lowers the rate; 0 is as 1.
     min_rate : float, at least 0

@@ -196,7 +196,7 @@ class _PlainWriter:
         self._file.add_event(self._event(wall_time=time.time(), step=step, summary=summary))
 
     def flush(self) -> None:
-        """Write what was added to the disk."""
+        """Write pending entries to the disk."""
         self._file.flush()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Totals: the means of what the steps of an epoch return, weighted by their rows."""
+"""Totals: the means of the results of an epoch's steps, weighted by their rows."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Totals:
         return {"sums": [value.hex() for value in self.sums], "rows": self.rows}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned; FormatError for anything else."""
+        """Continue from a result of `state`; FormatError for anything else."""
         rules = {"sums": fields.listed(fields.bits, len(self.names)), "rows": fields.whole()}
         kept = fields.fields(rules)("totals", state)
         self.sums, self.rows = kept["sums"], kept["rows"]

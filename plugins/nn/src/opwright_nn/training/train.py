@@ -82,8 +82,8 @@ def train(
     Parameters
     ----------
     model : Model, LoadedProgram or callable
-        A model with a loss and mostly an optimizer; or what `opwright.load` returns; or a step:
-        what ``Network.compile`` returns, or a function ``step(**feeds)`` that returns the loss, or
+        A model with a loss and mostly an optimizer; or the result of `opwright.load`; or a step:
+        the result of ``Network.compile``, or a function ``step(**feeds)`` that returns the loss, or
         a list that begins with it.
     data : arrays, Batches, iterable or callable
         Arrays [n, …], as a tuple in the order in which the model's inputs were declared, or as a

@@ -1,4 +1,4 @@
-"""Training: the loop over epochs and steps, and what callbacks see of it."""
+"""Training: the loop over epochs and steps, and its interface for callbacks."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Trained(NamedTuple):
         Returns ``step(**feeds) -> list``, whose first value is the loss; asked before each epoch,
         for a callback may have changed the model.
     names : tuple of str
-        What its values are called in the history.
+        The names of its values in the history.
     scope : Scope or None
         Holds the variables; None for a function that keeps them itself.
     program : Program or None
-        What the step computes, where that is known.
+        The results of the step, if known.
     optimizer : Optimizer or None
-        What has appended the updates, where that is known.
+        The optimizer of the updates, if known.
     fetches : tuple of str
         The variables that the step returns.
     options : mapping
@@ -66,7 +66,7 @@ class Training:
     Parameters
     ----------
     trained : Trained
-        The step, and what belongs to it.
+        The step, and its parts.
     source : Source
         The batches.
     epochs : int
@@ -93,9 +93,9 @@ class Training:
     callbacks : tuple of Callback
         All callbacks, in the order in which they are called.
     program : Program or None
-        What a step computes, None where that is not known.
+        The results of a step, None if unknown.
     optimizer : Optimizer or None
-        What updates the parameters, None where that is not known.
+        The optimizer of the parameters, None if unknown.
     fetches : tuple of str
         The variables that a step returns.
     run_options : mapping
@@ -135,7 +135,7 @@ class Training:
         self._n_chunk = 1
         self._totals = Totals(trained.names)
 
-    # -- What callbacks may use ------------------------------------------------------------------
+    # -- The interface for callbacks -------------------------------------------------------------
 
     def stop(self, reason: str) -> None:
         """End the training after this epoch; the history gets the reason."""
@@ -164,7 +164,7 @@ class Training:
     def state(self) -> dict[str, Any]:
         """Return everything that a later part depends on beside the variables, for JSON.
 
-        FormatError where a callback has set what `restore` would refuse.
+        FormatError If a callback has set a value that `restore` would refuse.
         """
         state = {
             "epoch": self.epoch,
@@ -181,7 +181,7 @@ class Training:
         return state
 
     def restore(self, state: object) -> None:
-        """Continue from what `state` returned; FormatError where that is no state of a training."""
+        """Continue from a result of `state`; FormatError if it is not a state of a training."""
         kept = check_state(state)
         totals = Totals(self._trained.names)
         totals.restore(kept["totals"])

@@ -1,4 +1,6 @@
-"""``opwright onnx``: reports what a model needs, and converts models and saved programs."""
+"""``opwright onnx``: reports the requirements of a model, and converts models and saved
+programs.
+"""
 
 from __future__ import annotations
 

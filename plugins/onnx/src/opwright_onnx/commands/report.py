@@ -1,4 +1,4 @@
-"""What an ONNX model needs: operators and who writes them, kernels, operations, memory."""
+"""The requirements of an ONNX model: operators and their packages, kernels, operations, memory."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ def _find_package(name: str) -> str | None:
 
 
 def _load(path: Path, proto: ModelProto, feeds: Shapes) -> Plain:
-    """Return what a load gives: feeds and results, and for shapes of the feeds what a run takes."""
+    """Return the properties of a loaded model: feeds and results, and for shapes of the feeds the
+    cost of a run.
+    """
     shapes = {
         entry.name: [1 if size is None else size for size in read_dims(entry.type.tensor_type)]
         for entry in proto.graph.input

@@ -1,4 +1,4 @@
-"""Rows of attention of ONNX's own domain; what these decline is written by its function body."""
+"""Rows of attention of ONNX's own domain; if these decline, its function body is used."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _with_heads(t: Translator, x: Value, count: int) -> Value:
 def _check(
     t: Translator, n: Node, q: Value, k: Value, mask: Value, cached: tuple[Value, ...]
 ) -> None:
-    """Decline what our operator has no counterpart for."""
+    """Decline arguments without a counterpart in our operator."""
     if any(value is not None for value in cached) or any(n.wants(i) for i in (1, 2, 3)):
         raise DeclinedError("it must have no cache, and one output")
     for name in ("softcap", "softmax_precision"):

@@ -129,7 +129,7 @@ def attention(
 
 
 def _masked(t: Translator, mask: Value, added: Value, low: float, dtype: str) -> Value:
-    """Return what is added to scores for a mask [n, keys] or [n, queries, keys]: 0 hides."""
+    """Return the addend of scores for a mask [n, keys] or [n, queries, keys]: 0 hides."""
     if t.rank(mask) not in (2, 3):
         raise DeclinedError(f"mask_index must have 2 or 3 axes, got {t.rank(mask)}")
     axes = [1, 2] if t.rank(mask) == 2 else [1]

@@ -77,7 +77,7 @@ def quantize(
 
 
 def _alike(t: Translator, scale: Value, zero: Value) -> tuple[Value, Value]:
-    """Return scale and zero point of one shape; what holds one number has no axes."""
+    """Return scale and zero point of one shape; a single number has no axes."""
     scale = _scalar_of(t, scale)
     if zero is None:
         return scale, None
@@ -85,7 +85,7 @@ def _alike(t: Translator, scale: Value, zero: Value) -> tuple[Value, Value]:
 
 
 def _scalar_of(t: Translator, x: Value) -> Value:
-    """Return what holds one number without axes."""
+    """Return a single number without axes."""
     return t.reshape(x, []) if t.shape(x) == [1] else x
 
 

@@ -15,7 +15,8 @@ from opwright_onnx.translate.walking import call_row
 ROWS = Rows()
 
 _GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
-"""Where ONNX has what ours has first, second, ...: of iofc our i, f, c, o; of zrh our r, z, h."""
+"""The positions of our first, second, ... gate in ONNX: of iofc our i, f, c, o; of zrh our r, z,
+h."""
 
 _ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 
@@ -115,7 +116,7 @@ def _reversed(t: Translator, x: Value, lengths: Value) -> Value:
 
 
 def _check(n: Node, layer: _Layer) -> list[str]:
-    """Return the activations of one direction; DeclinedError for what our layers lack."""
+    """Return the activations of one direction; DeclinedError for unsupported ones."""
     usual = _ACTIVATIONS[n.op_type]
     activations = n.attr("activations") or usual * layer.count
     for direction in range(layer.count):

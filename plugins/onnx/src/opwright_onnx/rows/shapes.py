@@ -138,7 +138,7 @@ def slice_(t: Translator, n: Node, x: Value, *bounds: Value) -> Any:
 
 
 def _bounded(places: list[Any]) -> list[Any]:
-    """Return positions within what a slice takes; those far outside stay outside."""
+    """Return indices within the range of a slice; those far outside stay outside."""
     far = 2**62
     return [p if isinstance(p, ow.Variable) else min(max(p, -far), far) for p in places]
 

@@ -1,4 +1,4 @@
-"""Rows of strings, which are computed when a model is loaded, and of what maps to numbers."""
+"""Rows of strings, which are computed when a model is loaded, and of mappings to numbers."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def _regularized(t: Translator, n: Node, groups: list[tuple[Value, ...]]) -> lis
 
 
 def _groups(inputs: tuple[Value, ...], count: int) -> list[tuple[Value, ...]]:
-    """Return what belongs to each tensor: it, its gradient, its states."""
+    """Return the group of each tensor: it, its gradient, its states."""
     n_tensors = len(inputs) // count
     return [inputs[i::n_tensors] for i in range(n_tensors)]
 
@@ -112,7 +112,8 @@ def gradient(t: Translator, n: Node, *inputs: Value) -> Any:
     finally:
         for value, stop in zip(parameters, stops):
             value.stop_gradient = stop
-    # What depends on a gradient by that name serves training, and is left out of a prediction.
+    # Operators that depend on a gradient by that name are for training, and are omitted from a
+    # prediction.
     seed = next(op for op in t.block.ops[before:] if ones.name in op.input_names())
     rename(t, before, t.block.var(*seed.output_names()), t.program.free_name("seed"))
     found = {variable.name: grad for variable, grad in pairs}

@@ -22,7 +22,7 @@ MIN_OPSET: Final = 7
 
 
 class Model(NamedTuple):
-    """What translation reads of a model."""
+    """The parts of a model that translation reads."""
 
     proto: ModelProto
     folder: str | None

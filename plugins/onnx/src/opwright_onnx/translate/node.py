@@ -13,7 +13,7 @@ from opwright_onnx.translate.tensors import read_sparse, read_tensor
 
 
 class Node:
-    """What a row is given.
+    """The arguments of a row.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ def find_defaults(op_type: str, domain: str, opset: int) -> dict[str, Any] | Non
 
 
 def find_schema(op_type: str, domain: str, opset: int) -> OpSchema | None:
-    """Return what onnx knows of an operator at a version, or None."""
+    """Return onnx's schema of an operator at a version, or None."""
     from onnx import defs  # most models need none
 
     try:

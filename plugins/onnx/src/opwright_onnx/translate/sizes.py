@@ -1,4 +1,4 @@
-"""Vectors of whole numbers of which some are known: shapes, and what models compute from them.
+"""Vectors of integers some of which are known: shapes, and values that models compute from them.
 
 A reshape of a model with an open batch reads its other sizes as numbers: kernels and rows see
 them, and no operator computes them in a run.
@@ -72,7 +72,7 @@ def make_sizes(
 
 
 def fold_sizes(t: Translator, type: str, bound: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-    """Return what an operator of ours makes of sizes, None where it needs them as Variables."""
+    """Return the result of an operator of ours for sizes, None if it needs them as Variables."""
     if type in _PAIRS:
         return _combine(t, type, bound["x"], bound["y"])
     folds = _FOLDS.get(type)
@@ -205,7 +205,7 @@ def _negative(t: Translator, bound: Mapping[str, Any], named: Mapping[str, Any])
 
 
 def _equal(t: Translator, bound: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-    """Decide what is known: a size is never a negative number."""
+    """Evaluate known comparisons: a size is never negative."""
     a, b = _as_sizes(bound["x"]), _as_sizes(bound["y"])
     if a is None or b is None or len(a.items) != len(b.items):
         return None

@@ -38,7 +38,7 @@ MAX_CONSTANT: Final = 64
 
 
 class Translator:
-    """What a row is given: it appends operators of ours, and reads known values.
+    """The interface of rows: it appends operators of ours, and reads known values.
 
     Attributes
     ----------
@@ -338,7 +338,7 @@ class Translator:
         return x if self.dtype(x) == dtype else self.op("cast", x, dtype=dtype)
 
     def promote(self, x: Value, *types: str) -> tuple[Value, str]:
-        """Return `x` in one of some dtypes, and its own: the first for what is none of them."""
+        """Return `x` in one of some dtypes, and its own: the first for any other dtype."""
         dtype = self.dtype(x)
         return (x if dtype in types else self.cast(x, types[0])), dtype
 

@@ -1,4 +1,4 @@
-"""What a value is while a model is translated, and what can be said of one without operators."""
+"""Values during the translation of a model, and their properties without operators."""
 
 from __future__ import annotations
 

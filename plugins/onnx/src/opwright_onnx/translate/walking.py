@@ -44,7 +44,7 @@ FAULTS = (
     TypeError,
     ValueError,
 )
-"""What reading a damaged node may raise besides errors of ours."""
+"""Exceptions that reading a damaged node may raise besides errors of ours."""
 
 
 class Walk:
@@ -95,7 +95,7 @@ class Walk:
             t.env[name] = t.place(array, name) if is_trained else array
 
     def nodes(self, nodes: Iterable[NodeProto]) -> None:
-        """Write nodes, which are in an order in which each reads what was written before."""
+        """Write nodes, which are in topological order."""
         for proto in nodes:
             self._node(proto)
 

@@ -1,7 +1,7 @@
 """Finds the bytes of a model's weights, so that protobuf neither reads nor copies them.
 
 A model has a field for its graph, a graph one for each initializer, and that one for its bytes:
-https://protobuf.dev/programming-guides/encoding. What has another form is left to protobuf whole.
+https://protobuf.dev/programming-guides/encoding. Other forms are left to protobuf as a whole.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ MAX_SHARED: Final = 64
 
 
 class Nodes:
-    """A graph in the making: what it has is known by names, each of one value.
+    """A graph under construction: its values have unique names.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What ONNX says of the dtypes of its operators."""
+"""ONNX's types of the dtypes of its operators."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_types(
 
 @lru_cache(maxsize=1024)
 def _read_schema(op_type: str, domain: str, opset: int) -> Any:
-    """Return whether there is a schema; of inputs and outputs the type and what it may be."""
+    """Return whether there is a schema; of inputs and outputs the type and the allowed types."""
     schema = find_schema(op_type, domain, opset)
     if schema is None or schema.deprecated:
         return False, (), ()

@@ -28,13 +28,13 @@ from opwright_onnx.writing.nodes import Nodes
 from opwright_onnx.writing.table import find_data, find_function
 
 Op = Any
-"""What rows are given, an Operator: they know the types of its attributes."""
+"""The arguments of rows, an Operator: it knows the types of its attributes."""
 
 _HALVES: Final = ("float16", "bfloat16")
 
 
 class Writer(Nodes):
-    """What a row is given: it appends nodes, and reads operators of a program.
+    """The interface of rows: it appends nodes, and reads operators of a program.
 
     Attributes
     ----------
@@ -278,7 +278,7 @@ class Writer(Nodes):
         return [[next(found) for _ in op.outputs.get(s.name, ())] for s in proto.outputs]
 
     def _bind(self, op: Op, results: Any, start: int) -> None:
-        """Let variables of the program stand for what a row has returned, under their names."""
+        """Bind variables of the program to the results of a row, under their names."""
         slots = op.definition.proto.outputs
         groups = list(results) if isinstance(results, (tuple, list)) else [results]
         groups += [None] * (len(slots) - len(groups))
@@ -297,7 +297,7 @@ class Writer(Nodes):
             self.bind(name, self._rename(found, name, start))
 
     def _rename(self, found: str, name: str, start: int) -> str:
-        """Give what a node has written the name that the program has for it."""
+        """Rename an output of a node to the program's name."""
         written = self.nodes[start:]
         if name in self.taken or not any(found in node.output for node in written):
             return found
@@ -319,7 +319,9 @@ class Writer(Nodes):
     def describe(
         self, name: str, variable: ow.Variable, dims: Sequence[Any] | None = None
     ) -> ValueInfoProto:
-        """Return what a graph says of a value: dtype, and shape with names for open sizes."""
+        """Return a graph's description of a value: dtype, and shape with names for unknown
+        sizes.
+        """
         shape: list[Any] | None = None
         if variable.shape is not None:
             given = dims or [None] * len(variable.shape)
@@ -341,9 +343,9 @@ class Writer(Nodes):
         Parameters
         ----------
         inputs : sequence of (str or None, str, Variable or None)
-            The variable that an input stands for, or None; its dtype; what describes it.
+            The variable of an input, or None; its dtype; its description.
         leave : callable
-            Returns the names in the graph of what leaves it; called when the block is written.
+            Returns the names of the outputs in the graph; called when the block is written.
         """
         outer = self._env, self.block, self.nodes, self.infos
         self._env, self.block, self.nodes, self.infos = self._env.new_child(), block, [], []

@@ -104,7 +104,7 @@ def _bare(value: Any) -> Any:
 
 
 def as_size(value: Any, known: Mapping[Any, int] | None = None) -> Any:
-    """Return an int where a value is one, given what is `known` of symbols; else a `Size`."""
+    """Return an int if the value is one, given the `known` symbols; else a `Size`."""
     if not isinstance(value, torch.SymInt):
         return int(value)
     expr = value.node.expr
@@ -136,7 +136,7 @@ def has_size(value: Any) -> bool:
 def shorten(type: str, shape: Iterable[Any], like: Iterable[Any]) -> list[Any]:
     """Return the `shape` of a reshape or an expand, with sizes of the input left for it to copy.
 
-    Of what is left one length is computed by a reshape itself, so that nothing else must be.
+    A reshape computes one of the remaining lengths itself, so that no other computation is needed.
     """
     old, new = list(like), list(shape)
     shift = len(new) - len(old) if type == "expand" else 0
@@ -179,7 +179,7 @@ _PAIRS: Final[dict[type, str]] = {
 
 
 def write_size(expr: sympy.Expr, op: Op, find: Callable[[sympy.Symbol], ow.Variable]) -> Any:
-    """Append what computes a size; return its Variable, or a number.
+    """Append the operators that compute a size; return its Variable, or a number.
 
     Parameters
     ----------

@@ -62,23 +62,23 @@ def translate(
         Has the attributes that nodes of kind ``get_attr`` name.
     sizes : mapping of sympy.Symbol to int, optional
         The symbols that shapes are written with. Others are unknown in the Program, which computes
-        what depends on them as shape operands.
+        values that depend on them as shape operands.
     kept : iterable of int
         Which placeholders live in the scope; the others are fed.
     trainable : iterable of int
         Which placeholders get gradients.
     conditions : iterable of sympy.Basic
-        What unknown sizes must fulfil in a run.
+        The conditions on unknown sizes in a run.
     alone : bool
-        Whether the Program must do without PyTorch: it has nothing in the place of what is
-        declined, and must not be run then.
+        Whether the Program must work without PyTorch: declined operators have no replacement, and
+        must not be run then.
     """
     translator = Translator(owner, sizes or {}, alone)
     return translator.run(graph, frozenset(kept), frozenset(trainable), list(conditions))
 
 
 class Translator:
-    """What a row is given: it appends operators of ours, and reads sizes.
+    """The interface of rows: it appends operators of ours, and reads sizes.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class Translator:
         return dtype_name(torch.result_type(*pair))
 
     def meta(self, node: Node | None = None) -> Any:
-        """Return what PyTorch says that a node returns, this one by default: ``meta["val"]``."""
+        """Return PyTorch's value of a node, this one by default: ``meta["val"]``."""
         return (node or self.node).meta.get("val")
 
     def dtype(self) -> str:
@@ -262,7 +262,7 @@ class Translator:
         self._env.update({node: checked for node, v in self._env.items() if v is x})
 
     def _stand_in(self, declined: Deferred) -> Any:
-        """Return Variables that nothing writes, so that what reads them is translated."""
+        """Return Variables without a writer, so that their readers are translated."""
         leaves = tree_leaves(declined.meta)
         if any(isinstance(leaf, torch.Tensor) and leaf.dtype not in NAMES for leaf in leaves):
             return declined

@@ -1,1 +1,1 @@
-"""Kernels: what each operator launches, decided in ``prepare``. No file here imports pyopencl."""
+"""Kernels: the launches of each operator, decided in ``prepare``. No file here imports pyopencl."""

@@ -2,7 +2,7 @@
 
 One process checks all subjects, one after the other: a new one for each would start Python and
 discover plugins every time. It is started, not forked, because a forked child computes with one
-thread. Before each sample it writes a note of what it is about to run. If it crashes, or writes no
+thread. Before each sample it writes a note of its next action. If it crashes, or writes no
 new note for too long, the last note names the cause, and a new process continues with the next
 subject.
 """
@@ -92,7 +92,7 @@ class IsolatedCheck:
         return self._child
 
     def _ask(self, method: str, *arguments: str) -> Any:
-        """Return what a method of `PackageCheck` returns; ChildEnded if it ends the process."""
+        """Return the result of a method of `PackageCheck`; ChildEnded if it ends the process."""
         child = self._child
         if child is None:
             child = self._start()
@@ -101,7 +101,7 @@ class IsolatedCheck:
         return self._receive(child, self._time_limit_s)
 
     def _receive(self, child: Child, limit_s: float) -> Any:
-        """Return the answer; a note of what is about to run begins the time anew."""
+        """Return the reply; a note of the next action restarts the time limit."""
         while isinstance(message := child.receive(limit_s), Note):
             self._note = message
         return message

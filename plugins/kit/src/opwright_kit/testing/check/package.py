@@ -62,7 +62,7 @@ class PackageCheck:
     context : Context, optional
         Where the distribution is registered; default: the current one.
     notes : callable, optional
-        Receives a note of what is about to run.
+        Receives a note before each action.
 
     Attributes
     ----------

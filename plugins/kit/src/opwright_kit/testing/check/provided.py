@@ -38,7 +38,7 @@ MAX_USES: Final = 4
 
 @dataclass(frozen=True)
 class Use:
-    """A call of an operator, and what opwright computes.
+    """A call of an operator, and opwright's results.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ def _concerns(subject: OperatorSubject) -> bool:
 
 
 def _check(entry: Any, subject: OperatorSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield what the function of a package finds."""
+    """Yield the findings of a package's function."""
     try:
         found = entry.load()(subject.name, _draw(subject, context))
         reason = yield from _find_on(entry.subject, subject, found)
@@ -104,7 +104,7 @@ def _check(entry: Any, subject: OperatorSubject, context: CheckContext) -> Itera
 def _find_on(
     rule: str, subject: OperatorSubject, found: Any
 ) -> Generator[Finding, None, str | None]:
-    """Yield findings; return what the function of the package returns."""
+    """Yield findings; return the result of the package's function."""
     while True:
         try:
             use, fault = next(found)

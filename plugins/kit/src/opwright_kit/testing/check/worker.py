@@ -1,4 +1,4 @@
-"""What runs the rules in a process of its own, for one that outlives it (`IsolatedCheck`)."""
+"""Runs the rules in a separate process, for one that outlives it (`IsolatedCheck`)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from opwright_kit.testing.check.package import PackageCheck
 
 
 def serve_check(channel: Channel, distribution: str, options: dict[str, Any]) -> NoReturn:
-    """Send name, version and subjects of a distribution, then what methods of the check return.
+    """Send name, version and subjects of a distribution, then the results of the check's methods.
 
-    Before the answer come notes of what is about to run.
+    Notes of the next action come before the reply.
     """
     check = PackageCheck(distribution, notes=channel.send, **options)
     channel.send((check.card.distribution, check.card.version, check.subjects))

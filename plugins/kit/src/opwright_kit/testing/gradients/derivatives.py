@@ -25,7 +25,7 @@ class Derivative(ABC):
     Attributes
     ----------
     forward : Sample
-        What the operator is given.
+        The arguments of the operator.
     slots : tuple of str
         Its inputs that have a gradient.
     """

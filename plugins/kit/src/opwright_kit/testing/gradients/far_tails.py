@@ -28,10 +28,10 @@ _STEP: Final = 1e-3
 
 _SMALL: Final = 1e-30
 _LARGE: Final = 1e30
-"""Between them, float32 has all its digits, in what is computed on the way as well."""
+"""Between them, float32 has all its digits, including intermediate results."""
 
 _NOISE: Final = 1e-6
-"""What float32 may leave of numbers around 1 where float64 leaves nothing."""
+"""Residue in float32 around 1 where float64 gives 0."""
 
 _ADVICE: Final = "use a formula that does not cancel or overflow there"
 

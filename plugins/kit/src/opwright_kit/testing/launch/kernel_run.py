@@ -24,7 +24,7 @@ class KernelRun:
     changed : tuple of str
         Inputs whose bytes changed though no output lies there: ``"x"``, ``"x[1]"``.
     broken_guards : tuple of str
-        What was written outside of every array: ``"3 bytes before out"``.
+        Writes outside of every array: ``"3 bytes before out"``.
     untouched : dict of str to list of ndarray of bool
         By output slot, true where an element holds nothing but poison. A kernel may have written
         just that: an element is unwritten where this holds for two different poisons.

@@ -25,7 +25,7 @@ from opwright_kit.testing.samples.sample import Array, Sample
 
 
 class RunInput(NamedTuple):
-    """The input of one run: images of the memory, and what runs the plan on them.
+    """The input of one run: images of the memory, and the function that runs the plan on them.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ class Launch:
         return self._parameters.read(call.scope, arrays, run)
 
     def _keep_call(self, arrays: Arrays) -> runtime.CompiledNetwork:
-        """Return what runs the plan in this thread, with the parameters of a run."""
+        """Return a function that runs the plan in this thread, with the parameters of a run."""
         call: runtime.CompiledNetwork | None = getattr(self._kept, "call", None)
         if call is None:
             call = self._kept.call = self._new_call(arrays)
@@ -226,20 +226,22 @@ class Launch:
         return runtime.CompiledNetwork(scope, self._plan.feeds, lambda arrays: plan, self._device)
 
     def fill(self, poison: int = POISON, *, inputs: Arrays | None = None) -> RunInput:
-        """Return what a run is given, in memory and a scope of its own; parameters as of `run`."""
+        """Return the arguments of a run, in separate memory and a scope of its own; parameters as
+        of `run`.
+        """
         arrays = self.sample.inputs if inputs is None else inputs
         return RunInput(self._layout.fill(arrays, poison, poison), self._new_call(arrays))
 
     def run_filled(self, run_input: RunInput) -> list[Array]:
         """Return the memory as it is after a run, and behind it every output that was resized.
 
-        The workspace is zero in it: what a kernel leaves there is nobody's, oneDNN for example
-        addresses that differ from thread to thread.
+        The workspace is zeroed in it: a kernel's leftovers do not count, such as oneDNN's
+        addresses, which differ from thread to thread.
         """
         named_images = dict(zip(self._plan.feeds, run_input.images, strict=True))
         self._before_run()
         try:
-            with np.errstate(all="ignore"):  # samples lie at the edges of what can be computed
+            with np.errstate(all="ignore"):  # samples are at the limits of computable sizes
                 fetched = run_input.call(**named_images)
         finally:
             self._plan.open_pages()

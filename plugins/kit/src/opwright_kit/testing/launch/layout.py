@@ -39,9 +39,10 @@ class Layout:
     ----------
     memory : Memory
     inputs : list of list of Place or None
-        By slot; None for what is not in the memory: of `apart`, or only the shape of which is read.
+        By slot; None for arrays outside of the memory: of `apart`, or only the shape of which is
+        read.
     outputs : list of list of list of Place or None
-        Each set, by slot; None for what the kernel gives its shape.
+        Each set, by slot; None for outputs whose shape the kernel sets.
     workspace : Place or None
     """
 
@@ -128,7 +129,7 @@ class Layout:
         originals: Arrays,
         poison: int,
     ) -> KernelRun:
-        """Return what a run left behind, of the last set of outputs.
+        """Return the memory after a run, of the last set of outputs.
 
         Parameters
         ----------
@@ -139,7 +140,7 @@ class Layout:
         originals : mapping of str to sequence of ndarray
             The inputs; those that are not in the memory are returned as they are here.
         poison : int
-            What the outputs held.
+            The contents of the outputs.
         """
         outputs, untouched, inputs, changed = {}, {}, {}, []
         remaining = iter(resized)
@@ -163,7 +164,7 @@ class Layout:
 
 
 def named(slot: str, metas: Sequence[Meta]) -> list[tuple[str, Meta]]:
-    """Return each variable of a slot, with what messages call it."""
+    """Return each variable of a slot, with its name in messages."""
     return [(variable_name(slot, i, len(metas)), meta) for i, meta in enumerate(metas)]
 
 

@@ -147,7 +147,7 @@ class Memory:
         return offset - offset % self._alignment if is_workspace else offset
 
     def _add_guard(self) -> int:
-        """Add a guard page behind what there is; return where it ends."""
+        """Append a guard page; return its end."""
         begin = _round_up(self._end, PAGE_BYTES)
         self.guards.append((begin, begin + PAGE_BYTES))
         return begin + PAGE_BYTES

@@ -15,7 +15,7 @@ from opwright_kit.testing.launch.memory import Place
 _BYTE: Final = dtype_to_code("uint8")
 
 _LONG_NS: Final = 1_000_000
-"""What a step is said to take: the runtime lets go of the GIL for long ones."""
+"""The declared duration of a step: the runtime releases the GIL for long ones."""
 
 
 class OneStepPlan:
@@ -38,7 +38,7 @@ class OneStepPlan:
     Attributes
     ----------
     feeds : list of str
-        What the images are called.
+        The names of the images.
     plan : Plan
     """
 
@@ -99,7 +99,7 @@ class OneStepPlan:
         return builder.build(self._errors)
 
     def _new_builder(self) -> runtime.PlanBuilder:
-        # What outputs hold before the run is the image's to say.
+        # The image determines the contents of outputs before the run.
         checks = runtime.CHECK_TENSORS | (runtime.ITEM_ALIGNED if self._guard else 0)
         return runtime.PlanBuilder(self._device, self._kind, checks=checks)
 
@@ -123,7 +123,9 @@ class OneStepPlan:
     def _add_arguments(
         self, builder: runtime.PlanBuilder
     ) -> list[tuple[list[int], list[int], list[int]]]:
-        """Return for each set of outputs the arguments, where slots begin, and what is resized."""
+        """Return for each set of outputs the arguments, where slots begin, and the resized
+        outputs.
+        """
         parameters = {
             flat: builder.external(runtime.PERSISTABLE, name)
             for flat, name in self._parameters.items()
@@ -158,7 +160,7 @@ class OneStepPlan:
         )
 
     def _build_fetches(self, shapes: tuple[tuple[int, ...], ...]) -> runtime.Plan:
-        """Return the plan that fetches what was resized, once its shape is known."""
+        """Return the plan that fetches the resized outputs, once their shapes are known."""
         builder = self._new_builder()
         fetches: list[tuple[tuple[int, ...], int]] = [
             ((size,), _BYTE) for size in self._layout.memory.sizes

@@ -36,7 +36,7 @@ class Parameters:
     Attributes
     ----------
     names : dict of int to str
-        By flat input, what each is called: in messages, and in the scope.
+        By flat input, its name in messages and in the scope.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""Runs kernels on samples for the rules, and compares what they leave behind."""
+"""Runs kernels on samples for the rules, and compares the memory afterwards."""

@@ -55,7 +55,7 @@ class CheckContext:
     samplers : mapping of str to callable
         Functions of packages that draw samples, by operator type.
     notes : callable, optional
-        Receives a note of what is about to run.
+        Receives a note before each action.
 
     Attributes
     ----------
@@ -315,8 +315,7 @@ class CheckContext:
 
         Raises
         ------
-        Skipped
-            If this machine lacks what the kernel needs.
+        Skipped If this machine lacks an ability that the kernel needs.
         """
         who = str(entry.key)
 
@@ -341,7 +340,7 @@ class CheckContext:
                 raise
 
     def note(self, what: str, sample: Sample | None = None) -> None:
-        """Note what is about to run, to be read if this process crashes."""
+        """Write a note of the next action, to be read if this process crashes."""
         if self._notes is None or (what == self._noted[0] and sample is self._noted[1]):
             return
         self._noted = (what, sample)

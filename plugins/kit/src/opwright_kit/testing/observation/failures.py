@@ -25,8 +25,8 @@ _CORE: Final = "opwright"
 def skipping_lacks(entry: KernelEntry) -> Iterator[None]:
     """Raise Skipped instead of an error that the machine causes, not the kernel.
 
-    The reason says what is missing: a device, a module of another package, or whatever the plugin
-    reports by MissingRequirementError.
+    The reason names the missing part: a device, a module of another package, or the one in the
+    plugin's MissingRequirementError.
     """
     try:
         yield
@@ -39,7 +39,7 @@ def skipping_lacks(entry: KernelEntry) -> Iterator[None]:
 
 
 def _find_lack(error: OpwrightError, entry: KernelEntry) -> BaseException | None:
-    """Return what an error says is missing, in the plugin's own words if it has any, or None."""
+    """Return the missing part of an error, in the plugin's own words if it has any, or None."""
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__) is not None:
         causes.append(cause)
@@ -56,7 +56,7 @@ def _is_lack(error: BaseException, entry: KernelEntry) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return in one line why a kernel failed: what it raised itself, if it raised anything."""
+    """Return in one line why a kernel failed: its own exception, if there is one."""
     cause = error.__cause__
     text = f"{type(cause).__name__}: {cause}" if cause is not None else str(error)
     return " ".join(text.split())

@@ -25,7 +25,7 @@ _REPEATS: Final = 16
 class Observation(NamedTuple):
     """A kernel run twice on one sample, in memory that held other bytes the second time.
 
-    Where it packs inputs, the second run works with what the first has packed.
+    If it packs inputs, the second run uses the packed copy of the first.
 
     Attributes
     ----------
@@ -124,8 +124,7 @@ def find_launch(
 
     Raises
     ------
-    Skipped
-        If this machine lacks what the kernel needs.
+    Skipped If this machine lacks an ability that the kernel needs.
     """
     try:
         return context.new_launch(entry, sample, **options)

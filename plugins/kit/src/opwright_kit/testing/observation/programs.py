@@ -1,8 +1,8 @@
 """Draws programs in which a pass may find its pattern.
 
 A pass says little about its pattern, but it names the operators of it: in its registration, and as
-strings in its code. Programs are drawn of these operators, one reading what another wrote; half of
-them go on with gradients, and with the updates of parameters that the pass names.
+strings in its code. Programs are drawn from these operators, one reading another's outputs; half of
+them continue with gradients, and with the updates of parameters that the pass names.
 """
 
 from __future__ import annotations

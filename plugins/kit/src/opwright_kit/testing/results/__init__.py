@@ -1,1 +1,1 @@
-"""What a check reports, and the packages, operators and kernels that it reports on."""
+"""The results of a check, and its packages, operators and kernels."""

@@ -1,4 +1,4 @@
-"""Notes of what a process is about to run, in case that crashes it."""
+"""Notes of the next action of a process, in case that crashes it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Note(NamedTuple):
-    """What a process is about to run.
+    """The next action of a process.
 
     Attributes
     ----------

@@ -109,7 +109,7 @@ class Scorecard:
         return Counter(result.state for result in self.results)
 
     def subjects(self) -> list[str]:
-        """Return the names of what was checked, in order."""
+        """Return the names of the checked subjects, in order."""
         return list(dict.fromkeys(result.subject for result in self.results))
 
     def repeat(self, finding: Finding) -> str:

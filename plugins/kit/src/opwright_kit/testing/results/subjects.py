@@ -1,4 +1,4 @@
-"""What a distribution provides: the package itself, its operators, kernels and passes."""
+"""The contents of a distribution: the package itself, its operators, kernels and passes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PackageSubject:
     name, version : str
         Of the distribution.
     records : tuple of PluginRecord
-        What its hooks registered, one for each entry point.
+        The registrations of its hooks, one for each entry point.
     failures : tuple of PluginFailure
         Its plugins that were not loaded, and targets that could not be.
     """
@@ -102,7 +102,7 @@ class PassSubject:
 
     @property
     def name(self) -> str:
-        """What messages call it: ``pass fuse_add_relu``."""
+        """Its name in messages: ``pass fuse_add_relu``."""
         return f"pass {self.pass_name}"
 
 

@@ -8,8 +8,8 @@ A rule's module has
   `KernelSubject` of `opwright_kit.testing.results.subjects`;
 - ``concerns(subject)``, optional: false for subjects to which it does not apply;
 - ``FIRST = True``, optional: it runs before the others;
-- ``check(subject, context)``: yields a `Finding` for each thing that is wrong, and raises `Skipped`
-  with a reason if there is nothing to check. `context` is a `CheckContext`.
+- ``check(subject, context)``: yields a `Finding` for each fault, and raises `Skipped` with a reason
+  if there is nothing to check. `context` is a `CheckContext`.
 
 Any other exception is a finding, too: the subject raised it.
 """

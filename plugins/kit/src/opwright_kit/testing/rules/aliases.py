@@ -70,7 +70,7 @@ def _fitting(observation: Observation, definition: OpDefinition) -> Iterator[tup
     metas = dict(zip(definition.output_index, sample.infer(definition), strict=True))
     for output, input_slot in observation.entry.may_reuse:
         if input_slot in observation.launch.packed:
-            continue  # a plan does not write what it packs
+            continue  # a plan does not write parameters that it packs
         arrays = sample.inputs.get(input_slot, ())
         if counts[output] == 1 and len(arrays) == 1:
             source, target = meta_of(arrays[0]), metas[output][0]

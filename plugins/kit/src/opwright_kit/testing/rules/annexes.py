@@ -1,4 +1,4 @@
-"""Annexes hold what the package that asks for their topic checks, such as rows of ONNX."""
+"""Annexes contain the objects that the package of their topic requires, such as rows of ONNX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ SUMMARY = "annexes hold what the package that asks for their topic checks"
 SUBJECT = PackageSubject
 
 _TOPIC = "check"
-"""Of functions that check the annexes of a topic: they are given one, and what draws samples."""
+"""Of functions that check the annexes of a topic: they receive one, and a function that draws
+samples."""
 
 
 def concerns(subject: PackageSubject) -> bool:
@@ -24,7 +25,7 @@ def concerns(subject: PackageSubject) -> bool:
 
 
 def check(subject: PackageSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield what the functions of the topics find."""
+    """Yield the findings of the functions of the topics."""
     annexes = context.context.annexes
     names = [(a.topic, a.subject) for record in subject.records for a in record.annexes]
     checked = [name for name in names if annexes.find(_TOPIC, name[0]) is not None]

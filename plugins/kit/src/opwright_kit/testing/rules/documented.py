@@ -22,7 +22,7 @@ _LEFT_OPEN: Final = re.compile(r"\b(T[O]DO|F[I]XME|X[X]X|T[B]D)\b")
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each thing whose comment is missing or says nothing."""
+    """Yield each slot or attribute whose comment is missing or empty."""
     if isinstance(subject, KernelSubject):
         yield from _check_operator_of(subject)
         return

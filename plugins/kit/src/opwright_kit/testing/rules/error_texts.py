@@ -1,4 +1,4 @@
-"""Errors of an operator begin with its name, and say what they got.
+"""Errors of an operator begin with its name, and contain the value.
 
 This is about shapes and dtypes, which the shape rule refuses; `out-of-range` is about kernels.
 """

@@ -1,6 +1,6 @@
 """The garbage collector may run inside every function of a device, and free values on it.
 
-Python starts it wherever an object is created, also while a device holds a lock. A thread uses the
+Python runs it whenever an object is created, even while a device holds a lock. A thread uses the
 device, and at each line of the plugin's code a reference cycle is collected that holds a tensor on
 the device and an array from `view`.
 """
@@ -110,7 +110,7 @@ def _find_fault(entry: DeviceEntry, context: CheckContext) -> str | None:
 
 
 def _top_package(entry: DeviceEntry) -> str:
-    """Return the top package of what a device's hook names."""
+    """Return the top package of the target of a device's hook."""
     target = entry.target if isinstance(entry.target, str) else type(entry.target).__module__
     return target.partition(":")[0].partition(".")[0]
 

@@ -42,7 +42,7 @@ _MOST_FOR_PLACES: Final = 2000
 """Elements of a sample's inputs: of a larger one, all are only moved at once."""
 
 _MOST_ELEMENTS: Final = 2**14
-"""Of a sample's inputs; what is larger is not differentiated again."""
+"""Of a sample's inputs; larger ones are not differentiated again."""
 
 
 def concerns(subject: OperatorSubject) -> bool:

@@ -3,8 +3,8 @@
 - An input that no output depends on gets 0, even if `out_grad` is infinite: a gradient must select
   there, not multiply by 0.
 - An input that is NaN, and reaches an output, gets a gradient other than 0.
-- Of element-wise operators, far from 0: in float32 the gradient is what it is in float64, in
-  float64 it agrees with central differences, and at infinity what it was all the way there.
+- Of element-wise operators, far from 0: in float32 the gradient equals that in float64, in float64
+  it agrees with central differences, and at infinity it is the limit.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ SUMMARY = "nothing beyond an array is read, at its begin and at its end"
 SUBJECT = KernelSubject
 
 _LACKS: Final = -1
-"""Told instead of a number where this machine lacks what the kernel needs, with the reason."""
+"""Reported instead of a number if this machine lacks an ability that the kernel needs, with the
+reason."""
 
 _ALIGNED: Final = "itself on the same inputs at other addresses"
 

@@ -29,9 +29,9 @@ _TIMEOUT_S: Final = 60.0
 
 _SHOWN: Final = 4
 
-# What core itself costs is none of the plugin's: it is there already when a hook module comes.
-# importlib.import_module is not shown by -X importtime, __import__ is. How long the process waited
-# for a processor (the second number of schedstat, where there is one) says only how busy those are.
+# The cost of core does not count: it is imported before a hook module. importlib.import_module is
+# not shown by -X importtime, __import__ is. How long the process waited for a processor (the second
+# number of schedstat, where there is one) says only how busy those are.
 _CODE: Final = """
 import sys, time, opwright.plugin
 def waited_ns():
@@ -51,7 +51,7 @@ _LINE: Final = re.compile(r"import time:\s+\d+ \|\s+(\d+) \|( +)(\S+)")
 
 
 def check(subject: PackageSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each hook module whose import takes too long, with what it imports."""
+    """Yield each hook module whose import takes too long, with its slowest imports."""
     for record in subject.records:
         module = record.source.target.partition(":")[0]
         best = _measure(module)
@@ -85,7 +85,7 @@ def _blame(module: str) -> str:
 
 
 def _imported(module: str) -> Iterator[tuple[str, float]]:
-    """Yield what the module itself imports for the first time, with milliseconds."""
+    """Yield the modules that it is the first to import, with milliseconds."""
     lines = _run(module, "-X", "importtime").stderr.splitlines()
     rows = [(m[3], len(m[2]), int(m[1]) / 1e3) for m in map(_LINE.match, lines) if m]
     matches = [i for i, (name, _, _) in enumerate(rows) if name == module]

@@ -33,7 +33,7 @@ SUBJECT = KernelSubject
 
 _MOST_SAMPLES: Final = 6
 _MOST_ELEMENTS: Final = 4096
-"""Of a sample: what fits or not is a matter of shapes, and a kernel runs for each of them."""
+"""Of a sample: consistency is a matter of shapes, and a kernel runs for each of them."""
 
 
 def concerns(subject: KernelSubject) -> bool:

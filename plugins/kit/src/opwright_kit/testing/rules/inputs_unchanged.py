@@ -1,4 +1,4 @@
-"""A kernel reads its inputs: it writes only what the operator declares as an alias."""
+"""A kernel reads its inputs: it writes only declared aliases."""
 
 from __future__ import annotations
 

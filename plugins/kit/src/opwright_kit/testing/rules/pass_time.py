@@ -20,7 +20,7 @@ SUMMARY = "a program takes no longer with a pass than without it"
 SUBJECT = PassSubject
 
 _SLOWER: Final = 2.0
-"""How many times longer the largest drawn program may take: what varies by chance is less."""
+"""The allowed slowdown of the largest drawn program: random variation is smaller."""
 
 _ROUNDS: Final = 15
 _REPEATS: Final = 10

@@ -1,4 +1,4 @@
-"""What a kernel computes is what another one computes, in float64 where that is possible."""
+"""The results of a kernel agree with those of another one, in float64 if possible."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LEAST: Final = {"float16": 2.0**-24, "bfloat16": 2.0**-133}
 
 
 class Expected(NamedTuple):
-    """Outputs by slot, the kernel that computed them, and what the operator declares to be near.
+    """Outputs by slot, the kernel that computed them, and the operator's declared tolerance.
 
     The last is relative to the largest number; 0 where rounding alone is allowed.
     """
@@ -105,7 +105,7 @@ def _find_fault_of_packed(
     outputs: Mapping[str, Sequence[Array]],
     context: CheckContext,
 ) -> str | None:
-    """Return what goes wrong if a kernel packs inputs; None if nothing does, or it packs none.
+    """Return the fault if a kernel packs inputs; None if there is none, or it packs none.
 
     It packs in the first run, works with that in the second, and packs anew in the third, before
     which the parameters are set.
@@ -119,7 +119,7 @@ def _find_fault_of_packed(
         of_turned = context.launch(entry, sample).run(inputs=turned).outputs
         runs = [(sample.inputs, outputs), (sample.inputs, outputs), (turned, of_turned)]
     except OpwrightError:
-        runs = [(sample.inputs, outputs)] * 2  # what was turned round is not valid any more
+        runs = [(sample.inputs, outputs)] * 2  # reversed inputs are not valid any more
     names = ", ".join(launch.packed)
     moments = ("packed", "used again as it was packed", "packed anew after it was set")
     for (inputs, reference), moment in zip(runs, moments, strict=False):
@@ -137,7 +137,7 @@ def _find_fault_of_packed(
 def find_fault(
     outputs: Mapping[str, Sequence[Array]], expected: Expected, sample: Sample
 ) -> str | None:
-    """Return how outputs differ from what is expected, None where they do not."""
+    """Return how outputs differ from the expected ones, None if they do not."""
     largest = _largest_input(sample)
     for slot, arrays in outputs.items():
         for array, reference in zip(arrays, expected.outputs[slot], strict=True):
@@ -189,7 +189,7 @@ def _tolerance(dtype: str, sample: Sample, array: Array) -> float:
     sizes = [a.size for arrays in sample.inputs.values() for a in arrays]
     dims = [dim for arrays in sample.inputs.values() for a in arrays for dim in a.shape]
     terms = max([1, *dims, max(sizes, default=1) // max(array.size, 1)])
-    # What is kept in a narrower dtype on the way costs as much as the output's own.
+    # A narrower intermediate dtype costs as much as the output's own.
     eps = max(EPSILON[dtype], EPSILON.get(sample.dtype, 0.0))
     return _ULPS * eps * float(np.sqrt(terms))
 

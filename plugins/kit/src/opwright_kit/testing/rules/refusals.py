@@ -1,4 +1,4 @@
-"""A kernel that refuses says why, and computes some of what it is registered for."""
+"""A kernel that refuses gives the reason, and accepts some of its registered dtypes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
             yield _silent(subject, sample, refusal)
     lacks = []
     for dtype, pairs in refused.items():
-        # What has no elements may be left to other kernels.
+        # Empty inputs may be left to other kernels.
         has_elements = any(_has_elements(sample) for sample, _ in pairs)
         refusals = [(sample, refusal) for sample, refusal in pairs if refusal is not None]
         if not has_elements or len(refusals) < len(pairs):

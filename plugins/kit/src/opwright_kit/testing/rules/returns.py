@@ -1,8 +1,8 @@
 """Every run of a kernel returns, and the process survives.
 
 A crash ends the checking process before it can report it: `opwright check` runs the rules in a
-separate process, and reports what that one was running. This rule runs every sample once, before
-the other rules, so that it is the one that finds a crash.
+separate process, and reports its last action. This rule runs every sample once, before the other
+rules, so that it is the one that finds a crash.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kernel writes what ``infer_shape`` says, for known and for unknown dims."""
+"""The kernel writes the shapes of ``infer_shape``, for known and for unknown dims."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SUMMARY = "the shape rule says what kernels write, for known and for unknown dim
 SUBJECT = (OperatorSubject, KernelSubject)
 
 _FAULTS: Final = (AttributeError, ImportError, NameError)
-"""Raised by a kernel whatever its inputs are."""
+"""Raised by a kernel for any inputs."""
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield what the rule says wrongly: for unknown dims, or about what a kernel wrote."""
+    """Yield the faults of the rule: for unknown dims, or about the shapes that a kernel wrote."""
     if isinstance(subject, OperatorSubject):
         yield from _check_unknown_dims(subject, context)
     else:

@@ -50,7 +50,7 @@ _LARGE_SAMPLES: Final = 2
 """Of each dtype: a kernel may work in blocks of hundreds of elements."""
 
 _LARGE: Final = {"float64": 1e100, "float32": 1e18, "bfloat16": 1e18}
-"""Squares of them are finite. Those of float16 are too small to tell what grows with them."""
+"""Squares of them are finite. Those of float16 are too small to show growth."""
 
 Outputs = Mapping[str, Sequence[Array]]
 Masks = dict[str, list[Array]]
@@ -89,7 +89,7 @@ class _Probe:
     sample : Sample
     place : Place
     plain : mapping of str to sequence of ndarray
-        What it computes with the number that was drawn.
+        Its result with the drawn number.
     context : CheckContext
     """
 
@@ -142,7 +142,7 @@ class _Probe:
         return self._context.launch(entry, self._sample).run(inputs=changed.inputs).outputs
 
     def _where(self, number: float, tell: Callable[[Array, Array], Array]) -> Masks | None:
-        """Return for each output where something is told of it with an ordinary number there."""
+        """Return for each output where it depends on an ordinary number there."""
         try:
             outputs = self._run(self._entry, with_number(self._sample, self._place, number))
         except OpwrightError:
@@ -153,7 +153,7 @@ class _Probe:
         }
 
     def _find_lost(self, outputs: Outputs, number: float) -> str | None:
-        """Return the first output that is finite where it must not be, with what it is."""
+        """Return the first output that is finite where it must not be, with its value."""
         masks = self._followers
         if not np.isnan(number):
             large = _LARGE.get(self._sample.dtype, np.inf)
@@ -167,7 +167,8 @@ class _Probe:
     def _find_other(self, outputs: Outputs, changed: Sample) -> str | None:
         """Return where a reference is finite and this is not, or the other way round.
 
-        Only of what depends on the place: a factor of 0, such as padding, may multiply it or not.
+        Only outputs that depend on the element: a factor of 0, such as padding, may multiply it or
+        not.
         """
         for other in self._context.references(self._entry.op_type, changed.dtype, self._entry):
             try:
@@ -207,7 +208,7 @@ def _either(a: Masks | None, b: Masks | None) -> Masks | None:
 
 
 def _masked(outputs: Outputs, masks: Masks | None) -> Iterator[tuple[str, Array, Array]]:
-    """Yield the name of each output, itself and a mask; nothing of what has another shape."""
+    """Yield the name of each output, itself and a mask; skips those of another shape."""
     for slot, arrays in outputs.items() if masks is not None else ():
         for i, array in enumerate(arrays):
             where = masks[slot][i] if masks is not None else np.zeros(array.shape, bool)

@@ -44,7 +44,7 @@ kernel only wait."""
 _MOST_BYTES: Final = 2**20
 _MOST_REPEATS: Final = 64
 """A run repeats the kernel, each time with outputs of its own, as far as they fit into this: so
-that little of the time goes to what lies between the runs."""
+that little of the time is spent between the runs."""
 
 _LINES: Final = 24
 """At how many lines of a Python kernel another thread comes between."""
@@ -78,13 +78,13 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _disturb(observation: Observation, context: CheckContext) -> str | None:
-    """Return what comes out otherwise where another thread runs the kernel too; None if nothing."""
+    """Return the difference if another thread runs the kernel too; None if there is none."""
     sample, launch = observation.sample, observation.launch
     one, other = sample.inputs, sample.turned_inputs()
     try:
         alone = [launch.run(inputs=inputs).outputs for inputs in (one, other)]
     except OpwrightError:
-        return None  # what was turned round is not valid any more
+        return None  # reversed inputs are not valid any more
     if observation.entry.is_native:
         return _run_both(_repeat(observation, context), (one, other))
     return _come_between(launch, (one, other), alone[0])
@@ -166,7 +166,7 @@ def _top_package(entry: KernelEntry) -> str:
 
 
 def _compare(launch: Launch, inputs: Inputs, expected: Outputs) -> list[str]:
-    """Run once; return what differs from what is expected, or was raised."""
+    """Run once; return the difference to the expected results, or the error."""
     try:
         name = find_difference(expected, launch.run(inputs=inputs).outputs)
     except Exception as error:  # noqa: BLE001 - reported by the checking thread

@@ -1,4 +1,4 @@
-"""Every element of every output is written: none keeps what the memory held before."""
+"""Every element of every output is written: none keeps the previous contents of the memory."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from opwright_kit.testing.samples.sample import Array, Sample
 
 
 class Case(NamedTuple):
-    """What is special about a sample.
+    """A description of a sample.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Draw:
     rows : bool
         Whether that axis is the first one, usually the batch.
     label : str
-        What is special about the case.
+        A description of the case.
     most_elements : int
         How many elements the inputs may have together.
     attrs : dict
@@ -311,7 +311,7 @@ def _draw(
 def _check_names(
     proto: OpProto, draw: Draw, inputs: Mapping[str, Any], attrs: Mapping[str, Any]
 ) -> None:
-    """Raise for what no slot or attribute is called; values of attributes are checked later."""
+    """Raise for unknown slots and attributes; values of attributes are checked later."""
     slots = [*proto.input_slots, *proto.output_slots]  # positions may be outputs, for gradients
     known_attrs = [*proto.attr_protos]
     for what, names, kind, known in (

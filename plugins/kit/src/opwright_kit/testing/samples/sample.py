@@ -38,7 +38,7 @@ class Sample:
     outputs : mapping of str to int
         Number of variables in each output slot, 1 where not given.
     label : str
-        What is special about it: ``"empty"``, ``"length 17"``, ``"beta at its least"``.
+        Its description: ``"empty"``, ``"length 17"``, ``"beta at its minimum"``.
     dtype : str
         The dispatch dtype it was drawn for.
     number : int
@@ -137,12 +137,14 @@ class Sample:
 
 
 def variable_name(slot: str, index: int, count: int) -> str:
-    """Return what messages call a variable of a slot: ``"x"``, or ``"x[1]"`` of several."""
+    """Return the name of a variable of a slot in messages: ``"x"``, or ``"x[1]"`` of several."""
     return slot if count == 1 else f"{slot}[{index}]"
 
 
 def element_name(variable: str, at: Sequence[int]) -> str:
-    """Return what messages call one element of a variable: ``"x[0, 2]"``, ``"x"`` of a scalar."""
+    """Return the name of one element of a variable in messages: ``"x[0, 2]"``, ``"x"`` of a
+    scalar.
+    """
     return f"{variable}{list(at) if at else ''}"
 
 

@@ -54,6 +54,6 @@ def _changed(meta: Meta) -> Iterator[Meta]:
 
 
 def _as(array: Array, meta: Meta) -> Array:
-    """Return an array of this meta: `numpy.resize` repeats what there is."""
+    """Return an array of this meta: `numpy.resize` repeats the existing elements."""
     with np.errstate(all="ignore"):
         return np.asarray(np.resize(array, meta.shape)).astype(dtype_to_numpy(meta.dtype))

@@ -90,7 +90,7 @@ def rotate(images: Images, angles: float | npt.ArrayLike, *, fill: float = 0.0) 
     angles : float or array, [n]
         Degrees, of all images or of each.
     fill : float
-        What lies beyond an image, in the numbers of the image.
+        The fill value beyond an image, in the numbers of the image.
 
     Returns
     -------

@@ -85,7 +85,7 @@ def floor_divide(w: Writer, op: Op) -> Any:
 
 
 def _by_whole(w: Writer, y: str, write: Callable[[str], str]) -> str:
-    """Write what divides by whole numbers: 0 where these are 0, which may end a runtime."""
+    """Write a division by integers: 0 where these are 0, which may crash a runtime."""
     if y in w.arrays and w.arrays[y].all():
         return write(y)
     # By sums and products, for ONNX Runtime has no Where of short whole numbers.
@@ -240,7 +240,8 @@ def log1p(w: Writer, op: Op) -> Any:
     x = w.input(op, "x")
     one = w.number(1, x)
     more = w.node("Add", x, one)
-    # What was lost when 1 was added is put right, but for numbers of which all or nothing is left.
+    # The rounding error of adding 1 is corrected, except for numbers of which all or nothing
+    # remains.
     ratio = w.node("Div", x, w.node("Sub", more, one))
     logarithm = w.node("Log", more)
     small = w.node("Where", w.node("Equal", more, one), x, w.node("Mul", logarithm, ratio))

@@ -23,7 +23,7 @@ _NAMES = {
     "logsumexp": "ReduceLogSumExp",
 }
 _NARROW = ("int16", "uint16", "bool")
-"""What reductions of ONNX do not take, but ours."""
+"""Reductions of ours that ONNX's do not support."""
 
 
 def reduce(w: Writer, op: Op, name: str, x: str) -> str:

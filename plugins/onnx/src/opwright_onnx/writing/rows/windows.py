@@ -1,4 +1,4 @@
-"""Convolutions, poolings and what else moves windows over images."""
+"""Convolutions, poolings and other windows over images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS = Rows()
 
 
 def in_channels_first(w: Writer, op: Op, write: Any) -> Any:
-    """Write what works on [n, channels, ...], for an operator in any order of axes."""
+    """Write an operator on [n, channels, ...], for any order of axes."""
     x, layout = w.input(op, "x"), str(op.attrs.get("data_format", "NC"))
     if layout.startswith("NC"):
         return write(x)
