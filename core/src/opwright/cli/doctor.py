@@ -26,7 +26,6 @@ from opwright.packages.import_notes import (
     advise_retry,
     describe_ended,
     ended_to_json,
-    group_ended,
     is_left_out,
 )
 from opwright.packages.package import find_requirement
@@ -76,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     faults: list[str] = []
     sources, scan_ms = _measure(lambda: scan(faults=faults))
     folder = settings.cache_folder
-    notes = None if folder is None else ImportNotes(folder)
+    notes = ImportNotes(folder)
     if args.retry is not None:
         _retry(args, sources, notes)
         return 0
@@ -90,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     }
     allowed = select_allowed(sources, settings.allowed)
     diagnosis = examine(allowed, args.timeout)._replace(
-        ended=group_ended(notes, [source.package for source in sources]),
+        ended=notes.group(source.package for source in sources),
         faults=list(dict.fromkeys(faults)),
     )
     lack = find_lack(diagnosis, len(sources) - len(allowed))
@@ -104,14 +103,14 @@ def run(args: argparse.Namespace) -> int:
     return 0 if is_good and set(_states(diagnosis).values()) <= {"good"} else 1
 
 
-def _retry(args: argparse.Namespace, sources: list[Source], notes: ImportNotes | None) -> None:
+def _retry(args: argparse.Namespace, sources: list[Source], notes: ImportNotes) -> None:
     plugin, known = args.retry, sorted({source.name for source in sources})
     if plugin not in known:
         raise CommandError(
             f"doctor: --retry must name an installed plugin, got {plugin!r}"
             f"{hint(plugin, known, 'installed plugins')}"
         )
-    count = 0 if notes is None else notes.forget(plugin)
+    count = notes.forget(plugin)
     removed = f"{_count(count, 'note')} about plugin {plugin!r} removed"
     data = {"plugin": plugin, "removed_notes": count}
     print_report(args, data, [f"{removed}: the next process imports it again"])

@@ -16,7 +16,6 @@ from opwright.packages.import_notes import (
     advise_retry,
     describe_ended,
     ended_to_json,
-    group_ended,
     is_left_out,
 )
 from opwright.vocabulary import PROVIDER
@@ -74,7 +73,7 @@ def _format_ended(context: Context) -> Iterator[str]:
 
 def _group_ended(context: Context) -> dict[tuple[Package, str], list[EndedImport]]:
     packages = [*context.report.loaded, *(failure.package for failure in context.failures)]
-    return group_ended(context.ops.libraries.notes, packages)
+    return context.ops.libraries.notes.group(packages)
 
 
 def list_plugins(context: Context) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from opwright.discovery.scan import PluginRecord, Source, scan
 from opwright.errors import SettingError
 from opwright.messages.names import hint
 from opwright.packages import Package, PluginFailure, PluginReport
-from opwright.packages.import_notes import ImportNotes
+from opwright.packages.import_notes import NO_NOTES, ImportNotes
 from opwright.records import NamedTuple
 from opwright.registry import (
     AnnexRegistry,
@@ -39,7 +39,7 @@ class Registries(NamedTuple):
     report: PluginReport
 
 
-def make_registries(notes: ImportNotes | None = None) -> Registries:
+def make_registries(notes: ImportNotes = NO_NOTES) -> Registries:
     """Return empty registries whose errors quote one report; `notes` records later imports."""
     report = PluginReport()
     shared = (report, LibraryTable(notes))
@@ -59,7 +59,7 @@ def merge(
     records: Iterable[PluginRecord],
     failures: Iterable[PluginFailure] = (),
     disabled: Iterable[Package] = (),
-    notes: ImportNotes | None = None,
+    notes: ImportNotes = NO_NOTES,
 ) -> Registries:
     """Return registries filled from sorted records; of two conflicting plugins the first stays.
 
@@ -178,7 +178,7 @@ def discover(paths: Sequence[str] | None) -> Discovery:
     folder = settings.cache_folder
     path = None if folder is None else index.index_path(folder, sources, __version__)
     known = index.read(path, sources)
-    notes = None if folder is None else ImportNotes(folder)
+    notes = ImportNotes(folder)
     records, failures = _load_missing(allowed, known.records, settings.strict, notes)
     state = _update(known, records)
     disabled = [source.package for source in sources if source not in allowed]
@@ -209,7 +209,7 @@ def _load_missing(
     sources: list[Source],
     known: Mapping[str, PluginRecord],
     strict: bool,
-    notes: ImportNotes | None,
+    notes: ImportNotes,
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
     """Return the records of the sources in their order, from the index or loaded, and failures."""
     missing = [source for source in sources if index.key_of(source) not in known]

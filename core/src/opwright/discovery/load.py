@@ -19,7 +19,7 @@ from opwright.errors import PluginError, RegistrationError
 from opwright.foreign import import_object, raise_if_of_signal, show, text_of_error
 from opwright.messages.names import hint
 from opwright.packages import Package, PluginFailure
-from opwright.packages.import_notes import ImportNotes, noted
+from opwright.packages.import_notes import NO_NOTES, ImportNotes
 from opwright.packages.package import advise_command
 from opwright.packages.rules import is_name
 
@@ -46,7 +46,7 @@ def load(source: Source) -> PluginRecord:
 
 
 def load_all(
-    sources: Iterable[Source], strict: bool = False, notes: ImportNotes | None = None
+    sources: Iterable[Source], strict: bool = False, notes: ImportNotes = NO_NOTES
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
     """Load plugins one by one; return the records of those that work and the failures of others.
 
@@ -59,7 +59,7 @@ def load_all(
         package = source.package
         try:
             subject = source.target.partition(":")[0]
-            with noted(notes, subject, package, "opwright.discovery.load:load", source):
+            with notes.noting(subject, package, "opwright.discovery.load:load", source):
                 records.append(load(source))
         except KeyboardInterrupt as error:
             error.add_note(_describe_interrupted(package))

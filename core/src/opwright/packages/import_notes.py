@@ -51,9 +51,13 @@ class EndedImport(NamedTuple):
 
 
 class ImportNotes:
-    """The notes in one folder, which need not exist, of this process and of earlier ones."""
+    """The notes in one folder, which need not exist, of this process and of earlier ones.
 
-    def __init__(self, folder: str) -> None:
+    Without a folder there are none: for registries that are filled manually, and for children that
+    are watched.
+    """
+
+    def __init__(self, folder: str | None = None) -> None:
         self._folder = folder
         self._ended: list[EndedImport] | None = None
 
@@ -95,6 +99,15 @@ class ImportNotes:
             _remove(outdated)
         return self._ended
 
+    def group(self, packages: Iterable[Package]) -> dict[tuple[Package, str], list[EndedImport]]:
+        """Return the ended imports of these packages, by package and subject."""
+        groups: dict[tuple[Package, str], list[EndedImport]] = {}
+        known = set(packages)
+        for item in self.find_ended():
+            if item.package in known:
+                groups.setdefault((item.package, item.subject), []).append(item)
+        return groups
+
     def forget(self, plugin: str) -> int:
         """Remove the notes about one plugin in this environment; return their number."""
         ended = [item for item in self.find_ended() if item.package.plugin == plugin]
@@ -107,16 +120,8 @@ class ImportNotes:
             self._ended = [item for item in self.find_ended() if item not in ended]
 
 
-def noted(
-    notes: ImportNotes | None, subject: str, package: Package, function: str, *arguments: Any
-) -> contextlib.AbstractContextManager[None]:
-    """Return `ImportNotes.noting` for an import, or a context that does nothing without notes.
-
-    Registries that are filled manually have no notes, and neither have children that are watched.
-    """
-    if notes is None:
-        return contextlib.nullcontext()
-    return notes.noting(subject, package, function, *arguments)
+NO_NOTES: Final = ImportNotes()
+"""Keeps nothing."""
 
 
 def _survives(function: str, arguments: tuple[Any, ...]) -> bool:
@@ -141,18 +146,6 @@ def is_left_out(ended: list[EndedImport]) -> bool:
 def advise_retry(plugin: str) -> str:
     """Return the command after which a plugin is tried again."""
     return f"opwright doctor --retry {plugin}"
-
-
-def group_ended(
-    notes: ImportNotes | None, packages: Iterable[Package]
-) -> dict[tuple[Package, str], list[EndedImport]]:
-    """Return the ended imports of these packages, by package and subject."""
-    groups: dict[tuple[Package, str], list[EndedImport]] = {}
-    known = set(packages)
-    for item in () if notes is None else notes.find_ended():
-        if item.package in known:
-            groups.setdefault((item.package, item.subject), []).append(item)
-    return groups
 
 
 def describe_ended(ended: list[EndedImport]) -> str:
@@ -199,12 +192,14 @@ def _refuse(reason: str, package: Package) -> NoReturn:
     raise error
 
 
-def _write_note(folder: str, subject: str, package: Package) -> tuple[str, int] | None:
+def _write_note(folder: str | None, subject: str, package: Package) -> tuple[str, int] | None:
     """Write a note and lock it; return its path and descriptor, None where it cannot be written.
 
     The lock ends with the process. The number of the process would not suffice: containers that
     share the folder use the same numbers.
     """
+    if folder is None:
+        return None
     path = os.path.join(folder, f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
     lines = [*package, subject, sys.prefix, str(os.getpid())]
     try:
@@ -228,7 +223,9 @@ def _remove_note(path: str, file: int) -> None:
     os.close(file)
 
 
-def _list_files(folder: str) -> list[str]:
+def _list_files(folder: str | None) -> list[str]:
+    if folder is None:
+        return []
     try:
         names = sorted(name for name in os.listdir(folder) if name.startswith(_PREFIX))
     except OSError:

@@ -18,7 +18,7 @@ from opwright.errors import (
     PluginError,
 )
 from opwright.foreign import describe_error, import_object
-from opwright.packages.import_notes import ImportNotes, noted
+from opwright.packages.import_notes import NO_NOTES, ImportNotes
 from opwright.packages.package import Package, advise_command
 
 if TYPE_CHECKING:  # 15 ms with what it describes; a list of types needs none
@@ -33,9 +33,7 @@ _UNFOUND: Final = re.compile(r'got "([^/\s"]+): cannot open shared object file')
 _NEWER: Final = "; install a newer opwright"
 
 
-def load_target(
-    target: str, who: str, package: Package, notes: ImportNotes | None = None
-) -> object:
+def load_target(target: str, who: str, package: Package, notes: ImportNotes = NO_NOTES) -> object:
     """Import the module of `target` and return its attribute.
 
     `who` is the operator, kernel, device or pass that needs it, and begins errors. `notes` records
@@ -44,9 +42,9 @@ def load_target(
     attribute.
     """
     module = target.partition(":")[0]
-    notes = None if module in sys.modules else notes
+    notes = NO_NOTES if module in sys.modules else notes
     try:
-        with noted(notes, module, package, "importlib:import_module", module):
+        with notes.noting(module, package, "importlib:import_module", module):
             value: object = import_object(target)
     except MemoryError as error:  # a PluginError would quarantine the plugin for good
         raise OutOfMemoryError(
@@ -70,7 +68,7 @@ class LibraryTable:
     `notes` records which library is being opened, in case that ends the process.
     """
 
-    def __init__(self, notes: ImportNotes | None = None) -> None:
+    def __init__(self, notes: ImportNotes = NO_NOTES) -> None:
         self.notes = notes
         self._libraries: dict[tuple[str, Package], NativeLibrary] = {}
 
@@ -99,7 +97,7 @@ class LibraryTable:
                 f"pip install --force-reinstall --no-deps {package.distribution}"
             )
         try:
-            with noted(self.notes, target, package, "opwright._runtime:Library", path):
+            with self.notes.noting(target, package, "opwright._runtime:Library", path):
                 opened = open_linked(lambda: _runtime.Library(path), lambda: [package.distribution])
         except MemoryError as error:
             raise OutOfMemoryError(f"{who}: {label} cannot be opened now: {error}") from error
