@@ -97,7 +97,9 @@ class Folding:
             value = _original(value)
             if value not in names:  # unknown values are read for their shape alone
                 known, names[value] = self._known.get(value), f"v{len(names)}"
-                feeds[names[value]] = _unread(value.meta) if known is None else known
+                if known is None:
+                    known = np.empty(value.meta.shape, dtype_to_numpy(value.meta.dtype))
+                feeds[names[value]] = known
                 metas[names[value]] = value.meta
             return names[value]
 
@@ -135,11 +137,6 @@ def _original(value: Value) -> Value:
     while value.op is not None and value.op.is_copy:
         value = value.op.inputs[0][0]
     return value
-
-
-def _unread(meta: Meta) -> Array:
-    """Return memory of a shape that is neither written nor read."""
-    return np.empty(meta.shape, dtype_to_numpy(meta.dtype))
 
 
 def _is_foldable(op: LoweredOp) -> bool:

@@ -7,7 +7,7 @@ one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,9 @@ from opwright.packages import ANY
 from opwright.program import Operator, Program
 
 if TYPE_CHECKING:
-    from opwright.lowering.kernels.finish import Unfinished
     from opwright.lowering.request import LowerRequest, Target
+
+Unfinished = tuple[list[tuple[Any, Any]], Callable[[LoweredOp], Prepared]]
 
 
 class Graph:
@@ -73,8 +74,9 @@ class Graph:
         True for ``Network.run``: nothing may be removed.
     n_threads : int
         The number of threads of each chosen kernel.
-    unfinished : dict of Prepared to Unfinished
-        Kernels that defer a part of their ``prepare`` to the end of lowering.
+    unfinished : dict of Prepared to (list of (function, argument), callable)
+        Kernels that defer a part of their ``prepare`` to the end of lowering: that part, and a
+        function that then prepares the kernel of an operator again.
     """
 
     _uses: Uses | None  # caches for the current operators, or None

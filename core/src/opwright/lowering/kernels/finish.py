@@ -18,7 +18,6 @@ from opwright.lowering.kernels.arguments import Arguments
 from opwright.lowering.kernels.prepare import prepare_kernel
 from opwright.lowering.kernels.prepare_context import Complete, Refuse
 from opwright.lowering.request import Target
-from opwright.records import NamedTuple
 from opwright.registry import KernelEntry
 
 MAX_REFERENCES = 8192
@@ -26,17 +25,6 @@ MAX_REFERENCES = 8192
 
 MAX_REFUSALS = 4096
 """Several times as many as the largest models have."""
-
-
-class Unfinished(NamedTuple):
-    """A kernel whose ``prepare`` deferred something, and the arguments to prepare it again."""
-
-    entry: KernelEntry
-    key: tuple[Any, ...]  # in the context's prepared kernels
-    device: str
-    arguments: Arguments
-    target: Target
-    deferred: tuple[tuple[Complete, Any], ...]  # functions with their arguments
 
 
 def finish_kernels(graph: Graph) -> None:
@@ -50,7 +38,7 @@ def finish_kernels(graph: Graph) -> None:
     waiting = [op for op in graph.ops if op.prepared in graph.unfinished]
     groups: dict[Complete, list[Any]] = {}
     for kernel in {op.prepared: None for op in waiting}:
-        for complete, work in graph.unfinished[kernel].deferred:
+        for complete, work in graph.unfinished[kernel][0]:
             groups.setdefault(complete, []).append(work)
     for complete, works in groups.items():
         complete(works)
@@ -58,15 +46,21 @@ def finish_kernels(graph: Graph) -> None:
     for op in waiting:
         prepared = finished.get(op.prepared)
         if prepared is None:
-            prepared = _prepare_again(op, graph.unfinished[op.prepared])
-            finished[op.prepared] = prepared
+            prepared = finished[op.prepared] = graph.unfinished[op.prepared][1](op)
         op.prepared = prepared
     graph.unfinished.clear()
     graph.prepare_s += time.perf_counter() - begin
 
 
-def _prepare_again(op: LoweredOp, kernel: Unfinished) -> Prepared:
-    entry, key, device, arguments, target, _ = kernel
+def prepare_again(
+    entry: KernelEntry,
+    key: tuple[Any, ...],
+    device: str,
+    arguments: Arguments,
+    target: Target,
+    op: LoweredOp,
+) -> Prepared:
+    """Return the complete kernel of an operator; `key` is that of the Context's kernels."""
     prepared = find_prepared(target.context, key)  # another thread may have done it already
     if prepared is None:
         prepared = prepare_kernel(entry, op, device, arguments, target)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from opwright._runtime import Prepared
@@ -35,7 +36,7 @@ from opwright.lowering.kernels.arguments import (
     find_packable,
     find_unread,
 )
-from opwright.lowering.kernels.finish import Unfinished, find_prepared, remember
+from opwright.lowering.kernels.finish import find_prepared, prepare_again, remember
 from opwright.lowering.kernels.prepare import find_load_failure, opened_device, prepare_kernel
 from opwright.lowering.kernels.prepare_context import Refuse
 from opwright.lowering.request import Target
@@ -308,8 +309,8 @@ def _prepare(
     prepared = prepare_kernel(entry, op, device, arguments, target, deferred)
     graph.prepare_s += time.perf_counter() - begin
     if deferred and not isinstance(prepared, Refuse):
-        unfinished = Unfinished(entry, key, device, arguments, target, tuple(deferred))
-        graph.unfinished[prepared] = unfinished
+        again = partial(prepare_again, entry, key, device, arguments, target)
+        graph.unfinished[prepared] = deferred, again
     else:
         remember(target.context, key, prepared)
     return prepared

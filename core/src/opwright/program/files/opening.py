@@ -110,7 +110,7 @@ def _open_generation(folder: StrPath, handle: int, stack: ExitStack) -> SavedFil
 
 def _read_program(file: OpenFile, manifest: Manifest) -> bytes:
     """Return the bytes of the program; FormatError if they are not those of the manifest."""
-    program = read_open_program(*file)
+    program = read_small(*file, MAX_PROGRAM_BYTES)
     digest = manifest.mark.program
     if len(program) != manifest.program_bytes or digest_of(program) != digest:
         raise FormatError(
@@ -209,12 +209,7 @@ def _note_older(folder: StrPath, newest: int | None, error: Exception) -> None:
 def read_program(path: StrPath, *, follow: bool = False) -> bytes:
     """Return the bytes of a program's file; see `open_regular`."""
     with open_regular(path, follow=follow) as handle:
-        return read_open_program(path, handle)
-
-
-def read_open_program(path: StrPath, handle: int) -> bytes:
-    """Return the bytes of an open program file; FormatError if they are too many."""
-    return read_small(path, handle, MAX_PROGRAM_BYTES)
+        return read_small(path, handle, MAX_PROGRAM_BYTES)
 
 
 def open_params(stack: ExitStack, folder: StrPath, program: bytes) -> OpenFile:

@@ -187,7 +187,9 @@ def _read_stored(who: str, metadata: Mapping[str, str], tensors: dict[str, Tenso
 
 def _parse_header(who: str, text: bytes | bytearray, size_bytes: int) -> Header:
     """Return the header of a file of this many bytes."""
-    entries = _parse(who, text)
+    entries = _parse_json(who, text)
+    if not isinstance(entries, dict):
+        _refuse(who, f"a header that is no object: {str(entries)[:80]}")
     metadata = entries.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         _refuse(who, f"metadata that is no mapping of text: {str(metadata)[:80]}")
@@ -196,13 +198,6 @@ def _parse_header(who: str, text: bytes | bytearray, size_bytes: int) -> Header:
     _read_stored(who, metadata, tensors)
     _check_order(who, tensors, begin, size_bytes)
     return metadata, tensors
-
-
-def _parse(who: str, text: bytes | bytearray) -> dict[str, Any]:
-    header = _parse_json(who, text)
-    if not isinstance(header, dict):
-        _refuse(who, f"a header that is no object: {str(header)[:80]}")
-    return header
 
 
 def _parse_json(who: str, text: str | bytes | bytearray) -> Any:
