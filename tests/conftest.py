@@ -1,4 +1,4 @@
-"""What all tests share: a home of their own, and devices that may be absent."""
+"""Fixtures of all tests: a home of their own, and devices that may be absent."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Iterator[None]:
-    """Undo after each test what it has done to the number of threads."""
+    """Restore the number of threads after each test."""
     before = ow.get_num_threads()
     result = yield
     if ow.get_num_threads() != before:
@@ -56,7 +56,8 @@ HAS_GPU = shutil.which("nvidia-smi") is not None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what this machine or this run leaves out, with the reason; mark the first part."""
+    """Skip the tests that this machine or this run leaves out, with the reason; mark the first
+    part."""
     sample_grids(config, items)
     skip = pytest.mark.skip(reason="no NVIDIA GPU on this machine")
     folders = {Path(__file__).parent / name for name in FIRST_PART}

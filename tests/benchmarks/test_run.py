@@ -78,7 +78,7 @@ def test_goals_are_judged(measure: Any) -> None:
     assert "≤ 0 ns: missed" in done.stdout
 
 
-def test_what_is_not_there_is_said_and_has_no_figure(measure: Any) -> None:
+def test_a_missing_element_is_reported_and_has_no_figure(measure: Any) -> None:
     done, found = measure("good")
     assert found["absent"]["problem"] == "not available: nobody sells it"
     assert "not available: No module named" in found["uninstalled"]["problem"]
@@ -86,7 +86,7 @@ def test_what_is_not_there_is_said_and_has_no_figure(measure: Any) -> None:
     assert "not available: nobody sells it" in done.stdout
 
 
-def test_a_failing_peer_is_loud_and_stops_nobody(measure: Any) -> None:
+def test_a_failing_peer_is_reported_and_stops_no_other(measure: Any) -> None:
     done, found = measure("bad")
     assert done.returncode == 1
     assert found["failing"]["problem"] == "failed: ValueError: it broke"

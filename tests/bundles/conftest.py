@@ -1,4 +1,4 @@
-"""Lets the tests of bundles import what lies beside them."""
+"""Lets the tests of bundles import the modules in this folder."""
 
 from __future__ import annotations
 

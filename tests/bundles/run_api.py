@@ -51,7 +51,7 @@ class _Options(ctypes.Structure):
 
 
 class RunError(Exception):
-    """A function failed; `status` is what it returned."""
+    """A function failed; `status` is its result."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -110,7 +110,7 @@ class Model:
         self._library.call("ow_run", self.session, given, n_given, made, n_made)
 
     def describe(self, kind: int, i: int) -> Description:
-        """Return what a thing of a kind is."""
+        """Return the description of an object by its kind."""
         made = Description(ctypes.sizeof(Description))
         self._library.call("ow_describe", self.handle, kind, ctypes.c_uint64(i), ctypes.byref(made))
         return made

@@ -1,4 +1,4 @@
-"""A program in C, linked with libopwright, computes what Python does."""
+"""A program in C, linked with libopwright, computes the results of Python."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ if sys.argv[2:]:
 
 
 def start(*args: object) -> list[str]:
-    """Return what a new process prints."""
+    """Return the output of a new process."""
     command = [sys.executable, "-c", _SCRIPT, *map(str, args)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
 

@@ -1,4 +1,4 @@
-"""The way to what the tests of this folder share."""
+"""Makes the shared modules of this folder importable."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_vectors_at_their_places_in_shared_memory_are_left_in_peace(planted: Pla
 
 
 @pytest.mark.parametrize("kernel", ["uninitialized_shared", "absent_lane"])
-def test_what_nobody_wrote_is_nan(planted: Planted, kernel: str) -> None:
+def test_unwritten_elements_are_nan(planted: Planted, kernel: str) -> None:
     assert all(has_nan(planted.result(kernel, order=order)) for order in ORDERS)
 
 

@@ -52,7 +52,7 @@ def end(driver: Driver, stream: ctypes.c_void_p, returns: int = 0) -> ctypes.c_v
     return graph
 
 
-def test_what_another_stream_does_in_between_is_part_of_the_graph(driver: Driver) -> None:
+def test_work_of_another_stream_in_between_is_part_of_the_graph(driver: Driver) -> None:
     main, other = driver.make("cuStreamCreate"), driver.make("cuStreamCreate")
     ready, done = driver.make("cuEventCreate"), driver.make("cuEventCreate")
     byte = ctypes.c_ubyte(0)

@@ -138,7 +138,7 @@ def test_element_wise_functions_have_a_picture_of_their_values(op_type: str) -> 
 
 
 @pytest.mark.parametrize("op_type", ["softmax", "sum", "reshape", "add", "dropout", "assign"])
-def test_what_is_not_element_wise_has_no_picture(op_type: str) -> None:
+def test_an_operator_that_is_not_element_wise_has_no_plot(op_type: str) -> None:
     assert curves.draw_operator(ow.op_proto(op_type), ow.current_context()) == ""
 
 
@@ -187,7 +187,7 @@ def test_times_are_shown_with_date_and_processor_and_only_where_measured() -> No
     assert timings.describe_timings("conv2d", measured_times()) == ""
 
 
-def test_the_page_of_times_gives_the_reason_of_what_is_slow() -> None:
+def test_the_page_of_times_gives_the_reasons_for_slow_operators() -> None:
     page = timings.make_page(measured_times())
     slow = page[page.index("## Above 1.3") : page.index("## All")]
     assert "it is stable" in slow
@@ -247,7 +247,7 @@ def test_a_site_without_measured_times_shows_none(tmp_path: Path) -> None:
         (["exp", "--peers", "/nowhere"], "--peers must name an interpreter, got /nowhere"),
     ],
 )
-def test_the_script_refuses_what_it_does_not_know(words: list[str], error: str) -> None:
+def test_the_script_refuses_unknown_arguments(words: list[str], error: str) -> None:
     script = ROOT / "benchmarks" / "operator_times.py"
     command = [sys.executable, str(script), *words]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)

@@ -64,7 +64,7 @@ def test_a_public_name_is_there_and_says_what_it_is_for(module, name):
 
 
 def imported_modules(path: Path) -> set[str]:
-    """Return what a file imports of opwright's core, by module."""
+    """Return the names that a file imports of opwright's core, by module."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -75,7 +75,7 @@ def imported_modules(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("folder", ["examples", "benchmarks", "docs"])
-def test_what_people_copy_imports_public_modules_alone(folder):
+def test_examples_that_people_copy_import_public_modules_alone(folder):
     for path in (ROOT / folder).rglob("*.py"):
         private = {
             name

@@ -167,7 +167,9 @@ typedef int (*call_fn)(const Thing* thing);
     assert call[:2] == (("call_fn",), "Called with a thing.")
 
 
-def test_what_leaves_the_documents_is_copied_and_a_folder_is_named(tmp_path: Path) -> None:
+def test_targets_of_links_outside_the_documents_are_copied_and_a_folder_is_named(
+    tmp_path: Path,
+) -> None:
     sys.path.insert(0, str(SOURCES))
     try:
         pages = load("pages")

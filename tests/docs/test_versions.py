@@ -1,4 +1,4 @@
-"""The page on versions says what the code does."""
+"""The page on versions agrees with the code."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ RESULTS = {
     "09_lstm_and_transformer": (r"transformer \[\[4 5 (6)\]\]", 6, 6),
     "10_serve_in_threads": (r"accuracy: ([\d.]+)", 0.9, 1.0),
 }
-"""What a script prints, and between which numbers the first group is."""
+"""The output of a script, and the numbers between which the first group must be."""
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
@@ -61,7 +61,7 @@ def test_the_page_shows_the_scripts_as_they_are() -> None:
     assert text == make_pairs(), "run python tests/support/keras_page.py"
 
 
-def test_the_page_names_what_exists() -> None:
+def test_the_page_names_existing_objects() -> None:
     rows = re.findall(r"^\|.*\|$", PAGE.read_text(encoding="utf-8").partition(MARK)[0], re.M)
     table = "\n".join(row.split("|", 2)[2] for row in rows)
     roots = {"nn": nn, "model": nn.Model, "ow": ow, "history": nn.History}

@@ -56,7 +56,7 @@ class Installed:
         }
 
     def run(self, command: str, **variables: str) -> str:
-        """Run a command in the folder of the example and return what it prints."""
+        """Run a command in the folder of the example and return its output."""
         done = subprocess.run(
             command,
             cwd=SOURCE,

@@ -17,7 +17,7 @@ RESULTS = {
     "own_dataset": (r"accuracy: ([\d.]+)", 0.95, 1.0),
     "table": (r"accuracy: ([\d.]+)\nreturned: \['yes', 'no'\]", 0.85, 1.0),
 }
-"""What a script prints, and between which numbers the first group is."""
+"""The output of a script, and the numbers between which the first group must be."""
 
 
 def test_every_script_is_run() -> None:

@@ -25,7 +25,7 @@ COMPILERS = {
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """Return the folder with the bundle and the rows, and what a program shall print for them."""
+    """Return the folder with the bundle and the rows, and the expected output of a program."""
     folder = tmp_path_factory.mktemp("written")
     command = [sys.executable, str(EXAMPLE / "write_bundle.py"), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

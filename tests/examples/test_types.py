@@ -43,7 +43,7 @@ program: ow.Program = loaded.program
 print(history["loss"][-1], features.shape, model.predict(scores, img=x).argmax(1))
 print(ow.ops.softmax(np.zeros((2, 3), np.float32), axis=-1).sum())
 """
-"""A script with most of what users write."""
+"""A script with the most frequent calls of users."""
 
 pytestmark = pytest.mark.skipif(
     find_spec("basedpyright") is None or find_spec("starlette") is None,

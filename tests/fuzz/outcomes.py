@@ -1,4 +1,4 @@
-"""What a case may end in: a result, or an error that was raised on purpose."""
+"""The possible outcomes of a case: a result, or an error that was raised on purpose."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from opwright.errors import OpwrightError
 
-# What opwright's own code raises where something was not foreseen.
+# An error of opwright's own code that it did not foresee.
 _INTERNAL = (
     AssertionError,
     AttributeError,
@@ -58,7 +58,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def signature_of(error: BaseException, fault: str) -> str:
-    """Return what equal faults have in common: the error, and where it was raised."""
+    """Return the features that equal faults share: the error, and where it was raised."""
     last = list(_chain(error))[-1]
     frames = traceback.extract_tb(last.__traceback__)
     place = frames[-1] if frames else None

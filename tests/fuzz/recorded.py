@@ -13,7 +13,7 @@ FORMAT = 1
 
 
 def encode(value: Any) -> Any:
-    """Return a case, or a part of one, as what JSON holds."""
+    """Return a case, or a part of one, as values of JSON."""
     if isinstance(value, dict):
         return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
     if isinstance(value, (list, tuple)):
@@ -40,7 +40,7 @@ def _is_odd(text: str) -> bool:
 
 
 def decode(value: Any) -> Any:
-    """Return what `encode` was given."""
+    """Return the argument of `encode`."""
     if not isinstance(value, dict):
         return value
     ((kind, item),) = value.items()

@@ -38,7 +38,7 @@ from worker import Job  # noqa: E402
 
 
 class Amount(NamedTuple):
-    """How much of a target runs: what is quick and reaches most code gets most.
+    """The share of a target: targets that are quick and reach the most code get the most.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ TARGETS = {
     "onnx_files": Amount(3, 500),
 }
 PACKAGES = {"onnx_files": "onnx"}
-"""What a target needs that the other ones do not."""
+"""The special requirements of a target."""
 
 COUNTED_SEEDS = 3
 """Where cases are counted: enough for kernels in C++, in Python, and on two threads."""
@@ -78,7 +78,7 @@ MOST_SECONDS = 120.0
 
 @dataclass
 class Tally:
-    """What came of one target."""
+    """The result of one target."""
 
     cases: int = 0
     seconds: float = 0.0
@@ -87,7 +87,7 @@ class Tally:
 
 
 class Fuzzer:
-    """Runs batches and collects what they find."""
+    """Runs batches and collects their findings."""
 
     def __init__(self, args: argparse.Namespace, folder: Path) -> None:
         self._args = args

@@ -1,4 +1,4 @@
-"""What fuzzing begins with: inputs and attributes of every operator that fit, or may."""
+"""The seeds of fuzzing: inputs and attributes of every operator that fit, or may."""
 
 from __future__ import annotations
 

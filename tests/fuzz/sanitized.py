@@ -20,7 +20,7 @@ _TOOLS = ("pytest>=8.3", "ml_dtypes>=0.5")
 
 
 def prepare() -> tuple[str, dict[str, str]]:
-    """Build what is not there yet; return the interpreter and what its environment must hold."""
+    """Build the missing parts; return the interpreter and the variables of its environment."""
     python = PLACE / "venv/bin/python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(PLACE / "venv")], check=True)

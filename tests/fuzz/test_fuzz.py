@@ -1,4 +1,4 @@
-"""The fuzzer itself: kept cases stay harmless, and what it must notice it notices."""
+"""The fuzzer itself: kept cases stay harmless, and it notices the required errors."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Ending(NamedTuple):
     index : int
         The case that ended the worker, -1 where none did.
     reason, text : str
-        What happened, empty where nothing did, and what the worker wrote about it.
+        The fault, empty if there was none, and the worker's report of it.
     """
 
     done: int
@@ -47,7 +47,7 @@ def watch_worker(job: Job, python: str, environ: dict[str, str], hang_s: float =
     Parameters
     ----------
     job : Job
-        What to run; its file of progress is made here.
+        The command to run; its file of progress is made here.
     python, environ : str, dict of str to str
         The child's interpreter and environment.
     hang_s : float

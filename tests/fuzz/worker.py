@@ -38,7 +38,7 @@ GROWTH_BYTES = 1 << 30
 
 @dataclass
 class Job:
-    """What a worker is to do.
+    """The arguments of a worker.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Job:
 
 
 def setting_of(seed: int) -> dict[str, Any]:
-    """Return what holds for all cases of a seed: threads, and whose kernels."""
+    """Return the settings for all cases of a seed: threads, and whose kernels."""
     return {"threads": 2 if seed % 4 == 3 else 1, "library": "numpy" if seed % 3 == 2 else "*"}
 
 
@@ -158,7 +158,7 @@ def warm_up(target: Any) -> None:
 
 
 def find_fault_of(target: Any, case: Any) -> dict[str, str] | None:
-    """Run a case; return what is wrong with how it ended, or None."""
+    """Run a case; return the error in how it ended, or None."""
     try:
         target.run(case)
     except (KeyboardInterrupt, SystemExit):
@@ -208,7 +208,7 @@ def replay(paths: list[str]) -> int:
 
 
 def main() -> int:
-    """Do what the arguments say."""
+    """Run the command of the arguments."""
     if not is_sanitized():  # which writes more of a crash itself
         faulthandler.enable()
     kind, *rest = sys.argv[1:]

@@ -1,4 +1,4 @@
-"""What tests of opwright inside JAX share; where JAX is not installed they are skipped."""
+"""Fixtures of the tests of opwright inside JAX; without JAX they are skipped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> pytest.Module | None:
-    """Return what skips a file where JAX is not installed."""
+    """Return a mark that skips a file if JAX is not installed."""
     return None if HAS_JAX else make_absent(parent, module_path, "JAX", "test-jax")
 
 

@@ -262,7 +262,7 @@ def test_images_with_two_batch_axes_are_one_call(name: str) -> None:
         np.testing.assert_allclose(jax.jit(jax.vmap(f))(given), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_what_examples_do_not_share_or_sum_over_a_batch_is_a_loop() -> None:
+def test_examples_that_share_or_sum_nothing_over_a_batch_run_without_a_loop() -> None:
     x, weights = images(4, 3, 2, 5, 6), images(4, 3, 2, 3, 3)
 
     def gradient(x: Any, w: Any) -> Any:

@@ -16,7 +16,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def command() -> Command:
-    """Return a function that gives ``opwright-mpi run -n RANKS`` with what follows."""
+    """Return a function that runs ``opwright-mpi run -n RANKS`` with the given arguments."""
     code = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
 
     def make_command(ranks: int, *words: object) -> list[str]:

@@ -113,7 +113,7 @@ def test_files_of_a_divided_table_and_states_in_parts_are_those_of_one_process(
         np.testing.assert_allclose(resumed[name], whole, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def test_states_of_what_another_group_divides_are_not_cut_again(run) -> None:
+def test_states_that_another_group_divides_are_not_cut_again(run) -> None:
     script = """
 def build():
     x = nn.layers.data("x", [None, 8])
@@ -302,7 +302,7 @@ def test_a_width_may_become_known_with_the_first_batch(run) -> None:
     assert done.stdout.count("good") == 2
 
 
-def test_what_one_process_of_several_groups_fails_to_do_is_raised_by_all(run) -> None:
+def test_a_failure_of_one_process_in_several_groups_is_raised_by_all(run) -> None:
     script = """
 calls = []
 dist.run_on_root(lambda: calls.append(r), ["data", "tensor"])

@@ -274,7 +274,7 @@ print("good")
     assert done.stdout.count("good") == 2
 
 
-def test_a_save_that_fails_is_told_by_all(run) -> None:
+def test_a_failed_save_is_reported_by_all(run) -> None:
     script = """
 model = build(True)
 model.initialize_parameters(x=ROWS, y=DATA["y"])

@@ -1,4 +1,4 @@
-"""The server of PMI: what it answers, and that strangers cannot confuse it."""
+"""The server of PMI: its replies, and that foreign connections cannot confuse it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def test_what_one_process_puts_the_other_gets_after_the_barrier(server: PmiServe
         b"\n",
     ],
 )
-def test_what_is_not_pmi_ends_its_connection_alone(server: PmiServer, words: bytes) -> None:
+def test_a_message_that_is_not_pmi_ends_its_connection_alone(
+    server: PmiServer, words: bytes
+) -> None:
     other = join(server, 0)
     client = Client(server, 1)
     with contextlib.suppress(ConnectionResetError, BrokenPipeError):

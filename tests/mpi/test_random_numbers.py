@@ -1,4 +1,5 @@
-"""Processes that train together draw what one process with the whole batch draws, bit for bit."""
+"""Processes that train together draw the numbers of one process with the whole batch, bit for
+bit."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ print("good")
     assert done.stdout.count("good") == 2, done.stdout + done.stderr
 
 
-def test_what_does_not_depend_on_the_batch_is_drawn_alike(run) -> None:
+def test_draws_that_do_not_depend_on_the_batch_are_equal(run) -> None:
     script = """
 main, startup = ow.Program(seed=3), ow.Program(seed=3)
 with ow.program_guard(main, startup):

@@ -15,7 +15,7 @@ HEAD = 'DEVICE = "cpu"\n' + shard_scripts.HEAD
 
 
 def check(run, script: str, ranks: int, head: str = "") -> str:
-    """Run a script that says good, and return what it has said."""
+    """Run a script that prints good, and return its output."""
     done = run(head + HEAD + script + '\nprint("good")\n', ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
@@ -212,7 +212,7 @@ same(*results, group)
     check(run, script, 3)
 
 
-def test_a_process_that_does_not_come_is_told_with_the_operator(run) -> None:
+def test_a_missing_process_is_reported_with_the_operator(run) -> None:
     script = """
 dist.set_deadline(1)
 model = build(True, lambda: o.Adam(0.01))

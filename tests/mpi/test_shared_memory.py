@@ -44,7 +44,7 @@ if r == 0:
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
-def test_the_bits_do_not_depend_on_what_elements_go_by(
+def test_the_bits_do_not_depend_on_the_route_of_the_elements(
     run, monkeypatch: pytest.MonkeyPatch, ranks: int
 ) -> None:
     lines = []
@@ -293,7 +293,7 @@ print("good")
 
 
 @pytest.mark.parametrize(("ranks", "choice"), [(2, "1"), (3, "1"), (4, "1"), (3, "0")])
-def test_parts_of_any_size_arrive_whatever_they_go_by(
+def test_parts_of_any_size_arrive_by_every_route(
     run, monkeypatch: pytest.MonkeyPatch, ranks: int, choice: str
 ) -> None:
     monkeypatch.setenv(VARIABLE, choice)

@@ -44,7 +44,7 @@ class Maker {
   int32_t n_ops_ = 0;
 };
 
-// What one run did.
+// The results of one run.
 struct Outcome {
   int32_t status;
   int32_t failed_op;

@@ -101,7 +101,7 @@ template <typename T>
 void CheckTrigonometry(const std::vector<T>& sweep) {
   using Wide = long double;
   std::vector<T> angles = sweep;
-  for (int64_t n = 1; n < 700000; n = n + 1 + n / 50) {  // what is near a multiple of pi / 2
+  for (int64_t n = 1; n < 700000; n = n + 1 + n / 50) {  // numbers near a multiple of pi / 2
     const T multiple =
         static_cast<T>(static_cast<Wide>(n) * 1.57079632679489661923132169163975144L);
     for (T x : {multiple, std::nextafter(multiple, T(0)), -multiple}) angles.push_back(x);

@@ -1,4 +1,4 @@
-// What only plugins free, and in which order and when it is freed.
+// Objects that only plugins free, and the order and time of it.
 #include <functional>
 #include <mutex>
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 
 using opwright::FreeRetired;
 
-// What the device and its kernel were asked, in order.
+// The calls of the device and its kernel, in order.
 std::vector<std::string> calls;
 std::mutex device_lock;
 std::function<void()> inside_allocate;
@@ -67,7 +67,7 @@ const ow_device& LockingTable() {
 
 std::shared_ptr<opwright::Device> OpenLocking() {
   auto device = opwright::MakeRetirable<opwright::Device>(&LockingTable(), 0, nullptr);
-  calls.clear();  // what an earlier test has left was freed meanwhile
+  calls.clear();  // objects of an earlier test were freed meanwhile
   return device;
 }
 

@@ -305,7 +305,7 @@ void OnlyBusyThreadsOfThisProcessMoveJobsToOpenMp() {
   CHECK(HostThreads::FindIn("no such library") == nullptr);
   HostThreads host;
   int64_t others_ns = 500 * kMs;
-  host.AfterStall(1'000 * kMs, others_ns);  // what was before the first stall is not known
+  host.AfterStall(1'000 * kMs, others_ns);  // the state before the first stall is unknown
   CHECK(host.OfCaller() == nullptr);
   host.AfterStall(1'100 * kMs, others_ns += 10 * kMs);
   CHECK(host.OfCaller() == nullptr);

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # what lies beside this file
+sys.path.insert(0, str(Path(__file__).parent))  # the modules in this folder
 
 from launching import EMULATED, run_script
 

@@ -1,4 +1,4 @@
-"""What several processes run: the same on emulated GPUs and on those of a machine."""
+"""Scripts of several processes: the same on emulated GPUs and on those of a machine."""
 
 from __future__ import annotations
 

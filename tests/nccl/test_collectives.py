@@ -15,7 +15,7 @@ def test_reductions_give_what_numpy_gives(run, ranks: int) -> None:
     assert done.stdout.count("good") == ranks
 
 
-def test_16_bits_are_summed_in_32_and_what_is_not_a_number_stays(run) -> None:
+def test_16_bits_are_summed_in_32_and_nan_and_infinity_stay(run) -> None:
     done = run(VALUES + EXACT, 3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 3

@@ -1,4 +1,5 @@
-"""NVIDIA's NCCL without a GPU: found, opened, asked for ids; what is missing or too old is said."""
+"""NVIDIA's NCCL without a GPU: found, opened, asked for ids; a missing or old library is
+reported."""
 
 from __future__ import annotations
 

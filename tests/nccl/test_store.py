@@ -107,7 +107,7 @@ def test_a_wrong_token_is_refused(store: Store) -> None:
         b'{"bytes":0,"what":"gather","key":"a","place":true,"members":[0],"timeout_s":1}',
     ],
 )
-def test_what_is_no_message_ends_its_connection_alone(store: Store, line: bytes) -> None:
+def test_an_invalid_message_ends_its_connection_alone(store: Store, line: bytes) -> None:
     variables = store.environment(0)
     address, token = variables["OPWRIGHT_NCCL_STORE"], variables["OPWRIGHT_NCCL_TOKEN"]
     with join("opwright-nccl", address, token, 0) as member:

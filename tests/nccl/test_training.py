@@ -1,4 +1,5 @@
-"""Trainings over processes on emulated GPUs give what one process gives, recorded as one graph."""
+"""Trainings over processes on emulated GPUs give the results of one process, recorded as one
+graph."""
 
 from __future__ import annotations
 

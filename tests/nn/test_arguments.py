@@ -152,13 +152,13 @@ def test_an_unknown_argument_of_a_model_is_answered_with_those_there_are():
         args = {"backward": (loss,), "minimize": (loss,), "predict": (loss,), "optimize": ("sgd",)}
         if name == "optimize":
             model.backward(loss)
-        # What `predict` is fed has names of its own.
+        # The feeds of `predict` have names of its own.
         error, rule = (FeedError, "inputs") if name == "predict" else (OpwrightError, "'zzqq'")
         with pytest.raises(error, match=rf"{rule}.*; (did you mean|.* are|.*its arguments)"):
             getattr(model, name)(*args.get(name, ()), zzqq=1)
 
 
-def test_a_prediction_of_nothing_says_what_is_missing():
+def test_a_prediction_without_variables_names_the_missing_argument():
     with pytest.raises(AttributeTypeError, match="^Model.predict: missing .*'variable'; its argu"):
         model_with_loss()[0].predict(x=[[1.0, 2.0, 3.0]])
 
@@ -176,7 +176,7 @@ def test_a_prediction_of_nothing_says_what_is_missing():
         (lambda n, d, p: nn.History().write_csv(pth=p), "'pth'; did you mean 'path'"),
     ],
 )
-def test_methods_of_what_they_return_do_so_too(call, rule, tmp_path):
+def test_methods_of_their_results_do_so_too(call, rule, tmp_path):
     network = ow.Network([ow.Operator("relu", x="x", out="a")])
     with pytest.raises(AttributeTypeError, match=rule):
         call(network, nn.batches(([1, 2],), 1), tmp_path)

@@ -85,7 +85,7 @@ def advice_of(check, value, **rule):
     return [eval(each) for each in text.groups() if each is not None]
 
 
-def test_an_advised_number_meets_the_rule_that_it_stands_behind():
+def test_an_advised_number_meets_the_rule_of_its_message():
     for rule in list_rules():
         for value in ("1", math.nan):
             [number] = advice_of(checks.check_float, value, **rule)
@@ -100,7 +100,7 @@ def test_an_advised_number_meets_the_rule_that_it_stands_behind():
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("at_least", [-2, 0, 1, 3])
-def test_advised_sizes_meet_the_rule_that_they_stand_behind(rank, at_least):
+def test_advised_sizes_meet_the_rule_of_their_message(rank, at_least):
     rule = {"rank": rank, "at_least": at_least}
     for value in ("1", [at_least - 1] * rank):
         for sizes in advice_of(checks.check_sizes, value, **rule):

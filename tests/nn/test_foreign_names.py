@@ -1,4 +1,4 @@
-"""Laws of names and habits of other frameworks: the error says what to write here."""
+"""Laws of names and habits of other frameworks: the error states our spelling."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_images_with_channels_last_are_answered_with_a_data_format():
         model.predict(scores, img=np.zeros((2, 9, 8, 1), np.float32))
 
 
-def test_a_list_of_other_numbers_is_answered_with_what_works_for_lists():
+def test_a_list_of_other_numbers_is_answered_with_a_remedy_for_lists():
     model = nn.Model()
     loss = model.softmax_with_cross_entropy(model.fc_layer("x", 3), "y", reduction="mean")
     model.minimize(loss, nn.optimizer.SGD(0.1))
@@ -185,7 +185,7 @@ def test_one_hot_labels_are_answered_with_classes_or_shares():
         nn.train(model, (X, one_hot.astype(np.float32)), 1)
 
 
-def test_what_is_printed_first_tells_what_it_is():
+def test_the_first_printed_line_tells_its_kind():
     assert repr(nn.optimizer.Adam(0.1)).startswith("Adam(learning_rate=0.1, beta1=0.9")
     assert repr(nn.optimizer.SGD(nn.schedule.cosine(0.2, steps=9))) == (
         "SGD(learning_rate=Schedule(0.2 in the first step))"

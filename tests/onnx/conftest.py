@@ -1,4 +1,4 @@
-"""What tests of ONNX models share; where onnx is not installed they are skipped."""
+"""Fixtures of the tests of ONNX models; without onnx they are skipped."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ if HAS_ONNX:
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> pytest.Module | None:
-    """Return what skips a file where onnx is not installed."""
+    """Return a mark that skips a file if onnx is not installed."""
     return None if HAS_ONNX else make_absent(parent, module_path, "onnx", "test-onnx")

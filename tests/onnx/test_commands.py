@@ -91,7 +91,7 @@ def test_a_model_is_run_for_the_arrays_of_files(weights: dict[str, Any]) -> None
         np.testing.assert_allclose(results["scores"], run_perceptron(weights, x), rtol=1e-5)
 
 
-def test_an_input_that_decides_a_shape_is_no_feed_of_what_runs(
+def test_an_input_that_decides_a_shape_is_no_feed_of_the_program(
     weights: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes = [node("ReduceSum", ["x", "axes"], ["total"], keepdims=0)]

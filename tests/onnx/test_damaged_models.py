@@ -73,7 +73,7 @@ def test_a_function_that_calls_itself_is_refused() -> None:
         opwright_onnx.load(model)
 
 
-def test_a_loop_of_many_turns_is_not_written_out() -> None:
+def test_a_loop_of_many_iterations_is_not_unrolled() -> None:
     body = helper.make_graph(
         [node("Concat", ["state", "state"], ["next"], axis=0)],
         "body",
@@ -119,7 +119,7 @@ def test_a_huge_constant_is_not_computed_when_a_model_is_loaded(nodes: list[obje
         (TensorProto(name="w", data_type=1, dims=[3], float_data=[1.0]), "must have 3 elements"),
     ],
 )
-def test_a_tensor_whose_parts_disagree_is_refused(weight: TensorProto, rule: str) -> None:
+def test_a_tensor_with_contradictory_fields_is_refused(weight: TensorProto, rule: str) -> None:
     nodes = [node("Add", ["x", "w"], ["y"])]
     model = make_model(nodes, [tensor("x", [1])], [tensor("y", [1])], {"w": weight})
     with pytest.raises(ModelError, match=rule):

@@ -27,7 +27,7 @@ def test_a_case_in_our_domains_gives_the_same_bits(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_case_that_is_written_again_gives_what_it_gave(name: str) -> None:
+def test_a_case_that_is_written_again_gives_the_same_results(name: str) -> None:
     program, fed, ours = trips.load_case(CASES[name])
     writer, model = trips.write(program)
     if writer.own:

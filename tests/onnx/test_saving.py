@@ -97,7 +97,7 @@ def test_an_operator_without_a_counterpart_is_a_node_of_our_domain(tmp_path: Pat
     np.testing.assert_array_equal(found, ow.ops.cholesky(SQUARE))
 
 
-def test_only_onnx_refuses_what_has_no_counterpart_by_name(tmp_path: Path) -> None:
+def test_only_onnx_refuses_operators_without_a_counterpart_by_name(tmp_path: Path) -> None:
     path = tmp_path / "own.onnx"
     with pytest.raises(UnsupportedError, match="only_onnx, got cholesky"):
         opwright_onnx.save(path, make_unary("cholesky", [2, 2]), ow.Scope(), "y", only_onnx=True)
@@ -141,7 +141,7 @@ def test_tensors_lie_beside_the_model_where_that_is_asked_for(tmp_path: Path) ->
     np.testing.assert_allclose(run(path, {"x": x})[0], found, 1e-4)
 
 
-def test_a_loop_whose_turns_values_decide_is_a_loop(tmp_path: Path) -> None:
+def test_a_loop_whose_iterations_depend_on_values_is_a_loop(tmp_path: Path) -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("n", [1], is_data=True)
@@ -201,7 +201,7 @@ def test_the_folder_of_the_file_must_exist(tmp_path: Path) -> None:
         opwright_onnx.save(tmp_path / "none" / "model.onnx", program, scope, [prob])
 
 
-def test_a_model_that_was_trained_is_written_with_what_it_has_learned(tmp_path: Path) -> None:
+def test_a_trained_model_is_written_with_its_parameters(tmp_path: Path) -> None:
     model, weights = make_perceptron()
     helper.set_model_props(model, {"author": "me"})
     loaded = opwright_onnx.load(model, trainable=True)

@@ -121,9 +121,7 @@ def test_an_example_runs_outside_the_repository(environment: Any, example: str, 
         ("arrays.py", "clip(x, *, min=-inf, max=inf)"),
     ],
 )
-def test_what_people_will_write_runs_as_they_write_it(
-    environment: Any, script: str, says: str
-) -> None:
+def test_code_in_the_readme_runs_as_it_is_written(environment: Any, script: str, says: str) -> None:
     folder = environment.folder / "scripts"
     shutil.copytree(SCRIPTS, folder, dirs_exist_ok=True)
     assert says in environment.run("python", "-W", "error", folder / script)

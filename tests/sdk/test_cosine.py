@@ -53,7 +53,7 @@ def test_the_table_has_one_operator_and_kernels_for_it_and_its_gradient(library)
     assert row.gradient_needs[: row.n_gradient_needs] == [b"a", b"b"]
 
 
-def test_the_default_of_a_float_is_what_its_author_wrote(library):
+def test_the_default_of_a_float_is_the_number_in_its_source(library):
     proto = OpProto.from_proto(Message.FromString(library.proto_bytes("cosine.similarity")))
     assert (proto.attr("scale").default, proto.attr("scale").describe_range()) == (1.0, "(0, inf)")
 
@@ -76,7 +76,7 @@ def test_the_shape_rule_lets_unknown_dimensions_agree(library, a, b, out):
         ((3, 4), (3,), "a and b must have one shape, got [3, 4] and [3]"),
     ],
 )
-def test_the_shape_rule_refuses_what_cannot_agree(library, a, b, message):
+def test_the_shape_rule_refuses_contradictory_inputs(library, a, b, message):
     with pytest.raises(FailedError) as caught:
         library.infer("cosine.similarity", [(a, "float32"), (b, "float32")], {"scale": 1.0})
     assert caught.value.message == message

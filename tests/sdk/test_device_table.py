@@ -76,7 +76,7 @@ HOST = {"allocate_host", "free_host"}
         ("recorded", {*HOST, "memory_info"}),
     ],
 )
-def test_what_a_class_does_not_override_is_absent(rows, name, lacking):
+def test_a_member_that_a_class_does_not_override_is_absent(rows, name, lacking):
     functions = [field for field, _ in Device._fields_[6:]]
     assert {f for f in functions if not getattr(rows[name], f)} == lacking
 
@@ -174,7 +174,7 @@ OPWRIGHT_REGISTER_DEVICE(d, "d", NoNumber);
 """
 
 
-def test_the_compiler_names_what_a_class_lacks(compiler, tmp_path):
+def test_the_compiler_names_the_missing_members_of_a_class(compiler, tmp_path):
     file = tmp_path / "lacking.cc"
     file.write_text(LACKING)
     with pytest.raises(AssertionError) as caught:

@@ -198,7 +198,7 @@ SILENT = "throws what says nothing"
         ("queued", "Run", "throws bad_alloc", OutOfMemoryError, r"add\[queued\]: .* out of memory"),
     ],
 )  # fmt: skip
-def test_what_fails_is_told_and_can_be_tried_again(devices, device, function, how, error, text):
+def test_a_failure_is_reported_and_can_be_tried_again(devices, device, function, how, error, text):
     devices.let(function, how)
     for _ in range(2):
         with pytest.raises(error, match=text):
@@ -216,7 +216,7 @@ def test_what_fails_is_told_and_can_be_tried_again(devices, device, function, ho
         ("CreateStream", "throws bad_alloc", "out of memory"),
     ],
 )
-def test_a_recording_that_fails_changes_no_result_and_is_told(devices, function, how, reason):
+def test_a_recording_that_fails_changes_no_result_and_is_reported(devices, function, how, reason):
     scope = ow.Scope()
     scope.var("w").set(0 * X)
     network, call = devices.compile("recorded", UPDATE, scope=scope)

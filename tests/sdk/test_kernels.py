@@ -109,7 +109,7 @@ def test_unknown_dimensions_pass_through_a_shape_rule(features):
     assert got == {(0, 0): ((-1, 3), 0)}
 
 
-def test_what_the_host_refuses_of_a_shape_comes_back(features):
+def test_a_shape_refused_by_the_host_is_returned(features):
     features.set_output_answer = ERROR
     try:
         with pytest.raises(FailedError, match="^1: "):

@@ -85,7 +85,7 @@ OPWRIGHT_PLUGIN("test");
         ("OPWRIGHT_ATTRIBUTES(factor);", "", "takes a context and const Attributes&"),
     ],
 )
-def test_a_kernel_that_does_not_name_what_it_reads_does_not_compile(
+def test_a_kernel_that_does_not_name_its_inputs_does_not_compile(
     compiler, tmp_path, names, attrs, message
 ):
     file = tmp_path / "unnamed.cc"

@@ -59,7 +59,7 @@ def test_in_a_host_without_threads_the_caller_runs_all_shares(library):
     np.testing.assert_array_equal(run_shares(library), np.arange(N) + 1.0)
 
 
-def test_what_a_share_throws_ends_in_the_message_of_the_kernel(library, calls):
+def test_an_exception_in_a_share_ends_in_the_message_of_the_kernel(library, calls):
     with pytest.raises(FailedError, match="share 4 failed") as caught:
         run_shares(library, fails=3)
     assert caught.value.code == ERROR

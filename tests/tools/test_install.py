@@ -78,7 +78,7 @@ def test_units_of_ninja_count_by_the_sources_of_their_package(
     assert percents == [12, 25, 62, 100]
 
 
-def test_each_pin_counts_whatever_pip_does_with_it(
+def test_each_pin_counts_independently_of_pip(
     module: ModuleType, fake_pip: Path, tmp_path: Path
 ) -> None:
     done = ("Collecting a==1", "Ignoring b: markers", "Requirement already satisfied: c==1")
@@ -89,7 +89,7 @@ def test_each_pin_counts_whatever_pip_does_with_it(
     assert stream.getvalue().splitlines()[-1] == "installing: 100 %"
 
 
-def test_a_failure_prints_what_pip_printed_without_the_units(
+def test_a_failure_prints_the_output_of_pip_without_the_units(
     module: ModuleType, fake_pip: Path, tmp_path: Path
 ) -> None:
     fake_pip.write_text(

@@ -87,7 +87,7 @@ def test_every_file_of_pins_is_made_by_make_pins_and_installed() -> None:
 
 
 @pytest.mark.parametrize("python", list_pythons())
-def test_what_lies_in_one_environment_is_pinned_to_one_release(python: str) -> None:
+def test_an_environment_is_pinned_to_one_release(python: str) -> None:
     everything: dict[str, str] = {}
     for name in SAME_ENVIRONMENT:
         for project, release in releases_on(python, name).items():
@@ -102,7 +102,7 @@ def test_pins_are_exact_hashed_and_name_no_place(name: str) -> None:
         assert re.fullmatch(r"(sha256:[0-9a-f]{64}\s*(--hash=)?)+", hashes), pin
 
 
-def test_what_make_test_needs_takes_nothing_from_the_registry_but_pins() -> None:
+def test_make_test_takes_nothing_from_the_registry_but_pins() -> None:
     """Recipes of stamps call no pip of their own, but for NCCL, which is no part of it."""
     recipe_of = r"^\$\(STAMPS\)/(\w+):.*\n(?:\t\t.*\n)*((?:\t.*\n)+)"
     recipes = re.findall(recipe_of, MAKEFILE, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What append_backward refuses, and that it then leaves the program alone."""
+"""The refusals of append_backward, which then leaves the program unchanged."""
 
 from __future__ import annotations
 

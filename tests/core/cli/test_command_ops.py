@@ -81,7 +81,7 @@ def test_an_operator_is_shown_as_a_page(site):
     done = site.command("ops", "acme.swish")
     assert done.returncode == 0, done.stderr
     drawn = re.sub(r"\b\d, \d\b", "3, 2", done.stdout).replace("?, 3]", "?, 2]")
-    assert drawn == (  # whatever the lengths of the drawn example
+    assert drawn == (  # for any lengths of the drawn example
         "acme.swish, version 1, from opwright-acme 1.0\n"
         "\n"
         "Swish, out = x * sigmoid(beta * x).\n"

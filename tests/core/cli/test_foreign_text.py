@@ -1,4 +1,4 @@
-"""What plugins and metadata of others print, are called and raise, on the command line."""
+"""Output, names and errors of plugins and metadata of others on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What packages report to ``opwright doctor`` about services that they use."""
+"""Reports of packages to ``opwright doctor`` about services that they use."""
 
 from __future__ import annotations
 

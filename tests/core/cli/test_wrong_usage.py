@@ -24,7 +24,7 @@ GOOD = {
     "onnx": ["report", "model"],
     "run": ["model"],
 }
-"""What a command needs beside the argument that is wrong."""
+"""The other arguments that a command needs beside the wrong one."""
 
 # By command and argument: words that are wrong, each list beside GOOD, or alone for a positional.
 WRONG = {

@@ -31,7 +31,7 @@ def program():
 
 
 def plain(message):
-    """Return what protobuf has read, as `read_message` gives it."""
+    """Return the message that protobuf has read, in the form of `read_message`."""
     if not hasattr(message, "ListFields"):
         return message
     fields = {}

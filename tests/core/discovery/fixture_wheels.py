@@ -142,7 +142,7 @@ __attribute__((visibility("default"))) int32_t ENTRY(const ow_host* host, const 
   return OW_OK;
 }
 """
-"""A library with one kernel: NAME is the plugin's, ENTRY the symbol, FAULT what goes wrong."""
+"""A library with one kernel: NAME is the plugin's, ENTRY the symbol, FAULT the error."""
 
 ENTRY = "opwright_plugin_v1"
 

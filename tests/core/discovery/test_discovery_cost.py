@@ -1,4 +1,4 @@
-"""What discovery needs where very much is installed: 400 distributions, 100 of them plugins.
+"""The cost of discovery with many installations: 400 distributions, 100 of them plugins.
 
 How long it takes is measured in benchmarks/workloads/discovery.py.
 """

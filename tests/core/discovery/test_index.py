@@ -204,7 +204,7 @@ def test_failures_are_never_kept(site):
     table = "import not_there\n"
     package = site.add("acme", table)
     assert site.failures() == [["acme", "ModuleNotFoundError: No module named 'not_there'"]]
-    # What was missing comes by another package: none of the plugin's own files changed.
+    # A missing dependency comes with another package: none of the plugin's own files changed.
     (site.folder / "not_there.py").write_text("")
     (package / "plugin.py").touch()
     assert site.failures()[0][1].startswith("a plugin must implement a hook")

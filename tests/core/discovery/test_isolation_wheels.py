@@ -109,7 +109,7 @@ UNUSABLE = {
     "newer_abi": ("must be built for ABI 1, got one for ABI 2", UPGRADE),
     "no_symbol": ('"undefined symbol: of_a_newer_release"', f"{UPGRADE}-no-symbol"),
 }
-"""What is said of libraries that do not open, and the command that helps."""
+"""The messages about libraries that do not open, and the command that helps."""
 
 ADVICE = {
     "raises": f"{UPGRADE}-raises",

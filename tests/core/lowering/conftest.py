@@ -1,4 +1,4 @@
-"""What the tests of lowering share: a Context with toy operators for passes."""
+"""Fixtures of the tests of lowering: a Context with toy operators for passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is computed of parameters alone is computed again only when one of them has changed."""
+"""Values computed of parameters alone are computed again only when one of them has changed."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from .toy_graphs import TOY, graph_of, make_toy, op
 
 @pytest.fixture
 def runs(context) -> list[str]:
-    """What has run, by the type of the operator; one of the two has an effect."""
+    """The operators that have run, by type; one of the two has an effect."""
     done: list[str] = []
 
     def noting(type):

@@ -16,7 +16,7 @@ X = np.arange(4, dtype=np.float32)
 
 
 WORKED_WITH = weakref.WeakSet()
-"""What a kernel made while it was prepared, as long as that lives."""
+"""The object that a kernel made during preparation, as long as it lives."""
 
 
 class Picky:

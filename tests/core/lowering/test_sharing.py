@@ -1,4 +1,4 @@
-"""What equal operators share, and that lowering leaves nothing of them behind."""
+"""Objects that equal operators share, and that lowering leaves none of them alive."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from opwright.op import dtype_to_code
 
 
 class StepError(RuntimeError):
-    """What the plans of these tests raise."""
+    """The error of the plans of these tests."""
 
 
 class Describe:

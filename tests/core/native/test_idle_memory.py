@@ -1,4 +1,5 @@
-"""What eager calls keep between calls is bounded in bytes, measured in processes of their own."""
+"""Memory that eager calls keep between calls is bounded in bytes, measured in separate
+processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a Python kernel does with its arrays, memory stays whole and later runs stay right."""
+"""No access of a Python kernel to its arrays corrupts memory or later runs."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_duplicate_is_equal_and_shares_nothing(program, duplicate):
     assert str(twin) != str(program)
 
 
-def test_building_goes_on_in_a_duplicate_as_in_the_original(program, duplicate):
+def test_building_continues_in_a_duplicate_as_in_the_original(program, duplicate):
     twin = duplicate(program)
     for each in (program, twin):
         each.unique_name("fc")

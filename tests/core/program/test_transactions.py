@@ -55,7 +55,7 @@ def fail_behind(build):
 
 
 def everything(program):
-    """What a program is, with the names and streams that it will give."""
+    """The state of a program, with the names and streams that it will assign next."""
     twin = program.clone()
     names = [twin.unique_name(prefix) for prefix in ("matmul", "dropout", "mean", "relu", "fc")]
     free = [

@@ -1,4 +1,4 @@
-"""What is named as varying may change in every run: nothing is kept that depends on it."""
+"""Varying names may change in every run: no value that depends on them is kept."""
 
 from __future__ import annotations
 

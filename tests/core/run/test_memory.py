@@ -1,4 +1,4 @@
-"""What is kept between calls: bounded, reported by `opwright.memory`, and given back."""
+"""Memory kept between calls is bounded, reported by `opwright.memory`, and released on request."""
 
 from __future__ import annotations
 

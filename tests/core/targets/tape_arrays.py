@@ -85,7 +85,7 @@ class TapeArray:
         return np.frombuffer(memory, self.dtype).reshape(self.shape)
 
     def numpy(self) -> Any:
-        """What is there now."""
+        """The current contents."""
         return self._host().copy()
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -221,7 +221,7 @@ def from_dlpack(source: Any, stream: Any = None) -> TapeArray:
 
 
 class _Arrays:
-    """What Python kernels on the tape need; ``stream_now`` is the stream they run on."""
+    """Helpers of Python kernels on the tape; ``stream_now`` is the stream they run on."""
 
     stream_now: tuple[int, int] | None = None
 

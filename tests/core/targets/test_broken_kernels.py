@@ -170,7 +170,7 @@ def test_a_failing_bind_of_a_later_operator_is_named(acme, plain_library):
             run(a=X)
 
 
-# ---- What a package lacks ------------------------------------------------------------------------
+# ---- Missing parts of a package ------------------------------------------------------------------
 
 
 @pytest.fixture

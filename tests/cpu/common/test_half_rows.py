@@ -1,4 +1,4 @@
-"""Kernels that widen 16-bit floats block by block compute what float32 does, rounded once."""
+"""Kernels that widen 16-bit floats block by block compute the results of float32, rounded once."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ n_threads = thread_counts(1, 2, 3, 4, 7)
 def multiply(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, activation: str
 ) -> np.ndarray:
-    """Return what a network computes whose weight and bias are variables of a scope."""
+    """Return the results of a network whose weight and bias are variables of a scope."""
     block, scope = ow.Program().global_block(), ow.Scope()
     inputs = {"x": block.create_var("x", x.shape, "float32")}
     for name, array in (("weight", weight), ("bias", bias)):

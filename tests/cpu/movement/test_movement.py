@@ -156,7 +156,7 @@ def test_finding_nonzero_is_numpys_in_any_number_of_threads(
 
 
 def gradients(op: str, x: np.ndarray, index: np.ndarray, threads: int, **attrs: Any) -> np.ndarray:
-    """Return the gradient of a weighted sum of what is looked up in x."""
+    """Return the gradient of a weighted sum of the elements looked up in x."""
     ow.set_num_threads(threads)
     block = ow.Program().global_block()
     block.create_var("x", x.shape, x.dtype.name, stop_gradient=False)

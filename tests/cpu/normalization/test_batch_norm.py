@@ -1,4 +1,5 @@
-"""Batch normalization with what follows it computes what the operators compute one by one."""
+"""Batch normalization fused with the operators after it computes the same as the operators one by
+one."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ n_threads = thread_counts(1, 3, autouse=True)
 
 
 def make_feeds(shape: tuple[int, ...], dtype: str) -> dict[str, np.ndarray]:
-    """Return images, what is added to them, and the gradient that reaches them."""
+    """Return images, the residual, and the output gradient."""
     numbers = np.random.default_rng(5)
     return {
         name: numbers.normal(1, 2, shape).astype(dtype_to_numpy(dtype))

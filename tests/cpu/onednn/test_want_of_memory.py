@@ -1,4 +1,4 @@
-"""A moment without memory is an error of that moment: the next call does what it always did.
+"""A lack of memory affects one call only: the next call works as before.
 
 Each scenario runs in a process of its own, with a library before the C library that lets one
 allocation fail. The tests take a sample of all allocations, OPWRIGHT_EVERY_ALLOCATION=1 every one.
@@ -41,7 +41,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def starve(
     library: Path, name: str, least: dict[str, int], step: int, folder: Path, *stacks: str
 ) -> dict[str, Any]:
-    """Run a scenario while each of these allocations fails; return what came of it."""
+    """Run a scenario while each of these allocations fails; return the outcome."""
     progress = folder / "progress"
     child = subprocess.run(
         [sys.executable, HERE / "child.py", name, json.dumps(least), str(step), progress, *stacks],

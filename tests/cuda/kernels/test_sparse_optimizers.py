@@ -36,7 +36,7 @@ def test_slices_of_a_row_are_added_up_before_it_is_rounded(n: int, dtype: str) -
     np.testing.assert_array_equal(descend(rows, values, param), expected.astype(dtype))
 
 
-def test_lookups_of_different_dtypes_lie_behind_each_other() -> None:
+def test_lookups_of_different_dtypes_are_adjacent() -> None:
     rows = [np.array([[0, 1], [1, 3]], np.int32), np.array([], np.int64), np.array([3, 0])]
     values = [RNG.standard_normal((*r.shape, 4)).astype(np.float32) for r in rows]
     param = RNG.standard_normal((5, 4)).astype(np.float32)

@@ -17,7 +17,7 @@ def test_a_process_alone_sends_nothing():
 @pytest.mark.parametrize(
     ("collective", "passes"), [("all_reduce", 2), ("all_gather", 1), ("reduce_scatter", 1)]
 )
-def test_a_large_tensor_takes_the_ring_whose_formula_is_known(collective, passes):
+def test_a_large_tensor_takes_the_ring_with_a_known_formula(collective, passes):
     cost = ONE_MACHINE.cost(collective, 8_000_000, 8)
     assert cost.algorithm == "ring"
     assert cost.transfer_s == pytest.approx(passes * 7 / 8 * 8e6 / 1e9)

@@ -197,7 +197,7 @@ def test_a_custom_optimizer_declares_whether_it_can_be_sharded(two: dist.Engine)
     build(True, lambda: Own(0.1))
 
 
-def test_a_clip_of_ones_own_that_knows_no_parts_is_refused(two: dist.Engine) -> None:
+def test_a_custom_clip_without_support_for_parts_is_refused(two: dist.Engine) -> None:
     class Own(nn.clip.GradientClip):
         def append(self, pairs):  # type: ignore[no-untyped-def]
             return list(pairs)

@@ -63,7 +63,7 @@ def draw(rng: random.Random) -> dict[str, Any]:
 
 @cache
 def _outputs(op: str, number: int) -> dict[str, list[np.ndarray]]:
-    """Return what the forward operator gives for a sample, by slot; nothing where it refuses."""
+    """Return the results of the forward operator for a sample, by slot; nothing if it refuses."""
     sample = samples()[op][number]
     block = ow.Program(seed=1).global_block()
     feeds = {}

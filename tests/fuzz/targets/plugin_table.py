@@ -80,7 +80,7 @@ def _library() -> Path:
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return what is wrong: pairs of a field and its value."""
+    """Return the errors: pairs of a field and its value."""
     chosen = [rng.choice(_FIELDS) for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 5)))]
     return {"spoilt": [[field, rng.choice(values)] for field, values in chosen]}
 

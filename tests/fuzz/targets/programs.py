@@ -47,7 +47,7 @@ def read_and_run(case: dict[str, Any], times: int) -> None:
     program = ow.Program.from_proto(case["program"])
     message = ProgramDesc.FromString(case["program"])  # protobuf reads what our reader accepts
     str(program)
-    with contextlib.suppress(OpwrightError):  # what is refused here may be run all the same
+    with contextlib.suppress(OpwrightError):  # refused programs may be run all the same
         program.clone().infer_shapes()
         program.prune(list(message.fetches))
     block = program.global_block()
@@ -73,7 +73,7 @@ def _is_loop(op: Any) -> bool:
 
 @contextlib.contextmanager
 def _interrupted() -> Iterator[None]:
-    """End what is still running after `LOOP_S`, as Ctrl-C does."""
+    """End functions that still run after `LOOP_S`, as Ctrl-C does."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt

@@ -41,7 +41,7 @@ _PARTS = (
 
 
 class _Reader(HTMLParser):
-    """Notes what elements and attributes a page has."""
+    """Notes the elements and attributes of a page."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

@@ -1,4 +1,4 @@
-"""What the tests of the commands of the kit share: sites, folders with installed distributions."""
+"""Fixtures of the tests of the kit's commands: sites, folders with installed distributions."""
 
 from __future__ import annotations
 

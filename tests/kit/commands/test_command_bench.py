@@ -153,7 +153,7 @@ def test_a_gradient_operator_is_timed_too(site):
         (("--fed", "2"), "bench: unknown argument, got '--fed'; did you mean '--feed'?"),
     ],
 )
-def test_what_is_wrong_is_told_with_the_way_out(acme, capsys, words, message):
+def test_errors_are_reported_with_a_remedy(acme, capsys, words, message):
     with context_guard(acme):
         assert main(["bench", "acme.swish", *words]) == 2
     told = capsys.readouterr()

@@ -39,7 +39,7 @@ def test_arrays_of_files_are_fed_and_results_written(folder, capsys):
     assert "--output must be a new file, got out.npz" in capsys.readouterr().err
 
 
-def test_what_is_not_given_is_the_same_in_each_run(folder, capsys):
+def test_missing_inputs_are_the_same_in_each_run(folder, capsys):
     printed = []
     for _ in range(2):
         assert main(["run", "model", "--feed", "x=3x4"]) == 0
@@ -59,7 +59,7 @@ def test_what_is_not_given_is_the_same_in_each_run(folder, capsys):
         (["--device", "cuba"], "no device of this name"),
     ],
 )
-def test_wrong_usage_says_what_is_right(folder, words, message, capsys):
+def test_wrong_usage_is_answered_with_the_correct_one(folder, words, message, capsys):
     np.save("y.npy", np.ones(4, np.float32))
     (folder / "text.npy").write_text("no array")
     assert main(["run", "model", *words]) == 2

@@ -1,4 +1,4 @@
-"""``opwright stubs``: what mypy says of calls, in an environment with a stranger's operators."""
+"""``opwright stubs``: the reports of mypy on calls, in an environment with foreign operators."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Environment:
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
     def check_types(self, code: str) -> dict[int, list[str]]:
-        """Return what mypy finds, by line."""
+        """Return the findings of mypy, by line."""
         script = self.folder / "calls.py"
         script.write_text(code)
         command = [sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull]
@@ -230,7 +230,7 @@ def test_an_operator_that_cannot_be_loaded_is_left_out_and_told(site, written, t
     assert "left out: gone.blend: 'not_there:MIX' of opwright-gone 1.0 failed" in done.stdout
 
 
-def test_a_folder_that_cannot_be_written_is_told(environment, tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(environment, tmp_path):
     (tmp_path / "file").write_text("")
     done = environment.command("stubs", "--output", str(tmp_path / "file"))
     assert done.returncode == 2
@@ -238,13 +238,13 @@ def test_a_folder_that_cannot_be_written_is_told(environment, tmp_path):
     assert "Not a directory; give another: --output DIR" in done.stderr
 
 
-def test_a_misspelled_option_is_told(environment):
+def test_a_misspelled_option_is_reported(environment):
     done = environment.command("stubs", "--chek")
     assert done.returncode == 2
     assert "stubs: unknown argument, got '--chek'; did you mean '--check'?" in done.stderr
 
 
-def test_what_is_interrupted_leaves_the_old_stub_whole(tmp_path, monkeypatch):
+def test_an_interruption_leaves_the_old_stub_whole(tmp_path, monkeypatch):
     path = tmp_path / "__init__.pyi"
     path.write_text("old")
 
@@ -258,7 +258,7 @@ def test_what_is_interrupted_leaves_the_old_stub_whole(tmp_path, monkeypatch):
     assert path.read_text() == "old"
 
 
-def test_who_reads_the_old_stub_meanwhile_reads_it_whole(tmp_path):
+def test_a_reader_of_the_old_stub_meanwhile_reads_it_whole(tmp_path):
     path = tmp_path / "__init__.pyi"
     path.write_text("old")
     with path.open() as reader:

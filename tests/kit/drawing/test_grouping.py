@@ -49,7 +49,7 @@ def test_operators_of_a_layer_are_a_group_by_what_they_are_for(graph):
     assert found["conv2d_1", "forward"] == ["conv2d", "relu"]
     assert "relu_grad" in found["conv2d_1", "gradient"]
     assert found["conv2d_0", "update"] == ["sgd", "sgd"]
-    # It reads what fc_0 has written, but is the gradient of another.
+    # It reads the output of fc_0, but is the gradient of another.
     assert "softmax_with_cross_entropy_grad" not in found["fc_0", "gradient"]
 
 

@@ -95,7 +95,7 @@ def test_the_line_of_a_skip_runs_right_beside_what_it_skips():
         assert WIDTH / 2 < abs(bend - layout.x[0]) < WIDTH
 
 
-def test_what_nothing_leads_to_stands_above_its_first_reader():
+def test_a_node_without_predecessors_stands_above_its_first_reader():
     # 0 -> 1 -> 2 -> 4, and 3 -> 4 from outside.
     layout = lay_out([WIDTH] * (5), [(0, 1), (1, 2), (2, 4), (3, 4)], GAP)
     assert layout.row[3] == layout.row[4] - 1

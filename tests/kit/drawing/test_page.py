@@ -17,7 +17,7 @@ EVIL = '</script><script>alert(1)</script><img src="http://evil.example/x.png">&
 
 
 class Page(HTMLParser):
-    """What a page holds: elements with their attributes, the text in them, all tags closed."""
+    """The content of a page: elements with their attributes, the text in them, all tags closed."""
 
     def __init__(self, html):
         super().__init__()
@@ -138,7 +138,7 @@ def test_shapes_stand_on_the_edges_and_parameters_on_their_operators(programs, d
     assert page.details()["operators"]["op-0-1"]["inputs"][0]["from"] == "op-0-0"
 
 
-def test_what_nobody_reads_stands_below_the_operator_that_writes_it(programs, draw):
+def test_an_unread_result_stands_below_the_operator_that_writes_it(programs, draw):
     block = programs.global_block()
     block.create_var("x", [2, 3])
     block.append_op("sigmoid", {"x": "x"}, {"out": "unread"})

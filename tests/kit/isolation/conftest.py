@@ -1,4 +1,4 @@
-"""What the tests of isolation share: sites, folders with installed distributions."""
+"""Fixtures of the tests of isolation: sites, folders with installed distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work in a forked process: what it told, how it ended, and that nothing of it stays behind."""
+"""Work in a forked process: its messages, its end, and that it leaves nothing running."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from opwright_kit.isolation.forked import run_forked
 
 
-def test_what_is_told_comes_in_order():
+def test_messages_arrive_in_order():
     def work(tell):
         tell([1, "one"])
         tell({"two": None})
@@ -26,7 +26,7 @@ def test_what_is_told_comes_in_order():
         (lambda: 1 / 0, "ended the process with exit code 1"),
     ],
 )
-def test_an_early_end_is_named_and_what_was_told_is_kept(end, said):
+def test_an_early_end_is_reported_and_earlier_messages_are_kept(end, said):
     def work(tell):
         tell("begun")
         end()

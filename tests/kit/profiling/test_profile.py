@@ -146,7 +146,7 @@ def test_a_network_without_a_plan_has_no_profile():
         network.profile()
 
 
-def test_what_was_compiled_must_still_be_held():
+def test_the_compiled_object_must_still_be_held():
     network, call, _ = _compiled()
     del call
     gc.collect()
@@ -226,7 +226,7 @@ def test_only_the_branch_that_ran_has_rows():
     assert call is not None
 
 
-def test_a_body_is_counted_for_all_its_turns_and_is_part_of_its_loop(toy):
+def test_a_body_is_counted_for_all_its_iterations_and_is_part_of_its_loop(toy):
     with ow.context_guard(toy.context_with_loop()):
         program = ow.Program()
         block = program.global_block()
@@ -254,7 +254,7 @@ def test_a_body_is_counted_for_all_its_turns_and_is_part_of_its_loop(toy):
     assert sum(row.share for row in profile.rows if row.depth == 0) == pytest.approx(1)
 
 
-def test_what_follows_a_shape_that_values_decide_has_rows_with_the_shape_found():
+def test_a_shape_that_depends_on_values_has_rows_with_the_shape_found():
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [-1])
@@ -274,7 +274,7 @@ def test_what_follows_a_shape_that_values_decide_has_rows_with_the_shape_found()
     assert len(call(x=np.ones(2, np.float32))) == 1
 
 
-def test_what_follows_another_shape_in_each_run_counts_for_its_runs_alone():
+def test_a_shape_that_differs_in_each_run_counts_for_its_runs_alone():
     program = ow.Program(seed=7)
     block = program.global_block()
     block.create_var("x", [-1])
@@ -292,7 +292,7 @@ def test_what_follows_another_shape_in_each_run_counts_for_its_runs_alone():
     assert profile.total_s == pytest.approx(expected)
 
 
-def test_what_lowering_adds_belongs_to_no_operator():
+def test_steps_that_lowering_adds_belong_to_no_operator():
     program = ow.Program(seed=7)
     block = program.global_block()
     block.create_var("x", [-1])

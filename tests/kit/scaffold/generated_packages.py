@@ -36,7 +36,7 @@ print(json.dumps(cards))
 
 
 def lay_out(package: Path, folder: Path) -> None:
-    """Put what pip would install of a package into a folder, without building it."""
+    """Install the files of a package into a folder, without building it."""
     project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
     shutil.copytree(package / "src", folder, dirs_exist_ok=True)
     info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
@@ -48,7 +48,7 @@ def lay_out(package: Path, folder: Path) -> None:
 
 
 def run_python(folder: Path, *words: str, **variables: str) -> str:
-    """Run Python in a folder, with further variables in its environment; return what it prints."""
+    """Run Python in a folder, with additional environment variables; return its output."""
     done = subprocess.run(
         [sys.executable, *words],
         cwd=folder,
@@ -63,7 +63,7 @@ def run_python(folder: Path, *words: str, **variables: str) -> str:
 
 
 def find_faults(packages: Path, folder: Path, *names: str) -> list[Any]:
-    """Run the packages that lie in a folder in a process of their own; return what is not good.
+    """Run the packages in a folder in a process of their own; return the findings.
 
     Operators without attributes, and gradients, have none that could be rejected.
     """

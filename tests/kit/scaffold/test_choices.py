@@ -1,4 +1,4 @@
-"""Each choice of `opwright new`: what is written is whole, and tools find nothing in it."""
+"""Each choice of `opwright new`: the package is complete, and tools find no fault in it."""
 
 from __future__ import annotations
 

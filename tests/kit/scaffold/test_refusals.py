@@ -1,4 +1,4 @@
-"""What `opwright new` refuses: each with the rule and the way out, and nothing left behind."""
+"""The refusals of `opwright new`: each states the rule and the remedy, and leaves no file."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_operator_that_is_not_installed_is_answered_by_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("taken", ["folder", "file", "dangling link"])
-def test_what_exists_is_not_written_into(tmp_path: Path, taken: str) -> None:
+def test_an_existing_folder_is_not_written_into(tmp_path: Path, taken: str) -> None:
     place = tmp_path / "acme"
     if taken == "folder":
         place.mkdir()

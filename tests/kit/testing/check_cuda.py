@@ -34,7 +34,7 @@ COLLECTING = ["--rule", "refusals", "--rule", "shape-rule"]
 def exact_context() -> ow.Context:
     """Return a Context without the kernels that refuse where nothing may be rounded to TF32.
 
-    With leave to round, products and convolutions would not compute what NumPy does.
+    With freedom to round, products and convolutions would not compute the results of NumPy.
     """
     context = ow.Context.discover()
     every, context.kernels = context.kernels, KernelRegistry(context.ops, context.report)
@@ -51,7 +51,7 @@ def check(folder: Path, words: list[str]) -> int:
     collector = Collector(compiler)
     before = replace_toolchain(collector)
     subject = words[words.index("--subject") :][:2] if "--subject" in words else []
-    # What is prepared now must not be found again: a context of its own.
+    # Kernels prepared now must not be found again: a context of its own.
     with ow.context_guard(exact_context()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

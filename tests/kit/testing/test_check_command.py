@@ -21,7 +21,7 @@ QUICK = ("--rule", "documented", "--rule", "shape-rule", "--rule", "reference")
 
 
 def run(site: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run Python with the controls installed beside what is."""
+    """Run Python with the controls installed in addition."""
     env = {**os.environ, "PYTHONPATH": str(site), "OPWRIGHT_PLUGINS": "std,good,broken_reference"}
     command = [sys.executable, "-m", *words]
     return subprocess.run(
@@ -78,7 +78,7 @@ def test_an_unknown_distribution_names_the_installed_ones(control_site: Path) ->
         ({"dtype": "float31"}, "unknown dtype, got 'float31'; did you mean 'float32'"),
     ],
 )
-def test_what_does_not_exist_is_told_with_the_nearest_name(
+def test_an_unknown_name_is_answered_with_the_nearest_one(
     controls: Context, option: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(OpwrightError, match=f"^check: .*{message}"):

@@ -20,7 +20,7 @@ CUDA_RULES = ["reference", "inputs-unchanged", "writes-every-element", "guard-by
 
 
 def messages(distribution: str, operator: str | None, rules: list[str]) -> list[str]:
-    """Return what is found in one operator and its kernels; some of it must have been checked."""
+    """Return the findings for one operator and its kernels; at least one check must have run."""
     card = check_package(distribution, rules=rules, subject=operator)
     assert card.counts()["passed"] > 0
     return [f"{finding.rule}: {finding.message}" for finding in card.findings]
@@ -77,7 +77,7 @@ def test_nothing_is_found_in_kernels_for_the_cpu(operator: str) -> None:
 @pytest.mark.long("it runs every kernel of the CPU on every sample, in each of its dtypes")
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("package", ["opwright-std", "opwright-cpu"])
-def test_no_kernel_accesses_what_lies_beyond_its_arrays(package: str) -> None:
+def test_no_kernel_accesses_memory_beyond_its_arrays(package: str) -> None:
     assert messages(package, None, ["guard-pages"]) == []
 
 
@@ -85,7 +85,7 @@ def test_a_kernel_that_this_machine_cannot_run_accepts_no_position() -> None:
     assert messages("opwright-dist", "dist.exchange_rows", ["out-of-range"]) == []
 
 
-def test_no_gradient_of_the_cpu_takes_what_does_not_fit() -> None:
+def test_no_gradient_of_the_cpu_takes_unsuitable_inputs() -> None:
     """In a process of its own: such a kernel leaves its arrays."""
     rules = ["inconsistent-inputs", "out-of-range"]
     with IsolatedCheck("opwright-cpu", rules=rules) as check:
@@ -117,7 +117,7 @@ def test_nothing_is_found_in_kernels_for_cuda(operator: str) -> None:
 def test_nothing_is_found_in_collectives_of_one_process(
     package: str, engine: str, least: int
 ) -> None:
-    """In a process of its own: what connects it to others ends with it."""
+    """In a process of its own: its connections to others end with it."""
     pytest.importorskip(package.replace("-", "_"))
     quick = [name for name in RULES if name != "guard-pages"]  # they are NumPy, and calls of MPI
     rules = [word for name in quick for word in ("--rule", name)]

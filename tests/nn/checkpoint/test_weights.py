@@ -102,7 +102,7 @@ def test_a_wrong_name_is_refused_and_nothing_changed(weights, names, rule):
     assert not any(model.scope.var(p.name).is_set for p in model.parameters)
 
 
-def test_a_weight_that_fits_turned_says_so(weights):
+def test_a_transposed_weight_that_fits_is_reported(weights):
     model, _ = make_model()
     model.initialize_parameters(x=np.zeros((1, 5), np.float32))
     with pytest.raises(ProgramError, match=r"\[5, 3\]; write transposed\('0.weight'\)"):

@@ -40,7 +40,7 @@ def write(path, array, mode=None, **options):
         ("16.ppm", WORDS, None),
     ],
 )
-def test_gray_is_the_share_of_white_whatever_the_depth(tmp_path, name, array, mode):
+def test_gray_is_the_share_of_white_for_every_depth(tmp_path, name, array, mode):
     options = {"tiffinfo": {262: 0}} if name == "inverted.tif" else {}
     path = write(tmp_path / name, array, mode, **options)
     gray = image_folder.decode(path, grayscale=True)
@@ -110,7 +110,7 @@ def test_floats_between_black_and_white_stay(tmp_path):
     np.testing.assert_array_equal(gray[0], (WORDS / 65535).astype(np.float32))
 
 
-def test_levels_cut_off_what_lies_beyond(tmp_path):
+def test_levels_cut_off_values_outside_them(tmp_path):
     path = write(tmp_path / "a.png", BYTES)
     gray = image_folder.decode(path, grayscale=True, levels=(51, 204))[0]
     np.testing.assert_allclose(gray, np.clip((BYTES - 51.0) / 153, 0, 1), atol=1e-6)
@@ -130,7 +130,7 @@ def test_sixteen_bits_of_which_0_is_white_are_inverted(tmp_path):
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("depth", ["8", "16"])
-def test_an_image_stands_upright_as_its_orientation_says(tmp_path, orientation, depth):
+def test_an_image_is_upright_according_to_its_orientation(tmp_path, orientation, depth):
     upright = BYTES[:8] if depth == "8" else WORDS[:8]
     turns = {
         1: lambda a: a,
@@ -151,7 +151,7 @@ def test_an_image_stands_upright_as_its_orientation_says(tmp_path, orientation, 
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
-def test_a_background_lies_behind_transparent_pixels(tmp_path, mode):
+def test_a_background_is_visible_through_transparent_pixels(tmp_path, mode):
     image = images.fromarray(np.concatenate([COLORS, ALPHA], axis=-1)).convert(mode)
     options = {"transparency": 0} if mode == "P" else {}
     image.save(tmp_path / "a.png", **options)

@@ -26,7 +26,7 @@ def listed(batches):
 
 
 @pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"shuffle": False}])
-def test_items_have_the_order_of_batches_whatever_the_workers(functions, paths, options):
+def test_items_have_the_order_of_batches_for_any_number_of_workers(functions, paths, options):
     options = {"seed": 3, "epochs": 2, **options}
     x = np.repeat(np.arange(10, dtype=np.float32)[:, None], 3, 1)
     whole = listed(nn.batches((x, np.arange(10)[:, None]), 4, **options))
@@ -140,7 +140,7 @@ def test_samples_of_other_shapes_are_refused(functions, workers):
         ("nothing", "got an empty tuple for item 4; return at least one array"),
     ],
 )
-def test_what_is_no_sample_is_refused_with_its_item(functions, name, text):
+def test_an_invalid_sample_is_refused_with_its_item(functions, name, text):
     for workers in (0, 1):
         loader = nn.load_batches(
             range(9), 4, map=getattr(functions, name), workers=workers, shuffle=False

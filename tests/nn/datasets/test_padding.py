@@ -9,7 +9,7 @@ import opwright_nn as nn
 from opwright.errors import AttributeTypeError, AttributeValueError, ShapeError
 
 
-def test_sequences_are_filled_up_behind_their_ends():
+def test_sequences_are_padded_at_their_ends():
     padded, lengths = nn.datasets.pad([[4, 1, 7], [2], [5, 6]])
     np.testing.assert_array_equal(padded, [[4, 1, 7], [2, 0, 0], [5, 6, 0]])
     np.testing.assert_array_equal(lengths, [3, 1, 2])
@@ -84,6 +84,6 @@ def test_lists_of_fractions_are_float32_and_arrays_keep_their_dtype():
         ([[1]], {"maxlen": 2}, AttributeTypeError, "got 'maxlen'.*'length'"),
     ],
 )
-def test_what_does_not_fit_is_refused(sequences, options, error, rule):
+def test_a_value_that_does_not_fit_is_refused(sequences, options, error, rule):
     with pytest.raises(error, match=rule):
         nn.datasets.pad(sequences, **options)

@@ -1,4 +1,4 @@
-"""ratings: what is generated depends on the features, and files of MovieLens are read."""
+"""ratings: generated ratings depend on the features, and files of MovieLens are read."""
 
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def test_generated_ratings_follow_from_users_and_films():
     assert made.rating.max() == 5
     assert made.genres.shape == (20_000, 18)
     assert set(made.genres.sum(axis=1)) <= {1, 2, 3}
-    # What remains within the same pair of user and film is noise and rounding.
+    # The remaining error within the same pair of user and film is noise and rounding.
     pair = made.user[:, 0] * 20 + made.film[:, 0]
     counts = np.bincount(pair)
     means = np.bincount(pair, made.rating[:, 0]) / np.maximum(counts, 1)

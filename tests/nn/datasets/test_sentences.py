@@ -1,4 +1,4 @@
-"""sentences: labels follow from grammar, and dates are what their formats say."""
+"""sentences: labels follow from grammar, and dates match their formats."""
 
 import datetime
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Vocabulary: the most frequent word has the smallest number, and what it encodes it decodes."""
+"""Vocabulary: the most frequent word has the smallest number, and encoded words are decoded."""
 
 import numpy as np
 import pytest

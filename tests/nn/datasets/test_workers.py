@@ -147,7 +147,7 @@ def test_a_worker_leaves_interrupts_to_the_process_that_iterates(functions):
     assert len(list(batches)) == 49
 
 
-def test_what_cannot_be_pickled_is_refused():
+def test_an_object_that_cannot_be_pickled_is_refused():
     with pytest.raises(AttributeTypeError, match="map and data must be picklable .* workers=0"):
         next(iter(nn.load_batches([1], 1, map=lambda x: x, workers=1)))
 
@@ -179,7 +179,7 @@ def test_an_interrupt_ends_the_script_and_its_workers(functions, tmp_path):
     assert errors.count("KeyboardInterrupt") == 1
 
 
-def test_an_interrupt_within_a_batch_leaves_nothing_behind(functions, paths, monkeypatch):
+def test_an_interrupt_within_a_batch_leaves_no_files(functions, paths, monkeypatch):
     loader = nn.load_batches(paths, 3, map=functions.decode, workers=2)
     whole = listed(loader.repeat(1))
 

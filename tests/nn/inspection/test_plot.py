@@ -1,4 +1,4 @@
-"""Laws of drawings of networks by layer: every layer once, in order, with what flows between."""
+"""Laws of drawings of networks by layer: every layer once, in order, with the tensors between."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def named_edges(drawing):
     return {(drawing.layers[a].name, drawing.layers[b].name) for a, b in drawing.edges}
 
 
-def test_layers_are_boxes_and_what_they_read_are_edges():
+def test_layers_are_boxes_and_their_inputs_are_edges():
     drawing = two_inputs().plot()
     assert [layer.name for layer in drawing.layers if layer.is_input] == ["img", "more", "label"]
     assert [layer.name for layer in drawing.layers if not layer.is_input] == [
@@ -63,7 +63,7 @@ def test_a_layer_shows_operators_output_and_parameters():
     assert lines["both"] == ("concat", "float32[?, 8]")
 
 
-def test_the_first_batch_gives_what_was_unknown():
+def test_the_first_batch_gives_the_unknown_sizes():
     model = two_inputs()
     model.fill("img", np.ones((3, 8), np.float32))
     model.fill("more", np.ones((3, 5), np.float32))
@@ -120,7 +120,7 @@ def test_a_skip_over_many_layers_is_drawn():
     assert drawing.svg.count("<path") == len(drawing.edges)
 
 
-def test_what_cannot_be_drawn_or_written_is_refused(tmp_path):
+def test_an_invalid_drawing_or_path_is_refused(tmp_path):
     with pytest.raises(ProgramError, match="plot: there must be a layer to draw, got an empty"):
         nn.Model().plot()
     with pytest.raises(AttributeTypeError, match="plot: model must be a Model or a Program, got 3"):

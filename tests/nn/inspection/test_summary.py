@@ -1,4 +1,4 @@
-"""Laws of nn.summary: what the layers of a network consist of and cost."""
+"""Laws of nn.summary: the parts and the cost of a network's layers."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_operations_of_a_product(programs, op_type):
     assert count_flops(op) == expected
 
 
-def test_a_scan_counts_its_turns_and_a_loop_is_unknown(programs):
+def test_a_scan_counts_its_iterations_and_a_loop_is_unknown(programs):
     main, _ = programs
     x = layers.data("x", [5, 2, 3])
     w = layers.data("w", [3, 3])

@@ -18,7 +18,7 @@ def make_x(columns=8):
 
 
 def compute(build, **feeds):
-    """Return what a function of a model's inputs computes."""
+    """Return the results of a function of a model's inputs."""
     model = nn.Model()
     with model.guard():
         inputs = [
@@ -59,7 +59,7 @@ def test_a_causal_layer_does_not_see_later_times(layer):
     assert np.abs(first[:, 3:] - second[:, 3:]).max() > 0.01
 
 
-def test_keys_behind_a_length_have_no_effect():
+def test_keys_beyond_a_length_have_no_effect():
     changed = X.copy()
     changed[1, 2:] += 1
     lengths = np.array([5, 2])
@@ -213,7 +213,7 @@ def test_a_block_that_fails_changes_nothing(programs, snapshot):
     ids=["attention", "encoder", "decoder"],
 )
 @pytest.mark.parametrize("strange", [np.nan, np.inf, 1e30])
-def test_what_is_behind_a_length_reaches_no_time_and_no_weight(layer, strange):
+def test_elements_beyond_a_length_reach_no_time_and_no_weight(layer, strange):
     def train(x):
         model = nn.Model()
         with model.guard():

@@ -54,7 +54,7 @@ def transformer(shape):
 
 
 def unet(shape):
-    """From images [n, 3, height, width] to the squared distance of what is drawn from them."""
+    """From images [n, 3, height, width] to the squared distance of the images drawn from them."""
     images = layers.data("x", shape=shape)
     high = layers.conv2d(images, 4, 3, paddings=1, activation="relu", name="high")
     low = layers.max_pool2d(high, 2, ceil_mode=True)

@@ -16,7 +16,7 @@ def cell(h, x):
     return h, h
 
 
-def test_scan_returns_the_carry_and_what_the_turns_gave(programs):
+def test_scan_returns_the_carry_and_the_results_of_the_iterations(programs):
     main, _ = programs
     x = layers.data("x", shape=[5, 2, 3])
     h = layers.data("h", shape=[2, 4])

@@ -52,7 +52,7 @@ def test_initial_weights_are_uniform_below_the_root_of_the_size(programs):
     assert weight.std() == pytest.approx(1 / 8 / np.sqrt(3), rel=0.05)
 
 
-def test_what_is_behind_a_length_has_no_effect():
+def test_elements_beyond_a_length_have_no_effect():
     model = nn.Model()
     out, h_n = model.gru("x", 3, bidirectional=True, lengths="lengths")
     x = np.random.default_rng(0).normal(size=(2, 5, 4)).astype(np.float32)

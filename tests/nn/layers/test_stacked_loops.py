@@ -1,4 +1,4 @@
-"""What every turn of a `while_loop` gives is stacked, as many as there are at the end."""
+"""Results of all iterations of a `while_loop` are stacked, as many as there are at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ TURNS = [0, 1, 2, 16, 17, 40, 7, 0]
 
 
 def squares_of_doubles(max_steps=None):
-    """Return what `n` turns carry, and the squares that they stack with their numbers."""
+    """Return the carried values of `n` iterations, and the squares that they stack with their
+    numbers."""
     x = layers.data("x", shape=[3])
     n = layers.data("n", shape=[], dtype="int64")
     first = ops.fill(shape=[], dtype="int64")
@@ -33,7 +34,7 @@ def expected(n):
 
 
 @pytest.mark.parametrize("max_steps", [None, 40])
-def test_outputs_have_as_many_elements_as_turns_were_taken(programs, max_steps):
+def test_outputs_have_as_many_elements_as_iterations_ran(programs, max_steps):
     (_, last), (squares, counts) = squares_of_doubles(max_steps)
     assert (squares.shape, counts.shape) == ((-1, 3), (-1,))
     behind = ops.add(squares, 1.0)
@@ -46,7 +47,7 @@ def test_outputs_have_as_many_elements_as_turns_were_taken(programs, max_steps):
         np.testing.assert_allclose(plus, expected(n) + 1, rtol=1e-5)
 
 
-def test_a_result_stays_as_it_was_when_the_next_run_has_more_turns(programs):
+def test_a_result_stays_unchanged_when_the_next_run_has_more_iterations(programs):
     _, (squares, _) = squares_of_doubles()
     f = ow.Network(squares.block).compile(feed=["x", "n"], fetch=[squares])
     before = f(x=X, n=np.int64(20))[0]
@@ -54,7 +55,7 @@ def test_a_result_stays_as_it_was_when_the_next_run_has_more_turns(programs):
     np.testing.assert_allclose(before, expected(20), rtol=1e-5)
 
 
-def test_a_run_of_a_network_keeps_what_is_stacked(programs):
+def test_a_run_of_a_network_keeps_its_stacked_results(programs):
     _, (squares, counts) = squares_of_doubles()
     scope = ow.Scope()
     scope.set_all({"x": X, "n": np.int64(5)})
@@ -63,7 +64,7 @@ def test_a_run_of_a_network_keeps_what_is_stacked(programs):
     np.testing.assert_array_equal(scope.var(counts.name).numpy(), np.arange(5))
 
 
-def test_gradients_flow_back_from_every_turn(programs):
+def test_gradients_flow_back_from_every_iteration(programs):
     _, (squares, _) = squares_of_doubles(max_steps=6)
     rows = ops.cast(ops.arange(stop=ops.shape(squares)[0]), dtype="float32")
     loss = ops.sum(squares * ops.reshape(rows, shape=[-1, 1]))

@@ -301,7 +301,7 @@ def test_labels_of_every_dtype_are_taken():
             nn.metrics.accuracy([[0.0, 1.0]], labels)
 
 
-def test_scores_are_kept_whatever_their_array_holds_later():
+def test_scores_are_kept_when_their_array_changes_later():
     scores, metric = np.array([0.1, 0.9]), nn.metrics.AUC()
     metric.update(scores, [0, 1])
     scores[:] = scores[::-1]

@@ -71,7 +71,7 @@ def test_a_backbone_is_loaded_into_a_model_with_a_new_head(folder, options):
     assert model.scope.var("head_w_param").numpy().shape == (5, 7)
 
 
-def test_what_is_to_be_loaded_must_fit(folder):
+def test_parameters_to_load_must_fit(folder):
     path, _ = folder
     model = make(classes=7)
     with pytest.raises(ProgramError, match=r"must hold all .* 'head_w_param' as float32\[5, 3\]"):

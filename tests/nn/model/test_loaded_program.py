@@ -1,4 +1,4 @@
-"""Laws of what `opwright.load` returns: it computes its results, from any number of threads."""
+"""Laws of the result of `opwright.load`: it computes its outputs, from any number of threads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ X = np.random.default_rng(1).random((6, 8), np.float32)
 
 
 def trained(folder, fetch=True):
-    """Save a trained model with dropout and batch normalization; return what it predicts."""
+    """Save a trained model with dropout and batch normalization; return its predictions."""
     model = nn.Model()
     h = model.dropout(model.batch_norm(model.fc_layer("img", 5, activation="relu")), 0.5)
     prob = model.fc_layer(h, 3, activation="softmax")
@@ -64,7 +64,7 @@ def test_many_threads_may_call_it(tmp_path):
         np.testing.assert_allclose(result, expected[: 1 + i % 6], rtol=1e-5)
 
 
-def test_what_the_results_do_not_depend_on_is_no_feed(tmp_path):
+def test_a_variable_without_effect_on_the_results_is_no_feed(tmp_path):
     trained(tmp_path)
     loaded = ow.load(tmp_path)
     with pytest.raises(FeedError, match="'label'"):
@@ -228,7 +228,7 @@ def test_parameters_are_read_where_the_system_maps_nothing(tmp_path, local, monk
     np.testing.assert_array_equal(ow.load(tmp_path).parameters()["w"], values["w"])
 
 
-def test_what_is_written_into_mapped_parameters_leaves_the_file(tmp_path, local):
+def test_writes_into_mapped_parameters_leave_the_file_unchanged(tmp_path, local):
     values = save_large(tmp_path)
     loaded, other = ow.load(tmp_path), ow.load(tmp_path)
     loaded.scope.var("w").set(np.zeros((512, 600), np.float32))
@@ -314,7 +314,7 @@ def test_a_report_lists_feeds_results_kernels_and_memory(tmp_path):
     assert "opwright-cpu" in text
 
 
-def test_what_compile_refuses_is_refused_when_loaded(tmp_path):
+def test_options_that_compile_refuses_are_refused_when_loaded(tmp_path):
     save_model(tmp_path, 1)
     with pytest.raises(DeviceNotFoundError, match="'nowhere'|nowhere"):
         ow.load(tmp_path, device="nowhere")

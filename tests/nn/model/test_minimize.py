@@ -68,7 +68,7 @@ def test_l2_takes_patterns(tiny):
         model.l2("fc_0_w_parm")
 
 
-def test_l2_by_default_leaves_out_what_is_frozen(tiny):
+def test_l2_by_default_leaves_out_frozen_parameters(tiny):
     model, _ = make()
     model.freeze("*_w_param")
     model.initialize_parameters(seed=1, img=tiny.images)

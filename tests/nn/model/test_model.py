@@ -1,4 +1,4 @@
-"""Laws of Model: what a step computes."""
+"""Laws of Model: the results of a step."""
 
 from __future__ import annotations
 

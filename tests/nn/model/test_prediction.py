@@ -163,7 +163,7 @@ def test_the_program_for_inference_does_not_change_the_training_program(programs
     assert snapshot() == before
 
 
-def test_a_variable_that_is_fed_stands_for_what_computes_it():
+def test_a_fed_variable_replaces_its_computation():
     model = make()
     (hidden,) = [op for op in model.program.global_block().ops if op.type == "dropout"]
     name = hidden.output("out")[0]

@@ -195,7 +195,7 @@ def test_an_optimizer_that_updates_all_rows_refuses_a_few(kind: str) -> None:
     )
 
 
-def test_accumulation_whose_sums_have_all_rows_refuses_a_few() -> None:
+def test_accumulation_with_a_fixed_number_of_rows_refuses_fewer() -> None:
     with pytest.raises(ProgramError, match="Accumulate: the gradient of .* must be dense for this"):
         Training(lambda: optimizer.Accumulate(optimizer.Adam(0.1), steps=2))
 

@@ -15,7 +15,7 @@ from opwright_nn.initializer import fans
 
 
 def fill(attr, shape=(200, 300), seed=0, dtype="float32"):
-    """Return what an initializer writes into a weight of this shape."""
+    """Return the values that an initializer writes into a weight of this shape."""
     with ow.program_guard(ow.Program(), ow.Program(seed=seed)) as (_, startup):
         x = layers.data("x", [None, shape[0]], dtype)
         layers.fc(x, shape[1], bias=False, name="a", param_attr=nn.ParamAttr(initializer=attr))

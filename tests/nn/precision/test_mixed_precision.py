@@ -1,4 +1,4 @@
-"""Laws of `nn.mixed_precision`: which operators compute in 16 bits, and what stays in float32."""
+"""Laws of `nn.mixed_precision`: which operators compute in 16 bits, and which stay in float32."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_operators_in_no_list_follow_their_inputs(program):
         assert (narrow * 2.0).dtype == "bfloat16"
 
 
-def test_what_follows_a_normalization_has_the_dtype_of_what_came_before(program):
+def test_an_operator_after_a_normalization_has_the_dtype_of_its_inputs(program):
     with nn.mixed_precision("bfloat16"):
         assert layers.relu(layers.layer_norm(var("a", "bfloat16"))).dtype == "bfloat16"
         assert layers.relu(layers.layer_norm(var("b"))).dtype == "float32"

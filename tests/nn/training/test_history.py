@@ -219,7 +219,7 @@ def decode(data):
         ({"images": {"a": 3}}, AttributeTypeError, "must be a function that returns images"),
     ],
 )
-def test_what_cannot_be_written_is_refused(small, train, tmp_path, options, error, rule):
+def test_a_value_that_cannot_be_written_is_refused(small, train, tmp_path, options, error, rule):
     pytest.importorskip("tensorboardX")
     with pytest.raises(error, match=rule):
         train(small.make()[0], small.data, 1, callbacks=[TensorBoard(tmp_path, **options)])

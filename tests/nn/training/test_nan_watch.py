@@ -47,7 +47,9 @@ def test_the_training_has_the_same_bits_with_it(small, train):
     assert small.variables(plain) == small.variables(watched)
 
 
-def test_a_checkpoint_of_the_same_steps_never_saves_what_is_not_finite(small, train, tmp_path):
+def test_a_checkpoint_at_the_same_steps_never_saves_values_that_are_not_finite(
+    small, train, tmp_path
+):
     callbacks = [nn.Checkpoint(tmp_path, every_steps=1), nn.NanWatch(1)]
     with pytest.raises(nn.NonFiniteError):
         train(diverging(small), small.data, 9, batch_size=4, callbacks=callbacks)

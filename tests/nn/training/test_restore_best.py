@@ -35,7 +35,7 @@ class Score(nn.metrics.Metric):
 
 
 class Keep(nn.Callback):
-    """Keeps what the model predicts after each epoch."""
+    """Keeps the predictions of the model after each epoch."""
 
     def __init__(self, model, scores):
         self.predict = lambda: model.predict(scores, x=X)
@@ -54,7 +54,7 @@ def make():
 
 
 def run(epochs, *callbacks, first=0, **options):
-    """Train; return what the model predicts after each epoch, and at last."""
+    """Train; return the predictions of the model after each epoch, and at the end."""
     model, scores = make()
     keep = Keep(model, scores)
     nn.train(

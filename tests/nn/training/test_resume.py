@@ -217,7 +217,7 @@ def test_a_state_that_no_training_has_saved_is_refused(small, train, tmp_path, c
     np.testing.assert_array_equal(weight.numpy(), before)
 
 
-def test_what_a_callback_keeps_and_could_not_be_resumed_is_not_saved(small, train, tmp_path):
+def test_a_state_of_a_callback_that_could_not_be_resumed_is_not_saved(small, train, tmp_path):
     class Listing(nn.Callback):
         def state(self):
             return [1]

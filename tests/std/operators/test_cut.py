@@ -232,7 +232,7 @@ def test_state_changed_by_both_halves_is_read_with_its_old_value() -> None:
         np.testing.assert_array_equal(*states)
 
 
-def test_what_parameters_alone_decide_follows_them_in_both_halves() -> None:
+def test_values_of_parameters_alone_follow_them_in_both_halves() -> None:
     def build(x: Any, w: Any) -> Any:
         return ops.matmul(ops.matmul(x, ops.exp(w)), ops.exp(w))
 

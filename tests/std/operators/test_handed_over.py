@@ -47,7 +47,7 @@ def saved_beside(build: Any) -> dict[str, Array]:
     return both.saved(both.check({"dy": seed}))
 
 
-def test_what_is_quick_to_compute_is_not_saved_beside_what_it_is_made_of() -> None:
+def test_a_value_that_is_quick_to_compute_is_not_saved_beside_its_inputs() -> None:
     def build(h: Any) -> Any:
         return ops.tanh(ops.multiply(ops.square(h), ops.relu(h)))
 

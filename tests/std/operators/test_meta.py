@@ -43,7 +43,7 @@ def test_every_operator_has_cases(op_type: str) -> None:
 
 
 @pytest.mark.parametrize("op_type", standard_types(plan_only=True))
-def test_what_only_passes_make_has_the_prefix_of_its_plugin_samples_and_kernels(
+def test_operators_that_only_passes_append_have_the_prefix_of_their_plugin_samples_and_kernels(
     op_type: str,
 ) -> None:
     """The replaced operators are its reference, in the tests of the passes."""

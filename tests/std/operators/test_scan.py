@@ -187,7 +187,7 @@ def memory_bytes(program: Any) -> int:
     return int(prepared.lowered.plan.arena_bytes)
 
 
-def test_what_the_gradient_reads_of_a_turn_is_kept_and_unread_arrays_take_no_memory() -> None:
+def test_inputs_of_the_gradient_in_an_iteration_are_kept_and_unread_arrays_take_no_memory() -> None:
     program = rnn_program()
     without = memory_bytes(program)
     gradients(program, ["w"])

@@ -103,7 +103,7 @@ def test_nothing_records_without_grad(check: Any) -> None:
     assert not any(node.meta["requires_grad"] for node in nodes if node.op == "call_function")
 
 
-def test_what_depends_on_no_input_is_a_constant(check: Any) -> None:
+def test_a_node_that_depends_on_no_input_is_a_constant(check: Any) -> None:
     def function(f: Any, x: Any) -> Any:
         mask = x.new_zeros(4, 4)
         for count, rows in enumerate((slice(0, 2), slice(2, -1), slice(-1, None))):
@@ -119,12 +119,12 @@ def test_a_fill_is_left_to_the_plan(check: Any) -> None:
     assert targets(graph) == [aten.ones.default, aten.expand.default, aten.add.Tensor]
 
 
-def test_what_is_random_is_not_computed_once(check: Any) -> None:
+def test_a_random_node_is_not_computed_once(check: Any) -> None:
     graph = graph_of(check, lambda f, x: x + torch.rand(4).floor().sin(), torch.randn(3, 4))
     assert aten.rand.default in targets(graph)
 
 
-def test_what_no_result_needs_is_gone(check: Any) -> None:
+def test_a_node_that_no_result_needs_is_removed(check: Any) -> None:
     def function(f: Any, x: Any) -> Any:
         f(x).sum()
         return x * 2

@@ -91,7 +91,7 @@ def test_an_input_that_is_changed_and_returned_is_itself(check: Any) -> None:
     assert not mutation.requires_grad
 
 
-def test_gradients_flow_to_what_an_input_becomes(check: Any) -> None:
+def test_gradients_flow_to_a_changed_input(check: Any) -> None:
     def function(w: Any, x: Any) -> Any:
         x.mul_(w)
         return x.sin()
@@ -124,7 +124,7 @@ def test_constants_and_sizes_are_outputs(check: Any) -> None:
     replay(function, torch.randn(3, 4), check=check, dynamic=True)
 
 
-def test_a_changed_input_whose_memory_another_shares_is_refused(check: Any) -> None:
+def test_a_changed_input_is_refused_if_another_shares_its_memory(check: Any) -> None:
     def function(w: Any, x: Any, y: Any) -> Any:
         x.add_(1)
         return x[0] * y

@@ -318,7 +318,7 @@ def test_conversions_that_would_move_parameters_are_refused(convert: Callable[[A
     assert module(images())[0].dtype == torch.float32
 
 
-def test_conversions_to_what_a_module_is_change_nothing() -> None:
+def test_conversions_to_the_present_state_of_a_module_change_nothing() -> None:
     module = scores_module()
     assert module.to("cpu").float().to(torch.float32) is module
     module(images())

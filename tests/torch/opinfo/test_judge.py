@@ -81,7 +81,7 @@ def test_the_page_lists_what_differs() -> None:
     assert table == f"\n{render_differences()}", "python tests/torch/opinfo/judge_page.py writes it"
 
 
-def test_what_differs_on_purpose_has_a_row() -> None:
+def test_an_intended_difference_has_a_row() -> None:
     named = {*WITHOUT_GRADIENT.values(), *REFERENCES.values(), *AS_WHOLE.values()}
     named |= {row for _, row in (*MARKS.values(), *INSTEAD.values())}
     assert named <= {row.topic for row in DIFFERENCES}

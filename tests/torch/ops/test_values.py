@@ -77,7 +77,7 @@ ZERO = ("norm", "pow_scalar", "sign")
 
 
 @over_operators([case for case in once_cases() if case.op not in ZERO])
-def test_what_has_no_second_gradient_says_so(case: Case) -> None:
+def test_a_missing_second_gradient_is_reported(case: Case) -> None:
     function, tensors = differentiated(case)
     total = sum((r.square().sum() for r in function(*tensors)), torch.zeros(()))
     first = torch.autograd.grad(total, tensors, create_graph=True)

@@ -209,7 +209,7 @@ def test_parameters_that_change_are_noticed() -> None:
         assert_same(fast(x), model(x))
 
 
-def test_refresh_reads_what_no_version_tells() -> None:
+def test_refresh_reads_changes_without_a_version() -> None:
     model = Tower().eval()
     fast = compiled(model)
     with torch.no_grad():

@@ -290,7 +290,7 @@ class Deciding(nn.Module):
         return x * 2 if x.shape[0] >= 3 else x
 
 
-def test_what_a_model_decides_by_a_size_is_checked_in_each_shape() -> None:
+def test_a_decision_by_a_size_is_checked_in_each_shape() -> None:
     program = opwright_torch.to_program(Deciding(), (torch.randn(4, 2),), {"x": {0: "batch"}})
     np.testing.assert_array_equal(program(np.ones((3, 2), np.float32))[0], np.full((3, 2), 2))
     with pytest.raises(ShapeError, match="reshape: shape must have as many elements") as caught:

@@ -43,7 +43,7 @@ def test_a_mistyped_argument_names_the_nearest_one() -> None:
         step_of(model, sgd(model), clip_nrm=1.0)
 
 
-def test_what_is_no_module_or_loss_is_refused() -> None:
+def test_an_invalid_module_or_loss_is_refused() -> None:
     model = network()
     with pytest.raises(SettingError, match=r"model must be a torch\.nn\.Module, got function"):
         step_of(lambda x: x, sgd(model))
@@ -88,7 +88,7 @@ def test_options_are_checked_in_groups_that_are_added_and_changed_too() -> None:
     step(*batch(0))
 
 
-def test_hooks_are_refused_also_those_that_come_later() -> None:
+def test_hooks_are_refused_even_if_they_are_added_later() -> None:
     model = network()
     optimizer = sgd(model)
     step = step_of(model, optimizer)
@@ -187,7 +187,7 @@ def test_a_break_of_the_graph_is_named() -> None:
         step_of(model, sgd(model))(*batch(0))
 
 
-def test_what_pytorch_cannot_capture_is_named() -> None:
+def test_a_part_that_pytorch_cannot_capture_is_named() -> None:
     model = nn.Sequential(network(), nn.BatchNorm1d(4, momentum=None))
     with pytest.raises(SettingError, match="must be one graph, got a break of it: .*guard on"):
         step_of(model, sgd(model))(*batch(0))

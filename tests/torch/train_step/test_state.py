@@ -65,7 +65,7 @@ def test_a_training_goes_on_from_its_state_bit_by_bit(name: str) -> None:
         assert torch.equal(a, b)
 
 
-def test_a_training_whose_process_is_killed_goes_on_bit_by_bit(tmp_path: Path) -> None:
+def test_a_training_whose_process_is_killed_continues_bit_by_bit(tmp_path: Path) -> None:
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     killed.mkdir()
     whole.mkdir()
@@ -183,7 +183,7 @@ def test_another_plan_of_the_model_sees_what_a_step_wrote() -> None:
         torch.testing.assert_close(fast(x), model(x))
 
 
-def test_parameters_whose_memory_is_replaced_are_trained_where_they_are_then() -> None:
+def test_parameters_with_replaced_memory_are_trained_in_the_new_memory() -> None:
     model, twin = network(), network()
     optimizers = [torch.optim.SGD(m.parameters(), lr=0.5) for m in (model, twin)]
     step = step_of(model, optimizers[0])

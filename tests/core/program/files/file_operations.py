@@ -107,7 +107,7 @@ class Disk:
     Parameters
     ----------
     root : Path
-        What is on the disk at the beginning, all of it for good.
+        The initial contents of the disk, all of them durable.
     """
 
     def __init__(self, root: Path) -> None:
@@ -171,7 +171,7 @@ class Disk:
         share : float
             The part of changes not yet safe that is nevertheless there.
         tear : str
-            What data that is not yet safe is: "lost", "whole", "cut" or "zeros".
+            The fate of data that is not yet durable: "lost", "whole", "cut" or "zeros".
         """
         self._write(self.tree, root, random, share, tear)
 

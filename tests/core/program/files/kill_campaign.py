@@ -72,7 +72,7 @@ class Campaign:
     Parameters
     ----------
     folder : Path
-        What they save to.
+        The folder to which they save.
     savers, readers : int
         How many live at a time.
     seed : int

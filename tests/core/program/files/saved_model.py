@@ -10,7 +10,7 @@ from opwright import Program, load, save
 
 
 class ArrayVariable:
-    """What `save` and `load` use of a scope's variable."""
+    """The members of a scope's variable that `save` and `load` use."""
 
     def __init__(self):
         self.array = None
@@ -27,7 +27,7 @@ class ArrayVariable:
 
 
 class ArrayScope:
-    """What `save` and `load` use of a scope."""
+    """The members of a scope that `save` and `load` use."""
 
     def __init__(self, **arrays):
         self.vars = {}
@@ -67,7 +67,7 @@ def filled(value, width=3):
 
 
 def save_pair(folder, program, scope, **options):
-    """Save, and leave in the folder only the two files, as somebody who copies them does."""
+    """Save, and leave only the two files in the folder, like a user who copies them."""
     save(folder / "whole", program, scope, **options)
     for name in ("program.pb", "params.safetensors"):
         shutil.copyfile(folder / "whole" / name, folder / name)

@@ -69,7 +69,7 @@ class Work:
     name : str
         "save" or "load".
     folder : Path
-        What is saved to.
+        The path of the saved model.
     """
 
     def __init__(self, name, folder):

@@ -94,7 +94,7 @@ def test_a_kill_at_any_step_leaves_one_whole_generation(tmp_path, model, width, 
     assert set(seen) == {(3, 1), (width, 2)}
     assert seen == sorted(seen, key=lambda value: value[1])
     for folder in folders:
-        # What was left over does not harm the next save, and is removed by it.
+        # Files that are left over do not harm the next save, and are removed by it.
         save(folder, model.build(6), model.filled(3, 6), keep=1)
         assert model.load_value(folder) == (6, 3)
         assert {path.name for path in folder.iterdir()} == CLEAN

@@ -13,7 +13,7 @@ import pytest
 from opwright import load, save
 
 DRAWS = int(os.environ.get("OPWRIGHT_POWER_DRAWS", "2"))
-"""Of a moment: how many subsets of what may be lost are drawn, beside the extreme ones."""
+"""The number of random subsets of changes lost at a moment, in addition to the extreme ones."""
 
 EXTREMES = [(0.0, "lost"), (1.0, "lost"), (1.0, "cut"), (1.0, "zeros")]
 NUMBERED = re.compile(r"model/generations/\d+")

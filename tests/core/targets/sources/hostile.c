@@ -117,7 +117,7 @@ static int32_t hostile_infer(const ow_infer* infer) {
   const DLTensor* x = infer->inputs[0];
   const ow_host* host = infer->host;
   if (is(fault, "infer_bytes")) return fill_message(infer->message, infer->message_bytes);
-  /* What set_output says is passed over. */
+  /* The result of set_output is ignored. */
   if (is(fault, "infer_bits")) host->set_output(infer, 0, 0, x->ndim, x->shape, odd);
   if (is(fault, "infer_lanes")) host->set_output(infer, 0, 0, x->ndim, x->shape, wide);
   if (is(fault, "infer_rank")) host->set_output(infer, 0, 0, 65, x->shape, as_proto_says);

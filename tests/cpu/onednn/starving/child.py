@@ -38,7 +38,7 @@ def count_allocations(work: Work, starving: Starving) -> int:
 def attempt(
     work: Work, expected: list[np.ndarray], number: int, starving: Starving
 ) -> tuple[str, str]:
-    """Do the work while one allocation fails; return what came of it, and the text of an error."""
+    """Do the work while one allocation fails; return its outcome, and the text of an error."""
     starving.arm(number)
     try:
         got = work()
@@ -57,7 +57,7 @@ def attempt(
 
 
 def find_fault(work: Work, expected: list[np.ndarray]) -> str:
-    """Do the work with all memory; return what is wrong with it, or nothing."""
+    """Do the work with all memory; return a description of the error, or nothing."""
     try:
         got = work()
     except Exception:  # noqa: BLE001 - reported as a fault
@@ -77,7 +77,7 @@ def describe_difference(got: list[np.ndarray], expected: list[np.ndarray]) -> st
 def try_one(
     work: Work, expected: list[np.ndarray], number: int, starving: Starving
 ) -> tuple[str, str]:
-    """Return what came of an attempt and of the call after it."""
+    """Return the outcomes of an attempt and of the call after it."""
     outcome, text = attempt(work, expected, number, starving)
     wrong = text if outcome == "fault" else find_fault(work, expected)
     return ("fault", wrong) if wrong else (outcome, text)

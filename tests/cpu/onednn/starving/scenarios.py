@@ -1,4 +1,5 @@
-"""What is done in want of memory: each returns a function that does it anew, with its result."""
+"""The work done while memory is lacking: each returns a function that repeats it, with its
+result."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def environ(control_site: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def card(control_site: Path) -> dict[str, Any]:
-    """What the command says of all kernels that end the process, or never end."""
+    """The reports of the command on kernels that end the process, or never end."""
     env = {**os.environ, "PYTHONPATH": str(control_site), "OPWRIGHT_PLUGINS": "std,broken_returns"}
     command = [sys.executable, "-m", "opwright", "check", PACKAGE, LIMIT, "--json"]
     command += ["--rule", "returns", "--rule", "reference"]
@@ -51,7 +51,7 @@ def card(control_site: Path) -> dict[str, Any]:
         ("spins", "took more than 3 s", "x float32[9] (length 9)"),
     ],
 )
-def test_what_does_not_return_is_found_with_kernel_and_sample(
+def test_an_endless_call_is_found_with_kernel_and_sample(
     card: dict[str, Any], kernel: str, end: str, sample: str
 ) -> None:
     subject = f"broken_returns.{kernel}[cpu, broken_returns]"
@@ -96,7 +96,7 @@ def test_a_position_that_is_used_unseen_is_found_with_its_value(environ: dict[st
     assert re.search(r"\(index holds -?\d+\)$", finding["sample"])
 
 
-def test_other_subjects_are_checked_behind_it(card: dict[str, Any]) -> None:
+def test_later_subjects_are_still_checked(card: dict[str, Any]) -> None:
     fine = [r for r in card["results"] if r["subject"].startswith("broken_returns.fine[")]
     assert {r["rule"]: r["state"] for r in fine}["returns"] == "passed"
 
@@ -109,7 +109,7 @@ def test_one_process_serves_all_subjects_that_return() -> None:
         assert _children(os.getpid()) == before
 
 
-def test_pytest_reports_what_does_not_return(environ: dict[str, str], tmp_path: Path) -> None:
+def test_pytest_reports_endless_calls(environ: dict[str, str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
     command += [
         "-p",

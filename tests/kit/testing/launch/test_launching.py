@@ -95,7 +95,7 @@ def test_an_output_whose_shape_the_kernel_finds_is_read_as_it_was_resized() -> N
     np.testing.assert_array_equal(run.outputs["out"][0], np.nonzero(X > 2))
 
 
-def test_a_write_beside_an_array_is_told_with_the_nearest_one() -> None:
+def test_a_write_outside_an_array_is_reported_with_the_nearest_array() -> None:
     def overrun(x: Any, out: Any) -> None:
         np.copyto(out, x)
         ctypes.memset(out.ctypes.data + out.nbytes, 0, 3)
@@ -106,7 +106,7 @@ def test_a_write_beside_an_array_is_told_with_the_nearest_one() -> None:
     assert set(run.broken_guards) == {"2 bytes before x", "3 bytes behind out"}
 
 
-def test_an_input_that_was_written_is_told() -> None:
+def test_a_written_input_is_reported() -> None:
     def destroy(x: Any, out: Any) -> None:
         np.copyto(out, x)
         ctypes.memset(x.ctypes.data, 0, 4)

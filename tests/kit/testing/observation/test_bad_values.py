@@ -35,7 +35,7 @@ def draw_pick(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def messages(kernel: Any) -> list[str]:
-    """Return what the rule says of the only kernel of the operator."""
+    """Return the findings of the rule for the only kernel of the operator."""
     context = ow.Context.discover()
     context.ops.add("acme.pick", PICK, ACME)
     context.kernels.add(
@@ -71,7 +71,7 @@ def test_an_error_about_a_value_says_what_it_must_be_and_what_it_was() -> None:
     )
 
 
-def test_a_write_outside_is_told_where_a_value_should_have_been_refused() -> None:
+def test_a_write_outside_is_reported_if_a_value_should_have_been_refused() -> None:
     def scatter(x: Any, index: Any, out: Any) -> None:
         np.copyto(out, x[np.clip(index, 0, 4)])
         if index.size and index[0] < 0:

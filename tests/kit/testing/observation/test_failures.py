@@ -1,4 +1,5 @@
-"""A machine that lacks what a kernel needs is no fault of the kernel: its rules are skipped."""
+"""A machine that lacks a requirement of a kernel is no fault of the kernel: its rules are
+skipped."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def card(controls: Context) -> Scorecard:
         ),
     ],
 )
-def test_what_a_machine_lacks_is_a_skip_with_its_reason(
+def test_a_lack_of_the_machine_is_a_skip_with_its_reason(
     card: Scorecard, operator: str, reason: str
 ) -> None:
     subject = f"lacking.{operator}[cpu, lacking]"

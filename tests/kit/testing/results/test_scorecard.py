@@ -1,4 +1,4 @@
-"""The scorecard: what was passed, failed and skipped, as text and as data."""
+"""The scorecard: rules passed, failed and skipped, as text and as data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def test_a_line_for_each_subject_counts_its_results(card: Scorecard) -> None:
     assert lines[-1] == "1 passed, 1 failed, 1 skipped; 1 found"
 
 
-def test_a_finding_is_told_with_its_sample_and_what_repeats_it(card: Scorecard) -> None:
+def test_a_finding_is_reported_with_its_sample_and_a_command_that_repeats_it(
+    card: Scorecard,
+) -> None:
     text = format_scorecard(card)
     assert "reference: acme.swish[cpu, acme]: out[0] is 1, 2 by numpy" in text
     assert "  sample: x float32[1]" in text
@@ -44,7 +46,7 @@ def test_a_finding_is_told_with_its_sample_and_what_repeats_it(card: Scorecard) 
     )
 
 
-def test_a_reason_is_told_once_for_all_that_share_it(card: Scorecard) -> None:
+def test_a_reason_is_reported_once_for_all_that_share_it(card: Scorecard) -> None:
     card.add(Result("acme.other", "gradient", "skipped", reason="declared to have none"))
     text = format_scorecard(card)
     assert text.count("declared to have none") == 1

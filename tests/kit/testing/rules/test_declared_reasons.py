@@ -1,4 +1,4 @@
-"""What a package declares of an operator, with a reason, is no finding."""
+"""A reason that a package declares for an operator is no finding."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ CUT = (
 
 
 def check(rule_name: str, op_type: str, declare: Declare) -> list[Finding]:
-    """Return what a rule says of a kernel of the operator, of which samples declare something."""
+    """Return the findings of a rule for a kernel of the operator, of which samples declare
+    something."""
 
     def draw_cut(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
         declare(draw)
@@ -125,7 +126,7 @@ def _double_rounded(x: Any, out: Any) -> None:
 
 
 def check_rounded(declare: Declare) -> list[Finding]:
-    """Return what the rule `reference` says of a kernel that rounds to hundredths."""
+    """Return the findings of the rule `reference` for a kernel that rounds to hundredths."""
 
     def draw_double(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
         declare(draw)

@@ -1,4 +1,4 @@
-"""Samples: what is drawn of an OpProto, always the same for one seed."""
+"""Samples drawn of an OpProto are always the same for one seed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_inputs_of_operators_that_broadcast_are_broadcast() -> None:
         "where",
     ],
 )
-def test_the_shape_rule_accepts_what_is_drawn_of_its_comments(op_type: str) -> None:
+def test_the_shape_rule_accepts_samples_drawn_from_its_comments(op_type: str) -> None:
     definition = get(op_type)
     dtype = "bool" if op_type == "where" else "float32"
     drawn = draw_samples(definition, dtype, seed=0)
@@ -196,7 +196,7 @@ def test_the_plain_kernel_is_the_reference_and_is_itself_held_against_other_pack
         ({"without_effect": {"axes": "no"}}, "draw.without_effect must name attributes of gather"),
     ],
 )
-def test_a_sampler_that_names_what_does_not_exist_is_refused(
+def test_a_sampler_that_names_an_unknown_argument_is_refused(
     change: dict[str, dict[str, Any]], message: str
 ) -> None:
     def draw_gather(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -6,7 +6,7 @@ from opwright.op import OpMaker, no_gradient, same_shape_as
 
 
 def reverse(x, out):
-    # The first half overwrites what the second half reads, where out lies in x.
+    # The first half overwrites elements that the second half reads, if out is in x.
     flat, target = x.reshape(-1), out.reshape(-1)
     half = flat.size // 2
     target[:half] = flat[::-1][:half]

@@ -1,4 +1,4 @@
-"""Every comment repeats the name of what it should explain."""
+"""Every comment repeats the name that it should explain."""
 
 import numpy as np
 

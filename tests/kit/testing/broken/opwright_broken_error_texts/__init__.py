@@ -1,4 +1,4 @@
-"""A plugin whose errors help nobody."""
+"""A plugin with unhelpful errors."""
 
 import opwright.plugin as plugin
 

@@ -1,4 +1,4 @@
-"""Operators told apart by what they say of an input of another shape."""
+"""Operators that differ in their messages for an input of another shape."""
 
 import numpy as np
 

@@ -33,7 +33,7 @@ def sum_grad(x, y, out_grad, x_grad, y_grad):
 
 
 def _average_to(x, out):
-    """Take the mean, not the sum, over what was broadcast."""
+    """Take the mean, not the sum, over the broadcast axes."""
     added = x.ndim - out.ndim
     axes = [i for i in range(x.ndim) if i < added or out.shape[i - added] == 1 != x.shape[i]]
     if x.size:

@@ -1,4 +1,4 @@
-"""Twice the input, whatever the factor is: values and gradients agree, and both are wrong.
+"""Twice the input for any factor: values and gradients agree, and both are wrong.
 
 The fixed twin multiplies by the factor.
 """

@@ -1,4 +1,4 @@
-"""A plugin whose shape rules do not compare what its kernels rely on."""
+"""A plugin whose shape rules do not compare the sizes that its kernels rely on."""
 
 import opwright.plugin as plugin
 

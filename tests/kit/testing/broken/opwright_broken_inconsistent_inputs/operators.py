@@ -31,7 +31,7 @@ def cuts(x, y, out):
 def _shape_of_x(ctx):
     for slot in ("x", "y"):
         shape = ctx.input(slot).shape
-        fits = len(shape) == 1 and shape[0] != 0  # what has no elements has no address either
+        fits = len(shape) == 1 and shape[0] != 0  # an array without elements has no address either
         ctx.require(fits, f"{slot} must be a vector with elements, got shape {list(shape)}")
     ctx.set_output("out", ctx.input("x").shape)
 

@@ -1,4 +1,4 @@
-"""A plugin whose declared ranges let in what its kernels cannot do."""
+"""A plugin whose declared ranges allow values that its kernels cannot compute."""
 
 import opwright.plugin as plugin
 

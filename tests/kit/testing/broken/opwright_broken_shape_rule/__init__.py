@@ -1,4 +1,4 @@
-"""A plugin whose shape rules claim what its kernels do not write."""
+"""A plugin whose shape rules differ from the outputs of its kernels."""
 
 import opwright.plugin as plugin
 

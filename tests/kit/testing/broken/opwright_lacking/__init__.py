@@ -1,4 +1,5 @@
-"""A sound plugin on a machine that lacks what it needs, and one kernel whose package is damaged."""
+"""A sound plugin on a machine that lacks its requirements, and one kernel whose package is
+damaged."""
 
 import opwright.plugin as plugin
 

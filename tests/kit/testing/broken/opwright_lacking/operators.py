@@ -1,4 +1,4 @@
-"""Kernels that need what no machine has: a module, a library, a module of their own package."""
+"""Kernels with unmet requirements: a module, a library, a module of their own package."""
 
 import numpy as np
 
