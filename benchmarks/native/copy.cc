@@ -1,4 +1,4 @@
-// Copies of large arrays by two threads: what the memory of this machine can do.
+// Copies of large arrays by two threads: the limit of this machine's memory.
 #include <emmintrin.h>
 #include <omp.h>
 

@@ -39,7 +39,7 @@ const ow_plugin* Open(const std::string& path) {
   return plugin;
 }
 
-// Where a dtype stands in a row, whatever the order in which the sources were compiled.
+// The position of a dtype in a row, for any order in which the sources were compiled.
 size_t PlaceOf(const std::string& dtype) {
   static constexpr const char* kOrder[] = {
       "*",       "bool",    "int8",   "int16",  "int32",         "int64",

@@ -161,7 +161,7 @@ EXPORTED ffi_error* opwright_jax_execute(ffi_frame* frame) {
   return error;
 }
 
-/* Does nothing: what a custom call costs by itself. */
+/* Does nothing: the cost of a custom call by itself. */
 EXPORTED ffi_error* opwright_jax_execute_nothing(ffi_frame* frame) {
   (void)answer_metadata(frame);
   return NULL;

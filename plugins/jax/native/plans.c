@@ -50,7 +50,7 @@ static int take(plan_slot* slot) {
   return 0;
 }
 
-/* The slot to fill, empty from now on: an unused one, or that which was used longest ago. */
+/* The slot to fill, empty from now on: an unused one, or the least recently used one. */
 static plan_slot* find_room(plan_key key) {
   plan_slot* first = first_of(key);
   for (int tries = 0; tries < kWays; ++tries) {

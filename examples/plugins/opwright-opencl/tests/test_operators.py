@@ -92,7 +92,7 @@ def test_lines_of_infinities_and_nan_are_those_of_the_host(both):
     both("relu", {"x": lines})
 
 
-def test_what_is_smaller_than_epsilon_has_no_gradient(both):
+def test_values_smaller_than_epsilon_have_no_gradient(both):
     x = np.array([[0.25, 0.75], [1e-9, 1]], np.float32)
     given = {"x": x, "label": np.array([1, 0], np.int32)}
     both("cross_entropy", given, epsilon=1e-6)

@@ -43,7 +43,7 @@ def test_a_perceptron_trains_on_the_device_alone(digits, activation):
     assert set(model.network.placement().kernels) == {"opencl/opencl"}
 
 
-def test_the_host_takes_over_what_has_no_kernel_where_it_is_let(digits):
+def test_the_host_runs_operators_without_a_kernel_if_it_is_allowed_to(digits):
     wanted, _, _ = _train(digits, "relu", "adam")
     losses, _, model = _train(digits, "relu", "adam", device="opencl", fallback="cpu")
     np.testing.assert_allclose(losses, wanted, rtol=1e-4)

@@ -40,7 +40,7 @@ void LayOut(const T* from, int64_t count, int64_t k, int64_t chunks, T* to) {
   }
 }
 
-// What differences are multiplied by, 0 where that leaves the range of T; returns of how many.
+// The factor of differences, 0 where it leaves the range of T; returns of how many.
 // Equal vectors have no gradient.
 template <typename T>
 OPWRIGHT_CPU_CLONES int64_t Weigh(int64_t n, const T* distances, const T* grads, T* weights) {
@@ -56,7 +56,7 @@ OPWRIGHT_CPU_CLONES int64_t Weigh(int64_t n, const T* distances, const T* grads,
   return n_extreme;
 }
 
-// Adds to the sums of some own vectors what a lane of all others gives.
+// Adds to the sums of some own vectors the part of a lane of all others.
 template <typename T, bool kSquares>
 OPWRIGHT_CPU_CLONES void AddLanes(const T* own, const T* others, int64_t count, int64_t step,
                                   const T (*weights)[kOthers], T* sums) {

@@ -1,5 +1,5 @@
-// triangular_solve: blocks of unknowns by substitution, what is known of them taken off by
-// products.
+// triangular_solve: blocks of unknowns by
+// substitution; products subtract the known ones.
 #include <algorithm>
 
 #include "algebra/attributes.h"
@@ -44,7 +44,7 @@ OPWRIGHT_CPU_CLONES void Substitute(int64_t size, const Matrix<T>& a, bool backw
   }
 }
 
-// The blocks of n unknowns in the order in which they are found, with what is known before each.
+// The blocks of n unknowns in the order of solution, with the known ones before each.
 struct Turn {
   Part block;
   Part known;

@@ -1,4 +1,4 @@
-// Vectors of 64 bytes, which the compiler lowers to what a processor has.
+// Vectors of 64 bytes, which the compiler lowers to those of the processor.
 #ifndef OPWRIGHT_CPU_ALGEBRA_VECTORS_H_
 #define OPWRIGHT_CPU_ALGEBRA_VECTORS_H_
 

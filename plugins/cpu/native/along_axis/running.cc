@@ -157,8 +157,8 @@ void LogCumsumLine(const T* x, int64_t n, int64_t step, T* out) {
   }
 }
 
-// Each element has a share e**(x - out) of every sum from its own on. `total` is what they have in
-// common, kept in shares of e**out, which only rises.
+// Each element has a share e**(x - out) of every sum from its own on. `total`
+// is their common part, kept in shares of e**out, which only rises.
 template <typename T>
 void LogCumsumGradLine(const T* x, const T* out, const T* out_grad, int64_t n, int64_t step,
                        T* x_grad) {

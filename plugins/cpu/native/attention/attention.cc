@@ -67,7 +67,7 @@ struct AttentionKernelOf {
   // Where, in a thread's memory, items that were widened begin, behind the scores.
   static constexpr int64_t kWidened = kGemmScratch + kQueryBlock * (kKeyBlock + 3);
 
-  // One thread: what it reads and writes, and its scratch memory.
+  // One thread: its inputs, its outputs, and its scratch memory.
   struct Worker {
     const AttentionKernelOf* kernel;
     const opwright::RunContext& ctx;

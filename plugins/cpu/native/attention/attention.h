@@ -1,4 +1,4 @@
-// What the kernels of attention share: extents, the mask, and the blocks that they work on. Scores
+// Code shared by the kernels of attention: extents, the mask, and the blocks of work. Scores
 // are made for a block of queries and a block of keys at a time and never as a whole.
 #ifndef OPWRIGHT_CPU_ATTENTION_ATTENTION_H_
 #define OPWRIGHT_CPU_ATTENTION_ATTENTION_H_
@@ -69,7 +69,7 @@ AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta&
 // all heads, the keys, then the values.
 AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool causal);
 
-// Which inputs are what, for each of the two operators; the mask may be absent.
+// The slots of the inputs of each of the two operators; the mask may be absent.
 struct PlainSlots {
   using Attrs = AttentionAttrs;
   static constexpr uint32_t kQ = 0, kK = 1, kV = 2, kMask = 3;
@@ -159,8 +159,8 @@ struct ScoreBlock {
 };
 
 // Turns scores into exp(score - maximum), the maximum being that of all blocks of the row so far;
-// `maximum` and `total`, the sum of these powers, are kept from block to block. `factor` gets what
-// earlier blocks must be multiplied with.
+// `maximum` and `total`, the sum of these powers, are kept from block to block. `factor`
+// gets the factor for the sums of earlier blocks.
 template <typename T>
 void ExponentiateRows(const ScoreBlock<T>& block, T* maximum, T* total, T* factor);
 

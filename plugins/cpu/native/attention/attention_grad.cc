@@ -52,7 +52,7 @@ struct AttentionGradKernelOf {
   }
 
  private:
-  // One thread: what it reads and writes, and its scratch memory.
+  // One thread: its inputs, its outputs, and its scratch memory.
   class Worker {
    public:
     Worker(const AttentionGradKernelOf* kernel, const opwright::RunContext& ctx, T* memory)

@@ -1,5 +1,5 @@
-// Products in which an operand that has no weight is not read: what is hidden, behind the lengths
-// of sequences or by a mask, may be NaN, and 0 times NaN is NaN.
+// Products in which an operand without weight is not read: hidden elements, beyond
+// the lengths of sequences or under a mask, may be NaN, and 0 times NaN is NaN.
 #ifndef OPWRIGHT_CPU_ATTENTION_SEEN_H_
 #define OPWRIGHT_CPU_ATTENTION_SEEN_H_
 

@@ -1,4 +1,4 @@
-// Sorting by digits, which keeps the order of equal elements: what sort, argsort and unique share.
+// Sorting by digits, which keeps the order of equal elements, for sort, argsort and unique.
 #ifndef OPWRIGHT_CPU_COMMON_DIGIT_SORT_H_
 #define OPWRIGHT_CPU_COMMON_DIGIT_SORT_H_
 

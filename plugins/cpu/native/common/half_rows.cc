@@ -68,7 +68,7 @@ OPWRIGHT_CPU_AVX2 void NarrowFloat16Avx2(const float* from, void* to, int64_t n)
   std::memcpy(bits + i, halves, static_cast<size_t>(n - i) * sizeof(uint16_t));
 }
 
-// GCC 12 warns of what the intrinsics without a mask leave undefined.
+// GCC 12 warns of the operand that intrinsics without a mask leave undefined.
 constexpr __mmask16 kAll = 0xffff;
 
 OPWRIGHT_CPU_AVX512 void WidenFloat16Avx512(const void* from, float* to, int64_t n) {

@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Sixteen lanes, whatever the processor's width.
+// Sixteen lanes on every processor.
 template <float (*Widened)(uint16_t)>
 OPWRIGHT_CPU_INLINE float SumLanes(const void* from, int64_t n) {
   constexpr int64_t kLanes = 16;
@@ -34,7 +34,7 @@ OPWRIGHT_CPU_CLONES float SumFloat16(const void* from, int64_t n) {
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-// GCC 12 warns of what the intrinsics without a mask leave undefined.
+// GCC 12 warns of the operand that intrinsics without a mask leave undefined.
 constexpr __mmask16 kSixteen = 0xffff;
 
 struct WidenFrom16 {

@@ -1,4 +1,4 @@
-// Convolution as a matrix product: what each window covers, written out as a row (im2col). It
+// Convolution as a matrix product: the pixels of each window, written out as a row (im2col). It
 // serves float64, which oneDNN does not compute, and the gradient of images whose channels fill
 // oneDNN's blocks badly.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_COLUMNS_H_

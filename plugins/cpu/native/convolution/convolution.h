@@ -53,7 +53,7 @@ class ConvolutionShape {
   dnnl::memory::desc AsPreferred(const dnnl::memory::desc& images) const;
   dnnl::memory::desc AnyWeight() const;
 
-  // What gradients of the weight and of the bias are added up in: float, whatever the dtype.
+  // The type of the sums of the weight's and the bias's gradients: float for every dtype.
   dnnl::memory::desc AnyWeightSums() const;
   dnnl::memory::desc BiasSums() const;
   uint64_t bias_sum_bytes() const { return static_cast<uint64_t>(channels_) * sizeof(float); }

@@ -259,8 +259,8 @@ struct ConvolutionGradKernel {
            shape_.strides().back() > reach;
   }
 
-  // The weight as the input's gradient reads it, all parts' sums, and what steps need one after the
-  // other. Sums that are begun behind the parts lie where that weight was. Returns the bytes of
+  // The weight as the input's gradient reads it, all parts' sums, and the scratch memory
+  // of steps. Sums that are begun behind the parts lie where that weight was. Returns the bytes of
   // all.
   uint64_t LayWorkspace() {
     const auto n_sums = static_cast<uint64_t>(n_sums_);

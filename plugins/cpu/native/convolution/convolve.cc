@@ -1,5 +1,5 @@
-// Convolution, plain and transposed, through oneDNN, alone and with what may follow it in the same
-// pass over memory.
+// Convolution, plain and transposed, through oneDNN, alone and
+// with the operators after it in the same pass over memory.
 #include <algorithm>
 #include <array>
 #include <numeric>

@@ -16,7 +16,7 @@ inline bool IsDepthwise(const opwright::Shape& weight, const ConvolutionAttrs& a
   return weight.dim(1) == 1 && attrs.groups > 1;
 }
 
-// Immutable after Make. Shapes have elements. Sums run in one order, whatever the threads.
+// Immutable after Make. Shapes have elements. Sums run in one order for any number of threads.
 template <typename T>
 class Depthwise {
  public:

@@ -18,8 +18,8 @@ bool HasSpecial(int64_t n, const float* numbers);
 bool HasSpecial(int64_t n, const opwright::BFloat16* numbers);
 
 // oneDNN's code for bfloat16 fills borders and tiles with zeros and multiplies them as all others:
-// beside NaN, gradients become NaN that do not depend on it. Its code for float32 skips what is not
-// there, so gradients are computed by that one once more. This happens where training has failed
+// beside NaN, gradients become NaN that do not depend on it. Its code for float32 skips
+// zeros, so gradients are computed by that one once more. This happens where training has failed
 // already, so memory is saved instead of time: image by image, in one thread.
 class ExactGradients {
  public:

@@ -39,7 +39,7 @@ inline dnnl::convolution_forward::primitive_desc ForwardOf(const ConvolutionShap
           true};
 }
 
-// What computes the gradients of some images.
+// Computes the gradients of some images.
 struct GradientSteps {
   explicit GradientSteps(const ConvolutionShape& of) : shape(of) {}
 

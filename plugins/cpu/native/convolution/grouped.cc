@@ -226,8 +226,8 @@ uint64_t GroupedConvolution::OutGradBytes() const {
   return FloatBytes(units_at_once_ * at_.out.sizes[2] * unit_);
 }
 
-// Adds what the images give to the sums of some units; `one` holds those of an image, since a float
-// would lose the ends of long sums.
+// Adds the parts of the images to the sums of some units; `one` holds
+// those of an image, since a float would lose the ends of long sums.
 void GroupedConvolution::SumOverImages(const float* x, const float* out_grads, Range units,
                                        float* sums, float* one, char* scratch) const {
   const int64_t n_units = units.end - units.begin, columns = at_.out.sizes[2];

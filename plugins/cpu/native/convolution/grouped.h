@@ -17,8 +17,8 @@ namespace opwright_cpu {
 bool IsGroupedByFew(const opwright::Shape& x, const opwright::Shape& weight,
                     const ConvolutionAttrs& attrs);
 
-// Immutable after Make. Shapes have elements and are taken by IsGroupedByFew. Each number is the
-// sum of one thread in one order, whatever the threads.
+// Immutable after Make. Shapes have elements and are taken by IsGroupedByFew. Each
+// number is the sum of one thread in one order, for any number of threads.
 class GroupedConvolution {
  public:
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,

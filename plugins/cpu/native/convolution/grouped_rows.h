@@ -19,7 +19,7 @@ struct GroupedEpilogue {
   const float* residual = nullptr;  // as the output
   enum class Activation : uint8_t { kNone, kRelu, kRelu6 } activation = Activation::kNone;
 
-  // The same with what belongs to channels from `channel` on; the residual stays.
+  // The same with the arrays of channels from `channel` on; the residual stays.
   GroupedEpilogue From(int64_t channel) const {
     GroupedEpilogue moved = *this;
     if (moved.bias != nullptr) moved.bias += channel;

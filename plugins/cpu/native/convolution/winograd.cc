@@ -81,9 +81,9 @@ void Winograd::Make(const WinogradShape& shape, bool is_backward, int32_t n_thre
   const int64_t tiles = shape.tiles(), n_panels = CeilOf(shape.filters, product_.width);
   const int64_t all = tiles * kTilePlaces * shape.channels * shape.filters;
   n_threads_ = static_cast<int32_t>(std::clamp<int64_t>(all / kGrain, 1, n_threads));
-  // Threads share tiles, so that each reads all weights, or filters, so that each transforms all
-  // tiles: whatever takes less time in vectors multiplied, with the bytes from beyond the second
-  // cache.
+  // Threads share tiles, so that each reads all weights, or filters,
+  // so that each transforms all tiles: the choice takes less time in
+  // vectors multiplied, with the bytes from beyond the second cache.
   constexpr double kBytesPerProduct = 4.0;
   constexpr int64_t kCacheFloats = 160 * 1024, kFewestTiles = 48;
   double least = 0.0;

@@ -39,7 +39,7 @@ struct WinogradShape {
       function(p, (image * out_height + row) * out_width + column);
     }
   }
-  // That of the input's gradient: output gradients are convolved with taps that are turned around.
+  // The weight of the input's gradient: output gradients are convolved with taps in reverse order.
   WinogradShape Backward() const;
 };
 
@@ -56,7 +56,7 @@ bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
                        bool is_transformed_once, WinogradShape* shape);
 
 // The convolution, or the gradient of its images. Immutable after Make. Each number is the sum of
-// one thread in one order, whatever the threads. Tiles whose sums are not finite are added up
+// one thread in one order, for any number of threads. Tiles whose sums are not finite are added up
 // plainly: infinities and NaN reach only the pixels whose windows hold them.
 class Winograd {
  public:

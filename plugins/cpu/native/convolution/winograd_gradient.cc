@@ -6,7 +6,7 @@
 
 namespace opwright_cpu {
 
-// In vectors multiplied, of one thread, with what it moves between tiles and sums.
+// In vectors multiplied, of one thread, with its moves between tiles and sums.
 double WinogradWeightGradient::CostOf(int32_t filter_parts, int32_t tile_parts) const {
   constexpr int64_t kTransform = 5, kTransformOutGrads = 4, kAddUp = 2;
   const int64_t filters = (shape_.filters + filter_parts - 1) / filter_parts;

@@ -26,7 +26,7 @@ struct TileResult {
 // to[place * step + c] of the pixels.
 void TransformTile(const TileSource& tile, int64_t channels, float* to, int64_t step);
 
-// The pixels of the result from sums[place * step + c], with what comes behind them. Returns
+// The pixels of the result from sums[place * step + c], with the operators after them. Returns
 // whether all sums are finite. Places of `epilogue` and `tile` begin with the first channel.
 bool FinishWinogradTile(const float* sums, int64_t step, int64_t channels,
                         const GroupedEpilogue& epilogue, const TileResult& tile);
@@ -38,8 +38,8 @@ void TransformOutGrads(const float* const* pixels, int64_t channels, float* to, 
 // lie in n_parts parts. Returns whether all are finite.
 bool FinishWeights(const float* sums, int64_t step, int64_t n_parts, int64_t part_step, float* to);
 
-// Adds the output gradient of pixel p of the result times 16 channels of what the taps read there,
-// to the same places.
+// Adds the output gradient of pixel p of the result times
+// 16 channels of its taps' pixels, to the same places.
 void AddTapsPlainly(const TileSource& tile, const bool* is_inside, int p, int64_t channel,
                     float out_grad, float* to);
 

@@ -12,8 +12,8 @@ namespace {
 
 double KeepScale(double probability) { return probability < 1 ? 1 / (1 - probability) : 0; }
 
-// Keeps an element whose word is at least `threshold`, and none unless `any`. A dropped one is 0
-// whatever x is: infinity times 0 is not.
+// Keeps an element whose word is at least `threshold`, and none unless `any`. A
+// dropped one is 0 for every x: infinity times 0 is not.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Drop(const uint32_t* words, uint32_t threshold, bool any, T scale,
                               const T* x, T* out, uint8_t* mask, int64_t n) {
@@ -30,7 +30,7 @@ OPWRIGHT_CPU_CLONES void Mask(const uint8_t* mask, T scale, const T* grad, T* ou
   for (int64_t i = 0; i < n; ++i) out[i] = mask[i] != 0 ? grad[i] * scale : T{0};
 }
 
-// What training drops; inputs x and step, outputs out and mask.
+// The dropout of training; inputs x and step, outputs out and mask.
 template <typename T, typename Attrs>
 struct Dropping {
   static void Configure(opwright::KernelOptions& options) {

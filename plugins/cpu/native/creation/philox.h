@@ -15,7 +15,7 @@ namespace opwright_cpu {
 constexpr int64_t kPhiloxBlocks = 256;
 constexpr int64_t kPhiloxWords = 4 * kPhiloxBlocks;
 
-// What distinguishes the words of one operator in one run from all others.
+// Distinguishes the words of one operator in one run from all others.
 struct PhiloxKey {
   uint64_t seed;
   uint32_t stream;

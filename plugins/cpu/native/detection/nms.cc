@@ -55,8 +55,8 @@ struct NmsKernel {
   uint64_t kept_at_ = 0;
 };
 
-// Slots: boxes, scores, classes; out. Workspace: the scores and what sorts them, the boxes that are
-// kept, ranks by class, and of each rank whether it is kept.
+// Slots: boxes, scores, classes; out. Workspace: the scores and the memory of the
+// sort, the boxes that are kept, ranks by class, and of each rank whether it is kept.
 template <typename T>
 struct BatchedNmsKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -1,5 +1,5 @@
-// Boxes that were kept, and whether another one overlaps one of them too much: what nms and
-// multiclass_nms share. All of it in double, so that every dtype decides alike, and every operation
+// Boxes that were kept, and whether another one overlaps one of them too much, for nms
+// and multiclass_nms. All of it in double, so that every dtype decides alike, and every operation
 // is rounded, so that the reference does.
 #ifndef OPWRIGHT_CPU_DETECTION_SUPPRESSION_H_
 #define OPWRIGHT_CPU_DETECTION_SUPPRESSION_H_

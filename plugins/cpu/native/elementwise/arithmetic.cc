@@ -41,7 +41,7 @@ using MaximumOf = Maximum<Byte<T>>;
 template <typename T>
 using MinimumOf = Minimum<Byte<T>>;
 
-// Whole numbers wrap around whatever their sign.
+// Whole numbers wrap around for either sign.
 template <typename T>
 using AddBits = std::conditional_t<std::is_same_v<T, bool>, Maximum<BitsOf<bool>>, Add<BitsOf<T>>>;
 template <typename T>

@@ -1,6 +1,6 @@
-// Several element-wise functions in one step. They are applied block by block: what one function
-// hands to the next stays in the first-level cache and is never stored in a tensor. 16-bit floats
-// are widened as they are read, and rounded where the last function has made them.
+// Several element-wise functions in one step. They are applied block by block: the results
+// of one function stay in the first-level cache for the next and are never stored in a
+// tensor. 16-bit floats are widened when they are read, and rounded after the last function.
 #include <algorithm>
 #include <array>
 #include <string>

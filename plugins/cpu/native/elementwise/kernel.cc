@@ -40,7 +40,7 @@ const NamedFunction* FindFunction(const std::string& op_type) {
 
 uint64_t EstimateNs(int64_t n, double bytes, double ns_per_element, int32_t n_threads) {
   constexpr double kBytesPerNs = 10;  // read and written by one thread
-  constexpr double kStepNs = 15;      // what every step costs
+  constexpr double kStepNs = 15;      // the cost of every step
   const double work = std::max(bytes / kBytesPerNs, static_cast<double>(n) * ns_per_element);
   const int64_t threads = std::clamp<int64_t>(n / kElementGrain, 1, std::max(n_threads, 1));
   return static_cast<uint64_t>(kStepNs + work / static_cast<double>(threads));
@@ -147,8 +147,8 @@ void MapKernel::RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_
   }
 }
 
-// Blocks of floats in the first-level cache: inputs are widened into them, and what the loop
-// writes is rounded on its way out.
+// Blocks of floats in the first-level cache: inputs are widened into
+// them, and the results of the loop are rounded when they are written.
 void MapKernel::RunWidened(const Inputs& inputs, void* out, bool stream, Part part) const {
   alignas(kLineBytes) char buffers[kMaxInputs][kBufferBytes];
   alignas(kLineBytes) float wide[kMaxInputs][kWideBlock];

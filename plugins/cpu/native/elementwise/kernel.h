@@ -19,7 +19,7 @@ namespace opwright_cpu {
 
 constexpr size_t kMaxInputs = 3;
 
-// What Plan must know besides shapes.
+// Arguments of Plan besides shapes.
 struct MapPlan {
   Loop loop = nullptr;
   Parameters parameters;

@@ -15,7 +15,7 @@ constexpr int64_t kBlock = 1024;
 // A row up to this length is written several times into a buffer, so that loops are long.
 constexpr int64_t kLongestTile = kBlock / 2;
 constexpr int64_t kMaxItemBytes = 8;
-// What Operand writes into a buffer at most.
+// The most that Operand writes into a buffer.
 constexpr int64_t kBufferBytes = (kBlock + kLongestTile) * kMaxItemBytes;
 
 // How to read an operand that broadcasts to the output: where its elements do not lie in the

@@ -172,8 +172,8 @@ OPWRIGHT_CPU_CLONES void PowerGradLoop(const T* x, const T* y, const T* out, con
   }
 }
 
-// x, y, out, out_grad -> x_grad, y_grad: each absent where it is not wanted. What broadcast is
-// added up in double, by one thread.
+// x, y, out, out_grad -> x_grad, y_grad: each absent where it is not wanted. The
+// gradient of a broadcast operand is added up in double, by one thread.
 template <typename T>
 class PowerGradKernel {
  public:

@@ -26,8 +26,8 @@ OPWRIGHT_CPU_CLONES bool AnyIsFar(const typename F::In* const* inputs, int64_t n
   return any != 0;
 }
 
-// The same loop gives the near elements, whatever is beside them: an element has one result
-// wherever a block begins. `out` may be an input.
+// The same loop gives the near elements for all their
+// neighbours: an element has one result wherever a block begins. `out` may be an input.
 template <typename F>
 void MapMixedBlock(const typename F::In* const* inputs, typename F::Out* out, int64_t n,
                    const Parameters& parameters) {
@@ -50,7 +50,7 @@ void MapMixedBlock(const typename F::In* const* inputs, typename F::Out* out, in
   }
 }
 
-// F says of arguments whether they are far, and what Far gives for these.
+// F says of arguments whether they are far, and Far computes the results of these.
 template <typename F>
 void RangedLoop(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
   auto* to = static_cast<typename F::Out*>(out);

@@ -1,5 +1,5 @@
-// Fully connected layers whatever their size: the product through oneDNN with bias and activation
-// behind it, or by our own loops and one sweep over the rows.
+// Fully connected layers of all sizes: the product through oneDNN with bias
+// and activation after it, or by our own loops and one sweep over the rows.
 #include <algorithm>
 #include <limits>
 #include <string>

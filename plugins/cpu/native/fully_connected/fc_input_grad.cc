@@ -60,8 +60,8 @@ struct FcInputGradKernel {
   }
 
  private:
-  // Each thread multiplies with its own rows of a weight [outputs, inputs]; then what it has made
-  // of some columns is added up.
+  // Each thread multiplies with its own rows of a weight [outputs,
+  // inputs]; then the sums of the threads are added up by columns.
   void RunTurned(const T* grad, const T* w, const T* activated, T* workspace, T* x_grad,
                  T* bias_grad) const {
     T* parts = threads_ > 1 ? workspace + kGemmScratch * threads_ : x_grad;

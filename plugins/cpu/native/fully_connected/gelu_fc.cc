@@ -1,5 +1,5 @@
-// A fully connected layer behind gelu: out = gelu(x) w + b. What gelu returns is multiplied block
-// by block and never stored as a whole.
+// A fully connected layer behind gelu: out = gelu(x) w + b. The results
+// of gelu are multiplied block by block and never stored as a whole.
 #include <algorithm>
 #include <type_traits>
 

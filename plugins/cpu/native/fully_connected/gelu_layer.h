@@ -1,4 +1,4 @@
-// What the kernels of a fully connected layer behind gelu know of it before they run.
+// Facts of a fully connected layer after gelu that its kernels know before they run.
 #ifndef OPWRIGHT_CPU_FULLY_CONNECTED_GELU_LAYER_H_
 #define OPWRIGHT_CPU_FULLY_CONNECTED_GELU_LAYER_H_
 

@@ -182,7 +182,7 @@ void AnyPanel(const GemmCall<T>& call, int64_t column, int64_t width) {
   }
 }
 
-// Panels of kVectors vectors, then of one, then a narrower one for what is left of n.
+// Panels of kVectors vectors, then of one, then a narrower one for the rest of n.
 template <typename T, int kLanes, int kRows, int kVectors>
 void AllPanels(const GemmCall<T>& call) {
   int64_t column = 0;

@@ -85,7 +85,7 @@ struct NonzeroKernel {
     const int64_t grain_rows = kElementGrain / std::max<int64_t>(length, 1) + 1;
     const auto threads =
         static_cast<int32_t>(std::clamp<int64_t>(n_rows_ / grain_rows, 1, ctx.n_threads()));
-    // Both passes take the same parts, whatever number of threads there is in the end.
+    // Both passes take the same parts for any number of threads.
     const auto each_part = [&](const auto& function) {
       Parallel(threads, [&](int32_t thread, int32_t count) {
         for (int32_t part = thread; part < threads; part += count) {

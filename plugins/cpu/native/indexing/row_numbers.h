@@ -1,4 +1,4 @@
-// The rows that the vectors of an index name: what gather_nd and scatter_nd read and write.
+// The rows that the vectors of an index name, for gather_nd and scatter_nd.
 #ifndef OPWRIGHT_CPU_INDEXING_ROW_NUMBERS_H_
 #define OPWRIGHT_CPU_INDEXING_ROW_NUMBERS_H_
 

@@ -31,11 +31,11 @@ class Scattered {
  public:
   void Prepare(const opwright::PrepareContext& ctx, const ScatterAttrs& attrs);
 
-  // What `Index` wants; the rest of the workspace is the caller's.
+  // The need of `Index`; the rest of the workspace is the caller's.
   size_t workspace_bytes() const { return rows_ ? rows_->workspace_bytes() : 0; }
 
   // Calls function(share, positions) in threads; an error where a position is out of range. The
-  // function returns what `AxisWalk::Visit` does.
+  // function returns the same as `AxisWalk::Visit`.
   template <typename Function>
   opwright::Status Run(const opwright::RunContext& ctx, int64_t item_bytes,
                        const Function& function) const {

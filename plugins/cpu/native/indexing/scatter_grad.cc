@@ -23,8 +23,8 @@ struct ScatterGradKernel {
     const T* grad;
     T* x_grad;
     T* updates_grad;
-    T* before;       // of products: of what comes before an element
-    T* behind;       // and of what comes behind
+    T* before;       // of products: of the elements before an element
+    T* behind;       // and of the elements after it
     int32_t* count;  // how many there are of each element of out
   };
 

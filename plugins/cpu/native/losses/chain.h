@@ -1,5 +1,5 @@
-// What linear_chain_crf, its gradient and viterbi_decode share: extents, and sums over the tags of
-// the step before.
+// Code shared by linear_chain_crf, its gradient and viterbi_decode:
+// extents, and sums over the tags of the step before.
 #ifndef OPWRIGHT_CPU_LOSSES_CHAIN_H_
 #define OPWRIGHT_CPU_LOSSES_CHAIN_H_
 

@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// What both kernels prepare: the shape, and a part of the workspace for each thread.
+// The preparation of both kernels: the shape, and a part of the workspace for each thread.
 class CtcPlan {
  public:
   void Prepare(opwright::PrepareContext& ctx, bool keeps_times) {
@@ -120,7 +120,7 @@ struct CtcLossGradKernel {
     return plan_.ForEachRow(ctx, attrs.blank, [=](int64_t i, CtcRow& row) {
       std::fill(x_grad + i * size, x_grad + (i + 1) * size, T(0));
       const double end = row.GoForward(x + i * size);
-      if (end == kNever) return;  // the loss is infinite whatever x is nearby
+      if (end == kNever) return;  // the loss is infinite for every x nearby
       GoBack(x + i * size, shape, end, out_grad[i], row, x_grad + i * size);
     });
   }

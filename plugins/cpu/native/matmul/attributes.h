@@ -15,7 +15,7 @@ struct MatmulAttrs {
   OPWRIGHT_ATTRIBUTES(transpose_x, transpose_y);
 };
 
-// Axis i of what is multiplied is axis axes[i] of what is given, of out likewise; none: the same.
+// Axis i of a multiplied array is axis axes[i] of the given one, of out likewise; none: the same.
 struct FoldedMatmulAttrs {
   std::vector<int64_t> x_axes;
   std::vector<int64_t> y_axes;

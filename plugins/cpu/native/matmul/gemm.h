@@ -33,7 +33,7 @@ template <typename T>
 constexpr uint64_t kGemmWorkspaceBytes = static_cast<uint64_t>(kGemmScratch) * sizeof(T);
 
 // c = a b in one thread; c has columns side by side (column_stride 1) and overlaps neither factor.
-// Float sums run over blocks of k in a fixed order, whatever the threads.
+// Float sums run over blocks of k in a fixed order, for any number of threads.
 template <typename T>
 void Gemm(const GemmSize& size, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
           void* workspace);

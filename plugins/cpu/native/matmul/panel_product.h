@@ -11,8 +11,8 @@
 
 namespace opwright_cpu {
 
-// out = x y of float32, [m, k] and [k, n]. Immutable after Make. Each number is the sum of one
-// thread in one order, whatever the threads.
+// out = x y of float32, [m, k] and [k, n]. Immutable after Make. Each
+// number is the sum of one thread in one order, for any number of threads.
 class PanelProduct {
  public:
   // Stays empty where oneDNN's product is the better one: x is many rows, or does not lie side by

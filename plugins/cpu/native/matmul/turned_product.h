@@ -1,6 +1,6 @@
-// Products x^T y of matrices that lie row by row, as the gradient of a layer's weight is: few
-// columns of both, and a sum over all rows of a batch. oneDNN multiplies them by its loops for any
-// layout, of which it compiles 3 MB at the first of them.
+// Products x^T y of matrices stored by rows, as in the gradient of a layer's weight:
+// few columns of both, and a sum over all rows of a batch. oneDNN multiplies them by
+// its loops for any layout, of which it compiles 3 MB at the first of them.
 #ifndef OPWRIGHT_CPU_MATMUL_TURNED_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_TURNED_PRODUCT_H_
 

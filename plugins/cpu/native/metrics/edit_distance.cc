@@ -61,7 +61,7 @@ struct EditDistanceKernel {
         const int64_t length = label_lengths[i];
         const int64_t edits =
             CountEdits(x + i * t_, lengths[i], label + i * u_, length, row.data());
-        // A count over 0 is infinite; 0 edits are 0 whatever the length is.
+        // A count over 0 is infinite; 0 edits are 0 for every length.
         const double divisor = attrs.normalized && edits > 0 ? static_cast<double>(length) : 1.0;
         out[i] = divisor > 0 ? static_cast<float>(static_cast<double>(edits) / divisor)
                              : std::numeric_limits<float>::infinity();

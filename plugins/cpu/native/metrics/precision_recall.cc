@@ -1,4 +1,4 @@
-// precision_recall: counts of right and wrong rows for each class, and what follows from them.
+// precision_recall: counts of right and wrong rows for each class, and the metrics from them.
 #include <opwright/functors.h>
 #include <opwright/functors/counting.h>
 #include <algorithm>

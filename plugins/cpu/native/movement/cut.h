@@ -1,4 +1,4 @@
-// Where the elements that a slice takes lie: what slice, its gradient and slice_scatter walk.
+// The positions of a slice's elements, for slice, its gradient and slice_scatter.
 #ifndef OPWRIGHT_CPU_MOVEMENT_CUT_H_
 #define OPWRIGHT_CPU_MOVEMENT_CUT_H_
 

@@ -58,7 +58,7 @@ std::vector<int64_t> Begins(const PadAttrs& attrs) {
   return begins;
 }
 
-// A border of one value, of which negative widths crop: what is left of x is a box of it.
+// A border of one value, of which negative widths crop: the rest of x is a box of it.
 class ConstantBorder {
  public:
   ConstantBorder() = default;

@@ -172,7 +172,7 @@ void CopyTiles(const char* source, char* destination, const CopyAxis& outer,
   constexpr int64_t kItem = sizeof(T);
   const int64_t n_outer = outer.length / kLanes * kLanes;
   const int64_t n_inner = inner.length / kLanes * kLanes;
-  // Whole lines only: what is left of a line would have to be read and merged.
+  // Whole lines only: the rest of a line would have to be read and merged.
   const bool lines = (reinterpret_cast<uintptr_t>(destination) |
                       static_cast<uintptr_t>(outer.destination | inner.length * kItem)) %
                          64 ==

@@ -1,5 +1,5 @@
-// Moving a box of items from one set of strides to another: what transpose, concat, split, slice
-// and pad have in common.
+// Moves a box of items from one set of strides to
+// another, for transpose, concat, split, slice and pad.
 #ifndef OPWRIGHT_CPU_MOVEMENT_STRIDED_COPY_H_
 #define OPWRIGHT_CPU_MOVEMENT_STRIDED_COPY_H_
 

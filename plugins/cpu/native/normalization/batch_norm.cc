@@ -81,7 +81,7 @@ struct Moments {
   }
 };
 
-// Of [n_rows, n], block by block, in two passes over what is in the cache.
+// Of [n_rows, n], block by block, in two passes over data in the cache.
 template <typename E>
 OPWRIGHT_CPU_CLONES void RowMoments(const E* x, int64_t n_rows, int64_t n,
                                     const Moments<NumberOf<E>>& result) {
@@ -203,7 +203,7 @@ struct BatchNormKernel {
     PutTogether(pieces_, of_pieces, n, result);
   }
 
-  // Writes what follows from mean and variance of a batch, or from the running ones.
+  // Writes the values derived from mean and variance of a batch, or from the running ones.
   void FinishStatistics(const opwright::RunContext& ctx, const BatchNormAttrs& attrs, Part channels,
                         T* mean, T* variance, T* factor) const {
     const T* scale = ctx.input(1).data<T>();

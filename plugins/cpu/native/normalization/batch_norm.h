@@ -1,4 +1,4 @@
-// What batch_norm and its gradient have in common. An array is [batch, channels, inner]: a channel
+// Code shared by batch_norm and its gradient. An array is [batch, channels, inner]: a channel
 // is `batch` runs of `inner` elements. Threads share channels; but where inner is 1 and channels
 // lie side by side, rows of all channels, so that memory is read in its order.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_BATCH_NORM_H_
@@ -84,7 +84,7 @@ class RowPieces {
   int64_t count_ = 0;
 };
 
-// Calls function(extent) for channels one by one, so that what is read again is in the cache.
+// Calls function(extent) for channels one by one, so that data that is read again is in the cache.
 template <typename Function>
 void ForChannels(int32_t n_threads, const Lines& lines, const Function& function) {
   const int64_t grain = kElementGrain / std::max<int64_t>(lines.count(), 1) + 1;

@@ -1,5 +1,5 @@
-// Groups of channels that are normalized together. An array is [n, channels, inner]; a row is what
-// one group of channels of one item holds, and a channel's part of it a run.
+// Groups of channels that are normalized together. An array is [n, channels, inner]; a
+// row is the data of one group of channels of one item, and a channel's part of it a run.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_GROUP_NORM_H_
 #define OPWRIGHT_CPU_NORMALIZATION_GROUP_NORM_H_
 

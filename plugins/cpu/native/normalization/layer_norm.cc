@@ -162,7 +162,7 @@ struct HalfRowNormKernel {
     return opwright::Status::Ok();
   }
 
-  // What every row is multiplied with or gets added; NULL where it is absent.
+  // The factor and the addend of every row; NULL where it is absent.
   const float* Widened(const opwright::RunContext& ctx, uint32_t slot, float* to) const {
     if (!ctx.has_input(slot)) return nullptr;
     half_.widen(ctx.input(slot).raw(), to, lines_.length);

@@ -163,7 +163,7 @@ struct HalfRowNormGradKernel {
   }
 
  private:
-  // Rows whose sums are added up by themselves, whatever the number of threads.
+  // Rows whose sums are added up by themselves, for any number of threads.
   static constexpr int64_t kRowShare = 8;
 
   void RunShare(const opwright::RunContext& ctx, int64_t share, const float* scale,

@@ -24,7 +24,7 @@ inline Lines NormalizedRows(const opwright::Shape& shape, int64_t begin_norm_axi
 
 inline int64_t RowGrain(int64_t length) { return std::max<int64_t>(1, kElementGrain / length); }
 
-// What a row is normalized by: (x - mean) * inv_std. Where its squares over- or underflow, so does
+// Mean and deviation of a row: (x - mean) * inv_std. Where its squares over- or underflow, so does
 // inv_std, and is_ordinary is false.
 template <typename T>
 struct RowStatistics {

@@ -54,8 +54,8 @@ void* OpenDnnl() {
         "cpu: oneDNN must be of version 3, got ", found->major, ".", found->minor, ".",
         found->patch, "; install onednn-cpu-gomp of 2023.2 or newer"));
   }
-  // Plans and their Context keep what is prepared. oneDNN's own cache would keep beside it what it
-  // could not make in a moment without memory, and crash on it later.
+  // Plans and their Context keep prepared primitives. oneDNN's own cache would also keep
+  // those that it could not make in a moment without memory, and crash on them later.
   const auto set_capacity = reinterpret_cast<decltype(&dnnl_set_primitive_cache_capacity)>(
       dlsym(library, "dnnl_set_primitive_cache_capacity"));
   set_capacity(0);

@@ -40,7 +40,7 @@ inline void CheckRoom() {
   munmap(room, kRoomBytes);
 }
 
-// Calls a function in a thread of its own, which knows nothing of what failed in this one.
+// Calls a function in a thread of its own, which knows nothing of a failure in this one.
 template <typename Function>
 void CallInNewThread(const Function& function) {
   std::exception_ptr failure;

@@ -40,7 +40,7 @@ inline dnnl::memory::desc Strided(const dnnl::memory::dims& dims, dnnl::memory::
 // asks for it: passes have more kernels prepared than a plan runs.
 class Primitive {
  public:
-  // What the generated code of one takes, measured over products and convolutions.
+  // The memory of the generated code of one, measured over products and convolutions.
   static constexpr uint64_t kCodeBytes = 96 * 1024;
 
   Primitive() = default;
@@ -151,7 +151,7 @@ inline void* At(void* array, int64_t byte) {
   return array == nullptr ? nullptr : static_cast<char*>(array) + byte;
 }
 
-// Bytes in whole cache lines, so that what different threads write is apart.
+// Bytes in whole cache lines, so that data of different threads is apart.
 inline uint64_t WholeLines(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Copies one array into another layout, in the calling thread.

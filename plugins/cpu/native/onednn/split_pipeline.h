@@ -1,5 +1,5 @@
-// The same steps on parts of the images, side by side; and what threads do together before and
-// after.
+// The same steps on parts of the images, side by side;
+// and the joint work of threads before and after.
 #ifndef OPWRIGHT_CPU_ONEDNN_SPLIT_PIPELINE_H_
 #define OPWRIGHT_CPU_ONEDNN_SPLIT_PIPELINE_H_
 
@@ -38,7 +38,7 @@ struct ImageSplit {
   int32_t n_threads = 1;  // of each part
 };
 
-// What parts with the same steps have in common.
+// The common state of parts with the same steps.
 struct PartSizes {
   int64_t n_images = 1;
   int64_t n_rows = 0;  // of each output; 0 for all

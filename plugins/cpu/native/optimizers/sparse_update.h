@@ -1,5 +1,5 @@
-// What the sparse optimizers share: the rows that lookups name are updated by the rules of the
-// dense ones, each row once and by one thread.
+// Code shared by the sparse optimizers: the rows that lookups name are
+// updated by the rules of the dense ones, each row once and by one thread.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_SPARSE_UPDATE_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_SPARSE_UPDATE_H_
 

@@ -13,8 +13,8 @@ namespace opwright_cpu {
 // Lookups are counted through all index tensors. Each thread lists those of its rows as entries, in
 // their order: those of one row are a chain, and so are its rows, each as its first entry. All of
 // it lies in the workspace: a table of hashes, and a few numbers for each lookup. Nothing is as
-// long as the table. What a thread writes lies together, so that threads do not take each other's
-// lines.
+// long as the table. The data that a thread writes is
+// contiguous, so that threads do not take each other's lines.
 class TouchedRows {
  public:
   static constexpr int32_t kNone = -1;
@@ -27,8 +27,8 @@ class TouchedRows {
   // Says which rows lookups [first, first + n of index) name; those of `skipped` are left out.
   void Take(const Positions& index, int64_t n, int64_t first, int64_t skipped);
 
-  // Finds the rows of one of n_threads threads; returns the first of them, or kNone. Every row has
-  // one thread, whatever the order in which threads call it.
+  // Finds the rows of one of n_threads threads; returns the first of them, or kNone. Every
+  // row has one thread, for any order in which threads call it.
   int32_t Find(int32_t thread, int32_t n_threads);
 
   int64_t row(int32_t entry) const { return rows_[entries_[entry].lookup]; }

@@ -1,5 +1,5 @@
-// What all optimizers share: which elements a thread updates, of one parameter or of many in one
-// step, and the numbers of a step. These files are compiled without contraction (fused
+// Code shared by all optimizers: which elements a thread updates, of one parameter or of
+// many in one step, and the numbers of a step. These files are compiled without contraction (fused
 // multiply-add), so that an element has one result, wherever a vector or a share begins.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
@@ -36,8 +36,8 @@ inline double ReadScalar(const opwright::InputTensor& tensor) {
                                    : static_cast<double>(*tensor.data<float>());
 }
 
-// What the slots of a step hold whose learning rate is slot kRate: the states lie behind it, and
-// behind them the scalars. Outputs are param, the states and the scalars.
+// The contents of the slots of a step whose learning rate is slot kRate: the
+// states come after it, and after them the scalars. Outputs are param, the states and the scalars.
 template <typename Rule, uint32_t kRate>
 struct StepSlots {
   static constexpr uint32_t kFirstScalar = kRate + 1 + Rule::kStates;

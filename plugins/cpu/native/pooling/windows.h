@@ -61,7 +61,7 @@ inline std::vector<Window> SlidingWindows(int64_t size, int64_t count, int64_t k
     const int64_t first = i * stride - before;
     const int64_t begin = first < 0 ? (step - -first % step) % step : first;
     Window window{begin, std::min(first + reach, size), 0, step};
-    // What sticks out beyond the padding is nothing at all.
+    // Parts beyond the padding do not exist.
     const Window padded{first, std::min(first + reach, size + after), 0, step};
     window.count = include_pad ? padded.size() : window.size();
     windows.push_back(window);

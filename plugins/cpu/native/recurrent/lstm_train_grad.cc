@@ -50,14 +50,14 @@ struct LstmTrainGradKernel {
   struct Buffers {
     T* cells;       // [part_steps, n, size], those that steps gave
     T* states;      // [1 + part_steps, n, size], and that before them
-    T* flow;        // [part_steps, n, size], the gradient of what a layer gave
+    T* flow;        // [part_steps, n, size], the gradient of the output of a layer
     T* rows;        // [part_steps, n, inputs], where x has n before t: x, then its gradient
     T* state_grad;  // [n, size]
     T* cell_grad;
     T* weights;  // weight_hh in panels
   };
 
-  // What one thread does: some rows of the batch of one part.
+  // The work of one thread: some rows of the batch of one part.
   struct Task {
     const opwright::RunContext& ctx;
     const Buffers& at;
@@ -99,7 +99,7 @@ struct LstmTrainGradKernel {
     if (layer == 0) WriteFirst(ctx, steps, at);
   }
 
-  // The gradient of what a layer gave in some steps; NULL: zeros.
+  // The gradient of the output of a layer in some steps; NULL: zeros.
   const T* FlowOf(const opwright::RunContext& ctx, int64_t layer, Part steps,
                   const Buffers& at) const {
     if (layer + 1 < s_.layers) {
@@ -142,7 +142,7 @@ struct LstmTrainGradKernel {
     }
   }
 
-  // The gradient of what a layer read in some steps.
+  // The gradient of the input of a layer in some steps.
   void WriteSourceGrad(const opwright::RunContext& ctx, int64_t layer, Part steps, T* to) const {
     const int64_t inputs = s_.InputsOf(layer), rows = (steps.end - steps.begin) * s_.n;
     ParallelGemm<T>(gemm_,
@@ -193,7 +193,7 @@ struct LstmTrainGradKernel {
     AddThroughState<T>(gemm_, s_.kind, {weight, s_.size, 1, PacksWeights()}, back);
   }
 
-  // Of a step of the part: what RunStep wrote, the cell that it read and the one that it gave.
+  // Of a step of the part: the results of RunStep, its input cell and its output cell.
   StepRows<T> RowsOf(const Task& task, int64_t step) const {
     const int64_t before = step - s_.StepsOf(task.part).begin, first = task.rows.begin * s_.size;
     T* cell = task.at.cells + before * s_.each() + first;

@@ -1,4 +1,4 @@
-// lstm, gru and rnn: what x gives to all steps is one product, and then the steps follow.
+// lstm, gru and rnn: the part of x in all steps is one product, and then the steps follow.
 #include "recurrent/recurrent.h"
 #include "common/widened.h"
 #include "recurrent/attributes.h"
@@ -91,7 +91,7 @@ struct RecurrentKernel {
 
   struct Buffers {
     T* zeros;    // [n, size]
-    T* source;   // what a layer reads, where that must be put together
+    T* source;   // the input of a layer, where it must be put together
     T* weights;  // weight_hh of each direction, in panels, where it is not packed already
   };
 

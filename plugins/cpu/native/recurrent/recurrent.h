@@ -31,7 +31,7 @@ struct RecurrentShape {
   int64_t gates() const { return GatesOf(kind) * size; }
   int64_t width() const { return WidthOf(kind) * size; }
   int64_t rows() const { return steps * n; }
-  int64_t joined() const { return directions * size; }  // what a layer gives
+  int64_t joined() const { return directions * size; }  // the output of a layer
   int64_t InputsOf(int64_t layer) const { return layer == 0 ? inputs : joined(); }
   int64_t MostInputs() const { return std::max(inputs, layers > 1 ? joined() : int64_t{0}); }
   int64_t Multiplications() const {
@@ -133,8 +133,8 @@ void SwapAxes(const T* from, int64_t a, int64_t b, int64_t width, T* to) {
   }
 }
 
-// What a layer gives: the states of its directions side by side, and 0 behind the end of a
-// sequence. `states` are those of its first direction.
+// The output of a layer: the states of its directions
+// side by side, and 0 after the end of a sequence. `states` are those of its first direction.
 template <typename T>
 void JoinStates(const RecurrentShape& s, const T* states, const std::vector<int64_t>& lengths,
                 T* joined) {

@@ -1,4 +1,4 @@
-// What lstm_cell, gru_cell and their gradients share.
+// Code shared by lstm_cell, gru_cell and their gradients.
 #ifndef OPWRIGHT_CPU_RECURRENT_RECURRENT_CELLS_H_
 #define OPWRIGHT_CPU_RECURRENT_RECURRENT_CELLS_H_
 

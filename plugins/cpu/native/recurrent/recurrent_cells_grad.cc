@@ -57,7 +57,7 @@ struct CellGradKernel : CellOfLayer<T, kHasCell> {
                const Buffers& at) const {
     const int64_t size = s_.size, width = s_.width(), first = begin * size;
     StepBack<T> back{};
-    // The step back reads what the step wrote, and no state that it gave.
+    // The backward step reads the results of the step, and no output state.
     back.at = {rows,
                size,
                nullptr,

@@ -66,14 +66,14 @@ struct RecurrentGradKernel {
   struct Buffers {
     T* zeros;       // [n, size]
     T* source;      // what a layer read
-    T* flow;        // the gradient of what it gave, then of what it read
+    T* flow;        // the gradient of its output, then of its input
     T* parts;       // the gradients of the sums of some steps, of each direction
     T* state_grad;  // [directions, n, size]
     T* cell_grad;
     T* weights;  // weight_hh of each direction, in panels
   };
 
-  // Where the gradient of what a layer read goes; NULL where it is not wanted. Steps come from the
+  // The gradient of the input of a layer; NULL where it is not wanted. Steps come from the
   // end, and narrower rows lie there: so they never reach those of `flow` that are still to be
   // read.
   T* TargetOf(const opwright::RunContext& ctx, int64_t layer, const Buffers& at) const {
@@ -83,8 +83,8 @@ struct RecurrentGradKernel {
     return at.flow + s_.rows() * (std::max(s_.inputs, s_.joined()) - s_.inputs);
   }
 
-  // Of one layer, some steps at a time: `flow` is the gradient of what it gave, `to` gets that of
-  // what it read and may be `flow`. NULL: zeros, not wanted.
+  // Of one layer, some steps at a time: `flow` is the gradient of
+  // its output, `to` gets that of its input and may be `flow`. NULL: zeros, not wanted.
   void RunLayer(const opwright::RunContext& ctx, int64_t layer, const T* flow, T* to,
                 const Buffers& at, const std::vector<int64_t>& lengths) const {
     const T* source = SourceOf(ctx, layer, lengths, at.source);
@@ -131,7 +131,7 @@ struct RecurrentGradKernel {
   // For a few steps packing takes longer than it saves.
   bool PacksWeights() const { return s_.steps >= 4; }
 
-  // Whether what a layer read lies elsewhere than in x or in the states of the layer before.
+  // Whether the input of a layer is elsewhere than in x or in the states of the layer before.
   bool CopiesSource() const {
     return s_.batch_first || (s_.layers > 1 && (s_.directions > 1 || has_lengths_));
   }
@@ -200,7 +200,7 @@ struct RecurrentGradKernel {
       const int64_t step = d == 1 ? s_.steps - 1 - k : k, before = d == 1 ? step + 1 : step - 1;
       const int64_t row = step * s_.n + rows.begin;
       StepBack<T> back{};
-      // The step back reads what RunStep wrote.
+      // The backward step reads the results of RunStep.
       back.at = {rows.end - rows.begin,
                  s_.size,
                  lengths.empty() ? nullptr : lengths.data() + rows.begin,
@@ -231,7 +231,7 @@ struct RecurrentGradKernel {
     std::copy(grad + first, grad + last, ctx.output(slot).template data<T>() + i * each + first);
   }
 
-  // The gradient of what a layer read in some steps, summed over its directions.
+  // The gradient of the input of a layer in some steps, summed over its directions.
   void AddSourceGrad(const opwright::RunContext& ctx, int64_t layer, int64_t d, int64_t rows,
                      const Buffers& at, T* to) const {
     const auto i = static_cast<uint32_t>(layer * s_.directions + d);

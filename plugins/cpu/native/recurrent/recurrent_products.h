@@ -85,7 +85,7 @@ StepWeight<T> PackBack(Recurrent kind, const T* weight, int64_t size, T* to) {
   return {to, size, 1, true};
 }
 
-// Adds what the state gives to the sums. What it gives to a GRU's n stays apart, with its bias.
+// Adds the part of the state to the sums. The part of a GRU's n stays apart, with its bias.
 template <typename T>
 void AddState(GemmFn<T> gemm, Recurrent kind, int64_t rows, int64_t size, const T* state,
               StepWeight<T> weight, const T* bias, T* sums) {
@@ -105,7 +105,7 @@ void AddState(GemmFn<T> gemm, Recurrent kind, int64_t rows, int64_t size, const 
   AddBias(bias + 2 * size, rows, size, width, sums + 3 * size);
 }
 
-// Adds what goes back through the product with weight_hh to the gradient of the state.
+// Adds the gradient through the product with weight_hh to the gradient of the state.
 template <typename T>
 void AddThroughState(GemmFn<T> gemm, Recurrent kind, StepWeight<T> weight,
                      const StepBack<T>& back) {

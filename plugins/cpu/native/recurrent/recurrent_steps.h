@@ -1,5 +1,5 @@
-// One step of a recurrent layer, and one back, for some rows of the batch: what stands between the
-// products. Gates lie side by side in a row, Width(kind) * size numbers.
+// One step of a recurrent layer, forward or backward, for some rows of the batch:
+// the work between the products. Gates lie side by side in a row, Width(kind) * size numbers.
 #ifndef OPWRIGHT_CPU_RECURRENT_RECURRENT_STEPS_H_
 #define OPWRIGHT_CPU_RECURRENT_RECURRENT_STEPS_H_
 
@@ -14,7 +14,7 @@ enum class Recurrent { kLstm, kGru, kTanh, kRelu };
 constexpr int64_t GatesOf(Recurrent kind) {
   return kind == Recurrent::kLstm ? 4 : kind == Recurrent::kGru ? 3 : 1;
 }
-// Parts of what is kept of a step. A GRU's fourth is what its state gives to n, apart from x.
+// Parts of the kept results of a step. A GRU's fourth is the part of its state in n, apart from x.
 constexpr int64_t WidthOf(Recurrent kind) { return GatesOf(kind) == 1 ? 1 : 4; }
 
 // Rows of one step; all arrays but `gates` have `size` numbers a row.
@@ -24,7 +24,7 @@ struct StepRows {
   int64_t size;
   const int64_t* lengths;  // of these rows; NULL: no sequence has ended
   int64_t step;
-  T* gates;  // sums before the step, and what is kept of it behind
+  T* gates;  // sums before the step, and its kept results after it
   const T* old_state;
   const T* old_cell;  // of an LSTM
   T* state;           // may be `gates` of a plain layer
@@ -42,9 +42,9 @@ void RunCellsAgain(const StepRows<T>& at);
 template <typename T>
 void RunStatesAgain(const StepRows<T>& at);
 
-// What goes back through one step. `state_grad` and `cell_grad` are read and overwritten: the
-// gradients of what the step gave become those of what it read, without what goes through the
-// products. `parts` gets the gradients of the sums, in rows like `gates`, and may be these.
+// The gradients through one step. `state_grad` and `cell_grad` are read and overwritten: the
+// gradients of the outputs of the step become those of its inputs, without the part through
+// the products. `parts` gets the gradients of the sums, in rows like `gates`, and may be these.
 template <typename T>
 struct StepBack {
   StepRows<T> at;
@@ -53,7 +53,7 @@ struct StepBack {
   T* state_grad;
   T* cell_grad;
   T* parts;
-  T* states;  // of an LSTM: gets what RunStatesAgain gives; NULL: not wanted
+  T* states;  // of an LSTM: gets the results of RunStatesAgain; NULL: not wanted
 };
 
 template <typename T>

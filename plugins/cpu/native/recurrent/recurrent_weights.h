@@ -28,9 +28,9 @@ struct WeightGrads {
   const T* states;
   int64_t first_state;
   const T* parts;
-  bool has_lengths = false;  // what is behind may be NaN, and has no part
+  bool has_lengths = false;  // later elements may be NaN, and have no part
 
-  // Writes that of weight_ih if it is wanted; `source` is what the layer read in these steps.
+  // Writes that of weight_ih if it is wanted; `source` is the input of the layer in these steps.
   void WriteSource(const T* source, int64_t inputs) const {
     T* grad = Out(0);
     if (grad == nullptr) return;

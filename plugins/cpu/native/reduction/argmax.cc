@@ -24,8 +24,8 @@ OPWRIGHT_CPU_INLINE bool TakesPlaceOf(T x, T best) {
   return Extremum<T, kMax>::IsBetter(x, best) | ((x != x) & (best == best));
 }
 
-// A block whose extremum is no better cannot have the first position. What comes next, also beyond
-// this line, is prefetched: nothing else would be read while a position is searched.
+// A block whose extremum is no better cannot have the first position. The next elements, also
+// beyond this line, are prefetched: nothing else would be read while a position is searched.
 template <typename T, bool kMax>
 OPWRIGHT_CPU_INLINE int64_t FindPosition(const T* x, int64_t n) {
   constexpr int64_t kBlock = kBlockBytes / static_cast<int64_t>(sizeof(T));

@@ -126,7 +126,7 @@ int64_t PairGrain(int64_t length) {
   return std::max<int64_t>(1, kElementGrain / std::max<int64_t>(length, 1));
 }
 
-// Refuses numbers, and what broadcasts vectors or ranks.
+// Refuses numbers, and shapes that broadcast vectors or ranks.
 opwright::Status CheckPair(const opwright::Shape& x, const opwright::Shape& y, int64_t axis) {
   if (x.rank() > 0 && x.rank() == y.rank() && x.dim(axis) == y.dim(axis)) {
     return opwright::Status::Ok();

@@ -13,8 +13,8 @@
 
 namespace opwright_cpu {
 
-// `Rule` is Sum<float> or Extremum<float, max>. The innermost run of reduced axes is reduced as it
-// is widened, block by block in the first-level cache; what is left is little, and Reducer's.
+// `Rule` is Sum<float> or Extremum<float, max>. The innermost run of reduced axes is reduced as
+// it is widened, block by block in the first-level cache; the rest is little, and Reducer's.
 // Arrays have elements.
 template <typename Rule>
 class HalfReducer {

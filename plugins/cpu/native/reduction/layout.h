@@ -1,4 +1,4 @@
-// Shapes collapsed to few loops: what Prepare finds out, so that Run need not.
+// Shapes collapsed to few loops: the results of Prepare for Run.
 #ifndef OPWRIGHT_CPU_REDUCTION_LAYOUT_H_
 #define OPWRIGHT_CPU_REDUCTION_LAYOUT_H_
 
@@ -10,7 +10,7 @@
 
 namespace opwright_cpu {
 
-// An array as [outer, length, inner], the middle one being what a kernel works along.
+// An array as [outer, length, inner], the middle one being the axis of a kernel.
 struct Lines {
   int64_t outer = 1;
   int64_t length = 1;

@@ -26,7 +26,7 @@ struct Loops {
                   void* out);
 };
 
-// What all reductions share, whatever their rule: the axes and the memory.
+// The common parts of all reductions: the axes and the memory.
 class Stages {
  public:
   Stages() = default;
@@ -86,7 +86,7 @@ class Reducer {
 template <typename T>
 using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 
-// In what a type is added up: signed integers as unsigned ones, in which wrapping is defined.
+// The type of sums of a type: signed integers as unsigned ones, in which wrapping is defined.
 template <typename T, bool = std::is_integral_v<T>>
 struct SumTypeOf {
   using Type = T;

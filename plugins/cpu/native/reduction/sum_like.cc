@@ -44,7 +44,7 @@ struct SumToKernel {
 template <typename T>
 using SumLikeKernel = SumToKernel<SumType<T>>;
 
-// Bytes are moved, whatever they mean.
+// Bytes are moved, with any meaning.
 template <typename>
 struct ExpandKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -29,7 +29,7 @@ OPWRIGHT_CPU_CLONES void WeighTap(int64_t n, const T* values, const T* share, T*
   for (int64_t i = 0; i < n; ++i) out[i] = Weighted(values[i], share[i]);
 }
 
-// Four taps at a time, added to what earlier ones gave.
+// Four taps at a time, added to the sums of earlier ones.
 template <typename T>
 OPWRIGHT_CPU_CLONES void WeighTaps(int64_t n, const T (*values)[kGridBlock],
                                    const T (*share)[kGridBlock], bool is_first, T* out) {

@@ -38,8 +38,8 @@ struct GridShape {
   }
 };
 
-// The taps of up to kGridBlock places. What lies outside has no share and no derivative; every
-// offset may be read.
+// The taps of up to kGridBlock places. Taps outside have
+// no share and no derivative; every offset may be read.
 template <typename T>
 struct GridTaps {
   int32_t offset[kMaxGridTaps][kGridBlock];

@@ -1,4 +1,4 @@
-// Columns of one sequence: what sequence_pool and its gradient do with them.
+// Columns of one sequence: the work of sequence_pool and its gradient on them.
 #ifndef OPWRIGHT_CPU_SEQUENCES_SEQUENCE_POOL_H_
 #define OPWRIGHT_CPU_SEQUENCES_SEQUENCE_POOL_H_
 

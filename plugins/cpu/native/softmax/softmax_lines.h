@@ -1,4 +1,4 @@
-// Softmax of all lines of an array, with what losses need to know of each line.
+// Softmax of all lines of an array, with the values of each line that losses need.
 #ifndef OPWRIGHT_CPU_SOFTMAX_SOFTMAX_LINES_H_
 #define OPWRIGHT_CPU_SOFTMAX_SOFTMAX_LINES_H_
 
