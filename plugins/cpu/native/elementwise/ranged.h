@@ -27,7 +27,7 @@ OPWRIGHT_CPU_CLONES bool AnyIsFar(const typename F::In* const* inputs, int64_t n
 }
 
 // The same loop gives the near elements for all their
-// neighbours: an element has one result wherever a block begins. `out` may be an input.
+// neighbors: an element has one result wherever a block begins. `out` may be an input.
 template <typename F>
 void MapMixedBlock(const typename F::In* const* inputs, typename F::Out* out, int64_t n,
                    const Parameters& parameters) {
