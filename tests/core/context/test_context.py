@@ -144,7 +144,7 @@ def test_a_fresh_context_is_empty():
     assert context.kernels.op_types() == []
     assert context.devices.names() == ["cpu"]
     assert context.failures == ()
-    assert context.discovery is None
+    assert context.records == ()
 
 
 def test_a_context_of_other_paths_sees_these(site, monkeypatch):
@@ -153,7 +153,7 @@ def test_a_context_of_other_paths_sees_these(site, monkeypatch):
     monkeypatch.syspath_prepend(str(site.folder))
     context = Context.discover([str(site.folder)])
     assert context.ops.types() == ["faraway.swish"]
-    assert context.discovery.index_state == "written"
+    assert context.report.index_state == "written"
     site.add("further")
     before = context.epoch.now
     context.refusals["something"] = "old"

@@ -21,7 +21,7 @@ from opwright.context.context import current_context
 context = current_context()
 answer = {
     "types": context.ops.types(),
-    "state": context.discovery.index_state,
+    "state": context.report.index_state,
     "imported": sorted(m for m in sys.modules if m.startswith("opwright_")),
     "pluggy": "pluggy" in sys.modules,
 }
@@ -325,7 +325,7 @@ def test_options_come_from_the_index_and_plugins_lists_them(site):
     from opwright.context.context import current_context
     context = current_context()
     options = context.options
-    answer = [context.discovery.index_state, options.fill(options.check("x", {"acme.steps": 4}))]
+    answer = [context.report.index_state, options.fill(options.check("x", {"acme.steps": 4}))]
     """
     chosen = {"acme.fast": False, "acme.steps": 4}
     assert [site.json(code), site.json(code)] == [["written", chosen], ["read", chosen]]

@@ -15,7 +15,7 @@ from opwright.plugin import PluginRecord
 LOOK = """
 from opwright.context.context import current_context
 context = current_context()
-answer = {"types": context.ops.types(), "state": context.discovery.index_state}
+answer = {"types": context.ops.types(), "state": context.report.index_state}
 """
 
 

@@ -26,7 +26,7 @@ annexes = ow.current_context().annexes
 
 SECOND_PROCESS = """
 answer = {
-    "state": ow.current_context().discovery.index_state,
+    "state": ow.current_context().report.index_state,
     "subjects": [(entry.subject, entry.package.label) for entry in annexes.entries("onnx")],
     "imported": [name for name in sys.modules if name.startswith("opwright_")],
     "value": annexes.get("onnx", "Swish").load(),
@@ -93,7 +93,7 @@ def test_a_plugin_that_is_disabled_provides_no_annex(annexed):
 def test_an_annex_must_be_of_the_modules_of_its_distribution(site):
     hook = "@plugin.hookimpl\ndef opwright_annexes(registry):\n    "
     site.add("acme", HEAD + hook + 'registry.add("onnx", "Relu", "json:dumps")\n')
-    state = "answer = ow.current_context().discovery.index_state"
+    state = "answer = ow.current_context().report.index_state"
     assert [site.json(LOOK + state) for _ in range(2)] == ["written", "written"]
 
 

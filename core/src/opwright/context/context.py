@@ -18,7 +18,7 @@ from weakref import ReferenceType
 
 from opwright import _runtime
 from opwright.context.guard import default_epoch, guarded_context, setting
-from opwright.discovery.discover import Discovery, Registries, Settings, discover, make_registries
+from opwright.discovery.discover import Registries, Settings, discover, make_registries
 from opwright.discovery.scan import PluginRecord
 from opwright.errors import KernelNotFoundError, PluginError
 from opwright.messages.names import hint
@@ -48,8 +48,6 @@ class Context:
         The state of every installed plugin.
     records : tuple of PluginRecord
         The registrations of each plugin.
-    discovery : Discovery or None
-        How the plugins were found; None for a Context filled manually.
     settings : Settings
         The environment variables about plugins, when the Context was made or last refreshed.
     epoch : Epoch
@@ -70,7 +68,6 @@ class Context:
         self._chosen_options: Mapping[str, Any] = MappingProxyType({})
         self._pin_lock = threading.Lock()
         self._paths: Sequence[str] | None = None
-        self.discovery: Discovery | None = None
         self.settings = Settings.from_environment()
         self.prepared: dict[Any, ReferenceType[_runtime.Prepared]] = {}
         self.refusals: dict[Any, Any] = {}
@@ -96,11 +93,20 @@ class Context:
             With OPWRIGHT_STRICT=1 for the first plugin that fails. Without it such a plugin is
             quarantined, see `failures`.
         """
-        discovery = _discover(paths)
-        context = cls(discovery.registries, discovery.records)
-        context.discovery = discovery
+        context = cls()
         context._paths = paths
+        context._discover()
         return context
+
+    def _discover(self) -> None:
+        if _discovering.get():
+            raise PluginError(
+                "discovery: a plugin needed the registries while they were being filled; a hook "
+                "module must only name things: import modules that use operators at first use"
+            )
+        with setting(_discovering, True):
+            self._set(*discover(self._paths, self.settings))
+        self.report.epoch = self.epoch
 
     def _set(self, registries: Registries, records: Sequence[PluginRecord]) -> None:
         self.ops, self.kernels, self.devices, self.passes = registries[:4]
@@ -114,9 +120,7 @@ class Context:
         """
         importlib.invalidate_caches()
         self.settings = Settings.from_environment()
-        self.discovery = _discover(self._paths)
-        self._set(self.discovery.registries, self.discovery.records)
-        self.report.epoch = self.epoch
+        self._discover()
         self.prepared = {}  # independent of Contexts from `with_pins`
         self.refusals = {}
         for functions in self.functions.values():
@@ -229,16 +233,6 @@ class Context:
     def candidates(self, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
         """Return the kernels that fit, best first, with the pins applied."""
         return self.kernels.candidates(op_type, device, dtype, self._pins)
-
-
-def _discover(paths: Sequence[str] | None) -> Discovery:
-    if _discovering.get():
-        raise PluginError(
-            "discovery: a plugin needed the registries while they were being filled; a hook module "
-            "must only name things: import modules that use operators at first use"
-        )
-    with setting(_discovering, True):
-        return discover(paths)
 
 
 _discovering: ContextVar[bool] = ContextVar("opwright_discovering", default=False)

@@ -153,26 +153,14 @@ def _read_names(name: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, os.environ.get(name, "").split(","))))
 
 
-class Discovery(NamedTuple):
-    """The result of `discover`.
+def discover(
+    paths: Sequence[str] | None, settings: Settings
+) -> tuple[Registries, tuple[PluginRecord, ...]]:
+    """Find the installed plugins; return registries filled by them, and all that loaded.
 
-    `registries` are filled and hold the report of failures; `records` are all plugins that loaded,
-    including conflicting ones. `index_state` is ``"read"``, ``"written"``, or the obstacle.
+    `paths` is by default ``sys.path``. Conflicting plugins are among the records, too. SettingError
+    for an unknown name in OPWRIGHT_PLUGINS, PluginError for any failure with OPWRIGHT_STRICT=1.
     """
-
-    registries: Registries
-    records: tuple[PluginRecord, ...]
-    index_path: str | None
-    index_state: str
-
-
-def discover(paths: Sequence[str] | None) -> Discovery:
-    """Find the installed plugins and fill registries with their registrations.
-
-    `paths` is by default ``sys.path``. SettingError for an unknown name in OPWRIGHT_PLUGINS,
-    PluginError for any failure with OPWRIGHT_STRICT=1.
-    """
-    settings = Settings.from_environment()
     sources = scan(paths)
     allowed = select_allowed(sources, settings.allowed)
     folder = settings.cache_folder
@@ -180,12 +168,12 @@ def discover(paths: Sequence[str] | None) -> Discovery:
     known = index.read(path, sources)
     notes = ImportNotes(folder)
     records, failures = _load_missing(allowed, known.records, settings.strict, notes)
-    state = _update(known, records)
     disabled = [source.package for source in sources if source not in allowed]
     registries = merge(records, failures, disabled, notes)
+    registries.report.index_state = _update(known, records)
     if settings.strict and registries.report.failures:
         raise strict_error(registries.report.failures[0])
-    return Discovery(registries, tuple(records), path, state)
+    return registries, tuple(records)
 
 
 def select_allowed(sources: list[Source], names: tuple[str, ...] | None) -> list[Source]:

@@ -40,7 +40,8 @@ class PluginReport:
     """The state of every installed plugin; registries share it for their error texts.
 
     `loaded` plugins are in use, `failures` are quarantined, and OPWRIGHT_PLUGINS disables
-    `disabled`. `epoch` rises with every addition to the registries.
+    `disabled`. `epoch` rises with every addition to the registries. `index_state` is ``"read"``,
+    ``"written"``, or the obstacle.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class PluginReport:
         self.loaded = loaded
         self.failures = failures
         self.disabled = disabled
+        self.index_state = ""
         self._quarantined: set[tuple[Package, str]] = set()
 
     def lines(self, without: Container[Package] = (), first: str = "") -> Iterator[str]:
