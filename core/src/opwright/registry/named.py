@@ -32,7 +32,7 @@ class Entry:
         The package that provides it.
     """
 
-    registration: Any = None
+    registration: Any = None  # so that one that is being copied asks nothing of itself
 
     def __init__(
         self, key: Any, registration: Any, package: Package, libraries: LibraryTable

@@ -18,10 +18,6 @@ from opwright.registry.named import Entry, NamedRegistry
 class PassEntry(Entry):
     """One registered pass."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.operators = frozenset(self.registration.operators)
-
     def _load(self) -> Callable[..., Any]:
         function = super()._load()
         if not callable(function):

@@ -36,7 +36,7 @@ def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
     graph.target.chosen_passes.update(dict.fromkeys(chosen))
     changing: list[PassEntry] = []
     for entry in chosen:
-        if not (entry.operators and entry.operators.isdisjoint(graph.type_names())) and _run_pass(
+        if not (entry.operators and graph.type_names().isdisjoint(entry.operators)) and _run_pass(
             entry, graph
         ):
             changing.append(entry)
