@@ -69,7 +69,12 @@ void CheckDnnlExists() {
 }
 
 void* FindDnnlFunction(const char* name) {
-  static void* const library = OpenDnnl();  // never closed
+  static std::atomic<void*> kept{nullptr};  // never closed; a second opening is the same
+  void* library = kept.load(std::memory_order_acquire);
+  if (library == nullptr) {
+    library = OpenDnnl();
+    kept.store(library, std::memory_order_release);
+  }
   void* function = dlsym(library, name);
   if (function == nullptr) {
     throw std::runtime_error(opwright::detail::Concat("cpu: oneDNN must have ", name));

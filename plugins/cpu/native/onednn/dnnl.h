@@ -3,6 +3,8 @@
 #ifndef OPWRIGHT_CPU_ONEDNN_DNNL_H_
 #define OPWRIGHT_CPU_ONEDNN_DNNL_H_
 
+#include <atomic>
+
 #include <oneapi/dnnl/dnnl.h>
 
 namespace opwright_cpu {
@@ -13,13 +15,23 @@ void CheckDnnlExists();
 // version, std::bad_alloc where there is no memory for it.
 void* FindDnnlFunction(const char* name);
 
+// The same, searched for once. Without a lock, which a fork could leave locked in its child.
+template <typename Function>
+Function FindOnce(std::atomic<Function>* function, const char* name) {
+  Function found = function->load(std::memory_order_acquire);
+  if (found == nullptr) {
+    found = reinterpret_cast<Function>(FindDnnlFunction(name));
+    function->store(found, std::memory_order_release);
+  }
+  return found;
+}
+
 }  // namespace opwright_cpu
 
-#define OPWRIGHT_CPU_DNNL(name)                                                     \
-  ([] {                                                                             \
-    static auto* const function =                                                   \
-        reinterpret_cast<decltype(&name)>(::opwright_cpu::FindDnnlFunction(#name)); \
-    return function;                                                                \
+#define OPWRIGHT_CPU_DNNL(name)                            \
+  ([] {                                                    \
+    static std::atomic<decltype(&name)> function{nullptr}; \
+    return ::opwright_cpu::FindOnce(&function, #name);     \
   }())
 
 // All functions that dnnl.hpp calls for us: the linker names one that is missing here.
