@@ -58,6 +58,7 @@ def train_to_the_end(command: list[str], folder: Path) -> dict[str, np.ndarray]:
     return dict(np.load(folder / "values.npz"))
 
 
+@pytest.mark.grid(8)
 @pytest.mark.parametrize("to", ["the launcher", "one of two"])
 def test_ctrl_c_stops_all_after_the_same_step_and_the_rest_is_as_if_not(
     tmp_path: Path, command, to: str
