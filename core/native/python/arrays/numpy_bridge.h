@@ -12,6 +12,7 @@
 #define NO_IMPORT_ARRAY
 #endif
 #include <numpy/arrayobject.h>
+#ifndef OPWRIGHT_IMPORTS_NUMPY  // what defines the API compiles in a moment without the rest
 
 #include <pybind11/pybind11.h>
 
@@ -23,8 +24,8 @@ namespace opwright {
 
 namespace py = pybind11;
 
-// Throws py::error_already_set when NumPy cannot be imported. Called once, by the module.
-void ImportNumpy();
+// False with a Python exception when NumPy cannot be imported. Called once, by the module.
+bool ImportNumpy();
 
 // NumPy's dtype; a borrowed reference that is never freed. Throws kDtype for one that ml_dtypes
 // would add, where that is missing.
@@ -70,4 +71,5 @@ std::shared_ptr<const Tensor> TensorFromNumpy(const py::handle& array_like,
 
 }  // namespace opwright
 
+#endif  // OPWRIGHT_IMPORTS_NUMPY
 #endif  // OPWRIGHT_PYTHON_NUMPY_BRIDGE_H_

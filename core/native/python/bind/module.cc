@@ -38,7 +38,7 @@ void RunWithoutSignals(const std::function<void()>& work) {
 void Register(py::module_& module) {
   using opwright::Role;
   using opwright::ValueKind;
-  opwright::ImportNumpy();
+  if (!opwright::ImportNumpy()) throw py::error_already_set();
   module.doc() =
       "The C++ runtime: tensors, scopes, kernels, plans and the callables that run them.";
   const auto add = [&module](const char* name, auto value) {
