@@ -1,6 +1,7 @@
 """Layer functions, like `torch.nn.functional`, which create the parameters that they need.
 
-Each appends variables, parameters and operators to the default programs.
+Each appends variables, parameters and operators to the default programs. Within ``with model:``, a
+name stands for a variable; a new one becomes an input. Formulas call `input` x.
 """
 
 from __future__ import annotations
