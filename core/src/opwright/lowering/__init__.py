@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable
-from itertools import chain
 from typing import TypeVar
 
 from opwright.device.opening import open_device
@@ -120,7 +119,9 @@ def _forget(built: Iterable[LoweredOp], kept: Iterable[LoweredOp]) -> None:
     The references from values to operators are cycles, which would wait for the collector; the
     signatures of the operators that a plan keeps for its errors would be visited by it.
     """
-    for value in chain.from_iterable(chain.from_iterable(op.outputs for op in built)):
-        value.op = None
+    for op in built:
+        for values in op.outputs:
+            for value in values:
+                value.op = None
     for op in kept:
         op.signature = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain, count
+from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,27 +45,29 @@ class Uses:
         readers, writer = self._readers, self._writer
         memory_readers, memory_writers = self._memory_readers, self._memory_writers
         for op in ops:
-            for value in chain.from_iterable(op.data_slots()):
-                readers[value][op] = None
-                if value.source is not None:
-                    readers[value.source][op] = None
-                if value.buffer.is_shared:
-                    memory_readers[value.buffer][op] = None
-            for value in chain.from_iterable(op.outputs):
-                writer[value] = op
-                if value.buffer.is_shared:
-                    memory_writers[value.buffer][op] = None
+            for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
+                for value in values:
+                    readers[value][op] = None
+                    if value.source is not None:
+                        readers[value.source][op] = None
+                    if value.buffer.is_shared:
+                        memory_readers[value.buffer][op] = None
+            for values in op.outputs:
+                for value in values:
+                    writer[value] = op
+                    if value.buffer.is_shared:
+                        memory_writers[value.buffer][op] = None
 
     def remove(self, ops: Iterable[LoweredOp]) -> None:
         """Remove the reads and writes of operators that are unchanged since `add`."""
         for op in ops:
-            for value in chain.from_iterable(op.data_slots()):
+            for value in op.data_reads():
                 self._readers[value].pop(op, None)
                 if value.source is not None:
                     self._readers[value.source].pop(op, None)
                 if value.buffer.is_shared:
                     self._memory_readers[value.buffer].pop(op, None)
-            for value in chain.from_iterable(op.outputs):
+            for value in op.writes():
                 if self._writer.get(value) is op:
                     del self._writer[value]
                 if value.buffer.is_shared:

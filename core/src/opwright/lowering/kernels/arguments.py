@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 from opwright.lowering.graph.constants import is_constant
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import LoweredOp, Role
@@ -36,12 +34,15 @@ def find_packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
     Values computed once, from such inputs alone, count as well.
     """
     packable: tuple[int, ...] = ()
-    for flat, value in enumerate(chain.from_iterable(op.inputs)):
-        external = value.buffer.external
-        if external is not None and external.role is Role.PERSISTABLE:
-            packable += () if external.name in graph.changing_names else (flat,)
-        elif value.is_constant and not is_constant(op):  # these run before any packing
-            packable += (flat,)
+    flat = 0
+    for values in op.inputs:
+        for value in values:
+            external = value.buffer.external
+            if external is not None and external.role is Role.PERSISTABLE:
+                packable += () if external.name in graph.changing_names else (flat,)
+            elif value.is_constant and not is_constant(op):  # these run before any packing
+                packable += (flat,)
+            flat += 1
     return packable
 
 

@@ -17,7 +17,6 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
-from itertools import chain
 
 from opwright import _runtime
 from opwright.describe.control import Loop
@@ -173,13 +172,15 @@ def _reads_once(op: LoweredOp, buffer: Buffer) -> bool:
 
 def _find_lifetimes(graph: Graph) -> None:
     for position, op in enumerate(graph.ops):
-        for value in chain.from_iterable(op.data_slots()):
-            value.buffer.last = position
-        for value in chain.from_iterable(op.outputs):
-            buffer = value.buffer
-            if buffer.first < 0:
-                buffer.first = position
-            buffer.last = position
+        for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
+            for value in values:
+                value.buffer.last = position
+        for values in op.outputs:
+            for value in values:
+                buffer = value.buffer
+                if buffer.first < 0:
+                    buffer.first = position
+                buffer.last = position
         if op.workspace is not None:
             op.workspace.first = op.workspace.last = position
     for value in graph.keeps:
@@ -208,10 +209,11 @@ def _owned_buffers(graph: Graph) -> dict[str | None, dict[Buffer, None]]:
     """Return the buffers of the plan on each device type, in the order of their first writes."""
     owned: dict[str | None, dict[Buffer, None]] = {}
     for op in graph.ops:
-        for value in chain.from_iterable(op.outputs):
-            buffer = value.buffer if value.buffer.shared_with is None else value.buffer.root()
-            if buffer.external is None and not buffer.dynamic:
-                owned.setdefault(buffer.device, {})[buffer] = None
+        for values in op.outputs:
+            for value in values:
+                buffer = value.buffer if value.buffer.shared_with is None else value.buffer.root()
+                if buffer.external is None and not buffer.dynamic:
+                    owned.setdefault(buffer.device, {})[buffer] = None
         if op.workspace is not None:
             owned.setdefault(op.workspace.device, {})[op.workspace] = None
     return owned

@@ -7,7 +7,6 @@ of the step, beside the values that later gradients need.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Final
 
 from opwright.lowering.graph.graph import Graph
@@ -40,10 +39,11 @@ def advance_updates(graph: Graph) -> None:
 
 
 def _writes_scope_alone(op: LoweredOp) -> bool:
-    for value in chain.from_iterable(op.outputs):
-        external = value.buffer.external  # nearly always None, and the end of it
-        if external is None or not external.lasts:
-            return False
+    for values in op.outputs:
+        for value in values:
+            external = value.buffer.external  # nearly always None, and the end of it
+            if external is None or not external.lasts:
+                return False
     return not op.is_copy and not _stays(op)
 
 

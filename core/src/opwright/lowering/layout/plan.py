@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate, zip_longest
+from itertools import accumulate
 from typing import Any
 
 from opwright import _runtime
@@ -295,11 +295,13 @@ class PlanAssembler:
     def _kernel(self, op: LoweredOp, position: int) -> None:
         args: list[int] = []
         begin = [0]
-        inputs = op.definition.proto.inputs
-        is_shape = [slot.shape_only for slot in inputs] if op.definition.any_shape_only else ()
-        for values, shape_only in zip_longest((*op.inputs, *op.outputs), is_shape):
-            for value in values:
-                args.append(self._shape(value) if shape_only else self._value(value))
+        slots = op.definition.proto.inputs if op.definition.any_shape_only else ()
+        for k, values in enumerate((*op.inputs, *op.outputs)):
+            if k < len(slots) and slots[k].shape_only:
+                args += map(self._shape, values)
+            else:
+                for value in values:
+                    args.append(value.id if value.id >= 0 else self._value(value))
             begin.append(len(args))
         offset, size = -1, 0
         if op.workspace is not None:

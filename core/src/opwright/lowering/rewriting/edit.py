@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, filterfalse
+from itertools import filterfalse
 
 from opwright.errors import PluginError
 from opwright.lowering.graph.graph import Graph
@@ -364,7 +364,11 @@ class Edit:
 
     def _reads_stand_in(self, op: LoweredOp) -> bool:
         old = self._stand_in
-        return any(value in old or value.source in old for value in chain.from_iterable(op.inputs))
+        for values in op.inputs:
+            for value in values:
+                if value in old or value.source in old:
+                    return True
+        return False
 
     def _redirect(self, op: LoweredOp) -> None:
         """Replace the inputs of an operator by their replacements."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 from opwright.errors import PluginError, ProgramError
 from opwright.foreign import describe_error
@@ -120,16 +119,18 @@ def remove_dead_ops(graph: Graph) -> None:
             dead.append(op)
             continue
         kept.append(op)
-        for value in chain.from_iterable(op.data_slots()):
-            needed.add(value.source or value)
+        for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
+            for value in values:
+                needed.add(value.source or value)
     if dead:
         graph.replace_ops(kept[::-1], dead)
 
 
 def _is_needed(op: LoweredOp, needed: set[Value]) -> bool:
     """Whether an operator writes needed values, or has effects beyond the plan's memory."""
-    for value in chain.from_iterable(op.outputs):
-        external = value.buffer.external
-        if value in needed or (external is not None and external.lasts):
-            return True
+    for values in op.outputs:
+        for value in values:
+            external = value.buffer.external
+            if value in needed or (external is not None and external.lasts):
+                return True
     return op.has_effect

@@ -6,8 +6,6 @@ lower the same operators.
 
 from __future__ import annotations
 
-from itertools import chain
-
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import Buffer, LoweredOp, Value
 
@@ -18,16 +16,18 @@ def find_violation(graph: Graph) -> str | None:
     """Return what is wrong with a graph, or None."""
     contents: Contents = {}
     for op in graph.ops:
-        for value in chain.from_iterable(op.data_slots()):
-            current = contents.get(value.buffer)
-            if current is not value and not _shows(value, current):
-                return f"{op.type} reads {value!r}, {_blame(current)}"
+        for values in op.data_slots() if op.definition.any_shape_only else op.inputs:
+            for value in values:
+                current = contents.get(value.buffer)
+                if current is not value and not _shows(value, current):
+                    return f"{op.type} reads {value!r}, {_blame(current)}"
         if op.children:
             fault = _captured_fault(op, contents)
             if fault is not None:
                 return fault
-        for value in chain.from_iterable(op.outputs):
-            contents[value.buffer] = value
+        for values in op.outputs:
+            for value in values:
+                contents[value.buffer] = value
         for value in op.unwritten() if op.unread else ():
             contents.pop(value.buffer, None)
     return _final_fault(graph, contents)
