@@ -172,5 +172,4 @@ OPWRIGHT_REGISTER_KERNEL_FOR("cumsum", "cpu", opwright_cpu::CumsumKernel, OPWRIG
 OPWRIGHT_CPU_REGISTER_WIDENED("cumsum", opwright_cpu::CumsumKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("cumprod", "cpu", opwright_cpu::CumprodKernel, OPWRIGHT_CPU_NUMBERS);
 OPWRIGHT_CPU_REGISTER_WIDENED("cumprod", opwright_cpu::CumprodKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("cumprod_grad", "cpu", opwright_cpu::CumprodGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("cumprod_grad", opwright_cpu::CumprodGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("cumprod_grad", opwright_cpu::CumprodGradKernel);

@@ -61,5 +61,4 @@ struct DiffKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("diff", "cpu", opwright_cpu::DiffKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("diff", opwright_cpu::DiffKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("diff", opwright_cpu::DiffKernel);

@@ -237,8 +237,5 @@ OPWRIGHT_REGISTER_KERNEL_FOR("cummax", "cpu", opwright_cpu::CummaxKernel, OPWRIG
 OPWRIGHT_CPU_REGISTER_WIDENED("cummax", opwright_cpu::CummaxKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("cummin", "cpu", opwright_cpu::CumminKernel, OPWRIGHT_CPU_NUMBERS);
 OPWRIGHT_CPU_REGISTER_WIDENED("cummin", opwright_cpu::CumminKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("logcumsumexp", "cpu", opwright_cpu::LogCumsumKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("logcumsumexp", opwright_cpu::LogCumsumKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("logcumsumexp_grad", "cpu", opwright_cpu::LogCumsumGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("logcumsumexp_grad", opwright_cpu::LogCumsumGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("logcumsumexp", opwright_cpu::LogCumsumKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("logcumsumexp_grad", opwright_cpu::LogCumsumGradKernel);

@@ -139,7 +139,5 @@ struct TopKGradKernel {
 
 OPWRIGHT_REGISTER_KERNEL_FOR("top_k", "cpu", opwright_cpu::TopKKernel, OPWRIGHT_CPU_NUMBERS);
 OPWRIGHT_CPU_REGISTER_WIDENED("top_k", opwright_cpu::TopKKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("top_k_grad", "cpu", opwright_cpu::TopKGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("top_k_grad", opwright_cpu::TopKGradKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("sort_grad", "cpu", opwright_cpu::TopKGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("sort_grad", opwright_cpu::TopKGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("top_k_grad", opwright_cpu::TopKGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("sort_grad", opwright_cpu::TopKGradKernel);

@@ -117,9 +117,5 @@ using RotaryEmbeddingGradKernel = RotaryKernel<T, true>;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("rotary_embedding", "cpu", opwright_cpu::RotaryEmbeddingKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("rotary_embedding", opwright_cpu::RotaryEmbeddingKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("rotary_embedding_grad", "cpu",
-                             opwright_cpu::RotaryEmbeddingGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("rotary_embedding_grad", opwright_cpu::RotaryEmbeddingGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("rotary_embedding", opwright_cpu::RotaryEmbeddingKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("rotary_embedding_grad", opwright_cpu::RotaryEmbeddingGradKernel);

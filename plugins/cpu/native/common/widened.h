@@ -223,4 +223,9 @@ struct WidenedKernels {
       tables->AddKernelsForOthers<opwright_cpu::WidenedKernels<kernel>::Of, OPWRIGHT_CPU_HALVES>( \
           type, "cpu"))
 
+// Registers Kernel<float> and Kernel<double>, and the first one for float16 and bfloat16, too.
+#define OPWRIGHT_CPU_REGISTER_FLOATS(type, kernel)                  \
+  OPWRIGHT_REGISTER_KERNEL_FOR(type, "cpu", kernel, float, double); \
+  OPWRIGHT_CPU_REGISTER_WIDENED(type, kernel)
+
 #endif  // OPWRIGHT_CPU_COMMON_WIDENED_H_

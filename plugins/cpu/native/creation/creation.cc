@@ -148,6 +148,5 @@ OPWRIGHT_CPU_REGISTER_WIDENED("constant", opwright_cpu::ConstantKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("arange", "cpu", opwright_cpu::StepsKernel, float, double, int8_t,
                              int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t);
 OPWRIGHT_CPU_REGISTER_WIDENED("arange", opwright_cpu::StepsKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("linspace", "cpu", opwright_cpu::StepsKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("linspace", opwright_cpu::StepsKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("linspace", opwright_cpu::StepsKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("eye", "cpu", opwright_cpu::EyeKernel, opwright::AnyDtype);

@@ -126,10 +126,6 @@ struct DropoutGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("dropout", "cpu", opwright_cpu::DropoutKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("dropout", opwright_cpu::DropoutKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("std.dropout_part", "cpu", opwright_cpu::DropoutPartKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("std.dropout_part", opwright_cpu::DropoutPartKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("dropout_grad", "cpu", opwright_cpu::DropoutGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("dropout_grad", opwright_cpu::DropoutGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("dropout", opwright_cpu::DropoutKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("std.dropout_part", opwright_cpu::DropoutPartKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("dropout_grad", opwright_cpu::DropoutGradKernel);

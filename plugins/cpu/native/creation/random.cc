@@ -130,10 +130,6 @@ struct TruncatedNormalKernel : RandomKernel<NormalAttrs, T> {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("uniform", "cpu", opwright_cpu::UniformKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("uniform", opwright_cpu::UniformKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("normal", "cpu", opwright_cpu::NormalKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("normal", opwright_cpu::NormalKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("truncated_normal", "cpu", opwright_cpu::TruncatedNormalKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("truncated_normal", opwright_cpu::TruncatedNormalKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("uniform", opwright_cpu::UniformKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("normal", opwright_cpu::NormalKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("truncated_normal", opwright_cpu::TruncatedNormalKernel);

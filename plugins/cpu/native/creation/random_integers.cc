@@ -113,10 +113,7 @@ struct RandintKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("bernoulli", "cpu", opwright_cpu::BernoulliKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("bernoulli", opwright_cpu::BernoulliKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("std.bernoulli_part", "cpu", opwright_cpu::BernoulliPartKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("std.bernoulli_part", opwright_cpu::BernoulliPartKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("bernoulli", opwright_cpu::BernoulliKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("std.bernoulli_part", opwright_cpu::BernoulliPartKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("randint", "cpu", opwright_cpu::RandintKernel, int8_t, int16_t,
                              int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t);

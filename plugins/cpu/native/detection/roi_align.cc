@@ -101,8 +101,5 @@ struct RoiAlignGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("roi_align", "cpu", opwright_cpu::RoiAlignKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("roi_align", opwright_cpu::RoiAlignKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("roi_align_grad", "cpu", opwright_cpu::RoiAlignGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("roi_align_grad", opwright_cpu::RoiAlignGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("roi_align", opwright_cpu::RoiAlignKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("roi_align_grad", opwright_cpu::RoiAlignGradKernel);

@@ -138,8 +138,5 @@ struct RoiPoolGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("roi_pool", "cpu", opwright_cpu::RoiPoolKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("roi_pool", opwright_cpu::RoiPoolKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("roi_pool_grad", "cpu", opwright_cpu::RoiPoolGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("roi_pool_grad", opwright_cpu::RoiPoolGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("roi_pool", opwright_cpu::RoiPoolKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("roi_pool_grad", opwright_cpu::RoiPoolGradKernel);

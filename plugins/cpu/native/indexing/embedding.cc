@@ -61,6 +61,4 @@ struct EmbeddingGradKernel {
 }  // namespace opwright_cpu
 
 OPWRIGHT_REGISTER_KERNEL_FOR("embedding", "cpu", opwright_cpu::EmbeddingKernel, opwright::AnyDtype);
-OPWRIGHT_REGISTER_KERNEL_FOR("embedding_grad", "cpu", opwright_cpu::EmbeddingGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("embedding_grad", opwright_cpu::EmbeddingGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("embedding_grad", opwright_cpu::EmbeddingGradKernel);

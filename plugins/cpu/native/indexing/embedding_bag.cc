@@ -229,9 +229,5 @@ struct EmbeddingBagGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("embedding_bag", "cpu", opwright_cpu::EmbeddingBagKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("embedding_bag", opwright_cpu::EmbeddingBagKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("embedding_bag_grad", "cpu", opwright_cpu::EmbeddingBagGradKernel,
-                             float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("embedding_bag_grad", opwright_cpu::EmbeddingBagGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("embedding_bag", opwright_cpu::EmbeddingBagKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("embedding_bag_grad", opwright_cpu::EmbeddingBagGradKernel);

@@ -56,5 +56,4 @@ struct GatherGradKernel {
 
 OPWRIGHT_REGISTER_KERNEL_FOR("gather", "cpu", opwright_cpu::GatherKernel, opwright::AnyDtype,
                              opwright::NarrowDtypes);
-OPWRIGHT_REGISTER_KERNEL_FOR("gather_grad", "cpu", opwright_cpu::GatherGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("gather_grad", opwright_cpu::GatherGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("gather_grad", opwright_cpu::GatherGradKernel);

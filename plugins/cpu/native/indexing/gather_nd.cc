@@ -56,6 +56,4 @@ struct GatherNdGradKernel {
 
 OPWRIGHT_REGISTER_KERNEL_FOR("gather_nd", "cpu", opwright_cpu::GatherNdKernel, opwright::AnyDtype,
                              opwright::NarrowDtypes);
-OPWRIGHT_REGISTER_KERNEL_FOR("gather_nd_grad", "cpu", opwright_cpu::GatherNdGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("gather_nd_grad", opwright_cpu::GatherNdGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("gather_nd_grad", opwright_cpu::GatherNdGradKernel);

@@ -158,8 +158,5 @@ struct ScatterGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("scatter_grad", "cpu", opwright_cpu::ScatterGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("scatter_grad", opwright_cpu::ScatterGradKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("scatter_nd_grad", "cpu", opwright_cpu::ScatterGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("scatter_nd_grad", opwright_cpu::ScatterGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("scatter_grad", opwright_cpu::ScatterGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("scatter_nd_grad", opwright_cpu::ScatterGradKernel);

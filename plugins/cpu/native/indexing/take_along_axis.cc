@@ -128,6 +128,4 @@ struct TakeAlongAxisGradKernel {
 
 OPWRIGHT_REGISTER_KERNEL_FOR("take_along_axis", "cpu", opwright_cpu::TakeAlongAxisKernel,
                              opwright::AnyDtype, opwright::NarrowDtypes);
-OPWRIGHT_REGISTER_KERNEL_FOR("take_along_axis_grad", "cpu", opwright_cpu::TakeAlongAxisGradKernel,
-                             float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("take_along_axis_grad", opwright_cpu::TakeAlongAxisGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("take_along_axis_grad", opwright_cpu::TakeAlongAxisGradKernel);

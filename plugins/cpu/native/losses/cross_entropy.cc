@@ -145,9 +145,5 @@ struct CrossEntropyGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("cross_entropy", "cpu", opwright_cpu::CrossEntropyKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("cross_entropy", opwright_cpu::CrossEntropyKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("cross_entropy_grad", "cpu", opwright_cpu::CrossEntropyGradKernel,
-                             float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("cross_entropy_grad", opwright_cpu::CrossEntropyGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("cross_entropy", opwright_cpu::CrossEntropyKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("cross_entropy_grad", opwright_cpu::CrossEntropyGradKernel);

@@ -131,8 +131,5 @@ struct CtcLossGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("ctc_loss", "cpu", opwright_cpu::CtcLossKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("ctc_loss", opwright_cpu::CtcLossKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("ctc_loss_grad", "cpu", opwright_cpu::CtcLossGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("ctc_loss_grad", opwright_cpu::CtcLossGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("ctc_loss", opwright_cpu::CtcLossKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("ctc_loss_grad", opwright_cpu::CtcLossGradKernel);

@@ -113,6 +113,4 @@ struct LinearChainCrfKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("linear_chain_crf", "cpu", opwright_cpu::LinearChainCrfKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("linear_chain_crf", opwright_cpu::LinearChainCrfKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("linear_chain_crf", opwright_cpu::LinearChainCrfKernel);

@@ -178,6 +178,4 @@ struct LinearChainCrfGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("linear_chain_crf_grad", "cpu", opwright_cpu::LinearChainCrfGradKernel,
-                             float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("linear_chain_crf_grad", opwright_cpu::LinearChainCrfGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("linear_chain_crf_grad", opwright_cpu::LinearChainCrfGradKernel);

@@ -78,7 +78,5 @@ struct NllGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("nll", "cpu", opwright_cpu::NllKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("nll", opwright_cpu::NllKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("nll_grad", "cpu", opwright_cpu::NllGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("nll_grad", opwright_cpu::NllGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("nll", opwright_cpu::NllKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("nll_grad", opwright_cpu::NllGradKernel);

@@ -117,6 +117,4 @@ struct SoftmaxCrossEntropyKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("std.softmax_cross_entropy", "cpu",
-                             opwright_cpu::SoftmaxCrossEntropyKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("std.softmax_cross_entropy", opwright_cpu::SoftmaxCrossEntropyKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("std.softmax_cross_entropy", opwright_cpu::SoftmaxCrossEntropyKernel);

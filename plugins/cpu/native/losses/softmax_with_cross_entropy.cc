@@ -179,10 +179,6 @@ struct SoftmaxLossGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("softmax_with_cross_entropy", "cpu", opwright_cpu::SoftmaxLossKernel,
-                             float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("softmax_with_cross_entropy", opwright_cpu::SoftmaxLossKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("softmax_with_cross_entropy_grad", "cpu",
-                             opwright_cpu::SoftmaxLossGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("softmax_with_cross_entropy_grad",
-                              opwright_cpu::SoftmaxLossGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("softmax_with_cross_entropy", opwright_cpu::SoftmaxLossKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("softmax_with_cross_entropy_grad",
+                             opwright_cpu::SoftmaxLossGradKernel);

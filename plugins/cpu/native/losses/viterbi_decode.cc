@@ -95,6 +95,4 @@ struct ViterbiDecodeKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("viterbi_decode", "cpu", opwright_cpu::ViterbiDecodeKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("viterbi_decode", opwright_cpu::ViterbiDecodeKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("viterbi_decode", opwright_cpu::ViterbiDecodeKernel);

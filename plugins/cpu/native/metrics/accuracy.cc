@@ -73,5 +73,4 @@ struct AccuracyKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("accuracy", "cpu", opwright_cpu::AccuracyKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("accuracy", opwright_cpu::AccuracyKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("accuracy", opwright_cpu::AccuracyKernel);

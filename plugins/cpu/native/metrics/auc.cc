@@ -60,5 +60,4 @@ struct AucKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("auc", "cpu", opwright_cpu::AucKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("auc", opwright_cpu::AucKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("auc", opwright_cpu::AucKernel);

@@ -92,6 +92,4 @@ struct PrecisionRecallKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("precision_recall", "cpu", opwright_cpu::PrecisionRecallKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("precision_recall", opwright_cpu::PrecisionRecallKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("precision_recall", opwright_cpu::PrecisionRecallKernel);

@@ -257,5 +257,4 @@ struct PadGradKernel {
 OPWRIGHT_REGISTER_KERNEL_FOR("pad", "cpu", opwright_cpu::PadKernel, float, double, int8_t, int16_t,
                              int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, bool);
 OPWRIGHT_CPU_REGISTER_WIDENED("pad", opwright_cpu::PadKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("pad_grad", "cpu", opwright_cpu::PadGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("pad_grad", opwright_cpu::PadGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("pad_grad", opwright_cpu::PadGradKernel);

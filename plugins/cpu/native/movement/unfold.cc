@@ -153,7 +153,5 @@ struct FoldKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("unfold", "cpu", opwright_cpu::UnfoldKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("unfold", opwright_cpu::UnfoldKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("fold", "cpu", opwright_cpu::FoldKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("fold", opwright_cpu::FoldKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("unfold", opwright_cpu::UnfoldKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("fold", opwright_cpu::FoldKernel);

@@ -86,7 +86,5 @@ struct GroupNormKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("group_norm", "cpu", opwright_cpu::GroupNormKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("group_norm", opwright_cpu::GroupNormKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("instance_norm", "cpu", opwright_cpu::GroupNormKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("instance_norm", opwright_cpu::GroupNormKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("group_norm", opwright_cpu::GroupNormKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("instance_norm", opwright_cpu::GroupNormKernel);

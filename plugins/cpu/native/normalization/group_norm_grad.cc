@@ -102,9 +102,5 @@ struct GroupNormGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("group_norm_grad", "cpu", opwright_cpu::GroupNormGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("group_norm_grad", opwright_cpu::GroupNormGradKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("instance_norm_grad", "cpu", opwright_cpu::GroupNormGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("instance_norm_grad", opwright_cpu::GroupNormGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("group_norm_grad", opwright_cpu::GroupNormGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("instance_norm_grad", opwright_cpu::GroupNormGradKernel);

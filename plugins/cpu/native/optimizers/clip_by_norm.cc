@@ -88,8 +88,5 @@ using ClipByGlobalNormKernel = ClipKernel<T, true>;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("clip_by_norm", "cpu", opwright_cpu::ClipByNormKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("clip_by_norm", opwright_cpu::ClipByNormKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("clip_by_global_norm", "cpu", opwright_cpu::ClipByGlobalNormKernel,
-                             float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("clip_by_global_norm", opwright_cpu::ClipByGlobalNormKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("clip_by_norm", opwright_cpu::ClipByNormKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("clip_by_global_norm", opwright_cpu::ClipByGlobalNormKernel);

@@ -124,5 +124,4 @@ struct LambKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("lamb", "cpu", opwright_cpu::LambKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("lamb", opwright_cpu::LambKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("lamb", opwright_cpu::LambKernel);

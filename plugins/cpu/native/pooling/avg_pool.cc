@@ -212,25 +212,11 @@ struct AdaptiveAvgPoolGradKernel : AveragePoolGrad<T, AdaptivePoolAttrs> {};
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool2d", "cpu", opwright_cpu::AvgPoolKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("avg_pool2d", opwright_cpu::AvgPoolKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool3d", "cpu", opwright_cpu::AvgPoolKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("avg_pool3d", opwright_cpu::AvgPoolKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool2d_grad", "cpu", opwright_cpu::AvgPoolGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("avg_pool2d_grad", opwright_cpu::AvgPoolGradKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("avg_pool3d_grad", "cpu", opwright_cpu::AvgPoolGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("avg_pool3d_grad", opwright_cpu::AvgPoolGradKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool2d", "cpu", opwright_cpu::AdaptiveAvgPoolKernel,
-                             float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_avg_pool2d", opwright_cpu::AdaptiveAvgPoolKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool2d_grad", "cpu",
-                             opwright_cpu::AdaptiveAvgPoolGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_avg_pool2d_grad", opwright_cpu::AdaptiveAvgPoolGradKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool3d", "cpu", opwright_cpu::AdaptiveAvgPoolKernel,
-                             float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_avg_pool3d", opwright_cpu::AdaptiveAvgPoolKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_avg_pool3d_grad", "cpu",
-                             opwright_cpu::AdaptiveAvgPoolGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_avg_pool3d_grad", opwright_cpu::AdaptiveAvgPoolGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("avg_pool2d", opwright_cpu::AvgPoolKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("avg_pool3d", opwright_cpu::AvgPoolKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("avg_pool2d_grad", opwright_cpu::AvgPoolGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("avg_pool3d_grad", opwright_cpu::AvgPoolGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("adaptive_avg_pool2d", opwright_cpu::AdaptiveAvgPoolKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("adaptive_avg_pool2d_grad", opwright_cpu::AdaptiveAvgPoolGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("adaptive_avg_pool3d", opwright_cpu::AdaptiveAvgPoolKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("adaptive_avg_pool3d_grad", opwright_cpu::AdaptiveAvgPoolGradKernel);

@@ -334,19 +334,11 @@ OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d", "cpu", opwright_cpu::MaxPoolKernel, f
                              int8_t, int16_t, int32_t, int64_t, uint8_t, OPWRIGHT_CPU_HALVES);
 OPWRIGHT_REGISTER_KERNEL_FOR("max_pool3d", "cpu", opwright_cpu::MaxPoolKernel, float, double,
                              int8_t, int16_t, int32_t, int64_t, uint8_t, OPWRIGHT_CPU_HALVES);
-OPWRIGHT_REGISTER_KERNEL_FOR("max_pool2d_grad", "cpu", opwright_cpu::MaxPoolGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("max_pool2d_grad", opwright_cpu::MaxPoolGradKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("max_pool3d_grad", "cpu", opwright_cpu::MaxPoolGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("max_pool3d_grad", opwright_cpu::MaxPoolGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("max_pool2d_grad", opwright_cpu::MaxPoolGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("max_pool3d_grad", opwright_cpu::MaxPoolGradKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool2d", "cpu", opwright_cpu::AdaptiveMaxPoolKernel,
                              float, double, OPWRIGHT_CPU_HALVES);
-OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool2d_grad", "cpu",
-                             opwright_cpu::AdaptiveMaxPoolGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_max_pool2d_grad", opwright_cpu::AdaptiveMaxPoolGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("adaptive_max_pool2d_grad", opwright_cpu::AdaptiveMaxPoolGradKernel);
 OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool3d", "cpu", opwright_cpu::AdaptiveMaxPoolKernel,
                              float, double, OPWRIGHT_CPU_HALVES);
-OPWRIGHT_REGISTER_KERNEL_FOR("adaptive_max_pool3d_grad", "cpu",
-                             opwright_cpu::AdaptiveMaxPoolGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("adaptive_max_pool3d_grad", opwright_cpu::AdaptiveMaxPoolGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("adaptive_max_pool3d_grad", opwright_cpu::AdaptiveMaxPoolGradKernel);

@@ -84,8 +84,5 @@ struct MaxUnpool2dGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("max_unpool2d", "cpu", opwright_cpu::MaxUnpool2dKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("max_unpool2d", opwright_cpu::MaxUnpool2dKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("max_unpool2d_grad", "cpu", opwright_cpu::MaxUnpool2dGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("max_unpool2d_grad", opwright_cpu::MaxUnpool2dGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("max_unpool2d", opwright_cpu::MaxUnpool2dKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("max_unpool2d_grad", opwright_cpu::MaxUnpool2dGradKernel);

@@ -170,9 +170,6 @@ using RnnKernel = RecurrentKernel<T, false, false>;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("lstm", "cpu", opwright_cpu::LstmKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("lstm", opwright_cpu::LstmKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("gru", "cpu", opwright_cpu::GruKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("gru", opwright_cpu::GruKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("rnn", "cpu", opwright_cpu::RnnKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("rnn", opwright_cpu::RnnKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("lstm", opwright_cpu::LstmKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("gru", opwright_cpu::GruKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("rnn", opwright_cpu::RnnKernel);

@@ -53,7 +53,5 @@ using GruCellKernel = CellKernel<T, false>;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("lstm_cell", "cpu", opwright_cpu::LstmCellKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("lstm_cell", opwright_cpu::LstmCellKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("gru_cell", "cpu", opwright_cpu::GruCellKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("gru_cell", opwright_cpu::GruCellKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("lstm_cell", opwright_cpu::LstmCellKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("gru_cell", opwright_cpu::GruCellKernel);

@@ -102,9 +102,5 @@ using GruCellGradKernel = CellGradKernel<T, false>;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("lstm_cell_grad", "cpu", opwright_cpu::LstmCellGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("lstm_cell_grad", opwright_cpu::LstmCellGradKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("gru_cell_grad", "cpu", opwright_cpu::GruCellGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("gru_cell_grad", opwright_cpu::GruCellGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("lstm_cell_grad", opwright_cpu::LstmCellGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("gru_cell_grad", opwright_cpu::GruCellGradKernel);

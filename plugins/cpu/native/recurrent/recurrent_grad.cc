@@ -258,9 +258,6 @@ using RnnGradKernel = RecurrentGradKernel<T, false, false>;
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("lstm_grad", "cpu", opwright_cpu::LstmGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("lstm_grad", opwright_cpu::LstmGradKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("gru_grad", "cpu", opwright_cpu::GruGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("gru_grad", opwright_cpu::GruGradKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("rnn_grad", "cpu", opwright_cpu::RnnGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("rnn_grad", opwright_cpu::RnnGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("lstm_grad", opwright_cpu::LstmGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("gru_grad", opwright_cpu::GruGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("rnn_grad", opwright_cpu::RnnGradKernel);

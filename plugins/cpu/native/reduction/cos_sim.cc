@@ -250,7 +250,5 @@ struct CosSimGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("cos_sim", "cpu", opwright_cpu::CosSimKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("cos_sim", opwright_cpu::CosSimKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("cos_sim_grad", "cpu", opwright_cpu::CosSimGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("cos_sim_grad", opwright_cpu::CosSimGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("cos_sim", opwright_cpu::CosSimKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("cos_sim_grad", opwright_cpu::CosSimGradKernel);

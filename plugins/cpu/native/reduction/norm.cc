@@ -149,5 +149,4 @@ struct NormKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("norm", "cpu", opwright_cpu::NormKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("norm", opwright_cpu::NormKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("norm", opwright_cpu::NormKernel);

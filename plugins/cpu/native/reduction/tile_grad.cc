@@ -63,5 +63,4 @@ struct TileGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("tile_grad", "cpu", opwright_cpu::TileGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("tile_grad", opwright_cpu::TileGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("tile_grad", opwright_cpu::TileGradKernel);

@@ -241,8 +241,5 @@ struct GridSampleGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("grid_sample", "cpu", opwright_cpu::GridSampleKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("grid_sample", opwright_cpu::GridSampleKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("grid_sample_grad", "cpu", opwright_cpu::GridSampleGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("grid_sample_grad", opwright_cpu::GridSampleGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("grid_sample", opwright_cpu::GridSampleKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("grid_sample_grad", opwright_cpu::GridSampleGradKernel);

@@ -195,8 +195,5 @@ struct InterpolateGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("interpolate", "cpu", opwright_cpu::InterpolateKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("interpolate", opwright_cpu::InterpolateKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("interpolate_grad", "cpu", opwright_cpu::InterpolateGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("interpolate_grad", opwright_cpu::InterpolateGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("interpolate", opwright_cpu::InterpolateKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("interpolate_grad", opwright_cpu::InterpolateGradKernel);

@@ -112,7 +112,5 @@ struct ResizeGradKernel : Resize<T, true> {};
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("resize", "cpu", opwright_cpu::ResizeKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("resize", opwright_cpu::ResizeKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("resize_grad", "cpu", opwright_cpu::ResizeGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("resize_grad", opwright_cpu::ResizeGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("resize", opwright_cpu::ResizeKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("resize_grad", opwright_cpu::ResizeGradKernel);

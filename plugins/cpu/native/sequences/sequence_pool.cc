@@ -106,9 +106,5 @@ struct SequencePoolGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("sequence_pool", "cpu", opwright_cpu::SequencePoolKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("sequence_pool", opwright_cpu::SequencePoolKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("sequence_pool_grad", "cpu", opwright_cpu::SequencePoolGradKernel,
-                             float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("sequence_pool_grad", opwright_cpu::SequencePoolGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("sequence_pool", opwright_cpu::SequencePoolKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("sequence_pool_grad", opwright_cpu::SequencePoolGradKernel);

@@ -143,12 +143,7 @@ template void SoftmaxGradRows<true>(const float*, const float*, int64_t, int64_t
 
 }  // namespace opwright_cpu
 
-OPWRIGHT_REGISTER_KERNEL_FOR("softmax", "cpu", opwright_cpu::SoftmaxKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("softmax", opwright_cpu::SoftmaxKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("log_softmax", "cpu", opwright_cpu::LogSoftmaxKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("log_softmax", opwright_cpu::LogSoftmaxKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("softmax_grad", "cpu", opwright_cpu::SoftmaxGradKernel, float, double);
-OPWRIGHT_CPU_REGISTER_WIDENED("softmax_grad", opwright_cpu::SoftmaxGradKernel);
-OPWRIGHT_REGISTER_KERNEL_FOR("log_softmax_grad", "cpu", opwright_cpu::LogSoftmaxGradKernel, float,
-                             double);
-OPWRIGHT_CPU_REGISTER_WIDENED("log_softmax_grad", opwright_cpu::LogSoftmaxGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("softmax", opwright_cpu::SoftmaxKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("log_softmax", opwright_cpu::LogSoftmaxKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("softmax_grad", opwright_cpu::SoftmaxGradKernel);
+OPWRIGHT_CPU_REGISTER_FLOATS("log_softmax_grad", opwright_cpu::LogSoftmaxGradKernel);
