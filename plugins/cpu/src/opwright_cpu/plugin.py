@@ -34,7 +34,7 @@ PASSES: tuple[tuple[str, str, str], ...] = (
     ("memory", "recompute", ""),
 )
 """Phase and name of each pass, and the operators of which a graph must have one, in the order in
-which they run; ``fuse_x`` lies in ``passes.x``."""
+which they run; ``fuse_x`` is in ``passes.x``."""
 
 
 RECOMPUTE_SHARE = 0.07

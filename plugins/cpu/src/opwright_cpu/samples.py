@@ -66,7 +66,7 @@ def conv2d_fused(draw: Draw) -> Drawn:
 
 
 def fc_sgd(draw: Draw) -> Drawn:
-    """Inputs as they are proposed, of a weight that lies either way."""
+    """Inputs as they are proposed, for a weight of either layout."""
     inputs = draw.propose()
     if inputs is None or not draw.attrs["transpose_weight"]:
         return None if inputs is None else (inputs, draw.attrs)
@@ -133,7 +133,7 @@ def packed_attention_grad(draw: Draw) -> Drawn:
 
 
 def folded_matmul(draw: Draw) -> Drawn:
-    """Stacks of matrices whose heads lie behind their rows, with an axis of one kind last."""
+    """Stacks of matrices whose heads come after their rows, with an axis of one kind last."""
     batch, heads, m, n, k = (draw.other_length() for _ in range(5))
     inputs = {"x": draw.floats((batch, m, heads, k)), "y": draw.floats((batch, n, heads, k))}
     attrs = {"x_axes": [0, 2, 1, 3], "y_axes": [0, 2, 3, 1], "out_dtype": draw.dtype}

@@ -16,7 +16,7 @@ from opwright_jax.dtypes import meta_of
 from opwright_jax.pieces import Compiled, compile_piece, make_piece
 
 TOPIC = "batches"
-"""Of annexes, which say how a batch of examples in a new axis 0 is computed at once.
+"""The topic of annexes that describe how a batch of examples in a new axis 0 is computed at once.
 
 Subjects that begin with ``broadcast.`` name dicts of operators whose inputs broadcast, with the
 number of axes at the end that each input has of its own: 0 for element-wise ones. Those that begin
@@ -55,7 +55,7 @@ def find_batched(
 
 
 class _Given(NamedTuple):
-    """The inputs of a batch; `shapes` are those of one example."""
+    """The inputs of a batch; `shapes` are the shapes of one example."""
 
     what: What
     call: Call
@@ -67,8 +67,8 @@ class _Given(NamedTuple):
     def align(self, values: Sequence[Any], rank: int | None, every: bool) -> list[Any]:
         """Return values with the batch in axis 0, and of one rank, so that they broadcast.
 
-        Without a `rank` each keeps its own. Where `every` one gets the batch, those that examples
-        share are repeated: of a gradient, each example has one of its own.
+        Without a `rank` each keeps its own. Where `every` one gets the batch, inputs shared by
+        examples are repeated: in a gradient, each example has its own.
         """
         aligned = []
         for value, shape, is_batched in zip(values, self.shapes, self.is_batched, strict=True):
@@ -91,7 +91,7 @@ def _broadcast(given: _Given, least: int) -> Batched | None:
 
 
 def _move(given: _Given, name: str) -> Batched | None:
-    """Return one computation along axes that lie behind a new one."""
+    """Return one computation along axes after a new one."""
     moved = _move_axes(given.call, name, len(given.shapes[0]))
     others = range(1, _count(given.call))  # parameters, which all examples share
     if moved is None or any(given.is_batched[i] for i in others):
@@ -151,7 +151,7 @@ def _replace(what: What, call: Call) -> What:
 
 
 def _move_axes(call: Call, name: str, rank: int) -> Call | None:
-    """Return a call whose attribute names the same axes behind a new one."""
+    """Return a call whose attribute names the same axes after a new one."""
     attrs = read_attrs(call.attrs)
     axes = attrs.get(name)
     if axes is None:

@@ -76,6 +76,6 @@ def write_attrs(attrs: dict[str, Any]) -> str:
 
 
 def read_attrs(text: str) -> dict[str, Any]:
-    """Return the attributes that `write_attrs` wrote; lists stand for tuples."""
+    """Return the attributes that `write_attrs` wrote; tuples are written as lists."""
     attrs: dict[str, Any] = json.loads(text)
     return attrs

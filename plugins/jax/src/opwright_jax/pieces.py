@@ -16,7 +16,7 @@ from opwright_jax.calls import Call, Forward, Vjp, What, Whole, label, read_attr
 from opwright_jax.dtypes import NARROW
 
 MAX_PIECES: Final = 1024
-"""Programs that are kept; the one that was used longest ago goes first."""
+"""Programs that are kept; the least recently used one goes first."""
 
 Metas = tuple[Meta, ...]
 
@@ -232,7 +232,7 @@ def _append(
     wanted: Sequence[ow.Variable],
     of: What,
 ) -> dict[str, str]:
-    """Append gradients; return them by variable, without those of unused results."""
+    """Append gradients; return them by variable, without the gradients of unused results."""
     pairs: dict[Any, Any] = {}
     for result, seed in zip(results, seeds, strict=True):
         known = pairs.get(result)  # the same variable may be two results

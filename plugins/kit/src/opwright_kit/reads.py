@@ -57,7 +57,7 @@ def _check_block(
 
 
 def _carried(op: Operator) -> set[str]:
-    """Return the variables of a loop's body that are written before each turn."""
+    """Return the variables of a loop's body that are written before each iteration."""
     control = op.definition.control
     bodies = control.bodies(op.attrs) if control is not None else ()
     return {name for body in bodies for name in body.entering}

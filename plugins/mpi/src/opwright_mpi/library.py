@@ -11,7 +11,7 @@ import opwright_mpi
 from opwright_dist import DistError
 
 LIBRARY_VARIABLE: Final = "OPWRIGHT_MPI_LIBRARY"
-"""Path of a library with MPI's standard binary interface, instead of that of the wheel."""
+"""Path of a library with MPI's standard binary interface, instead of the one in the wheel."""
 
 ABI_NAME: Final = "libmpi_abi.so.1"
 
@@ -66,7 +66,7 @@ def _find_in_wheel(name: str) -> str | None:
 def unlink_shared_memory() -> None:
     """Unlink the shared memory of MPICH's processes once all have opened it.
 
-    Otherwise a killed process would leave it behind: 3 MB of /dev/shm per run.
+    Otherwise it would remain after a killed process: 3 MB of /dev/shm per run.
     """
     for file in _list_mapped_files():
         if file.parent == Path("/dev/shm") and file.name.startswith("mpich_shm_"):

@@ -1,6 +1,6 @@
 """A PMI server, the rendezvous of an MPI library's processes.
 
-The protocol is that of MPICH's PMI-1: a process puts its address into a table, waits for all at a
+The protocol is MPICH's PMI-1: a process puts its address into a table, waits for all at a
 barrier, and reads the addresses of the others. A line of ``key=value`` pairs is a message.
 
 PMI-1 has no authentication, so each process receives an authenticated connection, ``PMI_FD``:

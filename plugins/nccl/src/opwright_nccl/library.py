@@ -13,7 +13,7 @@ import opwright_nccl
 from opwright_dist import DistError
 
 LIBRARY_VARIABLE: Final = "OPWRIGHT_NCCL_LIBRARY"
-"""Path of a libnccl.so.2 that replaces that of the wheel."""
+"""Path of a libnccl.so.2 that replaces the one in the wheel."""
 
 WHEEL: Final = "nvidia-nccl-cu13"
 INSTALL: Final = f"pip install {WHEEL}"

@@ -284,7 +284,7 @@ class Connection:
         self._ask("bye", {})
 
     def close(self) -> None:
-        """Close it; the others are notified if it is that of a process."""
+        """Close it; the others are notified if it is the connection of a process."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):

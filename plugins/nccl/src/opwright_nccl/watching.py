@@ -43,9 +43,9 @@ class Watcher(threading.Thread):
     Parameters
     ----------
     store : Connection
-        A separate connection, besides that of the process.
+        A separate connection, besides the connection of the process.
     rank : int
-        Of this process in the world.
+        The rank of this process in the world.
     find_deadline : callable
         Returns the seconds that a collective may wait for another process.
     """

@@ -103,7 +103,7 @@ def check_str(who: str, name: str, value: object) -> str:
 
 
 def check_name(who: str, value: object) -> str | None:
-    """Return the name of a layer; None stands for a new one."""
+    """Return the name of a layer; None means a new one."""
     return None if value is None else check_str(who, "name", value)
 
 
@@ -165,7 +165,7 @@ _COUNTS = {2: "two", 3: "three"}
 
 
 def check_sizes(who: str, name: str, value: object, *, rank: int, at_least: int) -> tuple[int, ...]:
-    """Return an int for each axis of a window; one int stands for all."""
+    """Return an int for each axis of a window; one int means all."""
     single = _find_int(value)
     ints = [single] * rank if single is not None else _find_ints(value)
     rule = f"an int of at least {at_least}"
@@ -350,5 +350,5 @@ def _float_range(
 
 
 def _number(bound: float) -> str:
-    """Return all digits of a bound, since a rule is compared with the value behind it."""
+    """Return all digits of a bound, since a rule is compared with the exact value."""
     return repr(int(bound)) if bound == int(bound) and abs(bound) < 1e16 else repr(bound)

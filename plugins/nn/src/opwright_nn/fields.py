@@ -1,7 +1,7 @@
 """Rules for the saved fields of a training: their names, types and ranges.
 
-A rule is a function that takes where a value stands and the value, and returns the value, or raises
-FormatError. `reading` adds the file and a fix to the message.
+A rule is a function that takes the location of a value and the value, and returns the value, or
+raises FormatError. `reading` adds the file and a fix to the message.
 """
 
 from __future__ import annotations

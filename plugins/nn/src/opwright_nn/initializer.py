@@ -28,7 +28,7 @@ _LIMITS: Final = {
     "float32": checks.MAX_FLOAT32,
 }
 _MAX_DEVIATIONS: Final = 10
-"""Of a normal number: those of 64 random bits end before."""
+"""The bound of a normal number: numbers from 64 random bits end before."""
 
 
 class Initializer(abc.ABC):
@@ -49,7 +49,7 @@ class Initializer(abc.ABC):
         block : Block
             The global block of a startup program.
         variable : Variable
-            Of that block, with a known shape.
+            A variable of that block, with a known shape.
         stream : int, at least 0
             The stream of random numbers, from `Program.next_stream`.
 
@@ -105,7 +105,7 @@ class Uniform(Initializer):
     min, max : float, min < max
         The interval.
     seed : int
-        0 uses that of the startup program.
+        0 uses the seed of the startup program.
     """
 
     random = True

@@ -77,12 +77,12 @@ class Processes(Protocol):
 
 @arguments.suggest
 class DataParallel(NamedTuple):
-    """How several processes train together; ``data_parallel=True`` stands for the defaults.
+    """How several processes train together; ``data_parallel=True`` means the defaults.
 
     Attributes
     ----------
     group : str
-        The processes: all of them, or those of a group that `opwright_dist.new_group` made.
+        The processes: all of them, or the processes of a group that `opwright_dist.new_group` made.
     unequal_rows : str
         Where processes have unequal numbers of examples in a step: ``"weight"`` weights each by
         its number, as if one had the whole batch; ``"refuse"`` ends the run with an error, and
@@ -90,7 +90,7 @@ class DataParallel(NamedTuple):
     shard_optimizer : bool
         True divides the states of the optimizer, and the updates: each process has a part of them
         alone, updates that part of the parameters, and gets the others' (ZeRO-1). The numbers are
-        those of False.
+        the same as with False.
     """
 
     group: str = WORLD
@@ -136,7 +136,7 @@ def check_data_parallel(who: str, value: object) -> DataParallel | None:
     who : str
         The caller, for messages.
     value : bool, str, DataParallel or None
-        True stands for all processes, a str for those of that group.
+        True means all processes, a str the processes of that group.
     """
     if value is None or value is False:
         return None
@@ -150,7 +150,7 @@ def check_data_parallel(who: str, value: object) -> DataParallel | None:
 
 
 def check_group(who: str, name: str, value: object) -> str:
-    """Return the name of a group; True stands for all processes."""
+    """Return the name of a group; True means all processes."""
     return WORLD if value is True else checks.check_str(who, name, value)
 
 
@@ -217,7 +217,7 @@ def save_once(
     scope: ow.Scope | None,
     save: Callable[[ow.Program, ow.Scope | None], object],
 ) -> None:
-    """Save in one process of those that train a program together; the others wait for it.
+    """Save in one of the processes that train a program together; the others wait for it.
 
     `save` gets the program and the scope as one process would have them.
     """

@@ -16,7 +16,7 @@ if not TYPE_CHECKING:  # type checkers shall report an unknown name
 
 
 class Regularizer(abc.ABC):
-    """A penalty on a parameter, whose gradient is added to that of the loss."""
+    """A penalty on a parameter, whose gradient is added to the gradient of the loss."""
 
     @arguments.suggest
     def __init__(self, coefficient: float) -> None:

@@ -83,7 +83,7 @@ def step(rate: float, size: int, gamma: float = 0.1) -> Schedule:
     Parameters
     ----------
     rate : float, at least 0
-        Of the first steps.
+        The rate of the first steps.
     size : int, at least 1
         How many steps have one rate.
     gamma : float, > 0
@@ -131,7 +131,7 @@ def warmup(schedule: Rate, steps: int) -> Schedule:
     Parameters
     ----------
     schedule : float, at least 0, or Schedule
-        The next schedule; `first` is this rate, or that of its first step.
+        The next schedule; `first` is this rate, or the rate of its first step.
     steps : int, at least 1
         The length of the warm-up.
     """

@@ -17,7 +17,7 @@ from opwright_onnx.translate.codes import KINDS, Codes, as_codes, carried_dtype
 
 
 class Prepared(BackendRep):
-    """A model that runs; required values of its inputs are taken from those of a run."""
+    """A model that runs; required values of its inputs are taken from the inputs of a run."""
 
     def __init__(self, model: ModelProto, device: str) -> None:
         self._model = model
@@ -64,7 +64,7 @@ def as_bytes(array: Any) -> Any:
 
 
 def _gather(flat: dict[str, Any], name: str) -> Any:
-    """Return a result; a list of those that its name begins with for a sequence."""
+    """Return a result; for a sequence a list of the results whose names begin with its name."""
     if name in flat:
         return flat[name]
     parts: list[Any] = []

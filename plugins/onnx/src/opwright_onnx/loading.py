@@ -24,7 +24,7 @@ from opwright_onnx.translate.walking import FAULTS, Walk
 from opwright_onnx.translate.weights import own_arrays, split_weights
 
 MAX_FILE_BYTES: Final = 2**31 - 1
-"""Of a message; larger models have their tensors in other files."""
+"""The largest size of a message; larger models have their tensors in other files."""
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -50,7 +50,9 @@ def load_parts(
     device: str = "cpu",
     options: Mapping[str, Any] | None = None,
 ) -> tuple[ow.LoadedProgram | None, dict[str, Array]]:
-    """Return the result of `load`, None if all outputs are strings, and those that are."""
+    """Return the result of `load`, None if all outputs are strings, and the names of the
+    strings.
+    """
     known = {v.name for v in proto.graph.input}
     for argument, given in (("inputs", inputs), ("shapes", shapes)):
         for name in given:
@@ -208,7 +210,7 @@ def _declare(t: Translator, entry: ValueInfoProto) -> Value:
 
 
 def read_dims(tensor: TypeProto.Tensor) -> list[int | None]:
-    """Return the sizes of a declared tensor, None for those that have a name or none."""
+    """Return the sizes of a declared tensor, None for named and unknown sizes."""
     return [
         dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
         for dim in tensor.shape.dim

@@ -1,7 +1,7 @@
 """The messages of ONNX as plain objects: importing protobuf takes longer than most models.
 
 They have the attributes of the classes of ``onnx``, which translation accepts as well; a file that
-opwright's reader refuses is read by protobuf. The fields are those of ``onnx.proto``.
+opwright's reader refuses is read by protobuf. The fields of ``onnx.proto``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _FIELDS: Final = {
     "OperatorSetIdProto": "1 domain s; 2 version I",
     "Entry": "1 key s; 2 value s",
 }
-"""Of each message: the number, name and kind of its fields, as `read_message` has them."""
+"""For each message, the number, name and kind of its fields, as `read_message` has them."""
 
 _DEFAULTS: Final = {"s": "", "y": b"", "g": 0.0}
 

@@ -33,8 +33,8 @@ def load(
 
     Sizes that the model leaves open stay open: one program serves every batch size and length.
     Values that depend only on initializers are computed once, here. Weights of the file are copied
-    once, those of a message or of other files not at all; no code of the model is run, and no file
-    outside of its folder is read.
+    once, weights of a message or of other files not at all; no code of the model is run, and no
+    file outside of its folder is read.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def load(
 
 
 def _is_whole(data: mmap.mmap) -> bool:
-    """Whether no tensor lies in another file; large weights, which are bytes, are skipped."""
+    """Whether no tensor is in another file; large weights, which are bytes, are skipped."""
     from opwright_onnx.translate.weights import split_weights
 
     rest = (split_weights(memoryview(data)) or (data, {}))[0]

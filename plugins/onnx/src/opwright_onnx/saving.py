@@ -25,7 +25,7 @@ USUAL_OPSET: Final = 21
 """The opset that runtimes of the last two years read."""
 
 MAX_MESSAGE_BYTES: Final = 2**31 - 2**24
-"""Of tensors in the file of the model; more are written to a file beside it."""
+"""The most bytes of tensors in the file of the model; more are written to a file beside it."""
 
 MIN_EXTERNAL_BYTES: Final = 1024
 _ALIGNMENT: Final = 4096
@@ -38,7 +38,7 @@ class SaveReport(NamedTuple):
     Attributes
     ----------
     opset : int
-        Of ONNX's own operators.
+        The opset of ONNX's own operators.
     own_nodes : dict of str to str
         The operator types of which there are nodes that only opwright runs, and why.
     files : tuple of Path
@@ -78,15 +78,15 @@ def save(
     scope : Scope, optional
         Holds the parameters; by default the default scope. Not with a LoadedProgram.
     fetch : list of Variable or str
-        The results; by default those of the LoadedProgram.
+        The results; by default the results of the LoadedProgram.
     opset : int, 18 to the newest that onnx knows
     only_onnx : bool
         Refuse operators that ONNX has no counterpart of.
     external_data : bool, optional
-        Whether tensors are written to a file beside the model, ``path`` with ``.data`` behind it;
-        by default where they do not fit into one file, of 2 GiB.
+        Whether tensors are written to a file beside the model, ``path`` followed by ``.data``; by
+        default if they do not fit into one file, of 2 GiB.
     metadata : mapping of str to str
-        Properties of the model, added to those of a model that was loaded.
+        Properties of the model, added to the properties of a loaded model.
 
     Returns
     -------

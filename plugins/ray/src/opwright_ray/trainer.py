@@ -36,10 +36,10 @@ class OpwrightTrainer:
     config : mapping, optional
         The argument of `train_fn`.
     resources_per_worker : mapping of str to number, optional
-        Of each worker, one CPU by default: ``{"CPU": 4, "GPU": 1}``. Kernels use as many threads as
-        it has CPUs.
+        The resources of each worker, one CPU by default: ``{"CPU": 4, "GPU": 1}``. Kernels use as
+        many threads as it has CPUs.
     placement : str
-        Ray's strategy: ``"PACK"`` fills machines in turn, ``"SPREAD"`` uses many.
+        Ray's strategy: ``"PACK"`` fills one machine after the other, ``"SPREAD"`` uses many.
     datasets : mapping of str to ray.data.Dataset, optional
         Divided among the workers; ``ray.train.get_dataset_shard(name)`` returns a worker's part.
     storage_path : str or PathLike, optional

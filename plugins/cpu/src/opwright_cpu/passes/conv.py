@@ -24,7 +24,7 @@ SHARED = ("strides", "paddings", "dilations", "groups", "data_format")
 
 
 class _Chain:
-    """A convolution and the operators behind it, each the only reader of the one before.
+    """A convolution and the operators after it, each the only reader of the one before.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ def _follow(graph: Graph, chain: _Chain, taken: set[LoweredOp]) -> _Chain:
 
 
 def _takes(chain: _Chain, reader: LoweredOp) -> bool:
-    """Whether an operator may stand behind the chain so far."""
+    """Whether an operator may follow the chain so far."""
     if reader.type == "batch_norm":
         first = chain.ops[0].attrs["data_format"] == "NCHW" and len(chain.ops) == 1
         return first and not reader.attrs["training"] and chain.out.meta.dtype in NORMALIZED

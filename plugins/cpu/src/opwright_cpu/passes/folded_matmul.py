@@ -1,4 +1,4 @@
-"""``fuse_folded_matmul``: stacks of matrices are multiplied where they lie, without copies.
+"""``fuse_folded_matmul``: stacks of matrices are multiplied in place, without copies.
 
 Attention that is written as products moves its heads before the time and back again, and float32
 products of bfloat16 arrays widen these first. Kernels read axes by their strides, and bfloat16 as
@@ -72,7 +72,7 @@ def _read_factors(graph: Graph, product: LoweredOp, x: Value, y: Value) -> list[
 
 
 def _read(graph: Graph, value: Value, transposed: bool, may_widen: bool) -> _Factor:
-    """Return a factor as it lies before transposes and casts that only products read."""
+    """Return a factor before transposes and casts that only products read."""
     axes = tuple(range(_rank(value)))
     if transposed:
         axes = _swapped(axes)

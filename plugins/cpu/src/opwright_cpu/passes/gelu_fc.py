@@ -55,7 +55,7 @@ def _fuse_gradients(graph: Graph) -> set[LoweredOp]:
 
 
 def _fuse_sums(graph: Graph) -> None:
-    """Let the fused gradients add up their rows, where an operator does that behind them."""
+    """Let the fused gradients add up their rows, if the next operator does that."""
     edit = graph.edit()
     for fused in graph.of_type("cpu.gelu_fc_grad"):
         total = _sum_of_rows(graph, fused)
@@ -75,7 +75,7 @@ def _own(value: Value | None) -> Value | None:
 
 
 def _is_plain(layer: LoweredOp) -> bool:
-    """Whether a layer has no activation behind it, and works on the last axis."""
+    """Whether a layer has no activation after it, and works on the last axis."""
     if layer.type == "matmul":
         y = input_of(layer, "y")
         return y is not None and len(y.meta.shape) == 2 and not layer.attrs["transpose_x"]
@@ -120,7 +120,7 @@ def _is_input_gradient(product: LoweredOp) -> bool:
 def _weight_gradient(graph: Graph, gelu: LoweredOp, to_input: LoweredOp) -> LoweredOp | None:
     """Return the product ``gelu(x)^T @ grad`` of two matrices, with the grad of ``to_input``.
 
-    Of a weight [outputs, inputs] it is ``grad^T @ gelu(x)``.
+    For a weight [outputs, inputs] it is ``grad^T @ gelu(x)``.
     """
     slots = "xy" if to_input.attrs["transpose_y"] else "yx"
     activated, grad = output_of(gelu, "out"), _own(input_of(to_input, "x"))
@@ -172,7 +172,7 @@ def _make_gradient(
 def _make_layer(
     graph: Graph, gelu: LoweredOp, layer: LoweredOp, add: LoweredOp | None
 ) -> LoweredOp | None:
-    """Make one operator of gelu, the layer behind it, and the sum with a bias where it is apart."""
+    """Make one operator of gelu, the layer after it, and the addition of a separate bias."""
     slot = "weight" if layer.type == "fc" else "y"
     inputs = {
         "x": input_of(gelu, "x"),

@@ -25,7 +25,7 @@ HEADS_APART = (0, 2, 1, 3)
 PARTS = ("q", "k", "v")
 
 STACKED = (2, 0, 3, 1, 4)
-"""From [batch, time, 3, heads, size] to queries, keys and values one behind the other."""
+"""From [batch, time, 3, heads, size] to queries, keys and values one after the other."""
 
 UNSTACKED = (1, 3, 0, 2, 4)
 """And back."""
@@ -157,7 +157,7 @@ def _transposed(graph: Graph, out: Value) -> LoweredOp | None:
 
 
 def _joined_gradients(graph: Graph, gradient: LoweredOp) -> list[LoweredOp] | None:
-    """Return the operators that put the three gradients side by side, the last one behind."""
+    """Return the operators that put the three gradients side by side, the last one at the end."""
     return _stacked_gradients(graph, gradient) or _concatenated_gradients(graph, gradient)
 
 

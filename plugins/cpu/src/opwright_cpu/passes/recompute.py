@@ -19,7 +19,7 @@ from opwright.rewriting import Buffer, Graph, LoweredOp, Uses, Value
 OPTION = "cpu.recompute"
 
 LEAST_BYTES = 1 << 16
-"""Of a value that is worth an operator."""
+"""The least size of a value that is worth an operator."""
 
 QUICK_NS_PER_BYTE = 1.0
 """Values that take one thread longer are stored: ten times as long as one core moves a byte."""
@@ -30,11 +30,11 @@ PRODUCTS = frozenset({
     "lstm_cell", "gru_cell",
 })  # fmt: skip
 PRODUCT_TIMES = 3
-"""How often the estimate of a product is taken: it is that of the best shapes. So hardly one of
-them is quick but those that make a large value of few terms."""
+"""How often the estimate of a product is taken: it holds for the best shapes. So few of them are
+quick, except those that compute a large value from few terms."""
 
 LEAST_SAVED = 0.01
-"""Of the memory that a step needs at its worst moment; less is not worth the time."""
+"""The least part of a step's peak memory that is worth the time."""
 
 
 class _Late(NamedTuple):

@@ -29,7 +29,7 @@ class _Extents(NamedTuple):
     queries : int
         Number of queries per head.
     dtype : str
-        Of q, k and v.
+        The dtype of q, k and v.
     hides : bool
         Whether keys may be hidden from queries.
     """

@@ -55,7 +55,7 @@ class Images(NamedTuple):
 
     @classmethod
     def of(cls, meta: Meta, data_format: str) -> Images:
-        """Return those of a tensor."""
+        """Return the sizes and strides of a tensor."""
         is_last = data_format.endswith("C")
         n, *rest = meta.shape
         channels, sizes = (rest[-1], rest[:-1]) if is_last else (rest[0], rest[1:])

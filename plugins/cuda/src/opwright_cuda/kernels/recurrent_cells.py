@@ -17,7 +17,7 @@ from opwright_cuda.source import own_source
 
 
 class _Cell(NamedTuple):
-    """Extents of a cell; `width` is that of the sums of all gates."""
+    """Extents of a cell; `width` is the width of the sums of all gates."""
 
     n: int
     inputs: int
@@ -101,7 +101,7 @@ def _write_parameters(
 
 
 def _fill_in_lstm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the gradients of the sums, and from them those of all inputs."""
+    """Compute the gradients of the sums, and from them the gradients of all inputs."""
     cell = _cell(ctx)
     parts = cell.parts(plan)
     c_grad = plan.output("c_grad") if ctx.outputs["c_grad"] else None
@@ -116,7 +116,7 @@ def _fill_in_lstm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
 
 
 def _fill_in_gru_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Compute the gradients of both sums, and from them those of all inputs."""
+    """Compute the gradients of both sums, and from them the gradients of all inputs."""
     cell = _cell(ctx)
     of_x, of_h, direct = cell.parts(plan), cell.parts(plan), cell.sums(plan, cell.size)
     read = [plan.input(slot) for slot in ("gates", "h", "h_out_grad")]

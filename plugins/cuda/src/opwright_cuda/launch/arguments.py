@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from opwright.errors import KernelError
 
 WORKSPACE: Final = -1
-"""The argument whose address is that of the workspace: ``kWorkspaceArgument`` of the launcher."""
+"""The argument that points to the workspace: ``kWorkspaceArgument`` of the launcher."""
 
 FAULT: Final = -2
-"""The argument whose address is that of the device's fault record: ``kFaultArgument``."""
+"""The argument that points to the device's fault record: ``kFaultArgument``."""
 
 
 class Pointer(NamedTuple):

@@ -249,7 +249,7 @@ class LaunchPlan:
         self._actions.append([ActionCode.PRODUCT, *numbers, *places])
 
     def operations(self, graph: OperationGraph) -> None:
-        """Add a cuDNN graph; its workspace is added to that of the plan."""
+        """Add a cuDNN graph; its workspace is added to the plan's."""
         places = [self._place(pointer) for pointer in graph.pointers]
         allows_varying = bool(self._ctx.options[ALLOW_VARYING]) and not self._ctx.deterministic
         choice = EngineChoice(self.allows_tf32, self.tunes, allows_varying)
@@ -264,7 +264,7 @@ class LaunchPlan:
         Parameters
         ----------
         estimate_ns : int, optional
-            Estimated time of a run; by default that of a launch plus reading and writing every
+            Estimated time of a run; by default the time of a launch plus reading and writing every
             argument.
         """
         kernels = self._compile()

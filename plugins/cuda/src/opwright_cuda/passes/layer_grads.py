@@ -1,7 +1,7 @@
 """``fuse_layer_grads``: fuse all gradients of a small layer into one launch.
 
-Those of its weight, bias and input read the same gradient, followed by the derivative of the
-activation before it: in a small layer each takes less time than a launch.
+The gradients of its weight, bias and input read the same gradient, followed by the derivative of
+the activation before it: in a small layer each takes less time than a launch.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Layer(NamedTuple):
 
 
 def _find_layer(graph: Graph, product: LoweredOp) -> _Layer | None:
-    """Return the gradients of a layer for that of its weight, None if there are no others."""
+    """Return the gradients of a layer, found by its weight's; None if there are no others."""
     x, grad = input_of(product, "x"), input_of(product, "y")
     if x is None or grad is None or not _is(product, True, False):
         return None

@@ -48,7 +48,7 @@ class Engine(ABC):
         nodes : sequence of int
             The index of each process's machine.
         address : str
-            Of this machine, as the others reach it.
+            The address of this machine for the others.
 
         Raises
         ------

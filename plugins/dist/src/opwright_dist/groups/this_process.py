@@ -113,7 +113,7 @@ def gather(data: Any, group: str = "world") -> list[Any]:
     DistError
         If the group is unknown, kinds or dtypes differ, or a process is missing.
     """
-    from opwright_dist.groups.gathering import pack, unpack  # of NumPy, which a rank needs not
+    from opwright_dist.groups.gathering import pack, unpack  # of NumPy, which a rank does not need
 
     world = current_world()
     world.group(group, "gather")

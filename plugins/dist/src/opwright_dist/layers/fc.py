@@ -74,7 +74,7 @@ def fc(
         The prefix of the names of its variables.
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For ``<name>_w_param``, per process [width of x, size / n] or [width of x / n,
-        size], and ``<name>_b_param``, [size / n] or [size]. Initial values are those of one
+        size], and ``<name>_b_param``, [size / n] or [size]. Initial values are the same as in one
         process.
 
     Returns

@@ -104,7 +104,7 @@ BROADCAST = add_group(
 
 
 def _all_gather_shape(ctx: InferContext) -> None:
-    """The length of the axis is that of x times the number of processes."""
+    """The length of the axis is x's length times the number of processes."""
     shape = list(ctx.input("x").shape)
     axis, size = normalize_axis(ctx, ctx.attr("axis"), len(shape)), find_group(ctx).size
     if shape[axis] != -1:

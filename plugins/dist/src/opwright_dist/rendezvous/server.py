@@ -141,7 +141,7 @@ class Server(Meeting):
         return f"{host}:{port}"
 
     def open_pair(self, rank: int) -> socket.socket:
-        """Return one end of a connection served as that of process `rank`."""
+        """Return one end of a connection served as the connection of process `rank`."""
         ours, theirs = socket.socketpair()
         self._arrivals.append(Peer(ours, rank, has_joined=True))
         self._waker.send(b"x")

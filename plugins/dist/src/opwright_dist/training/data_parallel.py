@@ -56,7 +56,8 @@ def data_parallel(
         optimizers of opwright-nn support it automatically; any other must update the variables of
         `find_shards`, declare its states with `declare_states`, and be followed by
         `gather_parameters`. A table of `layers.embedding` over the group already has states per
-        part, and is unchanged. A group of one has no parts, and the program is that of False.
+        part, and is unchanged. A group of one has no parts, and the program is the same as with
+        False.
 
     Returns
     -------

@@ -226,7 +226,9 @@ def describe_sample(sample: Sample, proto: OpProto) -> str:
 
 
 def _input_dtypes(proto: OpProto, attrs: Mapping[str, Any], dtype: str) -> dict[str, str]:
-    """Return the dtype of each input: that of the slot it follows, or the first one allowed."""
+    """Return the dtype of each input: the dtype of the slot it follows, or the first one
+    allowed.
+    """
     dtypes: dict[str, str] = {}
     for slot in proto.inputs:
         if slot.name == proto.dispatch_slot:

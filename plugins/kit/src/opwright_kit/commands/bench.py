@@ -64,7 +64,7 @@ class Timing(NamedTuple):
     repeat : int
         Runs in each round.
     n_bytes : int
-        Of inputs and outputs.
+        Bytes of inputs and outputs.
     result : str
         ``"reference"``, ``"agrees"``, ``"alone"`` if there is no other, how it differs, or why it
         did not run.

@@ -290,7 +290,7 @@ def _call_code(results: str, function: str, arguments: list[str]) -> list[str]:
 
 
 def _array_code(array: Array, is_written: bool) -> str:
-    """Return Python for an array of this shape and dtype; integers are those of the sample."""
+    """Return Python for an array of this shape and dtype; integers are taken from the sample."""
     dtype = meta_of(array).dtype
     if is_float(dtype) and is_written:
         return f'np.array({array.astype("float64").round(2).tolist()}, "{dtype}")'

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _choose(loaded: LoadedProgram, args: argparse.Namespace, locked: Lock | None) -> Lock:
-    """Choose the kernels; LockError where they differ from those of a lock."""
+    """Choose the kernels; LockError if they differ from a lock."""
     feeds = make_feeds("lock", loaded, args.feed)
     network = Network(loaded.program.global_block())
     compiled = network.compile(

@@ -10,7 +10,7 @@ from opwright import LoadedProgram, current_context, load, load_program
 from opwright.errors import CommandError
 
 TOPIC: Final = "reader"
-"""Of annexes that read files: ``read(path, given)`` returns a LoadedProgram."""
+"""The topic of annexes that read files: ``read(path, given)`` returns a LoadedProgram."""
 
 _PACKAGES: Final = {"onnx": "opwright-onnx"}
 """What to install for files of a kind."""

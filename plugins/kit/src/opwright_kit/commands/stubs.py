@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load(context: Context) -> tuple[list[OpDefinition], list[str]]:
-    """Return the public operators, and errors of those that cannot be loaded."""
+    """Return the public operators, and errors of operators that cannot be loaded."""
     definitions: list[OpDefinition] = []
     left_out: list[str] = []
     for op_type in context.ops.types():

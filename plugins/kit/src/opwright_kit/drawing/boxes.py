@@ -29,7 +29,7 @@ class Box:
     labels : tuple of str
         Lines below it.
     closed_height : float
-        Where the box can be closed; otherwise that of the box.
+        The height of the closed box, if it can be closed; otherwise the height of the box.
     """
 
     begin: str

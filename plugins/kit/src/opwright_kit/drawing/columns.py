@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 _BEND_LENGTH: Final = 0.1
-"""Of a bend, in nodes: of two ways through equally many rows, the one with nodes is longer."""
+"""The length of a bend, in nodes: of two paths through equally many rows, the one with nodes is
+longer."""
 
 _SWEEPS: Final = 8
 
@@ -66,7 +67,7 @@ def _blocks(places: Places) -> list[int]:
     lengths = _lengths(places)
     position = {s: i for row in places.rows for i, s in enumerate(row)}
     edges = [(a, b) for row in places.rows for a in row for b in places.below[a]]
-    # Of equal ways the later one: a network goes on with it.
+    # Of equal paths the later one: the network continues with it.
     edges.sort(key=lambda edge: (lengths[0][edge[0]] + lengths[1][edge[1]], edge), reverse=True)
     row_of = {s: number for number, row in enumerate(places.rows) for s in row}
     aligned: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -120,7 +121,7 @@ def _find_neighbors(
 def _order(
     right_of: Mapping[int, Mapping[int, float]], left_of: Mapping[int, Mapping[int, float]]
 ) -> list[int]:
-    """Blocks in an order in which each comes behind all that stand left of it."""
+    """Blocks in an order in which each comes after all blocks to its left."""
     missing = {b: len(others) for b, others in left_of.items()}
     order = [b for b, count in missing.items() if not count]
     for b in order:  # which grows meanwhile

@@ -19,7 +19,7 @@ class KernelChoices:
     Attributes
     ----------
     devices : tuple of str
-        Device types, the one that is drawn first.
+        Device types, the drawn one first.
     found : list of dict
         The result of `explain`, as plain data, in the order of candidates.
     """
@@ -47,7 +47,7 @@ class KernelChoices:
             if candidate["verdict"] == "chosen":
                 return f"{device}/{candidate['library']}"
         otherwise: str = answer["otherwise"]
-        # The reason behind the comma is for the details.
+        # The reason after the comma is for the details.
         return otherwise.partition(",")[0] or f"no kernel on {device}"
 
     def _ask(self, op_type: str, device: str, dtype: str | None) -> dict[str, Any]:

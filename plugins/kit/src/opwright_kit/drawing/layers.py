@@ -26,7 +26,7 @@ _BEND_WIDTH: Final = 26.0
 
 @dataclass(slots=True)
 class Layout:
-    """Where the nodes stand.
+    """The positions of the nodes.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Layout:
     far : set of (int, int)
         Edges that are too long to be drawn.
     width : float
-        Of the whole; every x lies between the half width of its node and this.
+        The width of the whole; every x is between the half width of its node and this.
     """
 
     row: list[int]

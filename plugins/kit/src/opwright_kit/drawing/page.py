@@ -56,8 +56,8 @@ def write_page(
 ) -> Drawn:
     """Write a network as an HTML page, whole in itself, to look at in a browser.
 
-    Operators stand in rows, shapes and dtypes on the edges between them. The operators of one
-    layer of the network are a group, and the blocks of control flow stand below; both can be
+    Operators are drawn in rows, shapes and dtypes on the edges between them. The operators of one
+    layer of the network are a group, and the blocks of control flow are below; both can be
     closed and opened. A click on an operator shows its attributes, its documentation, and which
     kernel serves on each device and why.
 
@@ -67,14 +67,14 @@ def write_page(
     path : str or PathLike
         The file to write: whole, or not at all.
     title : str
-        Stands at the top.
+        The title at the top.
     fetches : iterable of str
         Variables that are drawn as results.
     profile : Profile, optional
         The result of `opwright_kit.profile` for this network: operators show their time and a color
         for it.
     device : str
-        Whose kernels stand on the operators; with a profile, those that ran.
+        The device whose kernels are named on the operators; with a profile, those that ran.
     force : bool
         Whether a file that exists is replaced.
 

@@ -58,7 +58,7 @@ class StepTimes:
         return f"#{parts[0]:02x}{parts[1]:02x}{parts[2]:02x}"
 
     def text(self, block: int, index: int) -> str:
-        """Return time and share as they stand on an operator, on the first of those joined."""
+        """Return time and share as shown on an operator, on the first of joined ones."""
         rows = self._rows.get((block, index), [])
         own = [row for row in rows if row.operators[0] == index]
         if not own:

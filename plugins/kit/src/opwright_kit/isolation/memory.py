@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from opwright.op import dtype_to_numpy
 
 ALIGNMENT: Final = 64
-"""Of each array, in bytes, as for other kernels."""
+"""The alignment of each array in bytes, as for other kernels."""
 
 
 class SharedMemory:

@@ -36,8 +36,8 @@ Answer = tuple[str, Any]
 class KernelNetwork(NamedTuple):
     """A network of one operator."""
 
-    names: list[str]  # of its inputs, flat
-    variables: frozenset[str]  # those that are read from the scope, where the kernel may pack them
+    names: list[str]  # names of its inputs, flat
+    variables: frozenset[str]  # inputs read from the scope, which the kernel may pack
     run: CompiledNetwork
 
 

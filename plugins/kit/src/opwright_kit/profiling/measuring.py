@@ -53,7 +53,7 @@ def profile(
     n : int, optional
         Number of runs, in [1, 10000]; default `DEFAULT_RUNS`.
     scope : Scope, optional
-        Holds the persistable variables; default: that of the compiled network, and for ``run``
+        Holds the persistable variables; default: the scope of the compiled network, and for ``run``
         the default scope.
 
     Returns

@@ -34,7 +34,8 @@ class ProfileRow:
         0 for the plan's own steps, 1 for the body of a control-flow operator, and so on. The time
         of a body is part of its operator's.
     device, library, dtype, package : str
-        Of the chosen kernel, `package` with its version; empty for a step without a kernel.
+        The chosen kernel's, `package` with its version; empty for a step without a
+        kernel.
     is_python : bool
         Whether the kernel is written in Python.
     inputs, outputs : tuple of (str, str, tuple of int)
@@ -47,7 +48,7 @@ class ProfileRow:
     median_s, min_s : float
         Seconds in one of these runs, all its calls together.
     share : float
-        Of the sum over all steps of depth 0, in [0, 1].
+        The share in the sum over all steps of depth 0, in [0, 1].
     output_bytes : int
         Size of its outputs.
     """

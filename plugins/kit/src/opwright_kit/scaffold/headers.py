@@ -12,7 +12,7 @@ from opwright_kit.scaffold.errors import ScaffoldError
 
 _CMAKE_FILE: Final = "opwrightConfig.cmake"
 _CALLERS_HEADER: Final = "run.h"
-"""Of programs that run bundles, which no plugin is."""
+"""Headers for programs that run bundles, which no plugin does."""
 
 _VERSION: Final = re.compile(r"^#define OW_ABI_(MAJOR|MINOR) (\d+)$", re.MULTILINE)
 

@@ -25,8 +25,7 @@ def write_package(folder: Path, files: Mapping[str, str]) -> None:
 
     Raises
     ------
-    ScaffoldError
-        Where the folder exists, or cannot be written; nothing is left behind.
+    ScaffoldError If the folder exists or cannot be written; no files are left.
     """
     check_folder(folder)
     try:

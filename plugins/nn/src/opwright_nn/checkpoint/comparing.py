@@ -154,7 +154,7 @@ def compare_operators(program: ow.Program, saved: ow.Program) -> list[str]:
 
 
 def _describe(op: ow.Operator) -> dict[str, str]:
-    """Return an operator as texts by name: those of equal operators are equal."""
+    """Return an operator as texts by name: equal operators have equal texts."""
     return {
         "type": op.type,
         **{f"input {slot}": str(list(names)) for slot, names in op.inputs.items() if names},

@@ -49,7 +49,7 @@ def save(
     These are the persistable variables of the program (parameters, states of the optimizer,
     learning rate, ``@step`` of random numbers), its seed, and `state`. They are written beside
     earlier checkpoints, synced to the disk, and renamed: a process that is killed at any moment
-    leaves whole ones. Files have checksums. Of processes that train together all call it, and the
+    leaves whole ones. Files have checksums. All processes that train together call it, and the
     first one writes.
 
     Parameters
@@ -92,8 +92,8 @@ def resume(
 ) -> dict[str, Any] | None:
     """Set the variables of the newest checkpoint that is whole, and return its `state`.
 
-    Processes that train together all call it, and read the same folder. They may be more or fewer
-    than those that saved.
+    Processes that train together all call it, and read the same folder. Their number may differ
+    from the processes that saved.
 
     Parameters
     ----------

@@ -280,7 +280,7 @@ def batches(
     first_epoch : int, at least 0
         The number of the first epoch: 3 gives the orders of the fourth epoch and later.
     seed : int, at least 0
-        Of the order of the rows, which differs from epoch to epoch.
+        The seed of the order of the rows, which differs from epoch to epoch.
     shuffle : bool
         False returns the rows in their order, without a copy.
     drop_last : bool

@@ -15,7 +15,7 @@ from opwright.errors import AttributeTypeError, ShapeError
 Cells = list[Any]
 
 MISSING: Final = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
-"""Texts that stand for a missing value, as in pandas."""
+"""Texts for a missing value, as in pandas."""
 
 
 def read_table(who: str, table: Any, missing: Sequence[str]) -> dict[str, Cells]:
@@ -29,7 +29,7 @@ def read_table(who: str, table: Any, missing: Sequence[str]) -> dict[str, Cells]
         Columns by name, such as those of ``csv.read_columns``; a frame of pandas or polars, which
         has ``columns`` and gives one for a name; or rows, each a mapping by the names of columns.
     missing : sequence of str
-        Texts that stand for missing values. None, NaN, NaT and pandas' NA always do.
+        Texts for missing values. None, NaN, NaT and pandas' NA always do.
 
     Raises
     ------

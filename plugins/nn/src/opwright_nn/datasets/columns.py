@@ -37,11 +37,11 @@ class Column(NamedTuple):
     kind : str
         One of "number", "category", "date", "datetime" and "text".
     form : str or None
-        Of dates, as ``strptime`` takes it; None for ISO 8601.
+        The format of dates, as for ``strptime``; None for ISO 8601.
     has_missing : bool
         Whether a value was missing when it was fitted, so that this has a feature of its own.
     mean, deviation : float
-        Of numbers, and of dates in days.
+        The mean and the deviation of numbers, and of dates in days.
     words : list of str
         The categories in order, or the words of a text, most frequent first.
     length : int

@@ -59,7 +59,7 @@ class TableEncoder:
         Kinds of columns that are not found: "number", "category", "date", "datetime", "text",
         "skip"; ``"date %d/%m/%Y"`` has a form of ``strptime``.
     missing : sequence of str
-        Texts that stand for missing values; None, NaN, NaT and pandas' NA always do.
+        Texts for missing values; None, NaN, NaT and pandas' NA always do.
     max_categories : int, at least 1
         A column with more different texts is an error until `columns` names its kind.
     """

@@ -37,7 +37,7 @@ def two_moons(n: int, noise: float = 0.1, seed: int = 0) -> Table:
     noise : float in [0, 1e30]
         The standard deviation of the noise added to both coordinates.
     seed : int, at least 0
-        Of the noise and the order.
+        The seed of the noise and the order.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def shapes(n: int, size: int = 32, noise: float = 0.1, seed: int = 0) -> Dataset
         The standard deviation of the noise added to each pixel, before pixels are clipped to [0,
         1].
     seed : int, at least 0
-        Of everything that is random.
+        The seed of all random numbers.
 
     Returns
     -------

@@ -132,7 +132,7 @@ def decode(
     levels : two floats, optional
         The numbers in the file that are black and white; others are clipped.
     background : float in [0, 1], optional
-        The gray behind transparent pixels: 1 for white.
+        The gray of the background of transparent pixels: 1 for white.
     max_pixels : int, at least 1
         The size limit of the image, before it is decoded.
 

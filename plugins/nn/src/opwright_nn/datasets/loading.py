@@ -154,7 +154,7 @@ class Stream(Batches[Any]):
                     batch = collate(decoded, [i for i, _ in part] or [start])
                     yield self._finish(batch, epoch, number)
             skipped = 0
-            for _ in samples:  # those of drop_last, so that their number is checked
+            for _ in samples:  # the batches of drop_last, so that their number is checked
                 pass
 
     def _start(self) -> Iterator[Any]:
@@ -257,7 +257,7 @@ def load_batches(
     Returns
     -------
     Batches
-        An iterator with a position, as that of `batches`; `train` takes it. Workers that ended
+        An iterator with a position, like `batches`; `train` takes it. Workers that ended
         between two loops, by a signal for example, start again.
 
     Raises

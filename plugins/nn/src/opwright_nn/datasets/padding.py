@@ -20,7 +20,7 @@ _MAX_SHOWN = 60
 def pad(
     sequences: Sequence[Any], *, length: int | None = None, value: float = 0
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Return sequences as one array, filled up behind their ends, and how long each is.
+    """Return sequences as one array, padded at their ends, and their lengths.
 
     ::
 
@@ -31,7 +31,7 @@ def pad(
     Parameters
     ----------
     sequences : sequence of array
-        Each [time, …], of one dtype and one shape behind the axis of time. Lists of whole numbers
+        Each [time, …], of one dtype and one shape after the axis of time. Lists of whole numbers
         are int64, other lists of numbers float32.
     length : int in [1, 2³¹), optional
         The axis of time of the result: longer sequences lose their ends. By default the longest

@@ -62,7 +62,7 @@ def generate(n: int, users: int = 1000, films: int = 500, seed: int = 0) -> Rati
     user; a film has a quality of its own. A rating is 3.5 plus the taste for the film's genres,
     plus its quality, plus noise of standard deviation 0.5, rounded to 1, 2, 3, 4 or 5: with all of
     it but the noise known, the root mean square error would be about 0.55. The names of the
-    columns and the numbers of groups are those of MovieLens 1M.
+    columns and the numbers of groups are the same as in MovieLens 1M.
 
     Parameters
     ----------

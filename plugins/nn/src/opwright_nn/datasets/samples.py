@@ -27,7 +27,7 @@ class Map(NamedTuple):
     function : callable
         As users pass it.
     seed : int or None
-        Of the streams that it takes as ``rng``; None where it takes none.
+        The seed of the streams that it takes as ``rng``; None if it takes none.
     """
 
     function: Callable[..., Any]
@@ -47,7 +47,7 @@ def check_map(who: str, name: str, function: Any, seed: int) -> Map:
     checks.check_callable(who, name, function)
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # of a function of C, which takes the item alone
+    except (TypeError, ValueError):  # for a function of C, which takes the item alone
         return Map(function, None)
     required = [item.name for item in parameters if item.default is item.empty and item.kind < 2]
     if len(required) > 1 and required[1:] != ["rng"]:

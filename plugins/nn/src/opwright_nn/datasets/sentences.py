@@ -95,7 +95,7 @@ _FORMATS = (
     "{short} {day}, {year}", "{weekday}, {day} {month} {year}", "{weekday}, {month} {day}, {year}",
     "{day}. {number}. {year}", "the {day}{suffix} of {month} {year}", "{number}/{day}/{year}",
 )  # fmt: skip
-# Not those of `calendar`, which depend on the locale.
+# Not the names of `calendar`, which depend on the locale.
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
@@ -115,7 +115,7 @@ def written_dates(n: int, seed: int = 0) -> tuple[list[str], list[str]]:
     n : int, at least 1
         The number of pairs. They may repeat.
     seed : int, at least 0
-        Of days, from 1900 to 2099, and formats, all equally likely.
+        The seed of dates, from 1900 to 2099, and formats, all equally likely.
 
     Returns
     -------

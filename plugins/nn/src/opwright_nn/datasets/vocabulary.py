@@ -18,7 +18,7 @@ class Vocabulary(Sequence[str]):
     """Words, or characters, with their numbers: the most frequent one has the smallest.
 
     ``vocabulary[number]`` is a word, ``len(vocabulary)`` the size for an embedding. Number 0 fills
-    the rest of short sequences, number 1 stands for every word that is not in the vocabulary.
+    the rest of short sequences, number 1 means every word that is not in the vocabulary.
 
     Parameters
     ----------
@@ -88,7 +88,9 @@ class Vocabulary(Sequence[str]):
         return isinstance(word, str) and word in self._numbers
 
     def number(self, word: str) -> int:
-        """Return the number of a word, that of unknown words where it is not in the vocabulary."""
+        """Return the number of a word, the number of unknown words if it is not in the
+        vocabulary.
+        """
         if not isinstance(word, str):
             raise AttributeTypeError(
                 f"Vocabulary.number: word must be a str, got {word!r} ({type(word).__name__}); "
@@ -106,12 +108,12 @@ class Vocabulary(Sequence[str]):
         sequences : iterable of sequences of str
             Lists of words, or strings.
         length : int in [1, 2³¹), optional
-            That of the longest sequence by default. Longer sequences are cut at the end.
+            The length of the longest sequence by default. Longer sequences are cut at the end.
 
         Returns
         -------
         ndarray
-            int64 [n, length], with 0 behind short sequences.
+            int64 [n, length], with 0 after short sequences.
         """
         words = _check_sequences("Vocabulary.encode", sequences)
         rows = [[self._numbers.get(word, self.UNKNOWN) for word in row] for row in words]
@@ -131,7 +133,7 @@ class Vocabulary(Sequence[str]):
         The characters of a string are joined by ``"".join``.
         """
         row = checks.find_array(numbers)
-        if row is not None and row.shape == (0,):  # of an empty list NumPy makes floats
+        if row is not None and row.shape == (0,):  # NumPy turns an empty list into floats
             return []
         if row is None or row.ndim != 1 or row.dtype.kind not in "iu":
             got = "objects" if row is None else f"{row.dtype} of shape {list(row.shape)}"

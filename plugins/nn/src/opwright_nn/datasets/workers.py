@@ -122,7 +122,7 @@ class Team:
                 f"got nothing from process {worker.pid} for {self._describe(*request.arguments)}; "
                 "see what map does with these items, or pass a larger timeout"
             ) from None
-        except BaseException:  # Ctrl-C may leave a part of a reply behind
+        except BaseException:  # Ctrl-C may leave a part of a reply unread
             self._discard(worker)
             raise
         if failure is not None:

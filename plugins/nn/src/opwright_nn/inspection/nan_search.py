@@ -79,7 +79,7 @@ def find_nan(
     scope : Scope, optional
         Holds the parameters of a Network or Program; default: the default scope.
     device : str, optional
-        Where to run; that of the Model, or "cpu".
+        The device to run on; by default the Model's, or "cpu".
 
     Returns
     -------

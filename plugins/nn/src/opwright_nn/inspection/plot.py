@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def plot(model: Model | ow.Program) -> LayerDrawing:
     """Draw the layers of the forward pass, with their operators, shapes and parameters.
 
-    A notebook shows the result; ``nn.plot(model).save("net.svg")`` writes it to a file. Layers
-    are those of `summary`. ``Network.graph_html`` draws every operator, gradients, too.
+    A notebook shows the result; ``nn.plot(model).save("net.svg")`` writes it to a file. Layers are
+    the same as in `summary`. ``Network.graph_html`` draws every operator, gradients, too.
 
     Parameters
     ----------

@@ -33,13 +33,13 @@ class LayerSummary:
     op_types : tuple of str
         Its operators, in order.
     output_shape : tuple of int or None
-        Of its last output, -1 for an unknown dimension; None where nothing is known.
+        The shape of its last output, -1 for an unknown dimension; None where nothing is known.
     parameters : int or None
         Elements of its parameters; those shared with an earlier layer count there.
     parameter_bytes : int or None
         Their size.
     output_bytes : int or None
-        Size of the outputs of its operators, without those that only their gradients read.
+        Size of the outputs of its operators, without outputs that only their gradients read.
     flops : int or None
         Floating-point operations of its products and convolutions; a multiplication and an
         addition are two.

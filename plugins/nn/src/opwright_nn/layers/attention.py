@@ -57,7 +57,7 @@ def attention(
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For the weight and bias of the projection of x to queries, keys and values side by side,
         ``<name>_qkv_w_param``, [columns, 3 * columns], with a memory ``<name>_q_w_param`` and
-        ``<name>_kv_w_param``; and of the projection back, ``<name>_w_param``. Each stands for
+        ``<name>_kv_w_param``; and of the projection back, ``<name>_w_param``. Each is used for
         several parameters, and so has no name. By default as in `layers.fc`.
 
     Returns

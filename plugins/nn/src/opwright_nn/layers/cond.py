@@ -22,7 +22,7 @@ def cond(
     false_fn: Callable[[], Result],
     name: str | None = None,
 ) -> ow.Variable | tuple[ow.Variable, ...]:
-    """Append both branches as blocks; a run computes the one that `condition` chooses.
+    """Append both branches as blocks; a run computes the branch that `condition` chooses.
 
     Parameters
     ----------

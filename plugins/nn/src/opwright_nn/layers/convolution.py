@@ -196,7 +196,7 @@ class ConvolutionLayer:
     options : Options
         The other arguments, which are checked here.
     transposed : bool
-        Whether the weight is that of a transposed convolution.
+        Whether the weight belongs to a transposed convolution.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class ConvolutionLayer:
     ) -> ow.Variable:
         """Append the operator and the activation, and return the output without an axis of 1.
 
-        `attrs` has further attributes; it replaces those of the arguments.
+        `attrs` has further attributes; they replace the attributes of the arguments.
         """
         attrs = {
             "strides": self.strides,

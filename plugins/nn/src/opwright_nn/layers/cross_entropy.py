@@ -234,7 +234,7 @@ class _Options(NamedTuple):
 
     @property
     def changes_rows(self) -> bool:
-        """Whether the loss of a row is another than that of the operator."""
+        """Whether the loss of a row differs from the operator's."""
         return self.weights is not None or self.smoothing > 0
 
     def class_weights(self) -> Any:
@@ -323,7 +323,7 @@ def _append_rows(
 ) -> ow.Variable:
     """Append the loss of each row from logarithms of probabilities, and reduce it.
 
-    A row's own part and that of all classes stand in one tensor, of which `nll` picks.
+    A row's own part and the part of all classes are in one tensor, from which `nll` selects.
     """
     weighted = logs if options.weights is None else ow.ops.multiply(logs, options.class_weights())
     if options.smoothing:

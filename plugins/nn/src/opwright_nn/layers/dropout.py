@@ -26,7 +26,7 @@ def dropout(
     probability : float in [0, 1)
         The probability of an element to become 0.
     seed : int, at least 0
-        0 uses that of the program.
+        0 uses the seed of the program.
     training : bool
         False returns x.
     name : str, optional

@@ -1,4 +1,4 @@
-"""Inputs: `data` declares one; in a `Model`, a name stands for a variable that layers read."""
+"""Inputs: `data` declares one; in a `Model`, a name refers to a variable that layers read."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def data(
 
 
 def find_input(who: str, argument: str, value: object, dtype: str = "float32") -> ow.Variable:
-    """Return the variable that an argument of a layer stands for.
+    """Return the variable of an argument of a layer.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def find_input(who: str, argument: str, value: object, dtype: str = "float32") -
     value : object
         A variable, or while layers append to a `Model` the name of one.
     dtype : str
-        Of the input that is declared where the name is new.
+        The dtype of the input that is declared if the name is new.
 
     Raises
     ------

@@ -42,21 +42,21 @@ def scan(
     """Append a loop over the elements of `xs` along an axis, as `jax.lax.scan` does.
 
     A run computes ``carry, out[i] = body(carry, xs[i])`` for each i, with `init` as the first
-    carry. Gradients flow through it: the values that they need are kept for every turn.
+    carry. Gradients flow through it: the values that they need are kept for every iteration.
 
     Parameters
     ----------
     body : callable
-        ``body(carry, x) -> (carry, out)``; it appends the operators of one turn. `carry` has the
-        form of `init`, one variable or a tuple, and so has the carry that is returned, with the
+        ``body(carry, x) -> (carry, out)``; it appends the operators of one iteration. `carry` has
+        the form of `init`, one variable or a tuple, and so has the carry that is returned, with the
         same shapes and dtypes. `x` is one element of `xs`, or None without `xs`. `out` is a
         variable, a list of them, or None. Variables from outside may be read: weights, above all.
     init : Variable, or list or tuple of them
-        The carry of the first turn.
+        The carry of the first iteration.
     xs : Variable, or list or tuple of them, [n, ...], optional
         The sequences of the iterations.
     length : int, optional
-        The number of turns n; needed only without `xs`.
+        The number of iterations n; needed only without `xs`.
     reverse : bool
         Begin with the last element.
     name : str, optional
@@ -157,7 +157,7 @@ def while_loop(
     ----------
     condition : callable
         ``condition(carry) -> Variable``, a bool of one element. It is called twice, for the first
-        turn and for the others. A function with a parameter for each of several variables gets
+        iteration and for the others. A function with a parameter for each of several variables gets
         them one by one: ``lambda i, a: i < 10``.
     body : callable
         ``body(carry) -> carry``, in the form of `init`, with the same shapes and dtypes. It is
@@ -165,13 +165,13 @@ def while_loop(
     init : Variable, or list or tuple of them
         The carry of the first turn.
     max_steps : int, optional
-        The most turns; a run that needs more fails. Gradients need it: their inputs are saved for
-        so many iterations.
+        The largest number of iterations; a run that needs more fails. Gradients need it: their
+        inputs are saved for so many iterations.
     name : str, optional
         The prefix of the names of its variables.
     stack : bool
-        Whether ``body(carry) -> (carry, out)`` also gives an output of every turn: a variable, or
-        a list of them, of a shape that all turns have.
+        Whether ``body(carry) -> (carry, out)`` also gives an output of every iteration: a variable,
+        or a list of them, of a shape that is the same in all iterations.
 
     Returns
     -------
@@ -289,7 +289,7 @@ def _names(layer: Layer, what: str, count: int) -> list[str]:
 def _enter(
     block: ow.Block, layer: Layer, what: str, like: Sequence[ow.Variable], n_dropped: int
 ) -> list[ow.Variable]:
-    """Return variables of the block that stand for others, or for elements of them."""
+    """Return variables of the block in place of others, or for elements of them."""
     names = _names(layer, what, len(like))
     entered = []
     for name, variable in zip(names, like, strict=True):
@@ -312,7 +312,7 @@ def _check_variables(who: str, name: str, value: object) -> _Given:
 
 
 def _split(rule: str, result: object) -> tuple[object, object]:
-    """Return the carry and the output of a turn."""
+    """Return the carry and the output of an iteration."""
     if not isinstance(result, tuple | list) or len(result) != 2:
         _raise_result(rule, result)
     return result[0], result[1]

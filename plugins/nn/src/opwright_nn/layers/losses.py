@@ -42,7 +42,7 @@ def mse(
     Parameters
     ----------
     input, label : Variable or str
-        Of one shape and dtype.
+        Variables of one shape and dtype.
     name : str, optional
         The prefix of the names of its variables.
     reduction : str
@@ -131,7 +131,7 @@ def log_loss(
     input : Variable or str
         Probabilities; for scores, `sigmoid_cross_entropy_with_logits` is more accurate.
     label : Variable or str
-        Of the shape and dtype of `x`.
+        A variable with the shape and dtype of `x`.
     epsilon : float, > 0
         Added to each probability.
     name : str, optional

@@ -217,8 +217,8 @@ def batch_norm(
 ) -> ow.Variable:
     """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each channel.
 
-    Mean and variance are those of the batch, over all positions of an image. The running mean and
-    variance, which inference uses, are states of the program: ``<name>_mean`` and
+    Mean and variance are computed of the batch, over all positions of an image. The running mean
+    and variance, which inference uses, are states of the program: ``<name>_mean`` and
     ``<name>_variance``. Ioffe and Szegedy, Batch Normalization, 2015.
 
     Parameters
@@ -235,10 +235,10 @@ def batch_norm(
         False uses the running mean and variance instead of those of the batch.
     unbiased : bool
         Whether the running variance moves towards the unbiased one, of n elements n / (n - 1) times
-        that of the batch, as PyTorch has it.
+        that of the batch, as in PyTorch.
     sync : bool, str or DataParallel, optional
         True or "world" takes mean and variance over the batch of all processes that train together,
-        another name over those of a group. The running ones are then equal on all of them.
+        another name over the processes of a group. The running ones are then equal on all of them.
     name : str, optional
         The prefix of the names of its variables.
     param_attr, bias_attr : ParamAttr or Initializer, optional

@@ -29,7 +29,7 @@ def learned_positions(
     input : Variable or str, [n, time, columns]
         Float, such as an embedding of words; `columns` must be known.
     max_length : int, at least 1
-        The most times that a sequence has; a longer one is an error.
+        The largest length of a sequence; a longer one is an error.
     name : str, optional
         The prefix of the names of its variables.
     param_attr : ParamAttr or Initializer, optional
@@ -98,7 +98,7 @@ def rotary_embedding(
     interleaved: bool = False,
     name: str | None = None,
 ) -> ow.Variable:
-    """Append x with its columns turned in pairs, by angles that grow with the position.
+    """Append x with its columns rotated in pairs, by angles that grow with the position.
 
     It is for queries and keys: their products then depend on the distance of positions. Su et al.,
     RoFormer, 2021.
@@ -108,9 +108,9 @@ def rotary_embedding(
     input : Variable or str, [..., time, columns]
         Float; `columns` must be known and even.
     max_length : int, at least 1
-        The most times that a sequence has.
+        The largest length of a sequence.
     base : float, > 1
-        Pair i turns by ``base**(-2i / columns)`` from one position to the next.
+        Pair i rotates by ``base**(-2i / columns)`` from one position to the next.
     interleaved : bool
         Whether a pair is columns 2i and 2i + 1, not columns i and ``columns / 2 + i``.
     name : str, optional

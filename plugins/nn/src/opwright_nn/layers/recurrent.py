@@ -81,8 +81,8 @@ def lstm(
     h0, c0 : Variable or str, [num_layers * directions, n, size], optional
         The first states; 0 by default.
     lengths : Variable or str, int [n], optional
-        How many times of each sequence there are. Behind them the output is 0, the last state is
-        that of the last time, and the reverse direction begins there.
+        How many times of each sequence there are. After them the output is 0, the last state is the
+        state at the last time, and the reverse direction begins there.
     batch_first : bool
         False for x and output as [time, n, columns].
     bias : bool
@@ -92,9 +92,8 @@ def lstm(
     param_attr, bias_attr : ParamAttr or Initializer, optional
         For the weights ``<name>_w_ih_param``, [4 * size, columns], and ``<name>_w_hh_param``,
         [4 * size, size], and the biases ``<name>_b_ih_param`` and ``<name>_b_hh_param``. By default
-        uniform below ``size ** -0.5``. Where there are several layers or directions, names have
-        ``_0``, ``_0_reverse``, ``_1`` behind ``<name>``. Each attribute stands for several
-        parameters, and so has no name.
+        uniform below ``size ** -0.5``. With several layers or directions, ``_0``, ``_0_reverse``,
+        ``_1`` follow ``<name>``. Each attribute is used for several parameters, and so has no name.
 
     Returns
     -------
@@ -239,7 +238,7 @@ def _append(
 def _make_parameters(
     who: str, layer: str, gates: int, x: ow.Variable, options: _Options
 ) -> dict[str, list[ow.Variable]]:
-    """Return the parameters by slot, those of the first layer first."""
+    """Return the parameters by slot, the first layer's first."""
     size = checks.check_int(who, "size", options.size, at_least=1)
     num_layers = checks.check_int(who, "num_layers", options.num_layers, at_least=1)
     directions = 1 + checks.check_bool(who, "bidirectional", options.bidirectional)

@@ -18,7 +18,7 @@ def concat(input: Iterable[Input], axis: int = 0, name: str | None = None) -> ow
     Parameters
     ----------
     input : sequence of Variable or str
-        Of one dtype, and of one shape except for `axis`.
+        Variables of one dtype, and of one shape except for `axis`.
     axis : int
         Negative counts from the end.
     name : str, optional
@@ -91,7 +91,7 @@ def transpose(input: Input, axes: Iterable[int], name: str | None = None) -> ow.
     input : Variable or str
         Of any shape.
     axes : iterable of int
-        For each axis of the output, that of x.
+        For each axis of the output, the axis of x.
     name : str, optional
         The prefix of the names of its variables.
     """

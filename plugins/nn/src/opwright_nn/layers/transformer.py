@@ -22,10 +22,10 @@ class _Block(NamedTuple):
     ----------
     layer : Layer
     columns, hidden : int
-        The width of the sequence, and that of the hidden layer.
+        The width of the sequence, and the width of the hidden layer.
     activation : str
     probability : float
-        Of an element to be dropped.
+        The probability that an element is dropped.
     is_norm_first : bool
     epsilon : float
     """
@@ -107,7 +107,7 @@ def transformer_encoder_block(
 
 
 def _clear(who: str, layer: Layer, x: ow.Variable, lengths: object) -> ow.Variable:
-    """Append x with zeros behind the lengths, if there are any."""
+    """Append x with zeros after the lengths, if there are any."""
     if lengths is None:
         return x
     inputs = {"lengths": find_input(who, "lengths", lengths, "int64"), "like": x}

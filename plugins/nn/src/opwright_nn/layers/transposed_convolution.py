@@ -30,7 +30,7 @@ def conv1d_transpose(
     param_attr: ParamLike | None = None,
     bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
-    """Append the transposed convolution of sequences, by that of images of height 1.
+    """Append the transposed convolution of sequences, as images of height 1.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def _append_by_images(
 def _same(
     who: str, reach: Sequence[int], strides: Sequence[int], output_padding: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return paddings and output paddings that make each size the stride times that of x."""
+    """Return paddings and output paddings that make each size the stride times the size of x."""
     if any(output_padding):
         raise AttributeValueError(
             f"{who}: output_padding must be 0 with paddings='same', which chooses it, got "

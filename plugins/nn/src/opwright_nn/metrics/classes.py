@@ -15,7 +15,7 @@ from opwright_nn.metrics.metric import Metric, Source
 from opwright_nn.metrics.scores import check_batch, check_labels, find_right, refuse_nan
 
 _MOST_CLASSES: Final = 4096
-"""Of a confusion matrix, which then has 128 MiB."""
+"""The most classes of a confusion matrix, which then has 128 MiB."""
 
 
 @arguments.suggest
@@ -235,7 +235,7 @@ class ConfusionMatrix(_Counts):
     threshold : float
         The least score of the class 1, where a row has one score.
     names : sequence of str, optional
-        Of the classes, in their order.
+        The names of the classes, in their order.
 
     Raises
     ------

@@ -53,7 +53,7 @@ class ModelFiles(LayerMethods):
     ) -> None:
         """Write program, parameters and optimizer states, for `resume` and `load_parameter`.
 
-        Of processes that train together all call it, and the first one writes.
+        All processes that train together call it, and the first one writes.
 
         Parameters
         ----------
@@ -135,8 +135,8 @@ class ModelFiles(LayerMethods):
         path : str or PathLike
             The folder.
         batches : Batches, optional
-            Created with the same arguments as those that were passed to `save`; they continue
-            after the last one. Required if `save` got batches, and refused if it did not.
+            Created with the same arguments as for `save`; they continue after the last one.
+            Required if `save` got batches, and refused if it did not.
         missing_ok : bool
             True returns False if nothing has been saved yet, instead of raising.
 
@@ -226,7 +226,7 @@ class ModelFiles(LayerMethods):
         saved = read_saved(path)
         if only is not None or not checks.check_bool(who, "strict", strict):
             return self._load_part(who, path, saved, only, strict)
-        # The learning rate is that of this script, not that of the saved model.
+        # The learning rate of this script is used, not the saved model's.
         ignored = () if self.optimizer is None else (self.optimizer.learning_rate.name,)
         whole = whole_program(who, self.program)
         values = fitting_values(who, path, whole, saved, ignored)
@@ -272,8 +272,8 @@ class ModelFiles(LayerMethods):
     ) -> None:
         """Load parameters from a safetensors file, such as a PyTorch ``state_dict``.
 
-        The arguments are those of `checkpoint.load_weights`. The next `run` initializes the other
-        parameters that have no value.
+        The arguments are the same as for `checkpoint.load_weights`. The next `run` initializes the
+        other parameters that have no value.
         """
         load_weights(path, self.program, self.scope, names, strict=strict)
         self._startup.note_loaded({})

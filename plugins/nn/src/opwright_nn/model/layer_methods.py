@@ -80,7 +80,7 @@ class LayerMethods(ModelPrograms):
 
     @arguments.suggest
     def concat(self, input: Iterable[Input], axis: int = 1, name: str | None = None) -> ow.Variable:
-        """Append `layers.concat`, by default along the first axis behind the batch.
+        """Append `layers.concat`, by default along the first axis after the batch.
 
         Parameters
         ----------

@@ -72,8 +72,8 @@ class Model(ModelTraining):
         with parameters in float32.
     data_parallel : bool, str or DataParallel, optional
         True trains the model in all processes that a launcher has started, each with its part of
-        the batch; a str in those of a group. Gradients are averaged; all begin with the parameters
-        of the first process. The results of `run` are those of this process's part.
+        the batch; a str in the processes of a group. Gradients are averaged; all begin with the
+        parameters of the first process. `run` returns the results of this process's part.
 
     cast : bool
         Feeds become the dtype of their input where it holds all values of theirs: uint8 becomes
@@ -84,13 +84,13 @@ class Model(ModelTraining):
     program, startup_program : Program
         The programs of a step, and of the initialization before the first one.
     network : Network
-        The operators of `program`; each step also runs those that ``network.add_op`` adds.
+        The operators of `program`; each step also runs operators added by ``network.add_op``.
     scope : Scope
         The parameters and states; after ``run(keep=True)`` every variable.
     param_grads : list of (Variable, Variable)
         Each parameter with its gradient, after `backward`.
     optimizer : Optimizer or None
-        The one that `sgd`, `adam`, `optimize` and so on appended.
+        The optimizer that `sgd`, `adam`, `optimize` and so on appended.
     """
 
     @arguments.suggest
@@ -167,7 +167,7 @@ class Model(ModelTraining):
     # -- Parameters ----------------------------------------------------------------------------
 
     def initialize_parameters(self, seed: int | None = None, **example_feeds: Any) -> None:
-        """Initialize all parameters and optimizer states, also those that have values.
+        """Initialize all parameters and optimizer states, also those with values.
 
         Where an input has no shape yet and no example provides it, the next `run` or `predict`
         does it. Without this call, `run` initializes the parameters that have no value, with the
@@ -176,8 +176,8 @@ class Model(ModelTraining):
         Parameters
         ----------
         seed : int, at least 0
-            Of the initial values and of random numbers in later steps. None keeps the seeds of the
-            programs, 0 at first: every run of a script starts from the same numbers.
+            The seed of the initial values and of random numbers in later steps. None keeps the
+            seeds of the programs, 0 at first: every run of a script starts from the same numbers.
         **example_feeds
             Arrays that provide shapes: ``initialize_parameters(img=train.images)``.
         """
@@ -200,8 +200,9 @@ class Model(ModelTraining):
         name : str
             An input, or a parameter.
         data : array
-            Of the dtype of the input, or one that becomes it, see `cast` of the model. An array of
-            that dtype is borrowed, and must not change until the last step that reads it.
+            An array of the input's dtype, or one that is converted to it, see `cast` of the model.
+            An array of that dtype is borrowed, and must not change until the last step that reads
+            it.
         """
         dtype = self._dtypes.get(name)
         if dtype is not None and type(data) is np.ndarray and data.dtype == dtype:

@@ -65,7 +65,7 @@ class ModelPrograms:
             None for the batch, and for every other dimension that may change and that no
             parameter depends on. Without a shape, the first batch provides it.
         dtype : str or NumPy dtype
-            Of the arrays that are filled in.
+            The dtype of the arrays that are filled in.
         """
         with self._building():
             return layers.data(name, shape, dtype)

@@ -65,7 +65,7 @@ class Startup:
         return self._all_requested
 
     def settle(self, feeds: Mapping[str, Any], partly: bool = False) -> None:
-        """Give inputs without a shape that of `feeds`; see `Deferred`."""
+        """Give inputs without a shape the shape of `feeds`; see `Deferred`."""
         variables = self._program.global_block().vars
         shapes = {name: _batch_shape(data) for name, data in feeds.items()}
         for name, shape in shapes.items():

@@ -44,7 +44,7 @@ class ModelTraining(ModelFiles):
         Parameters
         ----------
         loss : Variable or str, or list of these
-            A single number for the batch, such as the output of `mean`. Of several losses the sum
+            A single number for the batch, such as the output of `mean`. With several losses the sum
             is trained; `run` returns it, and then each of them.
         weights : sequence of float, optional
             A factor for each of several losses.

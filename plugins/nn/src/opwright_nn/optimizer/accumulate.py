@@ -56,7 +56,7 @@ class Accumulate(Optimizer):
 
     @ow.transaction()
     def apply_gradients(self, pairs: Sequence[Pair]) -> None:
-        """Append the sums of gradients, and behind them the updates by their means."""
+        """Append the sums of gradients, and then the updates by their means."""
         if self._count is not None:
             raise ProgramError("Accumulate: apply_gradients must be called once, got a second call")
         program = ow.default_main_program()

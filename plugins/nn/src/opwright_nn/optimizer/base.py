@@ -75,7 +75,7 @@ class Optimizer:
     Parameters
     ----------
     learning_rate : float, at least 0, or Schedule
-        The learning rate after initialization, or that of each step.
+        The learning rate after initialization, or the rate of each step.
     regularizer : Regularizer, optional
         For every parameter without one of its own.
     clip : GradientClip, optional
@@ -158,14 +158,14 @@ class Optimizer:
         Parameters
         ----------
         loss : Variable
-            Of the default main program.
+            A variable of the default main program.
         parameters : iterable of Variable or str, optional
             Those to train; every trainable parameter by default.
         data_parallel : bool, str or DataParallel, optional
             The gradients are averaged over processes, each of which computes its part of the batch;
             the loss is then a mean over the examples of the process. True or "world" are all
-            processes, another name those of a group. The startup program gives all of them the
-            parameters and states of the first. In one process, the program computes the same as
+            processes, another name the processes of a group. The startup program gives all of them
+            the parameters and states of the first. In one process, the program computes the same as
             without it.
 
         Returns

@@ -30,7 +30,9 @@ _LEAST, _MOST = 1.0, 2.0**32
 
 
 class LossScale(NamedTuple):
-    """The variables of one loss: the factor, the steps since an overflow, those of a growth."""
+    """The variables of one loss: the factor, the steps since an overflow, and the steps until a
+    growth.
+    """
 
     factor: ow.Variable
     good_steps: ow.Variable
@@ -149,7 +151,7 @@ class Updates:
 
 
 def has_loss_scale(gradients: Iterable[ow.Variable]) -> bool:
-    """Tell whether gradients are those of a scaled loss."""
+    """Tell whether gradients belong to a scaled loss."""
     return bool(_find_loss_scales(list(gradients)))
 
 

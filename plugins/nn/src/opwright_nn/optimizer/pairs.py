@@ -93,7 +93,7 @@ def check_sparse(
 def check_dense(who: str, pairs: Sequence[Pair], group: str) -> None:
     """Raise ProgramError where a gradient is a few rows of a table: these are not averaged.
 
-    Those of a table that the processes of the group divide need not be.
+    The gradients of a table that the processes of the group divide need not be.
     """
     sparse = find_sparse_rows(gradient for _, gradient in pairs)
     divided = find_divided(pairs[0][0].block.program) if sparse else {}

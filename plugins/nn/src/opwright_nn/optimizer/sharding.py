@@ -1,8 +1,8 @@
 """Updates of parts of parameters, where several processes divide them: ZeRO-1.
 
 Which parameters are divided is read from the program: ``dist.shard`` says of which parameter a
-variable is this process's part. Gradients, regularizers and states are of that part then, and
-behind its update each process gathers the others' parts.
+variable is this process's part. Gradients, regularizers and states then belong to that part, and
+after its update each process gathers the others' parts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def find_shards(who: str, pairs: Iterable[Pair]) -> Shards:
         Some of the parameters are divided, and others are not, or by other groups.
     """
     names = [parameter.name for parameter, _ in pairs]
-    divided = find_divided(ow.default_main_program())  # whose states lie in parts already
+    divided = find_divided(ow.default_main_program())  # whose states are in parts already
     parts: dict[str, ow.Variable] = {}
     groups = set()
     block = ow.default_main_program().global_block()
@@ -89,7 +89,7 @@ def find_shards(who: str, pairs: Iterable[Pair]) -> Shards:
 def shape_of_state(target: ow.Variable) -> tuple[int, ...]:
     """Return the shape of a state of a parameter, or of the part that is updated.
 
-    That of a part is not known as long as operators that write it wait for shapes of inputs.
+    The shape of a part is not known as long as operators that write it wait for shapes of inputs.
     """
     return (-1,) if target.shape is None else target.shape
 

@@ -1,4 +1,5 @@
-"""Finds the gradients that are a few rows of a table: those of `embedding` with ``sparse=True``.
+"""Finds the gradients that are a few rows of a table: the gradients of `embedding` with
+``sparse=True``.
 
 Such a gradient stays a variable of the table's shape, which is computed where someone reads it. Its
 operator ``embedding_grad`` has its parts: the row numbers, and a value for each.

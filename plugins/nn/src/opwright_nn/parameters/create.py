@@ -44,7 +44,7 @@ def dim(variable: ow.Variable, axis: int) -> Dimension:
     Parameters
     ----------
     variable : Variable
-        Of the default main program.
+        A variable of the default main program.
     axis : int
         Negative numbers count from the end.
 
@@ -73,7 +73,7 @@ def create_parameter(
     Parameters
     ----------
     shape : iterable of int or Dimension
-        Sizes, at least 0. ``nn.dim(x, -1)`` stands for one that follows from an input; in a `Model`
+        Sizes, at least 0. ``nn.dim(x, -1)`` means a length that follows from an input; in a `Model`
         it may become known with the first batch.
     dtype : str or NumPy dtype
         A float dtype.

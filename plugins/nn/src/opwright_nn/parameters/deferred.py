@@ -1,7 +1,7 @@
 """Deferred shapes of parameters, which follow from the first batch, like PyTorch's lazy modules.
 
 Layers and optimizers within a `deferred_guard` (a `Model` has one) may create persistable variables
-of unknown shape, each with a rule that returns the shape once those of the inputs are known.
+of unknown shape, each with a rule that returns the shape once the shapes of the inputs are known.
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ class ParamAttr:
     Attributes
     ----------
     name : str, optional
-        By default that of the layer: ``<layer>_w_param``, ``<layer>_b_param``.
+        By default the layer's name: ``<layer>_w_param``, ``<layer>_b_param``.
     initializer : Initializer, optional
-        By default that of the layer.
+        By default the layer's.
     learning_rate : float, at least 0
         A factor for the learning rate of the optimizer.
     regularizer : Regularizer, optional
-        Replaces that of the optimizer.
+        Replaces the optimizer's.
     trainable : bool
         False excludes the parameter from training.
     """

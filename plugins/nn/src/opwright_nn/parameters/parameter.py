@@ -38,7 +38,7 @@ def make_parameter(
     default : Initializer
         The initializer if `attr` has none.
     dtype : str
-        A float dtype; within `nn.mixed_precision` one of 16 bits stands for float32.
+        A float dtype; within `nn.mixed_precision` one of 16 bits means float32.
     """
     dtype = parameter_dtype(dtype)
     if not is_float(dtype):

@@ -151,7 +151,7 @@ def _find_floats(
 def cast_to(variable: ow.Variable, dtype: str) -> ow.Variable:
     """Return the variable in another dtype, by an earlier cast if there is one.
 
-    It is cast in its own block, so that a loop casts a parameter once and not in every turn.
+    It is cast in its own block, so that a loop casts a parameter once and not in every iteration.
     """
     if variable.dtype == dtype:
         return variable

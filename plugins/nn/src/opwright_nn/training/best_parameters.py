@@ -22,7 +22,7 @@ class BestParameters:
     Parameters
     ----------
     monitor : Monitor
-        Says which epoch is the best: as that of `Checkpoint`, any improvement counts.
+        Decides which epoch is the best: as in `Checkpoint`, any improvement counts.
     """
 
     def __init__(self, monitor: Monitor) -> None:

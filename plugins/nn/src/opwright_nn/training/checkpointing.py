@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _STATE = "training"
 BEST = "best"
-"""The folder within that of the checkpoints with the parameters of the best epoch."""
+"""The folder within the checkpoints' folder with the parameters of the best epoch."""
 
 
 class Checkpoint(Callback):
@@ -143,7 +143,7 @@ class Checkpoint(Callback):
         return self._program
 
     def get_program(self, program: ow.Program | None) -> ow.Program:
-        """Return the program that is saved: the given one, or that of the callback."""
+        """Return the program that is saved: the given one, or the callback's."""
         chosen = self._program or program
         if chosen is None:
             raise ProgramError(

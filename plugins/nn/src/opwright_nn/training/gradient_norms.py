@@ -38,7 +38,7 @@ class GradientNorms(Callback):
         self._step: _GradientStep | None = None
 
     def begin(self, training: Training) -> None:
-        """Check that the training is that of a Model, whose program is known."""
+        """Check that a Model is trained, whose program is known."""
         if training.program is None:
             raise ProgramError(
                 "GradientNorms: the training must be that of a Model, got a step, whose gradients "

@@ -44,7 +44,7 @@ def check_state(state: object) -> dict[str, Any]:
 
 
 def check_counts(kept: dict[str, Any], source: Source) -> None:
-    """Raise FormatError where the counts of a state are not those of its position in the data."""
+    """Raise FormatError if the counts of a state do not match its position in the data."""
     position, per_epoch = kept["position"], source.per_epoch
     if position is None or per_epoch is None:
         return

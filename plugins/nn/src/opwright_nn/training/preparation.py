@@ -50,7 +50,7 @@ class Setup(NamedTuple):
 def find_team(model: Model | Step, callbacks: Iterable[Callback]) -> Team | None:
     """Return the processes that train together, None for one that is alone.
 
-    Of a step the program is known if a `Checkpoint` has it.
+    The program of a step is known if a `Checkpoint` has it.
     """
     savers = [item for item in callbacks if isinstance(item, Checkpoint)]
     program = savers[0].find_program() if savers else None

@@ -31,7 +31,7 @@ class Source:
     data : Batches, iterable or callable
         The source of the batches: of all epochs, or of each epoch anew.
     names : tuple of str, optional
-        The feeds that a tuple of arrays stands for, in order; None where only dicts will do.
+        The feeds of a tuple of arrays, in order; None if only dicts are accepted.
     convert : callable, optional
         Returns a feed in the dtype of its input: for the caller, its name and the array.
     """
@@ -174,12 +174,11 @@ def make_source(
     data : Batches, arrays, iterable or callable
         Arrays are a tuple, a dict, or a list of arrays; anything else iterable gives batches.
     names : tuple of str, optional
-        The feeds that a tuple stands for.
+        The feeds of a tuple.
     epochs : int
         How often it will be iterated over.
     options : mapping
-        Arguments of `nn.batches`; those that are None have their defaults, and belong to arrays
-        alone.
+        Arguments of `nn.batches`; None means the default; they belong to arrays alone.
     convert : callable, optional
         As of `Source`.
     """

@@ -124,7 +124,7 @@ class Plateau(_Watching):
     mode, min_delta
         As in `EarlyStopping`.
     optimizer : Optimizer, optional
-        Where a step and not a Model is trained: the one that has appended the updates.
+        If a step and not a Model is trained: the optimizer that appended the updates.
     """
 
     @arguments.suggest

@@ -110,8 +110,8 @@ def train(
         "latest" continues from the newest checkpoint in the folder of the callback `Checkpoint`,
         bit for bit as if the training had not been interrupted; where there is none, it begins.
     seed : int, at least 0
-        For data of arrays: of the order of the rows, 0 by default. Parameters and dropout have
-        that of `Model.initialize_parameters`.
+        For data of arrays: of the order of the rows, 0 by default. Parameters and dropout use the
+        seed of `Model.initialize_parameters`.
     shuffle : bool
         For data of arrays: False keeps the order of the rows; True by default.
     progress : bool

@@ -76,7 +76,7 @@ class Training:
     evaluate : callable, optional
         Returns further numbers of an epoch, by column.
     columns : iterable of str
-        The columns that the history will have, beside those of every history.
+        The columns that the history will have, besides the columns of every history.
     display : Display
         Shows the progress.
 

@@ -84,7 +84,7 @@ def layer_norm(t: Translator, n: Node, x: Value, scale: Value, bias: Value = Non
 
 
 def _spread(t: Translator, x: Value, rows: Value, axis: int) -> Value:
-    """Return one number for each row with the axes of `x`, of size 1 behind `axis`."""
+    """Return one number for each row with the axes of `x`, of size 1 after `axis`."""
     sizes = [t.dim(x, i) for i in range(axis)]
     return t.reshape(rows, [*sizes, *[1] * (t.rank(x) - axis)])
 

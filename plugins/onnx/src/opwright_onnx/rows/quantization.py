@@ -1,4 +1,4 @@
-"""Rows of quantization: whole numbers that stand for real ones."""
+"""Rows of quantization: whole numbers that represent real ones."""
 
 from __future__ import annotations
 

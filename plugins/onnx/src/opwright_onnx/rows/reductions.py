@@ -1,4 +1,4 @@
-"""Rows of operators that reduce axes, and of those that order elements."""
+"""Rows of operators that reduce axes or order elements."""
 
 from __future__ import annotations
 

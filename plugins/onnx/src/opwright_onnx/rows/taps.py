@@ -11,7 +11,7 @@ from opwright_onnx.dtypes import Array
 from opwright_onnx.errors import UnsupportedError
 
 MAX_ELEMENTS: Final = 2**24
-"""Of a matrix of weights."""
+"""The most elements of a matrix of weights."""
 
 
 class Rule(NamedTuple):
@@ -28,7 +28,7 @@ class Rule(NamedTuple):
 def make_weights(
     length: int, count: int, scale: float, rule: Rule, roi: tuple[float, float]
 ) -> tuple[Array, Array]:
-    """Return weights [count, length], float64, and for each row whether it lies in the input."""
+    """Return weights [count, length], float64, and for each row whether it is in the input."""
     if length * count > MAX_ELEMENTS:
         raise UnsupportedError(
             f"an axis that is resized in this way must have at most {MAX_ELEMENTS} weights, got "
@@ -52,7 +52,7 @@ def make_weights(
 def _find_place(
     x: int, length: int, count: int, scale: float, rule: Rule, roi: tuple[float, float]
 ) -> float:
-    """Return where a place of the output lies among the elements."""
+    """Return the position of an output element among the input elements."""
     whole = scale * length
     if rule.coordinates == "align_corners":
         return 0.0 if whole == 1 else x * (length - 1) / (whole - 1)

@@ -18,7 +18,7 @@ from opwright_onnx.translate.values import Value, is_texts
 ROWS = Rows()
 
 MAX_SKIPS: Final = 64
-"""Of n-grams in sequences of unknown length."""
+"""The largest skip count of n-grams in sequences of unknown length."""
 
 _END: Final = 2**63 - 1
 

@@ -60,13 +60,13 @@ def as_codes(array: Array) -> Array | Codes:
 
 
 def decode(t: Translator, value: Codes) -> Any:
-    """Return the numbers that codes stand for, float32."""
+    """Return the numbers of codes, float32."""
     table = np.arange(256, dtype=np.uint8).view(carried_dtype(value.kind)).astype(np.float32)
     return t.op("gather", table, t.cast(value.codes, "int32"))
 
 
 class _Table(NamedTuple):
-    """The numbers of a carried float: those at least 0 in order, and one behind the greatest."""
+    """The numbers of a carried float: those at least 0 in order, and one after the greatest."""
 
     numbers: Array
     middles: Array

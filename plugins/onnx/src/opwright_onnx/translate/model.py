@@ -18,7 +18,8 @@ MAX_DEPTH: Final = 64
 """Functions and graphs within each other."""
 
 MIN_OPSET: Final = 7
-"""Of nodes whose operator has changed since; rows of some know older versions, too."""
+"""The oldest opset of nodes whose operator has changed since; some rows read older versions,
+too."""
 
 
 class Model(NamedTuple):

@@ -1,8 +1,8 @@
 """Nodes of the domains ``opwright.PLUGIN``: operators of ours that ONNX has no counterpart of.
 
-Such a node has the attributes of the operator. Its inputs and outputs are those of the slots in the
-order of the OpProto; where one is absent or has several variables, the attributes ``_inputs`` and
-``_outputs`` name the slot of each.
+Such a node has the attributes of the operator. Its inputs and outputs are the variables of the
+slots in the order of the OpProto; where one is absent or has several variables, the attributes
+``_inputs`` and ``_outputs`` name the slot of each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MARK: Final = INT_MIN
 """In the place of the first number that an input of the name of its attribute gives."""
 
 MORE: Final = INT_MIN + 1
-"""In the places of those that follow."""
+"""In the places of the following numbers."""
 
 _KINDS: Final = {
     AttrType.INT: AttributeType.INT,
@@ -73,7 +73,7 @@ def _as_plain(value: Any) -> Any:
 
 
 def read_own(t: Translator, n: Node) -> list[Value]:
-    """Append the operator that a node stands for; return the variables of its outputs."""
+    """Append the operator of a node; return the variables of its outputs."""
     op_type = find_own(n.domain, n.op_type)
     proto = ow.op_proto(op_type)
     attrs = dict(n.attrs)

@@ -20,7 +20,7 @@ TOPIC: Final = "onnx"
 class Rows(dict[str, Row]):
     """A table under construction: ``@ROWS.row("Relu")`` adds a function.
 
-    A key is the name of an operator, behind its domain where that is not ONNX's own:
+    A key is the name of an operator, after its domain if that is not ONNX's own:
     ``"com.microsoft::Gelu"``.
     """
 
@@ -48,7 +48,7 @@ def _find(context: Context, epoch: int, key: str) -> Row | None:
 
 @lru_cache(maxsize=4)
 def all_rows(context: Context, epoch: int) -> Mapping[str, Row]:
-    """Return one table; of rows for one name, that of the annex which sorts last counts.
+    """Return one table; of several rows for one name, the row of the annex that sorts last is used.
 
     The epoch rises when a package was installed.
     """

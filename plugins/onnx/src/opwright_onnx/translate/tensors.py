@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _HALF_BYTES: Final = ("int4", "uint4")
 MAX_SPARSE_BYTES: Final = 2**28
-"""Of a tensor that a few elements stand for."""
+"""The largest size of a tensor that is given by a few elements."""
 
 
 def read_tensor(tensor: TensorProto, folder: str | None, raw: memoryview | None = None) -> Any:

@@ -28,10 +28,11 @@ from opwright_onnx.translate.values import (
 )
 
 MAX_FOLDED_BYTES: Final = 2**24
-"""Of a value that is computed when a model is loaded, unless its inputs are as large."""
+"""The largest size of a value that is computed when a model is loaded, unless its inputs are as
+large."""
 
 MAX_FOLDED_BYTES_OF_ALL: Final = 2**31
-"""Of all values that are computed when a model is loaded."""
+"""The largest size of all values that are computed when a model is loaded."""
 
 MAX_CONSTANT: Final = 64
 """Elements of an array that becomes an operator; a larger one lives in the scope."""
@@ -47,7 +48,7 @@ class Translator:
     block : Block
         To which operators are appended.
     env : ChainMap
-        The values of the graph by name, and behind them those of the graphs around it.
+        The values of the graph by name, and then the values of the graphs around it.
     opsets : mapping
         The version of each domain in the graph or function body.
     arrays : dict
@@ -62,7 +63,7 @@ class Translator:
         self.opsets: Mapping[str, int] = model.opsets
         self.arrays: dict[str, Array] = {}
         self._placed: dict[int, tuple[Array, ow.Variable]] = {}
-        # With the arrays: an id is that of another array once its own is gone.
+        # With the arrays: an id may be reused once its array is gone.
         self._names: dict[int, tuple[Array, str]] = {}
         self._dims: dict[tuple[str, int], ow.Variable] = {}
         self._scratch = ow.Program().global_block()
@@ -196,7 +197,7 @@ class Translator:
         return self._placed[id(value)][1]
 
     def place(self, array: Array, name: str) -> ow.Variable:
-        """Return a Variable whose elements lie in the scope; a parameter if it is trained."""
+        """Return a Variable whose elements are in the scope; a parameter if it is trained."""
         block, dtype = self.program.global_block(), array_dtype(array)
         name = self.program.take_name(name)
         self.arrays[name] = array
@@ -277,7 +278,9 @@ class Translator:
         return tuple(name for name in seen if name in data and data[name].is_data)
 
     def reads_data(self, names: Iterable[str]) -> bool:
-        """Return whether the values of Variables depend on those of a run, not on shapes alone."""
+        """Return whether the values of Variables depend on the values of a run, not on shapes
+        alone.
+        """
         writers = {n: op for b in self.program.blocks for op in b.ops for n in op.output_names()}
         pending, seen = list(names), set()
         while pending:

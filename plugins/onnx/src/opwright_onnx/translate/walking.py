@@ -289,7 +289,7 @@ def _describe_missing(node: Node) -> str:
 
 
 def _explain(proto: NodeProto, reason: Exception) -> ModelError:
-    """Return the error of a node; that of an inner one stays first."""
+    """Return the error of a node; the error of an inner node stays first."""
     message = str(reason)
     if not isinstance(reason, OpwrightError):
         message = f"it must be well formed, got {type(reason).__name__}: {reason}"

@@ -20,7 +20,7 @@ GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9
 """The numbers of fields of ModelProto, GraphProto and TensorProto."""
 
 MIN_BYTES: Final = 4096
-"""Of the weights that are worth it."""
+"""The least size of weights that are worth the effort."""
 
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 

@@ -38,7 +38,7 @@ class _Emitter:
             self.program.note_name(name)
 
     def emit(self, type: str, inputs: Any, outputs: Any, attrs: Any) -> dict[str, list[str]]:
-        """Append one operator; a number among the outputs stands for so many fresh variables."""
+        """Append one operator; a number among the outputs means that many fresh variables."""
         take = self.program.take_name
         named = {
             slot: [take(type) for _ in range(names)] if isinstance(names, int) else names

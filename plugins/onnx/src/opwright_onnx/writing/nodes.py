@@ -22,14 +22,14 @@ class Nodes:
     Attributes
     ----------
     opset : int
-        Of ONNX's own operators.
+        The opset of ONNX's own operators.
     nodes : list of NodeProto
     arrays : dict
         The initializers by name.
     dtypes : dict
         Ours, by name; None for one that is not known.
     domains : set
-        Those of the nodes.
+        The domains of the nodes.
     """
 
     def __init__(self, opset: int) -> None:
@@ -53,7 +53,7 @@ class Nodes:
     ) -> Any:
         """Append a node; return the name of its output, or a tuple of `outputs` of them.
 
-        `dtype` is that of the first output where the schema does not decide it; an attribute that
+        `dtype` is the dtype of the first output if the schema does not decide it; an attribute that
         is None is left out.
         """
         dtypes = [self.dtypes.get(name) for name in inputs]

@@ -1,4 +1,4 @@
-"""The rows of all installed packages: how an operator of ours is written with those of ONNX."""
+"""The rows of all installed packages: how an operator of ours is written with ONNX's operators."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def check_types(
 ) -> Mapping[int, str]:
     """Return the dtypes of the outputs of a node, by position, where the schema decides them.
 
-    `output` is that of the first output where the schema does not.
+    `output` is the dtype of the first output if the schema does not.
 
     DeclinedError where ONNX has no such operator at the opset, or does not take one of the dtypes.
     """

@@ -39,7 +39,7 @@ class Writer(Nodes):
     Attributes
     ----------
     program, block : Program, Block
-        Of the operator that is written.
+        The program and the block of the operator that is written.
     own : dict
         Why nodes of our domains were written, by operator type.
     infos : list of ValueInfoProto
@@ -162,7 +162,7 @@ class Writer(Nodes):
         return self.describe(name, value, dims)
 
     def bind(self, variable: str, name: str) -> None:
-        """Let a name in the graph stand for a variable from here on."""
+        """Use a name in the graph for a variable from here on."""
         self._env[variable] = name
 
     # Operators
@@ -376,7 +376,7 @@ class Writer(Nodes):
         return str(self.node("Identity", name, dtype=self.dtypes.get(name)))
 
     def finish(self, fetch: str) -> str:
-        """Return the name of a result, that of the program where it is free."""
+        """Return the name of a result, the name in the program if it is free."""
         found = self.get(fetch)
         if found == fetch:
             return found

@@ -65,7 +65,7 @@ def _channel_shape(b: BodyContext) -> list[int]:
 @by_differentiating
 def instance_norm(b: BodyContext) -> str:
     axes = list(range(2, rank_of(b, "x")))
-    # Without axes behind the channels each element is a group; no axes would mean all.
+    # Without axes after the channels each element is a group; no axes would mean all.
     x = read(b, "x")
     normal = _standardize(x, axes, b.attr("epsilon")) if axes else x - x
     return _stretch(b, normal, _channel_shape(b))

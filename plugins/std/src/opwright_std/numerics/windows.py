@@ -87,7 +87,7 @@ class Axis(NamedTuple):
         if include_pad:
             # Elements beyond the padding, due to ceil_mode, do not count.
             reach = np.minimum(ends, self.size + self.after) - begins
-        else:  # from the first tap behind the padding on
+        else:  # from the first tap after the padding on
             first = np.where(begins < 0, begins % self.dilation, begins)
             reach = np.minimum(ends, self.size) - first
         return -(-reach // self.dilation)

@@ -44,7 +44,7 @@ def _weighted_nll_shape(ctx: InferContext) -> None:
 
 
 def _row_weights(b: BodyContext, scores: str) -> Expression:
-    """Return the weight of each row: that of its class, 0 if it is ignored."""
+    """Return the weight of each row: the weight of its class, 0 if it is ignored."""
     label = read(b, "label")
     counts = label.compare("not_equal", b.attr("ignore_index"))
     if not b.has_input("weight"):

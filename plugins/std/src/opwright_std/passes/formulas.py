@@ -71,7 +71,7 @@ class _Formula:
     ----------
     op_type : str
     ops : dict of LoweredOp to None
-        Those that write it out.
+        The operators that write it out.
     slots : pair of dict of str to Value or None
         Inputs and outputs.
     attrs : dict
@@ -265,7 +265,7 @@ def _checked(numerator: Value | None, out: Value | None) -> tuple[Value, Value] 
 def _behind(
     graph: Graph, formula: _Formula, op_type: str, out: Value, shape: tuple[int, ...]
 ) -> tuple[Value | None, Value]:
-    """Return the parameter of an operator behind a value, and its result; else None, `out`."""
+    """Return the parameter of an operator after a value, and its result; else None, `out`."""
     reader = graph.uses().only_reader(out)
     if reader is None or reader.type != op_type:
         return None, out
@@ -296,7 +296,7 @@ def _read_activation(graph: Graph, curve: LoweredOp) -> _Formula | None:
 
 
 def _is_plain(curve: LoweredOp) -> bool:
-    """Whether a curve is that of its name: hard_sigmoid has two numbers."""
+    """Whether a curve matches its name: hard_sigmoid has two numbers."""
     wanted = {"alpha": 1 / 6, "beta": 0.5} if curve.type == "hard_sigmoid" else {}
     return all(
         math.isclose(curve.attrs[name], number, rel_tol=RELATIVE_ERROR)
@@ -305,7 +305,7 @@ def _is_plain(curve: LoweredOp) -> bool:
 
 
 def _results_behind(graph: Graph, curve: Value, bases: list[Value]) -> Iterator[Value]:
-    """Yield the results that depend on `curve`, one behind the other, from a product on.
+    """Yield the results that depend on `curve`, one after the other, from a product on.
 
     `bases` gets the other factor, and the value that it is a multiple of.
     """

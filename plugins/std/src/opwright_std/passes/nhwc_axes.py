@@ -117,7 +117,7 @@ def split_channels(op: LoweredOp, turned: Collection[Value]) -> Split | None:
 def find_inverse(op: LoweredOp) -> Value | None:
     """Return the source of a transposition whose result a previous one undoes.
 
-    Both rotate the axes after the first: one moves the channels behind the pixels, the other in
+    Both rotate the axes after the first: one moves the channels after the pixels, the other in
     front of them. The numbers of axes of both do not matter.
     """
     (source,) = op.inputs[0]

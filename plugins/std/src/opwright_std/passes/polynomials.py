@@ -19,7 +19,7 @@ _MOST_VALUES: Final = 24
 """That are read for one polynomial: sums may go back through all layers of a network."""
 
 RELATIVE_ERROR: Final = 1e-5
-"""Of numbers, which files hold in float32."""
+"""The tolerance of numbers, which files store in float32."""
 
 
 def is_near(found: Polynomial | None, wanted: Polynomial) -> bool:
@@ -42,7 +42,7 @@ def expand(value: Value, bases: tuple[Value, ...], ops: dict[LoweredOp, None]) -
         if value is None:
             return None
         if value not in known and len(known) < _MOST_VALUES:
-            known[value] = None  # of a value that depends on itself
+            known[value] = None  # for a value that depends on itself
             known[value] = read(value)
         return known.get(value)
 

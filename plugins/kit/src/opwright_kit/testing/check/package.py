@@ -39,7 +39,7 @@ from opwright_kit.testing.samples.samplers import GROUP, SamplerError, load_samp
 _OWN: Final = "opwright_kit."
 
 _MAX_FINDINGS: Final = 5
-"""Of one rule on one subject: more would repeat the same."""
+"""The most findings of one rule on one subject: more would repeat the same."""
 
 
 class PackageCheck:

@@ -51,9 +51,10 @@ class Use:
     places : tuple of int
         The arguments that have a gradient; empty where none has.
     weights : list of ndarray or None
-        Of each result, in the loss ``sum(weight * result)``; None for one without a gradient.
+        The weight of each result, in the loss ``sum(weight * result)``; None for one without a
+        gradient.
     gradients : list of ndarray
-        Of this loss, by the arguments at `places`.
+        The gradients of this loss, by the arguments at `places`.
     """
 
     sample: Sample

@@ -98,7 +98,7 @@ class KernelDerivative(Derivative):
     entry : KernelEntry
         The gradient kernel.
     sample : Sample
-        Of the gradient operator.
+        A sample of the gradient operator.
     forward : Sample
         Of the operator.
     context : CheckContext
@@ -159,7 +159,7 @@ class ProgramDerivative(Derivative):
     definition : OpDefinition
     sample : Sample
     seed : int
-        Of the weights that stand for `out_grad`.
+        The seed of the weights in place of `out_grad`.
     """
 
     def __init__(self, definition: OpDefinition, sample: Sample, seed: int) -> None:

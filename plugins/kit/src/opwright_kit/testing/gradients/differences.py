@@ -24,12 +24,12 @@ class Differences:
     Parameters
     ----------
     loss : callable
-        Of the feeds by name; returns a list of one number.
+        A function of the feeds by name; returns a list of one number.
     feeds : mapping of str to ndarray
     name : str
         The feed that is moved.
     seed : int
-        Of the places and directions.
+        The seed of positions and directions.
     """
 
     def __init__(self, loss: Loss, feeds: Mapping[str, Array], name: str, seed: int) -> None:

@@ -21,10 +21,10 @@ _FARTHER: Final = (1e100, 1e200)
 """In float64."""
 
 _RTOL: Final = 1e-2
-"""Of a gradient: a formula that cancels loses much more of it, or nothing."""
+"""The tolerance of a gradient: a formula with cancellation loses much more, others nothing."""
 
 _STEP: Final = 1e-3
-"""Of a difference, as a part of the number."""
+"""The step of a difference, as a part of the number."""
 
 _SMALL: Final = 1e-30
 _LARGE: Final = 1e30

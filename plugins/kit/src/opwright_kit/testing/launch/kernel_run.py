@@ -22,7 +22,7 @@ class KernelRun:
     inputs : dict of str to list of ndarray
         The inputs as they are afterwards.
     changed : tuple of str
-        Inputs whose bytes changed though no output lies there: ``"x"``, ``"x[1]"``.
+        Inputs whose bytes changed though no output shares them: ``"x"``, ``"x[1]"``.
     broken_guards : tuple of str
         Writes outside of every array: ``"3 bytes before out"``.
     untouched : dict of str to list of ndarray of bool

@@ -81,14 +81,14 @@ class Launch:
     n_threads : int
         How many threads the kernel may use.
     reuse : sequence of (str, str)
-        Output slots that lie where an input lies, of one variable each, beside those that the
+        Output slots that share the memory of an input, of one variable each, beside those that the
         operator declares as aliases.
     strided : bool
-        Whether inputs lie with gaps between the elements of the last axis; only for kernels that
+        Whether inputs have gaps between the elements of the last axis; only for kernels that
         declare ``strided``.
     packed : bool
-        Whether the kernel may pack its inputs: those that it packs are parameters, which lie in a
-        scope and are packed by the first run, and anew by a run that is given others.
+        Whether the kernel may pack its inputs: packed inputs are parameters in a scope; the first
+        run packs them, and a run with other ones packs again.
     repeat : int
         How often the kernel runs in each run of the plan. The difference between the times of two
         such plans is the kernel's own, without the copies to the device and back.
@@ -193,8 +193,8 @@ class Launch:
         beside : int, optional
             The byte for workspace and guards, where it is another one.
         inputs : mapping of str to sequence of ndarray, optional
-            In the place of the sample's, of the same shapes and dtypes. Parameters are written
-            where those of this thread's last run lie, if they are others.
+            In the place of the sample's, of the same shapes and dtypes. Parameters that differ are
+            written over those of this thread's last run.
 
         Raises
         ------
@@ -233,7 +233,7 @@ class Launch:
         return RunInput(self._layout.fill(arrays, poison, poison), self._new_call(arrays))
 
     def run_filled(self, run_input: RunInput) -> list[Array]:
-        """Return the memory as it is after a run, and behind it every output that was resized.
+        """Return the memory as it is after a run, followed by every resized output.
 
         The workspace is zeroed in it: a kernel's leftovers do not count, such as oneDNN's
         addresses, which differ from thread to thread.

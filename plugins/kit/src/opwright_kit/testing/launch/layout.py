@@ -1,4 +1,6 @@
-"""Where the arguments of one kernel lie: how they are filled before a run, and read after it."""
+"""The memory of the arguments of one kernel: how they are filled before a run, and read after
+it.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,18 @@ class Layout:
     ----------
     proto : OpProto
     metas : pair of SlotMetas
-        Of the inputs, and of the outputs.
+        The metas of the inputs and of the outputs.
     memory : Memory
         Where they are placed; closed here.
     workspace_bytes : int
     reuse : mapping of str to str
-        Output slots that lie in an input, beside those that are declared as aliases.
+        Output slots in the memory of an input, besides declared aliases.
     strided : bool
-        Whether inputs lie with gaps between the elements of the last axis.
+        Whether inputs have gaps between the elements of the last axis.
     n_outputs : int
         How many sets of outputs there are, for so many runs one after another.
     apart : collection of int
-        Flat inputs that lie elsewhere.
+        Flat inputs in other memory.
 
     Attributes
     ----------
@@ -138,7 +140,7 @@ class Layout:
         resized : sequence of ndarray
             The outputs that the kernel gave their shapes.
         originals : mapping of str to sequence of ndarray
-            The inputs; those that are not in the memory are returned as they are here.
+            The inputs; inputs outside of the memory are returned unchanged.
         poison : int
             The contents of the outputs.
         """

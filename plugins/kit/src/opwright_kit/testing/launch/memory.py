@@ -32,7 +32,7 @@ _GAP: Final = 2
 
 @dataclass(frozen=True)
 class Place:
-    """Where one array lies.
+    """The position of one array.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Place:
         The slot, with a number where it holds several.
     meta : Meta
     region : int
-        Number of the image that it lies in.
+        Number of the image that contains it.
     offset, size_bytes : int
         Begin in the image, and size.
     index : int
@@ -89,9 +89,9 @@ class Memory:
     Parameters
     ----------
     has_arena : bool
-        Whether one region serves all; otherwise guards can only lie after an array.
+        Whether one region serves all; otherwise guards are only after an array.
     alignment : int
-        Of every place, in bytes.
+        The alignment of every position, in bytes.
     pages : {"begin", "end"}, optional
         Where each array touches a page that cannot be accessed; only with an arena.
 

@@ -27,7 +27,7 @@ class OneStepPlan:
     kind : str
         Its device type.
     metas : (sequence, sequence)
-        Of the slots of inputs and outputs.
+        The metas of the slots of inputs and outputs.
     kernel : PreparedKernel
     layout : Layout
     parameters : mapping of int to str

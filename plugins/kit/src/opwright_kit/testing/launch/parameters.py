@@ -1,4 +1,4 @@
-"""Inputs that a kernel packs: they lie in a scope, as a network's parameters do."""
+"""Inputs that a kernel packs: they are in a scope, as a network's parameters do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from opwright_kit.testing.samples.sample import Array, SlotMetas
 
 
 def find_packable(proto: OpProto, inputs: SlotMetas, reuse: Mapping[str, str]) -> tuple[int, ...]:
-    """Return the flat inputs in which no output lies, and of which more than the shape is read."""
+    """Return the flat inputs that share no memory with outputs and of which more than the shape is
+    read.
+    """
     written = {slot.aliases or reuse.get(slot.name) for slot in proto.outputs}
     slots = [s for s, metas in zip(proto.inputs, inputs, strict=True) for _ in metas]
     return tuple(
@@ -22,7 +24,7 @@ def find_packable(proto: OpProto, inputs: SlotMetas, reuse: Mapping[str, str]) -
 
 
 class Parameters:
-    """The inputs of one launch that lie in a scope.
+    """The inputs of one launch that are in a scope.
 
     Parameters
     ----------
@@ -52,12 +54,12 @@ class Parameters:
         self.names = {flat: flat_inputs[flat][2] for flat in packs}
 
     def write(self, scope: runtime.Scope, arrays: Arrays) -> None:
-        """Set the variables; those that are there are written in place."""
+        """Set the variables; existing ones are written in place."""
         for slot, i, name in self._places:
             scope.var(name).set(arrays[slot][i], self._device)
 
     def read(self, scope: runtime.Scope, originals: Arrays, run: KernelRun) -> KernelRun:
-        """Return a run with the variables as they are now, and those that it changed."""
+        """Return a run with the variables as they are now, and the variables that it changed."""
         inputs: dict[str, list[Array]] = {slot: list(arrays) for slot, arrays in run.inputs.items()}
         changed = []
         for slot, i, name in self._places:

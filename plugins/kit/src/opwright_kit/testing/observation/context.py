@@ -36,7 +36,7 @@ _FEW: Final = 4
 """Samples in further integer dtypes: their kernels are instances of one template."""
 
 _MOST_LAUNCHES: Final = 512
-"""Of the kernel that is being checked: preparing a launch takes longer than most runs."""
+"""Launches kept of the checked kernel: preparing a launch takes longer than most runs."""
 
 
 class CheckContext:
@@ -98,8 +98,8 @@ class CheckContext:
     def samples(self, definition: OpDefinition, dtype: str) -> list[Sample]:
         """Return the samples of an operator for a dispatch dtype, drawn once.
 
-        Those of a gradient operator follow from its forward operator. Empty where nothing could be
-        drawn.
+        The samples of a gradient operator follow from its forward operator. Empty where nothing
+        could be drawn.
         """
         samples = self._all_samples(definition, dtype)
         if self._only_sample is not None:
@@ -254,7 +254,7 @@ class CheckContext:
     def operator_dtypes(self, op_type: str) -> list[str]:
         """Return the dispatch dtypes in which any kernel of an operator is run, float64 first.
 
-        Of an operator that only its body computes, those that it declares.
+        For an operator that only its body computes, the dtypes that it declares.
         """
         dtypes = {d for e in self.context.kernels.entries(op_type) for d in self.dtypes(e)}
         dtypes = dtypes or set(self.declared_dtypes(self.context.ops.get(op_type)))

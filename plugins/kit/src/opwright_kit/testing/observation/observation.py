@@ -96,7 +96,7 @@ def observe(subject: KernelSubject, context: CheckContext) -> list[Observation]:
     return latest[1]
 
 
-# By check, the observations of its current subject: several rules use them in turn.
+# By check, the observations of its current subject: several rules use them.
 _last: WeakKeyDictionary[CheckContext, tuple[KernelSubject, list[Observation]]] = (
     WeakKeyDictionary()
 )

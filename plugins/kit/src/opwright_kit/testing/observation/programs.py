@@ -26,13 +26,13 @@ _MOST_OPERATORS: Final = 4
 """In a drawn program."""
 
 _MOST_ELEMENTS: Final = 2**14
-"""Of the inputs of one operator: programs are many."""
+"""The largest size of the inputs of one operator, since programs are many."""
 
 _PLAIN: Final = ("multiply", "add")
-"""Stand where a pass names updates alone."""
+"""Operators drawn if a pass names updates alone."""
 
 _MOST_FUNCTIONS: Final = 200
-"""Of a package that are searched for the names of operators."""
+"""The most functions of a package that are searched for the names of operators."""
 
 
 class DrawnProgram(NamedTuple):
@@ -118,7 +118,7 @@ class ProgramDrawer:
     last : sequence of str
         Operators of which a program has one at its end, if there are any.
     others : sequence of str
-        Operators that stand before it.
+        The operators before it.
     dtype : str
         The dispatch dtype for which samples are drawn.
     check : CheckContext

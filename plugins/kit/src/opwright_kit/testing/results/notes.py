@@ -15,7 +15,7 @@ class Note(NamedTuple):
     sample : str
         As `Sample.describe` returns it; empty if there is none.
     number : int
-        Of the sample; -1 if there is none.
+        The index of the sample; -1 if there is none.
     dtype : str
         The dispatch dtype for which it was drawn.
     """

@@ -15,8 +15,8 @@ SUMMARY = "annexes hold what the package that asks for their topic checks"
 SUBJECT = PackageSubject
 
 _TOPIC = "check"
-"""Of functions that check the annexes of a topic: they receive one, and a function that draws
-samples."""
+"""The topic of functions that check the annexes of a topic: they receive one, and a function that
+draws samples."""
 
 
 def concerns(subject: PackageSubject) -> bool:

@@ -1,4 +1,4 @@
-"""The gradient by ``append_backward`` is that of a loss that weighs every output.
+"""The gradient by ``append_backward`` is the gradient of a loss that weighs every output.
 
 The loss is ``sum(weight * out)`` with random weights: a plain sum would hide errors, the gradient
 of sum(softmax) is zero. It is compared with central differences in float64, taken with two steps:
@@ -42,7 +42,7 @@ _MOST_FOR_PLACES: Final = 2000
 """Elements of a sample's inputs: of a larger one, all are only moved at once."""
 
 _MOST_ELEMENTS: Final = 2**14
-"""Of a sample's inputs; larger ones are not differentiated again."""
+"""The largest size of a sample's inputs that is differentiated again."""
 
 
 def concerns(subject: OperatorSubject) -> bool:

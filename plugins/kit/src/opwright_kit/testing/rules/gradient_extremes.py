@@ -3,7 +3,7 @@
 - An input that no output depends on gets 0, even if `out_grad` is infinite: a gradient must select
   there, not multiply by 0.
 - An input that is NaN, and reaches an output, gets a gradient other than 0.
-- Of element-wise operators, far from 0: in float32 the gradient equals that in float64, in float64
+- For element-wise operators, far from 0: in float32 the gradient equals that in float64, in float64
   it agrees with central differences, and at infinity it is the limit.
 """
 
@@ -46,7 +46,7 @@ _PLACES: Final = 8
 """Of each input."""
 
 _DTYPES: Final = ("float64", "float32")
-"""In narrower ones few numbers lie between those at hand and infinity."""
+"""Narrower dtypes have few numbers between the samples and infinity."""
 
 _STEP: Final = 1e-3
 
@@ -144,7 +144,7 @@ def _find_multiplied(derivative: Derivative, places: list[Place]) -> tuple[Sampl
         got = _at(extreme, place)
         if np.isfinite(got) or _at(usual, place) != 0:
             continue
-        if not derivative.is_affine(place.slot):  # whose factors are 0, as those of padding
+        if not derivative.is_affine(place.slot):  # whose factors are 0, as in padding
             return forward, (
                 f"the gradient of {place} under an infinite out_grad must be 0, since no output "
                 f"depends on it, got {got}; select, where it multiplies by 0"

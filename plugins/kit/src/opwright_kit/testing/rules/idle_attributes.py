@@ -24,7 +24,7 @@ SUMMARY = "each attribute changes a result, or is declared to change none"
 SUBJECT = KernelSubject
 
 _MOST_ELEMENTS = 2000
-"""Of a sample's inputs: few show the effect of an attribute."""
+"""The largest size of a sample's inputs: few elements show the effect of an attribute."""
 
 
 def concerns(subject: KernelSubject) -> bool:

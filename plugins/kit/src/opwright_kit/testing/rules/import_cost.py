@@ -92,7 +92,7 @@ def _imported(module: str) -> Iterator[tuple[str, float]]:
     if not matches:
         return
     at, depth = matches[0], rows[matches[0]][1]
-    # A module stands behind all that it imports, which is set in by one step more.
+    # A module is listed after its imports, which are indented by one more step.
     for name, inner, ms in reversed(rows[:at]):
         if inner <= depth:
             break

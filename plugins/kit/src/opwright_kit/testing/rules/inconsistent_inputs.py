@@ -33,7 +33,7 @@ SUBJECT = KernelSubject
 
 _MOST_SAMPLES: Final = 6
 _MOST_ELEMENTS: Final = 4096
-"""Of a sample: consistency is a matter of shapes, and a kernel runs for each of them."""
+"""The largest size of a sample: a kernel runs for each inconsistent change."""
 
 
 def concerns(subject: KernelSubject) -> bool:

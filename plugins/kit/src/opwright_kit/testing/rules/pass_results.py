@@ -1,7 +1,7 @@
 """A pass changes programs, and not their results.
 
 Programs of the operators that it names are drawn until some are changed by it, and run with the
-pass and without it: with the last results alone, and with all that lies between.
+pass and without it: with the last results alone, and with all intermediate values.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _compare(
 ) -> tuple[Compared | None, str | None]:
     """Return both forms of a program that the pass changes, or a fault of its results.
 
-    `passes` are those of the form with it and of the form without it; None stands for all.
+    `passes` are the passes of the form with it and of the form without it; None means all.
     """
     try:
         plain = _Form(subject, program, fetches, passes[1])
@@ -167,7 +167,7 @@ def _compare(
 
 
 class _Form:
-    """A program compiled with some passes; None stands for all."""
+    """A program compiled with some passes; None means all."""
 
     def __init__(
         self,

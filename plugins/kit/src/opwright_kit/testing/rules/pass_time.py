@@ -50,7 +50,9 @@ def _count_elements(compared: Compared) -> int:
 
 
 def _time(compared: Compared) -> list[float]:
-    """Return the least time of each form in seconds, of this thread's processor, in turn."""
+    """Return the least time of each form in seconds, of this thread's processor, measured
+    alternately.
+    """
     least = [float("inf")] * 2
     for _ in range(_ROUNDS):
         for i, call in enumerate(compared.forms):

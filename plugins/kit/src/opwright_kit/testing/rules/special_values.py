@@ -1,8 +1,8 @@
 """NaN and infinity are computed like other numbers: no kernel fails on them, or drops them.
 
 They are put into one element at a time. Outputs that change with an ordinary number there must
-become NaN, and those that grow with a large one, infinite. A reference kernel must be finite in the
-same elements.
+become NaN, and outputs that grow with a large one, infinite. A reference kernel must be finite in
+the same elements.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _PLACES: Final = 2
 """Of each input."""
 
 _LARGE_SAMPLES: Final = 2
-"""Of each dtype: a kernel may work in blocks of hundreds of elements."""
+"""Large samples of each dtype: a kernel may work in blocks of hundreds of elements."""
 
 _LARGE: Final = {"float64": 1e100, "float32": 1e18, "bfloat16": 1e18}
-"""Squares of them are finite. Those of float16 are too small to show growth."""
+"""Squares of them are finite. The numbers of float16 are too small to show growth."""
 
 Outputs = Mapping[str, Sequence[Array]]
 Masks = dict[str, list[Array]]

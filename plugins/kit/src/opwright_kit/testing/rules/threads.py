@@ -38,8 +38,8 @@ _SPAN_S: Final = 0.06
 """For how much time of a processor each thread runs a compiled kernel: hundreds of times."""
 
 _PROCESS_SPAN_S: Final = 2 * _THREADS * _SPAN_S
-"""And the whole process at most: where a device computes in a thread of its own, those that run the
-kernel only wait."""
+"""The time limit of the whole process: if a device computes in a thread of its own, the threads
+that run the kernel only wait."""
 
 _MOST_BYTES: Final = 2**20
 _MOST_REPEATS: Final = 64
@@ -102,7 +102,7 @@ def _repeat(observation: Observation, context: CheckContext) -> Launch:
 
 
 def _run_both(launch: Launch, inputs: tuple[Inputs, Inputs]) -> str | None:
-    """Run a compiled kernel in threads for a while, and compare all that it leaves behind."""
+    """Run a compiled kernel in threads for a while, and compare all its results."""
     faults: list[str] = []
     barrier = threading.Barrier(_THREADS)
 

@@ -11,7 +11,7 @@ import numpy as np
 from opwright.op import INT_MAX, INT_MIN, AttrProto, AttrType, OpDefinition
 
 _FAR: Final = 1e3
-"""Divides a range: the value drawn for an open bound lies this fraction inside."""
+"""Divides a range: the value drawn for an open bound is this fraction inside."""
 
 _DRAWN: Final = 3
 """Number of ordinary values to try before those at the bounds."""
@@ -104,7 +104,7 @@ def _least(attr: AttrProto) -> int | float | None:
         return None
     if attr.type.element is AttrType.INT:
         return math.floor(attr.min) + 1 if attr.min_exclusive else math.ceil(attr.min)
-    # Next to an open bound lie numbers whose reciprocals overflow; a thousandth is near enough.
+    # Numbers next to an open bound have reciprocals that overflow; a thousandth is near enough.
     return float(attr.min) + _inner(attr) if attr.min_exclusive else float(attr.min)
 
 

@@ -2,7 +2,7 @@
 
 Only the OpProto and the shape rule of an operator are known. So shapes are proposed, first as the
 comments of the slots write them (``[n, classes]``), then as operators usually take them, and the
-shape rule accepts or refuses each proposal. Where that is not enough (an index must lie below a
+shape rule accepts or refuses each proposal. Where that is not enough (an index must be below a
 length, a probability between 0 and 1), the package provides a function: see `Draw`.
 """
 
@@ -38,9 +38,9 @@ class Case(NamedTuple):
     others : (int, int)
         Range of the lengths of the other axes, its end excluded.
     most_elements : int
-        Of all inputs, or of all outputs.
+        The most elements of all inputs, or of all outputs.
     rows : bool
-        Whether `length` is that of the first axis, usually the batch.
+        Whether `length` is the length of the first axis, usually the batch.
     """
 
     label: str
@@ -56,7 +56,7 @@ LENGTHS: Final = (7, 8, 9, 15, 16, 17, 31, 33)
 """Around the widths of vector registers: 4 to 32 elements, one less and one more."""
 
 ODD_LENGTHS: Final = (65, 127, 257)
-"""Behind several whole vectors and blocks, with a rest of one element, or of all but one."""
+"""Several whole vectors and blocks, and a rest of one element, or of all but one."""
 
 LARGE: Final = 1501
 """Elements along one axis where a kernel may split its work between threads."""
@@ -65,7 +65,8 @@ LONG: Final = 5003
 """Elements along one axis that is longer than the blocks in which kernels work."""
 
 WIDE: Final = (33, 41)
-"""Of every axis in one case: products and convolutions use other algorithms on long axes."""
+"""The length of every axis in one case: products and convolutions use other algorithms on long
+axes."""
 
 _MOST_WIDE: Final = 2**16
 """Elements of that case: a cube of such axes."""
@@ -166,7 +167,7 @@ class Draw:
         return proposals.draw(self, self._progress)
 
     def other_length(self) -> int:
-        """Return a length for an axis other than that of `length`."""
+        """Return a length for an axis other than the axis of `length`."""
         return int(self.rng.integers(*self._others))
 
     def floats(

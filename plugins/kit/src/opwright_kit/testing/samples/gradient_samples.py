@@ -1,4 +1,4 @@
-"""Samples of gradient operators, derived from those of the operators that they differentiate."""
+"""Samples of gradient operators, derived from the samples of their forward operators."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def make_gradient_sample(
 ) -> Sample | None:
     """Return a sample of the gradient operator; None if it would have no gradient.
 
-    Its inputs are those of the forward sample, the outputs computed from them, and random numbers
-    for the gradients of these.
+    Its inputs are the inputs of the forward sample, the outputs computed from them, and random
+    numbers for the gradients of these.
     """
     rng = np.random.default_rng([seed, crc32(definition.op_type.encode()), sample.number])
     inputs: dict[str, tuple[Array, ...]] = {}

@@ -98,7 +98,7 @@ def _choose_shapes(
 
 def _first_shape(draw: Draw) -> Shape:
     rng = draw.rng
-    # A tensor without axes has no length, so it stands only where the case asks for none.
+    # A tensor without axes has no length, so it is used only if the case requires no length.
     ranks = [1, 2, 2, 3, 4, 0] if draw.length in _FREE else [1, 2, 2, 3, 4]
     rank = int(rng.choice([2, 2, 3, 4] if draw.rows else ranks))
     if rank == 0:
@@ -110,7 +110,7 @@ def _first_shape(draw: Draw) -> Shape:
 
 
 def _beside(draw: Draw, first: Shape, progress: float) -> Shape:
-    """A shape that operators often take together with that of the first input."""
+    """A shape that operators often take together with the shape of the first input."""
     rng = draw.rng
     if progress < 0.5 and rng.random() < 0.6:
         return first

@@ -44,7 +44,7 @@ class Sample:
     number : int
         Its number among the samples of one operator, dtype and seed.
     forward : Sample or None
-        Of a gradient operator: the sample of the operator that it differentiates.
+        For a gradient operator, the sample of the operator that it differentiates.
     refused : mapping of str to sequence of int
         By input slot, values that the operator must refuse.
     without_effect : mapping of str to str
@@ -56,7 +56,7 @@ class Sample:
     flat_at_nan : str
         Why the gradient of a NaN that reaches an output may be 0; empty where it may not.
     tolerance : (float, str)
-        How far results may lie from those of other kernels, relative to the largest number, and
+        How far results may differ from other kernels, relative to the largest number, and
         why; 0 where rounding alone is allowed.
     """
 

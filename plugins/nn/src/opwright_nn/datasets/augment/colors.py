@@ -41,7 +41,7 @@ def color_jitter(
     images : ndarray of uint8 or floats, [channels, height, width] or [n, channels, height, width]
         Images of 1 or 3 channels.
     rng : numpy.random.Generator
-        Draws for each image; the order is that of all.
+        Draws for each image; the order is the order of all.
     brightness, contrast, saturation : float, at least 0
         Factors are in [max(0, 1 - x), 1 + x], equally likely.
     hue : float in [0, 0.5]
@@ -81,7 +81,7 @@ def adjust_brightness(images: Images, factors: Factors) -> Images:
     images : ndarray of uint8 or floats, [channels, height, width] or [n, channels, height, width]
         Images of 1 or 3 channels.
     factors : float or array, [n], at least 0
-        Of all images, or of each.
+        The factor of all images, or of each.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def adjust_brightness(images: Images, factors: Factors) -> Images:
 def adjust_contrast(images: Images, factors: Factors) -> Images:
     """Return ``factor * image + (1 - factor) * m``, where m is the mean of the image in gray.
 
-    Arguments and result are those of `adjust_brightness`.
+    Arguments and result are the same as for `adjust_brightness`.
     """
 
     def mean(floats: Floats) -> Any:
@@ -123,7 +123,7 @@ def adjust_hue(images: Images, shifts: Factors) -> Images:
     Parameters
     ----------
     images : ndarray of uint8 or floats, [channels, height, width] or [n, channels, height, width]
-        Images of 3 channels; those of 1 do not change.
+        Images of 3 channels; images of 1 channel do not change.
     shifts : float or array, [n], in [-0.5, 0.5]
         Of all images, or of each.
 

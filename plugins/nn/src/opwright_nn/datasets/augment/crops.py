@@ -132,7 +132,7 @@ def resize(images: Images, size: int | Sequence[int]) -> Images:
     images : ndarray of uint8 or floats, [channels, height, width] or [n, channels, height, width]
         The images, of at least one pixel.
     size : int or two ints, at least 1
-        Height and width; an int stands for both.
+        Height and width; an int means both.
 
     Returns
     -------

@@ -36,7 +36,7 @@ def cutout(
     rng : numpy.random.Generator
         Draws for each image.
     size : int or two ints, at least 1
-        Height and width of the rectangle, of which a part may lie beyond the image.
+        Height and width of the rectangle, which may be partly outside the image.
     p : float in [0, 1]
         The probability that an image gets one.
     fill : float
@@ -89,7 +89,7 @@ def mixup(
     rng : numpy.random.Generator
         Draws the order, and one share s for the batch.
     alpha : float, above 0
-        Of the distribution Beta(alpha, alpha) of s.
+        The parameter of the distribution Beta(alpha, alpha) of s.
     classes : int, at least 1
         The number of classes; needed for labels that are classes.
 

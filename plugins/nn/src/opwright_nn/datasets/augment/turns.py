@@ -111,7 +111,7 @@ def rotate(images: Images, angles: float | npt.ArrayLike, *, fill: float = 0.0) 
     if not floats.size:
         return as_given(batch.copy(), images)
     cos, sin = np.cos(turns).reshape(-1, 1, 1), np.sin(turns).reshape(-1, 1, 1)
-    # Of each pixel of the result, how far from the center it is read, in pixels.
+    # For each pixel of the result, the distance of its source from the center, in pixels.
     y = np.arange(height).reshape(1, -1, 1) - (height - 1) / 2
     x = np.arange(width).reshape(1, 1, -1) - (width - 1) / 2
     column, row = cos * x - sin * y + (width - 1) / 2, sin * x + cos * y + (height - 1) / 2

@@ -1,1 +1,1 @@
-"""How operators of ours are written with those of ONNX, by subject."""
+"""How operators of ours are written with ONNX's operators, by subject."""

@@ -225,7 +225,7 @@ def shift(w: Writer, op: Op) -> Any:
     direction = "LEFT" if op.type == "left_shift" else "RIGHT"
     if dtype.startswith("uint"):
         return w.node("BitShift", x, y, direction=direction)
-    # Of whole numbers with a sign: the bits of one below 0 are inverted before and afterwards.
+    # For signed whole numbers the bits of one below 0 are inverted before and afterwards.
     is_below = w.node("Less", x, w.number(0, x))
     bits = w.node("Where", is_below, w.node("BitwiseNot", x), x) if direction == "RIGHT" else x
     bits, y = w.cast(bits, f"u{dtype}"), w.cast(y, f"u{dtype}")
