@@ -161,7 +161,7 @@ def time_call(call: Call, seconds: float) -> list[float]:
     if not is_alone:
         time.sleep(SETTLE_S)
     gc.disable()
-    call()  # memory that lay idle in another's turn is there again
+    call()  # memory that was unused in another's turn is resident again
     number, times = 1, []
     end = clock() + seconds
     while not times or clock() < end:

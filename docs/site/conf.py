@@ -29,7 +29,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 add_module_names = False
 
-# An attribute that several classes have is no mistake; links are those that pages write.
+# An attribute of several classes is no mistake; links come from the pages.
 suppress_warnings = ["ref.python"]
 
 

@@ -99,7 +99,7 @@ def _draw_strip(rows: Sequence[tuple[str, Row]], number: int, size: int) -> Iter
         f"{size:,}</text>"
     )
     for place, (op_type, row) in enumerate(rows):
-        y = top + 10 + (_STRIP - 20) * ((place * 0.618) % 1)  # spread, so that dots lie apart
+        y = top + 10 + (_STRIP - 20) * ((place * 0.618) % 1)  # spread, so that dots do not overlap
         ratio = _ratio(row)
         color = "#d33" if ratio > 1 else "#2a7"
         yield (

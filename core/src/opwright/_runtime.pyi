@@ -85,7 +85,7 @@ class Device:
         """One arena serves a plan: addressable, and memory is shared. Otherwise it has buffers."""
     @property
     def alignment(self) -> int:
-        """Of every value in an arena, in bytes; at least 64."""
+        """The alignment of every value in an arena, in bytes; at least 64."""
     @property
     def is_host(self) -> bool:
         """The host device, whose memory NumPy reads directly."""
@@ -98,9 +98,10 @@ class Device:
         once.
         """
     def holds(self, array: object) -> bool:
-        """Tell whether an array says that it lies here; False for the host and for ndarrays.
+        """Tell whether an array declares that it is here; False for the host and for ndarrays.
 
-        One without DLPack that has the attribute of the device's arrays lies on one of this type.
+        One without DLPack that has the attribute of the device's arrays is on a device of this
+        type.
         """
 
 def host_device() -> Device:
@@ -143,8 +144,8 @@ class _Exchange(Protocol):
 class Tensor(_Exchange):
     """A typed array on a device, without copy semantics of its own; immutable metadata.
 
-    On a device whose arrays have an `interface` it has the attribute of that name as well, by which
-    other libraries learn where it lies: they keep the tensor, and all work on it is done.
+    On a device whose arrays have an `interface` it has the attribute of that name as well, which
+    gives other libraries its address: they keep the tensor, and all work on it is done.
     """
 
     @staticmethod
@@ -152,7 +153,7 @@ class Tensor(_Exchange):
         """Copy an array to a device (None: the host)."""
     @staticmethod
     def from_array(array: object, device: Device, who: str = "Tensor.from_array") -> Tensor:
-        """Return an array that lies on this device as a tensor, without a copy.
+        """Return an array on this device as a tensor, without a copy.
 
         The tensor keeps the array; the array's library orders our stream after its own work.
         FeedError, beginning with `who`, if it is not contiguous or is on another device.
@@ -202,7 +203,7 @@ class ScopeVariable(_Exchange):
         With the same shape, dtype and device it is written in place, unless it borrows read-only
         memory; otherwise the tensor is
         replaced and the scope's `structure_version` rises. `device` None: where it lives now, the
-        host for an empty one. An array of another library that lies on that device is copied
+        host for an empty one. An array of another library on that device is copied
         within it; a Tensor or a variable goes over the host from anywhere else, and another
         library's array is a FeedError then.
         """
@@ -269,7 +270,8 @@ class detach_guard:  # noqa: N801 - as the other guards
 def read_message(
     data: bytes, schema: Mapping[int, tuple[str, str, bool, object]]
 ) -> dict[str, Any]:
-    """Return the fields of a protobuf message that are set, by name; those of no name are skipped.
+    """Return the fields of a protobuf message that are set, by name; fields without a name are
+    skipped.
 
     `schema` has for each number the name; the kind, one of int32 (i), int64 (I), uint64 (u),
     bool (b), float (g), double (d), string (s), bytes (y), fixed32 (f) and message (m); whether it
@@ -282,7 +284,7 @@ def read_message(
 def read_host_array(array: object, who: str) -> np.ndarray[Any, Any]:
     """Return an array with ``__dlpack__`` on the host as an ndarray that keeps it, without a copy.
 
-    FeedError and DtypeError begin with `who`, or are those of ``dtype:``; errors of its library are
+    FeedError and DtypeError begin with `who`, or begin with ``dtype:``; errors of its library are
     not changed.
     """
 
@@ -294,7 +296,7 @@ def give_like(result: Any, like: object) -> Any:
 
 @final
 class Resizer:
-    """Stands for a dynamic output in a Python kernel; dead after the call."""
+    """Represents a dynamic output in a Python kernel; dead after the call."""
 
     def resize(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
         """Give the output its shape and return the array to write. The last call counts."""

@@ -27,16 +27,16 @@ class CompiledNetwork:
 
     - ``out=[array, None]``: for each fetch an array to write it into, which is returned, or None.
       Arrays are those of NumPy, those with ``__dlpack__`` on the host, and with `fetch_device`
-      those on the device. Dtype and shape are those of the fetch. A contiguous array is written by
+      those on the device. Dtype and shape are the fetch's. A contiguous array is written by
       the kernel itself, another one is copied to at the end. FeedError, before the first step, for
-      a read-only array and for one that overlaps a feed, a variable or another one; behind an
+      a read-only array and for one that overlaps a feed, a variable or another one; after an
       operator whose output shape depends on values shapes are checked once they are known.
     - ``fetch_as=importer``: makes a result of each array that is not in `out`. A type with DLPack's
       exchange API, such as ``torch.Tensor``, is one. It replaces the attribute `fetch_as`.
 
     Results are in new memory, which belongs to the caller, except for those in `out`.
 
-    `writes` are the names of feeds that plans write where they lie, `detach` is that of
+    `writes` are the names of feeds that plans write in place, `detach` is the argument of
     ``Network.compile``.
     """
 

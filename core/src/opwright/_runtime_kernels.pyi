@@ -115,7 +115,7 @@ class Library:
     def version(self) -> str: ...
     @property
     def abi_version(self) -> tuple[int, int]:
-        """Of the header that the library was built with."""
+        """The version of the header that the library was built with."""
     @property
     def ops(self) -> tuple[tuple[str, bytes, str | None, tuple[str, ...], str | None, bool], ...]:
         """(type, OpProto, type of the gradient, the inputs that it needs, why there is none,
@@ -192,7 +192,7 @@ def limit_threads(n_threads: int) -> None:
 def use_openmp(library: str) -> bool:
     """Run jobs of the calling thread on the OpenMP threads of a loaded library, from now on.
 
-    A program that calls the library and plans in turn has one pool of threads then. `library` is
-    the path of a loaded library that is linked with OpenMP; anything else changes nothing, and
+    A program that calls the library and plans alternately has one pool of threads then. `library`
+    is the path of a loaded library that is linked with OpenMP; anything else changes nothing, and
     returns False.
     """

@@ -21,7 +21,7 @@ class PlanBuilder:
 
     With `checks`, kernels of the host fail that leave an element of an output unwritten
     (CHECK_ALL), or change the shape or another field of an argument (CHECK_TENSORS).
-    With ITEM_ALIGNED, values may lie anywhere in the arena, as feeds may.
+    With ITEM_ALIGNED, values may be anywhere in the arena, as feeds may.
     """
 
     arena_bytes: int
@@ -63,7 +63,7 @@ class PlanBuilder:
         device: Device | None = None,
     ) -> None:
         """Add a kernel step. `args` are values, `slot_begin` has one entry more than there are
-        slots, `n_inputs` counts the *slots* that are inputs. The workspace lies in the arena of
+        slots, `n_inputs` counts the *slots* that are inputs. The workspace is in the arena of
         `device` (on a device without offsets: `workspace_offset` is the number of a buffer).
         `estimate_ns` 0 takes the kernel's own.
         """
@@ -78,7 +78,7 @@ class PlanBuilder:
         """
 
     def feeds_read(self) -> None:
-        """Add the step behind which no feed on the plan's device is read; needed where there is
+        """Add the step after which no feed on the plan's device is read; needed where there is
         one.
         """
     def sync(self, device: Device | None = None) -> None:
@@ -118,9 +118,9 @@ class PlanBuilder:
 
         `sequences` and `stacks` are (value of this plan, external of the body that is one element
         of it, bytes before the first one): arrays with `max_iterations` elements along axis 0 from
-        there on, of which each turn reads or writes one, in order or in `reverse`; the value of a
-        stack that is not read is -1. `turns` is a value
-        of this plan with the number of turns to take, `turns_taken` one that receives it.
+        there on, of which each iteration reads or writes one, in order or in `reverse`; the value
+        of a stack that is not read is -1. `turns` is a value of this plan with the number of
+        iterations to run, `turns_taken` one that receives it.
         """
     def continuation(
         self,
@@ -196,7 +196,7 @@ class Plan:
         n_warmup: int,
         fetch_device: bool = False,
     ) -> tuple[list[int], list[int], Any]:
-        """Run it `n_warmup` + `n` times as it is, in turn with as many runs with a clock around
+        """Run it `n_warmup` + `n` times as it is, alternating with as many runs with a clock around
         each step.
 
         `feeds` are arrays that are ready as they are, in the order of `feed_names`. Both kinds of
@@ -228,9 +228,9 @@ def advance_epochs() -> None:
 class Plans:
     """The plans of one owner, in the table of the process.
 
-    The table keeps 4,096 plans of 48 MiB together, those that were used last, and besides the last
-    one of each owner. With `keeps_last` the memory of that one is kept too. A plan is found only in
-    the epoch in which its making began.
+    The table keeps 4,096 plans of 48 MiB together, the most recently used ones, and besides the
+    last one of each owner. With `keeps_last` the memory of that one is kept too. A plan is found
+    only in the epoch in which its making began.
     """
 
     def __init__(self, label: str, keeps_last: bool = True) -> None: ...
@@ -246,7 +246,7 @@ class Plans:
     def __len__(self) -> int: ...
 
 def describe_plans() -> list[tuple[str, int, int, int]]:
-    """Return owner, number of plans, their bytes, and those of their idle instances."""
+    """Return owner, number of plans, their bytes, and the bytes of their idle instances."""
 
 def release_plans(all: bool) -> None:
     """Drop every plan but the last one of each owner, and with `all` those too."""

@@ -34,10 +34,10 @@ START_S: Final = 120.0
 """How long a process may take to start on a busy machine, in seconds."""
 
 _MOST_BYTES: Final = 1 << 26
-"""Of one message: arrays go through memory that processes share."""
+"""The largest message: arrays go through memory that processes share."""
 
 _HEAD: Final = struct.Struct("<8sII")
-"""Of a message: mark, checksum and number of bytes."""
+"""The head of a message: mark, checksum and number of bytes."""
 
 _MARK: Final = b"opwright"
 

@@ -16,7 +16,8 @@ def show(text: str, keep: str = "\n\t") -> str:
     r"""Return text that is safe for a terminal.
 
     Characters that are not printable, such as those of escape sequences, and those that change the
-    direction of writing are escaped: ``\x1b``, ``\u202e``. Those of `keep` stay; a name keeps none.
+    direction of writing are escaped: ``\x1b``, ``\u202e``. Characters of `keep` stay; a name keeps
+    none.
     """
     if text.isprintable():
         return text

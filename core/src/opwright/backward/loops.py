@@ -54,7 +54,7 @@ def differentiate_loop(
 class _LoopGradient:
     """Writes one gradient.
 
-    ``_block`` is the body of the new scan. Until it is complete it lies within the body of the
+    ``_block`` is the body of the new scan. Until it is complete it is within the body of the
     forward loop, whose variables its operators read; `Keeping` then passes them in.
     """
 

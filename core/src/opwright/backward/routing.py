@@ -115,7 +115,7 @@ class Versions:
     def __init__(self, ops: Sequence[Operator]) -> None:
         self.forward: list[ForwardOp] = []
         self.last: dict[str, int] = {}  # the version that each written name has at the end
-        self.writers: dict[Key, ForwardOp] = {}  # of each value; values of version 0 have none
+        self.writers: dict[Key, ForwardOp] = {}  # the writer of each value; version 0 has none
         for index, op in enumerate(ops):
             self._add(index, op)
 

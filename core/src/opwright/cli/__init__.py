@@ -28,7 +28,7 @@ _INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0 good, 1 something is wrong, 2 wrong usage.
 
-    `argv` is by default that of the process. A failure is printed on the error output, and with
+    `argv` is by default the process's. A failure is printed on the error output, and with
     ``--json`` also as an object on the output.
     """
     words = list(sys.argv[1:] if argv is None else argv)

@@ -74,8 +74,8 @@ def make_feeds(
     loaded : LoadedProgram
         The program that is fed.
     feed_texts : sequence of str
-        Shapes as `read_feed` takes them; those of variables without unknown dimensions may be
-        left out, and the name where there is one feed.
+        Shapes as `read_feed` takes them; shapes of variables without unknown dimensions may be left
+        out, and the name if there is one feed.
     given : mapping of str to array
         The arrays to feed instead.
 

@@ -22,7 +22,7 @@ from opwright.registry.kernels import WOULD_REFUSE, find_refusals
 _WIDTH: Final = 100
 _NONE: Final = "."
 _SHOWN_LIBRARIES: Final = 3
-"""The most letters in one cell; a plus stands for more."""
+"""The most letters in one cell; a plus means more."""
 
 _EPILOG = (
     "A cell holds the letters of the libraries whose kernels fit, in the order in which they are "

@@ -83,7 +83,7 @@ class AttrProto(ProtoValue):
         Whether a value must be given. An attribute that is not required and has no default may be
         absent; it is None then.
     length : int
-        Of a list of numbers or bools: the number of elements for which a single value stands.
+        For a list of numbers or bools, the number of elements that a single value is repeated to.
     operand : bool
         Whether variables may replace numbers (`opwright.describe.operands`).
     added : bool

@@ -14,7 +14,7 @@ AttrValue: TypeAlias = (
 
 
 class AttrType(enum.Enum):
-    """The type of an attribute; the numbers are those of ``framework.proto``."""
+    """The type of an attribute; the numbers are the same as in ``framework.proto``."""
 
     INT = 1
     FLOAT = 2

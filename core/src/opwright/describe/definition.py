@@ -252,7 +252,7 @@ class OpDefinition:
         """Return the number of variables of each output slot if the caller names none.
 
         Required slots get one, and a duplicable one as many as `count_outputs` says. Optional slots
-        get none; those that alias an input get as many as the input has.
+        get none; outputs that alias an input get as many as the input has.
 
         Raises
         ------

@@ -122,7 +122,7 @@ def grad_op(
     - every forward input: those in `needs` with their data, the others shape only;
     - the forward outputs in `needs` with their data, those in `also` shape only;
     - ``<out>_grad`` for every float output that is neither intermediate nor aliases an input in
-      `no_grad`; of several, those that are zero are absent;
+      `no_grad`; of several, zero ones are absent;
     - as outputs ``<in>_grad`` for every input that can have a gradient; absent where not wanted.
 
     Its shape rule is derived too. It refuses the inputs that the forward rule refuses, and outputs
@@ -244,7 +244,7 @@ def _gradient_shape(forward: OpDefinition, derived: OpProto) -> InferShape:
         outputs = _infer_forward(ctx, forward, ones or _count_outputs(ctx, forward, reads))
         for index, output in reads:
             metas, expected = inputs[index], outputs[output] or ()
-            # An absent one stands for zeros.
+            # An absent one means zeros.
             if metas and metas != expected and not _are_alike(metas, expected):
                 ctx.fail(
                     f"{derived.inputs[index].name} must be {', '.join(map(str, expected))}, as "

@@ -176,7 +176,7 @@ class InferContext:
     def require_shape(self, slot: str, shape: Sequence[int]) -> None:
         """Raise ShapeError unless each input of a slot, where it is given, has this shape.
 
-        -1 stands for any size on both sides.
+        -1 means any size on both sides.
         """
         for meta in self.inputs(slot):
             if not shapes_match(meta.shape, shape):
@@ -189,7 +189,7 @@ class InferContext:
         """Raise AttributeValueError unless arrays of `dtype` hold the value of an attribute.
 
         A float dtype holds all numbers but finite ones beyond its range, an integer dtype whole
-        ones in its range, bool 0 and 1. Each element of a list counts. With `value`, that of a
+        ones in its range, bool 0 and 1. Each element of a list counts. With `value`, the meta of a
         number from attributes, `name` is used in messages.
         """
         held = self.attr(name) if value is None else value

@@ -100,7 +100,7 @@ class OpMaker:
         comment : str
             Its meaning.
         length : int
-            Of a list: the number of elements for which a single number stands.
+            For a list, the number of elements that a single number is repeated to.
         """
         try:
             attr_type = _ATTR_TYPES[type]
@@ -171,7 +171,7 @@ class OpMaker:
         A number takes one variable of shape [] or [1], a list any number of these and of vectors.
         While a program is built, ``ctx.attr`` of the shape rule has None in their places, for
         unknown dimensions. When a plan is made, the numbers are known: kernels, passes and bodies
-        get them like those of any attribute.
+        get them like the values of any attribute.
         """
         return self._set(self._attribute("as_shape_operand"), "operand", True)
 
@@ -260,10 +260,10 @@ class OpMaker:
             `grad_op`, a function of a `GradientContext`, or `no_gradient`. Without one,
             `append_backward` refuses the operator, or expands it where it has a body.
         body : callable, optional
-            Of a composite: writes simpler operators through a `BodyContext`. A composite that draws
-            random numbers is built with `random`; the operators of the body use its stream. It
-            returns False, and writes nothing, where only a kernel computes the operator: with some
-            of its attributes, or for some dtypes.
+            For a composite: writes simpler operators through a `BodyContext`. A composite that
+            draws random numbers is built with `random`; the operators of the body use its stream.
+            It returns False, and writes nothing, where only a kernel computes the operator: with
+            some of its attributes, or for some dtypes.
         control : Branch or Loop, optional
             How an operator with blocks is lowered.
         random : bool
@@ -279,8 +279,8 @@ class OpMaker:
             Whether it has effects beyond its outputs, such as communication with other
             processes: it always runs, in order, even where its outputs are not used.
         unchanged : callable, optional
-            ``unchanged(attrs) -> bool``: whether, with these attributes, outputs that lie in
-            inputs (`aliases`) leave these as they are. Such inputs count as never written.
+            ``unchanged(attrs) -> bool``: whether, with these attributes, outputs in the memory of
+            inputs (`aliases`) leave these unchanged. Such inputs count as never written.
         plan_only : bool
             Whether only passes create it, while a plan is lowered. It has kernels, but no gradient,
             body or control flow, is hidden, and is not allowed in programs.

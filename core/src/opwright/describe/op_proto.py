@@ -45,7 +45,7 @@ class VarProto(ProtoValue):
         The input slot, or the dtype attribute, whose dtype it has; every variable of a duplicable
         slot that names itself has the dtype of the first.
     aliases : str or None
-        Of an output: the input slot that must be given the same variable.
+        For an output, the input slot that must be given the same variable.
     """
 
     name: str

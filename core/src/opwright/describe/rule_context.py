@@ -40,7 +40,7 @@ class Emitter(Protocol):
     ) -> dict[str, list[str]]:
         """Write one operator and return the names of its outputs, slot by slot in order.
 
-        An int among `outputs` stands for that many fresh variables. The rest is completed by
+        An int among `outputs` means that many fresh variables. The rest is completed by
         `opwright.program.completion.complete_operator`. An empty list for the step of a random
         operator means no step.
         """

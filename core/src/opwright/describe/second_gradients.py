@@ -95,7 +95,7 @@ class Composition:
 def by_derivative(derivative: Derivative, reads: Sequence[str] = ()) -> Composition:
     """Return the composition ``x_grad = out_grad * derivative`` of an element-wise ``x -> out``.
 
-    `reads` is that of `by_differentiating`.
+    `reads` is the argument of `by_differentiating`.
     """
 
     def write(b: BodyContext) -> None:
@@ -112,10 +112,10 @@ def by_differentiating(forward: Forward, reads: Sequence[str] = ()) -> Compositi
     ----------
     forward : callable
         Writes the forward operator as simpler differentiable ones, from the inputs of the gradient
-        operator, which are named as those of the forward operator are. It returns the name of the
+        operator, which are named like the forward operator's. It returns the name of the
         variable for ``out``, or a mapping for several slots.
     reads : sequence of str
-        Inputs that it reads besides those that the kernels of the gradient need.
+        Inputs that it reads besides the inputs that the kernels of the gradient need.
     """
 
     def write(b: BodyContext) -> None:

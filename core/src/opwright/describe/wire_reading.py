@@ -1,6 +1,6 @@
 """Reads operators and programs from the bytes of their messages, without protobuf.
 
-Protobuf takes longer to import than a program to read. The tables below are those of
+Protobuf takes longer to import than a program to read. The tables below mirror
 ``proto/opwright/framework.proto``.
 """
 

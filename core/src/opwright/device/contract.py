@@ -52,7 +52,7 @@ class PythonDevices(Protocol):
     Attributes
     ----------
     dlpack_code : int
-        DLPack's DLDeviceType, that of each device; read without opening one.
+        DLPack's DLDeviceType, the type of each device; read without opening one.
     """
 
     dlpack_code: int
@@ -82,7 +82,7 @@ class ArrayPlace(NamedTuple):
     dtype : str
         A canonical name, ``"float32"``.
     number : int or None
-        Of the device; None without elements.
+        The device's number; None without elements.
     stream : int
         Handle of the stream on which its library still works on it; 0 if no work is pending.
     """

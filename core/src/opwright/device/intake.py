@@ -84,9 +84,9 @@ def read_host(value: Any, who: str, dtype: str | None = None, beside: str = "") 
 def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> Array:
     """Return a value on the host as an array over the same memory, strides and byte order.
 
-    `dtype` is that of Python numbers and lists, by default the one that NumPy gives them; arrays
-    and NumPy scalars keep theirs. `who` (operator and slot, or feed) and `beside` (the value that
-    has this dtype and may be cast) are for messages.
+    `dtype` is the dtype of Python numbers and lists, by default the one that NumPy gives them;
+    arrays and NumPy scalars keep theirs. `who` (operator and slot, or feed) and `beside` (the value
+    that has this dtype and may be cast) are for messages.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
     FeedError
         For an array that its library does not export.
     DeviceNotFoundError
-        For an array that lies on a device no installed plugin provides.
+        For an array on a device that no installed plugin provides.
     """
     if isinstance(value, np.ndarray):
         array = plain_array(value, who)
@@ -138,7 +138,7 @@ def read_feed(
 ) -> Array | _runtime.Tensor:
     """Return a feed as a plan on `device` can read it: a ready array, or a tensor on the device.
 
-    `dtype` is that of the variable, for numbers and lists; `label` begins errors. FeedError for
+    `dtype` is the variable's, for numbers and lists; `label` begins errors. FeedError for
     other objects than arrays of numbers, and for an array on another device.
     """
     if not device.is_host:
@@ -175,9 +175,9 @@ def meta_of(array: Array | np.generic | _runtime.Tensor) -> Meta:
 
 
 def read_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tensor:
-    """Return an array that lies on `device` as a tensor, without a copy.
+    """Return an array on `device` as a tensor, without a copy.
 
-    FeedError for one that lies elsewhere, is not contiguous, or that its library does not lend.
+    FeedError for one on another device, is not contiguous, or that its library does not lend.
     """
     with reading(value, who, device.name):
         return _runtime.Tensor.from_array(value, device, who)
@@ -224,8 +224,8 @@ def plain_array(value: Array, who: str) -> Array:
 def hold(value: Any, dtype: str | None, who: str, beside: str) -> Array:
     """Return Python numbers, lists or a NumPy scalar as an array that a kernel can read.
 
-    The parameters are those of `borrow_host`. DtypeError where the value is no array of numbers, or
-    the dtype does not hold one of them.
+    The parameters are the same as for `borrow_host`. DtypeError where the value is no array of
+    numbers, or the dtype does not hold one of them.
     """
     plain = _plain(value, who)
     if dtype is None or isinstance(value, np.generic):

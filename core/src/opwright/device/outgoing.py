@@ -58,8 +58,8 @@ def give_to_jax(result: Array, like: Any) -> Any:
 
     ``jax.numpy.from_dlpack`` takes 60 µs, the undocumented function that it calls takes 4. None for
     an array of another library, and if ``from_dlpack`` might return another result: for another
-    dtype than that of `like`, which JAX may narrow, for a `like` that is spread over devices, and
-    for a JAX without that function.
+    dtype than `like`'s, which JAX may narrow, for a `like` that is spread over devices, and for a
+    JAX without that function.
     """
     put = _find_put(type(like))  # type: ignore[arg-type]  # mypy takes no class for hashable
     if put is None:

@@ -226,7 +226,7 @@ class PassRegistrar(_Registrar[PassRegistration]):
         device : str
             For which device it runs, ``"*"`` for any.
         operators : list of str, optional
-            Operator types of which the graph must have one, ``"*.swish"`` for that of any plugin:
+            Operator types of which the graph must have one, ``"*.swish"`` for any plugin's:
             elsewhere the pass is neither imported nor run. By default it runs on every graph.
 
         Raises

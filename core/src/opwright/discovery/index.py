@@ -141,7 +141,7 @@ def _parse_record(lines: Iterator[str]) -> PluginRecord:
 
 def _parse_rows(lines: Iterator[str], kind: type[Any], tags: str) -> tuple[Any, ...]:
     columns = [_parse_column(lines, tag) for tag in (tags if next(lines) else "")]
-    # A table of one value stands for a column of it.
+    # A table of one value means a column of it.
     length = max(map(len, columns), default=0)
     columns = [column * length if len(column) == 1 else column for column in columns]
     # like `_make`, in half the time
@@ -153,7 +153,7 @@ def _parse_column(lines: Iterator[str], tag: str) -> list[Any]:
     if tag != "s":
         table = [_decode(text, tag) for text in table]
     places = next(lines).split()
-    if not places:  # the values stand in the order of the rows
+    if not places:  # the values are in the order of the rows
         return table
     by_place = dict(zip(map(str, range(len(table))), table, strict=True))
     return list(map(by_place.__getitem__, places))  # a third of the time of int()

@@ -23,7 +23,7 @@ from opwright.packages.import_notes import NO_NOTES, ImportNotes
 from opwright.packages.package import advise_command
 from opwright.packages.rules import is_name
 
-# File times may be this much behind `time_ns`.
+# File times may be older than `time_ns` by this much.
 _CLOCK_GAP_NS = 20_000_000
 
 
@@ -48,7 +48,7 @@ def load(source: Source) -> PluginRecord:
 def load_all(
     sources: Iterable[Source], strict: bool = False, notes: ImportNotes = NO_NOTES
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
-    """Load plugins one by one; return the records of those that work and the failures of others.
+    """Load plugins one by one; return the records of working ones and the failures of others.
 
     `notes` records the hook module being imported; one that has killed processes is skipped.
     With `strict`, PluginError for the first failure, with the plugin's own error as its cause.

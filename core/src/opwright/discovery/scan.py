@@ -76,19 +76,19 @@ def scan(
 ) -> list[Source]:
     """Return the entry points of a group, opwright's own first, then by distribution and name.
 
-    Its own distributions are those that extras of the core install, in the order of its metadata.
-    Nothing is imported, and no module of a plugin is run. Unreadable files are skipped: metadata
-    is written by others, and most of it has nothing to do with opwright.
+    Its own distributions are the ones that extras of the core install, in the order of its
+    metadata. Nothing is imported, and no module of a plugin is run. Unreadable files are skipped:
+    metadata is written by others, and most of it has nothing to do with opwright.
 
     Parameters
     ----------
     paths : sequence of str, optional
-        Folders and zip files; by default ``sys.path``. Of two distributions of one name the first
-        on the path counts, as for imports.
+        Folders and zip files; by default ``sys.path``. If two distributions have one name, the
+        first on the path counts, as for imports.
     finders : iterable, optional
         Import finders that may know further distributions; by default ``sys.meta_path``.
     group : str
-        The group of entry points, by default that of plugins.
+        The group of entry points, by default the plugins'.
     faults : list of str, optional
         Receives a line for everything that could not be read: where it is, and why.
     """
@@ -148,7 +148,7 @@ def normalize(name: str) -> str:
 
 
 def _list_distributions(folder: str, faults: list[str]) -> list[Source] | None:
-    """Return the distributions whose metadata lies in a folder; None where it is no folder."""
+    """Return the distributions whose metadata is in a folder; None where it is no folder."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(e.name for e in entries if e.name.endswith((".dist-info", ".egg-info")))

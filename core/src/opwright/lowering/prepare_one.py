@@ -54,19 +54,20 @@ def prepare_one(
     ----------
     entry : KernelEntry
     metas : (sequence, sequence)
-        Of the inputs and of the outputs: for each slot of the operator a sequence of Meta.
+        The metas of the inputs and of the outputs: for each slot of the operator a sequence of
+        Meta.
     attrs : mapping of str to value
         Complete attributes.
     context : Context
         Where operator and device are registered.
     device : str, optional
-        Device type; by default that of the kernel, the host for a kernel of any device.
+        Device type; by default the kernel's, the host for a kernel of any device.
     n_threads : int
         How many threads the kernel may use; 0 for the number of the process.
     packable : tuple of int
         Flat inputs that the kernel may pack.
     options : tuple of (str, value), optional
-        Those that differ from their defaults; by default those of the context.
+        The options that differ from their defaults; by default the context's.
     deterministic : bool, optional
         Whether results must not depend on the number of threads; by default
         OPWRIGHT_DETERMINISTIC decides.

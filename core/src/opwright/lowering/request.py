@@ -38,7 +38,7 @@ class Target:
     passes : tuple of str or None
         Those to run, or with ``"-"`` to exclude; None runs all.
     options : tuple of (str, value)
-        Those that differ from their defaults, sorted; by default the context's.
+        The options that differ from their defaults, sorted; by default the context's.
     deterministic : bool
         Whether results must not depend on the number of threads; excludes kernels that declare
         that two runs may differ.
@@ -52,7 +52,7 @@ class Target:
         a pin prefers another library. A kernel counts even if a pass replaces its operator later:
         passes depend on whether there is a kernel.
     chosen_passes : dict of PassEntry to None
-        Those that such plans run, in order.
+        The passes that such plans run, in order.
     last_short : list of bool
         Whether the last of such plans was short; empty before the first.
     recorder : Recorder or None
@@ -166,7 +166,7 @@ class Fetches(NamedTuple):
 
     names: Sequence[str] = ()  # whose last value is fetched, in order; a name may occur twice
     # CAPTURED for a branch, which writes into the outer plan; None for the body of a loop, which
-    # keeps its results until the next turn has read them.
+    # keeps its results until the next iteration has read them.
     role: Role | None = Role.FETCH
     on_device: bool = False  # they stay on the device; the runtime returns them as tensors
     stacked: Sequence[str] = ()  # of a loop: what each turn writes into arrays of the outer plan

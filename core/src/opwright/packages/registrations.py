@@ -9,7 +9,7 @@ from opwright.describe.dtypes import NARROW_DTYPES
 from opwright.records import NamedTuple
 
 ANY: Final = "*"
-"""Stands for every dtype or every device."""
+"""Means every dtype or every device."""
 
 PHASES: Final = ("canonicalize", "fuse", "layout", "memory")
 """The phases of passes, in the order in which they run."""

@@ -110,7 +110,7 @@ def check_pass_operators(operators: object, who: str) -> tuple[str, ...]:
 
 
 def check_arrays(arrays: object, who: str, target: object) -> None:
-    """Raise unless a device of this target may have these arrays; None stands for none."""
+    """Raise unless a device of this target may have these arrays; None means no arrays."""
     if arrays is None:
         return
     if not is_library(target):

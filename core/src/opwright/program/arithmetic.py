@@ -1,6 +1,6 @@
 """Symbols on Variables: ``x + 1``, ``x @ y``, ``x[:, 1:]`` append operators.
 
-The core has no operators: each symbol stands for an operator type below, which is looked up when
+The core has no operators: each symbol is mapped to an operator type below, which is looked up when
 the symbol is used. If no plugin provides it, the error says what to install. Numbers and arrays
 beside a Variable become constants, as in any call of `opwright.ops`. For an attribute of arrays in
 other libraries the error names the function to call: for ``x.sum()`` ``opwright.ops.sum(x)``.

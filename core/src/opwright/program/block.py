@@ -119,7 +119,7 @@ class Block:
         return self._declare(variable)
 
     def create_global_var(self, *args: Any, **kwargs: Any) -> Variable:
-        """Create a variable in the global block; the arguments are those of `create_var`."""
+        """Create a variable in the global block; the arguments are the same as for `create_var`."""
         return self.program.global_block().create_var(*args, **kwargs)
 
     @suggest_arguments

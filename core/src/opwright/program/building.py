@@ -219,7 +219,7 @@ def _infer_dtypes(
 def define_outputs(
     block: Block, op_type: str, outputs: Slots, metas: Mapping[str, Sequence[Inferred]]
 ) -> None:
-    """Create the output variables that do not exist, after checking those that do.
+    """Create the output variables that do not exist, after checking existing ones.
 
     ShapeError or DtypeError if a variable exists with another known shape or another dtype;
     ProgramError if it belongs to an enclosing block: a body writes only its own variables.
@@ -302,7 +302,7 @@ def _block_indices(block: Block, proto: OpProto, attrs: Mapping[str, Any]) -> di
 def _capture(
     block: Block, definition: OpDefinition, bound: Slots, attrs: Mapping[str, Any]
 ) -> None:
-    """Fill the slot of captured variables with those that the bodies read, or check it."""
+    """Fill the slot of captured variables with the variables that the bodies read, or check it."""
     control = definition.control
     if control is None:
         return

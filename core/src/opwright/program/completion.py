@@ -45,7 +45,7 @@ class Place(Protocol):
         """
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
-        """Return a fresh name for an output; `named` are those of the slots before it."""
+        """Return a fresh name for an output; `named` are the names in the slots before it."""
 
     def meta(self, name: str) -> Meta | None:
         """Return the meta of a variable; None where its rank is unknown."""

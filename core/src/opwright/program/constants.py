@@ -29,7 +29,7 @@ MAX_ELEMENTS: Final = 4096
 def append_constant(block: Block, value: Any, dtype: str | None, who: str, beside: str) -> Variable:
     """Append a constant for a number, a list or an array; return its Variable, without a gradient.
 
-    `dtype` is that of numbers and lists, by default NumPy's choice; `who` (operator
+    `dtype` is the dtype of numbers and lists, by default NumPy's choice; `who` (operator
     and slot) and `beside` (the slot whose dtype this is) are for messages.
     DtypeError for a number that the dtype cannot represent; ShapeError for an array that is too
     large.

@@ -156,7 +156,7 @@ def _read_operator(
 
 
 def _check_bodies(block: Block, op: Operator, taken: set[int]) -> None:
-    """Check the blocks of an operator, and add them to those that are taken."""
+    """Check the blocks of an operator, and add them to the taken ones."""
     for attr, index in op.block_attrs().items():
         blocks = block.program.blocks
         if not 0 < index < len(blocks) or blocks[index].parent_idx != block.idx:

@@ -104,7 +104,7 @@ def _list_calls(x: Variable, parts: Sequence[Any]) -> list[Call]:
     squeezed: list[int] = []
     gather: Call | None = None
     inserted: list[int] = []
-    axis = out_axis = 0  # of x, and of the result
+    axis = out_axis = 0  # axes of x and of the result
     for part in parts:
         if part is None:
             inserted.append(out_axis)

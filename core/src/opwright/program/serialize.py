@@ -23,7 +23,7 @@ def program_to_bytes(
 ) -> bytes:
     """Return a program as the bytes of a file; equal programs have equal bytes.
 
-    `feeds` and `fetches` are those of a saved program. FormatError where a message cannot hold a
+    `feeds` and `fetches` belong to a saved program. FormatError where a message cannot hold a
     name or a number.
     """
     types = {op.type for block in program.blocks for op in block.ops}

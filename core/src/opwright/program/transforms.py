@@ -88,7 +88,7 @@ def prune_block(block: Block, needed: set[str]) -> None:
 
 
 def _prune_bodies(op: Operator, block: Block) -> None:
-    """Prune the bodies and captured variables of an operator to those that the results need."""
+    """Prune the bodies and captured variables of an operator to the ones that the results need."""
     control = op.definition.control
     if control is None:
         return
@@ -175,7 +175,7 @@ def freeze(program: Program) -> None:
 
 
 def drop_training(program: Program) -> None:
-    """Remove the operators that depend on a gradient, and those that only they need."""
+    """Remove the operators that depend on a gradient, and operators that only they need."""
     block = program.global_block()
     block.replace_ops(_forward_ops(block))
     drop_unused_vars(block, [v.name for v in block.vars.values() if v.is_data or v.is_parameter])
@@ -224,7 +224,7 @@ def _is_seed(op: Operator) -> bool:
     if op.type not in (ASSIGN, FILL_LIKE):
         return False
     (source,), (name,) = op.input(X), op.output(OUT)
-    if op.type == ASSIGN:  # of a given gradient: to the name of that of a variable
+    if op.type == ASSIGN:  # from a given gradient to the name of a variable's gradient
         target, found, _ = name.rpartition(GRAD_SUFFIX)
         return bool(found) and op.block is not None and target in op.block.vars
     return source + GRAD_SUFFIX in name

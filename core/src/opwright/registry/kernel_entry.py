@@ -128,7 +128,7 @@ class KernelEntry(Entry):
                 raise RegistrationError(f"{self.who}: prefers: {error}") from None
 
     def suits(self, attrs: Mapping[str, object], name: str) -> bool:
-        """Whether `attrs` are those that the kernel prefers, and `name` is one of them."""
+        """Whether `attrs` are the values that the kernel prefers, and `name` is one of them."""
         return name in self.prefers and all(attrs.get(k) == v for k, v in self.prefers.items())
 
     @property

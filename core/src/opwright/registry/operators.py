@@ -62,7 +62,8 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         self._entries[type] = definition
 
     def package_of(self, type: str) -> Package:
-        """Return the package of an operator; a derived gradient has that of its forward operator.
+        """Return the package of an operator; a derived gradient belongs to the package of its
+        forward operator.
 
         OperatorNotFoundError where no plugin provides it.
         """

@@ -82,11 +82,11 @@ def cut(
     program : Program
         Its global block is run, as it is now.
     feed, fetch : sequence of Variable or str
-        Of the forward, as for `Network.compile`. ``backward`` may read these arrays, the feeds
-        and results, and the parameters again: leave them unchanged until then.
+        The feeds and fetches of the forward, as for `Network.compile`. ``backward`` may read these
+        arrays and the parameters again: leave them unchanged until then.
     late_feed : sequence of Variable or str, or mapping
-        Of ``backward``, at least one. In a mapping, each with a variable of the forward that has
-        the same shape, as for a gradient; otherwise its shape must be known.
+        The feeds of ``backward``, at least one. In a mapping, each with a variable of the forward
+        that has the same shape, as for a gradient; otherwise its shape must be known.
     late_fetch : sequence of Variable or str
         What ``backward`` returns, in order.
     device, scope, passes, fallback, options, deterministic, lock, varying, fetch_as, detach

@@ -38,7 +38,7 @@ _Trace = tuple[Callable[..., list[Any]], list[str]]
 def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Return a function that computes ``f(*args)`` and its gradient together.
 
-    Parameters and errors are those of `grad`.
+    Parameters and errors are the same as for `grad`.
 
     Returns
     -------

@@ -40,9 +40,9 @@ class Missing(enum.Enum):
 class EagerSource:
     """The slow path of one operator's function; ``eager`` is the quick one in the runtime.
 
-    `returned` are the outputs to return, in order; by default those that are not intermediate,
-    without optional ones. With `as_tuple` a single one is a tuple, too. With `detach`, arrays that
-    require a gradient are read as their ``detach()``.
+    `returned` are the outputs to return, in order; by default all that are neither intermediate nor
+    optional. With `as_tuple` a single one is a tuple, too. With `detach`, arrays that require a
+    gradient are read as their ``detach()``.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class EagerSource:
     ) -> _runtime.Plan:
         """Return the plan for ready arrays, `counts` of them for each input, and attributes.
 
-        Tensors lie on the device where the operator will run.
+        Tensors are on the device where the operator will run.
         """
         proto = self._proto
         inputs: dict[str, tuple[str, ...]] = {}

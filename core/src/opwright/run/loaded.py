@@ -46,8 +46,8 @@ class LoadedProgram(Called):
     fetches : sequence of str
         The variables that a call returns.
     feeds : sequence of str, optional
-        The names that the program is fed, in the order of positions; by default those that it
-        reads before it writes them, in the order in which they were declared.
+        The names that the program is fed, in the order of positions; by default the variables that
+        it reads before it writes them, in the order in which they were declared.
     notes : mapping, optional
         The argument `notes` of `save`.
     device, lock, options
@@ -169,8 +169,8 @@ class LoadedProgram(Called):
         path : str or PathLike
             The file, as ``model.owb``; one that exists is replaced.
         feeds : mapping of str to sequence of int or None, optional
-            Shapes of feeds, None for the batch: ``{"x": [None, 3, 224, 224]}``. By default those
-            of the variables, with an unknown first dimension as the batch.
+            Shapes of feeds, None for the batch: ``{"x": [None, 3, 224, 224]}``. By default the
+            shapes of the variables, with an unknown first dimension as the batch.
         batch : (int, int), optional
             The least and the largest batch; needed where a shape has one. For a large network some
             batches are tried: between them Python could choose other kernels.

@@ -76,7 +76,7 @@ def load(
         If the folder has no saved program.
     FormatError
         If a file is truncated, foreign, damaged, too large or of a newer format; if the parameters
-        are not those of the program, with the names that are missing, extra or of a wrong shape.
+        do not match the program, with the names that are missing, extra or of a wrong shape.
     OperatorNotFoundError
         If an operator is unknown; the message names the package to install.
     DeviceNotFoundError, LockError, SettingError

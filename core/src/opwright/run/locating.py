@@ -27,7 +27,7 @@ def read_on_device(
 ) -> tuple[list[list[Any]], Any] | None:
     """Return the inputs by slot, arrays as tensors on their device, and the first array.
 
-    None where they lie on the host.
+    None if they are on the host.
     DeviceNotFoundError if no plugin provides it; SlotError if they are on several devices, or some
     of them on the host.
     """

@@ -50,7 +50,7 @@ class Network:
     Parameters
     ----------
     block_or_operators : Block or iterable of Operator, optional
-        Operators that are added to a block later are run too; those of an iterable are copied.
+        Operators that are added to a block later are run too; operators of an iterable are copied.
 
     Raises
     ------
@@ -211,8 +211,8 @@ class Network:
         fetch_device : bool
             Leave fetches on the device and return `Tensor` objects.
         options : mapping of str to value, optional
-            Options of plugins, by name: ``{"cuda.allow_tf32": True}``. The others are those of the
-            current Context, see `Context.with_options`.
+            Options of plugins, by name: ``{"cuda.allow_tf32": True}``. The others are the options
+            of the current Context, see `Context.with_options`.
         deterministic : bool, optional
             Whether results must have the same bits in every run, with any number of threads.
             Default: the environment variable OPWRIGHT_DETERMINISTIC, else False.
@@ -328,7 +328,7 @@ class Network:
         feeds : mapping of str to array, optional
             As for a call of the compiled network.
         scope : Scope, optional
-            Contains the persistable variables; default: that of the compiled network, and for
+            Contains the persistable variables; default: the scope of the compiled network, and for
             `run` the default scope.
 
         Raises

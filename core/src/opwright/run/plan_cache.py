@@ -52,7 +52,7 @@ _OTHER_PLANS: Final = ("OPWRIGHT_CHECKED", "OPWRIGHT_ISOLATE")
 _MOST_BYTES: Final = 1 << 26
 _BOOT: Final = "/proc/sys/kernel/random/boot_id"
 _MOST_COPIES: Final = 8
-"""Of the same parameters, which are checked once."""
+"""The most copies of the same parameters, which are checked once."""
 
 _FILES: Final = ("program.pb", "params.safetensors", "generation.json")
 
@@ -113,7 +113,7 @@ def find_place(path: object) -> Place | None:
 
 
 def _find_newest(folder: str) -> str:
-    """Return the folder of the newest generation, or that of a pair by itself.
+    """Return the folder of the newest generation, or the folder of a pair by itself.
 
     OSError where files at the top are no links to the newest.
     """

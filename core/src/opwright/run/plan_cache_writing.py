@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from opwright.run.loaded import LoadedProgram
 
 _MOST_MODEL_BYTES: Final = 1 << 31
-"""Of the parameters of translated models."""
+"""The most bytes of the parameters of translated models."""
 
 _MOST_FILES: Final = 4096
 _MOST_BYTES: Final = 1 << 28

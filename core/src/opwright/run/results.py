@@ -59,7 +59,7 @@ class Called:
     Attributes
     ----------
     behind : callable or None
-        Called behind the next result.
+        Called after the next result.
     """
 
     _names: tuple[str, ...]

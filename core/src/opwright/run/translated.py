@@ -71,7 +71,7 @@ def load_translated(
 
 
 class _Keeper:
-    """Saves a translated program, and its plans, behind the results of calls.
+    """Saves a translated program, and its plans, after the results of calls.
 
     A thread does that, which the end of the process waits for: the first result does not. Other
     processes do not find files that changed meanwhile.
@@ -94,7 +94,7 @@ class _Keeper:
         return self._state == self._see()
 
     def lower(self, source: CompiledSource, request: LowerRequest) -> LoweredPlan:
-        """Return the plan of a request, which is kept behind its result."""
+        """Return the plan of a request, which is saved after its result."""
         from opwright.run.plan_cache_writing import lower_to_keep
 
         lowered, plan = lower_to_keep(source, request)

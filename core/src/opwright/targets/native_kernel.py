@@ -19,8 +19,8 @@ class NativeKernel:
     """One kernel of a library: its functions, and the properties that the library declares.
 
     `library` stays open as long as this object, or something prepared by it, lives. `address` is
-    that of its ``ow_kernel``, `dtypes` are the dispatch dtypes, ``("*",)`` for all. The other
-    attributes are those of `KernelEntry`.
+    the address of its ``ow_kernel``, `dtypes` are the dispatch dtypes, ``("*",)`` for all. The
+    other attributes are the same as in `KernelEntry`.
     """
 
     def __init__(self, library: _runtime.Library, row: tuple[Any, ...]) -> None:
@@ -54,10 +54,10 @@ class NativeKernel:
         """Prepare the kernel for given attributes, and for metas, slot by slot.
 
         `packable` are the flat arguments that the plan reads from the scope and never writes,
-        `unread` those that nothing reads. With `deterministic`, `n_threads` is the same on every
-        machine, so that bits are. The types of attributes are those of the OpProto, with
-        `typed_by_value` those of the values. The attribute `untyped` has its value, but the type 0:
-        a kernel that reads it fails if it checks types. RefusedError has the kernel's reason;
+        `unread` the arguments that nothing reads. With `deterministic`, `n_threads` is the same on
+        every machine, so that bits are. The types of attributes come from the OpProto, with
+        `typed_by_value` from the values. The attribute `untyped` has its value, but the type 0: a
+        kernel that reads it fails if it checks types. RefusedError has the kernel's reason;
         KernelError where prepare fails otherwise.
         """
         if typed_by_value:

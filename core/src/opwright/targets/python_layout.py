@@ -28,7 +28,7 @@ class PythonLayout(NamedTuple):
     attributes : tuple of str
         Attributes passed as constant keywords, None where absent.
     named : tuple of str
-        Those of them that the kernel names, all except those in ``**attributes``.
+        The attributes that the kernel names, all except those in ``**attributes``.
     """
 
     positional: tuple[int, ...]
@@ -49,7 +49,7 @@ def _sort_parameters(
         elif parameter.kind is parameter.VAR_KEYWORD:
             names["kwargs"].append(name)
         elif name in slots:
-            # Attributes are keywords, so parameters behind one cannot be positional.
+            # Attributes are keywords, so parameters after one cannot be positional.
             by_position = parameter.kind is not parameter.KEYWORD_ONLY and not names["attributes"]
             names["positions" if by_position else "keywords"].append(name)
         elif name in attrs and parameter.kind is not parameter.POSITIONAL_ONLY:
@@ -77,8 +77,8 @@ def check_signature(
         ``def swish(x, out, *, beta)``: named parameters, or ``*slots`` in OpProto order and
         ``**attributes``. A parameter with a leading underscore and a default is ignored.
     definition : OpDefinition
-        The operator. Every slot must be taken but shape-only ones, and every attribute but those
-        that were added later.
+        The operator. Every slot must be taken but shape-only ones, and every attribute except the
+        ones added later.
     who : str
         The kernel in messages; by default the operator type.
     with_attributes : bool

@@ -26,7 +26,7 @@ OPWRIGHT_CPU_CLONES void FillPanel(const T* y, int64_t count, int64_t k, T* pane
   }
 }
 
-// Of vectors whose squares leave the range of T: in the scale of the greatest difference.
+// For vectors whose squares leave the range of T: in the scale of the greatest difference.
 template <typename T>
 T ScaledDistance(const T* x, const T* y, int64_t k, int64_t y_step) {
   T most = 0, sum = 0, total = 0;

@@ -11,7 +11,7 @@
 
 namespace opwright_cpu {
 
-// Where some lines lie: element k of line l is item starts[l] + k * step.
+// The positions of some lines: element k of line l is item starts[l] + k * step.
 struct Lines {
   int64_t count;
   int64_t length;
@@ -52,7 +52,7 @@ OPWRIGHT_CPU_CLONES void WriteLines(const Lines& lines, Planes<T> from, int64_t 
   }
 }
 
-// The lines of an axis of n elements, with `inner` items behind each element. Which lines are
+// The lines of an axis of n elements, with `inner` items after each element. Which lines are
 // transformed together depends on the shape alone, not on the number of threads.
 template <typename T>
 class LineBatch {

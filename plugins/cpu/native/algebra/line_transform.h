@@ -1,6 +1,6 @@
 // Discrete Fourier transforms of several lines at once, by Stockham's method in mixed radix.
 //
-// Real and imaginary parts lie in planes of their own, element k of line l at [k * width + l]: one
+// Real and imaginary parts are in separate planes, element k of line l at [k * width + l]: one
 // vector has the same element of many lines, so that no butterfly moves anything between lanes.
 #ifndef OPWRIGHT_CPU_ALGEBRA_LINE_TRANSFORM_H_
 #define OPWRIGHT_CPU_ALGEBRA_LINE_TRANSFORM_H_
@@ -30,11 +30,11 @@ class LineTransform {
   static bool Takes(int64_t n);
 
   LineTransform() = default;
-  // Of n elements, at least 1 and one that it takes; `width` is kLanes or 1.
+  // For n elements, at least 1 and supported; `width` is kLanes or 1.
   LineTransform(int64_t n, int64_t width);
 
-  // out[k] = sum(x[j] exp(-2 pi i j k / n)). Both pairs of planes are written; returns the one that
-  // has the result. With the planes swapped before and after it is the inverse times n.
+  // out[k] = sum(x[j] exp(-2 pi i j k / n)). Both pairs of planes are written; returns
+  // the pair with the result. With the planes swapped before and after it is the inverse times n.
   Planes<T> Run(Planes<T> x, Planes<T> other) const;
 
  private:

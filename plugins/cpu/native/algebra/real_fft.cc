@@ -153,7 +153,7 @@ struct IrfftKernel {
   }
 
  private:
-  // Writes the conjugates that stand for the second half of the line.
+  // Writes the conjugates that make up the second half of the line.
   void Mirror(Planes<T> planes, int64_t width) const {
     for (int64_t k = 1; k <= real_.n_ / 2; ++k) {
       for (int64_t l = 0; l < width; ++l) {

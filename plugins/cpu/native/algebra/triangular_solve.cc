@@ -127,7 +127,7 @@ struct TriangularSolveKernel {
     }
   }
 
-  // A block of columns is turned for its substitution, so that a vector has the same of all rows.
+  // A block of columns is transposed for its substitution, so that a vector has one column.
   void FromRight(const Matrix<T>& a, bool is_upper, bool is_unit, int64_t count, const T* b, T* out,
                  T* scratch) const {
     T* turned = scratch + kGemmScratch;

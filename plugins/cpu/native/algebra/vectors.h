@@ -1,4 +1,4 @@
-// Vectors of 64 bytes, which the compiler lowers to those of the processor.
+// Vectors of 64 bytes, which the compiler lowers to the processor's.
 #ifndef OPWRIGHT_CPU_ALGEBRA_VECTORS_H_
 #define OPWRIGHT_CPU_ALGEBRA_VECTORS_H_
 

@@ -1,4 +1,4 @@
-// The order of top_k and accuracy: better elements first, equal ones as they lie.
+// The order of top_k and accuracy: better elements first, equal ones in their order.
 #ifndef OPWRIGHT_CPU_ALONG_AXIS_RANKING_H_
 #define OPWRIGHT_CPU_ALONG_AXIS_RANKING_H_
 

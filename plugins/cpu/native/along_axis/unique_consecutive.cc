@@ -1,4 +1,4 @@
-// unique_consecutive: the first of each run of equal elements, or slices, as they lie.
+// unique_consecutive: the first of each run of equal elements, or slices, in their order.
 #include <optional>
 
 #include "common/element.h"

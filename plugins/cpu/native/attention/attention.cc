@@ -17,7 +17,7 @@ namespace {
 // Multiplications that a second thread needs to be worth waking it.
 constexpr int64_t kThreadWork = 64 * 1024;
 
-// Slots: those of `Slots`; out, log_sum_exp. Items of 16 bits are widened where a block is worked
+// Slots: as in `Slots`; out, log_sum_exp. Items of 16 bits are widened where a block is worked
 // on: queries and sums for a block of queries, keys for a unit, values for a block of keys.
 template <typename Item, typename Slots>
 struct AttentionKernelOf {
@@ -64,7 +64,7 @@ struct AttentionKernelOf {
  private:
   // Queries so few that to transpose the keys would take as long as to multiply with them.
   static constexpr int64_t kFewest = 3;
-  // Where, in a thread's memory, items that were widened begin, behind the scores.
+  // The offset of widened items in a thread's memory, after the scores.
   static constexpr int64_t kWidened = kGemmScratch + kQueryBlock * (kKeyBlock + 3);
 
   // One thread: its inputs, its outputs, and its scratch memory.

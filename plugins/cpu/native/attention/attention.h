@@ -29,8 +29,8 @@ constexpr int64_t kFewQueries = 16;
 // Keys in whole vectors of any width.
 constexpr int64_t RoundUpKeys(int64_t keys) { return (keys + 15) / 16 * 16; }
 
-// Where the rows of an array lie that belong to a unit: one matrix after the other, or the heads of
-// a batch side by side.
+// The positions of a unit's rows in an array: one matrix
+// after the other, or the heads of a batch side by side.
 struct RowLayout {
   int64_t heads = 1;
   int64_t batch_stride = 0;
@@ -53,7 +53,7 @@ struct AttentionShape {
   int64_t size = 0;
   int64_t columns = 0;
   int64_t query_block = kQueryBlock;
-  RowLayout q_rows, k_rows, v_rows, out_rows;  // those of keys and values by groups of units
+  RowLayout q_rows, k_rows, v_rows, out_rows;  // units of keys and values by groups
 
   // From one row of a block of scores to the next: whole vectors.
   int64_t ScoreStride() const { return std::min(kKeyBlock, RoundUpKeys(keys)); }
@@ -65,8 +65,8 @@ struct AttentionShape {
 AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta& k,
                                   const opwright::Meta& v, bool causal);
 
-// Of qkv [batch, time, 3 * heads * size], or with the last axis split into three: the queries of
-// all heads, the keys, then the values.
+// For qkv [batch, time, 3 * heads * size], or with the last axis split
+// into three: the queries of all heads, the keys, then the values.
 AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool causal);
 
 // The slots of the inputs of each of the two operators; the mask may be absent.
@@ -158,8 +158,8 @@ struct ScoreBlock {
   MaskBlock<T> mask;
 };
 
-// Turns scores into exp(score - maximum), the maximum being that of all blocks of the row so far;
-// `maximum` and `total`, the sum of these powers, are kept from block to block. `factor`
+// Turns scores into exp(score - maximum), with the maximum of all blocks of the row so
+// far; `maximum` and `total`, the sum of these powers, are kept from block to block. `factor`
 // gets the factor for the sums of earlier blocks.
 template <typename T>
 void ExponentiateRows(const ScoreBlock<T>& block, T* maximum, T* total, T* factor);
@@ -168,12 +168,12 @@ void ExponentiateRows(const ScoreBlock<T>& block, T* maximum, T* total, T* facto
 template <typename T>
 void WeightRows(const ScoreBlock<T>& block, const T* log_sum_exp);
 
-// inner = weights * (inner - mean) * scale: the gradient of the scores from that of the weights; 0
-// where the weight is.
+// inner = weights * (inner - mean) * scale: the gradient of
+// the scores from the weights' gradient; 0 if the weight is 0.
 template <typename T>
 void ScoreGradRows(const ScoreBlock<T>& weights, const T* means, T scale, T* inner);
 
-// Rows that lie `stride` apart.
+// Rows at distances of `stride`.
 template <typename T>
 struct Rows {
   T* data;

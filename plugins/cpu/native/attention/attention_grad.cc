@@ -9,10 +9,10 @@
 namespace opwright_cpu {
 namespace {
 
-// Rows of a head that lie far apart share few sets of the first cache: those of a unit of packed
-// ones are copied, and the gradients written, side by side in memory of the thread.
+// Rows of a head at large distances share few sets of the first cache: rows of a packed
+// unit are copied, and the gradients written, side by side in memory of the thread.
 //
-// Slots: those of `Slots`, then out, log_sum_exp and out_grad; the gradients of q, k and v.
+// Slots: as in `Slots`, then out, log_sum_exp and out_grad; the gradients of q, k and v.
 template <typename T, typename Slots>
 struct AttentionGradKernelOf {
   using Attrs = typename Slots::Attrs;

@@ -111,8 +111,8 @@ OPWRIGHT_CPU_INLINE int64_t MaskRow(const ScoreBlock<T>& block, int64_t row, T* 
   return n;
 }
 
-// Rows are worked on in groups of as many keys as the widest vector has: whole ones, the keys
-// behind the n that a row sees being -inf. Nothing runs key by key, and no single keys are stored
+// Rows are worked on in groups of as many keys as the widest vector has: whole ones, with
+// -inf for keys after the n that a row sees. Nothing runs key by key, and no single keys are stored
 // that loads of vectors would wait for.
 constexpr int32_t kGroup = 16;
 
@@ -191,7 +191,7 @@ OPWRIGHT_CPU_CLONES void ExponentiateRows(const ScoreBlock<T>& block, T* maximum
   }
 }
 
-// Scores that are added up in another order may lie above the shift, by much if they are huge.
+// Scores that are added up in another order may be above the shift, by much if they are huge.
 template <typename T>
 OPWRIGHT_CPU_CLONES void WeightRows(const ScoreBlock<T>& block, const T* log_sum_exp) {
   constexpr T kNever = -std::numeric_limits<T>::infinity();

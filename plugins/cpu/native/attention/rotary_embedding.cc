@@ -1,4 +1,4 @@
-// rotary_embedding, and its gradient, which turns the other way.
+// rotary_embedding, and its gradient, which rotates the other way.
 #include <algorithm>
 
 #include "attention/attributes.h"
@@ -39,8 +39,8 @@ OPWRIGHT_CPU_CLONES void TurnRow(const T* x, const T* cos, const T* sin, int64_t
   for (int64_t i = 2 * half; i < size; ++i) out[i] = x[i];
 }
 
-// Slots: x, cos, sin, index; out. Of the gradient: x (its shape only), cos, sin, index, out_grad;
-// x_grad.
+// Slots: x, cos, sin, index; out. Slots of the gradient:
+// x (its shape only), cos, sin, index, out_grad; x_grad.
 template <typename T, bool kGrad>
 struct RotaryKernel {
   static void Configure(opwright::KernelOptions& options) {

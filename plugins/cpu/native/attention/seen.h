@@ -14,7 +14,7 @@ namespace opwright_cpu {
 template <typename T>
 void MultiplySeen(const GemmCall<T>& call);
 
-// Whether rows that lie `stride` apart hold neither NaN nor infinities.
+// Whether rows at distances of `stride` contain neither NaN nor infinities.
 template <typename T>
 bool AllFinite(const T* x, int64_t stride, int64_t rows, int64_t columns);
 

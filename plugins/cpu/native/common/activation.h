@@ -1,4 +1,4 @@
-// The activations that kernels compute behind a product or a convolution.
+// The activations that kernels compute after a product or a convolution.
 #ifndef OPWRIGHT_CPU_COMMON_ACTIVATION_H_
 #define OPWRIGHT_CPU_COMMON_ACTIVATION_H_
 

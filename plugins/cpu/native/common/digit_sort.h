@@ -38,8 +38,8 @@ struct UnsignedOf<8> {
   using Type = uint64_t;
 };
 
-// An unsigned number with the order of the elements. Of a negative float all other bits are
-// inverted; both zeros give one number, and NaN gives the greatest.
+// An unsigned number with the order of the elements. For a negative float all
+// other bits are inverted; both zeros give one number, and NaN gives the greatest.
 template <typename T, typename Key>
 Key KeyOf(T x) {
   constexpr Key kSign = static_cast<Key>(Key(1) << (8 * sizeof(Key) - 1));

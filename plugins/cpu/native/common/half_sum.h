@@ -11,7 +11,7 @@ namespace opwright_cpu {
 // Adds up n elements, some thousand at most, in float and in many lanes.
 using HalfSum = float (*)(const void* from, int64_t n);
 
-// That of float16 or bfloat16, with the instructions of this processor.
+// The function for float16 or bfloat16, with the instructions of this processor.
 HalfSum HalfSumOf(DLDataType dtype);
 
 }  // namespace opwright_cpu

@@ -72,7 +72,7 @@ class WideCall {
   ow_call frame_;
 };
 
-// Which arguments are copied, and where the copies lie.
+// Which arguments are copied, and the offsets of the copies.
 class Widening {
  public:
   // After the kernel's prepare: answers for both.
@@ -93,7 +93,7 @@ class Widening {
     uint64_t offset_bytes;  // in the workspace
   };
 
-  // The copy that an output shares with the input on which it lies, or its own.
+  // The copy that an output shares with the input whose memory it uses, or its own.
   const Copy& CopyOf(const Copy& output, DLTensor* const* args) const;
 
   uint32_t n_inputs_ = 0;

@@ -52,7 +52,7 @@ class Columns {
  private:
   static uint64_t Count(int64_t n) { return static_cast<uint64_t>(n); }
 
-  // The matrices of one thread, one behind the other.
+  // The matrices of one thread, one after the other.
   struct Scratch {
     T* columns;
     T* product;
@@ -63,8 +63,8 @@ class Columns {
   // weight of a group as [taps and channels, filters], or transposed.
   void PackWeight(const T* weight, bool transposed, T* packed) const;
   void UnpackWeight(const T* packed, T* weight) const;  // from the transposed form
-  // Calls function(first element of x, first tap, taps) for each row of a window that lies in the
-  // image.
+  // Calls function(first element of x, first tap,
+  // taps) for each row of a window inside the image.
   template <typename Function>
   void OverWindow(int64_t window, const Function& function) const;
   void Gather(const T* image, int64_t group, T* columns) const;

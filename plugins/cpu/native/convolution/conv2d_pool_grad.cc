@@ -32,10 +32,10 @@ constexpr int64_t kMostLanes = 4;  // for each element of a window
 
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-// A window is read and written in runs: the pixels of one of its rows with all of their
-// channels lie side by side. They are taken in blocks of as many as one call sums up.
+// A window is read and written in runs: the pixels of one of its rows with
+// all of their channels are contiguous. They are taken in blocks of as many as one call sums up.
 //
-// Weights are packed block by block, and in a block filter by filter, with zeros behind a run.
+// Weights are packed block by block, and in a block filter by filter, with zeros after a run.
 struct WindowRuns {
   std::vector<Run> read;             // from an image to packed weights
   std::vector<Run> write;            // from packed weights to an image
@@ -185,7 +185,7 @@ struct Conv2dPoolGradKernel {
   }
 
  private:
-  // The arrays of one thread, one behind the other.
+  // The arrays of one thread, one after the other.
   struct Scratch {
     float* image;     // with its padding
     float* sums;      // the weight's gradient, packed
@@ -309,7 +309,7 @@ struct Conv2dPoolGradKernel {
 
   WindowRuns runs_;
   std::vector<int32_t> filter_places_;  // of each filter in a block of packed weights
-  std::vector<int32_t> filter_ends_;    // of its maxima, when they lie filter by filter
+  std::vector<int32_t> filter_ends_;    // of its maxima, when they are stored filter by filter
   int64_t images_ = 0, height_ = 0, row_ = 0;
   int64_t padded_row_ = 0, interior_ = 0, padded_ = 0;  // elements of an image with its padding
   int64_t maxima_ = 0;                                  // of one image

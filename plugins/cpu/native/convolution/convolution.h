@@ -11,9 +11,9 @@
 
 namespace opwright_cpu {
 
-// Sizes, and the layouts between steps: images as data_format says, weights as [out_channels,
-// in_channels / groups, *kernel], or [in_channels, out_channels / groups, *kernel] where it is
-// transposed. oneDNN's dimensions are those of channels first for both formats.
+// Sizes, and the layouts between steps: images as data_format says, weights as
+// [out_channels, in_channels / groups, *kernel], or [in_channels, out_channels / groups,
+// *kernel] where it is transposed. oneDNN's dimensions have channels first in both formats.
 class ConvolutionShape {
  public:
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
@@ -26,7 +26,7 @@ class ConvolutionShape {
   // which parts for threads can be cut from anywhere.
   ConvolutionShape AsColumn() const;
 
-  // Whether rows of an output can be computed by themselves: channels lie last, and every window
+  // Whether rows of an output can be computed by themselves: channels are last, and every window
   // reads a row of x or, where they are transposed, every row of the output is one of a window.
   bool has_parts() const;
   // Of the output: sizes of its first spatial axis.
@@ -38,7 +38,7 @@ class ConvolutionShape {
   // Whether there is nothing to convolve: then an output is its bias. Nothing below is set.
   bool is_empty() const { return is_empty_; }
   int64_t channels() const { return channels_; }  // of the output
-  // Elements of one channel of an image that lie side by side; images are [..., channels, inner].
+  // Contiguous elements of one channel of an image; images are [..., channels, inner].
   int64_t inner() const { return inner_; }
 
   const dnnl::memory::desc& x() const { return x_; }
@@ -69,7 +69,7 @@ class ConvolutionShape {
   // Bytes of one image.
   int64_t x_bytes() const { return static_cast<int64_t>(x_.get_size()) / images(); }
   int64_t out_bytes() const { return static_cast<int64_t>(out_.get_size()) / images(); }
-  // Bytes of one row of an image whose channels lie last.
+  // Bytes of one row of an image with channels last.
   int64_t x_row_bytes() const { return x_bytes() / x_.get_dims()[2]; }
   int64_t out_row_bytes() const { return out_bytes() / rows(); }
 

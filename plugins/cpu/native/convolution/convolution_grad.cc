@@ -173,8 +173,8 @@ struct ConvolutionGradKernel {
              ctx.workspace<char>());
   }
 
-  // Without elements all gradients are zero, but that of the bias, which images without channels
-  // still have.
+  // Without elements all gradients are zero, except the
+  // bias's, which images without channels still have.
   void RunEmpty(const opwright::RunContext& ctx) const {
     for (uint32_t slot = 0; slot < 3; ++slot) {
       if (!ctx.has_output(slot)) continue;
@@ -260,7 +260,7 @@ struct ConvolutionGradKernel {
   }
 
   // The weight as the input's gradient reads it, all parts' sums, and the scratch memory
-  // of steps. Sums that are begun behind the parts lie where that weight was. Returns the bytes of
+  // of steps. Sums that begin after the parts use the memory of that weight. Returns the bytes of
   // all.
   uint64_t LayWorkspace() {
     const auto n_sums = static_cast<uint64_t>(n_sums_);

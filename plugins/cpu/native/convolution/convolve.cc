@@ -26,7 +26,7 @@ struct Epilogue {
   bool residual = false;
   const Eltwise* activation = nullptr;
   OwnActivation own_activation =
-      nullptr;  // computes the same behind the primitive instead of in it
+      nullptr;  // computes the same after the primitive, instead of in it
 };
 
 // The numbers of the tensors that a pipeline works on.
@@ -76,8 +76,8 @@ class ConvolutionPipeline {
   opwright::Status Make(opwright::PrepareContext& ctx, const ConvolutionShape& shape,
                         const Epilogue& epilogue, bool may_pack) {
     weight_plain_ = shape.weight();
-    // oneDNN chooses the weight's layout by the size of a part, and may have no code for that of
-    // the first one in others.
+    // oneDNN chooses the weight's layout by the size of a part,
+    // and may have no code for the first one's layout in others.
     opwright::Status status = opwright::Status::Ok();
     for (const int64_t step : {int64_t{1}, int64_t{16}, ConvolutionSplit::kNoRows}) {
       const ConvolutionSplit split(shape, ctx, step);
@@ -160,7 +160,7 @@ class ConvolutionPipeline {
       if (split.n_row_parts > 1 && description.impl_info_str() != implementation) {
         return opwright::Status::Unsupported("oneDNN has no code for the layout of other rows");
       }
-      weight_used_ = description.weights_desc();  // from now on that of all parts
+      weight_used_ = description.weights_desc();  // from now on the layout of all parts
       split_.Add(sizes, Steps(description, part, epilogue), first, split.n_threads);
     }
     return opwright::Status::Ok();
@@ -246,7 +246,7 @@ class ConvolutionPipeline {
     return steps;
   }
 
-  // Of the copy that each run makes.
+  // Bytes of the copy that each run makes.
   uint64_t weight_bytes() const {
     return weight_change_.empty() ? 0 : WholeLines(weight_used_.get_size());
   }

@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Channels that lie side by side, of which a thread takes whole blocks.
+// Adjacent channels, of which a thread takes whole blocks.
 constexpr int64_t kBlock = 16;
 
 // out[i * to] += factor * x[i * from]

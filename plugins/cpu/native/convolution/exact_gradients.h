@@ -54,7 +54,7 @@ class ExactGradients {
   ConvolutionShape image_;
   Pipeline input_, weight_;
   dnnl::memory::desc weight_used_, weight_grad_used_, weight_grad_plain_;
-  // Bytes in the workspace: float copies, and sums behind those of one image.
+  // Bytes in the workspace: float copies, and sums after the sums of one image.
   uint64_t x_ = 0, out_grad_ = 0, weight_plain_ = 0, weight_packed_ = 0;
   uint64_t weight_sums_ = 0, weight_total_ = 0, bias_sums_ = 0, bias_total_ = 0, steps_ = 0;
   uint64_t bytes_ = 0;

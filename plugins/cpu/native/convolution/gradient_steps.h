@@ -43,7 +43,7 @@ inline dnnl::convolution_forward::primitive_desc ForwardOf(const ConvolutionShap
 struct GradientSteps {
   explicit GradientSteps(const ConvolutionShape& of) : shape(of) {}
 
-  // `weight` is the layout of the weight: any at first, then that of all parts.
+  // `weight` is the layout of the weight: any at first, then the layout of all parts.
   opwright::Status AddInputGradient(const dnnl::convolution_forward::primitive_desc& forward,
                                     dnnl::memory::desc* weight) {
     const dnnl::convolution_backward_data::primitive_desc description(

@@ -227,7 +227,7 @@ uint64_t GroupedConvolution::OutGradBytes() const {
 }
 
 // Adds the parts of the images to the sums of some units; `one` holds
-// those of an image, since a float would lose the ends of long sums.
+// the sums of an image, since a float would lose the ends of long sums.
 void GroupedConvolution::SumOverImages(const float* x, const float* out_grads, Range units,
                                        float* sums, float* one, char* scratch) const {
   const int64_t n_units = units.end - units.begin, columns = at_.out.sizes[2];

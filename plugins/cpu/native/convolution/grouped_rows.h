@@ -48,7 +48,7 @@ struct GroupedSweep {
   std::vector<GroupedPhase> phases;
 };
 
-// Rows that lie in scratch memory, unit by unit, with zeros around them, and their taps.
+// Rows in scratch memory, unit by unit, with zeros around them, and their taps.
 struct RowsAtHand {
   const float* at[kMostGroupedTaps];
   int64_t tap[kMostGroupedTaps];
@@ -66,8 +66,8 @@ struct RowWork {
   int64_t taps, row_taps;  // of all, and of a row
 };
 
-// The gradient of the weight from one row of output gradients, which lies in scratch memory unit by
-// unit.
+// The gradient of the weight from one row of output
+// gradients, which is in scratch memory unit by unit.
 struct OutGradsWork {
   const GroupedSweep* sweep;
   RowsAtHand rows;

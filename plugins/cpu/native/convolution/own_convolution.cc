@@ -29,7 +29,7 @@ bool HasStride(const ConvolutionAttrs& attrs) {
                      [](int64_t stride) { return stride > 1; });
 }
 
-// A matrix as it lies, [rows, columns], or transposed.
+// A matrix as stored, [rows, columns], or transposed.
 struct ProductFactor {
   int64_t row_stride;
   int64_t column_stride;
@@ -125,8 +125,8 @@ int64_t PointwisePixels::RowOf(int64_t row) const {
 void OwnForward::Make(const OwnConvolutionRequest& request) {
   const ConvolutionAttrs& attrs = *request.attrs;
   const int64_t filters = request.weight.dim(0), channels = request.weight.dim(1);
-  // Measured: groups of 16 channels, a whole vector, are faster by oneDNN, those of 8 without
-  // strides.
+  // Measured: groups of 16 channels, a whole vector,
+  // are faster by oneDNN, groups of 8 without strides.
   if (IsGroupedByFew(request.x, request.weight, attrs) &&
       (channels <= 4 || (channels <= 8 && HasStride(attrs))) &&
       FindActivation(request.activation, &activation_)) {

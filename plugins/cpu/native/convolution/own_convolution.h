@@ -41,7 +41,7 @@ struct OwnConvolutionRequest {
   // Of OwnForward alone.
   const Eltwise* activation = nullptr;
   bool with_bias = false;
-  bool is_fused = false;  // more than a bias stands behind the sums
+  bool is_fused = false;  // more than a bias follows the sums
   bool may_pack = false;
 };
 

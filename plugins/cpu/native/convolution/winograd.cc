@@ -60,8 +60,8 @@ bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
   // In multiplications of a tile: what transforms load, add and store, measured for a weight, whose
   // taps have to be gathered.
   constexpr int64_t kTransform = 5, kWeightTransform = 30;
-  // Of a weight that changes: its copy, and the sums of its gradient, take 64 bytes for each of
-  // these in every run, where a training step needs the most memory.
+  // For a weight that changes: its copy, and the sums of its gradient, take 64 bytes
+  // for each of these in every run, where a training step needs the most memory.
   constexpr int64_t kMostChanging = 1 << 17;
   const int64_t products = made.channels * made.filters;
   const int64_t plain = kTaps * made.images * made.out_height * made.out_width * products;

@@ -60,7 +60,7 @@ bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
 // plainly: infinities and NaN reach only the pixels whose windows hold them.
 class Winograd {
  public:
-  // With `is_backward`, `shape` is that of the gradient.
+  // With `is_backward`, `shape` is the gradient's.
   void Make(const WinogradShape& shape, bool is_backward, int32_t n_threads);
   bool empty() const { return shape_.images == 0; }
 

@@ -74,7 +74,7 @@ void WinogradWeightGradient::Multiply(const float* images, const float* out_grad
   }
 }
 
-// Tiles of images lie in panels, as factors of products do.
+// Tiles of images are in panels, as factors of products do.
 void WinogradWeightGradient::SumTiles(const float* x, const float* out_grads, Range tiles,
                                       Range filters, float* sums, float* scratch) const {
   const int64_t n_filters = filters.end - filters.begin;

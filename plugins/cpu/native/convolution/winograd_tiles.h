@@ -34,8 +34,8 @@ bool FinishWinogradTile(const float* sums, int64_t step, int64_t channels,
 // The same of output gradients of the four pixels of a tile, for the gradient of the weight.
 void TransformOutGrads(const float* const* pixels, int64_t channels, float* to, int64_t step);
 
-// The gradients of all taps of 16 channels, to[channel * 9 + tap], of the sums of products, which
-// lie in n_parts parts. Returns whether all are finite.
+// The gradients of all taps of 16 channels, to[channel * 9 +
+// tap], of the sums of products, which are in n_parts parts. Returns whether all are finite.
 bool FinishWeights(const float* sums, int64_t step, int64_t n_parts, int64_t part_step, float* to);
 
 // Adds the output gradient of pixel p of the result times
@@ -43,7 +43,7 @@ bool FinishWeights(const float* sums, int64_t step, int64_t n_parts, int64_t par
 void AddTapsPlainly(const TileSource& tile, const bool* is_inside, int p, int64_t channel,
                     float out_grad, float* to);
 
-// Where the taps of a weight lie.
+// The positions of a weight's taps.
 struct WeightView {
   const float* taps;    // of read channel 0 and result channel 0
   int64_t read_stride;  // between read channels

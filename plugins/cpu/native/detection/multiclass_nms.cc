@@ -133,10 +133,10 @@ struct MulticlassNmsKernel {
   int64_t m_ = 0;
   int64_t capacity_ = 0;  // boxes of a class that are looked at
   int32_t n_threads_ = 1;
-  uint64_t counts_at_ = 0;  // in the workspace: behind the detections of all images
+  uint64_t counts_at_ = 0;  // in the workspace: after the detections of all images
   uint64_t threads_at_ = 0;
   uint64_t thread_bytes_ = 0;
-  uint64_t boxes_at_ = 0;  // in the memory of a thread: behind the scores
+  uint64_t boxes_at_ = 0;  // in the memory of a thread: after the scores
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The samples of a box of roi_align as shares of pixels. Samples lie on a grid, so the share of a
-// pixel in a bin is the product of those of its row and of its column.
+// The samples of a box of roi_align as shares of pixels. Samples form a grid, so
+// the share of a pixel in a bin is the product of its row's and its column's share.
 #ifndef OPWRIGHT_CPU_DETECTION_ROI_ALIGN_BOX_H_
 #define OPWRIGHT_CPU_DETECTION_ROI_ALIGN_BOX_H_
 
@@ -20,7 +20,7 @@ struct Tap {
   T share;
 };
 
-// The pixels of one axis with a share in each bin; lies in memory of the caller.
+// The pixels of one axis with a share in each bin; in memory of the caller.
 template <typename T>
 struct AxisTaps {
   Tap<T>* taps;
@@ -28,7 +28,7 @@ struct AxisTaps {
   int64_t low = 0;  // places are in [low, high)
   int64_t high = 0;
 
-  // Neighboring bins share at most two pixels, and those outside lie at the first or last one.
+  // Neighboring bins share at most two pixels, and samples outside are at the first or last one.
   static int64_t Capacity(int64_t size, int64_t bins) { return size + 4 * bins; }
 
   void Fill(double begin, double extent, int64_t size, int64_t bins, int64_t ratio) {

@@ -139,7 +139,7 @@ OPWRIGHT_CPU_CLONES void Float8OfDoubleLoop(const void* x, void* out, int64_t n)
   for (int64_t i = 0; i < n; ++i) to[i] = Float8OfFloat<Format>(OddFloatOfDouble(from[i]));
 }
 
-// Of whole numbers of four bits the low half of a byte counts, as in ml_dtypes.
+// For whole numbers of four bits the low half of a byte counts, as in ml_dtypes.
 template <typename To>
 OPWRIGHT_CPU_INLINE To OfFourBits(uint8_t byte) {
   const auto low = static_cast<uint8_t>(byte & 15u);
@@ -183,7 +183,7 @@ Conversion SelectFromFloat(DLDataType to) {
   return to.code == kDLBfloat ? &NarrowLoop<opwright::BFloat16> : &NarrowLoop<opwright::Float16>;
 }
 
-// Of doubles, which float would round twice; null where that makes no difference.
+// For doubles, which float would round twice; null where that makes no difference.
 Conversion SelectFromDouble(DLDataType to) {
   if (IsE4M3Fn(to)) return &Float8OfDoubleLoop<Float8E4M3FnFormat>;
   if (IsFloat8(to)) return &Float8OfDoubleLoop<Float8E5M2Format>;

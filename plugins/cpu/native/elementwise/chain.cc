@@ -84,7 +84,7 @@ class ChainKernel {
   int64_t n_ = 0;
   int64_t item_bytes_ = 0;
   std::vector<Operand> operands_;
-  std::vector<int64_t> buffers_;  // of each operand, -1 where it is read where it lies
+  std::vector<int64_t> buffers_;  // of each operand, -1 if it is read in place
   int64_t n_buffers_ = 0;
   std::vector<Link> links_;
   int64_t n_registers_ = 0;
@@ -135,8 +135,8 @@ opwright::Status ChainKernel::MakeLinks(const ChainAttrs& attrs, DLDataType dtyp
   return opwright::Status::Ok();
 }
 
-// Few blocks serve many functions: one is free again behind the last function that reads it, which
-// may write on it.
+// Few blocks serve many functions: one is free again after
+// the last function that reads it, which may write on it.
 void ChainKernel::AssignRegisters(const std::vector<size_t>& last_readers) {
   std::vector<uint32_t> free;
   std::vector<uint32_t> registers(links_.size());
@@ -187,8 +187,8 @@ void ChainKernel::RunPart(const opwright::RunContext& ctx, char* workspace, Part
   if (stream_) StreamFence();
 }
 
-// Behind the registers lies the block that is streamed, and where elements are widened those of the
-// operands and one of the last function's floats.
+// After the registers comes the streamed block, and if elements are widened,
+// the blocks of the operands and one of the last function's floats.
 void ChainKernel::RunLinks(std::array<const void*, kMaxSources>& sources, char* registers,
                            char* out, int64_t count) const {
   char* const wide = registers + (n_registers_ + 1) * block_bytes_;

@@ -32,7 +32,7 @@ OPWRIGHT_CPU_PREDICATE(IsNan, 1, (T x), x != x);
 OPWRIGHT_CPU_PREDICATE(IsInf, 1, (T x), functors::IsInf(x));
 OPWRIGHT_CPU_PREDICATE(IsFinite, 1, (T x), functors::IsFinite(x));
 
-// Of integers only the bits matter to these.
+// Only the bits of integers matter to these.
 template <typename T>
 using EqualBits = Equal<BitsOf<T>>;
 template <typename T>
@@ -51,7 +51,7 @@ template <typename T>
 using IsInfBits = IsInf<BitsOf<T>>;
 template <typename T>
 using IsFiniteBits = IsFinite<BitsOf<T>>;
-// The order of bool is that of its byte.
+// The order of bool is its byte's order.
 template <typename T>
 using Ordered = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 template <typename T>
@@ -59,7 +59,7 @@ using LessOrdered = Less<Ordered<T>>;
 template <typename T>
 using LessEqualOrdered = LessEqual<Ordered<T>>;
 
-// The result has another dtype than the inputs, so that it never lies on them.
+// The result has another dtype than the inputs, so that it never shares their memory.
 template <uint32_t kFirst, uint32_t kSecond>
 struct PredicateKernel : MapKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

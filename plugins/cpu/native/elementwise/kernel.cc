@@ -96,7 +96,7 @@ opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& p
 }
 
 void MapKernel::RunParts(int32_t n_threads, const Inputs& inputs, void* out) const {
-  // Where the output lies on an input its lines are in the caches already.
+  // If the output shares the memory of an input, its lines are in the caches already.
   const bool in_place =
       std::find(inputs.begin(), inputs.begin() + n_inputs_, out) != inputs.begin() + n_inputs_;
   ParallelFor(n_threads, n_, kElementGrain, kBlock, [&](int64_t begin, int64_t end) {

@@ -90,7 +90,7 @@ class MapKernel {
   std::vector<Operand> operands_;
 };
 
-// Lets `output` lie on the inputs: every element is read before it is written.
+// Lets `output` share the memory of the inputs: every element is read before it is written.
 inline void SetReuse(opwright::KernelOptions& options, const char* output,
                      std::initializer_list<const char*> inputs) {
   options.library = "native";

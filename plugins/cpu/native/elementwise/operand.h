@@ -18,18 +18,18 @@ constexpr int64_t kMaxItemBytes = 8;
 // The most that Operand writes into a buffer.
 constexpr int64_t kBufferBytes = (kBlock + kLongestTile) * kMaxItemBytes;
 
-// How to read an operand that broadcasts to the output: where its elements do not lie in the
-// output's order, blocks of them are provided into this order in a buffer, so that one loop without
-// strides serves every way to broadcast.
+// How to read an operand that broadcasts to the output: if its elements are
+// not in the output's order, blocks of them are provided into this order in
+// a buffer, so that one loop without strides serves every way to broadcast.
 class Operand {
  public:
   Operand(const opwright::Shape& out, const opwright::Shape& shape, int64_t item_bytes);
 
-  // Whether its elements lie in the order of the output's.
+  // Whether its elements are in the output's order.
   bool direct() const { return kind_ == Kind::kDirect; }
 
-  // Adds terms[i] to where the element lies that the output's element at position + i is made of:
-  // the gradient of an operand that broadcasts. It is not direct.
+  // Adds terms[i] to the element from which the output's element at
+  // position + i is computed: the gradient of an operand that broadcasts. It is not direct.
   template <typename Item>
   void AddTo(double* sums, const Item* terms, int64_t position, int64_t count) const;
 

@@ -1,4 +1,4 @@
-// Activations that bend, besides those of activations.cc, and their gradients; powers of two.
+// Smooth activations, besides the ones of activations.cc, and their gradients; powers of two.
 #include <opwright/functors.h>
 
 #include "elementwise/attributes.h"

@@ -15,7 +15,7 @@ double LogGammaFar(double x) {
   return ::lgamma_r(x, &sign);
 }
 
-// By psi(x) = psi(1 - x) - pi cot(pi x); of the cotangent's period only what lies around 0.
+// By psi(x) = psi(1 - x) - pi cot(pi x); of the cotangent's period only the part around 0.
 double DigammaFar(double x) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (x == 0.0) return std::signbit(x) ? kInfinity : -kInfinity;
@@ -24,8 +24,8 @@ double DigammaFar(double x) {
   return Digamma(1.0 - x) - kPi / std::tan(kPi * turn);
 }
 
-// The derivative of the same. That of cot is -(1 + cot**2), so that every one of its derivatives is
-// a polynomial of it.
+// The derivative of the same. The derivative of cot is -(1 + cot**2),
+// so that every one of its derivatives is a polynomial of it.
 double PolygammaFar(double x, int n) {
   const double turn = x - std::rint(x);
   const double sign = n % 2 == 0 ? 1.0 : -1.0;

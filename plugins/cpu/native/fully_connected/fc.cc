@@ -84,7 +84,7 @@ FinishFn<T> FinishOf(Activation activation) {
   return kFunctions[static_cast<int>(activation)];
 }
 
-// Bias and activation of rows, which lie in the cache of the thread that made them.
+// Bias and activation of rows, in the cache of the thread that computed them.
 template <typename T>
 void Finish(Activation activation, int64_t rows, int64_t n, const T* bias, T* out,
             int32_t n_threads) {

@@ -44,7 +44,7 @@ struct FcSgdKernel {
     T* workspace = ctx.workspace<T>();
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part rows = OwnedRows(k_, thread, n_threads);
-      // Of a param [outputs, inputs], grad^T x: they change places.
+      // For a param [outputs, inputs], grad^T x: they change places.
       Update((is_turned_ ? grad : x) + rows.begin, is_turned_ ? x : grad, rows.end - rows.begin,
              step, keep, workspace + kGemmScratch * thread, param + rows.begin * n_);
     });

@@ -1,4 +1,4 @@
-// A fully connected layer behind gelu: out = gelu(x) w + b. The results
+// A fully connected layer after gelu: out = gelu(x) w + b. The results
 // of gelu are multiplied block by block and never stored as a whole.
 #include <algorithm>
 #include <type_traits>

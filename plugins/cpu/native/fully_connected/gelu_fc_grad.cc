@@ -1,6 +1,6 @@
-// The gradient of a fully connected layer behind gelu: what goes back through gelu, the gradient of
-// the weight, and the sums that are the gradient of the bias before gelu. gelu is computed again
-// for rows that both products need, beside its derivative.
+// The gradient of a fully connected layer after gelu: the gradient through gelu, the
+// gradient of the weight, and the sums that are the gradient of the bias before gelu.
+// gelu is computed again for rows that both products need, beside its derivative.
 #include <algorithm>
 #include <type_traits>
 
@@ -60,9 +60,9 @@ struct GeluFcGradKernel {
                   float* memory) const {
     float* transposed = memory;
     float* activated = memory + kColumns * layer_.n;
-    float* products = activated + kColumns * kRows;  // x_grad may lie in the place of x
+    float* products = activated + kColumns * kRows;  // x_grad may use the memory of x
     const float* weight = ctx.input(1).data<float>();
-    const bool is_turned = layer_.is_turned;  // then the weight lies as it is multiplied
+    const bool is_turned = layer_.is_turned;  // then the weight is stored as it is multiplied
     if (!is_turned)
       TransposeRows(weight + column * layer_.n, layer_.n, width, layer_.n, transposed);
     const float* factor = is_turned ? weight + column : transposed;

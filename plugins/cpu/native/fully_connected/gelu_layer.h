@@ -8,7 +8,7 @@
 
 namespace opwright_cpu {
 
-// Of x [m, k] and a weight [k, n], which may lie turned, [n, k].
+// For x [m, k] and a weight [k, n], which may be transposed, [n, k].
 struct GeluLayer {
   int64_t m = 0;
   int64_t n = 0;
@@ -37,8 +37,8 @@ struct GeluLayer {
   }
 };
 
-// Writes [columns, rows] of a matrix [rows, columns] whose rows lie `stride` apart; rows are whole
-// vectors, and those of a line of the cache are taken at a time.
+// Writes [columns, rows] of a matrix [rows, columns] at distances of `stride`;
+// rows are whole vectors, and the rows of a cache line are taken at a time.
 inline void TransposeRows(const float* from, int64_t stride, int64_t rows, int64_t columns,
                           float* to) {
   constexpr int64_t kBlock = 16;

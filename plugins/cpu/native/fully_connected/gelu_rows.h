@@ -6,8 +6,8 @@
 
 namespace opwright_cpu {
 
-// `rows` rows of n columns of x, which lie x_stride apart; the rows of `activated` follow each
-// other.
+// `rows` rows of n columns of x, at distances of
+// x_stride; the rows of `activated` follow each other.
 struct GeluBlock {
   const float* x;
   int64_t x_stride;
@@ -19,7 +19,7 @@ struct GeluBlock {
 // activated = gelu(x), its tanh approximation where `tanh` says so.
 void ActivateRows(const GeluBlock& block, bool tanh);
 
-// What goes back through gelu: `grad` of what it returned, whose rows follow each other; `x_grad`,
+// The gradient through gelu: `grad` of what it returned, whose rows follow each other; `x_grad`,
 // whose rows lie x_stride apart and which may be x; `sums` of the columns of x_grad, or NULL.
 struct GeluBack {
   const float* grad;

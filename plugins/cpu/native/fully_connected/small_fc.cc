@@ -1,5 +1,5 @@
-// Fully connected layers of the sizes that are trained in one cache: out = activation(x w + b),
-// of a weight [inputs, outputs], or turned, [outputs, inputs].
+// Fully connected layers of the sizes that are trained in one cache: out = activation(x
+// w + b), for a weight [inputs, outputs], or transposed, [outputs, inputs].
 #include <algorithm>
 
 #include "common/parallel.h"
@@ -98,7 +98,7 @@ struct FcKernel {
     });
   }
 
-  // The share of some rows of the weight in x w; or, of one that lies turned, their columns of it.
+  // The share of some rows of the weight in x w; or, if it is transposed, their columns of it.
   void Multiply(const T* x, const T* w, Part owned, T* scratch, T* columns, T* out) const {
     const int64_t begin = owned.begin, end = owned.end;
     if (is_turned_ && begin >= end) return;
@@ -137,7 +137,7 @@ struct FcKernel {
     gemm_(call);
   }
 
-  // Writes `count` columns of out, which lie as rows; those of a line of the cache at a time.
+  // Writes `count` columns of out, stored as rows; the columns of a cache line at a time.
   void Turn(const T* columns, int64_t count, T* out) const {
     constexpr int64_t kBlock = 16;
     for (int64_t first = 0; first < count; first += kBlock) {

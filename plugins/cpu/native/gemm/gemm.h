@@ -2,7 +2,7 @@
 // wrap around; one thread each.
 //
 // The caller owns the threads, so that a kernel can let one thread own the same rows of a weight in
-// every product that reads or writes it: rows that two threads take turns with travel between their
+// every product that reads or writes it: rows that two threads use alternately travel between their
 // caches. Nothing is packed but one panel at a time, which suits operands that stay in the caches.
 #ifndef OPWRIGHT_CPU_GEMM_GEMM_H_
 #define OPWRIGHT_CPU_GEMM_GEMM_H_
@@ -42,9 +42,9 @@ using GemmFn = void (*)(const GemmCall<T>&);
 template <typename T>
 GemmFn<T> BestGemm();
 
-// Products with a b that lies in panels already: of `width` columns, or fewer in the last one, side
-// by side, so that b_row is n. n is a multiple of kPanelStep, alpha 1 and scratch not used.
-// `multiply` fetches the panel behind the one that it reads; `multiply_cached` is for one row, m 1,
+// Products with a b that is in panels already: of `width` columns, or fewer in the last one,
+// side by side, so that b_row is n. n is a multiple of kPanelStep, alpha 1 and scratch not used.
+// `multiply` fetches the panel after the one that it reads; `multiply_cached` is for one row, m 1,
 // and a b that lies in a cache: with so few sums to make fetching would take as long as they do.
 struct PanelGemm {
   int64_t width;

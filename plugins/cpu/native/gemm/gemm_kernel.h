@@ -14,9 +14,9 @@ namespace {
 template <typename T, int kLanes>
 constexpr int kLineVectors = kLanes * sizeof(T) < 64 ? 64 / (kLanes * sizeof(T)) : 1;
 
-// One tile of c: kRows rows, kVectors vectors of kLanes columns, all sums in registers. Behind a
-// panel that lies among others the next one begins: it is fetched meanwhile, or few rows would wait
-// for memory.
+// One tile of c: kRows rows, kVectors vectors of kLanes columns, all sums in registers. After
+// a panel that is among others the next one begins: it is
+// fetched meanwhile, or few rows would wait for memory.
 template <typename T, int kLanes, int kRows, int kVectors, bool kIsLaid>
 OPWRIGHT_CPU_TILE void Tile(const GemmCall<T>& call, const T* a, const T* b, int64_t ldb, T* c,
                             int64_t ldc) {
@@ -78,7 +78,7 @@ void Panel(const GemmCall<T>& call, const T* b, int64_t ldb, T* c, int64_t ldc) 
   TileRows<T, kLanes, 1, kVectors, kIsLaid>(call, row, b, ldb, c, ldc);
 }
 
-// One panel that lies as PanelGemm says: of kVectors vectors, or fewer.
+// One panel in the layout of PanelGemm: of kVectors vectors, or fewer.
 template <typename T, int kLanes, int kRows, int kVectors>
 void LaidPanel(const GemmCall<T>& call) {
   if (call.n == kLanes * kVectors) {
@@ -88,7 +88,7 @@ void LaidPanel(const GemmCall<T>& call) {
   }
 }
 
-// The one row of a panel that lies in a cache.
+// The one row of a panel that is in a cache.
 template <typename T, int kLanes, int kVectors>
 void CachedPanel(const GemmCall<T>& call) {
   if (call.n == kLanes * kVectors) {
@@ -144,8 +144,8 @@ void CopyPanel(const GemmCall<T>& call, int64_t column, int64_t width, int64_t p
   }
 }
 
-// Rows of a for which copying a panel of b costs little, and then each row of it lies in whole
-// cache lines.
+// Rows of a for which copying a panel of b costs little,
+// and then each row of it has whole cache lines.
 constexpr int64_t kRowsToCopyFor = 96;
 
 // One panel of `width` columns; the sums go over all of call.k.

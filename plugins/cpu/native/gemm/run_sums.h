@@ -1,5 +1,5 @@
-// Sums of runs: a few vectors that lie at the same places behind each of many beginnings, times a
-// factor each, added up in registers. It is a product with a matrix that has few elements other
+// Sums of runs: a few vectors at the same offsets from each of many beginnings, times
+// a factor each, added up in registers. It is a product with a matrix that has few elements other
 // than zero, whose places are known.
 #ifndef OPWRIGHT_CPU_GEMM_RUN_SUMS_H_
 #define OPWRIGHT_CPU_GEMM_RUN_SUMS_H_
@@ -21,7 +21,7 @@ struct Run {
 
 // For each group g of terms, those from ends[g - 1] to ends[g], element l of run r:
 //   to[to_places[g] + r.to + l] += sum of factors[i] * from[places[i] + r.from + l].
-// Of every run kRunLanes elements are read and written, those from r.lanes on as they were.
+// In every run kRunLanes elements are read and written; those from r.lanes on keep their values.
 struct RunSums {
   int64_t n_groups;
   const int32_t* ends;

@@ -34,7 +34,7 @@ class AxisWalk {
   };
 
   AxisWalk() = default;
-  // Positions along axes[axis] lie in [-count, count).
+  // Positions along axes[axis] are in [-count, count).
   AxisWalk(std::vector<WalkAxis> axes, size_t axis, int64_t count);
 
   bool is_empty() const { return n_groups_ * axis_.length * row_.length == 0; }

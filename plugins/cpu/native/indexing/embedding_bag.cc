@@ -127,8 +127,8 @@ struct EmbeddingBagKernel {
   BagTable table_;
 };
 
-// Slots: weight, index, offsets?, per_sample_weights?, out_grad -> weight_grad?, and that of
-// samples.
+// Slots: weight, index, offsets?, per_sample_weights?,
+// out_grad -> weight_grad?, and the samples' gradient.
 template <typename T>
 struct EmbeddingBagGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -185,7 +185,7 @@ struct EmbeddingBagGradKernel {
     }
   }
 
-  // Of equal ones the first row gets the gradient.
+  // If several are equal, the first row gets the gradient.
   void AddToGreatest(const Bags& bags, int64_t bag, int64_t skipped, const T* weight, const T* grad,
                      Part columns, int64_t* best, T* table) const {
     const int64_t n = table_.columns;
@@ -210,7 +210,7 @@ struct EmbeddingBagGradKernel {
     const T* grad = ctx.input(4).data<T>();
     T* samples = ctx.output(1).data<T>();
     const int64_t n = table_.columns;
-    std::fill_n(samples, bags.n(), T(0));  // behind the last offset there is no bag
+    std::fill_n(samples, bags.n(), T(0));  // after the last offset there is no bag
     const int64_t work = bags.n() * n / std::max<int64_t>(bags.count(), 1);
     const int64_t grain = kElementGrain / std::max<int64_t>(work, 1) + 1;
     ParallelFor(ctx.n_threads(), bags.count(), grain, 1, [&](int64_t begin, int64_t end) {

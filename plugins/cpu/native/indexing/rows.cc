@@ -11,7 +11,7 @@
 namespace opwright_cpu {
 namespace {
 
-constexpr int64_t kAhead = 8;  // rows between the one that is prefetched and the one that is used
+constexpr int64_t kAhead = 8;  // rows between the prefetched one and the used one
 
 // Positions jump, so that the processor cannot foresee the next row. Into the second cache, where
 // more lines can be on their way than into the first.

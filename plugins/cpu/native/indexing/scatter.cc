@@ -38,7 +38,7 @@ struct ProductRule {
     return static_cast<T>(static_cast<W>(x) * static_cast<W>(update));
   }
 };
-// A NaN stays, wherever it stands.
+// A NaN stays, in every position.
 struct MaximumRule {
   template <typename T>
   static T Of(T x, T update) {
@@ -90,7 +90,7 @@ Scatter SelectScatter(DLDataType dtype, Reduction reduction) {
   return scatter;
 }
 
-// Inputs x, index and updates; the output may lie on x.
+// Inputs x, index and updates; the output may share the memory of x.
 struct ScatterKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "native";

@@ -67,7 +67,7 @@ struct ScatterGradKernel {
     }
   }
 
-  // Of those that set an element the last one has its gradient.
+  // The last update that sets an element gets its gradient.
   opwright::Status OfSet(const opwright::RunContext& ctx, const Slots& s) const {
     if (s.x_grad != nullptr) Copy(ctx, s.grad, s.x_grad);
     ZeroBytes(reinterpret_cast<char*>(s.count), n_ * 4, ctx.n_threads());
@@ -151,7 +151,7 @@ struct ScatterGradKernel {
   Scattered scattered_;
   Reduction reduction_ = Reduction::kNone;
   int64_t n_ = 0;
-  size_t own_ = 0;     // where the workspace behind the index begins
+  size_t own_ = 0;     // where the workspace after the index begins
   size_t second_ = 0;  // and its second half
 };
 

@@ -82,7 +82,7 @@ T LogSum(const T* logs, const T* column, int64_t stride, int64_t tags) {
   return top + opwright::functors::Log(sum);
 }
 
-// Fails unless the tags within the lengths are in [0, tags); writes them as int64, 0 behind.
+// Fails unless the tags within the lengths are in [0, tags); writes them as int64, followed by 0.
 inline opwright::Status ReadTags(const opwright::InputTensor& label, const ChainShape& shape,
                                  const std::vector<int64_t>& lengths, std::vector<int64_t>* ids) {
   const bool is_wide = label.dtype().bits == 64;

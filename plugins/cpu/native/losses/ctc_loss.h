@@ -79,7 +79,7 @@ class CtcInputs {
 constexpr double kNever = opwright::functors::NeverLog();
 using opwright::functors::LogOfSum;
 
-// From one time to the next. Two states that no path is in lie before `from`.
+// From one time to the next. Two states without a path are before `from`.
 OPWRIGHT_CPU_CLONES void StepForward(const double* from, const double* skips, const double* scores,
                                      int64_t n, double* to) {
   for (int64_t k = 0; k < n; ++k) {
@@ -87,7 +87,7 @@ OPWRIGHT_CPU_CLONES void StepForward(const double* from, const double* skips, co
   }
 }
 
-// From the next time back. Two states that no path is in lie behind `onward` and `skips`.
+// From the next time back. Two states without a path are after `onward` and `skips`.
 OPWRIGHT_CPU_CLONES void StepBack(const double* onward, const double* skips, int64_t n,
                                   double* betas) {
   for (int64_t k = 0; k < n; ++k) {

@@ -133,7 +133,7 @@ struct LinearChainCrfGradKernel {
     grad[tag] += derivative;
   }
 
-  // From the shares of a step to those of the step before, whose logarithms alpha are.
+  // From the shares of a step to the shares of the step before, whose logarithms alpha are.
   void StepBack(const Call& c, const T* alpha, const T* share, T* before, T* pairs) const {
     const int64_t tags = shape_.tags;
     T* weights = pairs + tags * tags + 4 * tags;

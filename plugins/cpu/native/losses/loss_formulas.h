@@ -32,8 +32,8 @@ struct SigmoidLoss {
   using Attrs = opwright::NoAttrs;
   static constexpr int64_t kCost = 3;
   static SigmoidLoss Of(const Attrs&) { return {}; }
-  // max(x, 0) - x * label + ln(1 + exp(-|x|)): no overflow, no loss of small values. Of an infinite
-  // x with a label of 0 or 1 it is 0 or infinite.
+  // max(x, 0) - x * label + ln(1 + exp(-|x|)): no overflow, no loss of small values. For
+  // an infinite x with a label of 0 or 1 it is 0 or infinite.
   OPWRIGHT_CPU_INLINE T Loss(T x, T label) const {
     const T negative = x < T(0) ? x : -x;
     const T share = x < T(0) ? -label : T(1) - label;
@@ -88,7 +88,7 @@ struct Huber {
   }
 };
 
-// Of beta 0 it is l1.
+// For beta 0 it is l1.
 template <typename T>
 struct SmoothL1 {
   using Attrs = SmoothL1Attrs;

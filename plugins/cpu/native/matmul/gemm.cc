@@ -92,7 +92,7 @@ void Gemm(const GemmSize& size, MatrixView<const T> a, MatrixView<const T> b, Ma
           void* workspace) {
   if constexpr (std::is_floating_point_v<T>) {
     if (size.n == 1 && size.m > 1 && c.row_stride == 1) {
-      // One column is one row of the transposed product, whose elements lie side by side.
+      // One column is one row of the transposed product, whose elements are contiguous.
       const GemmSize turned{1, size.m, size.k};
       FloatGemm<T>(turned, b.Transposed(), a.Transposed(), c.Transposed(),
                    static_cast<T*>(workspace));

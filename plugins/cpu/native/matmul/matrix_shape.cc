@@ -46,8 +46,8 @@ int64_t CommonDim(const Factor& x, const Factor& y, size_t from_back) {
   return dim(x.stack.dims) == 1 ? dim(y.stack.dims) : dim(x.stack.dims);
 }
 
-// How far apart elements of x y lie along each axis, where axis i of a compact array of them is
-// axis axes[i].
+// The distances of elements of x y along each axis, where
+// axis i of a compact array of them is axis axes[i].
 std::vector<int64_t> OutStrides(const std::vector<int64_t>& dims,
                                 const std::vector<int64_t>& axes) {
   std::vector<int64_t> strides(dims.size());

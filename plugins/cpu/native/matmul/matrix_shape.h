@@ -18,7 +18,7 @@ struct StackAxis {
   int64_t out_stride;
 };
 
-// An array whose axes may lie in memory in another order.
+// An array whose axes may be in memory in another order.
 struct Laid {
   std::vector<int64_t> dims;
   std::vector<int64_t> strides;
@@ -27,7 +27,7 @@ struct Laid {
 // Axis i is axis axes[i] of a compact array of this shape; none given: the same one.
 Laid LaidBy(const std::vector<int64_t>& shape, const std::vector<int64_t>& axes);
 
-// out[s] = x[s] y[s] for every matrix s of a stack; the columns of out lie side by side.
+// out[s] = x[s] y[s] for every matrix s of a stack; the columns of out are contiguous.
 struct MatrixShape {
   GemmSize size{};
   int64_t x_strides[2] = {};  // of rows and of columns
@@ -47,11 +47,11 @@ struct MatrixShape {
   int64_t Multiplications() const { return stack_size * size.m * size.n * size.k; }
 };
 
-// Some matrices of a stack, some rows or some columns of out: a product that stands alone.
+// Some matrices of a stack, some rows or some columns of out: an independent product.
 struct MatrixPart {
   MatrixShape shape;
   std::vector<int64_t>
-      out_strides;  // of the stack's axes and of the rows; columns lie side by side
+      out_strides;  // of the stack's axes and of the rows; the columns are contiguous
   int64_t x = 0;    // element that the part begins with
   int64_t y = 0;
   int64_t out = 0;

@@ -43,8 +43,8 @@ int64_t PanelProduct::MostColumns(int64_t width) const {
   return (panels + n_threads_ - 1) / n_threads_ * width;
 }
 
-// Of narrower panels threads have more equal shares, but the products of each take longer, because
-// it has fewer sums at once.
+// With narrower panels threads have more equal shares, but the
+// products of each take longer, because it has fewer sums at once.
 int64_t PanelProduct::FindWidth() const {
   int64_t best = product_.width;
   for (int64_t width = best - kPanelStep; width >= 2 * kPanelStep; width -= kPanelStep) {

@@ -1,5 +1,5 @@
-// Products with a weight that lies in panels, by our own loops: of few rows they run at the speed
-// of memory, which oneDNN's do not reach.
+// Products with a weight in panels, by our own loops: with few rows
+// they run at the speed of memory, which oneDNN's do not reach.
 #ifndef OPWRIGHT_CPU_MATMUL_PANEL_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_PANEL_PRODUCT_H_
 
@@ -15,8 +15,8 @@ namespace opwright_cpu {
 // number is the sum of one thread in one order, for any number of threads.
 class PanelProduct {
  public:
-  // Stays empty where oneDNN's product is the better one: x is many rows, or does not lie side by
-  // side.
+  // Stays empty where oneDNN's product is the better
+  // one: x is many rows, or is not contiguous.
   void Make(const MatrixShape& shape, int32_t n_threads);
   bool empty() const { return size_.m == 0; }
 
@@ -62,7 +62,7 @@ class PanelProduct {
   int64_t x_row_ = 0;
   int64_t y_strides_[2] = {};
   PanelGemm product_{};
-  int64_t width_ = 0;  // of a panel, at most that of product_
+  int64_t width_ = 0;  // of a panel, at most product_'s
   int32_t n_threads_ = 1;
   bool by_rows_ = false;
   bool evens_ = false;      // threads share panels by whole widths only

@@ -64,7 +64,7 @@ dnnl::matmul::primitive_desc Describe(const ProductRequest& request, const Matri
   return dnnl::matmul::primitive_desc(CpuEngine(), x, y, out, attr, allow_empty);
 }
 
-// Whether two parts of one product are of one size: their strides are those of the whole.
+// Whether two parts of one product are of one size: they have the strides of the whole.
 bool AreAlike(const MatrixShape& one, const MatrixShape& other) {
   return one.size.m == other.size.m && one.size.n == other.size.n &&
          std::equal(one.stack.begin(), one.stack.end(), other.stack.begin(), other.stack.end(),

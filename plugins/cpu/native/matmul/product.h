@@ -1,4 +1,4 @@
-// Matrix products through oneDNN, with a bias and an activation behind them.
+// Matrix products through oneDNN, followed by a bias and an activation.
 #ifndef OPWRIGHT_CPU_MATMUL_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_PRODUCT_H_
 
@@ -35,7 +35,7 @@ class Product {
 
   bool empty() const { return parts_.empty(); }
   uint64_t workspace_bytes() const { return scratchpad_bytes_ * parts_.size(); }
-  // Bytes of the packed y; 0 where y is read as it lies.
+  // Bytes of the packed y; 0 if y is read in place.
   uint64_t packed_bytes() const { return packed_bytes_; }
   void Pack(const void* y, void* packed) const;
 

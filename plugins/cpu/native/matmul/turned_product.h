@@ -17,7 +17,7 @@ namespace opwright_cpu {
 constexpr int64_t kTurnedColumns = 252;
 constexpr int64_t kTurnedRows = 252;
 
-// Whether y lies in whole panels.
+// Whether y is in whole panels.
 inline bool HasPanels(const MatrixShape& shape) { return shape.size.n % kPanelStep == 0; }
 
 // Whether own loops take at most the time of oneDNN's for processors with AVX-512: 0.8 to 1.0 of it

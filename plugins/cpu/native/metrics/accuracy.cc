@@ -14,7 +14,7 @@ namespace opwright_cpu {
 namespace {
 
 // Counts the classes that rank before the label: better ones, and equal ones that come earlier. A
-// label whose score is NaN ranks behind any k.
+// label whose score is NaN ranks after any k.
 template <typename T>
 OPWRIGHT_CPU_CLONES int64_t CountBefore(const T* row, int64_t n, int64_t label) {
   const T score = row[label];

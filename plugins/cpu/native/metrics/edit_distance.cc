@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Edits that turn x into label; row has u + 1 elements.
+// Edits that change x into label; row has u + 1 elements.
 template <typename T>
 int64_t CountEdits(const T* x, int64_t t, const T* label, int64_t u, int32_t* row) {
   for (int64_t j = 0; j <= u; ++j) row[j] = static_cast<int32_t>(j);

@@ -39,7 +39,7 @@ Border::Border(BorderMode mode, int64_t item_bytes, const std::vector<int64_t>& 
       continue;
     }
     const bool reflect = mode == BorderMode::kReflect;
-    // Backwards from behind the first element, or before the last; at the edge ever the same.
+    // Backwards from after the first element, or before the last; at the edge always the same.
     AddSide(axis, 0, begin, reflect ? 2 * begin : begin, reflect ? -1 : 0);
     AddSide(axis, end, whole[axis] - end, reflect ? end - 2 : end - 1, reflect ? -1 : 0);
   }

@@ -12,9 +12,9 @@ namespace opwright_cpu {
 
 enum class BorderMode { kConstant, kReflect, kEdge, kWrap };
 
-// Writes the box, then the border along each axis, from the last axis to the first. Along an axis
-// it covers the box in the axes before, and the box with its border in the axes behind, so that
-// each element is written once.
+// Writes the box, then the border along each axis, from the last axis to the first. Along
+// an axis it covers the box in the axes before, and the box with its
+// border in the axes after, so that each element is written once.
 class Border {
  public:
   Border() = default;

@@ -69,7 +69,7 @@ struct Rot90Kernel {
     const size_t second = FrontAxis(attrs.axes[1], shape.size());
     std::vector<CopyAxis> axes;
     for (size_t i = 0; i < shape.size(); ++i) {
-      // Which axis of x lies along axis i of out, and whether from its end. Rows are read
+      // Which axis of x becomes axis i of out, and whether from its end. Rows are read
       // backwards, other axes written so: neighbors in memory are then read as neighbors.
       const bool is_turned = turns % 2 == 1 && (i == first || i == second);
       const size_t axis = !is_turned ? i : i == first ? second : first;
@@ -126,8 +126,8 @@ struct RollKernel {
     return opwright::Status::Ok();
   }
 
-  // Along each axis that is rolled lie two boxes: what moves towards the end, and what leaves there
-  // and enters at the front.
+  // Each rolled axis has two boxes: one moves towards the
+  // end, the other leaves there and enters at the front.
   void AddMoves(const std::vector<int64_t>& shape, const std::vector<int64_t>& shift, size_t axis,
                 std::vector<CopyAxis> axes, int64_t source, int64_t destination) {
     if (axis == shape.size()) {

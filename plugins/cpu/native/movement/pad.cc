@@ -129,9 +129,9 @@ struct PadKernel {
   Border border_;
 };
 
-// Inputs x (its shape only) and out_grad; output x_grad. Of a constant border it is out_grad with
-// borders of the negated widths. Otherwise an element of x gets the sum of all places that show it;
-// along each axis these are its own and those of the border.
+// Inputs x (its shape only) and out_grad; output x_grad. For a constant border it is out_grad with
+// borders of the negated widths. Otherwise an element of x gets the sum of all places
+// that show it; along each axis these are its own place and places of the border.
 template <typename T>
 struct PadGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

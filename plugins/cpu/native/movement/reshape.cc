@@ -5,7 +5,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The same bytes under another shape: nothing to do where the output lies on the input.
+// The same bytes under another shape: nothing to do if the output shares the input's memory.
 template <typename T>
 struct ReshapeKernel {
   static void Configure(opwright::KernelOptions& options) {

@@ -9,8 +9,8 @@
 
 namespace opwright_cpu {
 
-// One axis of a box: so many items, and how many bytes lie between neighbors in source and
-// destination. A source stride may be 0 (the item is repeated) or negative (read backwards).
+// One axis of a box: so many items, and the bytes between neighbors in source
+// and destination. A source stride may be 0 (the item is repeated) or negative (read backwards).
 struct CopyAxis {
   int64_t length;
   int64_t source;

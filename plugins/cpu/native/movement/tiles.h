@@ -21,7 +21,7 @@ struct Register {
   static constexpr int kLanes = 16 / static_cast<int>(sizeof(T));
 };
 
-// The low (or high) halves of two registers, item by item in turn.
+// The low (or high) halves of two registers, item by item alternately.
 template <typename T>
 OPWRIGHT_CPU_INLINE typename Register<T>::Vector Interleave(typename Register<T>::Vector a,
                                                             typename Register<T>::Vector b,

@@ -45,7 +45,7 @@ struct TriangleKernel {
     return opwright::Status::Ok();
   }
 
-  // The row in two parts at `cut`: the lower triangle lies before it, the upper one behind.
+  // The row in two parts at `cut`: the lower triangle is before it, the upper one after it.
   static void WriteRow(const char* x, char* out, int64_t cut, int64_t row_bytes) {
     const int64_t kept = kUpper ? cut : 0;
     const int64_t zero = kUpper ? 0 : cut;

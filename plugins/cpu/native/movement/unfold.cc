@@ -36,7 +36,7 @@ struct UnfoldShape {
   // Where the first window has tap `tap` along an axis.
   int64_t Shift(int64_t tap, int32_t axis) const { return tap * dilations[axis] - before[axis]; }
 
-  // The windows along an axis whose tap lies in the image.
+  // The windows along an axis whose tap is inside the image.
   Part Inside(int64_t tap, int32_t axis) const {
     const int64_t shift = Shift(tap, axis), stride = strides[axis];
     const int64_t begin = shift < 0 ? (-shift + stride - 1) / stride : 0;

@@ -1,5 +1,5 @@
-// batch_norm, alone and with the residual and the activation behind it, as pass fuse_batch_norm
-// joins them.
+// batch_norm, alone and with the residual and the
+// activation after it, as pass fuse_batch_norm joins them.
 #include "normalization/batch_norm.h"
 
 #include <opwright/functors.h>
@@ -59,7 +59,7 @@ __attribute__((noinline, cold)) NumberOf<E> InverseOfExtremeChannel(const E* x, 
 }
 
 // Statistics of some rows of channels side by side: the mean, and the sum of squared deviations.
-// Of one piece both are followed by two arrays for intermediate results.
+// For one piece both are followed by two arrays for intermediate results.
 template <typename T>
 struct Moments {
   T* mean;
@@ -81,7 +81,7 @@ struct Moments {
   }
 };
 
-// Of [n_rows, n], block by block, in two passes over data in the cache.
+// The sums of [n_rows, n], block by block, in two passes over data in the cache.
 template <typename E>
 OPWRIGHT_CPU_CLONES void RowMoments(const E* x, int64_t n_rows, int64_t n,
                                     const Moments<NumberOf<E>>& result) {

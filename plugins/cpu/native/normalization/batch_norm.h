@@ -1,6 +1,6 @@
 // Code shared by batch_norm and its gradient. An array is [batch, channels, inner]: a channel
-// is `batch` runs of `inner` elements. Threads share channels; but where inner is 1 and channels
-// lie side by side, rows of all channels, so that memory is read in its order.
+// is `batch` runs of `inner` elements. Threads share channels; but where inner is 1 and
+// channels are contiguous, rows of all channels, so that memory is read in its order.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_BATCH_NORM_H_
 #define OPWRIGHT_CPU_NORMALIZATION_BATCH_NORM_H_
 
@@ -28,7 +28,7 @@ struct Extent {
   Part channels;
 };
 
-// Calls write(i, c) for all elements; i counts those of the whole array, c channels.
+// Calls write(i, c) for all elements; i counts the whole array's, c channels.
 template <typename Write>
 OPWRIGHT_CPU_INLINE void ForElements(const Lines& lines, const Extent& extent, const Write& write) {
   const int64_t inner = lines.inner, stride = lines.length * inner;
@@ -93,8 +93,8 @@ void ForChannels(int32_t n_threads, const Lines& lines, const Function& function
   });
 }
 
-// An activation that clips to two bounds. NaN stands for no bound, since nothing is beyond it; an
-// element that is NaN stays NaN.
+// An activation that clips to two bounds. NaN means no bound,
+// since nothing is beyond it; an element that is NaN stays NaN.
 template <typename T>
 struct Bounds {
   T low = std::numeric_limits<T>::quiet_NaN();

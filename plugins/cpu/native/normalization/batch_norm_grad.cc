@@ -1,14 +1,14 @@
-// The gradients of batch_norm, alone and behind the activation that pass fuse_batch_norm joins to
-// it.
+// The gradients of batch_norm, alone and after the
+// activation that pass fuse_batch_norm joins to it.
 #include "normalization/attributes.h"
 #include "normalization/batch_norm.h"
 
 namespace opwright_cpu {
 namespace {
 
-// Where the gradient of the normalized values comes from. kOutGrad: it is out_grad. Behind an
-// activation it depends on where that cut off: kAnew computes its input again, kOut reads its
-// output.
+// Where the gradient of the normalized values comes from. kOutGrad: it is out_grad. After
+// an activation it depends on where that cut off: kAnew
+// computes its input again, kOut reads its output.
 enum class Source { kOutGrad, kAnew, kOut };
 
 template <typename E>
@@ -52,7 +52,7 @@ struct Sums {
   }
 };
 
-// Of some rows of all n channels; behind the sums there is room for as many once more.
+// Of some rows of all n channels; after the sums there is room for as many again.
 template <typename E, Source source>
 OPWRIGHT_CPU_CLONES void SumRows(const GradInputs<E>& inputs, int64_t n, const Part& rows,
                                  const Sums<NumberOf<E>>& result) {

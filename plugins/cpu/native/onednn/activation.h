@@ -42,16 +42,16 @@ inline void AppendEltwise(const Eltwise& eltwise, dnnl::post_ops* post_ops) {
   post_ops->append_eltwise(eltwise.algorithm, eltwise.alpha, eltwise.beta);
 }
 
-// A function of n float32 numbers, in place: a loop of our own behind a primitive.
+// A function of n float32 numbers, in place: a loop of our own after a primitive.
 using OwnActivation = void (*)(float* numbers, int64_t n);
 
 // Returns NULL where oneDNN has the function and is as fast, or where there is no loop for it.
 //
-// Measured with AVX-512: oneDNN's silu behind the sums takes twice as long as the loop with its
+// Measured with AVX-512: oneDNN's silu after the sums takes twice as long as the loop with its
 // pass over memory, and is off by more ulps; its sigmoid, tanh and hard_swish are about as fast.
 OwnActivation FindOwnActivation(std::string_view op);
 
-// For behind products of our own: the loop of every function that FindEltwise knows, else NULL.
+// For use after our own products: the loop of every function that FindEltwise knows, else NULL.
 OwnActivation FindActivationLoop(std::string_view op);
 
 }  // namespace opwright_cpu

@@ -17,8 +17,8 @@ namespace {
 
 constexpr const char* kFile = "libdnnl.so.3";
 
-// Whether the loader would find it for this library: among its folders, those of the environment
-// and of the system.
+// Whether the loader would find it for this library: among its
+// folders, the folders of the environment and of the system.
 bool IsOnSearchPath() {
   Dl_info own{};
   if (dladdr(reinterpret_cast<void*>(&FindDnnlFunction), &own) == 0) return false;

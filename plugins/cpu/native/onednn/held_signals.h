@@ -24,7 +24,7 @@ inline bool MovesStack(const dnnl::primitive_desc_base& description) {
   return description.query_md(dnnl::query::src_md).get_dims().back() > kLongestOnStack;
 }
 
-// While one lives, no handler runs in the calling thread, nor in those that OpenMP has for it. The
+// While one lives, no handler runs in the calling thread, nor in its OpenMP threads. The
 // latter take no signals afterwards either: they are the main thread's. Faults are not held: they
 // would end the process without their handler.
 class HeldSignals {

@@ -1,4 +1,4 @@
-// A failed allocation leaves no state behind.
+// A failed allocation leaves no state.
 //
 // oneDNN writes into small objects without a look at whether there was memory for them. So it is
 // called only where there is room to spare. Where a larger piece is lacking it passes over an

@@ -61,8 +61,8 @@ class Pipeline {
     return copy;
   }
 
-  // Behind all steps: a function of the first n float32 numbers of `operand`, a tensor of the
-  // kernel.
+  // After all steps: a function of the first n float32
+  // numbers of `operand`, a tensor of the kernel.
   void SetLast(OwnActivation function, Operand operand, int64_t n) {
     last_ = {function, operand, n};
   }
@@ -86,7 +86,7 @@ class Pipeline {
 
   std::vector<Step> steps_;
   Last last_;
-  std::vector<uint64_t> offsets_;  // of the temporaries, behind the scratchpad
+  std::vector<uint64_t> offsets_;  // of the temporaries, after the scratchpad
   uint64_t temporary_bytes_ = 0;
   uint64_t scratchpad_bytes_ = 0;
 };

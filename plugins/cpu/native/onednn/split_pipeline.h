@@ -42,7 +42,7 @@ struct ImageSplit {
 struct PartSizes {
   int64_t n_images = 1;
   int64_t n_rows = 0;  // of each output; 0 for all
-  // Rows of zeros before and behind those of x.
+  // Rows of zeros before and after the rows of x.
   int64_t padding_begin = 0, padding_end = 0;
 
   bool operator!=(const PartSizes& other) const {

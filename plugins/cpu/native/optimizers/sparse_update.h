@@ -173,7 +173,7 @@ struct SparseUpdateKernel {
 
   int64_t count_ = 0;            // rows of the table
   int64_t size_ = 0;             // elements of a row
-  std::vector<int64_t> firsts_;  // lookup of each index tensor, and behind the last one
+  std::vector<int64_t> firsts_;  // lookup of each index tensor, and after the last one
   int32_t threads_ = 1;
   HalfRows half_rows_;
 };

@@ -11,8 +11,8 @@
 namespace opwright_cpu {
 
 // Lookups are counted through all index tensors. Each thread lists those of its rows as entries, in
-// their order: those of one row are a chain, and so are its rows, each as its first entry. All of
-// it lies in the workspace: a table of hashes, and a few numbers for each lookup. Nothing is as
+// their order: those of one row are a chain, and so are its rows, each as its first entry. All
+// of it is in the workspace: a table of hashes, and a few numbers for each lookup. Nothing is as
 // long as the table. The data that a thread writes is
 // contiguous, so that threads do not take each other's lines.
 class TouchedRows {

@@ -21,8 +21,8 @@ struct Scalars {
   double at[2];
 };
 
-// The elements of one share. States and parameter are overwritten where they lie: the outputs
-// alias the inputs. A state that the operator was not given is null.
+// The elements of one share. States and parameter are overwritten
+// in place: the outputs alias the inputs. A state that the operator was not given is null.
 template <typename T>
 struct Elements {
   T* param;

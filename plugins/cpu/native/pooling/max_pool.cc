@@ -119,7 +119,7 @@ struct MaxPool {
     }
   }
 
-  // Channels first, windows that are no even distance apart, in an image that is not wide: first
+  // Channels first, windows at uneven distances, in an image that is not wide: first
   // the maximum of each column, which is a vector's work, then those of the windows.
   void PoolColumns(const Window& slices, const Window& rows, const T* plane, T* out,
                    int32_t* index) const {
@@ -159,7 +159,7 @@ struct MaxPool {
     }
   }
 
-  // Channels first: tap by tap, all windows of the row that it lies in.
+  // Channels first: tap by tap, all windows of its row.
   void TakeRow(const T* x, int32_t first, T* out, int32_t* index) const {
     for (int64_t tap = 0; tap < shape_.kernel; ++tap) {
       const int64_t shift = tap * shape_.step - shape_.left;

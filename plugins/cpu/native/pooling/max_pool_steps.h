@@ -44,7 +44,7 @@ struct Kept {
   }
 };
 
-// Some pixels of a window, as elements and positions behind its own.
+// Some pixels of a window, as elements and positions after its own.
 constexpr int kTaps = 4;
 struct Taps {
   int64_t elements[kTaps];

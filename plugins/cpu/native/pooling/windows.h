@@ -24,9 +24,9 @@ struct Window {
   int64_t size() const { return (end - begin + step - 1) / step; }
 };
 
-// Images in either order of axes; those without a depth have one of 1. With the channels last,
-// `run` channels lie side by side and `planes` counts images; otherwise run is 1 and every channel
-// of every image is a plane.
+// Images in either order of axes; those without a depth have one of 1. With
+// the channels last, `run` channels are contiguous and `planes` counts
+// images; otherwise run is 1 and every channel of every image is a plane.
 struct ImageSizes {
   int64_t planes = 0;
   int64_t depth = 1;
@@ -69,7 +69,7 @@ inline std::vector<Window> SlidingWindows(int64_t size, int64_t count, int64_t k
   return windows;
 }
 
-// `count` bins that cover an axis; those of sizes that do not divide it overlap.
+// `count` bins that cover an axis; bins whose number does not divide it overlap.
 inline std::vector<Window> Bins(int64_t size, int64_t count) {
   std::vector<Window> windows;
   for (int64_t i = 0; i < count; ++i) {
@@ -111,7 +111,7 @@ struct PoolWindows {
     columns = Bins(x.width, out.width);
   }
 
-  // Windows one behind the other: rows of all slices of a plane.
+  // Windows one after the other: rows of all slices of a plane.
   int64_t out_rows() const { return out.depth * out.height; }
   const Window& SliceOf(int64_t row) const { return slices[static_cast<size_t>(row / out.height)]; }
   const Window& RowOf(int64_t row) const { return rows[static_cast<size_t>(row % out.height)]; }

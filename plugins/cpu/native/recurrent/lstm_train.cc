@@ -1,5 +1,5 @@
-// An LSTM in training. The states of a layer lie where those of the layer before lay, which it has
-// read by then.
+// An LSTM in training. The states of a layer overwrite the
+// states of the layer before, which it has read by then.
 #include "recurrent/lstm_train.h"
 #include "recurrent/attributes.h"
 #include "recurrent/recurrent_products.h"

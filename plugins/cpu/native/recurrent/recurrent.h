@@ -76,7 +76,7 @@ class Arena {
   int64_t taken_ = 0;
 };
 
-// A product over several threads, each of which computes some rows; b may lie in panels.
+// A product over several threads, each of which computes some rows; b may be in panels.
 template <typename T>
 void ParallelGemm(GemmFn<T> gemm, const GemmCall<T>& call, int32_t n_threads,
                   bool in_panels = false) {
@@ -105,8 +105,8 @@ struct LayerSource {
 };
 
 // What the source gives to the sums of all steps, of number `i` in the lists of parameters, with
-// the biases that nothing else than the sum depends on. Slots 1 to 4 are the parameters, the first
-// of them transposed where it lies in panels.
+// the biases that nothing else than the sum depends on. Slots 1 to 4
+// are the parameters, the first of them transposed if it is in panels.
 template <typename T>
 void WriteSums(const RecurrentShape& s, GemmFn<T> gemm, const opwright::RunContext& ctx, uint32_t i,
                const LayerSource<T>& source, T* sums, bool in_panels = false) {
@@ -134,7 +134,7 @@ void SwapAxes(const T* from, int64_t a, int64_t b, int64_t width, T* to) {
 }
 
 // The output of a layer: the states of its directions
-// side by side, and 0 after the end of a sequence. `states` are those of its first direction.
+// side by side, and 0 after the end of a sequence. `states` are its first direction's.
 template <typename T>
 void JoinStates(const RecurrentShape& s, const T* states, const std::vector<int64_t>& lengths,
                 T* joined) {

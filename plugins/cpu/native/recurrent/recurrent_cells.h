@@ -13,8 +13,8 @@
 
 namespace opwright_cpu {
 
-// Slots: x, h, (c of an LSTM), weight_ih, weight_hh, bias_ih, bias_hh; behind them those of each
-// kernel. The gradients of these seven or six are the outputs of the gradient.
+// Slots: x, h, (c of an LSTM), weight_ih, weight_hh, bias_ih, bias_hh; then
+// the slots of each kernel. The gradients of these seven or six are the outputs of the gradient.
 template <typename T, bool kHasCell>
 struct CellOfLayer {
   static constexpr uint32_t kWeights = kHasCell ? 3 : 2;

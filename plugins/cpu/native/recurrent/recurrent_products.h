@@ -11,8 +11,8 @@
 
 namespace opwright_cpu {
 
-// A matrix [rows, columns] that every step multiplies with, where one product reads it: element
-// (p, j) lies at data[p * row + j * column], or in panels as PackPanels writes them.
+// A matrix [rows, columns] that every step multiplies with, where one product reads it:
+// element (p, j) is at data[p * row + j * column], or in panels as PackPanels writes them.
 template <typename T>
 struct StepWeight {
   const T* data;
@@ -21,9 +21,9 @@ struct StepWeight {
   bool in_panels;
 };
 
-// Panels of kPanelWidth columns, with the rows of each next to each other. In a wide matrix one row
-// of a panel lies pages behind the one before, and often in the same set of the first-level cache:
-// every step would read it from the second-level cache again.
+// Panels of kPanelWidth columns, with the rows of each next to each other. In a wide
+// matrix one row of a panel is pages after the one before, and often in the same set of
+// the first-level cache: every step would read it from the second-level cache again.
 template <typename T>
 void PackPanels(const StepWeight<T>& from, int64_t rows, int64_t columns, T* to) {
   for (int64_t column = 0; column < columns; column += kPanelWidth) {

@@ -1,5 +1,5 @@
 // One step of a recurrent layer, forward or backward, for some rows of the batch:
-// the work between the products. Gates lie side by side in a row, Width(kind) * size numbers.
+// the work between the products. Gates are contiguous in a row, Width(kind) * size numbers.
 #ifndef OPWRIGHT_CPU_RECURRENT_RECURRENT_STEPS_H_
 #define OPWRIGHT_CPU_RECURRENT_RECURRENT_STEPS_H_
 
@@ -34,7 +34,7 @@ struct StepRows {
 template <typename T>
 void RunStep(Recurrent kind, const StepRows<T>& at);
 
-// Of an LSTM, from the gates that RunStep has left: the cells once more, to the same bits.
+// For an LSTM, from the gates of RunStep: the cells once more, to the same bits.
 template <typename T>
 void RunCellsAgain(const StepRows<T>& at);
 

@@ -1,5 +1,5 @@
-// The gradients of the weights and biases of a recurrent layer, from those of the sums of all
-// steps.
+// The gradients of the weights and biases of a recurrent
+// layer, from the gradients of the sums of all steps.
 #ifndef OPWRIGHT_CPU_RECURRENT_RECURRENT_WEIGHTS_H_
 #define OPWRIGHT_CPU_RECURRENT_RECURRENT_WEIGHTS_H_
 
@@ -81,7 +81,7 @@ struct WeightGrads {
                     ctx.n_threads());
   }
 
-  // The states before all steps are h0 and those of all steps but the last.
+  // The states before all steps are h0 and the states of all steps but the last.
   void WriteStateGrad(const T* part, int64_t columns, T* grad) const {
     const int64_t each = s.n * s.size, row = s.n * s.width();
     const int64_t begin = std::min(std::max<int64_t>(steps.begin, 1), steps.end);

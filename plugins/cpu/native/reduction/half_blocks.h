@@ -25,7 +25,7 @@ struct HalfBlocks {
   int64_t length = 0;
   int64_t at_once = 0;  // rows of a block
 
-  // Longer rows, and lines whose elements do not lie side by side, are left to other kernels.
+  // Longer rows, and lines whose elements are not contiguous, are left to other kernels.
   opwright::Status Make(const Lines& lines) {
     if (lines.inner != 1 || lines.length > kWidestRow) {
       return opwright::Status::Refused("is for rows of at most ", kWidestRow, " elements, got ",

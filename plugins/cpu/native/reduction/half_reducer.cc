@@ -116,7 +116,7 @@ float* HalfReducer<Rule>::Run(const void* x, void* workspace, int32_t n_threads)
   return out;
 }
 
-// Whole lines that lie one behind the other.
+// Whole lines, one after the other.
 template <typename Rule>
 void HalfReducer<Rule>::ReduceRows(const char* x, int64_t begin, int64_t end, float* out) const {
   alignas(64) float wide[kWideFloats];

@@ -24,7 +24,7 @@ class HalfReducer {
 
   uint64_t workspace_bytes() const;
 
-  // The results, which lie in the workspace. Equal bits for every number of threads.
+  // The results, in the workspace. Equal bits for every number of threads.
   float* Run(const void* x, void* workspace, int32_t n_threads) const;
 
  private:

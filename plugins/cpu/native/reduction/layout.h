@@ -20,7 +20,7 @@ struct Lines {
   int64_t numel() const { return outer * length * inner; }
 };
 
-// Where an element of a line lies, both counted in the order of the memory.
+// The position of an element of a line, both counted in memory order.
 inline int64_t PlaceOf(const Lines& lines, int64_t line, int64_t element) {
   return (line / lines.inner * lines.length + element) * lines.inner + line % lines.inner;
 }

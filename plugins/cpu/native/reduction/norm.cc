@@ -131,7 +131,7 @@ struct NormKernel {
     return opwright::Status::Ok();
   }
 
-  // Ordinary squares are those of roots in this range, which are right already.
+  // Squares of roots in this range are ordinary, and right already.
   void FindExtremeNorms(const T* x, T* out) const {
     for (int64_t i = 0; i < n_; ++i) {
       if (!opwright::functors::IsOrdinary(out[i] * out[i])) out[i] = elements_.NormOf(x, i);

@@ -41,8 +41,8 @@ class Stages {
            int32_t n_threads) const;
 
  private:
-  // One run of reduced axes. Where there are few results, their lines are cut into chunks, whose
-  // results are reduced in turn.
+  // One run of reduced axes. Where there are few results, their
+  // lines are cut into chunks, whose results are reduced again.
   struct Stage {
     Lines lines;
     int64_t chunk = 0;  // lengths along the line of one piece; 0: not cut

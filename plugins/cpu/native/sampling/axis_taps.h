@@ -62,7 +62,7 @@ struct AxisTaps {
   }
 };
 
-// Where place i lies among the elements, as the reference computes it.
+// The position of place i among the elements, as the reference computes it.
 inline double CoordinateOf(int64_t i, int64_t size, int64_t count, double scale,
                            const std::string& kind) {
   const auto whole = [](int64_t n) { return static_cast<double>(n); };

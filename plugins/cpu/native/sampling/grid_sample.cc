@@ -85,7 +85,7 @@ inline int32_t ThreadsFor(const GridShape& s, int64_t parts, int32_t n_threads) 
       std::max<int64_t>(1, std::min({int64_t{n_threads}, parts, work / kElementGrain + 1})));
 }
 
-// A thread's taps lie in the workspace.
+// A thread's taps are in the workspace.
 template <typename T>
 GridTaps<T>& TapsOf(const opwright::RunContext& ctx, int32_t thread) {
   return ctx.workspace<GridTaps<T>>()[thread];

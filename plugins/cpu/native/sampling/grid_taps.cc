@@ -108,7 +108,7 @@ OPWRIGHT_CPU_CLONES void Split(int64_t n, const T* place, const T* factor, T* fi
 
 constexpr double kCubic = -0.75;
 
-// The share of the pixel k places behind floor(place), by cubic convolution, and its derivative.
+// The share of the pixel k places after floor(place), by cubic convolution, and its derivative.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Cubic(int64_t n, int32_t k, const T* place, const T* factor, T* at,
                                T* share, T* derivative) {

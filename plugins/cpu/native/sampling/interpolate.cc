@@ -11,7 +11,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The two elements that a place of the output lies between, and the second one's share.
+// The two elements around a place of the output, and the second one's share.
 struct Between {
   int64_t first;
   int64_t second;

@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Where each sequence begins in the packed tensor, in rows, and behind them the number of rows.
+// Where each sequence begins in the packed tensor, in rows, and then the number of rows.
 opwright::Status Begins(const opwright::RunContext& ctx, const Padded& padded, int64_t* begins) {
   const Positions lengths(ctx.input(1), padded.n);
   OPWRIGHT_RETURN_IF_ERROR(padded.Check(lengths));

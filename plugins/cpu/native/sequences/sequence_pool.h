@@ -51,7 +51,7 @@ struct PoolColumns {
   }
 };
 
-// Of `length` rows, at least one, `stride` elements apart, of `width` columns, at most kPoolWidth.
+// For `length` rows, at least one, `stride` elements apart, of `width` columns, at most kPoolWidth.
 
 template <typename T>
 void SumRows(const T* x, int64_t length, int64_t stride, int64_t width, T* out);

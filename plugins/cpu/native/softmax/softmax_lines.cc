@@ -117,7 +117,7 @@ OPWRIGHT_CPU_INLINE void TurnOut(const T* turned, int64_t n_rows, int64_t n, T* 
   }
 }
 
-// The same for short lines: sixteen of them are turned, so that each is one lane of vectors.
+// The same for short lines: sixteen of them are transposed, so that each is one lane of vectors.
 template <typename T, bool kLog>
 OPWRIGHT_CPU_CLONES void SoftmaxShortRows(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima,
                                           T* totals) {

@@ -17,8 +17,8 @@ inline int64_t StripWidth(const Lines& lines) {
   return fitting >= 128 ? std::min(fitting, kLineStrip) : kLineStrip;
 }
 
-// Calls function(first, width, offset) for strips of the lines [begin, end): lines `first` and the
-// next ones lie side by side, from element `offset`, and their elements lines.inner apart.
+// Calls function(first, width, offset) for strips of the lines [begin, end): lines `first` and
+// the next ones are adjacent, from element `offset`, and their elements lines.inner apart.
 template <typename Function>
 void ForStrips(const Lines& lines, int64_t begin, int64_t end, const Function& function) {
   while (begin < end) {

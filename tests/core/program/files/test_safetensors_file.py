@@ -82,7 +82,7 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8), **more):
         (b"\xff\xfe", "a header that is no JSON"),
         (b"[" * 100_000, "a header that is no JSON"),
         (b'{"a": ' + b"9" * 5000 + b"}", "a header that is no JSON"),
-        (b'{"a": {}, "a": {}}', "a name stands in it twice"),
+        (b'{"a": {}, "a": {}}', "a name occurs in it twice"),
         (b"[]", "a header that is no object"),
         ({"__metadata__": []}, "metadata that is no mapping of text"),
         ({"__metadata__": {"a": 1}}, "metadata that is no mapping of text"),

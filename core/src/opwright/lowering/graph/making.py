@@ -37,7 +37,7 @@ def signature_of(op: LoweredOp) -> Signature:
 def infer_op(graph: Graph, op: LoweredOp, metas: SlotMetas, counts: tuple[int, ...]) -> Signature:
     """Infer the outputs, once for all equal operators, such as the layers of a deep network.
 
-    `metas` are those of the inputs.
+    `metas` are the metas of the inputs.
     """
     attributes = attrs_key(op.attrs) if op.attrs else ()
     key = (op.type, metas, counts, attributes)

@@ -1,4 +1,4 @@
-"""Finds the cheapest values that separate the wanted ones from those that cannot be recomputed."""
+"""Finds the cheapest values that separate the wanted ones from values that cannot be recomputed."""
 
 from __future__ import annotations
 

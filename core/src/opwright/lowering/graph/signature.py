@@ -99,7 +99,7 @@ class Signature:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that a run reads and writes, without those of dynamic outputs."""
+        """Bytes that a run reads and writes, without dynamic outputs."""
         if self._moved_bytes < 0:
             slots = zip(self.definition.proto.inputs, self.inputs, strict=True)
             read = sum(size_bytes(m) for slot, ms in slots if not slot.shape_only for m in ms)

@@ -29,7 +29,7 @@ COPY: Final = OpDefinition(
 
 
 class Role(enum.IntEnum):
-    """The owner of the memory of an external buffer; the numbers are those of the runtime."""
+    """The owner of the memory of an external buffer; the numbers are the same as in the runtime."""
 
     FEED = 0
     FETCH = 1
@@ -138,14 +138,14 @@ class Child:
     bindings : tuple of (Value, int)
         Captured values, and their externals in the body.
     n_turns : int
-        Of a loop: its largest number of iterations, -1 for no limit.
+        For a loop, its largest number of iterations, -1 for no limit.
     elements : tuple of (int, int)
-        Of a loop: the externals that are elements of its sequences, -1 where the body does not
+        For a loop, the externals that are elements of its sequences, -1 where the body does not
         read one, and the offset in bytes at which its first iteration reads the sequence.
     skipped : tuple of int
-        Of a loop: the offset in bytes in each stacked output at which its first iteration writes.
+        For a loop, the offset in bytes in each stacked output at which its first iteration writes.
     unread : set of Value
-        Of a loop: the unread stacked outputs, which have no memory.
+        For a loop, the unread stacked outputs, which have no memory.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class LoweredOp:
         return tuple([values for slot, values in slots if not slot.shape_only])
 
     def data_reads(self) -> list[Value]:
-        """Return the values whose data the operator reads, without those of shape-only slots."""
+        """Return the values whose data the operator reads, without shape-only slots."""
         return _flatten(self.data_slots())
 
     def writes(self) -> list[Value]:

@@ -60,7 +60,7 @@ def prepare_again(
     target: Target,
     op: LoweredOp,
 ) -> Prepared:
-    """Return the complete kernel of an operator; `key` is that of the Context's kernels."""
+    """Return the complete kernel of an operator; `key` is the key in the Context's kernels."""
     prepared = find_prepared(target.context, key)  # another thread may have done it already
     if prepared is None:
         prepared = prepare_kernel(entry, op, device, arguments, target)

@@ -1,4 +1,4 @@
-"""Assigns memory: values reuse that of their inputs, or of values that are no longer needed.
+"""Assigns memory: values reuse the memory of their inputs, or of values that are no longer needed.
 
 Buffers that a plan owns get a *slot*: the smallest free one that is large enough, else the largest
 free one, which grows. On an addressable device the slots follow each other in one arena, and large
@@ -6,7 +6,7 @@ buffers are packed into one slot; on others each slot is a separate buffer, so t
 opaque handles needs no pointer arithmetic. On a device that shares no memory every buffer is a slot
 of exactly its size, so that a memory checker sees its ends.
 
-Of large buffers the largest are placed first, each at the lowest offset that is free during its
+The largest buffers are placed first, each at the lowest offset that is free during its
 lifetime. For a training step the block is as large as the peak of live bytes; slots, as large as
 the largest value that was ever in them, take a third more.
 """

@@ -30,7 +30,7 @@ class Placement:
     device : str
         Type, and number where that is not 0.
     n_threads : int
-        Of the plan itself; a body of control flow has its own number.
+        Number of threads of the plan itself; a body of control flow has its own.
     prepare_s : float
         Seconds spent in the ``prepare`` of kernels.
     operators, python_steps : int

@@ -40,7 +40,7 @@ class Recorder:
     Attributes
     ----------
     plans : list of list of token
-        Of one lowering: the plans of bodies, then the one that runs them.
+        The plans of one lowering: first of bodies, then the one that runs them.
     kernels : dict of tuple to int
         Numbers of kernels, over all lowerings: path of the library, operator type, name of the
         library in keys, dtype code; with the object that was loaded.
@@ -55,7 +55,7 @@ class Recorder:
     is_done : bool
         Whether later plans are not recorded.
     buffer : Buffer or None
-        Of the next value.
+        The buffer of the next value.
     """
 
     def __init__(self, target: Target) -> None:

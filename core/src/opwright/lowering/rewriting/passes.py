@@ -106,7 +106,7 @@ def _allowed(target: Target) -> frozenset[str] | None:
 
 
 def remove_dead_ops(graph: Graph) -> None:
-    """Remove operators whose results are unused; those that write the scope stay."""
+    """Remove operators whose results are unused; operators that write the scope stay."""
     if graph.keep_all:
         return
     needed: set[Value] = {value.source or value for value, _ in graph.sinks}

@@ -111,7 +111,7 @@ def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -
     """Write a generation and give it the next number.
 
     With `number` it gets this number, or nothing is added if that is taken. After an OSError, such
-    as that of a full disk, `load` returns the same as before.
+    as a full disk's, `load` returns the same as before.
     """
     for _ in range(_MAX_TRIES):
         new = saver.new_folder
@@ -259,7 +259,7 @@ class Saver:
         remove_folder(retired)
 
     def clean(self) -> None:
-        """Remove the files that ended savers have left behind."""
+        """Remove the files of savers that have ended."""
         for name in [path.name for path in self._generations.iterdir()]:
             if name.startswith(_OLD):
                 remove_folder(self._generations / name)

@@ -114,9 +114,9 @@ def check_belongs(path: StrPath, mark: ParamsMark, program: bytes) -> None:
 def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool = False) -> Arrays:
     """Return the arrays of an open parameters file, all of `expected` and no others.
 
-    With `mapped` those of a large file on a local disk lie in a map of it, see `map_file`. Names,
-    dtypes and shapes are compared before any data is read. FormatError if the file is truncated,
-    foreign or damaged, or if tensors are missing, extra or of another shape.
+    With `mapped` the parameters of a large file on a local disk are in a map of it, see `map_file`.
+    Names, dtypes and shapes are compared before any data is read. FormatError if the file is
+    truncated, foreign or damaged, or if tensors are missing, extra or of another shape.
     """
     metadata, tensors = read_header(path, handle)
     mark = _mark_in(path, metadata)

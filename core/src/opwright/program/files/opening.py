@@ -109,7 +109,7 @@ def _open_generation(folder: StrPath, handle: int, stack: ExitStack) -> SavedFil
 
 
 def _read_program(file: OpenFile, manifest: Manifest) -> bytes:
-    """Return the bytes of the program; FormatError if they are not those of the manifest."""
+    """Return the bytes of the program; FormatError if they do not match the manifest."""
     program = read_small(*file, MAX_PROGRAM_BYTES)
     digest = manifest.mark.program
     if len(program) != manifest.program_bytes or digest_of(program) != digest:
@@ -120,7 +120,7 @@ def _read_program(file: OpenFile, manifest: Manifest) -> bytes:
 
 
 def _check_params(file: OpenFile, manifest: Manifest, program: bytes) -> OpenFile:
-    """Return the parameters; FormatError if they are not those of the manifest."""
+    """Return the parameters; FormatError if they do not match the manifest."""
     path, handle = file
     size_bytes = os.fstat(handle).st_size
     if size_bytes != manifest.params_bytes or read_mark(path, handle) != manifest.mark:
@@ -306,7 +306,7 @@ class SavedProgram(NamedTuple):
 
 
 def read_whole(path: str | os.PathLike[str], *, mapped: bool) -> tuple[SavedProgram, Arrays]:
-    """Return a saved program and its arrays; with `mapped` they may lie in the file."""
+    """Return a saved program and its arrays; with `mapped` they may be in the file."""
     saved, arrays = read_saved(folder_of("load", path), lambda files: _read_whole(files, mapped))
     for variable in persistable_variables(saved.program):
         array = arrays[variable.name]

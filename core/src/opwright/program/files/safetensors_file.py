@@ -32,7 +32,7 @@ _MAX_RANK: Final = 64  # NumPy's
 _WRITER: Final = "save: the arrays must be what load accepts"
 
 _STORED_AS: Final = {"int4": "int8", "uint4": "uint8"}
-"""Stand-ins for dtypes without a name in the format; the metadata lists these tensors."""
+"""Substitutes for dtypes without a name in the format; the metadata lists these tensors."""
 
 _CODES: Final = {
     **{dtype: short_dtype(dtype).upper() for dtype in DTYPES if dtype not in _STORED_AS},
@@ -133,7 +133,7 @@ def _refuse(who: str, got: str) -> NoReturn:
     raise FormatError(f"{who}, got {got}")
 
 
-# Each rule is that of the reader and of the writer; `who` begins the message.
+# Each rule applies to the reader and the writer; `who` begins the message.
 
 
 def _check_length(who: str, header_bytes: int) -> int:
@@ -211,7 +211,7 @@ def _parse_json(who: str, text: str | bytes | bytearray) -> Any:
 def _make_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) != len(pairs):
-        raise ValueError("a name stands in it twice")
+        raise ValueError("a name occurs in it twice")
     return entries
 
 

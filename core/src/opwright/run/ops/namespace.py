@@ -55,7 +55,7 @@ class Finder:
         return sorted({name.partition(".")[0] for name in inner})
 
     def _select(self, context: Context) -> dict[str, Any]:
-        """Set the table of the runtime to that of the current Context; return its functions."""
+        """Set the table of the runtime to the current Context's; return its functions."""
         functions = context.functions.setdefault((self._prefix, self._make), {})
         self._names["__table__"] = (guarded_context, guarded_context.get(), functions)
         return functions

@@ -77,7 +77,7 @@ class Lines(NamedTuple):
 
 def lines_over(shape: Shape, axes: Sequence[int]) -> Lines | None:
     """Return the lines over these axes, None where other axes with elements lie between them."""
-    # Of a number, axis 0 and -1 mean all there is.
+    # For a number, axes 0 and -1 both mean its only element.
     chosen = {axis % len(shape) for axis in axes} if axes and shape else set(range(len(shape)))
     long = sorted(axis for axis in chosen if shape[axis] != 1)
     if not long:
