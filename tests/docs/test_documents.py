@@ -63,6 +63,7 @@ def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> N
     check_python(page, tmp_path)
 
 
+@pytest.mark.grid(5)
 @pytest.mark.parametrize("name", ROUNDED)
 def test_what_a_page_prints_does_not_depend_on_the_rounding(name: str, tmp_path: Path) -> None:
     """The NumPy kernels round otherwise than those in C++: they stand for another processor."""

@@ -96,6 +96,7 @@ print("good")
 """
 
 
+@pytest.mark.long("the files of a divided table, and of states in parts, are tested one by one")
 def test_files_of_a_divided_table_and_states_in_parts_are_those_of_one_process(
     run, tmp_path: Path
 ) -> None:
