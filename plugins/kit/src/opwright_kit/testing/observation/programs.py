@@ -67,7 +67,7 @@ def find_operators(pass_name: str, context: Context) -> tuple[list[str], list[st
     """
     entry = context.passes.get(pass_name)
     named = {text for text in _strings_of(entry.load()) if text in context.ops}
-    chosen = entry.operators & set(context.ops.types(all=True))
+    chosen = set(entry.operators) & set(context.ops.types(all=True))
     return _forward_types(chosen, context), _forward_types(named, context)
 
 
