@@ -6,6 +6,7 @@ import gc
 
 import numpy as np
 import pytest
+from thread_counts import thread_counts
 
 import opwright as ow
 from opwright.errors import OpwrightError
@@ -14,11 +15,11 @@ GATES = {"lstm": 4, "gru": 3}
 STEPS, INPUTS, SIZE = 3, 5, 6
 
 
-def make_layer(op: str) -> tuple[ow.Program, ow.Scope]:
+def make_layer(op: str, size: int = SIZE) -> tuple[ow.Program, ow.Scope]:
     """Return a layer of constant weights that reads ``x`` [steps, any rows, inputs]."""
     program, scope = ow.Program(), ow.Scope()
-    block, width = program.global_block(), GATES[op] * SIZE
-    shapes = {"weight_ih": [width, INPUTS], "weight_hh": [width, SIZE]}
+    block, width = program.global_block(), GATES[op] * size
+    shapes = {"weight_ih": [width, INPUTS], "weight_hh": [width, size]}
     rng = np.random.default_rng(2)
     block.create_var("x", [STEPS, None, INPUTS], is_data=True)
     for name, shape in shapes.items():
@@ -59,3 +60,20 @@ def test_constant_weights_of_another_shape_are_refused(op: str, name: str) -> No
             run(x=x)
     scope.var(name).set(weight)
     np.testing.assert_array_equal(run(x=x)[0], first)
+
+
+n_threads = thread_counts(2)
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_threads_that_share_the_products_of_a_row_change_no_bit(op: str, n_threads: int) -> None:
+    program, scope = make_layer(op, size=320)  # wide enough for two threads
+    x = np.random.default_rng(4).standard_normal((STEPS, 1, INPUTS), dtype="float32")
+    results = []
+    for count in (n_threads, 1):
+        ow.set_num_threads(count)
+        network = ow.Network(program.global_block())
+        run = network.compile(feed=["x"], fetch=["out", "h_n"], scope=scope)
+        results.append([np.array(array) for array in run(x=x)])
+    for shared, alone in zip(*results, strict=True):
+        np.testing.assert_array_equal(shared, alone)

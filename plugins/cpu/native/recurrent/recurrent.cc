@@ -137,11 +137,13 @@ struct RecurrentKernel {
         ctx.has_input(4) ? ctx.input(4, static_cast<uint32_t>(i)).template data<T>() : nullptr;
     const T* weight = is_packed_ ? ctx.input(2, static_cast<uint32_t>(i)).template data<T>()
                                  : buffers.weights + d * s_.gates() * s_.size;
+    // Threads that have no rows of their own share the products of each step.
+    const int32_t n_threads = s_.directions * s_.n == 1 ? ctx.n_threads() : 1;
     for (int64_t k = 0; k < s_.steps; ++k) {
       const int64_t step = d == 1 ? s_.steps - 1 - k : k;
       T* sums = gates + (step * s_.n + begin) * s_.width();
       AddState<T>(gemm_, s_.kind, end - begin, s_.size, state + first, {weight, 1, s_.size, true},
-                  bias, sums);
+                  bias, sums, k % 2 == 1, n_threads);
       T* new_state = states + step * each;
       T* new_cell = kHasCell ? cells + step * each : nullptr;
       RunStep<T>(s_.kind, {end - begin, s_.size, lengths.empty() ? nullptr : lengths.data() + begin,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "common/parallel.h"
 #include "gemm/gemm.h"
 #include "gemm/scratch.h"
 #include "recurrent/recurrent_steps.h"
@@ -44,22 +45,43 @@ void PackPanels(const StepWeight<T>& from, int64_t rows, int64_t columns, T* to)
   }
 }
 
-// The product of `call` with a weight in the place of b.
+// Panels of a product, from `begin` to `end`.
 template <typename T>
-void MultiplyWeight(GemmFn<T> gemm, GemmCall<T> call, const StepWeight<T>& weight) {
+void MultiplyPanels(GemmFn<T> gemm, GemmCall<T> call, const T* weight, bool backward, int64_t begin,
+                    int64_t end) {
   call.scratch = ThreadScratch<T>();
-  call.b = weight.data;
-  call.b_row = weight.row;
-  call.b_col = weight.column;
-  if (!weight.in_panels) return gemm(call);
-  const int64_t columns = call.n;
   call.b_col = 1;
-  for (int64_t column = 0; column < columns; column += kPanelWidth) {
+  const int64_t columns = call.n;
+  T* c = call.c;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t column = (backward ? begin + end - 1 - i : i) * kPanelWidth;
     call.n = call.b_row = std::min(kPanelWidth, columns - column);
+    call.b = weight + call.k * column;
+    call.c = c + column;
     gemm(call);
-    call.b += call.k * call.n;
-    call.c += call.n;
   }
+}
+
+// The product of `call` with a weight in the place of b. A step that goes `backward` through the
+// panels begins with those that the step before has left in the cache, which may be smaller than
+// the weight. Threads share the panels of one that takes longer than to wake them.
+template <typename T>
+void MultiplyWeight(GemmFn<T> gemm, GemmCall<T> call, const StepWeight<T>& weight,
+                    bool backward = false, int32_t n_threads = 1) {
+  if (!weight.in_panels) {
+    call.scratch = ThreadScratch<T>();
+    call.b = weight.data;
+    call.b_row = weight.row;
+    call.b_col = weight.column;
+    return gemm(call);
+  }
+  constexpr int64_t kThreadWork = 64 * 1024;
+  const int64_t panels = (call.n + kPanelWidth - 1) / kPanelWidth;
+  const int64_t each = std::max<int64_t>(1, call.m * call.k * kPanelWidth);
+  ParallelFor(n_threads, panels, (kThreadWork + each - 1) / each, 1,
+              [&](int64_t begin, int64_t end) {
+                MultiplyPanels(gemm, call, weight.data, backward, begin, end);
+              });
 }
 
 // Gates that x and the state share; those of a GRU's n behind them stay apart.
@@ -88,18 +110,19 @@ StepWeight<T> PackBack(Recurrent kind, const T* weight, int64_t size, T* to) {
 // Adds the part of the state to the sums. The part of a GRU's n stays apart, with its bias.
 template <typename T>
 void AddState(GemmFn<T> gemm, Recurrent kind, int64_t rows, int64_t size, const T* state,
-              StepWeight<T> weight, const T* bias, T* sums) {
+              StepWeight<T> weight, const T* bias, T* sums, bool backward = false,
+              int32_t n_threads = 1) {
   const int64_t width = WidthOf(kind) * size;
   const int64_t added = SharedGates(kind) * size;
   GemmCall<T> call{rows, added, size, state, size, 1,    nullptr,
                    0,    0,     sums, width, T(1), T(1), nullptr};
-  MultiplyWeight(gemm, call, weight);
+  MultiplyWeight(gemm, call, weight, backward, n_threads);
   if (kind != Recurrent::kGru) return;
   weight.data += added * size;
   call.n = size;
   call.c = sums + 3 * size;
   call.beta = T(0);
-  MultiplyWeight(gemm, call, weight);
+  MultiplyWeight(gemm, call, weight, backward, n_threads);
   if (bias == nullptr) return;
   AddBias(bias, rows, 2 * size, width, sums);
   AddBias(bias + 2 * size, rows, size, width, sums + 3 * size);
