@@ -11,13 +11,10 @@ from typing import Any
 
 import pytest
 
-from suites_apart import keep_one_in, make_absent
+from suites_apart import make_absent
 
 HAS_JAX = importlib.util.find_spec("jax") is not None
 sys.path[:0] = [str(Path(__file__).parents[1] / "std" / "operators"), str(Path(__file__).parent)]
-
-ONE_FOR_EACH_OPERATOR = ("test_operators.py", "test_pairs.py")
-"""Files with a case for each operator, or several."""
 
 N_DEVICES = 4
 """Of the CPU, as which JAX takes this process."""
@@ -30,11 +27,6 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={N_DEVICES}"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out most of the cases that each operator has, unless every one is wanted."""
-    keep_one_in(24, ONE_FOR_EACH_OPERATOR, config, items)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> pytest.Module | None:

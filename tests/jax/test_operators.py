@@ -14,7 +14,7 @@ from test_second_gradients import graded_cases, is_once, once_cases
 import opwright as ow
 from opwright.errors import GradientError
 
-pytestmark = pytest.mark.usefixtures("x64")
+pytestmark = [pytest.mark.usefixtures("x64"), pytest.mark.grid(24)]
 
 
 def over(cases: list[Case]) -> Any:

@@ -17,7 +17,7 @@ from pairs_of_shapes import STRUCTURED
 
 from opwright_jax import ops
 
-pytestmark = pytest.mark.usefixtures("x64")
+pytestmark = [pytest.mark.usefixtures("x64"), pytest.mark.grid(24)]
 
 Function = Callable[..., Any]
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from every_case import EVERY, is_one_in
 
 
 class _Absent(pytest.Module):
@@ -26,19 +23,3 @@ def make_absent(parent: Any, path: Path, package: str, target: str) -> pytest.Mo
     module: _Absent = _Absent.from_parent(parent, path=path)
     module.reason = f"{package} is not installed; make {target} installs it"
     return module
-
-
-def keep_one_in(
-    share: int, files: Collection[str], config: pytest.Config, items: list[pytest.Item]
-) -> None:
-    """Leave out all but one in so many parametrized tests of files, unless every one is wanted."""
-    left_out = [
-        item
-        for item in items
-        if item.path.name in files
-        and hasattr(item, "callspec")
-        and not (EVERY or is_one_in(share, item.name))
-    ]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]

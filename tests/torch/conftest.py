@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from suites_apart import keep_one_in, make_absent
+from suites_apart import make_absent
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 if HAS_TORCH:
@@ -19,9 +19,6 @@ if HAS_TORCH:
         str(Path(__file__).parent / room)
         for room in ("translate", "opinfo", "models", "train_step")
     ]
-
-ONE_FOR_EACH_OPERATOR = ("test_library.py", "test_values.py")
-"""Files with a case for each operator, or several."""
 
 USERS_PREFIXES = ("TORCH", "PYTORCH", "HF_", "HUGGING", "TRANSFORMERS_", "TRITON_", "TIMM_")
 
@@ -39,11 +36,6 @@ def pytest_configure(config: pytest.Config) -> None:
         import torch
 
         torch.set_num_threads(1)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out most of the cases that each operator has, unless every one is wanted."""
-    keep_one_in(6, ONE_FOR_EACH_OPERATOR, config, items)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> pytest.Module | None:

@@ -19,6 +19,8 @@ import opwright_torch
 from opwright_torch import ops
 from opwright_torch.ops.library import find_overloads, torch_name
 
+pytestmark = pytest.mark.grid(6)
+
 
 @pytest.fixture(autouse=True)
 def _forgets_graphs() -> Iterator[None]:

@@ -16,6 +16,8 @@ from test_second_gradients import graded_cases, is_once, once_cases
 import opwright as ow
 from opwright.errors import GradientError
 
+pytestmark = pytest.mark.grid(6)
+
 
 def listed(results: Any) -> list[Any]:
     return list(results) if isinstance(results, (tuple, list)) else [results]
