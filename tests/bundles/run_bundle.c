@@ -1,4 +1,4 @@
-/* Runs a bundle of float32 tensors: inputs from stdin, outputs to stdout, as they lie in memory.
+/* Runs a bundle of float32 tensors: inputs from stdin, outputs to stdout, as raw bytes.
      run_bundle FILE FOLDERS BATCH [THREADS]
    Each of the threads has a session, all run at once, and must compute the same bits. */
 #include <pthread.h>

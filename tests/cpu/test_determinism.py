@@ -19,7 +19,7 @@ Feeds = dict[str, np.ndarray]
 
 
 def lenet(images: int) -> tuple[Any, Feeds]:
-    """Return the loss of convolutions behind which maximum pooling stands, and a batch."""
+    """Return the loss of convolutions followed by maximum pooling, and a batch."""
     x = layers.data("x", shape=[None, 1, 28, 28])
     label = layers.data("label", shape=[None, 1], dtype="int64")
     h = layers.max_pool2d(layers.conv2d(x, filters=20, kernel=5), kernel=2)
@@ -104,7 +104,7 @@ def classes(n: int, count: int, width: int = 1) -> np.ndarray:
 def train(
     build: Callable[[], tuple[Any, Feeds]], n_threads: int, optimizer: Any, **compiling: Any
 ) -> dict[str, bytes]:
-    """Return the bytes of every parameter after some steps, and those of the losses."""
+    """Return the bytes of every parameter after some steps, and the bytes of the losses."""
     ow.set_num_threads(n_threads)
     with ow.program_guard(ow.Program(seed=5), ow.Program(seed=5)) as (main, startup):
         loss, feeds = build()

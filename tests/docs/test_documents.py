@@ -66,7 +66,7 @@ def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> N
 @pytest.mark.grid(5)
 @pytest.mark.parametrize("name", ROUNDED)
 def test_what_a_page_prints_does_not_depend_on_the_rounding(name: str, tmp_path: Path) -> None:
-    """The NumPy kernels round otherwise than those in C++: they stand for another processor."""
+    """The NumPy kernels round differently from the C++ kernels, like another processor."""
     page = ROOT / name
     blocks = select_python(page)
     for block, printed in zip(

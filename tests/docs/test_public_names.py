@@ -31,7 +31,7 @@ ROOMS = {
     "registry",
     "run",
 }
-"""What of the core is private; everything else that is no ``_name`` has a page."""
+"""The private parts of the core; everything else without an underscore has a page."""
 
 NAMES = [(module, name) for module in MODULES for name in public_names(module)]
 

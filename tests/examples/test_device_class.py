@@ -52,7 +52,7 @@ shelf:2: the number of a device must be in [0, 2), got 2; take one of those that
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """Return a folder where the package lies as pip would leave it."""
+    """Return a folder with the package as installed by pip."""
     blocks = read_blocks(PAGE)
     [source] = [b.text for b in blocks if b.language == "cpp" and b.listed_file() is None]
     [command] = [block.text for block in blocks if block.text.startswith("c++ ")]

@@ -1,4 +1,4 @@
-"""The ten scripts of examples/first_week: they run, and are hardly longer than those of Keras."""
+"""The ten scripts of examples/first_week: they run, and are hardly longer than in Keras."""
 
 from __future__ import annotations
 

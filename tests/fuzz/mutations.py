@@ -15,7 +15,7 @@ DTYPES = (
     *("float32", "float64", "float16", "int64", "int32", "int8", "int16"),
     *("uint8", "uint16", "uint32", "uint64", "bool"),
 )
-# What exists lies far from what can be had: sizes in between would only fill memory.
+# Existing sizes are far from impossible ones: sizes in between would only fill memory.
 SMALL = (0, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9)
 FAR = (
     *(-1, -2, -3, -9, 15, 16, 17, 31, 64, 65536, 2**31 - 1, 2**31, 2**32, 2**33 + 1, 2**40),

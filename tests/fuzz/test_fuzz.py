@@ -32,7 +32,7 @@ def forget_modules():
 
 @pytest.fixture
 def modules(monkeypatch):
-    """The modules beside this file can be imported, and are forgotten behind the test."""
+    """The modules beside this file can be imported, and are unloaded after the test."""
     monkeypatch.syspath_prepend(str(HERE.parent / "std" / "operators"))
     monkeypatch.syspath_prepend(str(HERE))
     others = forget_modules()

@@ -145,7 +145,7 @@ def run(job: Job) -> int:
                 note(job, index, fault)
             done += 1
             if grew:
-                break  # what comes next would seem to have grown, too
+                break  # the next case would seem to have grown, too
         PROGRESS.pack_into(cell, 0, -1, done, time.monotonic())
     return 0
 

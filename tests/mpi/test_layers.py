@@ -1,4 +1,4 @@
-"""Layers that real processes divide: values, training and files are those of one process."""
+"""Layers that real processes divide: values, training and files are the same as in one process."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def test_a_training_continues_with_another_number_of_processes(run, tmp_path: Pa
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
 
 
-def test_processes_that_see_different_folders_are_told(run) -> None:
+def test_processes_that_see_different_folders_are_reported(run) -> None:
     script = """
 model = build(True)
 model.initialize_parameters(x=ROWS, y=DATA["y"])

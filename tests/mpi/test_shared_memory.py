@@ -1,4 +1,4 @@
-"""Reductions through shared memory: the bits of those by messages, and nothing stays behind."""
+"""Reductions through shared memory: the same bits as by messages, and no memory remains."""
 
 from __future__ import annotations
 

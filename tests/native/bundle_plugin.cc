@@ -60,7 +60,7 @@ ow_kernel MakeKernel(const char* library, int32_t (*prepare)(ow_prepare*)) {
 
 }  // namespace
 
-// What each run of the kernel calls first, or NULL.
+// A function that each run of the kernel calls first, or NULL.
 extern "C" __attribute__((visibility("default"))) void bundle_set_on_run(void (*function)()) {
   on_run = function;
 }

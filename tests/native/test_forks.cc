@@ -1,4 +1,4 @@
-// What kernels made for several threads meet in a forked child, and a bind that fails.
+// Kernels made for several threads in a forked child, and a bind that fails.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-"""Scripts that several processes run, connected by NCCL: the emulated one, or that of GPUs."""
+"""Scripts that several processes run, connected by NCCL: the emulated one, or the GPUs' library."""
 
 from __future__ import annotations
 

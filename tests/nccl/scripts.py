@@ -1,4 +1,4 @@
-"""Scripts of several processes: the same on emulated GPUs and on those of a machine."""
+"""Scripts of several processes: the same on emulated GPUs and on real ones."""
 
 from __future__ import annotations
 

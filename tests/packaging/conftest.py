@@ -79,7 +79,7 @@ class Environment:
         self._pip("uninstall", "--yes", name)
 
     def _pip(self, command: str, *words: str | Path, **variables: str) -> None:
-        # What compiles is taken from there, too: CMake is 30 MB to download.
+        # Build tools are taken from there, too: CMake is 30 MB to download.
         tools = (
             f"{self.bin}{os.pathsep}{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
         )
@@ -90,7 +90,7 @@ class Environment:
 
 
 def copy_sources(folder: Path) -> Path:
-    """Copy what git knows or would add: a wheel must need nothing that lies about by chance."""
+    """Copy what git knows or would add: a wheel must need no files that are present by chance."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in set(listed.stdout.splitlines()):
@@ -120,9 +120,9 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Build the wheel of every package where it lies: what `make venv` has compiled is used again.
+    """Build the wheel of every package in place: what `make venv` has compiled is used again.
 
-    That source distributions need nothing that lies about by chance is tested by themselves.
+    That source distributions need no files that are present by chance is tested separately.
     """
     folder = tmp_path_factory.mktemp("wheels")
     for path in [ROOT / "core", *sorted((ROOT / "plugins").iterdir())]:

@@ -1,4 +1,4 @@
-"""What `make tarball` packs, and the wheel libopwright, run bundles from an empty folder."""
+"""The content of `make tarball`, and the wheel libopwright, run bundles from an empty folder."""
 
 from __future__ import annotations
 

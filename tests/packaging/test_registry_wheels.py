@@ -103,7 +103,7 @@ def test_onednn_is_required_and_not_contained(wheelhouse: Path) -> None:
 def test_a_bare_environment_trains_with_nothing_but_these_wheels(
     wheelhouse: Path, bare_environment: Any
 ) -> None:
-    """What others have made comes from where pip finds it, ours from the folder alone."""
+    """Packages of others come from pip's index, ours from the folder alone."""
     wheels = [wheel for wheel in wheelhouse.iterdir() if not wheel.name.startswith(LARGE_WHEELS)]
     needs = {line for wheel in wheels for line in list_requirements(wheel)}
     bare_environment.install(*(line for line in needs if not line.startswith("opwright")))

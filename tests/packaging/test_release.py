@@ -1,4 +1,4 @@
-"""What `make release` refuses, and the index from which it installs."""
+"""The refusals of `make release`, and the index from which it installs."""
 
 from __future__ import annotations
 

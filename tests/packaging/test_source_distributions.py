@@ -1,4 +1,4 @@
-"""A source distribution stands alone: what is a link in the repository is a copy in it."""
+"""A source distribution is complete: a link in the repository is a copy in it."""
 
 from __future__ import annotations
 

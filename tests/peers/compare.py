@@ -1,4 +1,4 @@
-"""Compare the results of a case on a target with those of a peer."""
+"""Compare the results of a case on a target with a peer's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_float(dtype: Any) -> bool:
 
 
 def check(case: Case, dtype: str, target: Target, peer: Peer) -> None:
-    """Compare all outputs and all gradients of a case with those of the peers."""
+    """Compare all outputs and all gradients of a case with the peers'."""
     ulps = ULPS.get(case.op, 16.0)
     arrays = case.make_inputs(dtype)
     one = build(case, arrays)

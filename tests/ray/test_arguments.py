@@ -1,4 +1,4 @@
-"""What is refused before anything starts, with Ray or without it."""
+"""Refusals before the start, with Ray or without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator written in C++ says of itself, beside the same written in Python."""
+"""The description of an operator in C++, compared with the same in Python."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def library(opened, request):
 
     opened.version = request.param
     opened.host.size, opened.host.abi_minor = HOSTS[request.param]
-    opened.host.parallel = Parallel(parallel)  # behind the end of the table of a host of 1.0
+    opened.host.parallel = Parallel(parallel)  # after the end of the table of a host of 1.0
     return opened
 
 

@@ -23,7 +23,7 @@ from opwright_cuda_emulator import EmulatedDriver, HostCompiler, start
 from rehearsal import rehearse
 
 wanted_by_tests: dict[Source, set[str]] = {}
-"""What the tests of this session ask for, once there is a GPU."""
+"""The kernels that the tests of this session need, if there is a GPU."""
 
 INSTANCES_PER_FILE = 60
 """More keep one compiler busy while the other has nothing left to do."""
@@ -66,7 +66,7 @@ def compile_together(wanted: dict[Source, set[str]], compiler: HostCompiler) -> 
     parts.sort(key=lambda part: -len(part[1]))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for built in [pool.submit(compiler.build, *part) for part in parts]:
-            # What does not compile fails again, and is shown, in the tests that need it.
+            # Kernels that do not compile fail again, and are shown, in the tests that need them.
             with contextlib.suppress(Exception):
                 built.result()
 

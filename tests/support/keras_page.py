@@ -42,7 +42,7 @@ def count_code_lines(source: str) -> int:
 
 
 def read_pair(script: Path) -> tuple[str, str]:
-    """Return the source of a script, and that of the same in Keras."""
+    """Return the source of a script, and the source of the same in Keras."""
     keras = script.parent / "keras" / script.name
     return script.read_text(encoding="utf-8"), keras.read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Layers that processes of any engine divide, behind a line ``DEVICE = "cpu"`` or ``"cuda"``."""
+"""Layers that processes of any engine divide, after a line ``DEVICE = "cpu"`` or ``"cuda"``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A home of their own for the tests, empty at the start: nothing of the user's is read or written.
 
-What an earlier run left in the user's caches must not decide whether a test passes. Folders that a
+Files of an earlier run in the user's caches must not decide whether a test passes. Folders that a
 tool is given by a variable of its own stay, such as pip's downloads by PIP_CACHE_DIR: who sets it
 wants just that.
 """
@@ -18,7 +18,7 @@ USERS_SETTINGS: Final = (
     *("OPWRIGHT_CACHE_DIR", "OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT"),
     "PYTEST_ADDOPTS",
 )
-"""What opwright, and a pytest that tests start, would take from the user's shell."""
+"""Variables that opwright, and a pytest that tests start, would take from the user's shell."""
 
 KEPT_CACHE: Final = "OPWRIGHT_TEST_CACHE_DIR"
 """Names a folder for OPWRIGHT_CACHE_DIR, where several test processes shall share it."""

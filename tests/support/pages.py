@@ -2,7 +2,7 @@
 
 A ``text`` block directly below a ``python`` block is what that prints. A ``console`` block holds
 ``$ command`` lines with their output. A block that begins with the comment ``# path/of/a/file``, or
-``// path/of/a/file``, is an excerpt of that file. A line ``...`` stands for any number of lines,
+``// path/of/a/file``, is an excerpt of that file. A line ``...`` means any number of lines,
 a blank for any number of blanks. All else is the same on every processor: what its rounding may
 change, such as an accuracy, a page rounds or compares before it prints it.
 """
@@ -167,7 +167,7 @@ def _install_example(folder: Path) -> dict[str, str]:
 def check_python(
     page: Path, folder: Path, before: str = "", *, python: str = sys.executable, **variables: str
 ) -> None:
-    """Execute the blocks of a page in order, behind other code, and compare their output."""
+    """Execute the blocks of a page in order, after other code, and compare their output."""
     blocks = select_python(page)
     if page.name in IN_PARTS:
         blocks = [block for block in blocks if _can_run(block)]

@@ -14,12 +14,12 @@ FLAGS = {
     "none": ("-O1",),
     "address": (
         *("-O0", "-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
-        # Of an access beyond an object's end it is AddressSanitizer that shows the place.
+        # AddressSanitizer shows the place of an access beyond an object's end.
         *("-fsanitize=address,undefined", "-fno-sanitize=object-size,vptr"),
     ),
     "thread": ("-O0", "-g1", "-fsanitize=thread"),
 }
-"""What the compiler is given for each sanitizer; "address" is UBSan, too. Kernels run for a moment
+"""Options of the compiler for each sanitizer; "address" is UBSan, too. Kernels run for a moment
 here, and are compiled for seconds: hence without optimization."""
 
 OPTIONS = {

@@ -1,4 +1,4 @@
-"""Trainings with states in parts for processes of any engine, behind a line ``DEVICE = "cpu"``."""
+"""Trainings with states in parts for processes of any engine, after a line ``DEVICE = "cpu"``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What suites share that need a large package, in an environment of its own."""
+"""Code shared by suites that need a large package, in an environment of its own."""
 
 from __future__ import annotations
 

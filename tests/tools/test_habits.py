@@ -1,4 +1,4 @@
-"""What runs beside the tests: hosted CI, the hooks of git, one version for all packages."""
+"""Checks besides the tests: hosted CI, the hooks of git, one version for all packages."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ done
 
 
 class Users:
-    """What a user has: a home and the four folders beside it, all of them empty."""
+    """The folders of a user: a home and the four folders beside it, all of them empty."""
 
     def __init__(self, folder: Path) -> None:
         self.folders = {name: folder / name for name in ("HOME", *XDG_FOLDERS)}
@@ -57,7 +57,7 @@ class Users:
         self.environ = {**os.environ, **places}
 
     def found(self) -> dict[str, list[str]]:
-        """Return what lies in them."""
+        """Return their contents."""
         listed = {n: sorted(e.name for e in f.iterdir()) for n, f in self.folders.items()}
         return {name: names for name, names in listed.items() if names}
 

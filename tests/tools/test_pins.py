@@ -1,4 +1,5 @@
-"""What `make demo` and `make test` install: exact releases, the same for everyone until moved."""
+"""Packages that `make demo` and `make test` install: exact releases, the same for everyone until
+moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of opwright inside PyTorch share; where PyTorch is not installed they are skipped."""
+"""Fixtures of the tests of opwright inside PyTorch; without PyTorch they are skipped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ USERS_PREFIXES = ("TORCH", "PYTORCH", "HF_", "HUGGING", "TRANSFORMERS_", "TRITON
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the environment of PyTorch and of the models' packages, behind that of all tests."""
+    """Set the environment of PyTorch and of the models' packages, after the environment of all
+    tests."""
     config.addinivalue_line("filterwarnings", r"ignore::DeprecationWarning:torch\..*")
     config.addinivalue_line("filterwarnings", r"ignore::FutureWarning:torch\..*")
     for name in [name for name in os.environ if name.startswith(USERS_PREFIXES)]:

@@ -13,7 +13,7 @@ from opwright.cli.command import list_commands
 from opwright.context import context
 from sites import KERNEL_HOOK, OP_HOOK, TABLE
 
-# Of the packages that a site has.
+# The packages of a site.
 COMMANDS = [
     name
     for name, command in list_commands().items()

@@ -35,7 +35,7 @@ def make_record(folder: Path) -> PluginRecord:
 
 
 def rewrite(site, change):
-    """Change the text of the index behind its head, and write a head that fits."""
+    """Change the text of the index after its head, and write a head that fits."""
     [name] = index_files(site)
     path = site.cache / name
     body = change(path.read_bytes().partition(b"\n")[2])

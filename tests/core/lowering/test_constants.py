@@ -199,7 +199,7 @@ def test_a_failure_is_no_constant(runs, context) -> None:
             call()
 
 
-def test_a_body_of_a_loop_is_given_the_parameter_in_each_turn(runs) -> None:
+def test_a_body_of_a_loop_is_given_the_parameter_in_each_iteration(runs) -> None:
     net = Net()
     with ow.program_guard(net.block.program):
         w, x = net.block.var("w"), net.block.var("x")

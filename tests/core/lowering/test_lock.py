@@ -232,7 +232,7 @@ def test_what_follows_an_operator_of_dynamic_shape_is_locked_when_it_has_run(con
     assert isinstance(caught.value.__cause__, LockError)
 
 
-def test_every_difference_of_installed_packages_is_listed_with_the_way_out(scales):
+def test_every_difference_of_installed_packages_is_listed_with_a_remedy(scales):
     network = scaled(2.0)
     run(network, "x1")
     (kept,) = network.lock().kernels

@@ -66,7 +66,7 @@ def test_where_no_kernel_prefers_anything_nothing_is_prepared(scales):
     assert scales.prepared == []
 
 
-def test_behind_the_last_kernel_that_prefers_it_nothing_is_prepared(scales):
+def test_after_the_last_kernel_that_prefers_it_nothing_is_prepared(scales):
     scales.add("best", 60, refuses=True, **BEST)
     scales.add("plain", 50)
     assert ask() == (False, None)

@@ -48,7 +48,7 @@ def _order(graph):
     return [op.outputs[0][0].name if any(op.outputs) else op.type for op in graph.ops]
 
 
-def test_updates_run_right_behind_their_gradients():
+def test_updates_run_right_after_their_gradients():
     ops = [_gradient(0), _gradient(1), _gradient(2), _update(0), _update(1), _update(2)]
     assert _order(_graph(ops)) == ["g0", "p0", "g1", "p1", "g2", "p2"]
 

@@ -354,7 +354,7 @@ def growing_plan(shape=(-1, 2), kind="dynamic"):
     return make.build()
 
 
-def test_an_array_grows_with_the_turns_of_a_loop_without_a_limit():
+def test_an_array_grows_with_the_iterations_of_a_loop_without_a_limit():
     call = compiled(growing_plan(), "x", "limit")
     for turns in (0, 1, 3, 16, 17, 33, 40, 5, 0):
         (rows,) = call(x=f32(1), limit=f32(2.0**turns))

@@ -1,4 +1,4 @@
-"""Plan-only operators: passes put them into plans, and they stand in no program."""
+"""Plan-only operators: passes insert them into plans, and no program contains them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of devices: text at the border, a value behind it."""
+"""Names of devices: text in the interface, a value inside."""
 
 from __future__ import annotations
 

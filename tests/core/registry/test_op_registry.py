@@ -37,7 +37,7 @@ def test_adding_imports_nothing():
         (f"{HERE}:GONE", f"AttributeError: module '{HERE}' has no attribute 'GONE'; pip install"),
     ],
 )
-def test_the_error_of_a_failed_import_names_the_package_and_the_way_out(target, reason):
+def test_the_error_of_a_failed_import_names_the_package_and_the_remedy(target, reason):
     ops = OpRegistry()
     ops.add("acme.swish", target, ACME)
     with pytest.raises(PluginError, match="opwright-acme 1.0 failed to load, got") as caught:

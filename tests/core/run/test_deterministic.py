@@ -72,7 +72,7 @@ def test_a_kernel_whose_runs_may_differ_is_passed_over(context):
     assert count(True) == DETERMINISTIC_THREADS
 
 
-def test_with_no_other_kernel_the_error_names_the_way_out(context):
+def test_with_no_other_kernel_the_error_names_the_remedy(context):
     add(context, "quick", answer_quickly, deterministic=False)
     with pytest.raises(KernelNotFoundError, match="give deterministic=False"):
         count(True)

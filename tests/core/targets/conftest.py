@@ -92,7 +92,7 @@ class Acme:
         self._guards: list[AbstractContextManager[Context]] = []
 
     def install(self, library: Path | None, table: str = TABLE) -> Path:
-        """Write the package and its metadata; return where its library lies."""
+        """Write the package and its metadata; return the path of its library."""
         package = self.site / "opwright_acme"
         info = self.site / "opwright_acme-1.0.dist-info"
         for folder in (package, info):

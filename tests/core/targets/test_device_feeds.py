@@ -122,7 +122,7 @@ def test_shape_and_dtype_are_checked_as_of_any_feed(tape):
         call(x=TapeArray(np.ones((3, 2))))
 
 
-def test_a_strided_array_is_refused_with_the_way_out(tape):
+def test_a_strided_array_is_refused_with_a_remedy(tape):
     _, call = _compiled("add")
     x = TapeArray(np.ones((2, 3), np.float32))
     x.strides = (1, 2)

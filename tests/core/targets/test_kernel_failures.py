@@ -25,13 +25,13 @@ X = np.array([1.0, 2.5, -3.0])
 )
 def test_a_failure_names_the_location_and_the_reason(acme, plain_library, fault, text):
     acme.use(plain_library)
-    for _ in range(2):  # nothing of the first failure stays behind
+    for _ in range(2):  # nothing of the first failure remains
         with pytest.raises(KernelError, match=text):
             ow.ops.acme.scale(X, fault=fault)
     np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
 
 
-def test_a_refusal_is_told_with_its_reason(acme, plain_library):
+def test_a_refusal_is_reported_with_its_reason(acme, plain_library):
     acme.use(plain_library)
     text = r"every kernel refused\n  acme of opwright-acme 1.0 refused: not in the mood"
     with pytest.raises(KernelNotFoundError, match=text):

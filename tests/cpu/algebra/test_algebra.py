@@ -89,7 +89,8 @@ def test_distances_of_close_vectors_keep_their_digits(n, m, k, p, dtype):
 
 
 def distance_gradients(x, y, share, p):
-    """Return the gradients of sum(share * cdist(x, y)), and those of differences in float64."""
+    """Return the gradients of sum(share * cdist(x, y)), and the gradients from differences in
+    float64."""
 
     def loss(x, y, share):
         return ow.ops.sum(ow.ops.multiply(ow.ops.cdist(x, y, p=p), share))

@@ -27,7 +27,7 @@ n_threads = thread_counts(1, 2, 3, 5)
         ((16, 16), 3, {"strides": [2, 2], "paddings": [1, 1, 1, 1], "output_padding": [1, 1]}),
         ((9, 14), 3, {"strides": [3, 1], "dilations": [2, 3], "paddings": [2, 3, 1, 2]}),
         ((25, 9), 3, {"paddings": [2, 2, 2, 2]}),
-        ((24, 20), 2, {"strides": [3, 3]}),  # between the windows lie rows of zeros
+        ((24, 20), 2, {"strides": [3, 3]}),  # between the windows are rows of zeros
         ((14, 13), 3, {"strides": [2, 2], "groups": 4}),
         ((40, 30), 1, {}),
     ],

@@ -122,7 +122,7 @@ def test_what_follows_is_taken_along(case: Case, activation: str) -> None:
     for name, shape in shapes.items():
         block.create_var(name, shape, "float32", persistable=True)
         scope.var(name).set(rng.uniform(0.5, 1.5, shape).astype("float32"))
-    images = np.moveaxis(inputs["x"], -1, 1)  # pass nhwc turns them
+    images = np.moveaxis(inputs["x"], -1, 1)  # pass nhwc transposes them
     attrs = {**case.attributes(), "data_format": "NCHW"}
     block.create_var("x", images.shape, "float32")
     [h] = block.append_op("conv2d", {"x": "x", "weight": "weight"}, attrs=attrs).output("out")

@@ -110,7 +110,7 @@ def test_terms_are_added_in_their_order(n_terms: int) -> None:
 
 
 def samples(dtype: str) -> np.ndarray:
-    """Return numbers of a dtype that lie at its ends, between its steps, and beyond others."""
+    """Return numbers of a dtype at its ends, between its steps, and beyond other dtypes' ends."""
     if dtype == "bool":
         return np.arange(33) % 3 == 0
     if dtype == "bfloat16":

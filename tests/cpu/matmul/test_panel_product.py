@@ -1,4 +1,4 @@
-"""Products with a weight that does not change, which lies in panels."""
+"""Products with a weight that does not change, which is in panels."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_silu_follows_all_sums_in_every_share(images, side, kernel, passes, n_th
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 15), (3, 7), (40, 41)])  # vectors, whole and not
-def test_silu_behind_a_convolution_is_off_by_few_ulps(size):
+def test_silu_after_a_convolution_is_off_by_few_ulps(size):
     net = Net(lambda x: ops.silu(conv(x, 3, 1, bias=False)), shape=(1, 3, *size))
     (weight,) = net.main.parameters()
     net.scope.find_var(weight.name).set(np.eye(3, dtype="float32").reshape(3, 3, 1, 1))
@@ -250,7 +250,7 @@ def test_gradients_are_the_same(pool, training):
 def pooled(
     shape: Sequence[int] = (5, 3, 3, 3), pool: Any = 2, apart: int | None = None, **kwargs: Any
 ) -> Callable[[Any], Any]:
-    """Return a network of a convolution with a weight of this shape and a pooling behind it."""
+    """Return a network of a convolution with a weight of this shape followed by a pooling."""
 
     def write(x: Any) -> Any:
         weight = parameter("weight", shape)
@@ -276,7 +276,7 @@ AT_MAXIMA = {
 
 @pytest.mark.parametrize("write", AT_MAXIMA.values(), ids=AT_MAXIMA.keys())
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_gradients_of_a_convolution_come_from_the_maxima_behind_it(write, n_threads):
+def test_gradients_of_a_convolution_come_from_the_maxima_after_it(write, n_threads):
     ow.set_num_threads(n_threads)
     types = Net(write, training=True).check()
     assert types["std.conv2d_pool_grad"] == 1

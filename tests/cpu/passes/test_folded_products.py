@@ -89,7 +89,7 @@ def test_heads_are_multiplied_where_they_lie_and_so_in_the_gradient(shape, dtype
 
 
 def test_heads_cost_no_compiled_loops_of_onednn():
-    """Its loops for results that lie between each other take 30 ms of each process to compile."""
+    """Its loops for interleaved results take 30 ms of each process to compile."""
     code = (
         "import numpy, opwright as ow\n"
         "with ow.program_guard(ow.Program()) as (main, _):\n"

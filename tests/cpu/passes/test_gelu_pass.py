@@ -1,4 +1,4 @@
-"""A layer behind gelu trains the same with ``fuse_gelu_fc`` and without, and only it is fused."""
+"""A layer after gelu trains the same with ``fuse_gelu_fc`` and without, and only it is fused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What moves images, or names their axes, works on them channels last between convolutions."""
+"""Operators that move images, or name their axes, work on them with channels last between
+convolutions."""
 
 from __future__ import annotations
 

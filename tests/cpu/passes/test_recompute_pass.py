@@ -1,4 +1,4 @@
-"""What a late reader needs is computed again: less memory, and the same bits."""
+"""Inputs of a late reader are computed again: less memory, and the same bits."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _block() -> Any:
 
 
 def _chain(block: Any, source: str, count: int) -> str:
-    """Append operators that need memory behind which the first value is read again."""
+    """Append operators that need memory after which the first value is read again."""
     for i in range(count):
         block.append_op("softmax", {"x": source}, {"out": f"{source}_{i}"}, {"axis": 0})
         block.append_op("cumsum", {"x": f"{source}_{i}"}, {"out": f"{source}_{i}_sum"}, {"axis": 0})

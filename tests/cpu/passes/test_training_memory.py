@@ -1,4 +1,4 @@
-"""What plans of gradients take in memory, beside the values that they must keep."""
+"""The memory of plans of gradients, besides the values that they must keep."""
 
 from __future__ import annotations
 

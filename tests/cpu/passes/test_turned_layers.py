@@ -122,7 +122,7 @@ def momentum(rate: float) -> Any:
 
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("op", [False, True])
-def test_layers_behind_gelu_are_fused_in_either_layout(rank, op):
+def test_layers_after_gelu_are_fused_in_either_layout(rank, op):
     rows = (130,) if rank == 2 else (5, 26)
     sizes = (24, 80, 48, 64)
     options = {"activation": "gelu", "rank": rank, "op": op, "optimizer": momentum}

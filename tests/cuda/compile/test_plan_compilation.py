@@ -1,6 +1,6 @@
 """The kernels of a plan are compiled together at the end of lowering, and only those that it uses.
 
-The compiler here compiles nothing: each image is that of a kernel which does nothing.
+The compiler here compiles nothing: each image belongs to a kernel that does nothing.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ def test_two_processes_keep_the_same_images(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_a_missing_cuda_bindings_is_named_with_the_way_out(
+def test_a_missing_cuda_bindings_is_named_with_a_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
@@ -244,7 +244,7 @@ def test_a_missing_cuda_bindings_is_named_with_the_way_out(
         nvrtc.Nvrtc().compile(source(), ["f"], "sm_90")
 
 
-def test_a_missing_nvrtc_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_nvrtc_is_named_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     from cuda.bindings import nvrtc as api
 
     def fail() -> None:

@@ -41,7 +41,7 @@ GPUS: Final = {
              "l2CacheSize": 126 * 2**20, "smClockRateKHz": 1965000, "memClockRateKHz": 3996000,
              "memoryBusWidth": 8192, "totalGlobalMem": 180 * 2**30},
 }  # fmt: skip
-"""What differs between GPUs, as cuDNN writes it down."""
+"""Differences between GPUs, in cuDNN's format."""
 
 COMMON: Final = {
     "maxGridSize": [2**31 - 1, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
@@ -173,7 +173,7 @@ SYMBOLS: Final = (
     "LinkDestroy ModuleGetFunction ModuleLoadData ModuleUnload OccupancyMaxPotentialClusterSize "
     "StreamGetCtx TensorMapEncodeIm2col TensorMapEncodeTiled"
 )
-"""What cuDNN looks up in the driver when its engines are loaded."""
+"""Symbols that cuDNN looks up in the driver when its engines are loaded."""
 
 
 def stand_in_for_the_driver(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Engines of cuDNN that are tried out: the fastest is taken, and nothing is left behind."""
+"""Engines of cuDNN that are tried out: the fastest is taken, and no memory leaks."""
 
 from __future__ import annotations
 

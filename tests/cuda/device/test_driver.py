@@ -39,7 +39,7 @@ def machine(emulator_folder: Path) -> Machine:
     return Machine(emulator_folder)
 
 
-def test_a_missing_driver_is_named_with_the_way_out(machine: Machine, tmp_path: Path) -> None:
+def test_a_missing_driver_is_named_with_a_remedy(machine: Machine, tmp_path: Path) -> None:
     absent = tmp_path / "libcuda.so.1"
     said = machine.python("problem(works)", OPWRIGHT_CUDA_DRIVER=str(absent))
     assert f"NVIDIA's driver is not installed here, got \"{absent}: cannot open" in said
@@ -163,7 +163,7 @@ __attribute__((constructor)) static void opened() {
 
 @pytest.fixture(scope="module")
 def tripwire(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the variables with which the opening of the driver leaves a mark."""
+    """Return the variables that let the opening of the driver write a mark."""
     folder = tmp_path_factory.mktemp("tripwire")
     (folder / "wire.cc").write_text(TRIPWIRE)
     library = folder / "libcuda.so.1"

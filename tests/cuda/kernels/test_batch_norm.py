@@ -172,7 +172,7 @@ def test_the_gradient_knows_where_the_result_was_too_small_for_its_type(dtype: s
 
 
 def gradients(given: Arrays, training: bool) -> tuple[Arrays, Arrays]:
-    """Return relu's gradient and those of batch_norm, computed separately."""
+    """Return relu's gradient and the gradients of batch_norm, computed separately."""
     (behind,) = run("relu_grad", given, {}).values()
     attrs = {**ATTRS, "training": training}
     made = run("batch_norm_grad", {**given, "out_grad": behind}, attrs)

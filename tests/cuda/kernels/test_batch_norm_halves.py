@@ -66,7 +66,7 @@ def test_results_are_those_between_casts_bit_for_bit(shape: Any, dtype: str) -> 
 
 
 def in_float64(given: Arrays, *, with_bias: bool) -> Arrays:
-    """Return the gradients behind relu and the statistics of a batch.
+    """Return the gradients after relu and the statistics of a batch.
 
     Parameters
     ----------

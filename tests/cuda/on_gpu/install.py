@@ -2,9 +2,9 @@
 
 They go into a folder of their own, ``build/gpu/site``, in front of what the interpreter has: in a
 virtual environment CUDA's libraries would not be found, which are looked up beside the interpreter.
-What the interpreter lacks comes from the wheels in ``wheelhouse`` (``make gpu-wheels``). Wheels of
-the packages themselves lie there too where they could be made, and spare their compilation as long
-as they are of the same sources.
+Packages that the interpreter lacks come from the wheels in ``wheelhouse`` (``make gpu-wheels``).
+Wheels of the packages themselves lie there too where they could be made, and spare their
+compilation as long as they are of the same sources.
 
 ``install.py COMMAND ...`` installs, then runs a Python program there: ``install.py x.py --flag``.
 ``install.py --make-wheels`` makes the packages' wheels, for the interpreter that runs it.
@@ -43,7 +43,7 @@ class Need(NamedTuple):
     least : str
         The oldest version that will do.
     optional : str
-        What is left out without it; empty: nothing goes on without it.
+        The tests left out without it; empty: it is required.
     """
 
     name: str

@@ -1,9 +1,9 @@
 """Everything that a GPU alone can show, in one command without a registry: ``make test-cuda``.
 
 ``run.py`` runs all sections, ``run.py confirm operators`` those named. Each is processes of its
-own, which are started again behind a test that killed them, and has ended when the time is up.
-Results are in ``build/gpu``: ``results.txt`` as they come, ``summary.json`` behind each section,
-and what the processes printed in ``parts``.
+own, which are started again after a test that killed them, and has ended when the time is up.
+Results are in ``build/gpu``: ``results.txt`` as they come, ``summary.json`` after each section, and
+the output of the processes in ``parts``.
 
 Without a GPU the sections run in the emulator, and tests that need a GPU are skipped.
 """
@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 TABLE = "tests/std/operators"
 KERNELS = "tests/cuda"
 PARTS = install.BUILD / "parts"
-"""What each process wrote, and its log."""
+"""The output of each process, and its log."""
 MAX_STARTS = 12
 """Processes of one part: each crash costs one."""
 

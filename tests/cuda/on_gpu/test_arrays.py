@@ -1,4 +1,4 @@
-"""Arrays of CuPy and PyTorch go in and out where they lie."""
+"""Arrays of CuPy and PyTorch are passed in and out without copies."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_our_stream_waits_for_the_stream_that_the_interface_names(cupy: Any) -> 
             np.testing.assert_allclose(call(x=Placed(x))[0][[0, -1]], 6, rtol=1e-4)
 
 
-def test_an_array_that_is_not_contiguous_is_refused_with_the_way_out(cupy: Any) -> None:
+def test_an_array_that_is_not_contiguous_is_refused_with_a_remedy(cupy: Any) -> None:
     _, call = compiled(DOUBLE, ["x"], ["out"])
     with pytest.raises(FeedError, match="contiguous"):
         call(x=cupy.asarray(X)[::2])

@@ -282,7 +282,7 @@ def test_the_cost_of_a_graph(n: int, record_property: Any) -> None:
 @pytest.mark.parametrize("n", [10, 100, 1000])
 def test_the_cost_of_launches(n: int, record_property: Any) -> None:
     def pass_on(x: Any, out: Any) -> None:
-        """Stand in the way of a graph."""
+        """Prevent a graph."""
 
     context = ow.Context.discover()
     package = Package("test", "test", "1.0")

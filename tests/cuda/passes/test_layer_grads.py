@@ -1,4 +1,4 @@
-"""All gradients of a small layer in one launch are those of NumPy."""
+"""All gradients of a small layer in one launch are the same as NumPy's."""
 
 from __future__ import annotations
 

@@ -338,7 +338,7 @@ def test_too_little_memory_to_benchmark_algorithms_is_reported_with_the_way_out(
 def test_the_sums_of_parts_are_those_of_the_whole(
     monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, parts: int
 ) -> None:
-    # The emulated GPU is too small to stand idle.
+    # The emulated GPU is too small to be idle.
     monkeypatch.setattr(matmul, "count_parts", lambda p, _, tf32: count_parts(p, 132, tf32))
     x, y, expected = operands(((), ()), (m, n, k), (True, False), "float32")
     with recorded("cublaslt") as told:

@@ -1,4 +1,4 @@
-"""Partitioned layers: with one process equal to those of opwright-nn, and their refusals."""
+"""Partitioned layers: with one process equal to opwright-nn's layers, and their refusals."""
 
 from __future__ import annotations
 

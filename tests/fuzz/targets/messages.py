@@ -1,4 +1,4 @@
-"""What a process of a run sends to its rendezvous, changed: PMI's lines, and those of the store."""
+"""Messages of a process to its rendezvous, changed: PMI's lines, and those of the store."""
 
 from __future__ import annotations
 

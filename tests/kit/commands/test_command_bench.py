@@ -1,4 +1,5 @@
-"""``opwright bench``: kernels timed in turn, compared, and told why where they do not run."""
+"""``opwright bench``: kernels timed alternately, compared, and reported with the reason if they do
+not run."""
 
 from __future__ import annotations
 

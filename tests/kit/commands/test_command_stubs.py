@@ -215,7 +215,7 @@ def test_check_tells_whether_the_stubs_are_stale(environment, tmp_path):
     assert f"to write it anew: opwright stubs --output {tmp_path}" in stale.stdout
 
 
-def test_an_operator_that_cannot_be_loaded_is_left_out_and_told(site, written, tmp_path):
+def test_an_operator_that_cannot_be_loaded_is_left_out_and_reported(site, written, tmp_path):
     broken = written.site
     hook = MIX.replace('"opwright_mix.plugin:MIX"', '"not_there:MIX"').replace("mix.", "gone.")
     folder = broken.add("gone", hook)
@@ -280,7 +280,7 @@ def make(op_type: str) -> OpMaker:
     return OpMaker(op_type).add_comment("Text.").add_output("out", "shape of x")
 
 
-def test_an_input_behind_an_optional_one_may_still_be_given_by_position():
+def test_an_input_after_an_optional_one_may_still_be_given_by_position():
     maker = make("first").add_input("x", "any").as_optional().add_input("y", "any")
     text = make_stub([maker.build(infer_shape=same_shape_as("y"))], [])
     assert "def first(x: _Array | _Plain | None = None, y: _Input = ...) -> _Array:" in text

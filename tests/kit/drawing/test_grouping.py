@@ -54,7 +54,7 @@ def test_operators_of_a_layer_are_a_group_by_what_they_are_for(graph):
 
 
 def test_no_way_between_layers_leads_back():
-    """One weight before and behind another layer: as one group, it would follow itself."""
+    """One weight before and after another layer: as one group, it would follow itself."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         block = main.global_block()
         block.create_var("x", [3, 3])

@@ -55,7 +55,7 @@ def test_a_chain_stays_straight_beside_its_leaves():
 
 
 def _residual_training(n_blocks):
-    """Blocks with a skip, the gradients of all their nodes, and two updates behind each."""
+    """Blocks with a skip, the gradients of all their nodes, and two updates after each."""
     edges, last, forward = [], 0, [0]
     for _ in range(n_blocks):
         first = last

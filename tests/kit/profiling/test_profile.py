@@ -192,7 +192,7 @@ def test_a_kernel_that_fails_is_named_and_nothing_is_lost():
 
     def failing(x, out):
         calls.append(1)
-        if len(calls) == 6:  # in a timed run, behind the warm-up
+        if len(calls) == 6:  # in a timed run, after the warm-up
             raise ValueError("full moon")
         out[:] = x
 

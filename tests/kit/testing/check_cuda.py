@@ -1,7 +1,7 @@
 """The kit on opwright-cuda where there is no GPU: on the emulated one.
 
-``python tests/kit/testing/check_cuda.py [arguments of opwright check]``. What the samples want is
-found out with kernels that do nothing, and compiled together, as for the tests.
+``python tests/kit/testing/check_cuda.py [arguments of opwright check]``. The kernels for the
+samples are found with kernels that do nothing, and compiled together, as for the tests.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def test_an_interrupt_within_a_batch_leaves_no_files(functions, paths, monkeypat
     whole = listed(loader.repeat(1))
 
     def interrupted(connection):
-        connection.recv()  # and not the arrays behind it
+        connection.recv()  # and not the arrays after it
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

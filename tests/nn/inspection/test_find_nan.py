@@ -86,7 +86,7 @@ def test_it_draws_the_numbers_of_the_next_step():
     assert found.count == np.sum((a == 0) & (b == 0)) > 0
 
 
-def test_wrong_arguments_name_the_way_out(programs):
+def test_wrong_arguments_name_the_remedy(programs):
     main, _ = programs
     x = layers.data("x", [None, 3])
     layers.fc(x, size=2)

@@ -30,7 +30,7 @@ def test_a_layer_has_its_shape_parameters_memory_and_operations():
     assert conv.output_shape == (4, 16, 8, 8)
     assert conv.parameters == 16 * 9 + 16
     assert conv.parameter_bytes == 4 * conv.parameters
-    assert conv.output_bytes == 2 * 4 * (4 * 16 * 8 * 8)  # before and behind relu
+    assert conv.output_bytes == 2 * 4 * (4 * 16 * 8 * 8)  # before and after relu
     assert conv.flops == 2 * (4 * 16 * 8 * 8) * 9
     assert found["fc_0"].flops == 2 * 4 * 256 * 10
     assert found["max_pool2d_0"].flops == 0

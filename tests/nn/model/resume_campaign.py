@@ -1,4 +1,5 @@
-"""Trainings that are killed at any moment and resumed: their bits are those of one that was not.
+"""Trainings that are killed at any moment and resumed: they have the same bits as an uninterrupted
+one.
 
 ``python tests/nn/model/resume_campaign.py --kills 300`` prints a line of counts; its exit status is
 1 after a finding. The tests run a few kills of it; ``OPWRIGHT_RESUME_KILLS`` sets how many.
@@ -25,7 +26,7 @@ import opwright_nn as nn
 EPOCHS = 6
 SAVE_EVERY = 3
 STEP_PAUSE_S = 0.004
-"""A pause, so that a kill comes within the step that it is meant for, or soon behind it."""
+"""A pause, so that a kill comes within the step that it is meant for, or soon after it."""
 MOST_STEPS = 12
 """How many steps a process lives at most: it is counted in steps, since these may be slow."""
 

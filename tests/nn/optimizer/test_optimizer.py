@@ -100,7 +100,7 @@ def test_penalties_add_their_gradient():
     check(weight_after(l2, 1), START - RATE * (GRAD + 0.5 * START))
     l1 = lambda: optimizer.SGD(RATE, regularizer=nn.regularizer.L1(0.5))  # noqa: E731
     check(weight_after(l1, 1), START - RATE * (GRAD + 0.5 * np.sign(START)))
-    # Options of a parameter take precedence over those of the optimizer.
+    # Options of a parameter take precedence over the optimizer's.
     check(
         weight_after(l2, 1, regularizer=nn.regularizer.L1(0.5)),
         START - RATE * (GRAD + 0.5 * np.sign(START)),

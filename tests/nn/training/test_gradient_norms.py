@@ -48,7 +48,7 @@ def test_it_compiles_once_and_again_after_a_change_of_the_model(small, train, mo
     monkeypatch.setattr(ow.Network, "compile", compile_and_count)
     norms = nn.GradientNorms()
     train(model, small.data, 5, callbacks=[norms, Freeze()])
-    # The step of the training and that of the norms, each once for the model before and after.
+    # The step of the training and the step of the norms, each once for the model before and after.
     assert n_compiled == [2, 2, 2, 4, 4]
     assert ["fc_0" in record for record in norms.records] == [True, True, True, False, False]
 

@@ -1,6 +1,6 @@
 """Standard operators that NumPy and SciPy have: for dtypes and calls that PyTorch lacks.
 
-Functions are called as those of `torch_operators`, on arrays.
+Functions are called like `torch_operators`'s, on arrays.
 """
 
 from __future__ import annotations

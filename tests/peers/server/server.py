@@ -1,6 +1,6 @@
 """The process of the peers: runs programs of operators in PyTorch or NumPy, one for each request.
 
-It reads pickled requests from stdin and writes pickled answers, each behind its length in 8 bytes.
+It reads pickled requests from stdin and writes pickled answers, each after its length in 8 bytes.
 A request names the ``peer``, the ``operators`` of a program (see `run`), arrays to ``feed``, names
 to ``fetch``, and, for gradients, ``weights`` of a loss and the names that are ``wanted``; for
 gradients of gradients also weights of the first ones, ``again``, and the loss squares the outputs.
@@ -142,7 +142,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    # What libraries print must not come between the answers.
+    # Output of libraries must not mix with the replies.
     stdout = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     serve(sys.stdin.buffer, stdout)

@@ -52,7 +52,7 @@ Status Set(const char* function, T* result, const Make& make) {
   return Status::Ok();
 }
 
-// What all of them have.
+// The common part of all.
 template <typename Base>
 class Hold : public Base {
  public:

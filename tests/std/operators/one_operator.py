@@ -87,7 +87,7 @@ def skip_without_cudnn() -> None:
 
 
 def _dtypes_of(op_type: str, target: Target) -> set[str]:
-    """Return the dtypes in which a library has a kernel; "*" stands for all."""
+    """Return the dtypes in which a library has a kernel; "*" means all."""
     entries = ow.current_context().kernels.entries(op_type)
     found = {e.dtype for e in entries if (e.device, e.library) == target}
     return found | (set(DTYPES) - set(NARROW_DTYPES)) if ANY in found else found

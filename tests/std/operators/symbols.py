@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 Sizes = Mapping[int, int]
-"""What each symbol, which is named by the size that it has now, stands for."""
+"""The meaning of each symbol, which is named by its present size."""
 
 
 class Symbol:

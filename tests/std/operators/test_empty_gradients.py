@@ -23,7 +23,7 @@ def can_have_gradient(definition: OpDefinition) -> bool:
 
 
 def differentiable(one: OneOperator) -> list[str]:
-    """Return the float inputs that have a gradient, those of composites too."""
+    """Return the float inputs that have a gradient, including the inputs of composites."""
     rule = one.definition.gradient
     excluded = set(rule.no_grad) if isinstance(rule, GradOp) else set()
     excluded.update(slot.aliases for slot in one.definition.proto.outputs if slot.aliases)

@@ -97,7 +97,7 @@ def make_step(
 
 
 EXACT: dict[str, list[dict[str, Array]]] = {}
-"""What `exact_results` has computed, for several devices and libraries."""
+"""Results of `exact_results`, for several devices and libraries."""
 
 
 def exact_results(case: Case) -> list[dict[str, Array]]:

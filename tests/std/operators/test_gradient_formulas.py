@@ -24,7 +24,7 @@ def with_gradients() -> Iterator[tuple[Case, str]]:
 def compute(
     case: Case, dtype: str, target: Target, passes: Sequence[str] | None
 ) -> tuple[list[Array], tuple[Any, ...]]:
-    """Return the gradients of a case, and those of the reference."""
+    """Return the gradients of a case, and the reference's."""
     arrays = case.make_inputs(dtype)
     one = build(case, arrays)
     out = one.outputs[definition_of(case).proto.outputs[0].name][0]

@@ -155,7 +155,7 @@ def test_gradient_agrees_with_central_differences(case: Case, dtype: str, target
 
 
 KNOWN: dict[tuple[str, str], dict[str, Array]] = {}
-"""What `exact_gradients` has computed, for several devices and libraries."""
+"""Results of `exact_gradients`, for several devices and libraries."""
 
 
 def exact_gradients(case: Case, dtype: str) -> dict[str, Array]:

@@ -1,6 +1,6 @@
 """Hidden values have no effect, not even NaN, infinities and huge numbers.
 
-Behind the lengths of sequences, in keys that a mask hides, in a matrix whose factor is 0, in
+Beyond the lengths of sequences, in keys that a mask hides, in a matrix whose factor is 0, in
 neighbors of weight 0: values and gradients, in every library.
 """
 
@@ -22,7 +22,7 @@ from opwright.vocabulary import STEP_SLOT
 
 STRANGE = (np.nan, np.inf, -np.inf, 1e30)
 MOVED = {"sequence_reverse"}
-"""Operators whose output has, behind the lengths, what x has there."""
+"""Operators whose output is x beyond the lengths."""
 
 TIME_FIRST = {"lstm", "gru", "rnn", "general_lstm"}
 HIDDEN_KEYS = [[True, True, False, True, False]]

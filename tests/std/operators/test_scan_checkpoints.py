@@ -153,7 +153,7 @@ def test_checkpoints_without_an_iteration_are_refused(every: int) -> None:
         scans.rnn_program(checkpoint_every=every)
 
 
-def test_checkpoints_without_sequences_are_refused_with_the_way_out() -> None:
+def test_checkpoints_without_sequences_are_refused_with_a_remedy() -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("h0", [5], "float64", is_data=True)

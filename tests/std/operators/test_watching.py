@@ -13,7 +13,8 @@ from opwright.errors import KernelError
 
 
 def watched_program() -> Any:
-    """Return a program that adds up x, and in each turn prints the sum and asserts that x > 0."""
+    """Return a program that adds up x, and in each iteration prints the sum and asserts that x >
+    0."""
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [-1, 1], "float64", is_data=True)

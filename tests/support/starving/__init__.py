@@ -1,4 +1,4 @@
-"""Lets single allocations fail: those of libraries, or those of Python.
+"""Lets single allocations fail: of libraries, or of Python.
 
 `build_native` and `build_python` compile the library for each; a child process, in which they fail,
 makes a `Starving` of it.
@@ -47,7 +47,8 @@ class Starving:
     Parameters
     ----------
     path : Path, optional
-        The library for Python's allocations; without it the preloaded one for those of libraries.
+        The library for Python's allocations; without it the preloaded one for allocations of
+        libraries.
     """
 
     def __init__(self, path: Path | None = None) -> None:

@@ -1,6 +1,6 @@
 // Lets the allocation of one number fail, for LD_PRELOAD: of those that code in some libraries asks
-// for, and that are not too small. Memory that is mapped counts, too: there lies what oneDNN
-// compiles.
+// for, and that are not too small. Memory that is mapped counts, too: it contains the code that
+// oneDNN compiles.
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>

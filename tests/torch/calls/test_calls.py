@@ -1,4 +1,4 @@
-"""What has no counterpart is computed by PyTorch inside a plan, with its gradient."""
+"""Operators without a counterpart are computed by PyTorch inside a plan, with its gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the caller gets, and what changes, is what PyTorch would give and change."""
+"""The caller gets the results and the changes that PyTorch would give and make."""
 
 from __future__ import annotations
 

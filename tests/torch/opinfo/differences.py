@@ -1,4 +1,4 @@
-"""What opwright computes otherwise than PyTorch, NumPy or ONNX, on purpose, and why.
+"""Results that opwright computes differently from PyTorch, NumPy or ONNX, on purpose, and why.
 
 Each row has expressions, which `evaluation` evaluates for docs/differences.md, so that the page
 shows what this release of each library does; the column of ONNX is read from its specification.

@@ -53,7 +53,7 @@ def test_the_host_runs_operators_without_a_kernel_if_it_is_allowed_to(digits):
     assert placement.bytes_moved > 0
 
 
-def test_without_a_fallback_the_error_names_the_kernel_and_the_way_out(digits):
+def test_without_a_fallback_the_error_names_the_kernel_and_the_remedy(digits):
     text = r'(?s)adam\[opencl, float32\]: no kernel.*available: adam\[cpu.*give fallback="cpu"'
     with pytest.raises(KernelNotFoundError, match=text):
         _train(digits, "relu", "adam", device="opencl")

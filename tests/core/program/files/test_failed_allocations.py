@@ -2,8 +2,8 @@
 
 Single allocations fail, each in a separate process: a sample of them, or every one with
 OPWRIGHT_EVERY_ALLOCATION=1. Protobuf's extension writes through the NULL that Python's allocator
-returns, and no code of opwright can prevent that: such a crash is known by its stack, in which no
-library of opwright stands. Before it nothing has been written, and nothing has been set.
+returns, and no code of opwright can prevent that: such a crash is recognized by a stack without
+libraries of opwright. Before it nothing has been written, and nothing has been set.
 """
 
 from __future__ import annotations

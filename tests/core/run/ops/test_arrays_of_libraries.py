@@ -154,7 +154,7 @@ def test_a_list_may_be_of_any_length(lowered, kind, n):
 
 
 @pytest.mark.parametrize("kind", [Exchanged, Plain])
-def test_an_array_that_requires_a_gradient_is_refused_with_the_way_out(kind):
+def test_an_array_that_requires_a_gradient_is_refused_with_a_remedy(kind):
     a = kind(X)
     ow.ops.add(a, a)
     a.requires_grad = True
@@ -326,7 +326,7 @@ ENTRANCES = [_by_operator, _by_feed, _by_set, _by_tensor]
 
 
 class Traced:
-    """Stands for an array while a function is traced, as JAX's tracers do."""
+    """Represents an array while a function is traced, as JAX's tracers do."""
 
     def __dlpack__(self, **options):
         raise AssertionError("there is nothing to lend")

@@ -81,6 +81,6 @@ def test_a_gradient_can_be_appended_to_a_program_of_ones_own() -> None:
         (lambda: ow.grad(lambda x, y: total(x))(X, {}), "must be hashable, got unhashable type"),
     ],
 )
-def test_a_missing_gradient_is_refused_with_the_way_out(call, said) -> None:
+def test_a_missing_gradient_is_refused_with_a_remedy(call, said) -> None:
     with pytest.raises(GradientError, match=said):
         call()

@@ -1,4 +1,4 @@
-/* A plugin of one operator, acme.scale: out = factor * x. What it does wrong is chosen by MODE. */
+/* A plugin of one operator, acme.scale: out = factor * x. MODE chooses its fault. */
 #ifndef SCALE_H_
 #define SCALE_H_
 

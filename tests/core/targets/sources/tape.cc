@@ -75,7 +75,7 @@ ow_kernel MakeKernel(const char* type, ow_run_fn run, uint32_t flags) {
 
 }  // namespace
 
-// What a test counts: "replays", "graphs", ...
+// Counters of tests: "replays", "graphs", ...
 EXPORT int64_t tape_count(const char* what) {
   const std::lock_guard<std::mutex> lock(TheState().mutex);
   const Counts& counts = TheState().counts;
@@ -127,7 +127,7 @@ EXPORT void tape_relu(void* stream, const void* x, void* out, int64_t n) {
   });
 }
 
-// Which function fails from now on: its name, with " throws" behind it for an exception.
+// Which function fails from now on: its name, followed by " throws" for an exception.
 EXPORT void tape_fail(const char* where) { TheState().fault = where; }
 
 #ifndef FAULT

@@ -1,4 +1,4 @@
-// A device that does nothing until it is waited for: what is enqueued lies on a tape, and its
+// A device that does nothing until it is waited for: work is enqueued on a tape, and its
 // addresses are not the host's. So whatever forgets to wait, or looks at memory from the host,
 // shows.
 #ifndef OPWRIGHT_TESTS_TAPE_DEVICE_H_

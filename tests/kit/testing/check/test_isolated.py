@@ -1,4 +1,4 @@
-"""A kernel that ends the process, or never ends, is a finding: the check goes on behind it."""
+"""A kernel that ends the process, or never ends, is a finding: the check continues after it."""
 
 from __future__ import annotations
 

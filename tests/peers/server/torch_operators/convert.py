@@ -1,4 +1,4 @@
-"""What the tables share: how a call is refused, and paddings as pairs of begin and end."""
+"""Code shared by the tables: how a call is refused, and paddings as pairs of begin and end."""
 
 from __future__ import annotations
 

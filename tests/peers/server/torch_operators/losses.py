@@ -127,7 +127,8 @@ def _ctc_loss(
     steps_first, ids = x.transpose(0, 1), label.long()
     out = F.ctc_loss(steps_first, ids, lengths, counts, blank, "none", zero_infinity)
     require(bool(torch.isfinite(out).all()), "gradients of losses that are infinite")
-    # PyTorch's gradient is that behind log_softmax: exp(x) more than the gradient of x itself.
+    # PyTorch's gradient is the gradient after log_softmax: exp(x) more than the gradient of x
+    # itself.
     inside = (torch.arange(steps) < lengths[:, None])[..., None]
     excess = torch.where(inside, torch.exp(x), 0).sum((1, 2))
     return out - (excess - excess.detach())

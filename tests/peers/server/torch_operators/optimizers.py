@@ -15,7 +15,7 @@ Tensor = torch.Tensor
 def take_step(
     optimizer: type[Any], param: Tensor, grad: Tensor, state: dict[str, Any], **options: Any
 ) -> tuple[Tensor, dict[str, Any]]:
-    """Return a parameter and its state behind one step."""
+    """Return a parameter and its state after one step."""
     moved = torch.nn.Parameter(param.detach().clone())
     moved.grad = grad.detach().clone()
     stepper = optimizer([moved], foreach=False, **options)
@@ -52,7 +52,8 @@ def _momentum(
 
 
 def correct(power: Tensor, beta: float) -> float:
-    """Return the correction of a power beside that of a first step, which is all PyTorch counts."""
+    """Return the correction of a power in addition to a first step's, which is all PyTorch
+    counts."""
     require(0 <= float(power) < 1 and 0 <= beta < 1, "a power that no step leads to")
     return (1 - float(power)) / (1 - beta)
 

@@ -1,4 +1,4 @@
-"""What reads and writes at positions: indexed updates, bags of rows, grids, unpooling."""
+"""Operators that read and write at positions: indexed updates, bags of rows, grids, unpooling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent operators: PyTorch's functions behind its modules."""
+"""Recurrent operators: the functions of PyTorch's modules."""
 
 from __future__ import annotations
 

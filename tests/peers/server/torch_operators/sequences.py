@@ -12,7 +12,7 @@ Tensor = torch.Tensor
 
 
 def _inside(lengths: Tensor, steps: int, rank: int) -> Tensor:
-    """Return which steps lie within their sequence, [n, t, 1, ...]."""
+    """Return which steps are within their sequence, [n, t, 1, ...]."""
     mask = torch.arange(steps) < lengths.long()[:, None]
     return mask.reshape(*mask.shape, *[1] * (rank - 2))
 

@@ -42,7 +42,8 @@ def over(function: Callable[..., float]) -> Callable[..., Array]:
 
 
 def along(function: Callable[[Array], Array], hidden: float) -> Callable[..., Array]:
-    """Return a function of the numbers that count along an axis; `hidden` is that of others."""
+    """Return a function of the numbers that count along an axis; `hidden` is the value of the
+    others."""
 
     def expected(x: Array, mask: Array, axis: int = -1) -> Array:
         out = np.full(x.shape, hidden)

@@ -57,7 +57,7 @@ static int32_t reads_before_begin(const ow_call* call) {
   return copy(call);
 }
 
-/* In blocks of 16 whose tail of one element is forgotten behind four whole blocks. */
+/* In blocks of 16 whose tail of one element is forgotten after four whole blocks. */
 static int32_t leaves_tail(const ow_call* call) {
   const float* x = (const float*)call->args[0]->data;
   float* out = (float*)call->args[1]->data;
@@ -127,7 +127,7 @@ static int32_t shares_sum(const ow_call* call) {
   return OW_OK;
 }
 
-/* Turns the parameter itself round before it is copied. */
+/* Reverses the parameter itself before it is copied. */
 static int32_t pack_in_place(const ow_call* call, uint32_t arg, const DLTensor* source,
                              void* destination) {
   float* x = (float*)source->data;

@@ -1,6 +1,6 @@
 """Copies that end the process or themselves never, where they are given no elements, or nine.
 
-And a look-up that ends it where a position lies outside.
+And a look-up that ends it if a position is outside.
 """
 
 import os
