@@ -2,8 +2,8 @@
 
 ``make bench-operators`` measures all of `operator_cases` and writes ``build/operator_times.json``,
 from which ``make docs`` draws a page and puts times on the operators' pages. ``make bench-operators
-ARGS="add exp --output some.json"`` measures those alone. With ``--resume`` a run goes on that was
-cut off.
+ARGS="add exp --output some.json"`` measures those alone. With ``--resume`` an interrupted run
+continues.
 
 Every contestant is a process of its own with the same number of threads (NumPy has one but for
 products); in every round each has its turn, so that a slow moment of the machine strikes all. Ours

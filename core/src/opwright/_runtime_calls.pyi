@@ -131,7 +131,7 @@ class EagerOperator:
     Each input is read once: arrays of NumPy, and those of other libraries that lend them without
     ``__dlpack__``, by DLPack's C exchange API or by the buffer protocol (lists or tuples of them
     where `duplicable` has the input's bit, None for an absent input). For all else
-    ``slow(*args)`` is called, which makes them ready and goes on with `call_ready`.
+    ``slow(*args)`` is called, which makes them ready and continues with `call_ready`.
 
     Where no plan is kept for dtypes, shapes and attributes, ``lower(arrays, counts, attributes)``
     returns one, for the arrays of all inputs and the number of them for each input. Attributes

@@ -128,9 +128,10 @@ class PlanBuilder:
         resolve: Callable[[tuple[tuple[int, ...], ...]], Plan],
         bindings: Sequence[tuple[int, str]],
     ) -> None:
-        """End the plan: `resolve` maps the shapes found for `dynamic_values` to the plan that goes
-        on, whose CAPTURED externals are bound by name to values of this one. The last 8 plans are
-        kept. Only the last plan of a chain has fetches, and a child plan has no continuation.
+        """End the plan: `resolve` maps the shapes found for `dynamic_values` to the plan that
+        continues, whose CAPTURED externals are bound by name to values of this one. The last 8
+        plans are kept. Only the last plan of a chain has fetches, and a child plan has no
+        continuation.
         """
     def writes(self, names: Sequence[str]) -> None:
         """Name the persistables that the plan writes; each run raises their version."""

@@ -19,7 +19,7 @@ ops = ow.ops
 
 @pytest.fixture
 def runs(context) -> list[float]:
-    """The first element of all that ``toy.double`` has read, one run after the other."""
+    """The first elements of the inputs of ``toy.double``, in the order of runs."""
     done: list[float] = []
 
     def double(x, out, *, factor):

@@ -22,7 +22,7 @@ def call():
 
 
 class Lent:
-    """An array of a library that lends and takes by DLPack."""
+    """An array of a library that exchanges arrays by DLPack."""
 
     def __init__(self, array):
         self.array = array

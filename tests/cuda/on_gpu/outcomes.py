@@ -119,7 +119,7 @@ def show_table(reports: list[Report]) -> str:
 
 
 def summarize(reports: list[Report], machine: dict[str, Any], digest: str) -> dict[str, Any]:
-    """Return everything for programs."""
+    """Return the files for programs."""
     sections = [
         {
             "name": report.name,

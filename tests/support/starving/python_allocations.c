@@ -16,7 +16,7 @@ static int Fails(void) {
   if (left == 0) return 0;
   ++count;
   if (left < 0 || --left > 0) return 0;
-  left = -1;  // counts on, and never comes to 1
+  left = -1;  // it continues to count, and never reaches 1
   return 1;
 }
 

@@ -40,7 +40,7 @@ CORE: Final = "opwright"
 def find_requirement(plugin: str) -> str | None:
     """Return the argument of ``pip install`` for a plugin of opwright's own, quoted for the shell.
 
-    That is the extra of the core that installs the plugin, as the core's metadata has it; None for
+    That is the extra of the core that installs the plugin, as in the core's metadata; None for
     a plugin that none installs.
     """
     from opwright.packages.requirements import list_extras  # 26 ms, rarely needed

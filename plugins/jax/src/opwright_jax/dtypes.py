@@ -39,10 +39,10 @@ def metas_of(who: str, values: Sequence[Any]) -> tuple[Meta, ...]:
 
 
 def narrow(dtype: str) -> Any:
-    """Return a dtype of opwright as JAX has it without 64-bit types."""
+    """Return JAX's dtype for a dtype of opwright, without 64-bit types."""
     return to_jax(NARROW.get(dtype, dtype))
 
 
 def to_jax(dtype: str) -> Any:
-    """Return a dtype of opwright as JAX has it."""
+    """Return JAX's dtype for a dtype of opwright."""
     return np.dtype(dtype_to_numpy(dtype))

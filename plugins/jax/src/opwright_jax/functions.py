@@ -70,7 +70,7 @@ class JaxSource(EagerSource):
 
 
 def _stub(who: str, array: Any) -> Any:
-    """Return an array without elements that has the dtype of another, as JAX has it."""
+    """Return an array without elements with the dtype of another in JAX."""
     dtype = meta_of(who, jax.ShapeDtypeStruct((), array.dtype)).dtype
     return np.empty(0, dtype_to_numpy(dtype if is_wide() else NARROW.get(dtype, dtype)))
 

@@ -1,4 +1,4 @@
-"""Every discovered operator on arrays of JAX, as `opwright.ops` has it for NumPy.
+"""Every discovered operator on arrays of JAX, like `opwright.ops` for NumPy.
 
 ``opwright_jax.ops.softmax(x, axis=-1)`` has the arguments, dtype rules and errors of
 ``opwright.ops.softmax``, and a third party's ``acme.swish`` is ``opwright_jax.ops.acme.swish``. It

@@ -82,7 +82,7 @@ class MpiEngine(Engine):
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return int(self._own.opwright_mpi_size())
 
     def add_group(self, name: str, ranks: Sequence[int]) -> None:

@@ -82,7 +82,7 @@ class NcclEngine(Engine):
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return self._start.size
 
     def add_group(self, name: str, ranks: Sequence[int]) -> None:

@@ -117,7 +117,7 @@ class Team(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return self.processes.size(self.group)
 
     def gather(self, value: object) -> list[Any]:

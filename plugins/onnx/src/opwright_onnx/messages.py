@@ -183,7 +183,7 @@ def _build(made: type[Message], fields: dict[str, Any]) -> Message:
 
 
 def as_onnx(tensor: Any) -> Any:
-    """Return a tensor as onnx has it."""
+    """Return a tensor of onnx."""
     if not isinstance(tensor, Message):
         return tensor
     from onnx import TensorProto as Theirs  # few tensors need it

@@ -71,7 +71,7 @@ class Lines(NamedTuple):
 
     @property
     def n_lines(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         return self.outer * self.inner
 
 

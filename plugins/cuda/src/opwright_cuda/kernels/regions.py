@@ -29,7 +29,7 @@ class _Boxes(NamedTuple):
     types : str
         Its template arguments.
     n : int
-        How many there are.
+        Their number.
     """
 
     regions: Struct

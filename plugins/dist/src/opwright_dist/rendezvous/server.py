@@ -45,7 +45,7 @@ class Meeting(Rendezvous):
     Attributes
     ----------
     size : int
-        How many processes there are.
+        The number of processes.
     joined, finalized : set of int
         Processes that have connected, and that have finished.
     """

@@ -45,7 +45,7 @@ def pad(
     padded : ndarray, [n, length, …]
         The sequences.
     lengths : ndarray, int64 [n]
-        How many times of each are its own.
+        The lengths of the sequences.
 
     Raises
     ------

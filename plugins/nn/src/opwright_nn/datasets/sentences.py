@@ -105,7 +105,7 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 
 @arguments.suggest
 def written_dates(n: int, seed: int = 0) -> tuple[list[str], list[str]]:
-    """Return dates as they are written in English, and the same as ISO 8601 has them.
+    """Return dates in English notation, and in ISO 8601.
 
     ``"Friday, 3 May 2024"`` becomes ``"2024-05-03"``. There are nine formats, with names of months
     in full or three letters, weekdays, ordinals, and numbers: ``"3. 5. 2024"``, ``"5/3/2024"``.

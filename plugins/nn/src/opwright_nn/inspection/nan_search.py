@@ -33,7 +33,7 @@ class NonFinite:
     kind : str
         "NaN" or "infinity".
     count, size : int
-        How many elements are so, of how many.
+        The number of such elements, and of all elements.
     ranges : mapping of str to (float, float)
         The smallest and the largest number in each float input of the operator.
     """

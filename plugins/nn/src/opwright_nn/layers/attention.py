@@ -44,8 +44,7 @@ def attention(
         Broadcasts to [n, heads, time, other time]: False keys take no part; floats are added to the
         scores.
     lengths : Variable or str, int [n], optional
-        How many times of each sequence of keys there are; instead of `mask`. Later entries count as
-        0.
+        The length of each sequence of keys; instead of `mask`. Later entries count as 0.
     causal : bool
         Whether a time sees only the times up to its own.
     dropout : float in [0, 1)

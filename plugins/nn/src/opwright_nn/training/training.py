@@ -89,7 +89,7 @@ class Training:
     history : History
         A row for each epoch that is over.
     stop_reason : str or None
-        Why it stops after this epoch; None while it goes on.
+        Why it stops after this epoch; None while it continues.
     callbacks : tuple of Callback
         All callbacks, in the order in which they are called.
     program : Program or None

@@ -20,7 +20,7 @@ class KernelRun:
     outputs : dict of str to list of ndarray
         By slot, each in memory of its own.
     inputs : dict of str to list of ndarray
-        The inputs as they are afterwards.
+        The inputs after the run.
     changed : tuple of str
         Inputs whose bytes changed though no output shares them: ``"x"``, ``"x[1]"``.
     broken_guards : tuple of str

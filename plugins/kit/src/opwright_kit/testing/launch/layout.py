@@ -33,7 +33,7 @@ class Layout:
     strided : bool
         Whether inputs have gaps between the elements of the last axis.
     n_outputs : int
-        How many sets of outputs there are, for so many runs one after another.
+        The number of sets of outputs, for that many runs one after another.
     apart : collection of int
         Flat inputs in other memory.
 
