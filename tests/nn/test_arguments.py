@@ -104,7 +104,7 @@ def test_every_public_module_is_listed():
 
 
 @pytest.mark.parametrize("call", [*PUBLIC.values(), *CORE], ids=[*PUBLIC, *map(str, CORE)])
-def test_an_unknown_argument_is_answered_with_those_there_are(call):
+def test_an_unknown_argument_is_answered_with_the_known_ones(call):
     if names_no_argument(call):
         with pytest.raises(TypeError, match="takes no (keyword )?arguments|abstract class"):
             call(zzqq=1)

@@ -1,4 +1,4 @@
-"""Pages in Markdown: their fenced blocks, and whether what was printed is what they say.
+"""Pages in Markdown: their fenced blocks, and whether the output agrees with them.
 
 A ``text`` block directly below a ``python`` block is what that prints. A ``console`` block holds
 ``$ command`` lines with their output. A block that begins with the comment ``# path/of/a/file``, or

@@ -83,7 +83,7 @@ def plain_layers(x: ow.Variable) -> ow.Variable:
     return fc(fc(h, 6, activation="softmax", name="c"), 4, bias=False, name="d")
 
 
-def test_alone_divided_products_train_as_whole_ones() -> None:
+def test_products_divided_separately_train_as_whole_ones() -> None:
     losses, values = train(divided_layers, X, nn.optimizer.Adam(0.01))
     wanted_losses, wanted = train(plain_layers, X, nn.optimizer.Adam(0.01))
     assert values.keys() == wanted.keys()

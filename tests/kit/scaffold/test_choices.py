@@ -48,7 +48,7 @@ def test_nothing_is_left_to_be_filled_in(packages: Path) -> None:
             assert marks.search(path.read_text()) is None, path
 
 
-def test_all_python_is_compiled_and_pleases_ruff(packages: Path) -> None:
+def test_all_python_compiles_and_passes_ruff(packages: Path) -> None:
     subprocess.run([sys.executable, "-m", "compileall", "-q", packages], check=True)
     for command in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
         done = subprocess.run(

@@ -19,7 +19,7 @@ def write(folder: Path, users: str = USERS, films: str = FILMS, rows: str = RATI
     return folder
 
 
-def test_columns_of_files_are_those_of_the_lines(tmp_path: Path):
+def test_columns_of_files_are_read_from_the_lines(tmp_path: Path):
     found = ratings.read_movielens(write(tmp_path))
     assert found.user[:, 0].tolist() == [1, 5, 2]
     assert found.gender[:, 0].tolist() == [0, 1, 1]

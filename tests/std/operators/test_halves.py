@@ -140,7 +140,9 @@ STATISTICS = {
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("op_type", STATISTICS)
-def test_a_statistic_in_16_bits_is_that_in_float32_rounded_once(op_type: str, dtype: str) -> None:
+def test_a_statistic_in_16_bits_equals_the_float32_one_rounded_once(
+    op_type: str, dtype: str
+) -> None:
     x = (np.random.default_rng(0).normal(size=(40, 300)) * 30).astype(dtype)  # squares overflow
     function, options = getattr(ow.ops, op_type), {"axis": 1, **STATISTICS[op_type]}
 

@@ -61,7 +61,7 @@ def values(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[torch.Ten
 
 
 def kept_names(optimizer: torch.optim.Optimizer) -> dict[int, list[str]]:
-    """Return the names of what the optimizer keeps, by parameter."""
+    """Return the names of the optimizer states, by parameter."""
     return {i: sorted(state) for i, state in optimizer.state_dict()["state"].items()}
 
 
