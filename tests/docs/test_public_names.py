@@ -21,15 +21,19 @@ ROOMS = {
     "backward",
     "cache_folder",
     "cli",
+    "context",
     "describe",
+    "discovery",
     "disk",
     "framework_pb2",
     "lowering",
-    "plugins",
+    "messages",
+    "packages",
     "program",
     "records",
     "registry",
     "run",
+    "targets",
 }
 """The private parts of the core; everything else without an underscore has a page."""
 

@@ -12,7 +12,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-SOURCES = [str(path) for path in [ROOT / "core/src", *sorted(ROOT.glob("plugins/*/src"))]]
+SOURCES = [
+    str(path)
+    for pattern in ("core/src", "plugins/*/src", "examples/plugins/*/src")
+    for path in sorted(ROOT.glob(pattern))
+]
 
 SCRIPT = """
 import numpy as np

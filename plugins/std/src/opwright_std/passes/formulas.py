@@ -21,6 +21,7 @@ from opwright.rewriting import (
     writer_of,
 )
 from opwright_std.passes.polynomials import (
+    ARITHMETIC,
     MOST_FACTORS,
     RELATIVE_ERROR,
     Polynomial,
@@ -313,7 +314,7 @@ def _results_behind(graph: Graph, curve: Value, bases: list[Value]) -> Iterator[
     for _ in range(MOST_FACTORS):
         reader = graph.uses().only_reader(value)
         result = None if reader is None else output_of(reader, "out")
-        if reader is None or result is None or len(reader.inputs) > 2:
+        if reader is None or result is None or reader.type not in ARITHMETIC:
             return
         other = other_input(reader, value) if reader.type == "multiply" else None
         if other is not None and constant_of(other) is None:

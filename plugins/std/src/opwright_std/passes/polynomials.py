@@ -50,14 +50,14 @@ def expand(value: Value, bases: tuple[Value, ...], ops: dict[LoweredOp, None]) -
         number, op = constant_of(value), value.op
         if number is not None:
             return {(0,) * len(bases): number}
-        if op is None or value.source is not None or op.type not in _ARITHMETIC:
+        if op is None or value.source is not None or op.type not in ARITHMETIC:
             return None
         x = find(input_of(op, "x"))
         y = find(input_of(op, "y")) if "y" in op.definition.input_index else {}
         if x is None or y is None:
             return None
         ops[op] = None
-        return _ARITHMETIC[op.type](x, y, op.attrs)
+        return ARITHMETIC[op.type](x, y, op.attrs)
 
     return find(value)
 
@@ -94,7 +94,7 @@ def _scale(x: Polynomial, attrs: Mapping[str, Any]) -> Polynomial:
     return _add({p: attrs["scale"] * a for p, a in x.items()}, zero if attrs["bias"] else {})
 
 
-_ARITHMETIC: Final[Mapping[str, _Rule]] = {
+ARITHMETIC: Final[Mapping[str, _Rule]] = {
     "add": lambda x, y, attrs: _add(x, y),
     "subtract": lambda x, y, attrs: _add(x, y, -1.0),
     "multiply": lambda x, y, attrs: _multiply(x, y),
