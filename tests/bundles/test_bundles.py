@@ -69,7 +69,7 @@ def test_four_threads_run_one_model_at_once(tmp_path: Path) -> None:
     assert not failures
 
 
-def test_what_runs_write_belongs_to_the_session(tmp_path: Path) -> None:
+def test_written_state_belongs_to_its_session(tmp_path: Path) -> None:
     network, compiled, shapes = make("state")
     path = tmp_path / "model.owb"
     network.bundle(path, shapes, (1, 4))
@@ -87,7 +87,7 @@ def test_what_runs_write_belongs_to_the_session(tmp_path: Path) -> None:
     np.testing.assert_array_equal(second.get(name, before), before)
 
 
-def test_a_loaded_bundle_describes_what_it_takes_and_has_no_program(tmp_path: Path) -> None:
+def test_a_loaded_bundle_describes_its_feeds_and_has_no_program(tmp_path: Path) -> None:
     network, _, shapes = make("mlp")
     network.bundle(tmp_path / "model.owb", shapes, (1, 4))
     loaded: Any = ow.load(tmp_path / "model.owb")
@@ -229,7 +229,7 @@ def test_cancel_ends_a_run_and_the_session_runs_again(tmp_path: Path) -> None:
     np.testing.assert_array_equal(out, np.full((1, 4), -1, "float32"))
 
 
-def test_a_forked_child_runs_what_its_parent_opened(tmp_path: Path) -> None:
+def test_a_forked_child_runs_a_bundle_opened_by_its_parent(tmp_path: Path) -> None:
     network, compiled, shapes = make("convnet")
     path = tmp_path / "model.owb"
     network.bundle(path, shapes, (1, 8))

@@ -50,7 +50,7 @@ def is_kept(loaded: object) -> bool:
     return isinstance(loaded, plan_cache.CachedProgram)
 
 
-def test_what_was_called_once_is_kept_for_its_shapes_with_equal_bits(
+def test_a_plan_called_once_is_cached_for_its_shapes_with_equal_bits(
     folder: Path, tmp_path: Path
 ) -> None:
     first = ow.load(save(tmp_path / "model"))
@@ -104,7 +104,7 @@ def test_a_second_process_imports_no_lowering_and_heeds_later_pins(
     assert second[2] == "{'native'}"
 
 
-def test_parameters_are_those_of_the_file_and_of_the_scope(folder: Path, tmp_path: Path) -> None:
+def test_parameters_come_from_the_file_and_from_the_scope(folder: Path, tmp_path: Path) -> None:
     ow.load(save(tmp_path / "model"))(X)
     loaded = ow.load(tmp_path / "model")
     before = loaded(X)[0]
@@ -150,7 +150,7 @@ def test_a_program_that_was_changed_before_its_first_call_is_lowered(
         np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
-def test_what_has_changed_or_is_damaged_is_not_used(folder: Path, tmp_path: Path) -> None:
+def test_changed_and_damaged_records_are_not_used(folder: Path, tmp_path: Path) -> None:
     expected = ow.load(save(tmp_path / "model"))(X)[0]
     (path,), (plan,) = folder.glob("*.record"), folder.glob("*.owb")
     good, record = path.read_bytes(), plan_cache.parse_record(path.read_bytes())
@@ -251,7 +251,9 @@ def test_a_variable_of_another_shape_is_lowered_anew(folder: Path, tmp_path: Pat
         loaded(X)
 
 
-def test_what_has_no_bundle_goes_on_without(folder: Path, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_bundled_runs_without_the_cache(
+    folder: Path, tmp_path: Path
+) -> None:
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x = main.global_block().create_var("x", shape=[3, 3], is_data=True)
         out = ow.ops.inverse(x)
@@ -280,7 +282,7 @@ def test_nothing_is_kept_for_a_choice_of_its_own(
     assert not folder.is_dir()
 
 
-def test_four_threads_call_what_was_kept_at_once(folder: Path, tmp_path: Path) -> None:
+def test_four_threads_call_cached_plans_at_once(folder: Path, tmp_path: Path) -> None:
     first = ow.load(save(tmp_path / "model"))
     expected = [first(X[: 1 + i])[0] for i in range(4)]
     loaded = ow.load(tmp_path / "model")

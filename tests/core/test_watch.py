@@ -62,6 +62,6 @@ def test_fewer_arguments_differ(args: tuple[object, ...]) -> None:
     assert not Watch(args, [3], "version").is_same(args[:2])
 
 
-def test_a_position_behind_the_arguments_is_an_error(args: tuple[object, ...]) -> None:
+def test_a_position_beyond_the_arguments_is_an_error(args: tuple[object, ...]) -> None:
     with pytest.raises(FeedError, match="Watch: positions must be below 4, got 4"):
         Watch(args, [4], "version")

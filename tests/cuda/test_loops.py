@@ -27,7 +27,7 @@ def compare(run: Callable[..., Any], program: Any, fetch: list[str], values: Any
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_recurrent_network_and_its_gradients_are_those_of_the_cpu(reverse: bool) -> None:
+def test_a_recurrent_network_and_its_gradients_match_the_cpu(reverse: bool) -> None:
     program = scans.rnn_program(reverse=reverse)
     names = scans.gradients(program, ["x", "h0", "w", "u"])
     compare(scans.run, program, ["states", "loss", *names], scans.VALUES)
@@ -40,7 +40,7 @@ def test_iterations_are_recomputed_as_on_the_cpu(reverse: bool) -> None:
     compare(scans.run, program, ["states", "loss", *names], scans.VALUES)
 
 
-def test_a_bounded_loop_and_its_gradients_are_those_of_the_cpu() -> None:
+def test_a_bounded_loop_and_its_gradients_match_the_cpu() -> None:
     program = whiles.growing_program(max_steps=30)
     pairs = ow.append_backward(program.global_block().var("loss"), ["x", "w"])
     names = [gradient.name for _, gradient in pairs]
@@ -48,7 +48,7 @@ def test_a_bounded_loop_and_its_gradients_are_those_of_the_cpu() -> None:
 
 
 @pytest.mark.parametrize("make", [nested.scan_in_scan, nested.while_in_scan, nested.cond_in_scan])
-def test_nested_control_flow_and_its_gradients_are_those_of_the_cpu(
+def test_nested_control_flow_and_its_gradients_match_the_cpu(
     make: Callable[..., Any],
 ) -> None:
     program, loss = nested.build(make)

@@ -23,7 +23,7 @@ def includes() -> list[tuple[str, str]]:
     return found
 
 
-def test_every_file_lies_in_a_room() -> None:
+def test_every_file_is_in_a_room() -> None:
     flat = {path.name for path in NATIVE.iterdir() if path.is_file()}
     rooms = {path.name for path in NATIVE.iterdir() if path.is_dir()}
     assert (flat, rooms) == ({"plugin.cc", SHARED}, set(filter(None, ROOMS)))

@@ -86,7 +86,7 @@ def run_in_thread(function: Callable[[], None]) -> None:
         time.sleep(0.001)
 
 
-def test_a_thread_that_ends_gives_back_the_stacks_of_its_blocks(emulator_folder: Path) -> None:
+def test_a_thread_frees_the_stacks_of_its_blocks_when_it_ends(emulator_folder: Path) -> None:
     def run() -> None:
         source = Source("wait.cu", WAITING, own_source("elementwise.cu").headers)
         assert run_last_blocks(emulator_folder, source, "wait", [], 4) == ""

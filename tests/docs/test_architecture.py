@@ -80,7 +80,7 @@ def test_every_native_folder_and_every_package_is_named() -> None:
         ("differentiating.py", "MAX_TRACES: Final = 64"),
     ],
 )
-def test_the_sizes_of_the_caches_are_those_of_the_code(file: str, fact: str) -> None:
+def test_the_sizes_of_the_caches_match_the_code(file: str, fact: str) -> None:
     (source,) = [*NATIVE.rglob(file), *CORE.rglob(file)]
     assert fact in source.read_text(encoding="utf-8")
     (number,) = re.findall(r"= \D*(?:\d+_t\{)?(\d+)", fact)

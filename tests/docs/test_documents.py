@@ -59,13 +59,13 @@ def page_id(page: Path) -> str:
     [p for p in PAGES if p.name in IN_PARTS or is_for_this_environment(p)],
     ids=page_id,
 )
-def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
+def test_python_blocks_print_the_output_on_the_page(page: Path, tmp_path: Path) -> None:
     check_python(page, tmp_path)
 
 
 @pytest.mark.grid(5)
 @pytest.mark.parametrize("name", ROUNDED)
-def test_what_a_page_prints_does_not_depend_on_the_rounding(name: str, tmp_path: Path) -> None:
+def test_the_output_of_a_page_does_not_depend_on_rounding(name: str, tmp_path: Path) -> None:
     """The NumPy kernels round differently from the C++ kernels, like another processor."""
     page = ROOT / name
     blocks = select_python(page)
@@ -83,7 +83,7 @@ def test_every_column_of_a_table_has_a_title(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_console_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
+def test_console_blocks_print_the_output_on_the_page(page: Path, tmp_path: Path) -> None:
     for block in read_blocks(page):
         if block.language == "console":
             for command, expected in commands_of(block):

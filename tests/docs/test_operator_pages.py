@@ -61,7 +61,7 @@ def read(comment: str) -> list[str]:
 
 
 @pytest.mark.parametrize("op_type", [*CURVED, "negative", "reciprocal", "softplus", "square"])
-def test_a_formula_says_what_the_operator_computes(op_type: str) -> None:
+def test_a_formula_matches_its_operator(op_type: str) -> None:
     proto = ow.op_proto(op_type)
     found = formulas.find_formulas(proto)
     if op_type == "erf":
@@ -77,7 +77,7 @@ def test_a_formula_says_what_the_operator_computes(op_type: str) -> None:
     np.testing.assert_allclose(getattr(ow.ops, op_type)(x), value, rtol=1e-12, atol=1e-12)
 
 
-def test_the_formula_of_softmax_comes_with_what_it_is_written_with() -> None:
+def test_the_formula_of_softmax_comes_with_its_definitions() -> None:
     value, largest = formulas.find_formulas(ow.op_proto("softmax"))
     x = np.linspace(-1.0, 1.0, 5)
     names = {**NAMES, "x": x}
@@ -187,7 +187,7 @@ def test_times_are_shown_with_date_and_processor_and_only_where_measured() -> No
     assert timings.describe_timings("conv2d", measured_times()) == ""
 
 
-def test_the_page_of_times_gives_the_reasons_for_slow_operators() -> None:
+def test_the_page_of_times_states_reasons_for_slow_operators() -> None:
     page = timings.make_page(measured_times())
     slow = page[page.index("## Above 1.3") : page.index("## All")]
     assert "it is stable" in slow

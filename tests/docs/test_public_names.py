@@ -61,7 +61,7 @@ def test_a_public_module_lists_its_names_once(module):
 
 
 @pytest.mark.parametrize(("module", "name"), NAMES)
-def test_a_public_name_is_there_and_says_what_it_is_for(module, name):
+def test_a_public_name_exists_and_is_documented(module, name):
     value = getattr(importlib.import_module(module), name)
     if inspect.isclass(value) or inspect.isroutine(value) or inspect.ismodule(value):
         assert inspect.getdoc(value)

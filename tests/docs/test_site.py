@@ -72,7 +72,7 @@ def test_every_operator_has_a_page_and_a_place_in_the_index(site: Path) -> None:
 
 
 @of_the_site
-def test_an_operators_page_shows_what_its_proto_says(site: Path) -> None:
+def test_an_operators_page_shows_its_proto(site: Path) -> None:
     page = (site / "operators" / "softmax.html").read_text()
     text = re.sub(r"<[^>]+>", "", page)
     for part in ("the axis of the classes", "opwright-cpu", "shape and dtype of x", "Gradient"):
@@ -92,7 +92,7 @@ def test_every_name_of_the_c_interface_has_a_heading(site: Path) -> None:
 
 @of_the_site
 @pytest.mark.parametrize("name", ["OPWRIGHT_PLUGIN", "OpMaker", "RunContext", "Status", "SiluGrad"])
-def test_what_plugins_in_cpp_use_has_a_heading(site: Path, name: str) -> None:
+def test_the_names_of_the_cpp_sdk_have_headings(site: Path, name: str) -> None:
     pages = [*(site / "c").glob("sdk_*.html"), site / "c" / "functors.html"]
     assert any(name in headings(page).split() for page in pages)
 

@@ -28,7 +28,7 @@ def test_the_page_names_the_format_version_that_is_written_and_each_that_is_read
     assert read == (f"1 to {version}" if version > 1 else "1")
 
 
-def test_the_rules_of_the_interface_on_the_page_are_those_of_its_header() -> None:
+def test_the_rules_of_the_interface_match_its_header() -> None:
     for rule in (
         "The minor number never refuses anything.",
         "The major number is part of the",

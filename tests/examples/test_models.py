@@ -66,7 +66,7 @@ def test_a_missed_score_ends_with_1(missed: str, tmp_path: Path) -> None:
 
 
 @every_script
-def test_the_docstring_states_what_a_reader_wants_to_know(script: Path) -> None:
+def test_the_docstring_states_every_required_fact(script: Path) -> None:
     source = script.read_text(encoding="utf-8")
     doc = ast.get_docstring(ast.parse(source))
     assert doc

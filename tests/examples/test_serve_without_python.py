@@ -45,7 +45,7 @@ def find_compiler(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", COMPILERS)
-def test_a_program_prints_what_python_does(
+def test_a_program_prints_the_output_of_python(
     name: str, written: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     compiler, *options = COMPILERS[name]

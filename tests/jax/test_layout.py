@@ -45,7 +45,7 @@ _Static_assert(FFI_BUFFER == XLA_FFI_RetType_BUFFER, "result");
 """
 
 
-def test_the_structs_of_the_handler_are_those_of_the_header(tmp_path: Path) -> None:
+def test_the_structs_of_the_handler_match_the_header(tmp_path: Path) -> None:
     lines = [
         '#include "xla/ffi/api/c_api.h"',
         '#include "ffi.h"',

@@ -56,7 +56,7 @@ def check_gradient(f: Any, values: list[Any]) -> None:
 
 
 @over(callable_cases())
-def test_values_under_jit_are_those_of_opwright_ops(case: Case) -> None:
+def test_values_under_jit_match_opwright_ops(case: Case) -> None:
     sample = make_sample(case, case.dtypes[-1])
     expected = sample.call(ow.ops, [np.asarray(array) for array in sample.arrays])
     found = jax.jit(sample.run)(*sample.arrays)

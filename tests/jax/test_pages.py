@@ -13,5 +13,5 @@ PAGES = [page for page in sorted(DOCS.glob("*.md")) if needs(page, "jax")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
+def test_python_blocks_print_the_output_on_the_page(page: Path, tmp_path: Path) -> None:
     check_python(page, tmp_path)

@@ -151,7 +151,7 @@ def derivatives(f: Function, arguments: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_values_and_two_derivatives_are_those_of_jax(name: str) -> None:
+def test_values_and_two_derivatives_match_jax(name: str) -> None:
     ours, theirs, arguments = PAIRS[name]
     expected = derivatives(theirs, arguments)
     for found, array in zip(derivatives(ours, arguments), expected, strict=True):

@@ -76,14 +76,14 @@ print("good")
 
 
 @pytest.mark.parametrize("ranks", [4, 1, 2, 8])
-def test_collectives_give_what_numpy_gives(run, ranks: int) -> None:
+def test_collectives_match_numpy(run, ranks: int) -> None:
     done = run(VALUES, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_training_gives_what_one_process_with_the_whole_batch_gives(run, ranks: int) -> None:
+def test_training_matches_one_process_with_the_whole_batch(run, ranks: int) -> None:
     done = run('DEVICE = "cpu"\n' + TRAINING, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks

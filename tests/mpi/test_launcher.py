@@ -101,7 +101,7 @@ def test_a_rank_that_ends_before_the_others_ends_all(run, end, status, message) 
     assert f"opwright-mpi: {message}" in done.stderr
 
 
-def test_a_rank_that_never_connects_ends_those_that_wait_for_it(run) -> None:
+def test_a_rank_that_never_connects_ends_the_waiting_ranks(run) -> None:
     script = "import os\nif os.environ['OPWRIGHT_MPI_RANK'] == '1':\n    raise SystemExit\n"
     done = run(script + CONNECT, 2)
     assert done.returncode == 1
@@ -197,7 +197,7 @@ def test_scripts_without_collectives_run_side_by_side(run) -> None:
         (["run", "-n", "4", "-m", "no.such"], "the module must be importable, got 'no.such'"),
     ],
 )
-def test_a_wrong_command_line_says_what_is_right(
+def test_a_wrong_command_line_is_explained(
     words: list[str],
     message: str,
     tmp_path: Path,
@@ -212,7 +212,7 @@ def test_a_wrong_command_line_says_what_is_right(
     assert re.search(message.replace("?", r"\?"), text), text
 
 
-def test_without_an_mpi_library_it_says_what_to_install(
+def test_without_an_mpi_library_the_error_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = tmp_path / "train.py"

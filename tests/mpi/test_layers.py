@@ -97,9 +97,7 @@ print("good")
 
 
 @pytest.mark.long("the files of a divided table, and of states in parts, are tested one by one")
-def test_files_of_a_divided_table_and_states_in_parts_are_those_of_one_process(
-    run, tmp_path: Path
-) -> None:
+def test_files_of_a_divided_table_and_divided_states_match_one_process(run, tmp_path: Path) -> None:
     def train(ranks: int, epochs: int) -> dict[str, np.ndarray]:
         done = run(HEAD + f"epochs = {epochs}\n" + SAVED, ranks)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -216,7 +214,7 @@ print("good")
 """
 
 
-def test_files_are_those_of_one_process_and_serve_any_number(run, tmp_path: Path) -> None:
+def test_files_match_one_process_and_serve_any_number(run, tmp_path: Path) -> None:
     def train(ranks: int, epochs: int) -> list[float]:
         done = run(HEAD + GROUPS + f"epochs = {epochs}\n" + MODEL, ranks)
         assert done.returncode == 0, done.stdout + done.stderr

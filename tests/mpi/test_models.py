@@ -104,7 +104,7 @@ print("good")
 """
 
 
-def test_accumulated_clipped_and_scaled_gradients_are_those_of_one_process(run) -> None:
+def test_accumulated_clipped_and_scaled_gradients_match_one_process(run) -> None:
     done = run(HEAD + OPTIONS, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 2

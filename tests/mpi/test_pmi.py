@@ -48,7 +48,7 @@ def join(server: PmiServer, rank: int) -> Client:
     return client
 
 
-def test_what_one_process_puts_the_other_gets_after_the_barrier(server: PmiServer) -> None:
+def test_a_value_that_one_process_puts_is_visible_after_the_barrier(server: PmiServer) -> None:
     first, second = join(server, 0), join(server, 1)
     assert first.ask("cmd=put kvsname=opwright key=a value=(1,2)=3") == [
         "cmd=put_result rc=0 msg=success"

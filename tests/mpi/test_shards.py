@@ -27,7 +27,7 @@ def test_every_elementwise_optimizer_computes_the_same_bits(run) -> None:
 
 
 @pytest.mark.parametrize(("ranks", "shared_memory"), [(4, "1"), (3, "0")])
-def test_accumulated_clipped_and_narrow_gradients_are_those_of_whole_states(
+def test_accumulated_clipped_and_narrow_gradients_match_whole_states(
     run, ranks: int, shared_memory: str
 ) -> None:
     head = f"import os\nos.environ['OPWRIGHT_MPI_SHARED_MEMORY'] = {shared_memory!r}\n"

@@ -132,7 +132,7 @@ def list_shared_files() -> set[str]:
     return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
-def test_a_killed_process_is_noticed_and_leaves_no_memory_behind(run) -> None:
+def test_a_killed_process_is_noticed_and_its_memory_freed(run) -> None:
     script = """
 import os, signal, time
 import numpy as np

@@ -9,7 +9,7 @@ LONG = pytest.mark.long("the other cases run the same code with fewer processes"
 
 
 @pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=LONG)])
-def test_reductions_give_what_numpy_gives(run, ranks: int) -> None:
+def test_reductions_match_numpy(run, ranks: int) -> None:
     done = run(VALUES + REDUCTIONS, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
@@ -22,7 +22,7 @@ def test_16_bits_are_summed_in_32_and_nan_and_infinity_stay(run) -> None:
 
 
 @pytest.mark.parametrize("ranks", [1, 2, pytest.param(4, marks=LONG)])
-def test_movements_give_what_numpy_gives(run, ranks: int) -> None:
+def test_movements_match_numpy(run, ranks: int) -> None:
     # One process alone runs no collective: there is nothing to record.
     head = VALUES.replace("    assert network.pl", "    assert n == 1 or network.pl")
     done = run(head + MOVEMENTS, ranks)
@@ -31,7 +31,7 @@ def test_movements_give_what_numpy_gives(run, ranks: int) -> None:
 
 
 @pytest.mark.parametrize("ranks", [pytest.param(2, marks=LONG), 3])
-def test_shards_are_those_of_the_elements_in_the_order_of_memory(run, ranks: int) -> None:
+def test_shards_follow_the_order_of_memory(run, ranks: int) -> None:
     done = run(VALUES + SHARDS, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks

@@ -51,7 +51,7 @@ def test_a_process_alone_connects_with_itself(tmp_path: Path) -> None:
 
 @two_gpus
 @pytest.mark.parametrize("script", [REDUCTIONS, EXACT, MOVEMENTS, SHARDS, ROWS])
-def test_collectives_give_what_numpy_gives(tmp_path: Path, script: str) -> None:
+def test_collectives_match_numpy(tmp_path: Path, script: str) -> None:
     check(tmp_path, VALUES + script, 2)
 
 
@@ -59,5 +59,5 @@ def test_collectives_give_what_numpy_gives(tmp_path: Path, script: str) -> None:
 @pytest.mark.parametrize(
     "script", [TRAINING, MODEL, STATES_IN_PARTS + STATES_OF_MODELS, TABLES, PRODUCTS]
 )
-def test_trainings_give_what_one_process_gives(tmp_path: Path, script: str) -> None:
+def test_training_matches_one_process(tmp_path: Path, script: str) -> None:
     check(tmp_path, script, 2)

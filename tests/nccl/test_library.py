@@ -94,7 +94,7 @@ def test_doctor_finds_nothing_wrong_where_the_wheel_is_left_out(
     assert reason == ""
 
 
-def test_doctor_says_what_is_wrong_with_a_library(
+def test_doctor_reports_a_library_that_cannot_be_opened(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(library.LIBRARY_VARIABLE, str(tmp_path / "libnccl.so.2"))

@@ -31,7 +31,7 @@ def connections(store: Store) -> Iterator[list[Connection]]:
         connection.close()
 
 
-def test_all_get_what_all_give_in_the_order_of_the_group(connections: list[Connection]) -> None:
+def test_gather_returns_all_values_in_the_order_of_the_group(connections: list[Connection]) -> None:
     members, results = [2, 0, 1], {}
 
     def give(rank: int) -> None:

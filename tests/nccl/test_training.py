@@ -28,7 +28,7 @@ LONG = pytest.mark.long("the other cases run the same code with fewer processes"
 
 
 @pytest.mark.parametrize("ranks", [pytest.param(1, marks=LONG), 2, pytest.param(4, marks=LONG)])
-def test_training_gives_what_one_process_with_the_whole_batch_gives(run, ranks: int) -> None:
+def test_training_matches_one_process_with_the_whole_batch(run, ranks: int) -> None:
     done = run(TRAINING, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks

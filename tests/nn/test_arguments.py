@@ -144,7 +144,7 @@ def model_with_loss():
     return model, model.softmax_with_cross_entropy(scores, "y", reduction="mean")
 
 
-def test_an_unknown_argument_of_a_model_is_answered_with_those_there_are():
+def test_an_unknown_argument_of_a_model_names_the_known_ones():
     names = [name for name, _ in inspect.getmembers(nn.Model, callable) if name[0] != "_"]
     assert len(names) > 80
     for name in set(names) - FREE:

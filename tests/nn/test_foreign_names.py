@@ -160,7 +160,7 @@ def test_a_prediction_of_an_array_is_answered_with_the_names_of_inputs():
         regression()[0].predict(X)
 
 
-def test_a_training_without_a_loss_says_what_to_call():
+def test_training_without_a_loss_names_the_missing_call():
     model = nn.Model()
     model.fc_layer("x", 1)
     with pytest.raises(ProgramError, match=r"call model.minimize\(loss, optimizer\) first"):

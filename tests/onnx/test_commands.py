@@ -52,7 +52,7 @@ def test_a_report_names_rows_kernels_operations_and_memory(weights: dict[str, An
     assert "FLOPs       112\n" in text
 
 
-def test_a_report_says_which_package_would_provide_what_is_missing(
+def test_a_report_names_the_packages_of_missing_operators(
     weights: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes = [
@@ -129,7 +129,7 @@ def test_a_model_is_drawn_and_locked(
         (["run", "model.onnx", "--input", "x=x.npy"], "--input must be arrays of NumPy, got"),
     ],
 )
-def test_wrong_usage_ends_with_two_and_says_what_is_right(
+def test_wrong_usage_exits_with_two_and_a_message(
     weights: dict[str, Any], words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2

@@ -157,6 +157,6 @@ def test_damaged_models_of_every_operator_give_only_errors_of_ours(fuzzer: Any) 
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
-def test_a_kept_case_gives_only_errors_of_ours(fuzzer: Any, path: Path) -> None:
+def test_a_kept_case_raises_only_errors_of_opwright(fuzzer: Any, path: Path) -> None:
     target, recorded = fuzzer
     target.run(recorded.read_case(path)[2])

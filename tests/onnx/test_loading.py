@@ -186,7 +186,7 @@ def test_an_input_that_must_be_known_is_named_and_may_be_given() -> None:
     np.testing.assert_array_equal(loaded(np.ones((2, 3), np.float32))[0], [3, 3])
 
 
-def test_shapes_that_are_given_stand_in_for_those_of_the_model() -> None:
+def test_shape_arguments_override_the_shapes_of_the_model() -> None:
     model, _ = make_perceptron()
     loaded = opwright_onnx.load(model, shapes={"input.1": [2, 4]})
     assert loaded.feeds[0].shape == (2, 4)

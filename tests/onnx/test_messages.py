@@ -31,7 +31,7 @@ def test_a_model_that_is_read_and_written_is_the_one_of_protobuf(name: str) -> N
     assert again.opset_import == CASES[name].model.opset_import
 
 
-def test_numbers_of_dtypes_and_kinds_are_those_of_onnx() -> None:
+def test_numbers_of_dtypes_and_kinds_match_onnx() -> None:
     kinds = AttributeProto.AttributeType.items()
     assert {kind.name: kind.value for kind in AttributeType} == dict(kinds)
     known = {element.name: element.value for element in DataType}

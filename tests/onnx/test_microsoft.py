@@ -70,7 +70,7 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_fused_operator_gives_the_results_of_onnx_runtime(name: str) -> None:
+def test_a_fused_operator_matches_onnx_runtime(name: str) -> None:
     op_type, arrays, attrs = CASES[name]
     given = {f"x{i}": array for i, array in enumerate(arrays)}
     is_packed = op_type == "MatMulNBits"

@@ -20,14 +20,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_case_in_our_domains_gives_the_same_bits(name: str) -> None:
+def test_a_case_in_our_domains_has_the_same_bits(name: str) -> None:
     program, fed, ours = trips.load_case(CASES[name])
     _, model = trips.write(program, only_own=True)
     trips.assert_same(ours, trips.run_again(model, fed))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_case_that_is_written_again_gives_the_same_results(name: str) -> None:
+def test_a_case_that_is_written_again_has_the_same_results(name: str) -> None:
     program, fed, ours = trips.load_case(CASES[name])
     writer, model = trips.write(program)
     if writer.own:

@@ -44,7 +44,7 @@ def make(case: Any) -> tuple[ow.LoadedProgram, dict[str, Any]] | None:
 
 
 @pytest.mark.parametrize("op_type", CASES)
-def test_a_written_operator_gives_the_same_results(op_type: str) -> None:
+def test_a_written_operator_has_the_same_results(op_type: str) -> None:
     made = make(CASES[op_type])
     if made is None:
         return

@@ -72,7 +72,9 @@ def test_it_is_found_and_sound(example: Path, environment: Any) -> None:
     assert environment.run("opwright", "doctor").endswith("\nno problem found\n")
 
 
-def test_the_commands_of_its_readme_print_what_it_says(example: Path, environment: Any) -> None:
+def test_the_commands_of_its_readme_print_the_output_on_the_page(
+    example: Path, environment: Any
+) -> None:
     page = example / "README.md"
     [block] = [block for block in read_blocks(page) if block.language == "console"]
     [(install, nothing), *commands] = commands_of(block)

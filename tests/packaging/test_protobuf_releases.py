@@ -44,7 +44,7 @@ def test_oldest_and_pinned_protobuf_read_each_others_messages(
         assert (tmp_path / "copy").read_bytes() == (tmp_path / name).read_bytes()
 
 
-def test_the_committed_messages_are_those_of_the_proto_file(tmp_path: Path) -> None:
+def test_the_committed_messages_match_the_proto_file(tmp_path: Path) -> None:
     command = ["make", "--no-print-directory", "proto", f"PROTO_OUT={tmp_path}"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600

@@ -61,7 +61,7 @@ def test_a_compiled_plugin_carries_the_headers_of_the_core(unpack, sources, pack
     assert (root / "cmake" / "opwrightConfig.cmake").is_file()
 
 
-def test_what_builds_them_here_is_what_they_ask_for(sources):
+def test_installed_build_requirements_match_the_packages(sources):
     """Without isolation a requirement that a package forgets would go unseen."""
     lines = (sources / "requirements-build.txt").read_text().splitlines()
     builders = {line for line in lines if line and not line.startswith("#")}

@@ -30,7 +30,7 @@ def nothing() -> None:
         ({"engine": "mpj"}, DistError, "got 'mpj'; did you mean 'mpi'"),
     ],
 )
-def test_a_wrong_argument_says_what_is_right(options: Any, error: Any, rule: str) -> None:
+def test_a_wrong_argument_is_refused_with_the_rule(options: Any, error: Any, rule: str) -> None:
     with pytest.raises(error, match=rule):
         OpwrightTrainer(nothing, **{"num_workers": 2, **options})
 
@@ -41,7 +41,7 @@ def test_the_function_itself_is_wanted() -> None:
 
 
 @pytest.mark.parametrize(("release", "rule"), [(None, "got none"), ("2.61.0", "got 2.61.0")])
-def test_without_its_release_of_ray_it_says_what_to_install(
+def test_without_its_release_of_ray_the_error_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, release: str | None, rule: str
 ) -> None:
     monkeypatch.setattr(requirement, "find_release", lambda: release)

@@ -52,7 +52,7 @@ def compute(device: str, a: Any, b: Any, wanted: tuple[str, ...] = SLOTS) -> lis
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(4, 7), (1, 1), (0, 3), (3, 0), (5, 127), (2, 129), (3, 1000)])
-def test_similarity_and_gradient_are_those_of_the_cpu(shape, dtype):
+def test_similarity_and_gradient_match_the_cpu(shape, dtype):
     a, b = RNG.normal(size=(2, *shape)).astype(dtype)
     a[-1:] = 0
     eps = np.finfo(dtype).eps

@@ -52,7 +52,7 @@ def test_the_description_is_the_one_that_python_makes(features):
     assert OpProto.from_proto(message) == python_everything()
 
 
-def test_the_bytes_are_those_that_protobuf_writes(features):
+def test_the_bytes_match_protobuf(features):
     expected = python_everything().to_proto().SerializeToString(deterministic=True)
     assert features.proto_bytes("test.everything") == expected
 

@@ -16,13 +16,13 @@ def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_the_operator_and_the_registrations_are_those_of_the_example():
+def test_the_operator_and_the_registrations_match_the_example():
     operator, _, _, _, _, registrations, *_ = blocks("cpp")
     assert operator.removeprefix("#include <opwright/sdk.hpp>\n") in SOURCE
     assert registrations in SOURCE
 
 
-def test_the_files_of_the_package_are_those_of_the_example():
+def test_the_files_of_the_package_match_the_example():
     [cmake], [kernel] = blocks("cmake"), blocks("cuda")
     *_, functor = blocks("cpp")
     assert cmake in (EXAMPLE / "CMakeLists.txt").read_text(encoding="utf-8")

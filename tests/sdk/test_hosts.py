@@ -53,7 +53,7 @@ def test_a_library_computes_in_each_host_with_the_threads_that_it_has(library):
     assert library.asked == ([] if library.version == "1.0" else [(3, N)])
 
 
-def test_what_the_machine_lacks_is_a_refusal_to_a_host_that_knows_no_more(library):
+def test_an_unsupported_machine_is_a_refusal_to_an_older_host(library):
     with pytest.raises(FailedError, match="a processor with 7 units is needed") as caught:
         make_step(library, fails=-7)
     assert caught.value.code == (REFUSED if library.version == "1.0" else UNSUPPORTED)

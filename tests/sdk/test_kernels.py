@@ -57,7 +57,7 @@ def test_attributes_reach_the_fields_of_the_struct(features):
     assert echo(features, ATTRS).tolist() == [5, -7, 0.5, 1e300, 1, 34, 2003.75, -1, 99]
 
 
-def test_optional_fields_hold_what_is_given(features):
+def test_optional_fields_receive_their_values(features):
     given = echo(features, ATTRS | {"maybe": 0.75, "maybe_sizes": [1, 2, 2]})
     assert given[7:].tolist() == [0.75, 3]
 
@@ -127,7 +127,7 @@ def staged(features, mode="", y=None, flags=None):
     return Step(features, kernel, [X, y], [out], {"mode": mode}, flags), out
 
 
-def test_a_kernel_says_what_it_is(features):
+def test_a_kernel_describes_itself(features):
     row = features.kernel("test.unary", "float32")
     assert (row.device, row.library, row.priority) == (b"cpu", b"staged", 77)
     assert row.flags == CAPTURABLE | NONDETERMINISTIC | STRIDED
@@ -141,7 +141,7 @@ def test_a_kernel_that_says_nothing_has_the_usual_options(features):
     assert (row.bind, row.unbind, row.pack) == (None, None, None)
 
 
-def test_prepare_asks_for_what_run_needs(features):
+def test_prepare_requests_the_workspace_of_run(features):
     step, _ = staged(features)
     assert (step.frame.workspace_bytes, step.frame.estimate_ns) == (24, 123)
     assert (step.frame.out_flags, step.frame.n_packs) == (1, 0)
@@ -226,13 +226,13 @@ def test_a_kernel_for_an_operator_of_others_brings_no_operator(features):
         ("cut", "x" * 510),
     ],
 )
-def test_nothing_crosses_the_border_but_a_message(features, mode, message):
+def test_an_exception_becomes_an_error_message(features, mode, message):
     with pytest.raises(FailedError) as caught:
         run_wrong(features, mode)
     assert (caught.value.code, caught.value.message) == (ERROR, message)
 
 
-def test_a_condition_that_does_not_hold_says_what_was_got(features):
+def test_a_failed_condition_reports_the_actual_value(features):
     row = features.kernel("other.unary", "int8")
     wide = np.zeros((2, 5), np.int8)
     step = Step(features, row, [wide, None], [wide], {"mode": ""})
@@ -261,7 +261,7 @@ def test_registrations_of_all_files_reach_the_table(compiler):
     np.testing.assert_array_equal(out, [-1, 2, -3])
 
 
-def test_the_entry_gives_one_table_however_often_it_is_called(features):
+def test_the_entry_returns_one_table_in_every_call(features):
     code, plugin = features.enter()
     assert (code, c.addressof(plugin)) == (0, c.addressof(features.plugin))
     assert (plugin.abi_major, plugin.abi_minor, plugin.n_devices) == (1, 1, 0)

@@ -33,7 +33,7 @@ def test_attributes_reach_the_fields_of_their_names(others):
     assert run(others, "other.scale", ATTRS) == 8 * 0.5 + 3
 
 
-def test_an_optional_field_holds_what_is_given(others):
+def test_an_optional_field_receives_its_value(others):
     assert run(others, "other.scale", ATTRS | {"shift": 100}) == 8 * 0.5 + 3 + 100
 
 

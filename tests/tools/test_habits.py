@@ -68,7 +68,7 @@ def test_every_package_has_the_version_that_stands_in_one_file(package: Path) ->
     assert set(exact) <= {f"opwright=={module.__version__}"}
 
 
-def test_hosted_ci_runs_what_any_machine_runs_on_every_python_from_the_oldest_on() -> None:
+def test_hosted_ci_runs_the_local_ci_on_every_python_from_the_oldest_on() -> None:
     jobs = read_yaml(".github/workflows/tests.yml")["jobs"]
     assert [step["run"] for step in jobs["tests"]["steps"] if ".ci/run" in step.get("run", "")]
     assert "make tidy" in [step.get("run") for step in jobs["tidy"]["steps"]]

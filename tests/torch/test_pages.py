@@ -16,7 +16,7 @@ LOADED = "import sys; sys.path.append({!r}); import model_zoo; model_zoo.load_to
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_blocks_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
+def test_python_blocks_print_the_output_on_the_page(page: Path, tmp_path: Path) -> None:
     models = [name for name in ("timm", "transformers") if needs(page, name)]
     absent = [name for name in models if find_spec(name) is None]
     if absent:

@@ -147,7 +147,7 @@ def test_a_rewritten_name_is_two_values(block, values, check_gradients):
     assert pairs[1][1].name == "h_grad"
 
 
-def test_random_masks_are_those_of_the_forward_pass(block, values, check_gradients):
+def test_gradients_use_the_random_masks_of_the_forward_pass(block, values, check_gradients):
     block.append_op("dropout", {"x": "w"}, {"out": "y"})
     check_gradients(block, "loss", append_backward(append_mean(block, "y")), values)
 

@@ -127,7 +127,7 @@ def broken(site):
     return site, [whose.format(n=n) + got for n, got in enumerate(BROKEN.values())]
 
 
-def test_a_function_that_gives_no_answer_is_a_fault_of_its_plugin(broken):
+def test_a_broken_find_refusal_is_a_fault_of_its_plugin(broken):
     site, told = broken
     told = [f"find_refusal: {text}" for text in told]
     for command in ("explain acme.swish --dtype float32", "kernels acme.swish"):
@@ -142,7 +142,7 @@ def test_a_function_that_gives_no_answer_is_a_fault_of_its_plugin(broken):
     assert done.stderr.startswith(told[0])
 
 
-def test_doctor_finds_fault_with_a_function_that_gives_no_answer(broken):
+def test_doctor_reports_a_broken_find_refusal(broken):
     site, told = broken
     done = site.command("doctor")
     assert done.returncode == 1

@@ -100,7 +100,7 @@ def test_a_context_with_pins_shares_everything_else(context):
         context.with_pins({"*": "gone"})
 
 
-def test_what_decides_a_plan_advances_the_epoch_of_a_context_and_its_twins(context):
+def test_a_change_that_affects_plans_advances_the_epoch_of_a_context_and_its_twins(context):
     twin = context.with_pins({"*": "slow"})
     seen = [context.epoch.now]
 

@@ -118,7 +118,7 @@ def fill_maker(**how):
     return chain.add_output("out", "c").same_dtype_as("dtype")
 
 
-def test_a_dtype_attribute_gives_the_dtype_and_selects_the_kernel():
+def test_a_dtype_attribute_decides_the_dtype_and_the_kernel():
     definition = fill_maker(default=True).build(lambda ctx: ctx.set_output("out", ()))
     attrs = definition.proto.fill_attrs({})
     assert definition.infer((), attrs, (1,)) == ((Meta((), "float32"),),)
@@ -141,7 +141,7 @@ def test_the_dispatch_dtype_is_that_of_the_first_required_input(add):
         add.dispatch_dtype(((), (F64,)), {})
 
 
-def test_the_first_variable_of_a_list_gives_the_dtype():
+def test_the_first_variable_of_a_list_decides_the_dtype():
     chain = OpMaker("op").add_comment("c").add_input("x", "c").as_duplicable()
     chain.add_output("out", "c").same_dtype_as("x")
     definition = chain.build(same_shape_as("x"))

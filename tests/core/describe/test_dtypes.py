@@ -35,7 +35,7 @@ def test_every_dtype_goes_to_numpy_and_dlpack_and_back(name):
 
 
 @pytest.mark.parametrize("name", [*INT_DTYPES, "bool", "float16", "float32"])
-def test_dlpack_types_are_those_that_numpy_exports(name):
+def test_dlpack_types_match_the_exports_of_numpy(name):
     # DLDataType begins at byte 20 of the DLTensor that the capsule points to.
     import ctypes
 

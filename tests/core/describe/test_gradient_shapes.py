@@ -64,7 +64,7 @@ def test_a_gradient_of_the_wrong_count_is_refused():
         ),
     ],
 )
-def test_what_the_forward_operator_would_not_make_is_refused(changed, message):
+def test_inputs_inconsistent_with_the_forward_operator_are_refused(changed, message):
     definition = derive_grad_definition(complex_definition())
     with pytest.raises(ShapeError, match=re.escape(message)):
         definition.infer(complex_inputs(**changed), {}, (1, 2, 1))
@@ -83,7 +83,7 @@ def test_a_gradient_that_is_zero_is_compared_with_nothing():
     assert definition.infer(inputs, {}, (1, 2, 1)) == (weight, x, bias)
 
 
-def test_what_the_forward_operator_refuses_its_gradient_refuses():
+def test_a_gradient_refuses_the_inputs_that_its_forward_operator_refuses():
     def infer_shape(ctx):
         ctx.require_shape("y", ctx.input("x").shape)
         ctx.set_output("out", ctx.input("x").shape)

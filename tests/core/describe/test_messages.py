@@ -87,7 +87,7 @@ def test_a_version_that_is_not_set_is_the_first():
     assert OpProto.from_proto(message).version == 1
 
 
-def test_the_numbers_of_types_are_those_of_the_wire_format():
+def test_the_numbers_of_types_match_the_wire_format():
     assert {type.name: type.value for type in AttrType} == dict(pb.AttrType.items()[1:])
 
 

@@ -24,7 +24,7 @@ def test_the_nearest_name_is_suggested(name, known, nearest):
     assert find_nearest(name, known) == nearest
 
 
-def test_a_hint_gives_the_nearest_name_or_all_of_them():
+def test_a_hint_names_the_nearest_name_or_all_of_them():
     assert hint("axes", ["axis", "x"], "attributes") == "; did you mean 'axis'?"
     assert hint("zzz", ["a", "b"], "inputs") == "; inputs are 'a', 'b'"
     assert hint("zzz", [], "inputs") == "; it has no inputs"

@@ -140,7 +140,7 @@ def test_a_range_may_be_one_point():
     assert build(maker().add_attr("a", int, "c").between(2, 2)).proto.attr("a").max == 2
 
 
-def test_what_is_described_cannot_be_changed(swish):
+def test_a_definition_is_immutable(swish):
     for thing, name in (
         (swish.proto, "type"),
         (swish.proto.inputs[0], "name"),
@@ -150,7 +150,7 @@ def test_what_is_described_cannot_be_changed(swish):
             setattr(thing, name, "other")
 
 
-def test_what_is_described_takes_little_room(swish):
+def test_a_definition_has_no_dict(swish):
     for thing in (swish, swish.proto, swish.proto.inputs[0], swish.proto.attrs[0]):
         assert not hasattr(thing, "__dict__")
 
@@ -218,7 +218,7 @@ def test_functions_must_be_functions():
             build(maker(), **{word: 3})
 
 
-def test_no_gradient_gives_a_reason():
+def test_no_gradient_needs_a_reason():
     assert build(maker(), gradient=no_gradient("a comparison")).gradient == NoGradient(
         "a comparison"
     )

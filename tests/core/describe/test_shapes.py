@@ -60,7 +60,7 @@ def test_known_shapes_broadcast_as_in_numpy(a, b):
 
 
 @given(shape_and_mask(), shape_and_mask())
-def test_what_is_said_of_unknown_dimensions_holds_for_every_known_one(a, b):
+def test_a_broadcast_of_unknown_dimensions_holds_for_every_known_one(a, b):
     expected = numpy_broadcast(a[0], b[0])
     if expected is not None:
         assert shapes_match(broadcast_shapes(a[1], b[1], CTX), expected)
@@ -126,7 +126,7 @@ def test_axes_are_all_where_none_is_given():
 
 
 @given(shapes, st.data())
-def test_reduced_shapes_are_those_of_numpy(shape, data):
+def test_reduced_shapes_match_numpy(shape, data):
     axes = tuple(data.draw(st.sets(st.sampled_from(range(len(shape)))))) if shape else ()
     for keepdims in (False, True):
         expected = np.add.reduce(np.zeros(shape), axis=axes, keepdims=keepdims).shape

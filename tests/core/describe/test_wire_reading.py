@@ -68,7 +68,7 @@ def test_a_message_that_breaks_a_rule_of_the_format_is_refused(data, text):
         read(data)
 
 
-def test_the_tables_are_those_of_the_wire_format():
+def test_the_tables_match_the_wire_format():
     kinds = {1: "d", 3: "I", 4: "u", 5: "i", 7: "f", 8: "b", 9: "s", 11: "m", 14: "i"}
 
     def table(message):

@@ -128,7 +128,7 @@ def _table():
     return TABLE
 
 
-def test_what_a_process_that_lives_is_importing_counts_for_nothing(site):
+def test_imports_of_running_processes_are_not_counted(site):
     package = site.add("acme", HANG)
     began = package / "plugin.began"
     env = {**os.environ, "OPWRIGHT_CACHE_DIR": str(site.cache)}

@@ -140,7 +140,7 @@ def test_devices_by_name():
     assert devices.epoch.now == before + 1
 
 
-def test_passes_run_phase_by_phase_those_of_the_device_first_in_the_order_of_registration():
+def test_passes_are_ordered_by_phase_then_device_then_registration():
     passes = PassRegistry()
     for name, phase, device in (
         ("late", "memory", "*"),

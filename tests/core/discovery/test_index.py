@@ -51,7 +51,7 @@ def test_a_used_operator_imports_its_own_module_only(site):
     assert site.json(code) == ["opwright_acme", "opwright_acme.swish"]
 
 
-def test_an_index_gives_back_everything_that_was_registered(site):
+def test_an_index_restores_every_registration(site):
     table = """
     import opwright.plugin as plugin
 
@@ -210,7 +210,7 @@ def test_failures_are_never_kept(site):
     assert site.failures()[0][1].startswith("a plugin must implement a hook")
 
 
-def test_an_allow_list_keeps_what_the_others_registered(site):
+def test_an_allow_list_does_not_remove_other_plugins_from_the_index(site):
     site.add("acme")
     site.add("other")
     assert site.json(LOOK, OPWRIGHT_PLUGINS="acme")["types"] == ["acme.swish"]
@@ -303,7 +303,7 @@ def test_without_a_home_there_is_no_index(monkeypatch):
     assert index.read(None, []).state == "off: there is no cache folder"
 
 
-def test_what_is_written_while_it_is_read_is_not_kept(site):
+def test_a_file_written_during_the_scan_is_not_indexed(site):
     package = site.add("acme")
     later = 2**31 * 10**9
     os.utime(package / "plugin.py", ns=(later, later))

@@ -209,7 +209,7 @@ def make_large(path):
 @pytest.mark.parametrize(
     ("make", "count"), [(make_folder, 1), (make_pipe, 0), (make_large, 1)], ids=str
 )
-def test_what_lies_in_place_of_entry_points_is_skipped_at_once(tmp_path, make, count):
+def test_an_invalid_entry_points_file_is_skipped_at_once(tmp_path, make, count):
     install(tmp_path, "acme", entries="acme = acme")
     info = tmp_path / "foo-1.0.dist-info"
     info.mkdir()

@@ -85,7 +85,7 @@ def test_an_older_kernel_is_refused_by_name_where_the_attribute_has_another_valu
 
 
 @OLD
-def test_the_next_kernel_computes_what_an_older_one_does_not_know(add, kernel):
+def test_the_next_kernel_computes_attributes_unknown_to_an_older_one(add, kernel):
     add(kernel, library="older", priority=60)
     add(newer, library="newer")
     network = ow.Network([ow.Operator("toy.scale", x="x", out="out", offset=1.0)])

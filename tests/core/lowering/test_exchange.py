@@ -59,7 +59,7 @@ def test_inputs_of_an_operator_are_written_before_it(context):
     assert not _exchange(_pair(), turned=True)
 
 
-def test_memory_that_is_overwritten_in_between_is_not_read_behind_that(context):
+def test_memory_is_not_read_after_it_has_been_overwritten(context):
     ops = [op("tanh", "h", "w"), sgd("w", "x"), op(*READER, y="y")]
     graph = graph_of(ops, persistables=("w",), lasting=("w",))
     maker, _, reader = graph.ops

@@ -33,7 +33,7 @@ def test_no_edit_lets_a_value_of_the_first_half_depend_on_a_late_feed(context, i
     assert edit.apply() is not is_late
 
 
-def test_what_late_operators_alone_read_may_be_fused_with_them(context):
+def test_a_value_read_only_by_late_operators_may_be_fused_with_them(context):
     graph = _graph(op("tanh", "h", "x"), op("multiply", "out", "h", y="y"), fetches=("out",))
     (maker,), (reader,) = graph.of_type("tanh"), graph.of_type("multiply")
     inputs = {"x": maker.inputs[0], "y": reader.inputs[1]}

@@ -135,7 +135,7 @@ def test_a_network_has_one_lock_for_all_feeds_of_its_callable(scales):
     assert [row.dtype for row in network.lock().kernels] == ["float32", "float64"]
 
 
-def test_what_passes_asked_for_is_locked_although_they_replaced_it(context):
+def test_an_operator_that_a_pass_replaced_is_locked_too(context):
     """A pass fuses if there is a kernel, and the next one replaces the fused operator."""
     context.ops.add("toy.last", make_toy("toy.last", ["x", "y"]), TOY)
     context.kernels.add(
@@ -219,7 +219,7 @@ def test_the_kernels_of_bodies_are_locked(context):
         run(network, feeds=feeds, lock=ow.Lock("cpu", kernels, ()))
 
 
-def test_what_follows_an_operator_of_dynamic_shape_is_locked_when_it_has_run(context):
+def test_an_operator_after_one_of_dynamic_shape_is_locked_once_it_has_run(context):
     network = ow.Network(
         [ow.Operator("nonzero", x="x", out="at"), ow.Operator("negative", x="at", out="out")]
     )

@@ -116,7 +116,7 @@ def test_a_read_of_overwritten_memory_is_detected(context):
     assert "tanh reads w" in find_violation(graph)
 
 
-def test_a_pass_behind_the_choice_of_kernels_has_to_choose_its_own(context):
+def test_a_pass_after_the_choice_of_kernels_must_choose_its_own(context):
     assert _compiled(context, fuse_add_relu, "memory") == 1
 
 

@@ -80,7 +80,7 @@ def test_a_kernel_that_comes_later_does_not_decide(scales):
     assert scales.prepared == ["plain"]
 
 
-def test_a_kernel_that_comes_later_decides_where_those_before_it_refuse(scales):
+def test_a_later_kernel_is_chosen_if_all_earlier_ones_refuse(scales):
     scales.add("plain", 60, refuses=True)
     scales.add("best", 50, **BEST)
     assert ask() == (True, "best")

@@ -128,7 +128,7 @@ def test_an_update_does_not_move_before_another_reader_of_its_parameter(context)
     assert _merge_update(_updated(op("tanh", "t", "x"), fetches=("w", "t")), at=0)
 
 
-def test_a_read_does_not_move_behind_a_write_of_its_memory(context):
+def test_a_read_does_not_move_after_a_write_to_its_memory(context):
     ops = [op("multiply", "g", "w", y="y"), sgd("w", "x"), op("relu", "out", "g")]
     graph = graph_of(ops, persistables=("w",), lasting=("w",))
     product, _, relu = graph.ops
@@ -237,7 +237,7 @@ def test_readers_read_the_replacement_of_an_operator_without_effect(context):
     assert find_violation(graph) is None
 
 
-def test_uses_after_an_edit_are_those_of_the_edited_graph(context):
+def test_uses_after_an_edit_match_the_edited_graph(context):
     ops = [op("assign", "a", "x"), *chain(), op("relu", "b", "a"), op("add", "c", "a", y="b")]
     ops += [op("tanh", f"z{i}", "b") for i in range(6)]  # of a graph nearly all of which changes,
     graph = graph_of(ops, fetches=("out", "c", *(f"z{i}" for i in range(6))))  # all is found again

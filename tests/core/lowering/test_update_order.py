@@ -88,7 +88,7 @@ def test_a_gradient_that_is_read_later_or_fetched_keeps_its_update_in_place():
     assert _order(_graph(ops, fetches=["g0", "g1"])) == ["g0", "g1", "p0"]
 
 
-def test_an_update_does_not_pass_what_has_an_effect():
+def test_an_update_does_not_move_before_an_operator_with_an_effect():
     check = ow.Operator("assert_true", condition="ok", message="x must be positive")
     ops = [_gradient(0), ow.Operator("isfinite", x="x", out="each"), _gradient(1)]
     ops += [ow.Operator("all", x="each", out="ok"), check, _gradient(2), _update(0)]
@@ -116,7 +116,7 @@ def _train(width, depth):
 
 
 @pytest.mark.parametrize("width", [16, 600])
-def test_training_gives_the_bits_of_the_order_of_the_program(monkeypatch, width):
+def test_early_updates_train_with_the_bits_of_program_order(monkeypatch, width):
     x = np.random.default_rng(1).normal(size=(4, width)).astype("float32")
     results = []
     for is_early in (True, False):

@@ -58,7 +58,7 @@ def test_many_shapes_keep_no_more_than_the_bound(call: str) -> None:
         "ow.ops.arange(start=0.0, stop=float(n), step=1.0, dtype='float32')",
     ],
 )
-def test_one_large_call_leaves_nothing_behind(call: str) -> None:
+def test_the_memory_of_one_large_call_is_freed(call: str) -> None:
     run_child(call, "call(40_000_000)")
 
 

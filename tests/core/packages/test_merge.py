@@ -71,7 +71,7 @@ def test_the_later_of_two_that_clash_is_quarantined_whole(one, two, what):
     assert [package.plugin for package in found.report.loaded] == ["a"]
 
 
-def test_the_quarantined_one_leaves_nothing_behind_to_clash_with():
+def test_registrations_of_a_quarantined_plugin_do_not_clash():
     late = record("c", ops=["c.z"], kernels=[("tanh", "cpu", ("*",), "fast")])
     found = merge(
         [

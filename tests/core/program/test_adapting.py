@@ -40,7 +40,7 @@ def test_gradients_are_not_adapted(block):
     assert "cast" not in types(block)
 
 
-def test_none_ends_what_is_around(block):
+def test_none_disables_the_enclosing_adapter(block):
     x = block.create_var("x", [3], is_data=True)
     with adapt_inputs(halve), adapt_inputs(None):
         assert ow.ops.relu(x).dtype == "float32"

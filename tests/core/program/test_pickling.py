@@ -59,7 +59,7 @@ def test_building_continues_in_a_duplicate_as_in_the_original(program, duplicate
     assert twin.unique_name("fc") == program.unique_name("fc") == "fc_2"
 
 
-def test_what_layers_keep_at_a_parameter_stays_there(program, duplicate):
+def test_layer_attributes_of_a_parameter_are_copied(program, duplicate):
     w = duplicate(program).global_block().var("w")
     assert (w.initializer, w.optimize, w.regularizer) == ([1, 2], None, "l2")
     assert not w.trainable

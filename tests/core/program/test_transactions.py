@@ -87,7 +87,7 @@ def test_an_operator_that_is_refused_takes_no_name_stream_or_step(
         assert everything(program) == before
 
 
-def test_what_an_error_leaves_of_a_transaction_is_nothing(make):
+def test_an_error_rolls_a_transaction_back(make):
     program, other = make(), make()
     before, generation = everything(program), program.generation
 

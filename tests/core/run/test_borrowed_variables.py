@@ -32,7 +32,7 @@ def compiled(scope, *ops, fetch=()):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, Lent])
-def test_what_a_plan_writes_is_in_the_array_and_what_the_array_gets_is_read(kind):
+def test_plans_and_the_caller_share_the_memory_of_a_borrowed_array(kind):
     scope, memory = ow.Scope(), np.zeros(3, np.float32)
     scope.var("w").borrow(kind(memory))
     call = compiled(scope, ow.Operator("add", x="w", y="x", out="w"))
@@ -52,7 +52,7 @@ def test_touch_raises_the_version_and_nothing_else():
     assert (variable.version, scope.structure_version) == (before[0] + 1, before[1])
 
 
-def test_what_parameters_alone_decide_follows_a_touch():
+def test_values_computed_from_parameters_alone_are_updated_by_a_touch():
     scope, w = ow.Scope(), np.ones((3, 3), np.float32)
     scope.var("w").borrow(w)
     call = compiled(
@@ -135,7 +135,7 @@ def test_an_array_is_kept_until_the_variable_lets_it_go():
         (Lent(np.ones(6, np.float32)[::2]), "w: borrow takes an array that is contiguous"),
     ],
 )
-def test_what_has_no_memory_of_a_variables_layout_is_refused(array, reason):
+def test_an_array_without_the_layout_of_a_variable_is_refused(array, reason):
     scope = ow.Scope()
     with pytest.raises(FeedError, match=reason):
         scope.var("w").borrow(array)

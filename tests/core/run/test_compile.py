@@ -188,7 +188,7 @@ def test_an_unknown_pass_or_device_is_refused():
         _compiled(device="gpu")
 
 
-def test_what_is_not_fed_and_not_persistable_is_an_error():
+def test_an_input_neither_fed_nor_persistable_is_an_error():
     program, scope = _linear()
     call = ow.Network(program.global_block()).compile(fetch=["out"], scope=scope)
     with pytest.raises(ProgramError, match="matmul: x must be written before it is read"):
@@ -334,7 +334,7 @@ def test_released_plans_come_back():
     assert len(call.plans) == 1
 
 
-def test_a_callable_that_is_dropped_leaves_nothing_behind():
+def test_a_dropped_callable_releases_its_arrays():
     program, scope = _linear()
     network = ow.Network(program.global_block())
     x = np.ones((2, 3), np.float32)

@@ -88,7 +88,7 @@ def _positions():
     return program, scope
 
 
-def test_what_follows_a_dynamic_operator_is_lowered_for_the_shape_found():
+def test_operators_after_a_dynamic_one_are_lowered_for_its_actual_shape():
     program, scope = _positions()
     network = ow.Network(program.global_block())
     call = network.compile(feed=["x"], fetch=["result", "scaled", "index"], scope=scope)
@@ -166,7 +166,7 @@ def test_random_operators_advance_with_the_step_and_repeat_with_the_scope():
     assert not np.array_equal(first[1], first[2])
 
 
-def test_another_seed_gives_other_numbers():
+def test_another_seed_draws_other_numbers():
     x = np.ones(256, np.float32)
     results = []
     for seed in (1, 2):

@@ -26,7 +26,7 @@ class Foreign:
 
 
 @pytest.mark.parametrize("step", [1, 2])
-def test_an_array_is_borrowed_as_it_lies(x, step):
+def test_a_strided_array_is_borrowed_without_a_copy(x, step):
     array = np.zeros((6, 6), np.float32)[::step, ::2]
     feed = ow.check_feed(array, x, "Model.fill")
     assert np.shares_memory(feed, array)
@@ -71,7 +71,7 @@ def test_a_network_and_a_check_before_the_call_give_the_same_reason(x):
     assert str(before.value).removeprefix("Model.fill: ") == str(at_the_call.value)[5:]
 
 
-def test_names_read_first_are_those_that_no_operator_before_writes():
+def test_names_read_first_are_not_written_by_an_earlier_operator():
     block = ow.Program().global_block()
     for name in ("x", "y", "z"):
         block.create_var(name, [2])

@@ -141,7 +141,7 @@ def test_a_value_that_is_fetched_twice_is_written_twice():
     np.testing.assert_array_equal(out, [np.maximum(X, 0), np.maximum(X, 0), X])
 
 
-def test_behind_a_shape_that_depends_on_values_arrays_are_written_and_checked_too():
+def test_fetch_targets_after_a_dynamic_shape_are_written_and_checked():
     ops = [ow.Operator("unique", x="x", out="s"), ow.Operator("negative", x="s", out="y")]
     call = ow.Network(ops).compile(["x"], ["y"], scope=ow.Scope())
     out = np.zeros(4, np.float32)

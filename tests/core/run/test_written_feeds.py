@@ -71,7 +71,7 @@ def test_a_feed_that_is_not_declared_is_never_written(make):
     np.testing.assert_array_equal(mean, 2)
 
 
-def test_plans_find_the_array_that_each_call_gives():
+def test_a_plan_writes_into_the_array_of_each_call():
     call = ow.Network(running()).compile(["mean", "x"], [], writes=["mean"])
     means = [np.zeros(3, np.float32) for _ in range(3)]
     for turn in (1, 2):
@@ -89,7 +89,7 @@ def test_a_written_feed_needs_no_fetch_and_may_be_all_that_a_network_does():
     np.testing.assert_array_equal(mean, X)
 
 
-def test_behind_a_shape_that_depends_on_values_feeds_are_written_too():
+def test_feeds_after_a_dynamic_shape_are_written_too():
     ops = [
         ow.Operator("unique", x="x", out="s"),
         ow.Operator("sum", x="s", out="total"),
@@ -142,7 +142,7 @@ def test_an_overlap_with_a_variable_is_refused():
         ("mean", r"writes must be a list, got 'mean'; write writes=\['mean'\]"),
     ],
 )
-def test_what_is_no_feed_or_is_not_written_is_refused_when_compiled(writes, reason):
+def test_writes_must_name_written_feeds_when_compiled(writes, reason):
     with pytest.raises(FeedError, match=reason):
         ow.Network(running()).compile(["mean", "x"], writes=writes)
 

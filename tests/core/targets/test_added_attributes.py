@@ -73,7 +73,7 @@ def test_an_older_kernel_is_refused_by_name_where_the_attribute_has_another_valu
         ow.ops.acme.scale(X, offset=1.0)
 
 
-def test_the_next_kernel_computes_what_an_older_one_does_not_know(use):
+def test_the_next_kernel_computes_attributes_unknown_to_an_older_one(use):
     use(TABLE + NUMPY)
     np.testing.assert_array_equal(ow.ops.acme.scale(X, offset=1.0), 2 * X + 1)
 

@@ -30,7 +30,7 @@ def _compiled(*types, device="tape", **options):
     return network.compile(["x"], [last], device=device, scope=ow.Scope(), **options)
 
 
-def test_an_array_with_the_attribute_is_read_where_it_lies(tape):
+def test_an_array_with_the_attribute_is_read_without_a_copy(tape):
     call = _compiled("add", "multiply", fetch_device=True)
     call(x=PlacedArray(X))
     tape.fail("copy of the host")
@@ -92,7 +92,7 @@ def test_a_variable_is_set_from_it_on_its_device_alone(tape):
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_an_operator_runs_where_such_arrays_lie_and_gives_tensors(tape, number):
+def test_an_operator_runs_on_the_device_of_such_arrays_and_returns_tensors(tape, number):
     a, b = PlacedArray(X, number), PlacedArray(2 * X, number)
     out = ow.ops.multiply(ow.ops.add(a, b), a)
     assert (type(out), getattr(out, NAME).number) == (ow._runtime.Tensor, number)
@@ -121,7 +121,7 @@ def test_it_is_refused_elsewhere_with_the_name_of_its_device(tape):
         call(x=PlacedArray(X))
 
 
-def test_an_array_without_elements_lies_anywhere(tape):
+def test_an_array_without_elements_may_have_any_address(tape):
     empty = PlacedArray(np.zeros((0, 2), np.float32))
     empty.place = empty.place._replace(number=None, pointer=0)
     for device in ("tape", "tape:1"):
@@ -129,7 +129,7 @@ def test_an_array_without_elements_lies_anywhere(tape):
     assert ow.ops.add(empty, empty).shape == (0, 2)
 
 
-def test_what_cannot_be_read_is_refused_with_the_words_of_the_devices_arrays(tape):
+def test_an_unreadable_array_is_refused_with_the_message_for_device_arrays(tape):
     array = PlacedArray(X)
     array.place = array.place._replace(pointer=array.place.pointer + 4)
     text = r"its address must be even, got \d+; copy it"
@@ -175,6 +175,6 @@ def test_arrays_that_name_an_attribute_must_read_and_write_it(acme, compiler, mo
     np.testing.assert_array_equal(_compiled("add")(x=X)[0], 2 * X)  # nothing in Python needs them
 
 
-def test_what_has_no_attribute_is_told_as_before(tape):
+def test_an_object_without_the_attribute_is_reported_as_no_array(tape):
     with pytest.raises(DtypeError, match="add: x: must be an array of numbers"):
         ow.ops.add(object(), X)

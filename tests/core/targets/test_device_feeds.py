@@ -23,7 +23,7 @@ def _compiled(*types, device="tape", **options):
 
 
 @pytest.mark.parametrize("kind", [TapeArray, OldArray])
-def test_an_array_on_the_device_is_read_there_ordered_behind_its_library(tape, kind):
+def test_a_device_array_is_read_in_place_after_the_work_of_its_library(tape, kind):
     _, call = _compiled("add", "multiply")
     for factor in (1, 2, 3):
         x = kind(factor * X)

@@ -39,7 +39,7 @@ def test_a_graph_is_replayed_in_runs_without_a_clock_alone(tape):
     assert "tape was at rest before and after each step" in str(profile)
 
 
-def test_a_step_on_the_host_between_those_of_a_device_has_its_row(tape):
+def test_a_host_step_between_device_steps_has_a_row(tape):
     network, last = make_network("add", "relu", "add")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope(), fallback="cpu")
     profile = call.profile({"x": X}, n=1)

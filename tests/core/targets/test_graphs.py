@@ -33,7 +33,7 @@ def test_each_shape_of_the_feeds_has_its_graph(tape):
     assert (tape.count("graphs"), tape.count("replays")) == (2, 4)
 
 
-def test_what_is_set_between_replays_is_seen_without_another_recording(tape):
+def test_a_variable_set_between_replays_is_read_without_another_recording(tape):
     scope = ow.Scope()
     scope.var("w").set(X)
     network = ow.Network([ow.Operator("multiply", x="w", y="x", out="out")])

@@ -81,7 +81,7 @@ def test_an_absurd_estimate_is_a_long_one(hostile):
     np.testing.assert_array_equal(compile_scale("estimate")(x=X)[0], 2 * X)
 
 
-def test_what_prepare_does_to_its_frame_is_thrown_away(hostile):
+def test_changes_that_prepare_makes_to_its_frame_are_discarded(hostile):
     np.testing.assert_array_equal(ow.ops.acme.scale(X, fault="prepare_shape"), 2 * X)
     with pytest.raises(KernelError, match="a packed copy must have 1 to .* got 0 bytes"):
         compile_scale("pack_frame", parameter=True)()

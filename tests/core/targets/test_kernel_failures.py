@@ -46,7 +46,7 @@ def test_prepare_may_be_out_of_memory(acme, plain_library):
 
 
 @pytest.mark.parametrize("where", ["prepare", "bind", "run"])
-def test_an_exception_ends_at_the_border(acme, compiler, where):
+def test_an_exception_of_a_plugin_becomes_a_kernel_error(acme, compiler, where):
     acme.use(compiler.build("throwing.cc"))
     text = f"acme.scale.*threw an exception, which no plugin may: {where} threw"
     for _ in range(2):

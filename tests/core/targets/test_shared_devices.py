@@ -35,7 +35,7 @@ def test_two_contexts_have_one_device_with_one_stream(tape):
     assert get_device("tape:1", contexts[0]) is get_device("tape:1", contexts[1]) is not first
 
 
-def test_what_one_context_computed_the_other_computes_on(tape):
+def test_a_context_reads_the_results_of_another(tape):
     once = run_add(Context.discover(), X)
     twice = run_add(Context.discover(), once)
     with context_guard(Context.discover()):
@@ -44,7 +44,7 @@ def test_what_one_context_computed_the_other_computes_on(tape):
     assert tape.count("foreign addresses") == 0
 
 
-def test_a_variable_stays_where_it_lies_for_every_context(tape):
+def test_every_context_updates_a_variable_in_place(tape):
     scope = ow.Scope()
     scope.var("w").set(X)
     network = ow.Network([ow.Operator("add", x="w", y="w", out="w")])

@@ -68,7 +68,7 @@ def test_an_additional_parameter_has_an_underscore_and_a_default():
     assert layout(lambda x, y, out, _cache=(), **attrs: None).positional == (0, 1, 3)
 
 
-def test_what_prepare_returned_takes_slots_alone():
+def test_the_result_of_prepare_takes_slots_only():
     assert layout(lambda x, y, out: None, with_attributes=False).attributes == ()
     with pytest.raises(RegistrationError, match="got 'alpha' in"):
         layout(lambda x, y, out, alpha: None, with_attributes=False)

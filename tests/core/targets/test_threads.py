@@ -101,7 +101,9 @@ def test_a_kernel_that_refuses_one_thread_gets_all(acme, library):
     assert set(ow.ops.acme.scale(SHORT, fault="alone")) == {2}
 
 
-def test_what_refuses_all_threads_may_serve_a_short_plan(acme, library, table, slower_kernel):
+def test_a_kernel_that_refuses_all_threads_may_serve_a_short_plan(
+    acme, library, table, slower_kernel
+):
     acme.use(library, table + slower_kernel)
     acme.add_module("slow", "def scale(x, out, *, factor, fault):\n    out[...] = 10 * x\n")
     ops = [ow.Operator("acme.scale", x=f"x{i}", out=f"y{i}", fault="crowd") for i in range(2)]

@@ -22,7 +22,7 @@ def joined(pairs):
 @pytest.mark.parametrize("dtype", WIDE)
 @pytest.mark.parametrize("n", [1, 2, 30, 49, 64, 97, 210])
 @pytest.mark.parametrize("lines", [3, 8, 17])
-def test_transforms_of_many_lines_are_those_of_numpy(lines, n, dtype):
+def test_transforms_of_many_rows_match_numpy(lines, n, dtype):
     x = RNG.standard_normal((lines, n, 2)).astype(dtype)
     half = x[:, : n // 2 + 1]
     for found, expected in (
@@ -49,7 +49,7 @@ def test_axes_of_transforms_may_lie_anywhere(axis, norm):
 
 
 @pytest.mark.parametrize("op", ["fft", "rfft"])
-def test_what_is_no_number_stays_in_its_line(op):
+def test_a_nan_affects_only_its_own_row(op):
     x = RNG.standard_normal((20, 64) if op == "rfft" else (20, 64, 2)).astype("float32")
     broken = x.copy()
     broken[5, 7] = np.nan
@@ -135,7 +135,7 @@ def test_gradients_of_extreme_distances_keep_their_directions(size):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_differences_of_neighbors_are_those_of_numpy(axis):
+def test_differences_of_neighbors_match_numpy(axis):
     x = RNG.standard_normal((5, 70, 33)).astype("float32")
     np.testing.assert_array_equal(ow.ops.diff(x, axis=axis), np.diff(x, axis=axis))
 
@@ -159,14 +159,14 @@ def test_runs_of_equal_slices_are_found_with_their_places(axis):
 @pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
 @pytest.mark.parametrize("k", [-1, 0, 1, 2, 3])
 @pytest.mark.parametrize("axes", [[0, 1], [2, 0], [1, 2]])
-def test_turned_images_are_those_of_numpy(axes, k, dtype):
+def test_rotated_images_match_numpy(axes, k, dtype):
     x = RNG.integers(-99, 99, (19, 21, 18)).astype(dtype)
     np.testing.assert_array_equal(ow.ops.rot90(x, k=k, axes=axes), np.rot90(x, k, axes))
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("n", [0, 1, 2, 37])
-def test_places_of_many_values_are_those_of_each(n, side):
+def test_searchsorted_of_many_values_matches_numpy(n, side):
     x = np.sort(RNG.integers(0, 9, n)).astype("float32")
     x[n - 2 :] = np.nan
     values = RNG.integers(-1, 10, 50).astype("float32")

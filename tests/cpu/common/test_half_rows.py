@@ -37,7 +37,7 @@ def check(function: Callable[..., Any], *arrays: np.ndarray) -> None:
 
 @both_kinds
 @pytest.mark.parametrize("length", LENGTHS)
-def test_sums_of_rows_are_those_of_float32_rounded_once(kind, length):
+def test_sums_of_rows_are_float32_sums_rounded_once(kind, length):
     x = draw((3, length), kind, low=0.5)
     limit = 60000 if kind == "float16" else np.inf
     if length * 2 < limit:
@@ -49,7 +49,7 @@ def test_sums_of_rows_are_those_of_float32_rounded_once(kind, length):
 @both_kinds
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("with_scale", [False, True])
-def test_normalized_rows_are_those_of_float32_rounded_once(kind, length, with_scale):
+def test_normalized_rows_are_float32_results_rounded_once(kind, length, with_scale):
     x, scale, bias = draw((5, length), kind), draw((length,), kind), draw((length,), kind)
     given = {"scale": scale, "bias": bias} if with_scale else {}
 

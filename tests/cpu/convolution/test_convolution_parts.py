@@ -33,7 +33,7 @@ n_threads = thread_counts(1, 2, 3, 5)
     ],
     ids=str,
 )
-def test_parts_of_a_transposed_convolution_are_those_of_the_whole(
+def test_a_transposed_convolution_in_parts_matches_numpy(
     size: tuple[int, int], kernel: int, attrs: dict[str, Any], bias: bool, n_threads: int
 ) -> None:
     rng = np.random.default_rng(3)
@@ -49,7 +49,7 @@ def test_parts_of_a_transposed_convolution_are_those_of_the_whole(
 
 @pytest.mark.parametrize("side", [7, 13, 14])
 @pytest.mark.parametrize("channels", [(48, 192), (64, 200), (96, 40)], ids=str)
-def test_pixels_are_shared_whatever_layouts_the_parts_prefer(
+def test_pixels_are_divided_among_threads_in_any_preferred_layout(
     side: int, channels: tuple[int, int], n_threads: int
 ) -> None:
     rng = np.random.default_rng(4)

@@ -98,7 +98,7 @@ def compute(case: Case, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     CASES,
     ids=lambda case: "x".join(map(str, case.images + case.weight)) + f"-{case.strides}",
 )
-def test_results_and_gradients_are_those_of_float64(case: Case, n_threads: int) -> None:
+def test_results_and_gradients_match_float64(case: Case, n_threads: int) -> None:
     inputs = make_inputs(case)
     wanted = compute(case, inputs)
     got = compute(case, {name: array.astype("float32") for name, array in inputs.items()})
@@ -113,7 +113,7 @@ def test_results_and_gradients_are_those_of_float64(case: Case, n_threads: int) 
     [*CASES[:7], *TILED, *FEW],
     ids=lambda case: "x".join(map(str, case.images + case.weight)) + f"-{case.strides}",
 )
-def test_what_follows_is_taken_along(case: Case, activation: str) -> None:
+def test_batch_norm_and_activation_are_fused(case: Case, activation: str) -> None:
     inputs = {name: array.astype("float32") for name, array in make_inputs(case).items()}
     block, scope = ow.Program().global_block(), ow.Scope()
     rng = np.random.default_rng(8)

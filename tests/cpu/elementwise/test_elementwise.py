@@ -176,7 +176,7 @@ def test_powers_of_special_numbers_are_numpys(base: float, dtype: str) -> None:
     np.testing.assert_array_equal(np.signbit(got[wanted == 0]), np.signbit(wanted[wanted == 0]))
 
 
-def test_gradients_of_powers_add_up_what_broadcast() -> None:
+def test_gradients_of_powers_are_summed_over_broadcast_axes() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.uniform(0.5, 2, (3, 1, 5)), rng.uniform(-2, 2, (4, 1))
     block = ow.Program().global_block()

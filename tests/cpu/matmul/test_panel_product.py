@@ -53,7 +53,7 @@ def multiply(
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
-def test_products_are_those_of_float64(size: tuple[int, int, int], n_threads: int) -> None:
+def test_products_match_float64(size: tuple[int, int, int], n_threads: int) -> None:
     rows, terms, columns = size
     rng = np.random.default_rng(rows + columns)
     x = rng.standard_normal((rows, terms)).astype("float32")

@@ -34,7 +34,7 @@ def _draw(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
-def test_products_are_those_of_float64(size: tuple[int, int, int], n_threads: int) -> None:
+def test_products_match_float64(size: tuple[int, int, int], n_threads: int) -> None:
     x, y = _draw(*size)
     wanted = x.T.astype("float64") @ y
     got = ow.ops.matmul(x, y, transpose_x=True)

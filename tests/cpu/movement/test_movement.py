@@ -118,7 +118,7 @@ def test_cropping_is_numpys_in_any_number_of_threads(shape: tuple[int, ...]) -> 
 
 
 @pytest.mark.parametrize("value", [300.0, -1.0, float("nan")])
-def test_padding_with_what_an_integer_cannot_hold_is_refused(value: float) -> None:
+def test_padding_with_a_value_outside_the_dtype_is_refused(value: float) -> None:
     with pytest.raises(AttributeValueError, match=rf"to become uint8, got value={value}"):
         ow.ops.pad(np.zeros(1, "uint8"), paddings=[1, 0], value=value)
 
@@ -268,7 +268,7 @@ def test_updates_have_numpys_bits_in_any_number_of_threads(op: str, dtype: str) 
 
 
 @pytest.mark.parametrize("op", ["clip_by_norm", "lamb"])
-def test_what_a_norm_scales_has_one_result_in_any_number_of_threads(op: str) -> None:
+def test_scaling_by_a_norm_has_equal_bits_in_any_number_of_threads(op: str) -> None:
     def compute(threads: int) -> list[np.ndarray]:
         if op == "clip_by_norm":
             return listed(call(op, NATIVE, threads, numbers(BIG + 3), max_norm=0.5))

@@ -55,7 +55,7 @@ def train(
 @pytest.mark.parametrize("activation", ["relu", "relu6", ""])
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("training", [False, True])
-def test_what_follows_is_taken_along(
+def test_an_activation_and_an_addition_are_fused(
     shape: tuple[int, ...], activation: str, adds: bool, training: bool
 ) -> None:
     apart, _ = train(shape, activation, adds, training, [])

@@ -67,7 +67,7 @@ def train(
 @pytest.mark.parametrize("activation", ["relu", "relu6", ""])
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("training", [False, True])
-def test_casts_and_what_follows_are_taken_along(
+def test_casts_an_activation_and_an_addition_are_fused(
     shape: tuple[int, ...], dtype: str, activation: str, adds: bool, training: bool
 ) -> None:
     feeds = make_feeds(shape, dtype)
@@ -84,7 +84,7 @@ def test_casts_and_what_follows_are_taken_along(
 
 @pytest.mark.parametrize("dtype", STEP)
 @pytest.mark.parametrize("shape", [(2100, 70), (2, 3, 600)])
-def test_numbers_are_those_in_float64_rounded_once(shape: tuple[int, ...], dtype: str) -> None:
+def test_results_are_float64_results_rounded_once(shape: tuple[int, ...], dtype: str) -> None:
     feeds = make_feeds(shape, dtype)
     got, _ = train(feeds, "relu", False, True, ["fuse_batch_norm"])
     x, out_grad = feeds["x"].astype("float64"), feeds["out_grad"].astype("float64")

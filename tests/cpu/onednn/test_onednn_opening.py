@@ -58,7 +58,7 @@ def test_a_product_of_our_own_loops_does_not_open_onednn() -> None:
 
 
 @pytest.mark.skipif(bool(find_library("dnnl")), reason="the system has oneDNN itself")
-def test_kernels_off_onednns_search_path_name_it_and_open_behind_it(tmp_path: Path) -> None:
+def test_kernels_name_a_missing_onednn_and_open_after_it_is_loaded(tmp_path: Path) -> None:
     [library] = [
         file for folder in opwright_cpu.__path__ for file in Path(folder).glob("onednn.so")
     ]

@@ -61,7 +61,7 @@ def starve(
     [("lower", KERNELS), ("lower", CODE), ("lower", RUNTIME), ("product", KERNELS), ("run", ALL)],
     ids=["lower-kernels", "lower-code", "lower-runtime", "product-kernels", "run-all"],
 )
-def test_what_one_allocation_fails_the_next_call_does(
+def test_a_call_after_a_failed_allocation_succeeds(
     name: str, least: dict[str, int], library: Path, tmp_path: Path
 ) -> None:
     total = starve(library, name, least, 10**9, tmp_path)["total"]

@@ -14,7 +14,7 @@ FOLDED = ("bn_w_param", "bn_b_param", "bn_mean", "bn_variance", "c_w_param", "c_
 
 @pytest.mark.parametrize("changed", FOLDED)
 @pytest.mark.parametrize("groups", [1, 3])
-def test_a_change_of_what_is_folded_shows_in_the_next_run(changed, groups):
+def test_a_changed_parameter_is_folded_again_in_the_next_run(changed, groups):
     net = Net(lambda x: norm(conv(x, 6, groups=groups, name="c"), name="bn"))
     network = ow.Network(net.main.global_block())
     calls = [
@@ -56,7 +56,7 @@ def test_statistics_that_the_plan_moves_are_not_folded():
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize("name", ["bn_w_param", "bn_b_param", "bn_mean", "c_w_param"])
-def test_what_is_not_finite_shows_where_it_did_before(name, number):
+def test_folding_keeps_the_positions_of_infinities_and_nan(name, number):
     net = Net(lambda x: norm(conv(x, bias=False, name="c"), name="bn"))
     value = net.scope.find_var(name).numpy()
     value.flat[0] = number

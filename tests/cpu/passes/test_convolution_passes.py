@@ -141,7 +141,7 @@ def test_a_bias_is_added_before_the_normalization():
     assert Net(lambda x: norm(conv(x, bias=True))).check()["cpu.conv2d_fused"] == 1
 
 
-def test_what_is_fetched_in_between_is_not_lost():
+def test_a_fetched_intermediate_prevents_folding():
     def write(x):
         h = conv(x)
         return [layers.relu(norm(h)), h]

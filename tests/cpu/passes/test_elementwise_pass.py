@@ -88,7 +88,7 @@ def test_fetched_values_are_kept() -> None:
     assert made.assert_same([out, middle]) == {CHAIN: 2}
 
 
-def test_what_another_operator_reads_is_kept() -> None:
+def test_a_value_read_by_another_operator_is_kept() -> None:
     made = Made()
     h = made.put("exp", made.put("add", "x", "y"))
     out = made.put("square", made.put("negative", h))

@@ -115,7 +115,7 @@ def test_queries_of_another_length_and_one_stack_for_all_are_multiplied_where_th
     assert types["cpu.folded_matmul"] >= 2
 
 
-def test_rows_that_lie_side_by_side_behind_are_those_of_swapped_factors():
+def test_a_transposed_product_is_computed_with_swapped_factors():
     def build(x: ow.Variable, y: ow.Variable) -> Any:
         return ow.ops.transpose(ow.ops.matmul(x, y), axes=[1, 0, 3, 2])
 

@@ -99,7 +99,7 @@ def test_more_threads_compute_the_same_bits():
             np.testing.assert_array_equal(got, wanted)
 
 
-def test_what_gelu_returned_is_kept_where_it_is_fetched():
+def test_a_fetched_output_of_gelu_is_kept():
     step = Step()
     types = assert_same(step, 256, [step.activated])
     assert (types["gelu"], types["cpu.gelu_fc"], types["cpu.gelu_fc_grad"]) == (1, 0, 1)
@@ -110,7 +110,7 @@ def test_what_gelu_returned_is_kept_where_it_is_fetched():
     [(Step(72, 48), 256), (Step(80, 40), 256), (Step(), 44), (Step(dtype="float64"), 256)],
     ids=["hidden columns", "output columns", "few rows", "float64"],
 )
-def test_what_the_kernels_refuse_is_left_alone(step, rows):
+def test_steps_refused_by_the_kernels_are_not_fused(step, rows):
     types = assert_same(step, rows)
     assert types["cpu.gelu_fc"] == types["cpu.gelu_fc_grad"] == 0
     assert types["gelu_grad"] == 1

@@ -43,7 +43,7 @@ AS_THEY_LIE = {
 
 
 @pytest.mark.parametrize("write", AS_THEY_LIE.values(), ids=AS_THEY_LIE.keys())
-def test_what_names_axes_between_convolutions_is_turned(write):
+def test_operators_with_axes_between_convolutions_run_in_nhwc(write):
     Net(write, training=True).check()
     assert Net(write).check()["transpose"] <= 2 + ("shuffled" in write.__code__.co_names)
 
@@ -58,7 +58,7 @@ ORDERED = {
 
 
 @pytest.mark.parametrize("write", ORDERED.values(), ids=ORDERED.keys())
-def test_what_depends_on_the_order_of_axes_stays(write):
+def test_operators_that_depend_on_the_order_of_axes_keep_their_layout(write):
     Net(write, training=True).check()
 
 

@@ -141,7 +141,7 @@ def test_float64_is_replaced_too():
     ],
     ids=["two directions", "float16", "no steps", "fetched gates"],
 )
-def test_what_the_kernels_refuse_is_left_alone(case, fetch):
+def test_layers_refused_by_the_kernels_are_not_replaced(case, fetch):
     assert not is_replaced(assert_same(Layers(**case), *fetch))
 
 

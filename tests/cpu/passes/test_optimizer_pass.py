@@ -189,7 +189,7 @@ def test_a_gradient_that_is_overwritten_is_used_before() -> None:
     check(updates, {"std.multi_sgd": 1, "sgd": 1})
 
 
-def test_what_the_last_update_reads_is_updated_before_it() -> None:
+def test_the_last_update_reads_updated_parameters() -> None:
     updates = two()
     updates.sgd("a", "a_grad", "rate")
     updates.sgd("c", "c_grad", "rate")
@@ -197,7 +197,7 @@ def test_what_the_last_update_reads_is_updated_before_it() -> None:
     check(updates, {"std.multi_sgd": 1, "sgd": 1})
 
 
-def test_what_the_last_update_writes_is_read_before_it() -> None:
+def test_a_parameter_is_read_before_the_last_update_writes_it() -> None:
     updates = two()
     updates.sgd("a", "b", "rate")
     updates.sgd("c", "c_grad", "rate")

@@ -58,7 +58,7 @@ def _train(options: dict[str, Any], **more: Any) -> tuple[list[np.ndarray], Coun
     return [*losses, *values], Counter(network.placement().types)
 
 
-def test_training_needs_less_memory_and_gives_the_same_bits(arenas: list[int]) -> None:
+def test_training_needs_less_memory_for_the_same_bits(arenas: list[int]) -> None:
     results, counts = [], []
     for options in (KEPT, {}, ALL):
         values, types = _train(options)
@@ -135,7 +135,7 @@ def test_a_fetched_value_is_computed_once() -> None:
     assert _types(block, ["x"], ["out", "early"], options=ALL)["transpose"] == 1
 
 
-def test_what_is_not_there_any_more_is_not_kept_for_it() -> None:
+def test_a_value_that_has_been_freed_is_not_kept_for_recomputing() -> None:
     block = _block()
     block.append_op("cumsum", {"x": "x"}, {"out": "before"}, {"axis": 0})
     block.append_op("transpose", {"x": "before"}, {"out": "early"}, {"axes": [1, 0]})
@@ -144,7 +144,7 @@ def test_what_is_not_there_any_more_is_not_kept_for_it() -> None:
     assert _types(block, ["x"], ["out"], options=ALL)["transpose"] == 1
 
 
-def test_what_was_overwritten_meanwhile_is_not_read_again() -> None:
+def test_recomputing_does_not_read_overwritten_memory() -> None:
     x = np.random.default_rng(0).normal(size=(256, 1024)).astype("float32")
     block = _block()
     block.create_var("state", [256, 1024], "float32", persistable=True)

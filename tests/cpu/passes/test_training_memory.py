@@ -33,7 +33,7 @@ def one_thread() -> None:
 
 
 @pytest.mark.parametrize(("passes", "kept"), [([], 4 + 1 + 1), (["train_lstm"], 4)])
-def test_going_back_through_an_lstm_takes_a_third_of_what_it_keeps(
+def test_the_backward_pass_of_an_lstm_needs_a_third_of_its_saved_memory(
     plans: list[tuple[Any, int]], passes: list[str], kept: int
 ) -> None:
     """Gates, and without the pass states and cells."""
@@ -57,7 +57,7 @@ def test_going_back_through_an_lstm_takes_a_third_of_what_it_keeps(
     assert kept_bytes < plans[-1][1] < 1.35 * kept_bytes
 
 
-def test_what_goes_back_through_gelu_lies_where_its_input_lay(
+def test_the_gradient_of_gelu_reuses_the_memory_of_its_input(
     plans: list[tuple[Any, int]],
 ) -> None:
     rows, size, hidden = 2048, 16, 256

@@ -115,7 +115,7 @@ def test_a_product_that_is_no_layer_is_left_alone():
 
 
 @pytest.mark.parametrize("name", PASSES)
-def test_each_pass_fuses_what_it_is_for(name):
+def test_each_pass_fuses_its_operators(name):
     types = Step().run([name], 8, steps=1)[2]
     assert types[FUSED[name]] >= 1
 
@@ -169,7 +169,7 @@ def test_threads_change_no_more_than_the_last_bits():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int32"])
-def test_what_a_fused_operator_does_not_take_is_left_alone(dtype):
+def test_dtypes_refused_by_a_fused_operator_are_not_fused(dtype):
     ops = [
         ow.Operator("matmul", x="x", y="w", out="product"),
         ow.Operator("add", x="product", y="b", out="sum"),

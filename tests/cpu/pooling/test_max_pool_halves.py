@@ -37,9 +37,7 @@ def pool(x: np.ndarray, data_format: str) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("n_channels", [1, 3, 16, 17])
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_maxima_of_special_numbers_and_their_places_are_those_of_float32(
-    kind, data_format, n_channels
-):
+def test_maxima_and_indices_of_special_numbers_match_float32(kind, data_format, n_channels):
     x = images(kind, n_channels)
     if data_format == "NHWC":
         x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))

@@ -125,7 +125,7 @@ def name_of(case: Any) -> str:
 
 
 @pytest.mark.parametrize("case", BIG, ids=name_of)
-def test_any_number_of_threads_gives_equal_bits_and_numpys_numbers(case: Any) -> None:
+def test_reductions_in_any_number_of_threads_have_equal_bits_and_match_numpy(case: Any) -> None:
     op, inputs, attrs = case
     alone = run_with_gradients(op, NATIVE, 1, inputs, attrs)
     wide = {n: a.astype("float64") if a.dtype.kind == "f" else a for n, a in inputs.items()}

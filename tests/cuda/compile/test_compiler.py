@@ -192,7 +192,7 @@ def children() -> set[str]:
 BROKEN = Source("broken.cu", "template <typename T> __global__ void f(T* x) { *x = absent; }", ())
 
 
-def test_nvrtc_beside_gives_the_images_and_errors_of_nvrtc_here() -> None:
+def test_nvrtc_in_a_child_process_returns_the_same_images_and_errors() -> None:
     here = Nvrtc()
     before = children()
     with here.beside() as beside:

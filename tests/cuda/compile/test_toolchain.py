@@ -105,7 +105,7 @@ def test_a_kernel_is_compiled_once_in_a_process_and_once_on_disk(
     assert sorted(loaded) == sorted([("symbol of f<double>",), ("symbol of f<float>",)] * 2)
 
 
-def test_what_is_on_disk_serves_whichever_instances_come_next(tmp_path: Path, loaded: Any) -> None:
+def test_images_on_disk_serve_any_subset_of_their_instances(tmp_path: Path, loaded: Any) -> None:
     compiler = CountingCompiler()
     Toolchain(compiler, ImageCache(tmp_path)).find(source(), ["f", "g", "h"], "sm_90")
     for names in (["g"], ["h", "f"], ["g", "f", "h"]):

@@ -86,7 +86,7 @@ def check(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("data_format", FORMATS)
 @pytest.mark.parametrize(("x", "weight", "attrs"), CONVOLUTIONS, ids=str)
-def test_convolutions_and_their_gradients_are_those_of_numpy(
+def test_convolutions_and_their_gradients_match_numpy(
     x: Any, weight: Any, attrs: dict[str, Any], data_format: str, dtype: str
 ) -> None:
     attrs = {**attrs, "data_format": data_format}
@@ -180,7 +180,7 @@ def test_arrays_of_the_gpu_are_read_where_they_lie_in_each_call() -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_what_describes_a_convolution_goes_with_its_plan(gpu: Any) -> None:
+def test_descriptors_of_a_convolution_are_freed_with_its_plan(gpu: Any) -> None:
     if gpu is None:
         pytest.skip("the emulator counts descriptors")
     before = gpu.count("cudnn_descriptors")
@@ -344,9 +344,7 @@ def test_a_record_lists_types_tensors_and_operations_in_order() -> None:
         (37, -1, r"must lie in \[0, 3\), got -1"),
     ],
 )
-def test_what_is_written_beside_a_record_is_not_followed(
-    at: int | None, number: int, reason: str
-) -> None:
+def test_a_damaged_record_is_refused(at: int | None, number: int, reason: str) -> None:
     graph = graph_of("float32", (1, 2, 4, 5), (3, 2, 2, 3))
     record = graph.record([0, 8, 16], EngineChoice())
     if at is None:

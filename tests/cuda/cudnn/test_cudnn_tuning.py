@@ -90,7 +90,7 @@ def test_the_fastest_engines_compute_the_same(dtype: str) -> None:
     check("conv2d_grad", given, "x_grad weight_grad bias_grad", dtype, **attrs)
 
 
-def test_trying_engines_out_leaves_nothing_behind(gpu: Any) -> None:
+def test_tuning_frees_its_streams_and_memory(gpu: Any) -> None:
     with offered(gpu, 5, 6):
         counts = []
         for filters in (21, 22, 23):

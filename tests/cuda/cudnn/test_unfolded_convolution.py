@@ -70,7 +70,7 @@ def compute(launched: list[str], op_type: str, given: Any, outputs: str, **attrs
 
 @pytest.mark.cuda_kernels
 @pytest.mark.parametrize(("x", "weight", "attrs"), CASES, ids=str)
-def test_outputs_and_gradients_are_those_of_numpy(
+def test_outputs_and_gradients_match_numpy(
     x: Any, weight: Any, attrs: Any, of_any_size: None, launched: list[str]
 ) -> None:
     given = arrays_of(x, weight)

@@ -57,7 +57,7 @@ def with_casts(given: Arrays, attrs: dict[str, Any]) -> Arrays:
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_results_are_those_between_casts_bit_for_bit(shape: Any, dtype: str) -> None:
+def test_results_equal_float32_kernels_between_casts(shape: Any, dtype: str) -> None:
     given = numbers(shape, dtype)
     for inputs in (given, but(given, "residual")):
         for activation in ("relu", ""):
@@ -109,7 +109,7 @@ def assert_rounded_once(found: Arrays, wanted: Arrays) -> None:
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("shape", [s for s in SHAPES if np.prod(s) > s[1]], ids=str)
-def test_numbers_are_those_in_float64_rounded_once(shape: Any, dtype: str) -> None:
+def test_results_are_float64_results_rounded_once(shape: Any, dtype: str) -> None:
     given = numbers(shape, dtype)
     attrs = {**ATTRS, "training": True}
     bare = but(given, "residual")

@@ -141,7 +141,7 @@ def adapted(x: Any, dtype: str, **attrs: Any) -> list[tuple[Any, Any]]:
         (average, {"kernel": [2, 2]}),
     ],
 )
-def test_means_of_large_windows_are_those_of_numpy(
+def test_means_of_large_windows_match_numpy(
     pool: Callable[..., Any], attrs: dict[str, Any], data_format: str, dtype: str
 ) -> None:
     ((got, right),) = pool(
@@ -154,7 +154,7 @@ def test_means_of_large_windows_are_those_of_numpy(
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("data_format", FORMATS)
-def test_maxima_and_their_gradients_are_those_of_numpy(data_format: str, dtype: str) -> None:
+def test_maxima_and_their_gradients_match_numpy(data_format: str, dtype: str) -> None:
     attrs = {"kernel": [3, 2], "strides": [1, 2], "paddings": [1, 1, 0, 1]}
     attrs = {**attrs, "data_format": data_format}
     x = whole((3, 5, 9, 11), data_format)  # many are equal
@@ -173,7 +173,7 @@ def test_maxima_and_their_gradients_are_those_of_numpy(data_format: str, dtype: 
         ("adaptive_avg_pool2d", {"output_size": [4, 8]}),
     ],
 )
-def test_gradients_of_means_are_those_of_numpy(
+def test_gradients_of_means_match_numpy(
     op_type: str, attrs: dict[str, Any], data_format: str
 ) -> None:
     attrs = {**attrs, "data_format": data_format}

@@ -28,7 +28,7 @@ def test_any_number_of_kinds_is_counted(n_kinds: int) -> None:
     np.testing.assert_array_equal(out, np.histogram(x, n_kinds, (-1.0, 3.0))[0])
 
 
-def test_edges_of_bins_are_those_of_numpy() -> None:
+def test_edges_of_bins_match_numpy() -> None:
     edges = np.linspace(0.1, 0.7, 24)
     x = np.concatenate([edges, np.nextafter(edges, -1), np.nextafter(edges, 1)])
     (out,) = call("histogram", {"x": x}, bins=23, min=0.1, max=0.7)

@@ -120,7 +120,7 @@ PADDED = [
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
 @pytest.mark.parametrize(("shape", "paddings"), PADDED, ids=str)
-def test_borders_are_put_around_tensors(shape: Any, paddings: Any, mode: str, dtype: str) -> None:
+def test_padding_matches_numpy(shape: Any, paddings: Any, mode: str, dtype: str) -> None:
     x = random(shape, dtype)
     pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
     options: dict[str, Any] = {"constant_values": x.dtype.type(1)} if mode == "constant" else {}
@@ -131,7 +131,7 @@ def test_borders_are_put_around_tensors(shape: Any, paddings: Any, mode: str, dt
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
 @pytest.mark.parametrize(("shape", "paddings"), PADDED, ids=str)
-def test_gradients_of_borders_add_up(shape: Any, paddings: Any, mode: str) -> None:
+def test_gradients_of_padding_are_summed(shape: Any, paddings: Any, mode: str) -> None:
     dims = [n + sum(paddings[2 * i : 2 * i + 2]) for i, n in enumerate(shape)]
     x, given = random(shape, "bfloat16"), random(tuple(dims), "bfloat16")
     attrs = {"paddings": paddings, "mode": mode}
@@ -152,7 +152,7 @@ CROPPED = [
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("shape", "paddings"), CROPPED, ids=str)
-def test_negative_borders_crop_and_their_gradients_pad(
+def test_negative_paddings_crop_and_their_gradients_pad(
     shape: Any, paddings: Any, dtype: str
 ) -> None:
     x = random(shape, dtype)

@@ -101,7 +101,7 @@ def assert_small(names: list[str], n: int) -> None:
 
 @STRIPS
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_maxima_of_small_windows_are_those_of_numpy(
+def test_maxima_of_small_windows_match_numpy(
     case: Case, enough: int, launched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pooling, "ENOUGH_THREADS", enough)
@@ -120,7 +120,7 @@ def test_maxima_of_small_windows_are_those_of_numpy(
 @STRIPS
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_means_of_small_windows_are_those_of_numpy(
+def test_means_of_small_windows_match_numpy(
     case: Case, counts: bool, enough: int, launched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pooling, "ENOUGH_THREADS", enough)

@@ -34,7 +34,7 @@ def assert_same_bits(one: Any, other: Any) -> None:
 @pytest.mark.parametrize(("seed", "stream"), SEEDS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [[1], [3, 5], [4096], [2, 5003]])
-def test_uniform_and_normal_numbers_are_those_of_the_cpu(
+def test_uniform_and_normal_numbers_match_the_cpu(
     shape: list[int], dtype: str, seed: int, stream: int
 ) -> None:
     key = {"seed": seed, "stream": stream, "shape": shape, "dtype": dtype}
@@ -48,7 +48,7 @@ def test_uniform_and_normal_numbers_are_those_of_the_cpu(
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_numbers_of_16_bits_are_those_of_32_rounded_once(dtype: str) -> None:
+def test_numbers_of_16_bits_are_float32_numbers_rounded_once(dtype: str) -> None:
     step = np.array([5], np.int64)
     for op, reference in (("uniform", random_uniform), ("normal", random_normal)):
         attrs = {"min": 0.0, "max": 1.0} if op == "uniform" else {}

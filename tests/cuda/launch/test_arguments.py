@@ -35,7 +35,7 @@ def launch(arguments: list[Argument]) -> Any:
 
 
 @pytest.mark.cuda_kernels
-def test_what_is_packed_has_the_sizes_of_the_parameters() -> None:
+def test_packed_arguments_have_the_sizes_of_the_parameters() -> None:
     assert launch(RIGHT).kernel == "cuda.launch"
 
 

@@ -39,7 +39,7 @@ __global__ void twice(T* out) { out[GlobalIndex()] = Store<T>(2 * Load(out[Globa
 )
 
 
-def test_what_nvrtc_compiles_for_this_gpu_is_loaded_by_its_driver() -> None:
+def test_the_driver_loads_images_that_nvrtc_compiled_for_this_gpu() -> None:
     expressions = [f"twice<{type}>" for type in ("float", "double", "Half", "BFloat16")]
     image = Nvrtc().compile(TWICE, expressions, native.describe_gpu(0).arch)
     assert all(native.load_kernels(image.data, image.names))

@@ -178,14 +178,14 @@ def test_layers_of_another_kind_keep_their_launches(monkeypatch: pytest.MonkeyPa
         assert TwoLayers(9, 21, 6).run()[1][GRADS] == 0
 
 
-def test_gradients_are_small_where_their_products_are() -> None:
+def test_layer_gradients_are_limited_to_small_products() -> None:
     assert find_layer_refusal(LayerGrads(64, 784, 200, "float32", True), H200) is None
     assert "got 160563200" in str(
         find_layer_refusal(LayerGrads(1024, 784, 200, "float32", True), H200)
     )
 
 
-def test_blocks_of_the_weight_complete_those_of_the_input() -> None:
+def test_tiles_of_the_weight_account_for_the_blocks_of_the_input() -> None:
     layers = {n: LayerGrads(64, 200, n, "float32", True) for n in (200, 10)}
     assert choose_layer_tiles(layers[200], H200) == (Tile(2, 4), Tile(4, 8))
     assert choose_layer_tiles(layers[10], H200) == (Tile(2, 4), Tile(2, 4))

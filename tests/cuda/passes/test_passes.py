@@ -192,7 +192,7 @@ def test_gradients_are_functions_of_elements_as_well() -> None:
     assert not any(name.removesuffix("_grad") in ONE_INPUT for name in types)
 
 
-def test_a_chain_of_nothing_gives_nothing() -> None:
+def test_a_chain_of_empty_tensors_is_empty() -> None:
     made = Made(x=(0, 5))
     assert made.assert_same([made.put("exp", made.put("tanh", "x"))], ["fuse_elementwise"])
 

@@ -25,7 +25,7 @@ SMS = 132
         ((2048, 0), (2048, 384), (True, False), 1),
     ],
 )
-def test_what_is_cut(
+def test_long_products_are_split_into_parts(
     x: tuple[int, ...], y: tuple[int, ...], turned: tuple[bool, bool], parts: int
 ) -> None:
     product = describe_product(x, y, *turned, "float32")

@@ -335,7 +335,7 @@ def test_too_little_memory_to_benchmark_algorithms_is_reported_with_the_way_out(
 @pytest.mark.parametrize(
     ("m", "n", "k", "parts"), [(5, 7, 1024, 8), (64, 3, 1536, 8), (1, 1, 2048, 16)]
 )
-def test_the_sums_of_parts_are_those_of_the_whole(
+def test_the_sum_of_the_parts_equals_the_whole_product(
     monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, parts: int
 ) -> None:
     # The emulated GPU is too small to be idle.

@@ -176,7 +176,7 @@ def test_a_product_is_small_by_its_work_and_the_size_of_the_gpu() -> None:
     assert "rows, columns and steps" in str(find_small_refusal(product_of(2**19 + 1, 1, 1), H200))
 
 
-def test_what_tensor_cores_multiply_is_not_our_own_kernels() -> None:
+def test_our_kernels_refuse_products_for_tensor_cores() -> None:
     for dtype in ("float16", "bfloat16"):
         assert find_small_refusal(product_of(4, 5, 6, dtype), H200) is not None
     assert find_small_refusal(product_of(4, 5, 6), H200, allows_tf32=True) is not None
@@ -219,7 +219,7 @@ def test_blocks_of_others_leave_less_room() -> None:
     assert choose_tile(many, H200) == Tile(4, 8)
 
 
-def test_the_numbers_of_tiles_are_those_of_the_header() -> None:
+def test_the_numbers_of_tiles_match_the_header() -> None:
     tile = Tile(2, 4, 16)
     assert (tile.rows, tile.columns, tile.threads, tile.steps) == (8, 16, 512, 256)
     assert tile.tiles_of(9, 16) == 2

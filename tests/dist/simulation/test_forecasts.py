@@ -49,7 +49,7 @@ def test_a_collective_that_ends_late_is_awaited():
     assert line.wait_s == pytest.approx(0.5)
 
 
-def test_what_the_process_itself_must_do_is_never_hidden():
+def test_compute_time_of_the_process_is_never_hidden():
     assert play(STEP, second(1.5), overlap=0.0).step_s == pytest.approx(4.5)
 
 

@@ -56,7 +56,7 @@ def test_processes_that_share_cores_take_turns():
     assert shared == pytest.approx(4 * alone)
 
 
-def test_a_fitted_link_gives_the_times_that_it_was_fitted_to():
+def test_a_fitted_link_reproduces_the_measured_times():
     sizes = [1_000, 100_000, 10_000_000]
     network = Network("known", 4, Link(7e-6, 3e9), Link(1.0, 1.0))
     seconds = [network._ring(2, size, 4).seconds for size in sizes]

@@ -137,7 +137,7 @@ def test_a_loader_decodes_the_part_of_its_process(two: Any, workers: int) -> Non
     np.testing.assert_array_equal(next(iter(shared.whole()))[0], whole[0][0])
 
 
-def test_a_stream_gives_the_part_of_its_process(two: Any) -> None:
+def test_a_stream_yields_the_samples_of_its_process(two: Any) -> None:
     whole = list(nn.load_batches(samples, 4, samples=11, seed=2))
     shared = list(nn.load_batches(samples, 4, samples=11, seed=2, shard="world"))
     for (part,), (batch,) in zip(shared, whole, strict=True):

@@ -33,7 +33,7 @@ def train(parallel: bool, **options: object) -> tuple[list[float], list[str]]:
     return losses, [op.type for op in main.global_block().ops]
 
 
-def test_alone_data_parallel_training_gives_the_same_bits() -> None:
+def test_data_parallel_training_of_one_process_has_the_same_bits() -> None:
     alone, _ = train(parallel=False)
     together, types = train(parallel=True)
     assert together == alone

@@ -181,7 +181,7 @@ def make(kernel):
     return context, context.kernels.entries("acme.f")[0]
 
 
-def test_a_measure_is_the_runs_of_one_plan_less_those_of_another():
+def test_a_measurement_subtracts_the_time_of_a_shorter_plan():
     calls = []
 
     def kernel(x, out):

@@ -58,7 +58,7 @@ def test_the_lock_of_a_saved_program_holds_a_compiled_one(folder, context, capsy
         np.testing.assert_array_equal(y, np.full((2, 8), value, np.float32))
 
 
-def test_check_writes_nothing_and_lists_what_differs(folder, capsys):
+def test_check_writes_nothing_and_lists_differences(folder, capsys):
     words = ["lock", "model", "--feed", "x=4x8", "-o", "a.lock"]
     assert main(words) == 0
     assert main([*words, "--check"]) == 0
@@ -81,7 +81,7 @@ def test_check_writes_nothing_and_lists_what_differs(folder, capsys):
     assert ow.Lock.load("a.lock") == lock
 
 
-def test_json_holds_what_the_file_holds(folder, capsys):
+def test_json_output_matches_the_file(folder, capsys):
     assert main(["lock", "model", "--feed", "x=4x8", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     written = json.loads((folder / "model.lock").read_text())

@@ -66,7 +66,7 @@ def test_wrong_usage_is_answered_with_the_correct_one(folder, words, message, ca
     assert message in capsys.readouterr().err
 
 
-def test_a_file_of_a_kind_that_no_package_reads_says_what_to_install(folder, capsys, monkeypatch):
+def test_an_unreadable_kind_of_file_names_the_package_to_install(folder, capsys, monkeypatch):
     (folder / "m.onnx").write_bytes(b"")
     monkeypatch.setenv("OPWRIGHT_PLUGINS", "std,cpu,kit")
     with ow.context_guard(ow.Context.discover()):

@@ -156,7 +156,7 @@ WRONG = {
 }
 
 
-def test_mypy_accepts_right_calls_and_knows_what_they_return(findings):
+def test_mypy_accepts_right_calls_and_knows_their_results(findings):
     assert {number: text for number, text in findings.items() if number not in WRONG} == {}
 
 

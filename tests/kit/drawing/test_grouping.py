@@ -40,7 +40,7 @@ def page(tmp_path_factory):
     return path.read_text(encoding="utf-8")
 
 
-def test_operators_of_a_layer_are_a_group_by_what_they_are_for(graph):
+def test_operators_of_a_layer_are_grouped_by_role(graph):
     found = {
         (layer.name, layer.role): [graph.nodes[n].name for n in layer.members]
         for layer in find_layers(graph)

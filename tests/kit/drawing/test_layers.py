@@ -86,7 +86,7 @@ def test_a_network_and_its_gradient_are_one_column_however_deep():
     assert len(widths) == 1
 
 
-def test_the_line_of_a_skip_runs_right_beside_what_it_skips():
+def test_the_line_of_a_skip_runs_beside_the_skipped_nodes():
     edges = [(i, i + 1) for i in range(20)] + [(4, 9), (12, 17)]
     layout = lay_out([WIDTH] * (21), edges, GAP)
     assert len(set(layout.x)) == 1

@@ -92,7 +92,7 @@ def test_every_operator_is_on_the_page_once(programs, draw):
     assert sorted(page.details()["operators"]) == sorted(ids)
 
 
-def test_a_gradient_program_shows_what_its_operators_are_for(programs, draw):
+def test_a_gradient_program_shows_the_roles_of_its_operators(programs, draw):
     block = programs.global_block()
     loss = ow.ops.mean(_layers(block))
     ((w, gradient),) = ow.append_backward([loss], parameters=["w"])

@@ -59,9 +59,7 @@ def test_a_name_that_cannot_be_is_answered_by_one_that_can(
         ),
     ],
 )
-def test_a_choice_that_does_not_exist_lists_those_that_do(
-    options: dict[str, str], message: str
-) -> None:
+def test_an_unknown_choice_lists_the_choices(options: dict[str, str], message: str) -> None:
     context = ow.Context.discover()
     with pytest.raises(ScaffoldError, match=message):
         plan_package(check_names("opwright-acme", context), context, **options)

@@ -34,7 +34,7 @@ def make_model():
 
 
 @pytest.mark.parametrize("requested", [True, False])
-def test_a_model_computes_what_the_other_framework_would(weights, requested):
+def test_a_model_matches_the_other_framework(weights, requested):
     path, arrays = weights
     model, scores = make_model()
     if requested:

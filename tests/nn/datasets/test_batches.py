@@ -217,7 +217,7 @@ def test_the_length_is_the_number_of_batches(drop_last, per_epoch):
     assert len(batches.repeat(2)) == 2 * per_epoch
 
 
-def test_a_dict_gives_dicts_in_the_same_order():
+def test_batches_of_a_dict_are_dicts_in_the_same_order():
     pairs = list(nn.batches(DATA, 4, epochs=2, seed=3))
     dicts = list(nn.batches({"img": DATA[0], "label": DATA[1]}, 4, epochs=2, seed=3))
     assert [sorted(batch) for batch in dicts] == [["img", "label"]] * 6

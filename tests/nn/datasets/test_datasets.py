@@ -79,7 +79,7 @@ def test_seed_of_another_type_is_refused(seed):
     ("dtype", "code"),
     [("u1", 8), ("i1", 9), ("i2", 0xB), ("i4", 0xC), ("f4", 0xD), ("f8", 0xE)],
 )
-def test_idx_gives_back_what_was_written(tmp_path, dtype, code, squeeze):
+def test_idx_reads_the_written_array(tmp_path, dtype, code, squeeze):
     array = np.arange(-12, 12).astype(dtype).reshape(2, 3, 4)
     read_array = idx.read(write(tmp_path, squeeze(idx_bytes(array, code))))
     assert read_array.dtype == np.dtype(dtype)

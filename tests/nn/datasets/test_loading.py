@@ -39,7 +39,7 @@ def test_items_have_the_order_of_batches_for_any_number_of_workers(functions, pa
         assert len(multiprocessing.active_children()) == workers
 
 
-def test_arrays_are_those_of_batches_without_a_worker():
+def test_arrays_are_served_by_batches_without_a_worker():
     x = np.arange(6)
     loader = nn.load_batches((x,), 4, shuffle=False)
     assert type(loader) is type(nn.batches((x,), 4))

@@ -45,7 +45,7 @@ def test_floats_are_filled_with_the_nearest_of_their_dtype(value, dtype):
     np.testing.assert_array_equal(padded[1, 1], np.array(value, dtype))
 
 
-def test_integers_are_filled_with_what_they_hold():
+def test_integers_are_padded_with_any_value_of_their_dtype():
     for dtype in ("int8", "uint8", "int64", "uint64"):
         for value in (np.iinfo(dtype).min, np.iinfo(dtype).max, 7.0, True):
             padded, _ = nn.datasets.pad([np.ones(1, dtype), np.ones(0, dtype)], value=value)

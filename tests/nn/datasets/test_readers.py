@@ -229,7 +229,7 @@ def test_a_folder_of_another_form_is_refused(folder):
         image_folder.find(folder / "empty")
 
 
-def test_missing_pillow_says_what_to_install(folder, monkeypatch):
+def test_missing_pillow_names_the_package_to_install(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(MissingRequirementError, match="run: pip install pillow"):
         image_folder.decode(folder / "cat" / "1.png")

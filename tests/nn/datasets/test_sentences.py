@@ -31,7 +31,7 @@ def split_clauses(words: list[str]) -> list[list[str]]:
     return [words[:second], words[second:]]
 
 
-def test_labels_are_those_of_the_grammar():
+def test_labels_match_the_grammar():
     texts, labels = sentences.opinions(500, seed=3)
     # "to be fair" and "from start to finish" have no word of a clause.
     assert [find_label(text) for text in texts] == labels
@@ -52,7 +52,7 @@ def test_counts_of_words_say_nothing_about_opinions():
     assert 0.45 < np.mean(labels) < 0.55
 
 
-def test_dates_are_what_their_formats_say():
+def test_dates_match_their_formats():
     written, iso = sentences.written_dates(400, seed=1)
     assert max(map(len, written)) <= 29
     for text, day in zip(written, map(datetime.date.fromisoformat, iso), strict=True):
@@ -68,7 +68,7 @@ def test_dates_are_what_their_formats_say():
     ("day", "text"),
     [(1, "1st"), (2, "2nd"), (3, "3rd"), (11, "11th"), (12, "12th"), (13, "13th"), (22, "22nd")],
 )
-def test_ordinals_are_those_of_english(day: int, text: str):
+def test_ordinals_are_english(day: int, text: str):
     form = "the {day}{suffix} of {month} {year}"
     date = datetime.date(2024, 5, day)
     assert sentences._write_date(date, form) == f"the {text} of May 2024"

@@ -89,7 +89,7 @@ def test_a_wrong_argument_is_named(call, error, rule):
         call()
 
 
-def test_missing_scikit_learn_says_what_to_install(monkeypatch):
+def test_missing_scikit_learn_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(MissingRequirementError, match="run: pip install scikit-learn"):

@@ -30,7 +30,7 @@ def test_short_sequences_are_filled_and_long_ones_cut():
     assert vocabulary.encode([]).shape == (0, 0)
 
 
-def test_decoding_gives_back_known_words():
+def test_decoding_restores_known_words():
     vocabulary = Vocabulary(["hello world"])
     for text in ("hello", "world", "low"):
         row = vocabulary.encode([text], length=8)[0]

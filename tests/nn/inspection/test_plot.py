@@ -63,7 +63,7 @@ def test_a_layer_shows_operators_output_and_parameters():
     assert lines["both"] == ("concat", "float32[?, 8]")
 
 
-def test_the_first_batch_gives_the_unknown_sizes():
+def test_the_first_batch_determines_the_unknown_sizes():
     model = two_inputs()
     model.fill("img", np.ones((3, 8), np.float32))
     model.fill("more", np.ones((3, 5), np.float32))
@@ -131,7 +131,7 @@ def test_an_invalid_drawing_or_path_is_refused(tmp_path):
         two_inputs().plot().save("net.png")
 
 
-def test_without_the_kit_the_error_says_what_to_install(monkeypatch):
+def test_without_the_kit_the_error_names_the_missing_plugin(monkeypatch):
     monkeypatch.setenv("OPWRIGHT_PLUGINS", "std,cpu")
     text = r"kit\[DrawnLayer\]: no plugin provides this annex\n  .* OPWRIGHT_PLUGINS: .*'kit'"
     with (

@@ -103,7 +103,7 @@ def test_default_weight_keeps_the_variance_of_its_windows(programs, activation, 
 
 
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
-def test_layers_for_images_compute_what_their_operators_do(programs, data_format):
+def test_layers_for_images_match_their_operators(programs, data_format):
     form = {"data_format": data_format}
     x = make_x(dtype="float64", **form)
     h = layers.conv2d(x, 4, 3, 2, (1, 0), activation="tanh", **form)

@@ -53,7 +53,7 @@ def test_ignored_rows_have_no_part_in_a_mean(kind, more):
 
 
 @KINDS
-def test_smoothing_gives_all_classes_a_share(kind):
+def test_smoothing_spreads_probability_over_all_classes(kind):
     target = 0.8 * np.eye(4)[LABELS] + 0.2 / 4
     expected = -(target * np.log(PROBABILITIES) * WEIGHTS).sum(axis=1)
     options = {"label_smoothing": 0.2, "class_weights": WEIGHTS}

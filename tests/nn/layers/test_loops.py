@@ -68,7 +68,7 @@ def run_scan(x, axis, reverse):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("axis", [1, 2, -1, -3])
-def test_a_scan_along_an_axis_is_one_along_axis_0_of_what_is_moved_there(axis, reverse):
+def test_a_scan_along_an_axis_equals_a_scan_along_axis_0_of_the_moved_axes(axis, reverse):
     x = np.random.default_rng(0).normal(size=(2, 3, 4))
     last, sums, _ = run_scan(x, axis, reverse)
     wanted_last, wanted_sums, _ = run_scan(np.moveaxis(x, axis, 0).copy(), 0, reverse)

@@ -50,7 +50,7 @@ def test_losses_of_probabilities_and_of_vectors_are_reduced_too():
         np.testing.assert_allclose(mean, elements.mean(), rtol=1e-6)
 
 
-def test_an_unknown_reduction_lists_those_there_are():
+def test_an_unknown_reduction_lists_the_reductions():
     with pytest.raises(AttributeValueError, match="mse: reduction must be one of 'none', 'mean'"):
         compute("mse", reduction="average")
 

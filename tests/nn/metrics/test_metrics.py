@@ -82,7 +82,7 @@ def test_precision_and_recall_of_two_classes():
     assert got == pytest.approx(expected)
 
 
-def test_precision_and_recall_of_many_classes_are_means_of_those_that_occur():
+def test_precision_and_recall_are_means_over_the_classes_that_occur():
     predicted = ROWS.argmax(axis=1)
     each = [shares(predicted, LABELS, label) for label in range(4)]
     got = [collect(make(), ROWS, LABELS) for make in (nn.metrics.Precision, nn.metrics.Recall)]
@@ -160,7 +160,7 @@ def test_an_area_needs_both_classes():
     assert metric.result() == 1
 
 
-def test_a_metric_names_what_it_collects_and_not_arrays():
+def test_a_metric_takes_names_of_variables_and_not_arrays():
     assert nn.metrics.Accuracy("prob", "label").variables == ("prob", "label")
     assert nn.metrics.Accuracy(k=2).variables == ()
     with pytest.raises(

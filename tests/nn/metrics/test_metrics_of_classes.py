@@ -19,7 +19,7 @@ def collected(metric, *arrays, size=3):
     return metric
 
 
-def test_scores_of_each_class_are_those_of_the_confusion_matrix():
+def test_scores_of_each_class_match_the_confusion_matrix():
     confusion = collected(nn.metrics.ConfusionMatrix(names=["a", "b", "c"]), THREE, TRUE)
     np.testing.assert_array_equal(confusion.matrix, [[1, 0, 0], [0, 1, 0], [0, 1, 1]])
     assert confusion.result() == 0.75
@@ -81,7 +81,7 @@ def test_an_area_refuses_batches_of_other_widths():
         area.update(THREE[:, :2], [0, 1, 0, 1])
 
 
-def test_metrics_agree_with_those_of_scikit_learn():
+def test_metrics_match_scikit_learn():
     sklearn = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
     rng = np.random.default_rng(0)
     scores = rng.random((500, 4)).round(2)  # with equal scores

@@ -205,7 +205,7 @@ def test_batch_of_another_shape_than_declared_is_refused(tiny, declared):
     ],
     ids=["model", "layers"],
 )
-def test_without_operators_a_layer_says_what_to_install(build, programs):
+def test_without_operators_a_layer_names_the_package_to_install(build, programs):
     text = "(?s)no operator of this type is registered.*pip install opwright-std"
     with ow.context_guard(ow.Context()), pytest.raises(OperatorNotFoundError, match=text):
         build()

@@ -56,7 +56,7 @@ def test_other_arrays_need_cast(dtype):
             call()
 
 
-def test_lists_become_what_the_input_has():
+def test_lists_are_converted_to_the_dtype_of_the_input():
     single = X.astype(np.float32), Y.astype(np.float32)
     model, other = make()[0], make()[0]
     lists = tuple(array.tolist() for array in single)
@@ -83,7 +83,7 @@ def test_classes_of_any_whole_numbers_are_labels():
         losses(classes + 0.5, cast=True)
 
 
-def test_cast_refuses_what_the_input_cannot_hold():
+def test_cast_refuses_values_outside_the_dtype_of_the_input():
     model, out = make(cast=True)
     for wrong, rule in ((X * 1e300, "in the range of float32, got"), (X.astype(str), "")):
         with pytest.raises(FeedError, match=f"Model.predict: 'x'.*{rule}"):

@@ -73,7 +73,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("layer", "args", "options"), CALLS)
-def test_a_method_appends_what_its_layer_function_appends(layer, args, options):
+def test_a_method_appends_the_operators_of_its_layer_function(layer, args, options):
     models = nn.Model(), nn.Model()
     inputs = [model.input("x", [None, 8]) for model in models]
     with models[0].guard():

@@ -142,7 +142,7 @@ def test_results_have_names(tmp_path):
         results["totl"]
 
 
-def test_feeds_are_what_a_call_takes(tmp_path):
+def test_feeds_are_the_arguments_of_a_call(tmp_path):
     save_odd(tmp_path)
     loaded = ow.load(tmp_path)
     assert loaded.feeds == (("input.1", (None, 2), "float32"), ("b", (None, 2), "float32"))
@@ -263,7 +263,7 @@ def test_a_scope_holds_the_memory_of_an_array_that_it_borrows():
     np.testing.assert_array_equal(array, [1, 2, 3])
 
 
-def test_a_loaded_program_writes_into_given_arrays_and_makes_what_is_asked_for(tmp_path):
+def test_a_loaded_program_writes_into_arrays_or_converts_its_results(tmp_path):
     save_odd(tmp_path)
     loaded = ow.load(tmp_path)
     feeds = {"input.1": A, "b": B}

@@ -75,7 +75,7 @@ def test_l2_by_default_leaves_out_frozen_parameters(tiny):
     assert float(model.predict(model.l2())) == 0.0  # biases begin at 0
 
 
-def test_l2_without_a_parameter_says_what_to_do():
+def test_l2_without_a_parameter_asks_for_layers_first():
     with pytest.raises(ProgramError, match="Model.l2: .*got none; append the layers first"):
         nn.Model().l2()
 

@@ -127,7 +127,7 @@ def test_operators_that_the_user_adds_run_with_each_step(tiny):
     assert model.scope.var("steps").numpy() == [3.0]
 
 
-def test_keep_stores_every_variable_and_gives_the_same_step(tiny):
+def test_keep_stores_every_variable_in_the_same_step(tiny):
     inspected, _ = tiny.make()
     plain, _ = tiny.make()
     for model in (inspected, plain):

@@ -82,7 +82,7 @@ def test_several_variables_are_predicted_at_once():
         model.predict(3, a=X)
 
 
-def test_a_step_returns_what_is_fetched():
+def test_a_step_returns_its_fetches():
     models = [make()[0] for _ in range(2)]
     for _ in range(3):
         loss, weight = models[0].run(fetch=["loss_b_out", "first_w_param"])
@@ -95,7 +95,7 @@ def test_a_step_returns_what_is_fetched():
         models[0].run(fetch="loss_b_out")
 
 
-def test_a_step_without_a_loss_returns_what_is_fetched():
+def test_a_step_without_a_loss_returns_its_fetches():
     model = nn.Model()
     out = model.fc_layer("x", 2)
     model.fill("x", X)
@@ -137,7 +137,7 @@ def test_the_learning_rate_that_is_set_before_the_first_step_is_that_of_the_step
     assert model.learning_rate != 0.3
 
 
-def test_a_model_and_a_network_show_what_they_are():
+def test_the_repr_of_a_model_and_a_network_describes_it():
     model, *_ = make()
     assert repr(model) == (
         "Model(inputs: a float32, b float32; parameters: 6; operators: "

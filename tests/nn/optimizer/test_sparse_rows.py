@@ -78,7 +78,7 @@ def batches(n: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adagrad"])
-def test_rows_without_gradient_would_not_move_so_that_many_steps_are_those_of_the_dense_one(
+def test_many_lazy_steps_match_dense_ones_if_rows_without_gradient_do_not_move(
     kind: str,
 ) -> None:
     lazy, dense = Training(LAZY[kind]), Training(LAZY[kind], sparse=[False])

@@ -96,7 +96,7 @@ def test_a_name_shares_the_parameter(x):
         (lambda x: nn.dim(x, 1.0), AttributeTypeError, "axis must be"),
     ],
 )
-def test_a_mistake_says_what_to_write_and_changes_nothing(x, call, error, message):
+def test_a_mistake_is_explained_and_changes_nothing(x, call, error, message):
     main, startup = ow.default_main_program(), ow.default_startup_program()
     before = str(main), str(startup)
     with pytest.raises(error, match=message):

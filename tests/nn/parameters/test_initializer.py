@@ -63,7 +63,7 @@ def test_uniform_stays_inside_its_interval():
     assert np.abs(weight).max() > 0.99 * limit
 
 
-def test_same_seed_gives_the_same_numbers_and_another_one_others():
+def test_equal_seeds_draw_equal_numbers_and_others_draw_others():
     attr = initializer.Normal()
     np.testing.assert_array_equal(fill(attr, seed=3), fill(attr, seed=3))
     assert not np.array_equal(fill(attr, seed=3), fill(attr, seed=4))
@@ -80,7 +80,7 @@ def test_two_weights_of_one_shape_get_different_numbers(programs):
     assert not np.array_equal(first, second)
 
 
-def test_initializing_again_gives_the_same_numbers(programs):
+def test_initializing_again_draws_the_same_numbers(programs):
     layers.fc(layers.data("x", [None, 8]), 8)
     scope = ow.Scope()
     network = ow.Network(programs[1].global_block())

@@ -95,7 +95,7 @@ def test_a_variable_that_was_written_since_is_cast_again(program):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_gradients_agree_with_those_of_float32(dtype):
+def test_gradients_match_float32(dtype):
     plain, mixed = build(), build(dtype)
     for (parameter, expected), (_, gradient) in zip(plain.param_grads, mixed.param_grads):
         a, b = plain.run(fetch=[expected])[0], mixed.run(fetch=[gradient])[0]

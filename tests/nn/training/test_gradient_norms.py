@@ -10,7 +10,7 @@ import opwright_nn as nn
 from opwright.errors import ProgramError
 
 
-def test_norms_are_those_of_the_gradients_of_the_first_batch(small, train):
+def test_norms_are_computed_from_the_gradients_of_the_first_batch(small, train):
     model = small.make(nn.optimizer.SGD(0.0), drop=0.0)[0]
     norms = nn.GradientNorms()
     train(model, small.data, 2, batch_size=22, shuffle=False, callbacks=norms)

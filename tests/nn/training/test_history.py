@@ -41,7 +41,7 @@ def test_columns_are_lists(history):
         history["los"]
 
 
-def test_a_loop_gives_its_rows(history):
+def test_iterating_a_history_yields_its_rows(history):
     assert [row["epoch"] for row in history] == [1, 2]
     assert next(iter(history)) is history.records[0]
 
@@ -56,7 +56,7 @@ def test_it_prints_a_table_and_a_line(history):
     assert str(History()) == ""
 
 
-def test_csv_gives_back_the_bits(history, tmp_path):
+def test_csv_keeps_the_bits(history, tmp_path):
     history.write_csv(tmp_path / "history.csv")
     with (tmp_path / "history.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -93,13 +93,13 @@ def test_a_picture_needs_a_known_ending_and_column(history, tmp_path):
         history.plot(tmp_path / "curve.png", column=["loss"])
 
 
-def test_missing_matplotlib_says_what_to_install(history, tmp_path, monkeypatch):
+def test_missing_matplotlib_names_the_package_to_install(history, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingRequirementError, match="run: pip install matplotlib"):
         history.plot(tmp_path / "curve.png")
 
 
-def test_missing_writers_of_tensorboard_say_what_to_install(history, tmp_path, monkeypatch):
+def test_missing_writers_of_tensorboard_name_the_package_to_install(history, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", None)
     monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", None)

@@ -78,7 +78,7 @@ def test_parameters_end_as_they_were_after_the_best_epoch(patience):
     assert not np.array_equal(last, values[-1])
 
 
-def test_without_it_they_are_those_of_the_last_epoch():
+def test_without_restoring_the_parameters_of_the_last_epoch_remain():
     values, last = run(5, nn.EarlyStopping("score", patience=2))
     np.testing.assert_array_equal(last, values[-1])
 

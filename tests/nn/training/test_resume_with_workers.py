@@ -59,7 +59,7 @@ def test_a_training_that_crashed_ends_with_the_same_bits(small, train, decoding,
     assert run(tmp_path / "parts", 2) == whole
 
 
-def test_the_bits_are_those_of_the_same_arrays(small, train, decoding):
+def test_training_with_workers_has_the_bits_of_plain_arrays(small, train, decoding):
     samples = [decoding.decode(number) for number in range(22)]
     arrays = tuple(np.stack(column) for column in zip(*samples, strict=True))
     loaded, plain = small.make()[0], small.make()[0]

@@ -122,7 +122,7 @@ def test_validation_has_neither_dropout_nor_updates(small, train):
     assert small.variables(twin) == small.variables(model)
 
 
-def test_without_validation_metrics_are_those_of_the_data(small, train):
+def test_without_validation_metrics_are_computed_from_the_training_data(small, train):
     model, scores, _ = small.make()
     history = train(
         model, small.data, 1, batch_size=4, metrics={"accuracy": nn.metrics.Accuracy(scores, "y")}

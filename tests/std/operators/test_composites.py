@@ -56,7 +56,7 @@ def test_a_body_draws_the_same_numbers_in_program_and_plan(add, body):
     np.testing.assert_array_equal(runs(program, outs, 2), plain)
 
 
-def test_a_composite_without_a_stream_draws_those_of_stream_0_wherever_its_body_is_written(add):
+def test_a_composite_without_a_stream_draws_from_stream_0_everywhere(add):
     add(part=composite(dropped_twice))
     results = []
     for is_differentiated in (False, True):
@@ -161,7 +161,7 @@ def test_called_on_arrays_the_numbers_depend_on_the_seed_alone(add):
     assert not np.array_equal(part(X, seed=1), part(X, seed=2))
 
 
-def test_streams_of_a_body_are_above_those_of_programs():
+def test_streams_of_a_body_are_above_the_streams_of_programs():
     streams = {inner_stream(stream, n) for stream in range(500) for n in range(1, 5)}
     assert inner_stream(9, 0) == 9
     assert inner_stream(9, 2) == 2**31 | zlib.crc32(b"9/2") == 0x8E306EE0

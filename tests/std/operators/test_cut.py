@@ -145,7 +145,7 @@ def test_a_loop_of_any_number_of_iterations_is_split(limit: float) -> None:
 
 
 @pytest.mark.parametrize("chosen", [True, False])
-def test_branches_are_cut_into_those_of_a_forward_and_those_of_its_gradient(chosen: bool) -> None:
+def test_branches_are_split_into_forward_and_gradient_branches(chosen: bool) -> None:
     program, _ = branching_program()
     block = program.global_block()
     block.create_var("dy", [-1, 3], "float64", is_data=True)

@@ -29,7 +29,7 @@ def weighed_outputs(one: Any) -> list[Any]:
 
 
 @over_cases(graded_cases())
-def test_gradients_of_given_ones_are_those_of_the_weighted_sum(case: Case) -> None:
+def test_gradients_from_output_gradients_match_the_weighted_sum(case: Case) -> None:
     arrays = case.make_inputs("float64")
     one, other = build(case, arrays), build(case, arrays)
     pairs = ow.append_backward(add_loss(one), float_inputs(one, graded_slots(case, arrays)))

@@ -41,7 +41,7 @@ def pinned(op_type: str, library: str) -> Any:
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
 @pytest.mark.parametrize("wide", ["float16", "float32", "float64", "int32", "uint8", "bool"])
-def test_casts_from_narrow_dtypes_are_those_of_ml_dtypes(dtype, wide, library):
+def test_casts_from_narrow_dtypes_match_ml_dtypes(dtype, wide, library):
     values = every(dtype)
     if wide in ("int32", "uint8", "bool"):  # of which none holds a NaN, an infinity, or 57344
         plain = values.astype("float32")

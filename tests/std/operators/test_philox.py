@@ -57,7 +57,7 @@ def draw_block(block: int, seed: int, stream: int, step: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("counter", "key", "result"), KNOWN_ANSWERS)
-def test_philox_gives_the_published_known_answers(
+def test_philox_returns_the_published_answers(
     counter: tuple[int, ...], key: tuple[int, int], result: tuple[int, ...]
 ) -> None:
     columns = np.array([counter, counter], np.uint64).T.copy()
@@ -65,7 +65,7 @@ def test_philox_gives_the_published_known_answers(
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 17])
-def test_words_are_those_of_the_blocks_in_order(count: int) -> None:
+def test_words_follow_the_order_of_the_blocks(count: int) -> None:
     expected = [word for block in range(5) for word in draw_block(block, SEED, STREAM, 7)]
     words = random_words(count, SEED, STREAM, STEP)
     assert words.dtype == np.uint32
@@ -121,7 +121,7 @@ def test_uniform_is_the_upper_bits_of_the_words() -> None:
     assert double.tolist() == [(int(word) >> 11) / 2**53 for word in longs]
 
 
-def test_normal_gives_the_recorded_bits() -> None:
+def test_normal_returns_the_recorded_bits() -> None:
     # Made by a C program written after the page of box_muller.py, without contraction.
     single = random_normal(5, FLOAT32, SEED, STREAM, STEP)
     assert [float(number).hex() for number in single] == [

@@ -155,7 +155,7 @@ def test_a_step_may_have_any_number_of_axes() -> None:
     np.testing.assert_array_equal(out, expected)
 
 
-def test_truncated_numbers_lie_within_two_deviations_and_the_others_are_those_of_normal() -> None:
+def test_truncated_numbers_within_two_deviations_match_normal() -> None:
     plain = random_normal(20_000, np.dtype("float32"), 9, 4, STEP)
     numbers = random_truncated_normal(20_000, np.dtype("float32"), 9, 4, STEP)
     inside = np.abs(plain) <= 2

@@ -71,7 +71,7 @@ CASES = by_operator(
 
 
 @pytest.mark.parametrize("op_type", CASES)
-def test_gradients_are_those_of_known_shapes(op_type: str) -> None:
+def test_gradients_match_known_shapes(op_type: str) -> None:
     for case in CASES[op_type]:
         arrays = case.make_inputs(case.dtypes[-1])
         known = build(case, arrays)

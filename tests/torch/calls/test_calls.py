@@ -227,7 +227,7 @@ def test_a_text_that_promises_another_shape_is_refused() -> None:
         call(np.zeros(2, np.float32))
 
 
-def test_inputs_must_be_those_of_the_text() -> None:
+def test_inputs_must_match_the_text() -> None:
     text = text_of("aten.relu.default", [{"input": 0}], [["float32", [2]]], [["float32", [2]]])
     with pytest.raises(ShapeError, match=r"x must match the text in call, float32\[2\], got"):
         program_of(text, ("float32", [3]))

@@ -30,7 +30,7 @@ def functions():
         ("resize", ((10, 10), (7, 31), (40, 60))),
     ],
 )
-def test_results_are_those_of_torchvision(functions, name, values, dtype):
+def test_results_match_torchvision(functions, name, values, dtype):
     images = np.random.default_rng(0).integers(0, 256, (4, 3, 20, 28), np.uint8)
     images = images if dtype == "uint8" else (images / 255).astype(dtype)
     options = {}

@@ -156,7 +156,7 @@ def test_a_loaded_state_is_that_of_the_program() -> None:
     np.testing.assert_allclose(loaded(images().numpy())[0], expected, rtol=1e-5, atol=1e-5)
 
 
-def test_train_and_eval_are_those_of_the_program() -> None:
+def test_train_and_eval_select_the_mode_of_the_program() -> None:
     model, scores, _ = classifier()
     loaded = ow.LoadedProgram(model.program, model.scope, [scores.name])
     module = opwright_torch.Module(loaded)
@@ -195,7 +195,7 @@ def test_calls_without_gradients(guard: Callable[[], Any]) -> None:
     assert kinds(module) == ["inference"]
 
 
-def test_a_report_lists_what_pytorch_computes() -> None:
+def test_a_report_lists_operators_computed_by_pytorch() -> None:
     compiled = torch.compile(lambda x: torch.fft.rfft(x).abs(), backend="opwright")
     compiled(torch.ones(4))
     (region,) = find_graphs(compiled)
@@ -281,12 +281,12 @@ def test_calls_by_position_name_and_dict_agree() -> None:
         (({"pixels": 1},), {}, "got none for 'label'"),
     ],
 )
-def test_wrong_calls_say_what_is_wrong(args: Any, feeds: Any, message: str) -> None:
+def test_wrong_calls_are_explained(args: Any, feeds: Any, message: str) -> None:
     with pytest.raises(FeedError, match=message):
         loss_module()(*args, **feeds)
 
 
-def test_wrong_tensors_say_what_is_wrong() -> None:
+def test_wrong_tensors_are_explained() -> None:
     module = scores_module()
     with pytest.raises(FeedError, match="feed 'pixels': dtype must be float32, got float64"):
         module(images().double())
@@ -382,7 +382,7 @@ def test_gradients_of_gradients_are_refused() -> None:
         grad.sum().backward()
 
 
-def test_autocast_gives_a_module_floats_of_its_dtype() -> None:
+def test_a_module_receives_floats_of_its_dtype_under_autocast() -> None:
     module = scores_module()
     body = nn.Linear(6, 6)
     with torch.autocast("cpu", torch.bfloat16):

@@ -75,7 +75,7 @@ def test_adapters_compute_by_opwright_alone(file: Path) -> None:
     assert called <= ALLOWED
 
 
-def test_the_page_lists_what_differs() -> None:
+def test_the_page_lists_the_differences() -> None:
     written = judge_page.PAGE.read_text().partition(judge_page.BEGIN)[2]
     table = written.partition(judge_page.MIDDLE)[0]
     assert table == f"\n{render_differences()}", "python tests/torch/opinfo/judge_page.py writes it"

@@ -29,12 +29,12 @@ def operators() -> list[Any]:
 
 @pytest.mark.parametrize("entry", operators())
 @pytest.mark.parametrize("dtype", VALUES)
-def test_values_and_dtypes_are_those_of_pytorch(entry: Any, dtype: str) -> None:
+def test_values_and_dtypes_match_pytorch(entry: Any, dtype: str) -> None:
     check(entry, dtype, gradient=False)
 
 
 @pytest.mark.parametrize("entry", operators())
-def test_gradients_are_those_of_pytorch(entry: Any) -> None:
+def test_gradients_match_pytorch(entry: Any) -> None:
     check(entry, "float64", gradient=True)
 
 

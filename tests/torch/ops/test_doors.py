@@ -156,7 +156,7 @@ ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
 
 @pytest.mark.parametrize("is_recorded", [False, True])
 @pytest.mark.parametrize("name", ERRORS)
-def test_errors_are_those_of_opwright_ops(name: str, is_recorded: bool):
+def test_errors_match_opwright_ops(name: str, is_recorded: bool):
     call, error, text = ERRORS[name]
     with pytest.raises(error, match=text):
         call(recorded() if is_recorded else X)
@@ -212,7 +212,7 @@ def test_a_gradient_of_a_number_beside_a_tensor_is_none():
 
 
 @pytest.mark.parametrize("is_dispatched", [False, True])
-def test_transforms_of_transforms_record_what_each_of_them_runs(is_dispatched: bool):
+def test_nested_transforms_record_the_operators_of_each(is_dispatched: bool):
     define_operators()
     square = torch.ops.opwright.square if is_dispatched else ops.square
     x = torch.tensor([1.0, 2.0])

@@ -130,7 +130,7 @@ def test_an_exported_program_holds_the_operator(name: str) -> None:
 
 
 @over_pairs
-def test_transforms_are_those_of_pytorchs_functions(name: str) -> None:
+def test_transforms_match_the_functions_of_pytorch(name: str) -> None:
     ours, theirs = PAIRS[name]
     func = torch.func
     batch = torch.stack([X, X.flip(0) * 0.5])

@@ -24,7 +24,7 @@ def listed(results: Any) -> list[Any]:
 
 
 @over_operators(callable_cases())
-def test_values_are_those_of_opwright_ops(case: Case) -> None:
+def test_values_match_opwright_ops(case: Case) -> None:
     sample = make_sample(case, case.dtypes[-1])
     arrays = sample.with_tensors([t.numpy() for t in sample.tensors()])
     expected = listed(functions(case.op, ow.ops)(**arrays, **case.attrs))

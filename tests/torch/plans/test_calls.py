@@ -121,7 +121,7 @@ def test_plans_of_many_sizes_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatc
     assert 1 <= len(region.plans) < 10
 
 
-def test_constants_of_one_size_are_not_those_of_another() -> None:
+def test_constants_are_recomputed_for_each_size() -> None:
     def window(x: torch.Tensor) -> torch.Tensor:
         return x * torch.hann_window(x.shape[0]) + torch.nn.functional.one_hot(
             torch.arange(x.shape[0]) % 3, 3
@@ -148,7 +148,7 @@ class Views(nn.Module):
         }
 
 
-def test_views_and_aliases_are_those_of_pytorch() -> None:
+def test_views_and_aliases_match_pytorch() -> None:
     x, y = torch.randn(3, 4), torch.randn(3, 4)
     found, expected = compiled(Views())(x, y), Views()(x, y)
     assert_same(found, expected)
@@ -303,7 +303,7 @@ def test_autocast_is_honored() -> None:
     torch.testing.assert_close(found, expected, rtol=0.05, atol=0.02)
 
 
-def test_gradient_checkpointing_gives_the_same_gradients() -> None:
+def test_gradient_checkpointing_computes_the_same_gradients() -> None:
     class Checkpointed(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -324,7 +324,7 @@ def spectrum(x: torch.Tensor) -> torch.Tensor:
     return torch.special.i0e(x * 2) + 1
 
 
-def test_what_pytorch_computes_is_in_the_plan_and_reported(
+def test_operators_computed_by_pytorch_are_in_the_plan_and_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fast = compiled(spectrum, fullgraph=True)

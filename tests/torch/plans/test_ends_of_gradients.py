@@ -37,7 +37,7 @@ def a_step(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
 @pytest.mark.parametrize(
     "function", [one_value_twice, a_constant, only_constants, a_comparison, a_step]
 )
-def test_gradients_end_where_those_of_pytorch_end(function: Function) -> None:
+def test_gradients_end_at_the_same_tensors_as_in_pytorch(function: Function) -> None:
     compiled = torch.compile(function, backend="opwright", fullgraph=True)
     gradients = []
     for run in (function, compiled):

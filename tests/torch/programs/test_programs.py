@@ -77,7 +77,7 @@ def build(kind: type[nn.Module], training: bool = False) -> nn.Module:
     return kind().train(training)
 
 
-def test_calls_return_what_the_model_returns() -> None:
+def test_calls_match_the_model() -> None:
     model = build(Tied)
     program = opwright_torch.to_program(model, (torch.randn(4, 6),))
     assert [feed.name for feed in program.feeds] == ["x"]

@@ -28,7 +28,7 @@ except ow.errors.DeviceNotFoundError as error:
 """
 
 
-def test_a_number_that_no_device_has_lists_those_there_are():
+def test_an_unknown_device_number_lists_the_devices():
     network = ow.Network([ow.Operator("add", x="x", y="x", out="out")])
     text = r"opencl:99: the number of a device must be in \[0, \d+\), got 99; devices are opencl:0 "
     with pytest.raises(DeviceNotFoundError, match=text):
@@ -44,7 +44,7 @@ def test_each_device_of_a_machine_has_a_number(in_process):
     assert got == "opencl [2. 2. 2.] opencl:1 [2. 2. 2.]\n"
 
 
-def test_without_pyopencl_the_package_is_listed_and_says_what_to_install(in_process):
+def test_without_pyopencl_the_package_is_listed_with_the_command_that_installs_it(in_process):
     code = f"import sys; sys.modules['pyopencl'] = None\n{ATTEMPT}\nprint(ow.explain('add'))"
     got = in_process(code)
     assert got.startswith("opencl: pyopencl must be importable, got ModuleNotFoundError")
@@ -67,7 +67,7 @@ os.wait()
     assert text in in_process(f"import os, warnings; warnings.simplefilter('ignore')\n{code}")
 
 
-def test_more_memory_than_the_device_gives_is_refused_in_one_line():
+def test_an_allocation_above_the_limit_of_the_device_fails_with_one_line():
     network = ow.Network([ow.Operator("fill", out="out", shape=[1 << 44])])
     call = network.compile([], ["out"], device="opencl", scope=ow.Scope())
     text = r"device opencl could not give .* bytes \(.* gives at most \d+ bytes at once.*\); make"
@@ -76,7 +76,7 @@ def test_more_memory_than_the_device_gives_is_refused_in_one_line():
     assert "\n" not in str(raised.value)
 
 
-def test_a_device_gives_no_more_than_it_has(device, monkeypatch):
+def test_an_allocation_beyond_the_memory_of_a_device_fails(device, monkeypatch):
     monkeypatch.setattr(device, "_memory_bytes", 1 << 20)
     handle = device.allocate(1 << 19)
     with pytest.raises(MemoryError, match=r"has 1048576 bytes, \d+ of them in use, got a need of"):

@@ -81,7 +81,7 @@ def refuse():
     raise Error("clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR")
 
 
-def test_each_way_of_a_loader_to_report_no_platform_names_what_to_install(monkeypatch):
+def test_a_loader_without_platforms_names_the_package_to_install(monkeypatch):
     """Loaders differ: one calls it an error, another returns an empty list."""
     for get_platforms, reason in ((refuse, "PLATFORM_NOT_FOUND_KHR"), (list, "an empty list")):
         opencl = SimpleNamespace(Error=Error, get_platforms=get_platforms)

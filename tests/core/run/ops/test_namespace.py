@@ -144,7 +144,7 @@ def test_a_pin_counts_from_the_next_call_on():
         assert probe(X)[0] == ow.ops.probe(X)[0] == 1
 
 
-def test_what_is_discovered_anew_is_looked_up_anew():
+def test_operators_are_looked_up_again_after_a_refresh():
     context = Context.discover()
     with context_guard(context):
         before, inner = ow.ops.softmax, ow.ops.relu

@@ -159,7 +159,7 @@ def test_a_process_that_ends_before_it_knows_the_plugins_is_an_error(
         IsolatedCheck("opwright-std")
 
 
-def test_errors_of_the_check_are_those_of_a_check_in_this_process() -> None:
+def test_an_isolated_check_raises_the_error_of_a_check_in_this_process() -> None:
     with pytest.raises(CommandError, match="check: unknown rule, got 'refrence'"):
         IsolatedCheck("opwright-std", rules=["refrence"])
 

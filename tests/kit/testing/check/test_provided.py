@@ -80,7 +80,7 @@ def test_a_reason_that_a_rule_returns_and_a_missing_package_skip_it() -> None:
         assert reason in result.reason
 
 
-def test_operators_that_users_do_not_call_are_no_subjects_of_it() -> None:
+def test_operators_that_users_do_not_call_are_not_checked() -> None:
     def look(op_type: str, uses: Any) -> Iterator[Any]:
         raise AssertionError(op_type)
 
@@ -88,6 +88,6 @@ def test_operators_that_users_do_not_call_are_no_subjects_of_it() -> None:
     assert not check(look, "scan").results
 
 
-def test_an_unknown_rule_is_named_beside_those_that_packages_provide() -> None:
+def test_an_unknown_rule_names_the_nearest_rule_of_any_package() -> None:
     with pytest.raises(CommandError, match="unknown rule, got 'fram'; did you mean 'frame'"):
         check(None, rules=("fram",))

@@ -71,7 +71,7 @@ def test_arrays_of_any_shape_are_handed_over_and_read_back(shape: tuple[int, ...
     assert run.outputs["out"][0].shape == shape
 
 
-def test_an_output_that_works_in_place_lies_on_its_input() -> None:
+def test_an_in_place_output_shares_the_memory_of_its_input() -> None:
     rate = np.array([0.5], np.float32)
     sample = Sample(
         "sgd", {"param": (X,), "grad": (X,), "learning_rate": (rate,)}, {"weight_decay": 0.0}

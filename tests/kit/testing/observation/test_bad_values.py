@@ -57,7 +57,7 @@ def test_a_declared_value_must_be_refused() -> None:
     assert messages(clip) == [said.format(-1), said.format(5)]
 
 
-def test_an_error_about_a_value_says_what_it_must_be_and_what_it_was() -> None:
+def test_an_error_about_a_value_states_the_condition_and_the_value() -> None:
     def refuse(x: Any, index: Any, out: Any) -> None:
         if (index < 0).any():
             raise ValueError(f"index must be in [0, 5), got {index.min()}")

@@ -94,7 +94,7 @@ def test_junit_has_a_test_for_each_rule_on_each_subject(card: Scorecard) -> None
     assert "to see it again: opwright check" in (failed[0].text or "")
 
 
-def test_junit_holds_what_xml_cannot(card: Scorecard) -> None:
+def test_junit_escapes_characters_invalid_in_xml(card: Scorecard) -> None:
     finding = card.findings[0]._replace(message="got '\x00' & <")
     card.add(Result("acme.swish", "reference", "failed", findings=(finding,)))
     failure = ElementTree.fromstring(format_junit(card))[0][3][0]

@@ -47,7 +47,7 @@ def test_a_batch_of_no_rows_is_drawn(op_type: str) -> None:
     assert any(len(shape) > 1 and shape[0] == 0 and 0 not in shape[1:] for shape in shapes)
 
 
-def test_a_label_says_what_the_sample_holds() -> None:
+def test_a_label_describes_its_sample() -> None:
     for sample in draw_samples(get("exp"), "float32", seed=0):
         if sample.label.startswith("length "):
             assert int(sample.label.split()[1]) in sample.inputs["x"][0].shape
@@ -97,7 +97,7 @@ def test_each_edge_of_each_attribute_is_drawn() -> None:
     assert modes == {"constant", "edge", "reflect", "wrap"}
 
 
-def test_edges_lie_inside_of_a_range_and_what_is_outside_is_refused() -> None:
+def test_edges_are_inside_a_range_and_values_outside_are_refused() -> None:
     attr = AttrProto("rate", "a", AttrType.FLOAT, min=0.0, max=1.0, max_exclusive=True)
     values = dict(attributes.edges(attr))
     assert values["at its least"] == 0.0
@@ -117,7 +117,7 @@ def test_dtypes_of_slots_follow_their_rules() -> None:
         assert {a.dtype.name for arrays in sample.inputs.values() for a in arrays} == {"float64"}
 
 
-def test_a_package_says_what_the_proto_cannot() -> None:
+def test_a_package_provides_samples_that_the_proto_cannot_describe() -> None:
     pick = (
         OpMaker("acme.pick")
         .add_comment("Pick, out = x[index].")
@@ -140,7 +140,7 @@ def test_a_package_says_what_the_proto_cannot() -> None:
     assert {int(i) for s in drawn for i in s.inputs["index"][0]} == {3, 4}
 
 
-def test_what_is_said_of_plan_only_operators_of_any_package_gives_way_to_what_names_one() -> None:
+def test_a_sampler_for_one_package_takes_precedence_over_one_for_any_package() -> None:
     def of_any(draw: Draw) -> None:
         """Find nothing."""
 
@@ -155,7 +155,7 @@ def test_what_is_said_of_plan_only_operators_of_any_package_gives_way_to_what_na
     assert find_sampler({"*.tanh": of_any}, get("tanh")) is None
 
 
-def test_samples_of_a_gradient_hold_what_the_forward_kernel_made() -> None:
+def test_samples_of_a_gradient_contain_outputs_of_the_forward_kernel() -> None:
     context = CheckContext(ow.current_context())
     drawn = context.samples(get("tanh_grad"), "float64")
     assert len(drawn) >= 15
