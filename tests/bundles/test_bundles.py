@@ -125,7 +125,7 @@ def test_wrong_tensors_are_refused_by_name_before_anything_runs(tmp_path: Path) 
         ("ndim", -1, r"the rank of a tensor must be in \[0, 64\], got -1"),
         ("shape", None, "the shape of a tensor must not be NULL"),
         ("data", None, "must have memory, got NULL"),
-        ("byte_offset", 2, "must lie at a multiple of its item's size"),
+        ("byte_offset", 2, "must start at a multiple of its item's size"),
     ],
 )
 def test_a_tensor_of_a_careless_caller_is_refused_before_it_is_read(
@@ -154,7 +154,7 @@ def test_batch_and_feeds_must_fit(tmp_path: Path) -> None:
             network.bundle(tmp_path / "model.owb", feeds, batch)
     assert not list(tmp_path.iterdir())
     del compiled
-    with pytest.raises(ProgramError, match="what compile returned must still be held"):
+    with pytest.raises(ProgramError, match="the result of compile must still exist"):
         network.bundle(tmp_path / "model.owb")
 
 

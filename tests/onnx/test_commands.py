@@ -118,10 +118,10 @@ def test_a_model_is_drawn_and_locked(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["onnx", "convert", "model.onnx"], "convert needs what to write, got none"),
+        (["onnx", "convert", "model.onnx"], "convert needs an output path, got none"),
         (["onnx", "convert", "model.onnx", "model.onnx"], "writes a new one, got 'model.onnx'"),
         (["onnx", "convert", "model.onnx", "new", "--opset", "21"], "--opset serves models that"),
-        (["onnx", "report", "absent.onnx"], "report needs the file of a model, got 'absent.onnx'"),
+        (["onnx", "report", "absent.onnx"], "report needs a model file, got 'absent.onnx'"),
         (["onnx", "report", "model.onnx", "--feed", "y=1"], "--feed names no input, got 'y'"),
         (["onnx", "report", "model.onnx", "--feed", "y"], "--feed must be NAME=SHAPE, got 'y'"),
         (["run", "model.onnx"], "'input.1' must have a shape, got float32[?, 4]"),

@@ -31,7 +31,7 @@ class Numbers {
   T Next(uint64_t bound) {
     const int64_t number = Next();
     if (number < 0 || static_cast<uint64_t>(number) >= bound) {
-      throw opwright::Exception("cuda.launch: a number of the record must lie in [0, ", bound,
+      throw opwright::Exception("cuda.launch: a number of the record must be in [0, ", bound,
                                 "), got ", number);
     }
     return static_cast<T>(number);

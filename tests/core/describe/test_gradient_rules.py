@@ -89,7 +89,7 @@ def test_the_derived_operator_dispatches_as_its_forward_one():
 
 
 def test_only_a_gradient_operator_can_be_derived(swish, add):
-    with pytest.raises(RegistrationError, match=r"add: its gradient is no grad_op, got None"):
+    with pytest.raises(RegistrationError, match=r"add: its gradient must be a grad_op, got None"):
         derive_grad_definition(add)
 
 
@@ -176,7 +176,7 @@ def test_the_rule_requests_wanted_gradients_and_fills_holes_with_zeros(complex_o
             {"out": ["c_grad", None]},
             {"state": [True]},
             (
-                "acme.op: input 'state' has no gradient, got a request for that of ['s']; "
+                "acme.op: input 'state' has no gradient, got a request for the gradient of ['s']; "
                 "give its variable stop_gradient=True"
             ),
         ),

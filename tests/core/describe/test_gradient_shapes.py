@@ -93,8 +93,7 @@ def test_a_gradient_refuses_the_inputs_that_its_forward_operator_refuses():
     definition = maker.build(infer_shape, gradient=grad_op("acme.op_grad"))
     x, y = (Meta((2,), "float32"),), (Meta((3,), "float32"),)
     message = (
-        "acme.op_grad: its inputs must be those of acme.op, got acme.op: y must have the shape "
-        "[2], got [3]"
+        "acme.op_grad: its inputs must fit acme.op, got acme.op: y must have the shape [2], got [3]"
     )
     with pytest.raises(ShapeError, match=re.escape(message)):
         derive_grad_definition(definition).infer((x, y, x), {}, (1, 1))

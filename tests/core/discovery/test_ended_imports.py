@@ -72,7 +72,7 @@ def test_a_plugin_that_crashed_two_processes_is_skipped_by_the_third(site, how):
         "RuntimeWarning: plugin 'acme': a process ended while importing 'opwright_acme.plugin' of "
         "opwright-acme 1.0 (process "
     ) in second.stderr
-    assert "where that happens once more it is left out; to see what it does: opwright doctor" in (
+    assert "if that happens again, it is skipped; to see the reason: opwright doctor" in (
         second.stderr
     )
     types, [[plugin, reason, advice]], _ = look(site)

@@ -127,8 +127,8 @@ def test_a_kernel_that_changes_its_mind_is_an_error(context):
     )
     with pytest.raises(
         KernelError,
-        match="prepare must decide for operator 0 what it decided before it put off work, got "
-        "refused: no more; call ctx.defer after everything is decided",
+        match="prepare must decide the same for operator 0 when it does its deferred work, got "
+        "refused: no more; call ctx.defer after all decisions",
     ):
         run(2.0)
 

@@ -261,7 +261,7 @@ def test_memory_must_be_of_the_devices_kind():
         builder.buffers([64], rt.host_device())
     builder.buffers([16])
     builder.value(F32, (4,), rt.ARENA, 1)
-    with pytest.raises(ProgramError, match="must lie in the memory of fake, got 16 bytes at 1"):
+    with pytest.raises(ProgramError, match="must be in the memory of fake, got 16 bytes at 1"):
         builder.build(None)
     make = PlanMaker("p", rt.make_python_device(Handles()))
     make.feed("x")

@@ -166,8 +166,8 @@ def test_out_of_memory_in_the_arena_reports_the_size_and_the_process_lives():
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda m: m.builder.value(F32, (4,), rt.ARENA, 64), "must lie in the memory of cpu"),
-        (lambda m: m.builder.value(F32, (4,), rt.ARENA, -4), "must lie in the memory of cpu"),
+        (lambda m: m.builder.value(F32, (4,), rt.ARENA, 64), "must be in the memory of cpu"),
+        (lambda m: m.builder.value(F32, (4,), rt.ARENA, -4), "must be in the memory of cpu"),
         (lambda m: m.builder.value(F32, (4,), rt.EXTERNAL, 99), "needs an external, got 99"),
         (lambda m: m.builder.value(F32, (-1,), rt.ARENA, 0), "only they, have unknown dims"),
         (lambda m: m.builder.external(rt.FEED, "lonely"), "an external needs a value.*lonely"),

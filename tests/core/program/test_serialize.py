@@ -219,7 +219,7 @@ def edit(**changes):
         (edit(next_stream=-1), FormatError, "seed and stream"),
         (lambda m: m.ClearField("blocks"), FormatError, "got no block"),
         (edit(blocks__1__idx=2), FormatError, "block 1 has the wrong place"),
-        (edit(blocks__1__parent_idx=1), FormatError, "block 1 must lie within an earlier one"),
+        (edit(blocks__1__parent_idx=1), FormatError, "block 1 must be within an earlier one"),
         (edit(blocks__1__parent_idx=-1), FormatError, "block 1 has the wrong place"),
         (edit(blocks__0__parent_idx=0), FormatError, "block 0 has the wrong place"),
         (edit(blocks__0__vars__0__name=""), FormatError, "a variable is described wrongly"),

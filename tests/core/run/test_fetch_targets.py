@@ -108,8 +108,8 @@ FIXED.flags.writeable = False
         ([Y, np.zeros(4)], r"^out\[1\]: .* float32\(4,\), got float64\(4,\); pass such"),
         ([np.zeros(5, np.float32), None], r"^out\[0\]: .*, float32\(4,\), got float32\(5,\)"),
         ([None, FIXED], r"^out\[1\]: it is written, got a read-only array; pass a copy"),
-        ([Z[:4], Z[3:7]], r"^out\[0\]: what is written .* overlaps that of out\[1\]"),
-        ([X, None], r"^out\[0\]: what is written .* overlaps that of feed 'x'; pass another"),
+        ([Z[:4], Z[3:7]], r"^out\[0\]: a written array .* overlaps the array of out\[1\]"),
+        ([X, None], r"^out\[0\]: a written array .* overlaps the array of feed 'x'; pass another"),
         (
             [np.lib.stride_tricks.as_strided(np.zeros(1, "f"), (4,), (0,)), None],
             r"^out\[0\]: each element must have memory of its own, .* whose strides overlap; pass",
@@ -130,7 +130,7 @@ def test_a_given_array_must_not_be_that_of_a_variable():
     scope.var("w").borrow(w)
     network = ow.Network([ow.Operator("add", x="x", y="w", out="y")])
     call = network.compile(["x"], ["y"], scope=scope)
-    with pytest.raises(FeedError, match=r"^out\[0\]: .* overlaps that of variable 'w'; pass"):
+    with pytest.raises(FeedError, match=r"^out\[0\]: .* overlaps the array of variable 'w'; pass"):
         call(X, out=[w])
 
 
@@ -149,7 +149,7 @@ def test_fetch_targets_after_a_dynamic_shape_are_written_and_checked():
     np.testing.assert_array_equal(out, -X)
     with pytest.raises(OpwrightError, match=r"out\[0\]: must be .* float32\(1,\), got float32"):
         call(0 * X, out=[out])
-    with pytest.raises(FeedError, match=r"out\[0\]: .* overlaps that of feed 'x'"):
+    with pytest.raises(FeedError, match=r"out\[0\]: .* overlaps the array of feed 'x'"):
         call(X, out=[X])
 
 

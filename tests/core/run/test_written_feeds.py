@@ -108,7 +108,7 @@ def test_feeds_after_a_dynamic_shape_are_written_too():
     ("mean", "reason"),
     [
         (FIXED, "feed 'mean': it is written, got a read-only array; pass a copy of it"),
-        (X, "feed 'mean': what is written must have memory .* overlaps that of feed 'x'; pass"),
+        (X, "feed 'mean': a written array must have .* overlaps the array of feed 'x'; pass"),
         (np.zeros(6, np.float32)[::2], "feed 'mean': it is written, so it must be contiguous, .*"),
         (np.zeros(3, ">f4"), "feed 'mean': it is written, so it must be .* native byte order"),
         ([0, 0, 0], "feed 'mean': must be an array whose memory can be used in place, got list"),
@@ -130,7 +130,7 @@ def test_an_overlap_with_a_variable_is_refused():
     scope, mean = ow.Scope(), np.zeros(3, np.float32)
     scope.var("x").borrow(mean)
     call = ow.Network(running()).compile(["mean"], [], scope=scope, writes=["mean"])
-    with pytest.raises(FeedError, match="feed 'mean': .* overlaps that of variable 'x'; pass"):
+    with pytest.raises(FeedError, match="feed 'mean': .* overlaps the array of variable 'x'; pass"):
         call(mean)
 
 

@@ -84,10 +84,10 @@ def test_a_variable_is_set_from_it_on_its_device_alone(tape):
     scope.var("w").set(PlacedArray(5 * X))
     tape.fail("")
     np.testing.assert_array_equal(call()[0], 10 * X)
-    text = "v: an array must lie on the host or on cpu, .* got PlacedArray on tape:1; copy it"
+    text = "v: an array must be on the host or on cpu, .* got PlacedArray on tape:1; copy it"
     with pytest.raises(FeedError, match=text):
         scope.var("v").set(PlacedArray(X, 1))
-    with pytest.raises(FeedError, match="w: must lie on tape, got PlacedArray on number 1; copy"):
+    with pytest.raises(FeedError, match="w: must be on tape, got PlacedArray on number 1; copy"):
         scope.var("w").set(PlacedArray(X, 1))
 
 
@@ -117,7 +117,7 @@ def test_it_is_refused_elsewhere_with_the_name_of_its_device(tape):
             call(x=PlacedArray(X, 1))
     call = _compiled("add", device="tape:1")
     np.testing.assert_array_equal(call(x=PlacedArray(X, 1))[0], 2 * X)
-    with pytest.raises(FeedError, match="feed 'x': must lie on tape:1, got PlacedArray on number"):
+    with pytest.raises(FeedError, match="feed 'x': must be on tape:1, got PlacedArray on number"):
         call(x=PlacedArray(X))
 
 

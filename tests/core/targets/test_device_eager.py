@@ -51,7 +51,7 @@ def test_a_number_goes_with_an_array_on_a_device(tape):
 
 def test_an_array_on_the_host_beside_one_on_a_device_is_an_error_that_names_both(tape):
     a = TapeArray(X, 1)
-    text = r"add: y: all arrays of a call must lie on one device, got ndarray on the host beside x"
+    text = r"add: y: all arrays of a call must be on one device, got ndarray on the host beside x"
     with pytest.raises(SlotError, match=text + r" TapeArray on tape:1; copy one of them"):
         ow.ops.add(a, X)
     with pytest.raises(SlotError, match="add: x: .* got ndarray on the host beside y TapeArray"):

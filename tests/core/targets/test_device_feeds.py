@@ -99,11 +99,11 @@ def test_an_array_on_another_device_is_refused_naming_both(tape):
     _, call = _compiled("add", device="tape:1")
     call(x=TapeArray(X, 1))
     for _ in range(2):
-        text = "feed 'x': .* must lie on the host or on tape:1, .* got TapeArray on tape; copy"
+        text = "feed 'x': .* must be on the host or on tape:1, .* got TapeArray on tape; copy"
         with pytest.raises(FeedError, match=text):
             call(x=TapeArray(X))
     _, call = _compiled("add", device="cpu")
-    text = "must lie on the host or on cpu, .* got TapeArray on tape:1; copy it, or compile for"
+    text = "must be on the host or on cpu, .* got TapeArray on tape:1; copy it, or compile for"
     with pytest.raises(FeedError, match=text):
         call(x=TapeArray(X, 1))
     assert tape_arrays.n_lent() == 0
@@ -239,7 +239,7 @@ def test_a_variable_refuses_arrays_of_other_devices_and_takes_tensors_over_the_h
     scope = ow.Scope()
     scope.var("w").set(tensor)
     np.testing.assert_array_equal(scope.var("w").numpy(), 2 * X)
-    text = "w: an array must lie on the host or on cpu, .* got TapeArray on tape:1; copy it"
+    text = "w: an array must be on the host or on cpu, .* got TapeArray on tape:1; copy it"
     with pytest.raises(FeedError, match=text):
         scope.var("w").set(TapeArray(X, 1))
 
@@ -287,7 +287,7 @@ def test_fetches_are_written_into_arrays_of_the_device(tape, kind):
     np.testing.assert_array_equal(host, 2 * X)
     with pytest.raises(FeedError, match=r"out\[0\]: .* float32\(3,\), got float32\(2,\)"):
         call(x=X, out=[kind(X[:2])])
-    with pytest.raises(FeedError, match=r"out\[0\]: .* overlaps that of feed 'x'"):
+    with pytest.raises(FeedError, match=r"out\[0\]: .* overlaps the array of feed 'x'"):
         call(x=out, out=[out])
 
 

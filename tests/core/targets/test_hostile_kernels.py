@@ -129,7 +129,7 @@ def test_a_shape_rules_message_without_end_and_without_utf8_is_shown(hostile):
         ("infer_bits", "a dtype must be one of opwright's, .* code 2 with 33 bits and 1 lanes"),
         ("infer_lanes", "a dtype must be one of opwright's, .* code 2 with 64 bits and 4 lanes"),
         ("infer_rank", "a rank must be in 0 to 64, got 65"),
-        ("infer_null", "a shape must be there, got NULL for rank 1"),
+        ("infer_null", "shape must be set, got NULL for rank 1"),
         ("infer_slot", "got output 0 of slot 7, which is not wanted"),
         ("infer_negative", r"dimensions must be at least 0, or -1 where unknown, got \(-5,\)"),
     ],

@@ -70,7 +70,7 @@ def test_its_gradient_accepts_only_values_of_the_operator(acme, plain_library):
     message = r"acme.scale_grad: out_grad must be float64\[3\], as acme.scale makes out, got floa"
     with pytest.raises(ShapeError, match=message):
         block.append_op("acme.scale_grad", {"x": "x", "out_grad": "longer"}, outputs)
-    message = r"acme.scale_grad: its inputs must be those of acme.scale, got acme.scale: x must not"
+    message = r"acme.scale_grad: its inputs must fit acme.scale, got acme.scale: x must not"
     with pytest.raises(ShapeError, match=message):
         block.append_op("acme.scale_grad", {"x": "deeper", "out_grad": "deeper"}, outputs)
 

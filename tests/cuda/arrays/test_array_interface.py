@@ -222,7 +222,7 @@ def test_an_invalid_description_is_reported() -> None:
 def test_a_network_on_the_host_names_the_device() -> None:
     with pytest.raises(FeedError, match="on the host or on cpu, .* got Placed on cuda; copy it"):
         double("cpu")[1](x=Placed(X))
-    with pytest.raises(FeedError, match="w: an array must lie on the host .* got Placed on cuda"):
+    with pytest.raises(FeedError, match="w: an array must be on the host .* got Placed on cuda"):
         ow.Scope().var("w").set(Placed(X))
 
 
@@ -234,7 +234,7 @@ def test_the_second_gpu_is_known_by_the_address(gpu: Any) -> None:
         x = Placed(X, "cuda:1")
         assert ow.ops.negative(x).device == "cuda:1"
         np.testing.assert_array_equal(double("cuda:1")[1](x=x)[0], 2 * X)
-        with pytest.raises(FeedError, match="'x': must lie on cuda, got Placed on number 1; copy"):
+        with pytest.raises(FeedError, match="'x': must be on cuda, got Placed on number 1; copy"):
             double()[1](x=x)
     finally:
         gpu.set("devices", 1)

@@ -337,11 +337,11 @@ def test_a_record_lists_types_tensors_and_operations_in_order() -> None:
     ("at", "number", "reason"),
     [
         (None, 0, "the record ends in the middle"),
-        (5, 2, r"must lie in \[0, 2\), got 2"),
+        (5, 2, r"must be in \[0, 2\), got 2"),
         (6, 4, "a pointer's place must be a multiple of 8, got 4"),
-        (36, 4, r"must lie in \[0, 4\), got 4"),
-        (37, 3, r"must lie in \[0, 3\), got 3"),
-        (37, -1, r"must lie in \[0, 3\), got -1"),
+        (36, 4, r"must be in \[0, 4\), got 4"),
+        (37, 3, r"must be in \[0, 3\), got 3"),
+        (37, -1, r"must be in \[0, 3\), got -1"),
     ],
 )
 def test_a_damaged_record_is_refused(at: int | None, number: int, reason: str) -> None:

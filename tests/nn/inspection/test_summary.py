@@ -106,7 +106,7 @@ def test_shapes_fill_in_open_axes(programs):
     assert nn.summary(main, shapes={"x": [2, 7, 4]}).flops == 2 * 2 * 7 * 4 * 3
     with pytest.raises(ShapeError, match=r"summary: the shape of 'x' must fit \[\?, \?, 4\], got"):
         nn.summary(main, shapes={"x": [2, 7, 5]})
-    with pytest.raises(FeedError, match=r"summary: shapes must be those of inputs, got 'X'.*'x'"):
+    with pytest.raises(FeedError, match=r"summary: shapes must name inputs, got 'X'.*'x'"):
         nn.summary(main, shapes={"X": [2, 7, 4]})
 
 

@@ -183,7 +183,7 @@ SAME = {"name": "shared", "initializer": initializer.Constant(0.5), "learning_ra
         (
             lambda x: layers.data("fc_0_out", [None, 3]),
             ProgramError,
-            "data: the name must not be that .* got Variable.'fc_0_out'",
+            "data: the name must not belong .* got Variable.'fc_0_out'",
         ),
     ],
 )

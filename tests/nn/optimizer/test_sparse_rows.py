@@ -264,9 +264,7 @@ def test_rows_that_are_overwritten_before_the_update_are_refused() -> None:
         loss = layers.mean(look_up(index))
         pairs = ow.append_backward(loss)
         main.global_block().append_op("increment", {"x": index}, {"out": index}, {})
-        with pytest.raises(
-            ProgramError, match=r"must stay what they are.*'i', which i = increment"
-        ):
+        with pytest.raises(ProgramError, match=r"must stay unchanged.*'i', which i = increment"):
             optimizer.SGD(0.1).apply_gradients(pairs)
         with pytest.raises(ProgramError, match="overwrites; let that write to another name"):
             nn.get_sparse_rows(pairs[0][1])

@@ -62,5 +62,5 @@ def test_a_resumed_training_has_the_norms_from_before(small, train, tmp_path):
 
 
 def test_a_step_without_a_model_is_refused(small, train):
-    with pytest.raises(ProgramError, match="GradientNorms: the training must be that of a Model"):
+    with pytest.raises(ProgramError, match="GradientNorms: the training must have a Model"):
         train(lambda x, y: 0.0, small.data, 1, callbacks=nn.GradientNorms())

@@ -188,11 +188,11 @@ def keep_rows(state):
         (set_field("position", "size", value="4"), "training.position.size must be an int in"),
         (
             set_field("callbacks", "EarlyStopping.0", value={"best": "nan", "n_worse": 0}),
-            "callbacks.EarlyStopping.0 must be what its state.*best must be a number, as NaN is",
+            "callbacks.EarlyStopping.0 must be a result of its .*best must be a number, as NaN is",
         ),
         (
             set_field("callbacks", "EarlyStopping.0", "n_worse", value=-1),
-            "callbacks.EarlyStopping.0 must be what its state.*n_worse must be an int in",
+            "callbacks.EarlyStopping.0 must be a result of its state.*n_worse must be an int in",
         ),
         (set_field("callbacks", "Counting.0", value={"n": "x"}), "callbacks.Counting.0.*ValueErr"),
     ],

@@ -87,9 +87,15 @@ def with_blocks(b):
             overwritten_input,
             "body must write its outputs and fresh variables, got 'x' .* of assign",
         ),
-        (foreign_read, "body must read its inputs and what it has written, got 'w' for x of scale"),
-        (unwritten_output, "must read its inputs and what it has written, got 'y' for x of scale"),
-        (foreign_meta, "must ask for metas of its inputs, its outputs and .*, got 'w'"),
+        (
+            foreign_read,
+            "body must read its inputs and variables that it has written, got 'w' for x of scale",
+        ),
+        (
+            unwritten_output,
+            "must read its inputs and variables that it has written, got 'y' for x of scale",
+        ),
+        (foreign_meta, "must ask for metas of its inputs, outputs and .*, got 'w'"),
         (other_shape, r"must write 'y' as float32\[4, 50\], got float32\[200\]; fix the body or"),
         (other_dtype, r"must write 'y' as float32\[4, 50\], got float64\[4, 50\]; fix the body or"),
         (lambda b: None, r"must write 'y' as float32\[4, 50\], got nothing; fix the body or"),

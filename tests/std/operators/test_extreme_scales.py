@@ -29,7 +29,7 @@ ACCEPTED = {
     **dict.fromkeys(("adagrad", "adadelta", "rmsprop", "proximal_adagrad", "ftrl"), STATE),
     **dict.fromkeys(("sparse_adagrad",), STATE),
     **dict.fromkeys(("rnn", "gru", "gru_cell", "lstm", "lstm_cell", "general_lstm"), GATES),
-    **dict.fromkeys(("auc", "bernoulli", "roi_align", "roi_pool"), "inputs must lie in a range"),
+    **dict.fromkeys(("auc", "bernoulli", "roi_align", "roi_pool"), "inputs must be in a range"),
     "fc": "what its activation takes is a sum of products, which is not a number of the dtype",
     **dict.fromkeys(
         ("scaled_dot_product_attention", "dropout_attention"),

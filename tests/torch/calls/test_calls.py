@@ -91,7 +91,9 @@ def test_parts_of_a_complex_result_are_taken_inside_the_call() -> None:
 
 
 def test_a_complex_output_of_a_plan_is_refused() -> None:
-    with pytest.raises(DtypeError, match=r"a plan returns dtypes that opwright has, got .*complex"):
+    with pytest.raises(
+        DtypeError, match=r"outputs of a plan must have a dtype of opwright, got .*complex"
+    ):
         translated(torch.fft.rfft, [drawn(4)])
 
 

@@ -360,7 +360,7 @@ def test_memory_that_is_only_read_is_refused() -> None:
     array = model.scope.var("fc_0_b_param").numpy()
     array.flags.writeable = False
     model.scope.var("fc_0_b_param").borrow(array)
-    with pytest.raises(ProgramError, match="'fc_0_b_param' must lie in memory that may be written"):
+    with pytest.raises(ProgramError, match="'fc_0_b_param' must be in memory that may be written"):
         opwright_torch.Module(model.program, model.scope, scores)
 
 

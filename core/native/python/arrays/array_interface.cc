@@ -76,7 +76,7 @@ std::shared_ptr<const Tensor> FromInterface(const py::handle& array,
                                             const char* who) {
   auto [pointer, shape, dtype, number, stream] = ReadPlace(Locate(array, *device, who));
   if (number && *number != device->dl_device().device_id) {
-    Throw(ErrorKind::kFeed, who, ": must lie on ", device->name(), ", got ",
+    Throw(ErrorKind::kFeed, who, ": must be on ", device->name(), ", got ",
           Py_TYPE(array.ptr())->tp_name, " on number ", *number, "; copy it there");
   }
   if (stream != 0) Event(device).OrderBehind(reinterpret_cast<void*>(stream));

@@ -79,7 +79,7 @@ std::shared_ptr<const Tensor> FindTensor(const py::handle& array) {
 // A handle that is no address has no meaning for another device, with any DLPack code.
 void CheckAddresses(const Device& from, const Device& to, const char* who) {
   if (from.addressable() && to.addressable()) return;
-  Throw(ErrorKind::kFeed, who, ": must lie on ", NameBeside(to, from), ", got one on ",
+  Throw(ErrorKind::kFeed, who, ": must be on ", NameBeside(to, from), ", got one on ",
         NameBeside(from, to), "; copy it to the host");
 }
 
@@ -91,7 +91,7 @@ std::shared_ptr<const Tensor> Import(Managed* managed, const std::shared_ptr<Dev
   const DLTensor& given = managed->dl_tensor;
   const DLDevice own = device->dl_device();
   if (given.device.device_type != own.device_type || given.device.device_id != own.device_id) {
-    Throw(ErrorKind::kFeed, who, ": must lie on ", device->name(), ", got DLPack device type ",
+    Throw(ErrorKind::kFeed, who, ": must be on ", device->name(), ", got DLPack device type ",
           static_cast<int>(given.device.device_type), ", number ", given.device.device_id);
   }
   Shape shape(given.shape, given.shape + given.ndim);

@@ -253,7 +253,7 @@ py::object Import(Managed* managed, const char* who) {
   CheckReadable(*managed, who);
   const DLTensor& tensor = managed->dl_tensor;
   if (!IsOnHost(tensor)) {
-    Throw(ErrorKind::kFeed, who, ": must lie on the host, got DLPack device type ",
+    Throw(ErrorKind::kFeed, who, ": must be on the host, got DLPack device type ",
           static_cast<int>(tensor.device.device_type), "; copy it to the host");
   }
   if (!HasMemory(tensor)) {

@@ -85,7 +85,7 @@ PyObject* CallSource(const char* name, PyObject* object, PyObject* args, PyObjec
     const py::handle source(SourceOf(NetworkOf(object)));
     if (!py::hasattr(source, name)) {
       Throw(ErrorKind::kProgram, name,
-            ": must be called on what Network.compile returned, got a callable that was made by "
+            ": must be called on a result of Network.compile, got a callable that was made by "
             "hand; time its plan with Plan.time_steps");
     }
     const auto named =

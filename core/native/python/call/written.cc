@@ -37,8 +37,8 @@ void CheckSpans(const std::vector<Span>& spans) {
   for (const Span& span : spans) {
     for (const Span& other : spans) {
       if (!span.is_written || &span == &other || !span.Overlaps(other)) continue;
-      Throw(ErrorKind::kFeed, span.Name(), ": what is written must have memory of its own, got an ",
-            "array that overlaps that of ", other.Name(), "; pass another array");
+      Throw(ErrorKind::kFeed, span.Name(), ": a written array must have its own memory, got an ",
+            "array that overlaps the array of ", other.Name(), "; pass another array");
     }
   }
 }
@@ -92,7 +92,7 @@ Span CheckOut(const Plan& plan, Instance* instance, size_t fetch, PyObject* out)
           DescribeMisfit(out, info, instance->dims(value)), "; pass such an array");
   }
   if (tensor != nullptr && tensor->device() != device) {
-    Throw(ErrorKind::kFeed, span.Name(), ": must lie on ", device->name(), ", got an array on ",
+    Throw(ErrorKind::kFeed, span.Name(), ": must be on ", device->name(), ", got an array on ",
           tensor->device()->name(), "; pass one on the host");
   }
   return span;

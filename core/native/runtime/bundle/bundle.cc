@@ -176,7 +176,7 @@ void Bundle::ReadTensor(Tokens* tokens, const uint8_t* data, uint64_t bytes,
   const bool is_inside = offset % kTensorAlignment == 0 && begin <= bytes &&
                          offset <= bytes - begin && size <= bytes - begin - offset;
   if (!is_inside || digest.size() != sizeof(Digest)) {
-    tokens->Fail("the elements of '", name, "' must lie in the file behind its descriptor, got ",
+    tokens->Fail("the elements of '", name, "' must be in the file behind its descriptor, got ",
                  size, " bytes at ", offset);
   }
   if (options_.check_tensors) {

@@ -94,7 +94,7 @@ std::shared_ptr<const Plan> PlanReader::ReadPlan() {
           name = tokens_.Text();
           const auto& written = bundle_.written();
           if (std::find(written.begin(), written.end(), name) == written.end()) {
-            tokens_.Fail("what a plan writes must be listed, got '", name, "'");
+            tokens_.Fail("outputs of a plan must be listed, got '", name, "'");
           }
         }
         builder.SetWrites(names);
@@ -316,7 +316,7 @@ void PlanReader::ReadLoop(PlanBuilder* builder) {
     one.external = tokens_.Id();
     one.next = tokens_.Id();
   }
-  loop.max_iterations = tokens_.Int<int64_t>(-1, INT64_MAX, "a number of turns");
+  loop.max_iterations = tokens_.Int<int64_t>(-1, INT64_MAX, "an iteration limit");
   loop.initial = MaybeValue();
   loop.sequences = ReadElements();
   loop.stacks = ReadElements();

@@ -32,7 +32,7 @@ void CheckMemory(const std::string& who, const Port& port, const DLTensor& tenso
   const char* broken = nullptr;
   Shape strides(static_cast<size_t>(tensor.ndim));
   FillRowMajorStrides(tensor.shape, tensor.ndim, strides.data());
-  if (tensor.device.device_type != kDLCPU) broken = "must lie on the CPU";
+  if (tensor.device.device_type != kDLCPU) broken = "must be on the CPU";
   const bool has_elements = !IsEmpty(tensor.shape, tensor.ndim);
   for (size_t i = 0; i < strides.size() && tensor.strides != nullptr && has_elements; ++i) {
     if (tensor.shape[i] != 1 && tensor.strides[i] != strides[i]) broken = "must be contiguous";
@@ -40,7 +40,7 @@ void CheckMemory(const std::string& who, const Port& port, const DLTensor& tenso
   if (has_elements && tensor.data == nullptr) broken = "must have memory, got NULL";
   const auto address = reinterpret_cast<uintptr_t>(BeginOf(tensor));
   if (has_elements && address % static_cast<uintptr_t>(ItemSize(tensor.dtype)) != 0) {
-    broken = "must lie at a multiple of its item's size";
+    broken = "must start at a multiple of its item's size";
   }
   if (broken != nullptr) Throw(ErrorKind::kFeed, who, ": ", port.Text(), " ", broken);
 }

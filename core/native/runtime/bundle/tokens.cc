@@ -38,7 +38,7 @@ int64_t Tokens::Signed() {
 Affine Tokens::ReadAffine() {
   const uint8_t tag = Byte();
   if (tag == kInt) return {0, Signed()};
-  if (tag != kAffine) Fail("a number must stand here, got a token of kind ", int{tag});
+  if (tag != kAffine) Fail("expected a number, got a token of kind ", int{tag});
   const int64_t step = Signed();
   return {step, Signed()};
 }
@@ -66,7 +66,7 @@ std::string Tokens::Text() {
     Spend(texts_[number].size());
     return texts_[number];
   }
-  if (tag != kText) Fail("a text must stand here, got a token of kind ", int{tag});
+  if (tag != kText) Fail("expected a text, got a token of kind ", int{tag});
   const uint8_t* bytes = Take(number);
   Spend(number);
   return texts_.emplace_back(reinterpret_cast<const char*>(bytes), number);
@@ -74,7 +74,7 @@ std::string Tokens::Text() {
 
 double Tokens::Double() {
   const uint8_t tag = Byte();
-  if (tag != kDouble) Fail("a double must stand here, got a token of kind ", int{tag});
+  if (tag != kDouble) Fail("expected a double, got a token of kind ", int{tag});
   double value = 0;
   std::memcpy(&value, Take(sizeof(value)), sizeof(value));
   return value;

@@ -53,7 +53,7 @@ class Tokens {
   template <typename... Parts>
   [[noreturn]] void Fail(const Parts&... parts) const {
     Throw(ErrorKind::kFormat, who_, ": ", parts..., ", at byte ", at_,
-          "; the file is damaged or not what opwright writes: write it again");
+          "; the file is damaged, or from another program: write it again");
   }
 
  private:

@@ -51,7 +51,7 @@ int32_t SetOutput(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t 
     return Complain(infer, Concat("set_output: a rank must be in 0 to ", kMaxRank, ", got ", ndim));
   }
   if (ndim > 0 && shape == nullptr) {
-    return Complain(infer, Concat("set_output: a shape must be there, got NULL for rank ", ndim));
+    return Complain(infer, Concat("set_output: shape must be set, got NULL for rank ", ndim));
   }
   for (int32_t i = 0; i < ndim; ++i) {
     if (shape[i] < -1) {

@@ -266,7 +266,7 @@ void CheckPluginTable(const ow_plugin* plugin) {
     Fail("plugin table: the entry function must set *plugin, got NULL; set it to the table");
   }
   if (plugin->size < kPluginSize10 || plugin->size > kMaxStride) {
-    Fail("plugin table: size must be that of ow_plugin, at least ", kPluginSize10, ", got ",
+    Fail("plugin table: size must be sizeof(ow_plugin), at least ", kPluginSize10, ", got ",
          plugin->size, "; write sizeof(ow_plugin)");
   }
   if (plugin->abi_major != OW_ABI_MAJOR) {

@@ -41,7 +41,7 @@ std::string RefuseKernel(const Plan& plan, const PlanStep& step) {
   const std::string& device = plan.devices[step.device].device->name();
   const std::string who = Concat(step.prepared->op_type, "[", device, "]: ");
   if (step.device != 0) {
-    return Concat(who, "an operator on the host stands between those of ",
+    return Concat(who, "an operator on the host is between operators of ",
                   plan.devices[0].device->name());
   }
   if (!step.prepared->capturable) return who + "its kernel is not capturable";

@@ -100,7 +100,7 @@ class Turns {
       status = ReadNumber(&parent_, static_cast<uint32_t>(loop_.turns), error_, &count_);
       if (status == OW_OK && (count_ < 0 || count_ > loop_.max_iterations)) {
         return Fail(
-            Concat("the number of turns must be in [0, ", loop_.max_iterations, "], got ", count_));
+            Concat("the iteration count must be in [0, ", loop_.max_iterations, "], got ", count_));
       }
     }
     if (status == OW_OK && loop_.initial >= 0) {
@@ -188,7 +188,7 @@ class Turns {
 
   int32_t FailAtLimit() {
     return Fail(Concat("the loop must end within ", count_,
-                       " turns, got a condition that still holds; allow more turns"));
+                       " iterations, got a condition that still holds; allow more"));
   }
 
   int32_t Fail(const std::string& text) {

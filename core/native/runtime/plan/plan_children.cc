@@ -133,11 +133,11 @@ void PlanBuilder::CheckBlock(uint32_t device, int64_t index, uint64_t bytes,
   }
   const uint64_t alignment = (plan().checks & kItemAligned) != 0 ? 1 : memory.device->alignment();
   if (inside && memory.device->has_arena() && bytes != 0 && position % alignment != 0) {
-    Fail(what, " must lie at a multiple of ", alignment, " bytes in the arena of ",
+    Fail(what, " must be at a multiple of ", alignment, " bytes in the arena of ",
          memory.device->name(), ", got ", index);
   }
   if (!inside) {
-    Fail(what, " must lie in the memory of ", memory.device->name(), ", got ", bytes, " bytes at ",
+    Fail(what, " must be in the memory of ", memory.device->name(), ", got ", bytes, " bytes at ",
          index);
   }
 }

@@ -38,14 +38,14 @@ void PlanBuilder::CheckTurns(const LoopRequest& request) const {
     Fail("a loop needs a condition or a number of iterations, got neither");
   }
   if (request.condition >= 0 && is_counted) {
-    Fail("a loop with a condition reads no sequences, got some, a number of turns, or reverse");
+    Fail("a loop with a condition reads no sequences, got some, an iteration count, or reverse");
   }
   for (const int64_t number : {request.turns, request.turns_taken}) {
     if (number < 0) continue;
-    const Value& value = CheckedValue(static_cast<uint32_t>(number), "a number of turns");
+    const Value& value = CheckedValue(static_cast<uint32_t>(number), "an iteration count");
     if (value.bytes != sizeof(int64_t) || value.dtype.code != kDLInt ||
         value.kind == ValueKind::kNone) {
-      Fail("a number of turns must be a one-element int64, got value ", number);
+      Fail("an iteration count must be a one-element int64, got value ", number);
     }
   }
 }

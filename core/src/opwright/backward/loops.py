@@ -42,8 +42,8 @@ def differentiate_loop(
     limit = control.max_iterations
     if control.condition is not None and forward.attrs.get(limit or "") is None:
         raise GradientError(
-            f"{forward}: its gradient keeps values of every turn, so their number must be bounded, "
-            f"got none; give {limit or 'a bound'}, or use {SCAN!r}"
+            f"{forward}: its gradient keeps values of every iteration, so the number of iterations "
+            f"must have a bound, got none; give {limit or 'a bound'}, or use {SCAN!r}"
         )
     if forward.attrs.get(control.checkpoint_every or "") is not None:
         walk.check_forward(forward)
@@ -121,9 +121,9 @@ class _LoopGradient:
             for name in body.entering:
                 if name in route.versions.last:
                     raise GradientError(
-                        f"{self._forward}: its gradient reads {name!r} as the turn found it, which "
-                        f"{route.versions.writers[Key(name, 1)]} overwrites; let that write to "
-                        "another name"
+                        f"{self._forward}: its gradient reads {name!r} from the start of an "
+                        f"iteration, which {route.versions.writers[Key(name, 1)]} overwrites; "
+                        "let that write to another name"
                     )
 
     def _find_carried(self) -> list[int]:
@@ -219,8 +219,8 @@ class _LoopGradient:
         """Append the scan, and return the gradients that it computes."""
         if turns is not None and elements:
             raise GradientError(
-                f"{self._forward}: takes a number of turns that is known only in the run, and no "
-                "gradient of what each of them reads; leave that out of what is differentiated"
+                f"{self._forward}: with a number of iterations that is known only in the run, "
+                "its sequences must need no gradient, got one; set stop_gradient=True"
             )
         scan = _scan_control(self._forward)
         captured = self._control.captured

@@ -73,8 +73,8 @@ class GradOp:
         for slot in g.proto.inputs:
             if slot not in graded and g.wants_any(slot.name):
                 raise GradientError(
-                    f"{g.type}: input {slot.name!r} has no gradient, got a request for that of "
-                    f"{g.inputs(slot.name)}; give its variable stop_gradient=True"
+                    f"{g.type}: input {slot.name!r} has no gradient, got a request for the "
+                    f"gradient of {g.inputs(slot.name)}; give its variable stop_gradient=True"
                 )
 
     def check(self, forward: OpProto) -> None:
@@ -188,8 +188,8 @@ def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
     rule = forward.gradient
     if not isinstance(rule, GradOp):
         raise RegistrationError(
-            f"{forward.op_type}: its gradient is no grad_op, got {rule!r}; "
-            f"nothing says what {grad_name(forward.op_type)!r} would be"
+            f"{forward.op_type}: its gradient must be a grad_op, got {rule!r}; "
+            f"only a grad_op defines an operator {grad_name(forward.op_type)!r}"
         )
     proto = forward.proto
     graded = graded_inputs(proto, rule)
@@ -270,9 +270,7 @@ def _infer_forward(
         forward.infer_shape(inner)
     except OpwrightError as error:
         kind = DtypeError if isinstance(error, DtypeError) else ShapeError
-        raise kind(
-            f"{ctx.op_type}: its inputs must be those of {forward.op_type}, got {error}"
-        ) from error
+        raise kind(f"{ctx.op_type}: its inputs must fit {forward.op_type}, got {error}") from error
     return inner.outputs
 
 

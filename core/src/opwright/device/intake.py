@@ -162,7 +162,7 @@ def _elsewhere(
         other = value.opened_device or device
         here, there = device.name_beside(other), other.name_beside(device)
     return FeedError(
-        f"{label}: an array must lie on the host or on {here}, where the network runs, got "
+        f"{label}: an array must be on the host or on {here}, where the network runs, got "
         f"{type(value).__name__} on {there}; copy it, or compile for its device"
     )
 
@@ -203,7 +203,7 @@ def read_to_copy(value: Any, device: _runtime.Device, who: str) -> Array:
     place = find_place(value, context, who)
     if place is not None:
         raise FeedError(
-            f"{who}: an array must lie on the host or on {device.name}, where it is copied to, got "
+            f"{who}: an array must be on the host or on {device.name}, where it is copied to, got "
             f"{type(value).__name__} on {describe_place(*place, context)}; copy it to the host, or "
             "give its device"
         )

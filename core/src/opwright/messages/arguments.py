@@ -75,7 +75,5 @@ def check_arguments(
         for name in () if takes_any else options:
             if name not in names:
                 near = hint_argument(name, names, "arguments")
-                raise AttributeTypeError(
-                    f"{who}: arguments must be those that it has, got {name!r}{near}"
-                ) from None
+                raise AttributeTypeError(f"{who}: unknown argument, got {name!r}{near}") from None
         raise AttributeTypeError(f"{who}: {error}; its arguments are {', '.join(names)}") from None

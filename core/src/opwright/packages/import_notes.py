@@ -179,8 +179,8 @@ def _judge(ended: list[EndedImport]) -> None:
     if is_left_out(ended):
         _refuse(describe_ended(ended), package)
     warnings.warn(
-        f"plugin {package.plugin!r}: {describe_ended(ended)}; where that happens once more it is "
-        "left out; to see what it does: opwright doctor",
+        f"plugin {package.plugin!r}: {describe_ended(ended)}; if that happens again, it is "
+        "skipped; to see the reason: opwright doctor",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -291,7 +291,7 @@ def make_annex(topic: str, subject: object, target: object) -> AnnexRegistration
     if not isinstance(subject, str) or not subject or not subject.isprintable():
         raise RegistrationError(
             f"{topic}: subject of an annex must be a text on one line, got {subject!r}; "
-            "write the name of what the annex is about"
+            "write the name of the object that it describes"
         )
     annex = AnnexRegistration(topic, subject, target)
     if isinstance(target, str):

@@ -221,7 +221,7 @@ class Arithmetic:
         "test for None with `is None`, choose elements by opwright.ops.where, and operators by "
         "a layer such as cond",
     )
-    __len__ = _refusing("take the length of", "x.shape[0] is what is known of it now")
+    __len__ = _refusing("take the length of", "x.shape[0] is the length, -1 where it is unknown")
     __iter__ = _refusing("iterate over", "index it, or take opwright.ops.unstack or split")
     __contains__ = _refusing("search in", "take opwright.ops.equal and any")
     __float__ = __int__ = _refusing("make a number of", _RUN)

@@ -353,7 +353,7 @@ class Block:
             meta = body.var(name).meta
             if meta is None:
                 raise ShapeError(
-                    f"block {index}: what leaves a block must have a known number of dimensions, "
+                    f"block {index}: outputs of a block must have a known number of dimensions, "
                     f"got {body.var(name)!r}; give its inputs shapes first"
                 )
             metas.append(meta)

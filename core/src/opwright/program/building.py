@@ -263,7 +263,7 @@ def _check_not_outer(block: Block, op_type: str, slot: str, name: str) -> None:
     if outer is not None:
         raise ProgramError(
             f"{op_type}: {slot} must be a variable of block {block.idx}, got {name!r} of the "
-            f"enclosing block {outer.block.idx}; write to a new name and let the block give it out"
+            f"enclosing block {outer.block.idx}; write to a new name, an output of the block"
         )
 
 

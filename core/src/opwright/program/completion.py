@@ -250,9 +250,7 @@ class BodyEmitter(ABC):
     def meta(self, name: str) -> Meta | None:
         """Return the meta of a variable; None where its rank is unknown."""
         if name not in self._inputs and name not in self._own:
-            self._fail(
-                f"ask for metas of its inputs, its outputs and what it has written, got {name!r}"
-            )
+            self._fail(f"ask for metas of its inputs, outputs and own variables only, got {name!r}")
         return self.find_meta(str(name))
 
     def wire_random(
@@ -307,7 +305,7 @@ class BodyEmitter(ABC):
                 )
         elif name not in self._inputs:
             self._fail(
-                "read its inputs and what it has written, got "
+                "read its inputs and variables that it has written, got "
                 f"{name!r} for {slot} of {definition.op_type}; give the operator an input for it"
             )
 

@@ -92,7 +92,7 @@ def _read_block(program: Program, position: int, message: Message) -> None:
         raise FormatError(f"program: block {position} has the wrong place, got idx {idx}")
     if parent_idx is not None and not 0 <= parent_idx < outer:
         raise FormatError(
-            f"program: block {position} must lie within an earlier one, got parent {parent_idx}"
+            f"program: block {position} must be within an earlier one, got parent {parent_idx}"
         )
     block = program.blocks[0] if parent_idx is None else program.add_block(parent_idx)
     if position and block.depth >= _MAX_DEPTH:

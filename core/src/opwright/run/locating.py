@@ -73,7 +73,7 @@ def _mixed(first: Argument, other: Argument, context: Context) -> SlotError:
     slot = first.who.rpartition(" ")[2]
     where, there = _describe(other.place, context), _describe(first.place, context)
     return SlotError(
-        f"{other.who}: all arrays of a call must lie on one device, got "
+        f"{other.who}: all arrays of a call must be on one device, got "
         f"{type(other.value).__name__} on {where} beside {slot} {type(first.value).__name__} "
         f"on {there}; copy one of them"
     )

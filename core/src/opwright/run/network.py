@@ -289,7 +289,7 @@ class Network:
         compiled = self._compiled() if self._compiled else None
         if compiled is None:
             raise ProgramError(
-                "Network.bundle: what compile returned must still be held, got none; keep it"
+                "Network.bundle: the result of compile must still exist, got none; keep it"
             )
         write_bundle(path, compiled, feeds, batch)
 
@@ -342,8 +342,8 @@ class Network:
             compiled = self._compiled()
             if compiled is None:
                 raise ProgramError(
-                    "Network.profile: what compile returned must still be held, got one that is "
-                    "gone; keep it in a variable"
+                    "Network.profile: the result of compile must still exist, got none; keep it "
+                    "in a variable"
                 )
             return compiled.plan_for(feeds, scope)
         last = self._find_last()
@@ -353,8 +353,8 @@ class Network:
             )
         if feeds:
             raise FeedError(
-                f"Network.profile: what run lowered takes no feeds, got {sorted(feeds)}; set "
-                "the variables in the scope, or profile what compile returns"
+                f"Network.profile: a plan of run takes no feeds, got {sorted(feeds)}; set "
+                "the variables in the scope, or call compile first"
             )
         written = frozenset(name for op in self.ops for name in op.output_names())
         return PreparedRun(last, (), default_scope() if scope is None else scope, written)
@@ -395,6 +395,6 @@ class Network:
         if last is None:
             raise ProgramError(
                 f"Network.{who}: a plan must have been lowered, got none; "
-                "call run, or call what compile returned"
+                "call run, or the result of compile"
             )
         return last

@@ -41,7 +41,7 @@ def run_self_test(device: str = "cpu") -> str:
         if not np.array_equal(result, right):
             wrong = int(np.count_nonzero(result != right))
             raise DistError(
-                f"self-test: dist.{name} over {world.size} processes must give what NumPy gives, "
+                f"self-test: dist.{name} over {world.size} processes must equal NumPy's result, "
                 f"got {wrong} wrong numbers of {right.size} on rank {world.rank}; the library "
                 f"{current_world().engine.describe()} is broken"
             )

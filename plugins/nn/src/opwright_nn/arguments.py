@@ -23,8 +23,7 @@ def answer(owner: Any, answers: Mapping[str, str]) -> None:
     def checked(self: object, *args: Any, **options: Any) -> None:
         for name in answers.keys() & options.keys() - known.keys():
             raise AttributeTypeError(
-                f"{type(self).__name__}: arguments must be those that it has, got {name!r}; "
-                f"{answers[name]}"
+                f"{type(self).__name__}: unknown argument, got {name!r}; {answers[name]}"
             )
         constructor(self, *args, **options)
 

@@ -36,9 +36,9 @@ class GradientClip(abc.ABC):
             The class does not say how: it needs a method of this name, too.
         """
         raise ProgramError(
-            f"{type(self).__name__}: a clip must know how to clip parts of gradients, which "
-            f"processes divide, got none of that for group {group!r}; define append_to_shards, or "
-            "pass shard_optimizer=False to DataParallel"
+            f"{type(self).__name__}: append_to_shards must clip parts of gradients for group "
+            f"{group!r}, got no such method; define it, or pass shard_optimizer=False to "
+            "DataParallel"
         )
 
 

@@ -130,7 +130,9 @@ def test_foreign_files(folder, model, name, junk):
 def test_parameters_of_another_writer(folder, model):
     path = folder / "params.safetensors"
     save_file(load_file(path), path)
-    check_refused(folder, model, FormatError, "not written by opwright.save, got no program")
+    check_refused(
+        folder, model, FormatError, "not written by opwright.save, got no checksum of its"
+    )
 
 
 def test_parameters_of_another_program(folder, model):
@@ -138,7 +140,7 @@ def test_parameters_of_another_program(folder, model):
     other.mkdir()
     model.save_pair(other, model.build(width=5), model.filled(7, width=5))
     (other / "params.safetensors").replace(folder / "params.safetensors")
-    check_refused(folder, model, FormatError, "got those of another program")
+    check_refused(folder, model, FormatError, "got parameters of another program")
 
 
 def rewrite(folder, **changes):

@@ -75,10 +75,10 @@ def test_notes_are_restored_with_their_program(tmp_path, model):
     [
         ([1], "must be a mapping with names"),
         ({1: 2}, "must be a mapping with names"),
-        ({"a": np.float32(1)}, "must be what JSON can write"),
-        ({"a": float("nan")}, "must be what JSON can write"),
-        ({"a": (1, 2)}, "must come back from JSON as they were"),
-        ({"a": {1: 2}}, "must come back from JSON as they were"),
+        ({"a": np.float32(1)}, "must be representable in JSON"),
+        ({"a": float("nan")}, "must be representable in JSON"),
+        ({"a": (1, 2)}, "must be unchanged by a round trip through JSON"),
+        ({"a": {1: 2}}, "must be unchanged by a round trip through JSON"),
         ({"a": "b" * (16 << 20)}, "must be at most 16777216 bytes of JSON"),
     ],
 )
@@ -113,7 +113,7 @@ def test_parameters_of_another_generation_are_refused(folder, model):
         folder / "generations" / name / "params.safetensors" for name in generation_names(folder)
     ]
     shutil.copyfile(names[0], names[1])
-    with pytest.raises(FormatError, match=r"bytes that are not those of its generation\.json"):
+    with pytest.raises(FormatError, match=r"bytes that do not match its generation\.json"):
         model.load_value(folder)
 
 
@@ -141,7 +141,7 @@ def test_a_file_that_replaces_a_link_is_not_ignored(folder, model, name):
     other.mkdir()
     model.save_pair(other, model.build(5), model.filled(3, 5))
     (other / name).replace(folder / name)
-    with pytest.raises(FormatError, match=f"{name}: must be a link .* of none of the generations"):
+    with pytest.raises(FormatError, match=f"{name}: must be a link .* from outside of generations"):
         model.load_value(folder)
     (folder / name).unlink()
     assert model.load_value(folder) == (3, 2)

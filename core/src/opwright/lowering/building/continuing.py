@@ -55,8 +55,8 @@ def cut(
     written = request.given.written
     if len(builder.written_feeds) < len(written):
         raise ProgramError(
-            f"{dynamic.type}: its output shape depends on values, behind which feeds are "
-            f"written on the host alone, got writes={sorted(written)}; fetch them"
+            f"{dynamic.type}: its output shape depends on values, and later operators "
+            f"write feeds on the host only, got writes={sorted(written)}; fetch them"
         )
     needed = dict.fromkeys((*request.fetches.names, *written))
     rest = request.code.ops[position:]
@@ -95,8 +95,8 @@ def _cross_results(
         meta = metas.get(fetched)
         if meta is None or -1 in meta.shape:
             raise ProgramError(
-                f"{dynamic.type}: its output shape depends on values, and so would that of "
-                f"{fetched!r}, which leaves the body; let the body make one known shape of it, "
+                f"{dynamic.type}: its output shape depends on values, and so does the shape of "
+                f"{fetched!r}, an output of the body; pad it to a known shape within the body, "
                 "or move both out of the body"
             )
         name = result_name(position)

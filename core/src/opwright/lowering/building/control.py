@@ -69,8 +69,8 @@ class Segments(NamedTuple):
             return Meta((n_turns, *added.shape), added.dtype)
         if added.shape[:1] != (part.rows,):
             raise ShapeError(
-                f"{op.type}: {name!r} must have as many elements as the segments that a turn "
-                f"reads, {part.rows} along axis 0, got {added}"
+                f"{op.type}: {name!r} must have as many elements as the segments that an "
+                f"iteration reads, {part.rows} along axis 0, got {added}"
             )
         return Meta((self.n_elements, *added.shape[1:]), added.dtype)
 
@@ -194,7 +194,7 @@ def _lower_loop(
         ]
         if arrays not in ([], joined):
             raise ShapeError(
-                f"{op.type}: every turn must add what has one shape and dtype, got "
+                f"{op.type}: every iteration must add arrays of one shape and dtype, got "
                 f"{_joined(joined)} and {_joined(arrays)}"
             )
         arrays = joined
@@ -234,7 +234,7 @@ def _lower_turn(
     metas = tuple(value.meta for value in carried)
     if body.fetch_metas[: len(metas)] != metas:
         raise ShapeError(
-            f"{op.type}: a turn must give carried variables the shape and dtype they had, got "
+            f"{op.type}: an iteration must keep the shape and dtype of carried variables, got "
             f"{_joined(body.fetch_metas[: len(metas)])} from {_joined(metas)}"
         )
     return body
@@ -262,11 +262,11 @@ def _count_turns(op: LoweredOp, control: Loop, segments: Segments) -> int:
     if control.condition is None:
         raise SlotError(
             f"{op.type}: {control.sequences} or {control.max_iterations} must give the number of "
-            "turns, got neither"
+            "iterations, got neither"
         )
     if any(op.attrs[names] for _, names in control.stacks[-1:]):
         raise SlotError(
-            f"{op.type}: {control.max_iterations} must be given where turns are kept, got none"
+            f"{op.type}: {control.max_iterations} must be given to keep iterations, got none"
         )
     return -1
 

@@ -130,7 +130,7 @@ def _check_aliases(
         written = [value.buffer for value in outputs.get(output, ())]
         if written != [value.buffer for value in inputs.get(input, ())]:
             raise SlotError(
-                f"{definition.op_type}: output {output!r} must lie in the memory of input "
+                f"{definition.op_type}: output {output!r} must be in the memory of input "
                 f"{input!r}, got {list(outputs.get(output, ()))}; take the output of the operator "
                 "that is replaced"
             )

@@ -69,8 +69,8 @@ def prepare_again(
     if isinstance(prepared, Refuse) or prepared.workspace_bytes != before:
         now = f"refused: {prepared.reason}" if isinstance(prepared, Refuse) else "other workspace"
         raise KernelError(
-            f"{entry.who}: prepare must decide for operator {op.index} what it decided before it "
-            f"put off work, got {now}; call ctx.defer after everything is decided"
+            f"{entry.who}: prepare must decide the same for operator {op.index} when it does its "
+            f"deferred work, got {now}; call ctx.defer after all decisions"
         )
     return prepared
 

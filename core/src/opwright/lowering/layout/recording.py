@@ -103,7 +103,7 @@ class Recorder:
         """Note a value; one in the arena by the number of its block."""
         if kind == _runtime.DYNAMIC:
             self._refuse(
-                "shapes must follow from those of the feeds, got a value whose shape depends on "
+                "the feeds must determine all shapes, got a value whose shape depends on "
                 "the elements of others; pad it to a bound"
             )
         place = index
@@ -242,7 +242,7 @@ class Recorder:
     def continuation(self, *args: Any) -> None:
         """Refuse a plan with continuations."""
         self._refuse(
-            "shapes must follow from those of the feeds, got an operator that reads a value whose "
+            "the feeds must determine all shapes, got an operator that reads a value whose "
             "shape depends on the elements of others; pad it to a bound"
         )
         self._builder.continuation(*args)

@@ -131,7 +131,9 @@ def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -
             remove_folder(new)
             return
         # Else another saver took this one for ended, which it cannot know without locks.
-    raise OSError(errno.EBUSY, "other savers remove what is being written", os.fspath(folder))
+    raise OSError(
+        errno.EBUSY, "other savers remove the files that are being written", os.fspath(folder)
+    )
 
 
 def _take_number(folder: Path, new: Path, only: int | None) -> bool:

@@ -98,7 +98,7 @@ def read_mark(path: StrPath, handle: int) -> ParamsMark:
 def _mark_in(path: StrPath, metadata: Mapping[str, str]) -> ParamsMark:
     program = metadata.get(_PROGRAM_KEY)
     if program is None:
-        raise FormatError(f"{path}: not written by opwright.save, got no program that it is for")
+        raise FormatError(f"{path}: not written by opwright.save, got no checksum of its program")
     return ParamsMark(program, metadata.get(_CHECKSUM_KEY, ""))
 
 
@@ -106,8 +106,8 @@ def check_belongs(path: StrPath, mark: ParamsMark, program: bytes) -> None:
     """Raise FormatError unless a parameters file was written with the program."""
     if mark.program != digest_of(program):
         raise FormatError(
-            f"{path}: must be the parameters that were saved with the program, got those of "
-            "another program; save both again"
+            f"{path}: must be the parameters that were saved with the program, got parameters "
+            "of another program; save both again"
         )
 
 
@@ -231,22 +231,22 @@ def check_notes(notes: object) -> dict[str, Any]:
         copy: dict[str, Any] = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise AttributeValueError(
-            f"save: notes must be what JSON can write, got {error}; give numbers, text and lists"
+            f"save: notes must be representable in JSON, got {error}; give numbers, text and lists"
         ) from None
     if _nests_too_deep(copy):
         raise AttributeValueError(
-            f"save: notes must nest at most {_MAX_NOTES_DEPTH} deep, got more; keep what is deeper "
+            f"save: notes must nest at most {_MAX_NOTES_DEPTH} deep, got more; write deeper values "
             "as text"
         )
     if copy != dict(notes):
         raise AttributeValueError(
-            f"save: notes must come back from JSON as they were, got {notes!r}; name everything by "
-            "text, and give lists instead of tuples"
+            f"save: notes must be unchanged by a round trip through JSON, got {notes!r}; use text "
+            "as names, and lists instead of tuples"
         )
     if len(text) > _MAX_NOTES_BYTES:
         raise AttributeValueError(
             f"save: notes must be at most {_MAX_NOTES_BYTES} bytes of JSON, got {len(text)}; keep "
-            "what is large in a persistable variable"
+            "large values in a persistable variable"
         )
     return copy
 

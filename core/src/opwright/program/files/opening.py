@@ -114,7 +114,7 @@ def _read_program(file: OpenFile, manifest: Manifest) -> bytes:
     digest = manifest.mark.program
     if len(program) != manifest.program_bytes or digest_of(program) != digest:
         raise FormatError(
-            f"{file[0]}: truncated or damaged, got other bytes than its {MANIFEST} says"
+            f"{file[0]}: truncated or damaged, got bytes that differ from its {MANIFEST}"
         )
     return program
 
@@ -125,8 +125,8 @@ def _check_params(file: OpenFile, manifest: Manifest, program: bytes) -> OpenFil
     size_bytes = os.fstat(handle).st_size
     if size_bytes != manifest.params_bytes or read_mark(path, handle) != manifest.mark:
         raise FormatError(
-            f"{path}: truncated or damaged, got {size_bytes} bytes that are not those of "
-            f"its {MANIFEST}, which says {manifest.params_bytes}"
+            f"{path}: truncated or damaged, got {size_bytes} bytes that do not match "
+            f"its {MANIFEST}, which lists {manifest.params_bytes}"
         )
     return file
 
@@ -229,8 +229,8 @@ def check_top_level(folder: StrPath) -> None:
     for name in _find_foreign(folder):
         raise FormatError(
             f"{os.path.join(folder, name)}: must be a link to {link_text(name)}, as opwright.save "
-            f"makes it, got another file, of none of the {GENERATIONS}; remove it to load the "
-            "newest of them, or move both files to a folder of their own to load these"
+            f"makes it, got a file from outside of {GENERATIONS}; remove it to load the newest "
+            f"of the {GENERATIONS}, or move both files to another folder to load these"
         )
 
 

@@ -82,7 +82,7 @@ def _functor(ctx: PrepareContext, op_type: str, number: float) -> str:
         tail = "Grad" if op_type == "gelu_grad" else ""
         return f"Gelu{'Tanh' if number else ''}{tail}"
     if op_type not in FUNCTIONS:
-        ctx.refuse(f"functions must be those of opwright_cuda.kernels.elementwise, got {op_type!r}")
+        ctx.refuse(f"functions must be in opwright_cuda.kernels.elementwise, got {op_type!r}")
     return FUNCTIONS[op_type].name
 
 

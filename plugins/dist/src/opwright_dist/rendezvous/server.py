@@ -251,7 +251,7 @@ class Server(Meeting):
         hello = read_hello(line)
         if hello is None or not hello.has(self.token):
             peer.send(REFUSED)
-            raise MalformedError("the token must be that of the run")
+            raise MalformedError("the token must match the token of the run")
         if hello.rank is not None:
             if hello.rank >= self.size or hello.rank in self._taken:
                 peer.send(TAKEN)

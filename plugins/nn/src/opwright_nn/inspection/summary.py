@@ -174,9 +174,7 @@ def _set_inputs(program: ow.Program, batch_size: int, shapes: Mapping[str, Itera
     block, names = program.global_block(), input_names(program)
     for name in shapes:
         if name not in names:
-            raise FeedError(
-                f"summary: shapes must be those of inputs, got {name!r}{hint(name, names)}"
-            )
+            raise FeedError(f"summary: shapes must name inputs, got {name!r}{hint(name, names)}")
     for name in names:
         variable = block.var(name)
         open_shape = variable.shape

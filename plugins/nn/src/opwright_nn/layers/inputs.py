@@ -42,7 +42,7 @@ def data(
     old = block.find_var(name)
     if old is not None and not old.is_data:
         raise ProgramError(
-            f"data: the name must not be that of a parameter or a result, got {old!r}; choose "
+            f"data: the name must not belong to a parameter or a result, got {old!r}; choose "
             "another name"
         )
     if old is not None and old.shape is None and dims is not None:

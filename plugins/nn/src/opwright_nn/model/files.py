@@ -252,9 +252,9 @@ class ModelFiles(LayerMethods):
         values, problems = shared_values(whole_program(who, self.program), saved, names)
         if problems and (strict or not values):
             raise ProgramError(
-                f"{who}: {os.fspath(path)} must hold {'all' if strict else 'some'} of what is to "
-                f"be loaded, got {list_some(problems)}; choose with only=[...], or pass "
-                "strict=False to skip what is missing"
+                f"{who}: {os.fspath(path)} must hold {'all' if strict else 'some'} of the "
+                f"variables to load, got {list_some(problems)}; choose with only=[...], or pass "
+                "strict=False to skip missing ones"
             )
         own = own_values(who, self.program, values)
         for name, array in own.items():

@@ -270,8 +270,9 @@ class Model(ModelTraining):
         who, is_single = "Model.predict", isinstance(variable, ow.Variable | str)
         if isinstance(variable, np.ndarray):
             raise AttributeTypeError(
-                f"{who}: variable must be what to compute, got an array {list(variable.shape)}; "
-                "pass arrays by the names of inputs: model.predict(scores, img=images)"
+                f"{who}: variable must be a variable or its name, got an array "
+                f"{list(variable.shape)}; pass arrays by the names of inputs: "
+                "model.predict(scores, img=images)"
             )
         names = self._get_names(who, "variable", [variable] if is_single else variable)
         predictor = self._predictors.get((names, frozenset(feeds)))

@@ -63,7 +63,7 @@ def get_sparse_rows(gradient: ow.Variable) -> SparseRows:
     rows = find_sparse_rows([gradient]).get(gradient.name)
     if rows is None:
         raise ProgramError(
-            f"get_sparse_rows: the gradient must be that of a table which only embedding reads, "
+            f"get_sparse_rows: the gradient must belong to a table that only embedding reads, "
             f"each time with sparse=True, got {gradient!r}, which is dense; fetch it as it is"
         )
     return rows
@@ -119,7 +119,7 @@ def _read(
         for name in (rows, values):
             if writers.get(name, -1) > index:
                 raise ProgramError(
-                    f"the rows of the sparse gradient {gradient.name!r} must stay what they are "
+                    f"the rows of the sparse gradient {gradient.name!r} must stay unchanged "
                     f"until the update, got {name!r}, which {ops[writers[name]]} overwrites; let "
                     "that write to another name, or pass sparse=False to embedding"
                 )

@@ -41,7 +41,7 @@ class GradientNorms(Callback):
         """Check that a Model is trained, whose program is known."""
         if training.program is None:
             raise ProgramError(
-                "GradientNorms: the training must be that of a Model, got a step, whose gradients "
+                "GradientNorms: the training must have a Model, got a step, whose gradients "
                 "are not known; pass the Model to train"
             )
         self._step = None

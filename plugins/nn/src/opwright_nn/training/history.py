@@ -67,7 +67,7 @@ class History:
     def __getitem__(self, name: str) -> list[float]:
         if name not in self.columns:
             raise AttributeValueError(
-                f"History: the name must be that of a column, "
+                f"History: the name must be a column, "
                 f"got {name!r}{hint(str(name), self.columns, 'columns')}"
             )
         return [record.get(name, float("nan")) for record in self.records]

@@ -139,7 +139,7 @@ def _program_of(training: Training) -> ow.Program:
     if program is None or training.is_shared:
         got = "a step" if program is None else "one of several processes"
         raise ProgramError(
-            f"NanWatch: the training must be that of a Model in one process, whose steps can be "
+            f"NanWatch: the training must have a Model in one process, whose steps can be "
             f"repeated, got {got}; call nn.find_nan with the batch"
         )
     return program

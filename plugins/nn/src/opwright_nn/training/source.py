@@ -192,8 +192,8 @@ def make_source(
         name = next(iter(given))
         name = "batch_size" if name == "size" else name
         raise AttributeValueError(
-            f"{who}: {name} belongs to data of arrays, got it beside {type(data).__name__}; give "
-            "it to what makes the batches"
+            f"{who}: {name} belongs to data of arrays, got it beside {type(data).__name__}; pass "
+            "it to the function that makes the batches"
         )
     if isinstance(data, Batches):
         return Source(who, data.repeat(epochs), names, convert)

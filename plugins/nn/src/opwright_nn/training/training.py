@@ -333,4 +333,4 @@ def _restore_callback(name: str, callback: Callback, state: Mapping[str, Any]) -
         callback.restore(state)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         got = str(error) if isinstance(error, FormatError) else repr(error)
-        raise FormatError(f"callbacks.{name} must be what its state() returns: {got}") from error
+        raise FormatError(f"callbacks.{name} must be a result of its state(), got {got}") from error

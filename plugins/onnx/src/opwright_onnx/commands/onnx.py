@@ -46,9 +46,9 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "report":
         return _report(args)
     if args.target is None:
-        raise CommandError("onnx: convert needs what to write, got none; add a folder or model")
+        raise CommandError("onnx: convert needs an output path, got none; add a folder or model")
     if args.feed:
-        raise CommandError(f"onnx: --feed serves report alone, got {args.feed[0]!r}")
+        raise CommandError(f"onnx: --feed is for report only, got {args.feed[0]!r}")
     return _convert(args, Path(args.model), Path(args.target))
 
 
@@ -59,7 +59,7 @@ def _report(args: argparse.Namespace) -> int:
         if value is not None:
             raise CommandError(f"onnx: report takes no {option}, got {value!r}")
     if not Path(args.model).is_file():
-        raise CommandError(f"onnx: report needs the file of a model, got {args.model!r}")
+        raise CommandError(f"onnx: report needs a model file, got {args.model!r}")
     shapes = {name or "": shape for name, shape, _ in (read_feed("onnx", x) for x in args.feed)}
     report = make_report(Path(args.model), shapes)
     if args.json:

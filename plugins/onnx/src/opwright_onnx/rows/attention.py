@@ -85,7 +85,7 @@ def rotary_embedding(
     t: Translator, n: Node, x: Value, cos: Value, sin: Value, positions: Value = None
 ) -> Any:
     if n.attr("rotary_embedding_dim") or t.rank(x) != 4:
-        raise DeclinedError("x must be [batch, heads, length, size], all of which is turned")
+        raise DeclinedError("x must be [batch, heads, length, size], all of which is rotated")
     if positions is not None:
         cos, sin = (t.op("gather", table, positions, axis=0) for table in (cos, sin))
     cos, sin = (t.op("unsqueeze", table, axis=[1]) for table in (cos, sin))

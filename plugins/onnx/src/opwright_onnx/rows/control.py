@@ -89,7 +89,7 @@ def loop(walk: Walk, n: Node, most: Value = None, condition: Value = None, *carr
     first = np.array(True) if condition is None else t.array(condition)
     try:
         if any(isinstance(value, (list, tuple)) or value is None for value in carried):
-            raise UnsupportedError("what a loop carries must be tensors, got a sequence")
+            raise UnsupportedError("carried values of a loop must be tensors, got a sequence")
         with ow.transaction():
             if turns is not None and first is not None and first.all() and _goes_on(body):
                 return _count(walk, body, int(turns.reshape(-1)[0]), carried)

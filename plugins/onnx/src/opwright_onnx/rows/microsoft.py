@@ -70,7 +70,7 @@ def rotary_embedding(
     t: Translator, n: Node, x: Value, positions: Value, cos: Value, sin: Value
 ) -> Any:
     if n.attr("rotary_embedding_dim") or n.attr("scale", 1.0) != 1 or t.rank(x) != 4:
-        raise DeclinedError("x must be [batch, heads, length, size], all of which is turned")
+        raise DeclinedError("x must be [batch, heads, length, size], all of which is rotated")
     if t.shape(positions) == [1]:
         length = t.known_shape(x, "input")[2]
         check_table(length)

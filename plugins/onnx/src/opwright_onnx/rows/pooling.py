@@ -27,7 +27,7 @@ def read_windows(
     pads = n.attr("pads") or [0] * 2 * count
     if not len(strides) == len(dilations) == count == len(pads) // 2:
         raise ModelError(
-            f"strides, dilations and pads must be those of {count} axes, got {strides}, "
+            f"strides, dilations and pads must be for {count} axes, got {strides}, "
             f"{dilations} and {pads}"
         )
     automatic = n.attr("auto_pad") or "NOTSET"

@@ -24,7 +24,7 @@ def dft(t: Translator, n: Node, x: Value, length: Value = None, axis: Value = No
     )
     place = t.axis(given, rank)
     if place == rank - 1:
-        raise ModelError("axis must be another than the last, which has real and imaginary parts")
+        raise ModelError("axis must not be the last, which has real and imaginary parts")
     order = [i for i in range(rank - 1) if i != place] + [place, rank - 1]
     moved = t.transpose(x, order)
     if length is not None:

@@ -123,7 +123,7 @@ def _map_file(tensor: TensorProto, folder: str | None, n_bytes: int, who: str) -
     location = fields.get("location", "")
     if folder is None:
         raise ModelError(
-            f"{who}: external data must lie in the folder of a file, got a model in memory that "
+            f"{who}: external data must be in the folder of a file, got a model in memory that "
             f"names {location!r}; load the model by its path"
         )
     path = _find_file(folder, location, who)
@@ -169,7 +169,7 @@ def read_sparse(tensor: SparseTensorProto, folder: str | None) -> Array:
     who = f"sparse tensor {tensor.values.name!r}"
     if any(dim < 0 for dim in shape) or math.prod(shape) * values.itemsize > MAX_SPARSE_BYTES:
         raise ModelError(
-            f"{who}: dims must be those of at most {MAX_SPARSE_BYTES} bytes, got {list(shape)}"
+            f"{who}: dims must take at most {MAX_SPARSE_BYTES} bytes, got {list(shape)}"
         )
     if index.ndim == 2:
         if index.shape[1] != len(shape):

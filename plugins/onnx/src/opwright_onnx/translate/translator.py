@@ -232,8 +232,8 @@ class Translator:
             inputs = self.sources(value)
             names = ", ".join(map(repr, inputs)) or "a random operator"
             raise ValueNeededError(
-                f"{what} must be known when the model is loaded, got what {names} decides; give "
-                "values: load(path, inputs={name: array})",
+                f"{what} must be known when the model is loaded, got one computed from {names}; "
+                "give values: load(path, inputs={name: array})",
                 inputs,
             )
         return array

@@ -60,7 +60,8 @@ def _pairs(ctx: InferContext) -> tuple[Ints, list[int]]:
     axes = list(normalize_axes(ctx, ctx.attr("axis"), len(shape))) if ctx.attr("axis") else []
     if len(shape) - 1 in axes:
         ctx.fail(
-            f"axis must not contain the last axis, that of the parts, got {list(ctx.attr('axis'))}"
+            "axis must not contain the last axis, the real and imaginary parts, got "
+            f"{list(ctx.attr('axis'))}"
         )
     axes = axes or list(range(len(shape) - 1))
     if any(shape[i] == 0 for i in axes):

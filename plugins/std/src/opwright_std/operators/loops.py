@@ -96,8 +96,8 @@ def _measure(ctx: InferContext) -> dict[str, int]:
         n_turns = -(-found["elements"] // rows)
         if not shapes_match((found["turns"],), (n_turns,)):
             ctx.fail(
-                f"{found['elements']} elements must be {found['turns']} segments of {rows}, the "
-                f"last one of the rest, got {n_turns}"
+                f"{found['elements']} elements must be {found['turns']} segments of {rows} (the "
+                f"last may be shorter), got {n_turns}"
             )
         found["turns"] = n_turns
     return found

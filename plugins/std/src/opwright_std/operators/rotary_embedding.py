@@ -82,7 +82,7 @@ def _rotary_shape(ctx: InferContext) -> None:
         ctx.fail(f"cos must be [positions, half], got {format_shape(cos)}")
     ctx.require_shape("sin", cos)
     if cos[1] >= 0 and x[-1] >= 0 and 2 * cos[1] > x[-1]:
-        ctx.fail(f"cos must have at most {x[-1] // 2} columns, half of those of x, got {cos[1]}")
+        ctx.fail(f"cos must have at most {x[-1] // 2} columns, half as many as x, got {cos[1]}")
     if ctx.has_input("index"):
         _check_index(ctx, x)
     elif cos[0] >= 0 and x[-2] >= 0 and not dims_match(cos[0], x[-2]) and cos[0] < x[-2]:

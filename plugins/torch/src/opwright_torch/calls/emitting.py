@@ -74,8 +74,8 @@ def refuse(value: Deferred) -> DtypeError:
     leaves = [leaf for leaf in tree_flatten(value.meta)[0] if isinstance(leaf, torch.Tensor)]
     shown = ", ".join(f"{leaf.dtype} {list(leaf.shape)}" for leaf in leaves)
     return DtypeError(
-        f"torch.call: a plan returns dtypes that opwright has, got {shown or 'no tensor'} of "
-        f"{value.target}; return real numbers, such as those of torch.view_as_real"
+        f"torch.call: outputs of a plan must have a dtype of opwright, got {shown or 'no tensor'} "
+        f"of {value.target}; return real numbers, such as torch.view_as_real(x)"
     )
 
 

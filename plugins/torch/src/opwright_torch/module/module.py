@@ -318,13 +318,13 @@ def _read_tensor(scope: ow.Scope, name: str) -> Tensor:
         )
     if variable.device != "cpu":
         raise ProgramError(
-            f"Module: {name!r} must lie on the host, got {variable.device}; set it from an array"
+            f"Module: {name!r} must be on the host, got {variable.device}; set it from an array"
         )
     try:
         memory = variable.tensor().__dlpack__()  # which has no flag for read-only memory
     except BufferError:
         raise ProgramError(
-            f"Module: {name!r} must lie in memory that may be written, got read-only memory; set it"
+            f"Module: {name!r} must be in memory that may be written, got read-only memory; set it"
             " from a copy"
         ) from None
     with torch.inference_mode(False):

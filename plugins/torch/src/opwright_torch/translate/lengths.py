@@ -82,7 +82,7 @@ class Lengths:
 
     def _read(self, symbol: Any) -> ow.Variable:
         if symbol not in self._places:
-            raise ShapeError(f"a length must be that of an input, got {symbol}")
+            raise ShapeError(f"a length must be the length of an input, got {symbol}")
         x, axis = self._places[symbol]
         cut = self._op("slice", self._op("shape", x), axes=[0], starts=[axis], ends=[axis + 1])
         return self._op("squeeze", cut, axis=[0])

@@ -45,7 +45,7 @@ def layer_norm(w: Writer, op: Op) -> Any:
     if not w.wants(op, "mean") and not w.wants(op, "inv_std"):
         return w.node("LayerNormalization", w.input(op, "x"), scale, bias, **attrs)
     if w.dtype(op) != "float32":
-        raise DeclinedError("mean and deviation must be those of float32")
+        raise DeclinedError("mean and deviation must be float32")
     results = w.node("LayerNormalization", w.input(op, "x"), scale, bias, outputs=3, **attrs)
     rows = w.ints([-1] if len(w.shape(op, "mean")) == 1 else w.known_shape(op, "mean"))
     return results[0], *(w.node("Reshape", r, rows) for r in results[1:])
@@ -101,7 +101,7 @@ def inverse_real(w: Writer, op: Op) -> Any:
     place = axis - 1 if axis < 0 else axis
     half = w.shape(op)[place]
     if half != length // 2 + 1:
-        raise DeclinedError("n must be that of the numbers that rfft has given")
+        raise DeclinedError("x must have n // 2 + 1 numbers, as rfft returns them")
     # The conjugates of the others, from the end; the transform of all is real.
     cut = [w.ints([i]) for i in ((length - 1) // 2, 0, place, -1)]
     signs = w.cast(w.const([1.0, -1.0]), w.dtype(op))

@@ -36,7 +36,7 @@ def read_windows(op: Op, count: int) -> dict[str, Any]:
     if "dilations" in op.attrs:
         found["dilations"] = list(op.attrs["dilations"])
     if len(found["strides"]) != count:
-        raise DeclinedError(f"strides must be those of {count} axes")
+        raise DeclinedError(f"strides must have {count} numbers, one for each axis")
     return found
 
 
@@ -184,7 +184,7 @@ def resize(w: Writer, op: Op) -> Any:
         return w.node("Resize", w.input(op, "x"), roi, "", w.vector(sizes), **attrs)
     lengths = [int(shape[axis] * scale) for axis, scale in zip(axes, scales)]
     if -1 in [shape[axis] for axis in axes] or (not is_crop and lengths != sizes):
-        raise DeclinedError("its lengths must be those of its scales")
+        raise DeclinedError("its lengths must follow from its scales")
     return w.node("Resize", w.input(op, "x"), roi, w.const(scales, "float32"), **attrs)
 
 
