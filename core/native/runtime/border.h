@@ -1,4 +1,4 @@
-// Calls into plugin code: the border that no exception may cross.
+// Calls into plugin code, which no exception may leave.
 #ifndef OPWRIGHT_RUNTIME_BORDER_H_
 #define OPWRIGHT_RUNTIME_BORDER_H_
 

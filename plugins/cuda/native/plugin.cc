@@ -185,7 +185,7 @@ OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_cudnn_version(uint64_t* version, char
   });
 }
 
-// The engine that cuDNN chooses for a GPU, which may be absent. `record` is that of an operation
+// The engine that cuDNN chooses for a GPU, which may be absent. `record` describes an operation
 // graph, see cudnn.h, `properties` cuDNN's JSON description of a GPU. `engine` receives its index,
 // its workspace bytes and the bits of its notes.
 OPWRIGHT_CUDA_EXPORT int32_t opwright_cuda_choose_engine(const int64_t* record, uint64_t n,

@@ -206,7 +206,7 @@ std::shared_ptr<const Tensor> CopyAligned(const std::shared_ptr<Device>& device,
                                           Shape shape, const void* data, const char* who) {
   auto tensor = MakeTensor(device, dtype, std::move(shape), who);
   device->CopyWithin(tensor->data(), data, tensor->bytes());
-  device->Synchronize();  // the owner may give back the memory from now on
+  device->Synchronize();  // the owner may free the memory from now on
   return tensor;
 }
 

@@ -170,7 +170,7 @@ struct Given {
 
 void DropGiven(DLManagedTensorVersioned* managed) {
   if (!Py_IsInitialized()) return;
-  const PyGILState_STATE gil = PyGILState_Ensure();  // a third of what pybind11's costs
+  const PyGILState_STATE gil = PyGILState_Ensure();  // costs a third of pybind11's
   const std::unique_ptr<Given> given(static_cast<Given*>(managed->manager_ctx));
   Py_DECREF(given->array);
   PyGILState_Release(gil);

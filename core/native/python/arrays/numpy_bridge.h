@@ -12,7 +12,7 @@
 #define NO_IMPORT_ARRAY
 #endif
 #include <numpy/arrayobject.h>
-#ifndef OPWRIGHT_IMPORTS_NUMPY  // what defines the API compiles in a moment without the rest
+#ifndef OPWRIGHT_IMPORTS_NUMPY  // the file that defines the API compiles fast without the rest
 
 #include <pybind11/pybind11.h>
 

@@ -51,7 +51,7 @@ void SetWithin(ScopeVariable* self, const Tensor& source) {
 struct PendingValue {
   std::shared_ptr<ScopeVariable> variable;
   py::object array;                      // null if the tensor has its value already
-  std::shared_ptr<const Tensor> tensor;  // that of the variable if it is written in place
+  std::shared_ptr<const Tensor> tensor;  // the variable's own if written in place
 };
 
 PendingValue PrepareValue(const std::shared_ptr<ScopeVariable>& self, const py::object& array_like,

@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// The children of a step, as indices into those of its plan.
+// The children of a step, as indices into the children of its plan.
 std::vector<uint32_t> ChildrenOf(const PlanStep& step) {
   if (const auto* call = dynamic_cast<const CallDetail*>(step.detail.get())) {
     return {call->child.slot};
@@ -93,7 +93,7 @@ py::tuple TimeSteps(const PlanHandle& self, const py::sequence& feeds,
   instance->TimeSteps();
   std::vector<int64_t> as_is_ns;
   std::vector<int64_t> timed_ns;
-  for (int64_t i = -n_warmup; i < n; ++i) {  // in turn, under equal conditions
+  for (int64_t i = -n_warmup; i < n; ++i) {  // alternately, under equal conditions
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     as_is_ns.push_back(MeasureRun(plan, [&] { return RunPlanOrRaise(request); }));
     timed_ns.push_back(

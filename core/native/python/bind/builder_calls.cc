@@ -62,7 +62,7 @@ struct Arguments {
   bool has(size_t i) const { return values[i] != nullptr && values[i] != Py_None; }
 };
 
-// Throws what Python raised.
+// Throws the exception that Python raised.
 int64_t ToInt(PyObject* number) {
   const long long value = PyLong_AsLongLong(number);
   if (value == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();

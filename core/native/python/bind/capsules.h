@@ -23,7 +23,7 @@ constexpr const char* kUsedCapsuleName =
     kIsVersioned<Managed> ? "used_dltensor_versioned" : "used_dltensor";
 
 // The capsule of an array's __dlpack__, whose library has the device's stream wait for its work
-// on the array; throws what the library raises.
+// on the array; throws the exception of the library.
 py::object AskForCapsule(const py::handle& array, const Device& device);
 
 // Returns a tensor to its producer.

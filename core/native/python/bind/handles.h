@@ -50,7 +50,7 @@ bool HasInterface(const py::handle& array, const Device& device);
 // Like FromArray.
 std::shared_ptr<const Tensor> FromInterface(const py::handle& array,
                                             const std::shared_ptr<Device>& device, const char* who);
-// Attributes of a Tensor: its own, and that of its device.
+// Attributes of a Tensor: its own, and the one that its device names.
 PyObject* GetTensorAttribute(PyObject* self, PyObject* name);
 
 // Each adds its classes to the module.

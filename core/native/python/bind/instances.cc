@@ -14,7 +14,7 @@ PyObject* Allocate(PyTypeObject* type, Py_ssize_t n) {
   PyObject* made = PyType_GenericAlloc(type, n);
   if (made != nullptr) return made;
   PyErr_Clear();
-  throw std::bad_alloc();  // pybind11 turns it into a MemoryError if C++ requested the instance
+  throw std::bad_alloc();  // pybind11 raises MemoryError for it if C++ requested the instance
 }
 
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject* keywords) noexcept {

@@ -37,7 +37,7 @@ bool IsEnding() noexcept {
   return is_finalizing || has_ended.load(std::memory_order_relaxed);
 }
 
-// The interpreter calls this last. Then statics are destroyed, also those of plugins and of the
+// The interpreter calls this last. Then statics are destroyed, also in plugins and in the
 // libraries that they link, which native code in other threads may still use.
 void EndNativeCode() {
   has_ended.store(true, std::memory_order_relaxed);

@@ -86,8 +86,8 @@ PYBIND11_MODULE(_registered, module) {
   RunWithoutSignals([&module] { Register(module); });
 }
 
-// What Python calls to import the module. pybind11 takes the GIL even before it runs anything of
-// the module, and that of the main interpreter: a subinterpreter would wait for it for ever.
+// Python calls it to import the module. pybind11 takes the GIL of the main interpreter even before
+// it runs anything of the module: a subinterpreter would wait for it for ever.
 extern "C" PYBIND11_EXPORT PyObject* PyInit__runtime() {
   if (PyInterpreterState_Get() == PyInterpreterState_Main()) return PyInit__registered();
   PyErr_SetString(PyExc_ImportError,

@@ -118,7 +118,7 @@ class Intake {
   const ArrayKind& like_kind() const { return like_kind_; }
 
  private:
-  static constexpr size_t kFew = 16;  // most calls, and those need no allocation
+  static constexpr size_t kFew = 16;  // enough for most calls, without an allocation
   void Take(PyObject* value);
 
   std::array<PyObject*, kFew> few_;
@@ -133,7 +133,7 @@ inline uint64_t Mix(uint64_t hash, uint64_t word) {
   return hash ^ (hash >> 32);
 }
 
-// An ndarray of any strides over the memory of an array, or a tensor if it lies on `device`, null
+// An ndarray of any strides over the memory of an array, or a tensor if it is on `device`, null
 // for the host; never a copy. Throws kFeed, beginning with `who`.
 py::object BorrowMemory(PyObject* value, const std::shared_ptr<Device>& device,
                         const std::string& who);

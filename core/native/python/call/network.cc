@@ -79,7 +79,7 @@ void DeallocateNetwork(PyObject* object) {
   Py_DECREF(type);
 }
 
-// A method that the Python object behind the network has: `source.NAME(network, ...)`.
+// Calls a method of the network's Python object: `source.NAME(network, ...)`.
 PyObject* CallSource(const char* name, PyObject* object, PyObject* args, PyObject* kwargs) {
   try {
     const py::handle source(SourceOf(NetworkOf(object)));

@@ -24,7 +24,7 @@ struct NetworkObject {
   PyObject* source;
   PyObject* plans;  // a Plans
   PyObject* weak_references;
-  PyObject* fetch_as;  // of each call that gives none; null: arrays stay NumPy's
+  PyObject* fetch_as;  // of each call without its own; null: arrays stay NumPy's
   PyObject* writes;    // a tuple of the names of feeds that the plans write; null: none
   char fetch_device;
   char detach;

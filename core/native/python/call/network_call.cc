@@ -22,7 +22,7 @@ PyObject* FetchAs(const NetworkObject* self) {
   return self->fetch_as == Py_None ? nullptr : self->fetch_as;
 }
 
-// Provides the values of a call in the order of feed_names: those by position come first. False
+// Provides the values of a call in the order of feed_names: positional ones come first. False
 // where they are not one for each name.
 bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_positional,
                 PyObject* names, PyObject** feeds) {
@@ -33,7 +33,7 @@ bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
   std::fill(feeds + n_positional, feeds + n, nullptr);
   for (Py_ssize_t i = 0; i < n_named; ++i) {
     PyObject* name = PyTuple_GET_ITEM(names, i);
-    // Call sites give interned names, mostly in one order: identity settles it.
+    // Call sites pass interned names, mostly in one order: identity settles it.
     Py_ssize_t at = n_positional + i;
     if (name != PyTuple_GET_ITEM(self->feed_names, at)) {
       for (at = 0; at < n; ++at) {
@@ -55,7 +55,7 @@ bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_p
         n_positional, " by position and ", py::repr(names).cast<std::string>());
 }
 
-// A feed that is written is never a copy. `name` is that of the feed.
+// A feed that is written is never a copy. `name` names the feed.
 void ReadWritten(NetworkObject* self, const py::handle& name, PyObject* value, Intake* intake) {
   const std::string who = Concat("feed '", name.cast<std::string>(), "'");
   py::object borrowed = BorrowMemory(value, self->network->device, who);

@@ -1,7 +1,7 @@
 // The table of plans that calls may run again, of eager operators, networks and models.
 //
 // It is bounded in number and in bytes for the whole process. An owner finds its own plans without
-// inspecting those of others. All of it is guarded by the GIL.
+// inspecting other owners' plans. All of it is guarded by the GIL.
 #ifndef OPWRIGHT_PYTHON_PLAN_TABLE_H_
 #define OPWRIGHT_PYTHON_PLAN_TABLE_H_
 
@@ -21,7 +21,7 @@ namespace opwright {
 struct PlanKey {
   std::vector<FeedMeta> metas;  // of the values of a call
   std::vector<int32_t> counts;  // of an eager operator's inputs: -1 absent, -2 one, else a list's
-  py::object rest;              // a frozen tuple of attributes, or what `Plans.add` was given
+  py::object rest;              // a frozen tuple of attributes, or the key of `Plans.add`
 };
 
 struct PlanEntry {
@@ -137,7 +137,7 @@ class PlanTable {
   static PlanTable& Get();
   // Every set with plans: label, plans, bytes they hold, and bytes of their idle instances.
   py::list Describe() const;
-  // Drops every plan but the last one of each owner, and with `all` those too.
+  // Drops every plan but the last one of each owner, and with `all` the last ones too.
   void Release(bool all);
 
  private:

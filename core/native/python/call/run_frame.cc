@@ -33,7 +33,7 @@ int64_t NowNs() {
       .count();
 }
 
-// Results: most plans fetch a few values, and those need no allocation.
+// Results; a few values, as most plans fetch, need no allocation.
 class Results {
  public:
   explicit Results(size_t n) : n_(n) {
@@ -67,7 +67,7 @@ class Results {
   PyObject** data_;
 };
 
-// What `RunState.user` points to.
+// `RunState.user` points to it.
 struct Frame {
   Results results;
   const RunRequest& request;
@@ -109,7 +109,7 @@ PyObject* FindOut(const RunRequest& request, size_t fetch) {
   return request.out == nullptr ? nullptr : (*request.out)[fetch].ptr();
 }
 
-// Finds the arrays that kernels write their results to: those of the caller, or new ones.
+// Finds the arrays that kernels write their results to: the caller's, or new ones.
 int32_t Start(RunState* state, Instance* instance) {
   const RunRequest& request = FrameOf(state).request;
   Results& results = FrameOf(state).results;

@@ -26,7 +26,7 @@ struct RunRequest {
       nullptr;  // the feed of each feed external of the plan; null: as they come
   ResultForm form = ResultForm::kNothing;
   bool fetch_device = false;  // Tensors where the values live, instead of arrays
-  // For each fetch what BorrowMemory returned, to write the fetch into, or null for new memory.
+  // For each fetch the result of BorrowMemory, to write the fetch into, or null for new memory.
   const std::vector<py::object>* out = nullptr;
 };
 

@@ -17,7 +17,7 @@ namespace {
 struct Span {
   const void* begin;
   uint64_t bytes;
-  const External* external;  // null for that of a fetch
+  const External* external;  // null for a fetch
   size_t fetch;
   bool is_written;
 
@@ -75,7 +75,7 @@ Span CheckOut(const Plan& plan, Instance* instance, size_t fetch, PyObject* out)
   if (tensor != nullptr) {
     span.begin = tensor->data();
     span.bytes = tensor->bytes();
-  } else if (IsReady(out)) {  // others are copied to behind the last step
+  } else if (IsReady(out)) {  // others are copied to after the last step
     span.begin = PyArray_DATA(AsArray(out));
     span.bytes = static_cast<uint64_t>(PyArray_NBYTES(AsArray(out)));
   } else if (PyArray_Check(out) && !IsInjective(AsArray(out))) {

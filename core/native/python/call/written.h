@@ -1,4 +1,4 @@
-// Memory of the caller that a plan writes: given arrays for fetches, and feeds.
+// Memory of the caller that a plan writes: arrays for fetches, and feeds.
 #ifndef OPWRIGHT_PYTHON_WRITTEN_H_
 #define OPWRIGHT_PYTHON_WRITTEN_H_
 
@@ -7,8 +7,8 @@
 namespace opwright {
 
 // Throws kFeed if it is read-only, does not fit, or overlaps memory that the plan reads or writes
-// otherwise. Before the first step; the shapes of fetches behind one that depends on values only
-// when they are known.
+// otherwise. Runs before the first step; a fetch after a dynamic shape is checked once its shape is
+// known.
 void CheckWritten(const RunRequest& request, Instance* instance);
 
 }  // namespace opwright

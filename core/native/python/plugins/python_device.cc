@@ -30,7 +30,7 @@ struct PythonTable {
   }
 };
 
-// The exception in one line, without the traceback of `what`; MemoryError as out of memory.
+// The exception in one line, without its traceback; MemoryError as out of memory.
 std::string TextOf(const py::error_already_set& raised) {
   std::string text = py::str(raised.value()).cast<std::string>();
   if (raised.matches(PyExc_MemoryError) && !text.empty()) return text;

@@ -1,4 +1,4 @@
-// Devices written in Python: an object behind the table `ow_device`.
+// Devices written in Python: a table `ow_device` that calls a Python object.
 #ifndef OPWRIGHT_PYTHON_PYTHON_DEVICE_H_
 #define OPWRIGHT_PYTHON_PYTHON_DEVICE_H_
 
@@ -14,7 +14,7 @@ namespace opwright {
 std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t number,
                                          const py::object& source, std::string origin);
 
-// The object behind such a device, borrowed; null for other devices.
+// The object of such a device, borrowed; null for other devices.
 inline PyObject* PythonDeviceObject(const Device& device) {
   return device.needs_gil() ? static_cast<PyObject*>(device.state()) : nullptr;
 }

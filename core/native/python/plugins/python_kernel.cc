@@ -54,7 +54,7 @@ class Binding {
   std::vector<size_t> moving_;
   std::vector<PyObject*> resizers_;                      // borrowed
   std::vector<std::pair<uint32_t, PyObject**>> packed_;  // argument, home
-  PyObject* bound_ = nullptr;                            // owned; what kernel.bind returned
+  PyObject* bound_ = nullptr;                            // owned; the result of kernel.bind
 };
 
 Binding::~Binding() {
@@ -179,7 +179,7 @@ PyObject* Binding::CallBound() noexcept {
 
 // A kernel that returns a new array has computed a result that is never read.
 bool Binding::CheckResult(PyObject* result) const noexcept {
-  // What a Resizer returns is an output too.
+  // The result of a Resizer is an output too.
   if (result == Py_None || !PyArray_Check(result) || !resizers_.empty()) return true;
   for (const View& view : views_) {
     if (result == reinterpret_cast<PyObject*>(view.array)) return true;

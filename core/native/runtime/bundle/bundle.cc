@@ -37,7 +37,7 @@ static_assert(sizeof(Header) == 64, "the header has 64 bytes");
 std::mutex& Mutex() {
   static std::mutex& mutex = *[] {
     auto* made = new std::mutex;  // never freed: bundles may outlive statics
-    // A fork locks what registers last first, and PlanFor locks this before the memory's own.
+    // A fork locks the last registered one first, and PlanFor locks this before the memory's own.
     IdleMemory::Get();
     pthread_atfork([] { Mutex().lock(); }, [] { Mutex().unlock(); }, [] { Mutex().unlock(); });
     return made;
@@ -172,7 +172,7 @@ void Bundle::ReadTensor(Tokens* tokens, const uint8_t* data, uint64_t bytes,
       CheckedNumel(who_ + ": " + name, shape.data(), static_cast<int32_t>(ndim), ItemSize(dtype));
   const auto size = static_cast<uint64_t>(numel * ItemSize(dtype));
   const uint64_t behind = sizeof(Header) + descriptor_.size() + kTensorAlignment - 1;
-  const uint64_t begin = behind - behind % kTensorAlignment;  // what offsets count from
+  const uint64_t begin = behind - behind % kTensorAlignment;  // offsets count from here
   const bool is_inside = offset % kTensorAlignment == 0 && begin <= bytes &&
                          offset <= bytes - begin && size <= bytes - begin - offset;
   if (!is_inside || digest.size() != sizeof(Digest)) {

@@ -18,8 +18,8 @@ class PlanReader {
   PlanReader(Bundle* bundle, Tokens* tokens, int32_t n_threads)
       : bundle_(*bundle), tokens_(*tokens), n_threads_(n_threads) {}
 
-  // The last plan, which the others are children of. Throws kFormat, kKernel, kPlugin, and what
-  // PlanBuilder throws.
+  // The last plan, which the others are children of. Throws kFormat, kKernel, kPlugin, and the
+  // errors of PlanBuilder.
   std::shared_ptr<const Plan> Read();
 
  private:

@@ -94,7 +94,7 @@ void CheckElfFile(int file, const std::string& path) {
           "; name the .so that the linker made");
   }
   const bool swapped = header.e_ident[EI_DATA] != kByteOrder;
-  // e_type and e_machine lie at the same place in files of 32 and of 64 bits.
+  // e_type and e_machine have the same offset in files of 32 and of 64 bits.
   const bool has_head = ReadAt(file, 0, &header, EI_NIDENT + 4);
   if (has_head &&
       (swapped || header.e_machine != kMachine || header.e_ident[EI_CLASS] != kWordClass)) {

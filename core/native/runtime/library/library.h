@@ -10,7 +10,7 @@
 namespace opwright {
 
 // An open library whose tables have been checked. It stays open as long as the process: threads
-// that it has started, such as those of OpenMP, run its code even if nothing of it is in use.
+// that it has started, such as OpenMP's, run its code even if nothing of it is in use.
 class Library {
  public:
   // Opens a file with local visibility and asks its entry function for the tables. A real file,

@@ -26,7 +26,7 @@ template <typename... Parts>
   Throw(ErrorKind::kPlugin, parts...);
 }
 
-// Bytes of the character of UTF-8 at `text`, 0 where there is none. Reads no byte behind a NUL.
+// Bytes of the character of UTF-8 at `text`, 0 where there is none. Reads no byte after a NUL.
 size_t CharacterBytes(const unsigned char* text) {
   const unsigned char first = text[0];
   const size_t n = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;

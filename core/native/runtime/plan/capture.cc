@@ -22,8 +22,8 @@ bool IsFeed(const Plan& plan, const Value& value) {
          plan.externals[static_cast<size_t>(value.index)].role == Role::kFeed;
 }
 
-// A copy from or to a feed on the plan's device; repeated in each run, like that of a host
-// feed.
+// A copy from or to a feed on the plan's device; repeated in each run, like a copy of a
+// host feed.
 bool IsFeedCopy(const Plan& plan, const CopyDetail& copy) {
   return IsFeed(plan, plan.values[copy.source]) || IsFeed(plan, plan.values[copy.destination]);
 }

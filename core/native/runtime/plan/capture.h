@@ -21,8 +21,8 @@ struct StepRange {
 };
 
 // The steps that can be one graph: everything that the plan's device does between the copies of the
-// feeds to it and those of the fetches from it. Empty where not all of it can be recorded; then
-// `refusal` says why.
+// feeds to it and the copies of the fetches from it. Empty where not all of it can be recorded;
+// then `refusal` says why.
 StepRange FindCapturable(const Plan& plan, std::string* refusal);
 
 // A recorded graph.

@@ -80,8 +80,8 @@ bool Overlap(const DLTensor& a, uint64_t a_bytes, const DLTensor& b, uint64_t b_
   return first < second + b_bytes && second < first + a_bytes;
 }
 
-// The outputs of one step: those that lie in memory of their own are marked before the kernel runs,
-// dynamic ones when it resizes them.
+// The outputs of one step: outputs with their own memory are marked before the kernel runs, dynamic
+// ones when it resizes them.
 class Outputs {
  public:
   Outputs(const Instance& instance, const PlanStep& step, const ow_call& call)

@@ -17,7 +17,7 @@ struct PlanStep;
 // Bits of Plan::checks, for kernels of the host.
 constexpr uint32_t kCheckTensors = 1;  // the fields, dims and strides of arguments stay
 constexpr uint32_t kCheckOutputs = 2;  // every element of an output is written
-constexpr uint32_t kItemAligned = 4;   // no check: values may lie in the arena as feeds may
+constexpr uint32_t kItemAligned = 4;   // no check: values in the arena may be item-aligned only
 constexpr uint32_t kCheckAll = kCheckTensors | kCheckOutputs;
 
 // The descriptions of a step's arguments, as they were before its kernel was called.

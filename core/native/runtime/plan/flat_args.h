@@ -9,7 +9,7 @@
 
 namespace opwright {
 
-// Points into its source metas; data is NULL, strides are those of compact arrays.
+// Points into its source metas; data is NULL, strides are compact.
 struct FlatArgs {
   using Slots = std::vector<std::vector<Meta>>;
 

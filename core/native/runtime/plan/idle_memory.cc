@@ -49,7 +49,7 @@ void IdleMemory::Remove(Plans::iterator place) noexcept {
 
 void IdleMemory::Shrink() noexcept {
   if (InsidePlugin::is_here()) return;
-  size_t most = 0;  // the first round clears the marks of those that have run, the second one frees
+  size_t most = 0;  // the first round clears the marks of plans that have run, the second frees
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     most = 2 * plans_.size();

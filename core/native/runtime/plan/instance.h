@@ -41,7 +41,7 @@ struct BindProblem {
 
 class Instance {
  public:
-  // `parent` and `child`: for the instance of a child plan, what it belongs to.
+  // `parent` and `child`: the parent of an instance of a child plan, and the child in it.
   Instance(const Plan& plan, Instance* parent, const Child* child);
   ~Instance();
   Instance(const Instance&) = delete;
@@ -77,7 +77,7 @@ class Instance {
     }
   }
   Owner OwnerOf(uint32_t value) const;
-  // The value behind an argument of a step.
+  // The value of an argument of a step.
   uint32_t ValueOf(const PlanStep& step, uint32_t arg) const {
     return plan_.args[step.args_begin + arg];
   }
@@ -137,7 +137,7 @@ class Instance {
     const Prepared* prepared;
     ow_pack wish;
     uint32_t arg;
-    uint32_t external;  // kConstant: what a step makes of persistables
+    uint32_t external;  // kConstant: computed from persistables by a step
     const DLTensor* source;
     bool is_shared;   // with other instances and plans: native code packs a variable
     PackedCopy copy;  // if it is shared

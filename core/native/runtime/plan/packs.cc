@@ -81,8 +81,8 @@ uint64_t PackStore::bytes() {
   return bytes;
 }
 
-// The memory for the outdated copies: that of the plan, if no other plan or instance reads it, or
-// new memory.
+// The memory for the outdated copies: the plan's own, if no other plan or instance reads it, or new
+// memory.
 std::shared_ptr<Storage> Instance::TakePackBlock(const std::vector<size_t>& outdated,
                                                  uint64_t bytes) {
   const std::vector<PackedCopy>& shared = plan_.packs().copies;

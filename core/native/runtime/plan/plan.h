@@ -84,7 +84,7 @@ struct PlanStep {
   bool needs_gil = false;
 };
 
-// A child plan of a structural step, and which of its externals lie in which values of the parent.
+// A child plan of a structural step, and which of its externals are in which values of the parent.
 struct Child {
   std::shared_ptr<const Plan> plan;
   std::vector<std::pair<uint32_t, uint32_t>> bindings;
@@ -129,7 +129,7 @@ struct Carried {
 struct Elements {
   int64_t value;        // of the parent; -1: it is not read, and so not kept
   uint32_t external;    // of the body: the element
-  uint64_t offset = 0;  // of the first turn's element, in bytes
+  uint64_t offset = 0;  // of the first iteration's element, in bytes
   uint64_t bytes = 0;   // of one
   // The element is copied if kernels cannot read it in place. Index into Instance's
   // staging, or -1: the body works on the array itself.
@@ -142,7 +142,7 @@ struct LoopDetail : StepDetail {
   int64_t initial = -1;    // value of the parent
   int64_t max_iterations = -1;
   std::vector<Carried> carried;
-  // For a next content that lies in outside memory, which may be another carried value's: a copy is
+  // For a next content that is in outside memory, which may be another carried value's: a copy is
   // made first, so that (a, b) -> (b, a) is a swap. Index into Instance's staging, or -1.
   std::vector<int64_t> staging;
   std::vector<Elements> sequences;  // read
@@ -188,8 +188,8 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   // the plans of its chain. Before the first run.
   void BoundIdleMemory() const;
   bool bounds_idle_memory() const { return bounds_idle_memory_.load(std::memory_order_relaxed); }
-  // Whether the bound leaves its idle instances alone, and does not count them: those of the plan
-  // that a callable ran last.
+  // Whether the bound excludes its idle instances and does not count them, as in the plan that a
+  // callable ran last.
   void KeepMemory(bool keeps) const;
   bool keeps_memory() const { return keeps_memory_.load(std::memory_order_relaxed); }
   // The bytes of its idle instances.
@@ -241,7 +241,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   bool needs_gil = false;
   bool needs_scope = false;        // it or a child has persistables
   bool holds_bound = false;        // an instance has bound kernels or is on a plugin's device
-  bool has_device_feeds = false;   // and a step behind which they are not read
+  bool has_device_feeds = false;   // and a step after which they are not read
   StepRange graph;                 // empty where its device cannot record the plan
   std::shared_ptr<void> describe;  // owned by the binding
 

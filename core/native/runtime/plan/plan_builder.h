@@ -74,7 +74,7 @@ class PlanBuilder {
   void SetWrites(const std::vector<std::string>& names);
   void AddFetch(uint32_t value);
   // For values in the arena whose index numbers blocks so far, of which several may be one's:
-  // places the blocks and the workspaces. Two that are used at one time lie apart. `kept` are
+  // places the blocks and the workspaces. Two that are used at one time are disjoint. `kept` are
   // values that are needed after the last step, beside the fetches.
   void PlanMemory(const std::vector<uint32_t>& kept);
 

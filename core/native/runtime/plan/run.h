@@ -34,7 +34,7 @@ struct RunHooks {
   void (*acquire)(RunState* state);
   int32_t (*poll)(RunState* state);                       // not OW_OK: stop, the caller knows why
   int32_t (*start)(RunState* state, Instance* instance);  // before the next plan of a chain
-  // After a recording that failed: turns the error that is set, if any, into a message. Not OW_OK
+  // After a recording that failed: makes the error that is set, if any, a message. Not OW_OK
   // where it must not be skipped; it stays then.
   int32_t (*forget_error)(RunState* state, char* message, uint64_t message_bytes);
 };

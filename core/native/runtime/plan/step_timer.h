@@ -47,7 +47,7 @@ class StepTimer {
   void Clear();
 
   const Instance& instance() const { return instance_; }
-  const std::vector<Times>& steps() const { return steps_; }  // as those of the plan
+  const std::vector<Times>& steps() const { return steps_; }  // in the order of the plan
   const std::vector<std::pair<std::shared_ptr<const Plan>, std::unique_ptr<Instance>>>& next()
       const {
     return next_;

@@ -38,7 +38,7 @@ std::shared_ptr<const ContinueDetail::Known> FindNext(ContinueDetail* detail,
     const int64_t external = made->plan->FindExternal(Role::kCaptured, name);
     if (external >= 0) made->bindings.emplace_back(value, static_cast<uint32_t>(external));
   }
-  std::shared_ptr<const ContinueDetail::Known> evicted;  // freed after the lock is given back
+  std::shared_ptr<const ContinueDetail::Known> evicted;  // freed after the lock is released
   const std::lock_guard<std::mutex> lock(detail->mutex);
   detail->known.insert(detail->known.begin(), made);
   if (detail->known.size() > kMaxKnown) {

@@ -9,7 +9,7 @@
 namespace opwright {
 
 // OpenMP's threads spin for milliseconds after each parallel region. A program that calls PyTorch
-// and a plan in turn would have two pools that keep each other from the processors. So where jobs
+// and a plan alternately would have two pools that keep each other from the processors. So if jobs
 // stall, or find no helper, while other threads of this process are busy, jobs run on the OpenMP
 // runtime that the process has loaded: its threads are awake then. Another process that takes the
 // processors has no effect.

@@ -33,7 +33,7 @@ class LoadWatch {
   void AfterCalmJob(int64_t now_ns) { end_ns_ = now_ns; }
 
   // After a job that was shared: how long its caller's own shares took, and how long it then waited
-  // for those of others, until `now_ns`. Returns whether jobs stalled, so that they pause now.
+  // for the shares of others, until `now_ns`. Returns whether jobs stalled, so that they pause now.
   bool AfterJob(int64_t now_ns, int64_t own_ns, int64_t waited_ns) {
     const bool has_rested = now_ns - own_ns - waited_ns - end_ns_ > kRestNs;
     end_ns_ = now_ns;

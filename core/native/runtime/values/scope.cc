@@ -57,7 +57,7 @@ std::vector<std::string> Scope::Names() const {
 }
 
 bool Scope::Erase(const std::string& name) {
-  std::shared_ptr<ScopeVariable> erased;  // freed after the lock is given back
+  std::shared_ptr<ScopeVariable> erased;  // freed after the lock is released
   const std::lock_guard<std::mutex> lock(tree_->mutex);
   const auto found = variables_.find(name);
   if (found == variables_.end()) return false;

@@ -18,13 +18,13 @@ namespace opwright_cuda {
 
 // The specification of a graph. In the record of a launch:
 //
-//   data type of what the graph reads and writes (cudnnDataType), what engines may do in bits: 1
-//   use tensor cores, 2 give other bits in another run, the most bytes of workspace, how many
-//   engines are tried out: 1 takes the first that will do, number of tensors; of each: whether it
-//   is virtual (a float32 that is never stored), the place of its pointer in the constants, 4
+//   data type of inputs and outputs (cudnnDataType), permissions of engines as bits: 1 to use
+//   tensor cores, 2 to compute other bits in another run, the most bytes of workspace, how many
+//   engines are tried out: 1 takes the first that works, number of tensors; of each: whether it
+//   is virtual (a float32 that is never stored), the index of its pointer in the constants, 4
 //   extents and 4 strides in the order n, channels, height, width; number of operations; of each:
 //   its kind, the tensors x, second operand (weight), result, and for a convolution strides,
-//   paddings before, paddings behind, dilations: a number for the height and one for the width.
+//   paddings before, paddings after, dilations: a number for the height and one for the width.
 struct OperationGraphSpec {
   static constexpr size_t kRank = 4;
   enum What : int64_t {

@@ -1,4 +1,4 @@
-// The device as the host sees it: each function of ow_device, at the border.
+// The device as the host sees it: the functions of ow_device, which no exception leaves.
 #include <memory>
 #include <string>
 

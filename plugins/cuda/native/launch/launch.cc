@@ -36,7 +36,7 @@ struct Action {
   unsigned block[3] = {0, 0, 0};
   unsigned shared_bytes = 0;
   size_t first_param = 0;  // in Prepared::places
-  // A fill, what is left out.
+  // A fill, or the pointers of an "unless same".
   size_t pointer = 0;  // place in the constants
   uint64_t bytes = 0;
   unsigned char value = 0;

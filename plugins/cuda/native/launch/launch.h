@@ -37,7 +37,7 @@ constexpr uint64_t kWorkspaceAlignment = 256;
 //                        3 unless same: the positions of two pointers; if both hold the same
 //                                   address, the next action is skipped
 //                        4 operation graph: see cudnn/cudnn.h
-//   workspace  INT     bytes, not counting those that cuDNN requires
+//   workspace  INT     bytes, without the workspace of cuDNN
 //   estimate   INT     nanoseconds
 ow_kernel LaunchKernelTable();
 

@@ -1,5 +1,5 @@
-/* What opwright-cuda does for libraries of other packages whose kernels work on device "cuda": they
- * are registered as any kernels, put work on the stream of the call, and link nothing.
+/* Services of opwright-cuda for libraries of other packages whose kernels work on device "cuda":
+ * they are registered as any kernels, put work on the stream of the call, and link nothing.
  *
  * launcher.so exports opwright_cuda_services_v1. `device` is ow_prepare.device_state of a kernel
  * for "cuda". Members are only appended; ask size before you read one. */
@@ -19,12 +19,12 @@ typedef struct opwright_cuda_services {
   void* (*find)(const char* symbol);
   /* The number of the GPU. */
   int32_t (*ordinal)(void* device);
-  /* Whether each kernel is to wait for what it has begun: OPWRIGHT_CUDA_BLOCKING. */
+  /* Whether each kernel is to wait for its own work: OPWRIGHT_CUDA_BLOCKING. */
   int32_t (*is_blocking)(void* device);
-  /* Makes the context of the GPU current in this thread; what it returns is given to leave. */
+  /* Makes the context of the GPU current in this thread; pass its result to leave. */
   void* (*enter)(void* device);
   void (*leave)(void* device, void* before);
-  /* Waits for a stream; 0, or a status of the host with a message: what kernels have reported. */
+  /* Waits for a stream; 0, or a status of the host with a message: the reports of kernels. */
   int32_t (*wait)(void* device, void* stream, char* message, uint64_t message_bytes);
   /* Has the next wait for the GPU fail with this text, and every replay of a graph from then on.
    * In any thread. */

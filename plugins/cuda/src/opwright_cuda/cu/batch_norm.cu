@@ -50,7 +50,7 @@ OW_INLINE auto MomentsOfFew(const Values& value) {
   return made;
 }
 
-// Moments of every part of a line: those of a few elements are combined with the previous ones.
+// Moments of every part of a line; a few elements at a time are combined with the previous ones.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     moments_lines(Moments<Compute<T>>* moments, const T* x, int64_t n_channels, Lines lines,
@@ -115,8 +115,8 @@ OW_INLINE P Moved(Compute<P> running, Compute<P> share, Compute<P> batch) {
   return Store<P>(running * share + (Compute<P>(1) - share) * batch);
 }
 
-// The statistics of each channel from those of its parts: one block per channel of `n` runs of
-// `size` elements. The running variance uses variance * correction. Squares that overflow or
+// The statistics of each channel from the moments of its parts: one block per channel of `n` runs
+// of `size` elements. The running variance uses variance * correction. Squares that overflow or
 // underflow are summed again.
 template <typename T, typename P>
 __global__ void batch_statistics(RunningStatistics<P> s, const Moments<Compute<T>>* moments,

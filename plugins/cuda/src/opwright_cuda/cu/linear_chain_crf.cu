@@ -23,7 +23,7 @@ __global__ void take_exponents(Compute<T>* values, Compute<T>* tops, const T* tr
   }
 }
 
-// The score of the given tags, in all threads.
+// The score of the tags, in all threads.
 template <typename T>
 OW_INLINE double ScoreOf(const Chain<T>& chain, const T* x, const Labels& labels, int64_t first,
                          int64_t length) {

@@ -14,7 +14,7 @@ struct Parts {
   OW_INLINE C* Pairs(int64_t tags) const { return begin + blockIdx.x * tags * (tags + 2); }
 };
 
-// From the marginals of a step to `before`, those of the previous step with logarithms alpha; each
+// From a step's marginals to `before`, the previous step's, whose logarithms are alpha; each
 // transition's marginal is subtracted from `pairs`, and `loss_grad` added to the one from `tag` to
 // `next_tag`. A warp processes a row: adjacent lanes read adjacent elements.
 template <typename T>

@@ -142,7 +142,7 @@ struct TileTeam : Share {
 // ---- Teams that iterate over their line by vectors ------------------------------------------
 
 // `EachBlock` calls a function for all elements of this thread, in vectors of adjacent ones:
-// function(Width<n>, index of the first one, kept values). If `kKeeps`, those persist between
+// function(Width<n>, index of the first one, kept values). If `kKeeps`, these persist between
 // calls.
 template <int n>
 struct Width {

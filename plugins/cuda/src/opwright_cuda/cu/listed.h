@@ -16,7 +16,7 @@ struct Used {
 struct Listed {
   const int32_t* counts;
   const int32_t* ends;
-  int32_t* list;  // those of an index in any order
+  int32_t* list;  // the positions of an index in any order
   const int32_t* present;
   const Used* used;
 };

@@ -130,8 +130,8 @@ __global__ void add_counts(Scores* parts, int64_t* states, const int64_t* counts
   parts[2 * blockIdx.x + 1] = of_all;
 }
 
-// The means over classes, then the values of the total counts. Block 0 writes those of the batch,
-// block 1 those of all batches.
+// The means over classes, then the values of the total counts. Block 0 writes the batch's metrics,
+// block 1 the metrics of all batches.
 __global__ void find_metrics(float* batch, float* total, const Scores* parts, int64_t n_parts,
                              int64_t n_classes) {
   Scores sum = SumOfScores::Identity();

@@ -4,8 +4,8 @@
 
 using namespace opwright_cuda;
 
-// T is any type as wide as a contiguous chunk. The layout has the strides of `out`, then those of
-// `x`; they may be negative.
+// T is any type as wide as a contiguous chunk. The layout has the strides of `out`, then of `x`;
+// they may be negative.
 template <typename T, typename Int>
 __global__ void move_elements(T* out, const T* x, int64_t n, Layout<2> layout) {
   for (int64_t i = GlobalIndex(); i < n; i += GridThreads()) {

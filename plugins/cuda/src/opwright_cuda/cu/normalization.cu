@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
 
 // x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)) with g = out_grad * scale, rounded:
 // if g equals its mean, no rounding error remains for a large inv_std to amplify. Without kCentered
-// the mean is 0, and that of g is kept.
+// the mean is 0, and the mean of g is not subtracted.
 template <typename Line, typename T, bool kCentered, typename Parameter>
 __global__ void __launch_bounds__(kMostLineThreads)
     layer_norm_grad_lines(T* x_grad, const T* x, Parameter scale, const T* mean, const T* inv_std,

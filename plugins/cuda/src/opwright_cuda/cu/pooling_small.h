@@ -1,7 +1,7 @@
 // Pooling with small windows known at compile time, over images of height and width. All of these
 // kernels are memory-bound: each input is read from memory once, and again only from the caches. A
 // thread processes a strip, vertically adjacent pixels with `n` channels, so that
-//   - its divisions and what depends on its column are shared by the whole strip,
+//   - its divisions and all values that depend on its column are shared by the whole strip,
 //   - rows or windows shared by several of its results are read once,
 //   - all its reads are in flight together, without dependencies,
 //   - adjacent threads access adjacent memory, as vectors for channels-last images.

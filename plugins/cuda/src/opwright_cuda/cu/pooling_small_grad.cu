@@ -6,7 +6,7 @@
 using namespace opwright_cuda;
 
 // The pixels of `many` vertically adjacent cells; a cell spans from the actual or virtual begin of
-// one window to that of the next, so that the same windows may cover its pixels. For each row of
+// one window to the next begin, so that the same windows may cover its pixels. For each row of
 // windows that may cover one of them, gather.Read(k, offset, row, column, covers) reads the windows
 // that may cover the thread's column, with `covers` true if the row exists and the window covers
 // the column. Otherwise it is a nearby window, since a branch would serialize reads. Then

@@ -169,7 +169,7 @@ __global__ void bernoulli(const T* x, T* out, int64_t n, RandomKey key, Fault* f
 }
 
 // The elements of x in a larger tensor: `run` of them are contiguous in both. `numbers` are
-// the rows before x, its own, and those of all; the axis has `length`.
+// the rows before x, its own, and all rows; the axis has `length`.
 struct PartKey {
   const int64_t* numbers;
   int64_t run;

@@ -84,7 +84,7 @@ struct Saved {
 };
 
 // Each kind has `Step`, which saves the gates, and `Back`, which returns the gradient of the old
-// state as read directly, and that of the old cell.
+// state as read directly, and the gradient of the old cell.
 template <typename T>
 struct Lstm {
   using C = Compute<T>;

@@ -38,8 +38,8 @@ __global__ void gru_step(T* h_out, T* gates, const T* h, Parts<T> parts, int64_t
   }
 }
 
-// `of_x` and `of_h` receive the gradients of the parts from x and h; `direct` that of h outside of
-// the product.
+// `of_x` and `of_h` receive the gradients of the parts from x and h; `direct` the gradient of h
+// outside of the product.
 template <typename T>
 __global__ void gru_step_back(T* of_x, T* of_h, Compute<T>* direct, const T* gates, const T* h,
                               const T* h_out_grad, int64_t n, int64_t size) {

@@ -123,7 +123,7 @@ __global__ void sequence_begins(int64_t* begins, const Index* lengths, Padded p,
   if (threadIdx.x == kThreads - 1 && begin != rows) Report(fault, text, begin);
 }
 
-// T is any type of the size of an element; `rows` are those of the packed sequences.
+// T is any type of the size of an element; `rows` counts the packed rows.
 template <typename T, typename Index>
 __global__ void sequence_unpack(T* padded, const T* packed, const Index* lengths,
                                 const int64_t* begins, Padded p, int64_t rows) {

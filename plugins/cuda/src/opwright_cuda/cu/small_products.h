@@ -116,7 +116,7 @@ OW_INLINE void AddSmallSteps(const Left& left, const Right& right, int32_t row, 
 // converts sums to outputs:
 //
 //   struct Epilogue {
-//     OW_INLINE Value Fetch(int32_t row, int32_t column) const;  // what else it needs, read early
+//     OW_INLINE Value Fetch(int32_t row, int32_t column) const;  // its other inputs, read early
 //     OW_INLINE void Put(int32_t row, int32_t column, Value sum, Value fetched) const;
 //   };
 //

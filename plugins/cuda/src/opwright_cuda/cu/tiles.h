@@ -34,8 +34,8 @@ using SquareTile = TileShape<64>;
 // Four more than rows: fewer bank conflicts, and vectors of 16 bytes stay aligned.
 constexpr int PitchOf(int rows) { return rows + 4; }
 
-// An offset in elements, and a position in an image for sources that have borders; d is 0 for
-// images without a depth.
+// An offset in elements, and a position in an image for sources with padding; d is 0 for images
+// without a depth.
 struct Place {
   int64_t offset;
   int32_t h;
@@ -123,7 +123,7 @@ class TileLoader {
   Value values_[kCount];
 };
 
-// The sums of one thread: those of rows 4 * row, ... and columns 4 * column, ... of the tile.
+// The sums of one thread: of rows 4 * row, ... and columns 4 * column, ... of the tile.
 template <typename Value, typename Shape>
 struct TileSums {
   int row;

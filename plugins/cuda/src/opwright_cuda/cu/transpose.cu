@@ -1,4 +1,4 @@
-// Swaps two axes, the innermost of the input and that of the output.
+// Swaps two axes, the innermost of the input and the innermost of the output.
 #include "kernel.h"
 #include "layout.h"
 

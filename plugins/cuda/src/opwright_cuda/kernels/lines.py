@@ -222,7 +222,7 @@ def _type_to_keep(dtype: str, n_arrays: int) -> str:
 
 
 def _lanes_to_keep(lines: Lines, dtype: str, n_arrays: int) -> Team | None:
-    """Return teams of a warp or less that keep their lines, None if those are too long."""
+    """Return teams of a warp or less that keep their lines, None if the lines are too long."""
     kept, length = _type_to_keep(dtype, n_arrays), lines.length
     vector = _vector_of(lines, "LaneTeam", ITEM_BYTES[dtype])
     most = MOST_KEPT_BYTES // (n_arrays * compute_bytes(dtype))

@@ -40,7 +40,7 @@ class Axis(NamedTuple):
 
     @property
     def is_bare(self) -> bool:
-        """Whether there is no border."""
+        """Whether there is no padding."""
         return self.before == self.behind == 0
 
     def times(self, n: int) -> Axis:

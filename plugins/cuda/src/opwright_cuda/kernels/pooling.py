@@ -99,7 +99,7 @@ class Strips(NamedTuple):
         Adjacent channels of a strip.
     each : int
         Windows of a strip; in gradients cells, the rows of pixels from the begin of one window to
-        that of the next.
+        the begin of the next.
     n_columns, n_strips : int
         Columns of an image, strips of a column.
     first_cell : int
@@ -222,7 +222,7 @@ def _launch(
     pooling : Pooling
         The windows.
     pointers, behind : sequence
-        The arguments before and after those for the image layout.
+        The arguments before and after the image layout.
     """
     of_pixels = name.endswith("_grad")
     strips = _strips(pooling, meta, of_pixels)

@@ -30,8 +30,8 @@ from opwright_cuda.products import (
 class _Room(NamedTuple):
     """Memory reused by all directions.
 
-    The gradients of the sums from x are in the order of x, those of the sums from h time-major: the
-    same memory if order and values are equal.
+    The gradients of the sums from x are in the order of x, the ones of the sums from h time-major:
+    the same memory if order and values are equal.
     """
 
     of_x: Pointer
@@ -61,7 +61,7 @@ def _make_room(plan: LaunchPlan, layers: Layers) -> _Room:
 
 
 def _shift(plan: LaunchPlan, layers: Layers, i: int, slots: tuple[str, str], to: Pointer) -> None:
-    """Add the copies from the states after each step to those before the next."""
+    """Add the copies from the states after each step to the states before the next."""
     if layers.steps == 0:
         return
     kept, first = layers.part(plan.input(slots[0]), i, layers.size), plan.optional_input(slots[1])

@@ -65,7 +65,7 @@ class UnfoldedConvolution:
     plan : LaunchPlan
         The plan to extend.
     conv : Convolution
-        What is computed.
+        The convolution to compute.
     is_strided : bool
         Whether a stride is above 1.
 

@@ -302,7 +302,7 @@ class LaunchPlan:
             )
 
     def _compile(self) -> dict[tuple[Source, str], LoadedKernel]:
-        """Return the kernels, or defer them to be compiled with those of other operators."""
+        """Return the kernels, or defer them, to be compiled with the kernels of other operators."""
         wanted: dict[Source, dict[str, None]] = {}
         for action in self._actions:
             if isinstance(action, _Launch):
