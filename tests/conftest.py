@@ -113,7 +113,7 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def emulator_folder() -> Path:
-    """Return where the emulator keeps compiled kernels, those of other test files among them."""
+    """Return the emulator's folder of compiled kernels, shared by all test files."""
     return Path(os.environ["OPWRIGHT_EMULATOR_DIR"])
 
 

@@ -102,7 +102,7 @@ def test_who_computes_something_else_is_loud_and_is_no_best_peer(measure: Any) -
     assert done.returncode == 1
     assert "DISAGREES with peer by 2.2e-02" in found["wrong"]["problem"]
     assert "DISAGREES with peer by nan" in found["nan"]["problem"]
-    # Those do nothing, so by speed they would be the best.
+    # These kernels do nothing, so by speed they would be the best.
     assert found["opwright"]["ratio_to_best_peer"] == (
         found["opwright"]["median"] / found["peer"]["median"]
     )

@@ -64,7 +64,7 @@ def default_folders() -> str:
 
 
 class Library:
-    """The functions of one libopwright; by default those of this process's runtime."""
+    """The functions of one libopwright; by default of this process's runtime."""
 
     def __init__(self, path: str = _runtime.__file__) -> None:
         self.functions = ctypes.CDLL(path)

@@ -1,4 +1,4 @@
-"""The named tuples of the core are those of `typing`."""
+"""The named tuples of the core are made by `typing`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watch detects whether arguments of a call are those of an earlier one, unchanged."""
+"""Watch detects whether the arguments of a call are an earlier call's, unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training beside other processes: what a busy machine changes is the time, nothing else."""
+"""Training beside other processes: a busy machine changes only the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/determinism.md lists what the kernels declare."""
+"""docs/determinism.md lists the declarations of the kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of the build and the libraries agree: what is named exists, and all of it is named."""
+"""The table of the build and the libraries agree: they name the same kernels."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def wanted_dtypes(op_type: str, known: set[str]) -> list[str]:
 
 @cache
 def case_of(op_type: str) -> Case:
-    """Return the case of an operator, or of that whose gradient it is."""
+    """Return the case of an operator, or of the operator whose gradient it is."""
     cases = {case.op: case for case in first_cases()}
     return cases[op_type if op_type in cases else op_type.removesuffix("_grad")]
 

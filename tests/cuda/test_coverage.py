@@ -75,7 +75,7 @@ def compare(sample: Sample, slot: str, got: np.ndarray, right: np.ndarray) -> No
         return
     case = case_of(sample.op_type)
     if got.dtype.name in NARROW:
-        # One rounding of numbers that float32 has computed, and what it moves across a boundary.
+        # One rounding of numbers computed in float32, and numbers that it moves across a boundary.
         eps = 2.0**-10 if got.dtype.name == "float16" else 2.0**-7
         relative = eps * (2 if sample.op_type in STEPS else 1)
         right = right.astype(numpy_dtype(got.dtype.name))

@@ -1,4 +1,4 @@
-"""The launcher's rooms: each includes only those below it."""
+"""The launcher's rooms: each includes only rooms below it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Runs one kernel of planted.cu in a process of its own, as a sanitizer wants it.
 
-``run_planted.py DRIVER KERNELS ENTRY`` prints what the emulator reports and what was computed. It
-needs nothing but ctypes, so that a sanitizer sees little else.
+``run_planted.py DRIVER KERNELS ENTRY`` prints the emulator's report and the results. It needs
+only ctypes, so that a sanitizer sees little else.
 """
 
 import ctypes

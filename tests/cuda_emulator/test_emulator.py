@@ -43,7 +43,7 @@ def run_last_blocks(
 
 def test_elements_beyond_two_to_the_31_are_reached(emulator_folder: Path) -> None:
     n = 2**31 + 1_000
-    # Address space that nobody touches but the last blocks.
+    # Address space that only the last blocks touch.
     with mmap.mmap(-1, n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000) as memory:
         flags = (ctypes.c_uint8 * n).from_buffer(memory)
         for i in (n - 1, n - 999, n - 1_025):
@@ -112,7 +112,7 @@ def test_threads_that_wait_for_nobody_share_a_stack(emulator_folder: Path) -> No
     assert grown[1] < 10
 
 
-# ---- What is compiled ----------------------------------------------------------------------------
+# ---- Compiled kernels ----------------------------------------------------------------------------
 
 
 @pytest.fixture

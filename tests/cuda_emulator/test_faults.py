@@ -45,7 +45,7 @@ class Planted:
         return run_python(compiler, sanitizer, [*arguments, entry], environ)
 
     def result(self, kernel: str, sanitizer: str = "none", order: str = "ascending") -> Any:
-        """Return what a kernel computed, and what the emulator said of it."""
+        """Return the result of a kernel, and the emulator's report."""
         finished = self.run(kernel, sanitizer, order)
         assert finished.returncode == 0, finished.stderr
         return json.loads(finished.stdout)

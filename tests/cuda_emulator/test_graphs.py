@@ -1,4 +1,4 @@
-"""Graphs that several streams record: what the driver refuses, the emulated one refuses, too."""
+"""Graphs that several streams record: the emulated driver refuses the same as the real one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAPTURED_EVENT = 907
 
 
 class Driver:
-    """Calls the functions of the driver; each must return what is expected."""
+    """Calls the functions of the driver; each must return the expected status."""
 
     def __init__(self, path: Path) -> None:
         self._library = ctypes.CDLL(str(path))
@@ -88,7 +88,7 @@ def test_a_stream_that_does_not_come_back_spoils_the_graph(driver: Driver, goes_
     driver("cuStreamWaitEvent", other, ready, 0)
     if goes_on:
         driver("cuEventRecord", done, other)
-        driver.write(other, memory, 7)  # behind the event
+        driver.write(other, memory, 7)  # after the event
         driver("cuStreamWaitEvent", main, done, 0)
     end(driver, main, returns=UNJOINED)
 

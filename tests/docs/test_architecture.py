@@ -1,4 +1,4 @@
-"""docs/architecture.md: it names every room of the core, and only what exists."""
+"""docs/architecture.md: it names every room of the core, and only existing files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""README and docs: what they show runs, prints what they say it prints, and links to what exists.
+"""README and docs: their code runs and prints the shown output, and their links exist.
 
 A ``python`` block is executed, in the order of the page and in one name space. A listing is an
 excerpt of a file of an example package, or of one that ``opwright new`` writes. More is said in

@@ -1,4 +1,4 @@
-"""Pages of operators: formulas that say what is computed, pictures and times that were measured."""
+"""Pages of operators: formulas of the computed values, and pictures and times from measurements."""
 
 from __future__ import annotations
 

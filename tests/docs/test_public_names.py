@@ -1,4 +1,4 @@
-"""Every public name of the packages: it is there, it says what it is for, and it has a page."""
+"""Every public name of the packages exists, is documented, and has a page."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def _build(package: str, wheels: Path, settings: list[str]) -> None:
 
 
 def _native_settings(package: str) -> list[str]:
-    """Return what the build of a native package is to differ in; it stays for the next time."""
+    """Return the settings of the checked build of a native package, which is kept."""
     settings = {
         "build-dir": str(PLACE / package),
         "cmake.build-type": "RelWithDebInfo",
@@ -63,11 +63,11 @@ def _native_settings(package: str) -> list[str]:
 
 
 def _environ() -> dict[str, str]:
-    """Return what lets an interpreter that was built without them load checked libraries."""
+    """Return the settings by which an interpreter built without them loads checked libraries."""
     libraries = [_find_library(name) for name in ("libasan.so", "libubsan.so", "libstdc++.so")]
     return {
         "LD_PRELOAD": " ".join(libraries),
-        # Python frees little at its end. A bound for one allocation stands for that of the process,
+        # Python frees little at its end. A bound for one allocation replaces the process's,
         # which may grow by twice as much: a request that is granted is no fault.
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=512:"
         "quarantine_size_mb=32:exitcode=99",

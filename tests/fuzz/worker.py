@@ -135,7 +135,7 @@ def run(job: Job) -> int:
             PROGRESS.pack_into(cell, 0, index, done, now)
             try:
                 case = draw(target, job.seed, index, rng)
-            except MemoryError:  # what earlier cases keep leaves no room; another child goes on
+            except MemoryError:  # earlier cases keep too much memory; another child goes on
                 break
             fault = find_fault_of(target, case)
             grew = peak_bytes() - before > GROWTH_BYTES
@@ -163,7 +163,7 @@ def find_fault_of(target: Any, case: Any) -> dict[str, str] | None:
         target.run(case)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # noqa: BLE001 - which ones may come is what is asked
+    except BaseException as error:  # noqa: BLE001 - the test asks which ones occur
         fault = find_fault(error)
         if fault is None:
             return None

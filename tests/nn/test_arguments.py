@@ -1,4 +1,4 @@
-"""Laws of arguments that a layer does not have: the error names those that it has."""
+"""Laws of unknown arguments of a layer: the error names the known ones."""
 
 from __future__ import annotations
 

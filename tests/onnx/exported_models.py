@@ -1,9 +1,9 @@
-"""Exports models of PyTorch by both of its exporters, and compares what opwright computes of them.
+"""Exports models of PyTorch by both of its exporters, and compares opwright's results for them.
 
-``exported_models.py`` tries all models, ``exported_models.py 'resnet*' bert`` those named, with
-``--exporter old`` or ``new`` by one of the two. A model has random weights. It passes where the
-result is as close to that of float64 as PyTorch's own in float32, at the batch size of its export
-and, if that left it open, at another one. It needs torch, torchvision, timm, transformers, onnx
+``exported_models.py`` tries all models, ``exported_models.py 'resnet*' bert`` the named ones, with
+``--exporter old`` or ``new`` by one of the two. A model has random weights. It passes if the
+result is as close to float64 as PyTorch's own in float32, at the batch size of its export and, if
+that is not fixed, at another one. It needs torch, torchvision, timm, transformers, onnx
 and onnxscript; ONNX Runtime, where it is installed, says whose fault a difference is.
 """
 
@@ -94,13 +94,13 @@ def export(model: torch.nn.Module, inputs: Sequence[Any], path: Path, exporter: 
 
 
 def compute(model: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> list[np.ndarray]:
-    """Return what PyTorch computes."""
+    """Return PyTorch's results."""
     with torch.no_grad():
         return [tensor.detach().numpy() for tensor in model(*inputs)]
 
 
 def compute_wide(model: torch.nn.Module, inputs: Sequence[Any]) -> list[np.ndarray] | None:
-    """Return what PyTorch computes in float64, None for a model that names float32."""
+    """Return PyTorch's results in float64, None for a model that names float32."""
     wide = [x.double() if x.is_floating_point() else x for x in inputs]
     try:
         return compute(copy.deepcopy(model).double(), wide)
@@ -127,7 +127,7 @@ def find_error(results: Sequence[Any], expected: Sequence[Any]) -> float:
 
 
 def run_peer(path: Path, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Return what ONNX Runtime computes."""
+    """Return ONNX Runtime's results."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -137,7 +137,7 @@ def run_peer(path: Path, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def compare(program: Any, path: Path, model: torch.nn.Module, inputs: Sequence[Any]) -> str:
-    """Return "" where ours is right, else what differs and whether ONNX Runtime differs too."""
+    """Return "" where ours is right, else the difference and whether ONNX Runtime differs too."""
     expected, wide = compute(model, inputs), compute_wide(model, inputs)
     reference = expected if wide is None else wide
     arrays = {f"x{i}": x.numpy() for i, x in enumerate(inputs)}

@@ -20,7 +20,7 @@ import transformers  # noqa: E402
 
 
 class Case(NamedTuple):
-    """A model: what builds it, and what makes its inputs for a batch size."""
+    """A model: its builder, and the maker of its inputs for a batch size."""
 
     build: Callable[[], torch.nn.Module]
     make_inputs: Callable[[int], tuple[torch.Tensor, ...]]

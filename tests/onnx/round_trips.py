@@ -39,7 +39,7 @@ REFUSED: Final = ("test_reshape_allowzero_reordered",)
 
 
 def load_case(case: Any) -> tuple[ow.LoadedProgram, dict[str, Any], list[Any]]:
-    """Return the program of a case, what it is fed, and what it gives."""
+    """Return the program of a case, its feeds, and its results."""
     given = [_normalize_tensor(item) for item in case.data_sets[0][0]]
     prepared = Prepared(case.model, "cpu")
     values = dict(zip([entry.name for entry in prepared._inputs], given))
@@ -61,7 +61,7 @@ def write(program: ow.LoadedProgram, opset: int = USUAL_OPSET, **named: Any) -> 
 
 
 def run_again(model: ModelProto, fed: dict[str, Any]) -> list[Any]:
-    """Return what opwright computes for a model that it has written."""
+    """Return opwright's results for a model that it has written."""
     program = opwright_onnx.load(model)
     kept = {spec.name for spec in program.feeds}
     results = program({name: value for name, value in fed.items() if name in kept})
@@ -69,7 +69,7 @@ def run_again(model: ModelProto, fed: dict[str, Any]) -> list[Any]:
 
 
 def run_elsewhere(model: ModelProto, fed: dict[str, Any]) -> list[Any]:
-    """Return what ONNX Runtime computes; NotImplementedError where it lacks a dtype."""
+    """Return ONNX Runtime's results; NotImplementedError where it lacks a dtype."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4

@@ -55,7 +55,7 @@ def context() -> Iterator[ow.Context]:
 
 
 def find_faults(context: ow.Context, rows: dict[str, Any]) -> list[str]:
-    """Return what the rule finds of a package with these rows."""
+    """Return the rule's findings for a package with these rows."""
     context.annexes.add("onnx", "rows.zz", rows, ACME)
     source = Source("acme", "opwright_acme.plugin", "opwright-acme", "1.0", "", 0)
     record = PluginRecord(source, annexes=(AnnexRegistration("onnx", "rows.zz", "a:b"),))

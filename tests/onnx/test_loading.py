@@ -1,4 +1,4 @@
-"""`opwright_onnx.load`: what it returns is called, trained and saved."""
+"""`opwright_onnx.load`: its result is called, trained and saved."""
 
 from __future__ import annotations
 

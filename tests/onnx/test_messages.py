@@ -1,4 +1,4 @@
-"""Messages read without protobuf equal those read by it."""
+"""Messages read without protobuf equal the ones read by it."""
 
 from __future__ import annotations
 

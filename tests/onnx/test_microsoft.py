@@ -1,4 +1,4 @@
-"""Operators of the domain com.microsoft give what ONNX Runtime gives."""
+"""Operators of the domain com.microsoft match ONNX Runtime."""
 
 from __future__ import annotations
 

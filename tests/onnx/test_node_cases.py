@@ -1,4 +1,4 @@
-"""The node cases of onnx: those that are not refused by name give what onnx expects."""
+"""The node cases of onnx: unless refused by name, they have the results expected by onnx."""
 
 from __future__ import annotations
 

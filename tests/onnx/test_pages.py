@@ -1,4 +1,4 @@
-"""The pages about ONNX print what they say they print, and list what the tables have."""
+"""The pages about ONNX print their stated output, and list the rows of the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`opwright_onnx.save`: other runtimes read what it writes, and `load` reads all of it."""
+"""`opwright_onnx.save`: other runtimes read its files, and `load` reads all of them."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 class Environment:
     """A virtual environment, used as a person would: pip, scripts and commands, from `folder`.
 
-    The pip is that of this process's environment: to write a copy of it and to compile that takes
-    longer than all else.
+    It uses the pip of this process's environment: copying and compiling pip would take longer than
+    everything else.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,7 +32,7 @@ class Environment:
         venv.create(folder / "env")
 
     def run(self, *command: str | Path, **variables: str) -> str:
-        """Run a command of the environment's bin folder and return what it prints."""
+        """Run a command of the environment's bin folder and return its output."""
         program, *arguments = [str(part) for part in command]
         return self._run([str(self.bin / program), *arguments], self.folder, variables)
 
@@ -90,7 +90,7 @@ class Environment:
 
 
 def copy_sources(folder: Path) -> Path:
-    """Copy what git knows or would add: a wheel must need no files that are present by chance."""
+    """Copy the files that git knows or would add: a wheel must need no other files."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in set(listed.stdout.splitlines()):
@@ -114,13 +114,13 @@ def build_wheel(package: Path, folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with what git knows of the repository."""
+    """Return a folder with the files that git knows."""
     return copy_sources(tmp_path_factory.mktemp("sources"))
 
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Build the wheel of every package in place: what `make venv` has compiled is used again.
+    """Build the wheel of every package in place: the objects of `make venv` are used again.
 
     That source distributions need no files that are present by chance is tested separately.
     """
@@ -133,9 +133,9 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="session")
 def environment(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with the wheels and what they require, nothing else.
+    """An environment with the wheels and their requirements, nothing else.
 
-    Of CUDA there is nothing: neither what opwright-cuda requires nor a driver; and no Ray.
+    It has no CUDA: neither the requirements of opwright-cuda nor a driver; and no Ray.
     """
     large = [wheel for wheel in wheels if wheel.name.startswith(LARGE_WHEELS)]
     made = Environment(tmp_path_factory.mktemp("installed"))

@@ -1,4 +1,4 @@
-"""The example packages as a stranger gets them: what their READMEs say, after plain pip."""
+"""The example packages as a stranger gets them: the commands of their READMEs, after plain pip."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = (pytest.param("opwright-cosine", marks=COMPILED), "opwright-swish")
 
 @pytest.fixture(scope="module")
 def index(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder in the place of an index: it has what builds packages, opwright included."""
+    """Return a folder as an index: it has the requirements of builds, opwright included."""
     folder = tmp_path_factory.mktemp("index")
     [core] = [wheel for wheel in wheels if wheel.name.startswith("opwright-")]
     shutil.copy2(core, folder)

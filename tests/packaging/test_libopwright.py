@@ -49,7 +49,7 @@ def run(*command: str | Path, text: str | None = None, **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Return the folder with the bundle and the rows, and what a program shall print for them."""
+    """Return the folder with the bundle and the rows, and the expected output for them."""
     folder = tmp_path_factory.mktemp("written")
     return folder, run(sys.executable, EXAMPLE / "write_bundle.py", folder)
 
@@ -70,7 +70,7 @@ def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return what `python -m libopwright` prints where nothing but the wheel is installed."""
+    """Return the output of `python -m libopwright` where only the wheel is installed."""
     folder = tmp_path_factory.mktemp("wheel")
     code = f"import scikit_build_core.build as build; build.build_wheel({str(folder)!r})"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT / "core" / "libopwright", check=True)
@@ -82,7 +82,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compile_serve(prefix: Path, target: Path) -> Path:
-    """Compile the example as a reader does, with nothing but what pkg-config says."""
+    """Compile the example as a reader does, with only the flags of pkg-config."""
     variables = {"PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
     flags = run("pkg-config", "--cflags", "--libs", "opwright", **variables).split()
     folder = run("pkg-config", "--variable=libdir", "opwright", **variables).strip()

@@ -27,7 +27,7 @@ def test_oldest_and_pinned_protobuf_read_each_others_messages(
     environment: Any, tmp_path: Path
 ) -> None:
     """The environment has the pinned one, which is the newest in the runs of each night; the oldest
-    lies in a folder that Python finds first.
+    is in a folder that Python searches first.
     """
     oldest, pinned = {"PYTHONPATH": str(tmp_path / "oldest")}, {}
     environment.install_release(f"protobuf=={oldest_release()}.*", tmp_path / "oldest")

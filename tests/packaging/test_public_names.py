@@ -1,4 +1,4 @@
-"""Laws of what completion shows: `dir` of a package is its public names."""
+"""Laws of completion: `dir` of a package is its public names."""
 
 from __future__ import annotations
 

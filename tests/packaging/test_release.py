@@ -91,7 +91,7 @@ def test_an_interpreter_is_the_named_one_or_one_of_pyenv(
 def test_a_python_that_is_missing_or_does_not_start_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    """A shim of pyenv exists for every version, and fails for those that are not chosen."""
+    """A shim of pyenv exists for every version, and fails for versions that are not chosen."""
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     other = write_python(
         tmp_path / "versions" / "9.1.4" / "bin", "9.1" if status else "9.3", status

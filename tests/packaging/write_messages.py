@@ -25,7 +25,7 @@ def build_program() -> ow.Program:
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the command line."""
     action, source, *target = sys.argv[1:]
     if action == "write":
         Path(source).write_bytes(program_to_bytes(build_program()))

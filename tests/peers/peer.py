@@ -40,7 +40,7 @@ class Request:
     wanted : list of str
         Inputs that the loss is differentiated by.
     again : dict
-        Of the sum of gradients that is differentiated in turn: weights by name of an input.
+        Weights of the sum of gradients that is differentiated again, by name of an input.
     """
 
     operators: list[dict[str, Any]] = field(default_factory=list)

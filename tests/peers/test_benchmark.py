@@ -1,4 +1,4 @@
-"""The benchmark of single operators compares equal work, and writes what the site reads."""
+"""The benchmark of single operators compares equal work, and writes the site's file."""
 
 from __future__ import annotations
 

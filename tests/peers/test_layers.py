@@ -1,4 +1,4 @@
-"""Layers compute what PyTorch's modules compute with the same weights, and their gradients."""
+"""Layers and their gradients match PyTorch's modules with the same weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops and branches of blocks compute what PyTorch computes without them, and their gradients."""
+"""Loops and branches of blocks, and their gradients, match PyTorch without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs compute what PyTorch computes, forward and backward, with passes and without."""
+"""Random programs match PyTorch, forward and backward, with passes and without."""
 
 from __future__ import annotations
 

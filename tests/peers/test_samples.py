@@ -1,4 +1,4 @@
-"""The peers agree on samples that are drawn from what operators say of themselves."""
+"""The peers agree on samples that are drawn from the descriptions of operators."""
 
 from __future__ import annotations
 

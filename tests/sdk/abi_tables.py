@@ -84,7 +84,7 @@ Op = struct(
     ("gradient_needs", c.POINTER(c.c_char_p)),
 )
 Error = struct("Error", ("message", _pointer), ("message_bytes", _u64))
-# Pointers to functions take what ctypes makes of Python's values, wrapped where an int is 64 bits.
+# Pointers to functions take Python's values as ctypes converts them, wrapped if an int is 64 bits.
 _STATUS = c.CFUNCTYPE(_i32)
 _NOTHING = c.CFUNCTYPE(None)
 Device = struct(

@@ -64,7 +64,7 @@ class Compiler:
 
 @pytest.fixture(scope="session")
 def compiler(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
-    """Return what compiles plugins."""
+    """Return the compiler of plugins."""
     program = os.environ.get("CXX", "g++")
     if shutil.which(program) is None:
         pytest.skip(f"no C++ compiler {program} on this machine")

@@ -53,7 +53,7 @@ def make_tensor(shape: tuple[int, ...], dtype: str, data: int | None = None) -> 
 
 
 def make_attr(name: str, value: Any) -> Any:
-    """Return an attribute; lists are those of their first element, or of ints."""
+    """Return an attribute; the type of a list is its first element's, or int."""
     attr = Attr(size=c.sizeof(Attr), name=name.encode(), count=1)
     if isinstance(value, list):
         kind = type(value[0]) if value else int
@@ -249,7 +249,7 @@ class Step:
             raise FailedError(code, self.message.value.decode())
 
     def bind(self) -> None:
-        """Make what one instance needs."""
+        """Make the bound state of one instance."""
         bound = c.c_void_p()
         function = c.CFUNCTYPE(_i32, c.POINTER(Call), c.POINTER(_pointer))(self.kernel.bind)
         self._check(function(c.byref(self.call), c.byref(bound)))
@@ -272,7 +272,7 @@ class Step:
         self._check(c.CFUNCTYPE(_i32, c.POINTER(Call))(self.kernel.run)(c.byref(self.call)))
 
     def close(self) -> None:
-        """Free what bind and prepare made."""
+        """Free the results of bind and prepare."""
         if self.call.bound:
             c.CFUNCTYPE(None, _pointer, _pointer)(self.kernel.unbind)(
                 self.call.prepared, self.call.bound

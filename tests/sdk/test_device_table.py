@@ -142,7 +142,7 @@ def test_a_destructor_that_throws_goes_to_the_log(rows, let, host):
     assert host.logged == [logged]
 
 
-# -- what the compiler says ------------------------------------------------------------------------
+# -- compiler errors -------------------------------------------------------------------------------
 
 LACKING = """
 #include <opwright/sdk.hpp>

@@ -1,4 +1,4 @@
-"""Devices written as C++ classes: what they compute, and how their failures are told."""
+"""Devices written as C++ classes: their results, and the reports of their failures."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def devices(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         del sys.modules[name]
 
 
-# -- what they do ----------------------------------------------------------------------------------
+# -- behavior --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("device", ["plain", "queued", "recorded"])

@@ -1,4 +1,4 @@
-"""The page on compiled operators: its C++ compiles, and is what the example has."""
+"""The page on compiled operators: its C++ compiles, and matches the example."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def opened(compiler, tmp_path_factory):
 
 @pytest.fixture(params=HOSTS)
 def library(opened, request):
-    """The plugin in each of the hosts, which note what they are asked."""
+    """The plugin in each of the hosts, which record their calls."""
     opened.asked = []
 
     def parallel(n_threads, n_shares, function, data):

@@ -1,4 +1,4 @@
-"""Kernels in C++ for operators that another package describes: they name what they read."""
+"""Kernels in C++ for operators that another package describes: they name slots and attributes."""
 
 from __future__ import annotations
 

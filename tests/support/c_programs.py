@@ -36,9 +36,9 @@ def compile_runner(folder: Path) -> Path:
 def run_bundle(
     program: Path, bundle: Path, n: int, feeds: Sequence[Any], n_sessions: int = 1
 ) -> Any:
-    """Return what the program computes for a batch of n: all results, one after another.
+    """Return the results of the program for a batch of n, one after another.
 
-    So many sessions compute it at once.
+    `n_sessions` sessions run at once.
     """
     env = {**os.environ, "OPWRIGHT_NUM_THREADS": str(ow.get_num_threads())}
     done = subprocess.run(

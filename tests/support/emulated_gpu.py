@@ -33,7 +33,7 @@ FLAGS = ("-O0",)
 
 
 class Collector(Toolchain):
-    """Takes down what is to be compiled; gives a kernel that takes and does nothing."""
+    """Records compilations; returns a kernel without parameters that does nothing."""
 
     def __init__(self, compiler: HostCompiler) -> None:
         super().__init__(compiler)

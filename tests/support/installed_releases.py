@@ -1,6 +1,6 @@
-"""Has pip, where tests run it, take the releases that the environment of the tests has.
+"""Has pip, where tests run it, install the releases of the environment of the tests.
 
-Those are pinned. Without this, a test would fail on the day on which another project has a release.
+They are pinned. Without this, a test could fail on the day of another project's release.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Pages in Markdown: their fenced blocks, and whether the output agrees with them.
 
-A ``text`` block directly below a ``python`` block is what that prints. A ``console`` block holds
+A ``text`` block directly below a ``python`` block is its output. A ``console`` block holds
 ``$ command`` lines with their output. A block that begins with the comment ``# path/of/a/file``, or
 ``// path/of/a/file``, is an excerpt of that file. A line ``...`` means any number of lines,
-a blank for any number of blanks. All else is the same on every processor: what its rounding may
-change, such as an accuracy, a page rounds or compares before it prints it.
+a blank for any number of blanks. All else is the same on every processor: a page rounds or compares
+values that rounding may change, such as an accuracy, before it prints them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ IN_PARTS = ("publish_once_run_everywhere.md",)
 
 
 class Block(NamedTuple):
-    """A fenced block: its language, its text, and what directly follows it as ``text``."""
+    """A fenced block: its language, its text, and a ``text`` block directly below it."""
 
     language: str
     text: str
@@ -58,7 +58,7 @@ def read_blocks(page: Path) -> list[Block]:
 
 
 def commands_of(block: Block) -> list[tuple[str, str]]:
-    """Split a console block into commands and what each prints."""
+    """Split a console block into commands and their outputs."""
     parts = re.split(r"^\$ (.*)\n", block.text, flags=re.MULTILINE)
     return list(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -116,7 +116,7 @@ def run_blocks(
     python: str = sys.executable,
     **variables: str,
 ) -> list[str]:
-    """Execute the blocks in one process, with these variables, and return what each printed.
+    """Execute the blocks in one process, with these variables, and return their outputs.
 
     `before` is code that runs first.
     """
@@ -143,7 +143,7 @@ def _imports(block: Block, package: str) -> bool:
 
 
 def _can_run(block: Block) -> bool:
-    """Return whether what a block of a page in parts needs is installed."""
+    """Return whether the requirements of a block of a page in parts are installed."""
     absent = [name for name in ELSEWHERE if _imports(block, name) and find_spec(name) is None]
     tools = [tool for tool in ("pkg-config", "cc") if f'["{tool}"' in block.text]
     return not absent and all(map(shutil.which, tools))

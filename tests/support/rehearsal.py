@@ -1,7 +1,7 @@
 """Finds out which instances of kernels tests will want, by running the tests without them.
 
 A plan is prepared as ever, and every kernel of it does nothing. No comparison is made, so that a
-test goes on to what it computes next.
+test goes on to its next computation.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def rehearse(items: Sequence[pytest.Item], toolchain: Toolchain) -> None:
 
 
 def arguments_of(item: pytest.Function, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return what a test is called with; of fixtures it gets no other one."""
+    """Return the arguments of a test; it has no other fixtures."""
     given = dict(item.callspec.params) if hasattr(item, "callspec") else {}
     if "monkeypatch" in inspect.signature(item.obj).parameters:
         given["monkeypatch"] = monkeypatch

@@ -31,7 +31,7 @@ OPTIONS = {
 
 
 def preloaded(compiler: HostCompiler, sanitizer: str) -> str:
-    """Return what must be loaded before Python, which was not made with the sanitizer."""
+    """Return the library to preload into a Python that was built without the sanitizer."""
     names = {"address": ("libasan.so", "libstdc++.so"), "thread": ("libtsan.so",)}
     found = []
     for name in names.get(sanitizer, ()):
@@ -47,7 +47,7 @@ def run_python(
     arguments: Sequence[str | Path],
     environ: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python with a sanitizer's library, and return what it said."""
+    """Run Python with a sanitizer's library, and return its report."""
     env = {**os.environ, **OPTIONS, **(environ or {})}
     library = preloaded(compiler, sanitizer)
     if library:

@@ -103,7 +103,7 @@ class Site:
 
     @staticmethod
     def _age(*folders: Path) -> None:
-        """Set the times back: what is written this very moment is not put into the index."""
+        """Set the times back: files that were just written are not put into the index."""
         for folder in folders:
             for file in folder.rglob("*"):
                 status = file.stat()
@@ -125,7 +125,7 @@ class Site:
         return done
 
     def python(self, code: str, **environ: str) -> str:
-        """Run code that prints, and return what it printed."""
+        """Run code that prints, and return its output."""
         return self.run("-c", textwrap.dedent(code), **environ).stdout
 
     def json(self, code: str, **environ: str) -> Any:
@@ -150,7 +150,7 @@ class Site:
 
 
 def link_libraries(folder: Path) -> None:
-    """Put opwright's core and what it needs into a folder, the core as a wheel lays it out."""
+    """Put opwright's core and its requirements into a folder, the core laid out as in a wheel."""
     for package in (numpy, pluggy):
         source = Path(str(package.__file__)).parent
         (folder / source.name).symlink_to(source)
@@ -182,7 +182,7 @@ def link_kit(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with opwright's core and what it needs, without any plugin of this environment."""
+    """A folder with opwright's core and its requirements, without this environment's plugins."""
     folder = tmp_path_factory.mktemp("libraries")
     link_libraries(folder)
     link_kit(folder)

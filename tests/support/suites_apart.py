@@ -19,7 +19,7 @@ class _Absent(pytest.Module):
 
 
 def make_absent(parent: Any, path: Path, package: str, target: str) -> pytest.Module:
-    """Return what skips a file where a package is not installed, with the target that helps."""
+    """Return the marker that skips a file without an installed package and names the target."""
     module: _Absent = _Absent.from_parent(parent, path=path)
     module.reason = f"{package} is not installed; make {target} installs it"
     return module

@@ -99,7 +99,7 @@ def test_the_hooks_of_git_call_the_tools_of_make_lint_where_it_finds_them() -> N
     hooks = read_hooks()
     assert all(words[0].startswith(".venv/bin/") for words in hooks.values())
     for tool, *words in commands:
-        # ruff and python are told what to do by the next word.
+        # The next word is the subcommand of ruff and python.
         begin = [tool, *words[:1]] if tool.endswith(("/ruff", "/python")) else [tool]
         assert begin in [hook[: len(begin)] for hook in hooks.values()], f"no hook runs {begin}"
 

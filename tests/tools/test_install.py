@@ -1,4 +1,4 @@
-"""The script that installs pins and packages: its percentage, and what it prints when pip fails."""
+"""The script that installs pins and packages: its percentage, and its output when pip fails."""
 
 from __future__ import annotations
 

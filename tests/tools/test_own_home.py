@@ -1,4 +1,4 @@
-"""Tests, and what continuous integration runs, neither read nor write what is the user's."""
+"""Tests and continuous integration neither read nor write the user's files."""
 
 from __future__ import annotations
 

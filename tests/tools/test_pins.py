@@ -45,7 +45,7 @@ def list_pythons() -> list[str]:
 
 
 def read_requirements(source: str) -> list[str]:
-    """Return what a source of `make pins` asks for: a file, a package's folder, a requirement."""
+    """Return the requirements of a source of `make pins`: a file, a package's folder, or one."""
     if (ROOT / source).is_dir():
         project = tomllib.loads((ROOT / source / "pyproject.toml").read_text())["project"]
         return [need for need in project["dependencies"] if not need.startswith("opwright")]

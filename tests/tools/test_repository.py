@@ -1,4 +1,4 @@
-"""The repository's files: their length, what they name, and the layers between the packages."""
+"""The repository's files: their length, the names in them, and the layers between the packages."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_package_is_licensed_and_has_a_scope() -> None:
 
 
 def test_no_file_of_the_repository_is_ignored() -> None:
-    """Builders of wheels go by what git ignores: such a file would be missing in a wheel."""
+    """Builders of wheels skip files that git ignores: such a file would be missing in a wheel."""
     command = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
@@ -71,7 +71,7 @@ def test_every_test_and_helper_is_in_a_folder() -> None:
 
 
 def test_every_python_file_is_linted() -> None:
-    """Ruff excludes folders such as ``dist`` by their names unless told otherwise."""
+    """Ruff excludes folders such as ``dist`` by their names by default."""
     command = [sys.executable, "-m", "ruff", "check", "--show-files", "."]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     linted = set(done.stdout.splitlines())

@@ -1,4 +1,4 @@
-"""`make tidy` reports what clang-tidy finds in our C++, each finding once."""
+"""`make tidy` reports clang-tidy's findings in our C++, each once."""
 
 from __future__ import annotations
 

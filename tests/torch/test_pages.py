@@ -1,4 +1,4 @@
-"""The pages about PyTorch print what they say they print."""
+"""The pages about PyTorch print their stated output."""
 
 from __future__ import annotations
 

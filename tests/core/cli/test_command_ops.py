@@ -305,7 +305,7 @@ def test_every_installed_operator_has_a_page_of_100_columns_whose_example_runs()
         with np.errstate(all="ignore"), context_guard(context):
             exec(code["code"], names)  # the page says that it runs
     definitions = map(context.ops.get, without)
-    # The text of a call of PyTorch is written by what translates a graph.
+    # The text of a call of PyTorch is written by the translator of graphs.
     definitions = (d for d in definitions if not d.op_type.startswith("torch."))
     assert [d.op_type for d in definitions if not d.plan_only and d.control is None] == []
 

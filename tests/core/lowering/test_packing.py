@@ -77,7 +77,7 @@ def test_a_small_value_does_not_keep_the_memory_of_a_large_one():
     ops = [
         ow.Operator("transpose", x="x", out="large", axes=[1, 0]),
         ow.Operator("sum", x="large", out="small", axis=[1]),
-        ow.Operator("flip", x="small", out="kept", axis=[0]),  # a slot would be that of "large"
+        ow.Operator("flip", x="small", out="kept", axis=[0]),  # would share the slot of "large"
         ow.Operator("transpose", x="x", out="large_again", axes=[1, 0]),
         ow.Operator("sum", x="large_again", out="total", axis=[1]),
         ow.Operator("add", x="kept", y="total", out="out"),

@@ -283,7 +283,7 @@ class PlacedArray:
 
 
 class _PlacingArrays(_Arrays):
-    """Those of a device that knows such arrays."""
+    """The arrays of a device that knows such arrays."""
 
     interface = "__tape_place__"
 

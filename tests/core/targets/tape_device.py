@@ -39,7 +39,7 @@ class Tape:
         """``streams, allocations, graphs``: alive; ``replays, launches, captured``: so far.
 
         Also ``odd addresses``, arguments of kernels off the device's alignment, ``foreign
-        addresses``, those of another device, ``largest``, the bytes of the largest allocation,
+        addresses``, addresses of another device, ``largest``, the bytes of the largest allocation,
         ``events`` that are alive, and ``event waits``.
         """
         counted: int = self._library.tape_count(what.encode())

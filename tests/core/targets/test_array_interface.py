@@ -54,7 +54,7 @@ def test_our_stream_waits_for_the_one_that_the_array_names(tape):
     with pytest.raises(KernelError, match="tape: waiting for stream .* torn in event_wait"):
         call(x=PlacedArray.later(X))
     tape.fail("")
-    assert tape.count("events") == 1  # that of the plan
+    assert tape.count("events") == 1  # the plan's
 
 
 def test_the_array_is_kept_until_it_has_been_read(tape):

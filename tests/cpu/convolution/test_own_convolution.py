@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 
 AROUND = (1, 1, 1, 1)
-# Of Winograd's transform: odd and even sizes, a tile that lies partly outside, panels of any width,
+# Of Winograd's transform: odd and even sizes, a tile that is partly outside, panels of any width,
 # more tiles than are at hand at once.
 TILED = [
     Case((4, 13, 11, 48), (80, 48, 3, 3), paddings=AROUND),

@@ -15,7 +15,7 @@ ACTIVATIONS = {
     "tanh": np.tanh,
     "softmax": lambda x: np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True),
 }
-# Rows, terms, columns: whole and partial tiles, panels and blocks, beyond what is taken, too.
+# Rows, terms, columns: whole and partial tiles, panels and blocks; some sizes are refused.
 SIZES = [
     (1, 700, 200),
     (1, 384, 1152),

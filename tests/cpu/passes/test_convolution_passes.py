@@ -133,7 +133,7 @@ def test_silu_after_a_convolution_is_off_by_few_ulps(size):
     assert types["cpu.conv2d_fused"] == 1
     x, ulp = net.x.astype("float64"), np.finfo("float32").eps
     wanted = x / (1 + np.exp(-x))
-    allowed = (4 + abs(x) / 2) * ulp * abs(wanted) + 1e-36  # what an x off by half an ulp gives
+    allowed = (4 + abs(x) / 2) * ulp * abs(wanted) + 1e-36  # the error for an x off by half an ulp
     assert (abs(got - wanted) <= allowed).all()
 
 

@@ -1,4 +1,4 @@
-"""Chains of element-wise operators in one step compute what the operators compute one by one."""
+"""Chains of element-wise operators in one step compute the results of the separate operators."""
 
 from __future__ import annotations
 

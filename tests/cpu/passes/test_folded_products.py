@@ -26,7 +26,7 @@ Build = Callable[..., Any]
 def run(
     build: Build, shapes: list[tuple[int, ...]], passes: list[str], dtype: str = "float32"
 ) -> tuple[list[np.ndarray], Counter[str]]:
-    """Return what a function of variables makes, its gradients, and the kinds of operators."""
+    """Return the outputs of a function of variables, its gradients, and the kinds of operators."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         given = [layers.data(f"x{i}", [*shape], dtype=dtype) for i, shape in enumerate(shapes)]
         for variable in given:

@@ -1,4 +1,4 @@
-"""An LSTM trains the same with ``train_lstm`` and without, and only what fits is replaced."""
+"""An LSTM trains the same with ``train_lstm`` and without; only supported layers are replaced."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Layers:
         self.fetch += self.append_gradients(read, "loss")
 
     def append_gradients(self, read: tuple[str, ...], loss: str) -> list[Any]:
-        """Return the gradients of the sum of what is read, squared."""
+        """Return the gradients of the sum of the squared outputs."""
         for slot in read:
             self.block.append_op("square", {"x": slot}, {"out": f"{loss}_{slot}_squared"})
             self.block.append_op(

@@ -1,4 +1,4 @@
-"""One step for all updates gives what the updates give one by one, bit by bit."""
+"""One step for all updates has the bits of separate updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training step is the same with each pass and without it, and only what may be fused is."""
+"""A training step is the same with each pass and without it, and nothing else is fused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers whose weights lie [outputs, inputs] are fused, and compute what the other layout does."""
+"""Layers with weights [outputs, inputs] are fused, and match the other layout."""
 
 from __future__ import annotations
 

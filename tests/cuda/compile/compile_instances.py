@@ -1,10 +1,10 @@
 """Compiles instances of kernels by NVRTC in a separate process, since NVRTC has one lock.
 
 ``compile_instances.py JOBS [LIBRARY]`` reads pickled (source, expressions, architecture) and prints
-NVRTC's version, then what failed. LIBRARY is another NVRTC than the installed one.
+NVRTC's version, then the failures. LIBRARY is another NVRTC than the installed one.
 
-An array of a thread whose indices the compiler does not know lies in memory, as registers do that
-there are too few of: a kernel that does so has failed as well. Only CUDA's own sine and tangent
+A thread's array with indices unknown to the compiler is in memory, and so are registers beyond the
+available ones: a kernel that needs such memory has failed as well. Only CUDA's own sine and tangent
 have such an array, which they use for large arguments.
 """
 

@@ -1,9 +1,9 @@
 """NVRTC makes machine code of the kernels, for three architectures, in two of its releases.
 
 An instance costs a tenth of a second, and the emulator's compiler sees them all: so one stands for
-each template here, another one for each architecture and release, so that types differ. What passes
-make of chains of operators is text behind elementwise.cu: each of those is compiled once. `make
-test-all` alone runs this.
+each template here, another one for each architecture and release, so that types differ. Passes
+append the text of fused chains to elementwise.cu: each such text is compiled once. Only `make
+test-all` runs this.
 With OPWRIGHT_TEST_EVERY_INSTANCE=1 everything is compiled for everything, which takes a quarter of
 an hour.
 """
@@ -120,7 +120,7 @@ def compile_all(folder: Path, jobs: Iterable[Job], library: Path | None = None) 
         command += [] if library is None else [str(library)]
         environ = dict(os.environ)
         if library is not None:
-            environ["LD_LIBRARY_PATH"] = str(library.parent)  # of what it opens in turn
+            environ["LD_LIBRARY_PATH"] = str(library.parent)  # of the libraries that it opens
         finished = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         assert finished.returncode == 0, finished.stderr
         return finished.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""The kernels of a plan are compiled together at the end of lowering, and only those that it uses.
+"""The kernels of a plan are compiled together at the end of lowering, and no others.
 
 The compiler here compiles nothing: each image belongs to a kernel that does nothing.
 """

@@ -1,7 +1,7 @@
 """Asks cuDNN itself which engines it takes for our convolutions, on GPUs that are not there.
 
-``cudnn_engines.py FOLDER`` prints JSON: for each graph of each convolution what was chosen, or why
-nothing was. FOLDER is for a library in the driver's place, of which cuDNN wants the name alone.
+``cudnn_engines.py FOLDER`` prints JSON: for each graph of each convolution the chosen engine or a
+reason for none. FOLDER is for a library in place of the driver; cuDNN needs only its name.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Recorder(LaunchPlan):
 def graphs_of(layer: Layer, dtype: str, data_format: str) -> Iterator[tuple[str, OperationGraph]]:
     """Give the graphs that our kernels make of a convolution: as they are, with a bias, gradients.
 
-    The kernels build the graphs, so that the tested ones are those of networks.
+    The kernels build the graphs, so that the graphs of networks are tested.
     """
 
     def images(channels: int, height: int, width: int) -> Meta:
@@ -177,7 +177,7 @@ SYMBOLS: Final = (
 
 
 def stand_in_for_the_driver(folder: Path) -> None:
-    """Load a library by the driver's name where there is none, all of whose functions fail."""
+    """Without a driver, load a library of its name, all of whose functions fail."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -1,7 +1,7 @@
 """Convolution by cuDNN: specifications, refusals and results.
 
-Where there is no GPU the emulator stands for the library: it is as strict about descriptors, and
-computes what they mean; test_cudnn_engines.py asks the library itself.
+Without a GPU the emulator replaces the library: it is as strict about descriptors, and computes
+their operations; test_cudnn_engines.py asks the library itself.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def test_boxes_are_cut_and_put_back(box: Any, shape: Any, dtype: str) -> None:
 
 PADDED = [
     ((2, 3, 8, 16), [0, 0, 0, 0, 1, 2, 3, 1]),
-    ((2, 8, 4, 16), [0, 0, 1, 1, 2, 2, 0, 0]),  # channels last: the border is whole vectors
+    ((2, 8, 4, 16), [0, 0, 1, 1, 2, 2, 0, 0]),  # channels last: the padding is whole vectors
     ((5, 7), [4, 3, 0, 0]),
     ((30, 3), [0, 0, 2, 2]),
     ((16,), [8, 8]),

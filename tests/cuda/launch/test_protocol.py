@@ -1,7 +1,7 @@
 """Python, the launcher and the kernels agree on positions in records.
 
 A C++ compiler reads the headers of the launcher and of the kernels, and compares their numbers with
-Python's; what has no name there is launched, each number another one.
+Python's; unnamed ones are tested by a launch in which all numbers differ.
 """
 
 from __future__ import annotations

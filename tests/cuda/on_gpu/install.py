@@ -1,6 +1,6 @@
 """Installs the packages of this repository without a package registry, for a machine with a GPU.
 
-They go into a folder of their own, ``build/gpu/site``, in front of what the interpreter has: in a
+They go into a folder of their own, ``build/gpu/site``, before the interpreter's packages: in a
 virtual environment CUDA's libraries would not be found, which are looked up beside the interpreter.
 Packages that the interpreter lacks come from the wheels in ``wheelhouse`` (``make gpu-wheels``).
 Wheels of the packages themselves lie there too where they could be made, and spare their
@@ -191,7 +191,7 @@ def fingerprint(with_cpu: bool) -> str:
 
 
 def make_wheels() -> int:
-    """Make a wheel of each package, without oneDNN, where what builds them is installed."""
+    """Make a wheel of each package, without oneDNN; the build requirements must be installed."""
     shutil.rmtree(OURS, ignore_errors=True)
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
     command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(OURS)]

@@ -92,7 +92,7 @@ def find_torch() -> dict[str, Any]:
 
 
 def find_commit() -> str:
-    """Return the commit, or that of the caller if the copy has none."""
+    """Return the commit, or the caller's if the copy has none."""
     given = os.environ.get("OPWRIGHT_COMMIT", "")
     if given:
         return given

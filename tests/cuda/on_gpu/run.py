@@ -1,7 +1,7 @@
 """Everything that a GPU alone can show, in one command without a registry: ``make test-cuda``.
 
-``run.py`` runs all sections, ``run.py confirm operators`` those named. Each is processes of its
-own, which are started again after a test that killed them, and has ended when the time is up.
+``run.py`` runs all sections, ``run.py confirm operators`` the named ones. Each runs in processes of
+its own, which are restarted after a test that killed them, and ends when the time is up.
 Results are in ``build/gpu``: ``results.txt`` as they come, ``summary.json`` after each section, and
 the output of the processes in ``parts``.
 

@@ -38,7 +38,7 @@ def context() -> Iterator[None]:
 
 
 class TwoLayers:
-    """x @ first, an activation, @ second + bias, and the gradients for those of the outputs."""
+    """x @ first, an activation, @ second + bias, and the gradients from output gradients."""
 
     def __init__(
         self,

@@ -96,7 +96,7 @@ FOR_TENSOR_CORES = pytest.mark.parametrize(
 def test_a_training_step_transposes_images_only_at_its_ends(dtype: str, tf32: bool) -> None:
     ran = train(plain, dtype, allow_tf32=tf32)
     assert_same(ran, train(plain, dtype, ["-nhwc"], allow_tf32=tf32))
-    assert ran.n_turned == 3  # x, what is pooled, and its gradient
+    assert ran.n_turned == 3  # x, the pooled images, and their gradient
     forward = ran.order[ran.order.index("conv2d") : ran.order.index("max_pool2d")]
     backward = ran.order[ran.order.index("max_pool2d_grad") :]
     assert "transpose" not in [*forward, *backward]

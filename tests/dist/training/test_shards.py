@@ -136,7 +136,7 @@ def test_a_part_is_a_run_of_elements_and_zeros(
     length = shard_length(shape, 2)
     whole = np.zeros(2 * length, dtype)
     whole[: array.size] = array.reshape(-1)
-    np.testing.assert_array_equal(part, whole[length:])  # the engine is that of rank 1
+    np.testing.assert_array_equal(part, whole[length:])  # the engine of rank 1
 
 
 def test_alone_a_part_is_the_whole_and_joins_to_it() -> None:

@@ -23,7 +23,7 @@ def _graded() -> list[str]:
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return one gradient operator with what its forward operator gave, changed in places."""
+    """Return a gradient operator with the results of its forward operator, partly changed."""
     listed = samples()[rng.choice(_graded())]
     number = rng.randrange(len(listed))
     sample = listed[number]

@@ -1,4 +1,4 @@
-"""Messages of a process to its rendezvous, changed: PMI's lines, and those of the store."""
+"""Changed messages of a process to its rendezvous: of PMI, and of the store."""
 
 from __future__ import annotations
 

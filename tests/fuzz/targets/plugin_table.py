@@ -22,7 +22,7 @@ N_WARM_UP = 1
 HERE = Path(__file__).parent.parent
 SOURCES = HERE.parent / "core/targets/sources"
 
-# The real sizes of arrays: a count within it cannot be told from a right one.
+# The real sizes of arrays: a count within it looks right.
 _COUNTS = (0, 1, 2, 3, 64, 65537, 2**31, 2**40, 2**63 - 1, -1)
 _STRIDES = (0, 1, 8, 64, 71, 72, 96, 104, 128, 132, 65536, 65544, 2**40, -8)
 _FLAGS = (0, 1, 2, 4, 8, 16, 2**31 - 1, -1)
@@ -89,7 +89,7 @@ _n_opened = 0
 
 
 def run(case: dict[str, Any]) -> None:
-    """Open the library, and use what its table has as far as it goes."""
+    """Open the library, and use the valid part of its table."""
     global _n_opened  # noqa: PLW0603 - a file of its own for each: none is ever closed
     _n_opened += 1
     path = _library().with_name(f"hostile{_n_opened}.so")
@@ -102,7 +102,7 @@ def run(case: dict[str, Any]) -> None:
     native = NativeLibrary(opened, "the hostile library")
     for op in opened.ops:
         definition = native.load_definition(op[0], hidden=bool(op[-1]))
-        if definition.proto == SCALE.proto:  # another one would not be what its `infer` reads
+        if definition.proto == SCALE.proto:  # its `infer` reads no other one
             _use(native, definition)
 
 

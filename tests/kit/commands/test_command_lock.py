@@ -95,7 +95,7 @@ def test_a_program_of_dynamic_shapes_is_run_so_that_its_end_is_locked(folder):
     block.create_var("x", [4, 4])
     block.append_op("nonzero", {"x": "x"}, {"out": "at"})
     block.append_op("negative", {"x": "at"}, {"out": "y"})
-    ow.save("dynamic", program, ow.Scope())  # without fetches: what no operator reads is fetched
+    ow.save("dynamic", program, ow.Scope())  # without fetches: unread values are fetched
     assert main(["lock", "dynamic"]) == 0
     rows = ow.Lock.load("dynamic.lock").kernels
     assert {row.operator for row in rows} == {"nonzero", "negative"}

@@ -1,4 +1,4 @@
-"""Which packages the tests generate, and what the kit finds in them."""
+"""The packages that the tests generate, and the kit's findings in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arithmetic of generated kernels: in every language that of the operator."""
+"""Generated kernels compute the operator in every language."""
 
 from __future__ import annotations
 

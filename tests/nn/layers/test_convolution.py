@@ -129,7 +129,7 @@ def test_layers_for_images_match_their_operators(programs, data_format):
         ow.ops.adaptive_avg_pool2d(pixels, output_size=[2, 1], **form),
     ]
     for out, got, value in zip(outs, results, expected, strict=True):
-        np.testing.assert_allclose(got, value, rtol=1e-12)  # the layout decides what is added first
+        np.testing.assert_allclose(got, value, rtol=1e-12)  # the layout decides the order of sums
         assert out.shape[1:] == got.shape[1:]
 
 

@@ -116,7 +116,7 @@ def live(train: Train, folder: Path, result: Path, steps: int | None, pause_s: f
 
 
 def run_campaign(folder: Path, kills: int, seed: int = 0, train: Train = train) -> Outcome:
-    """Kill trainings so often, and compare the bits of each with those of one never killed."""
+    """Kill trainings so often, and compare the bits of each with a training never killed."""
     expected = train(folder / "whole")
     moments = random.Random(seed)
     done = resumed = trainings = 0

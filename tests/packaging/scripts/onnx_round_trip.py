@@ -1,4 +1,4 @@
-"""Write a program as an ONNX model, read it, and compare what both compute."""
+"""Write a program as an ONNX model, read it, and compare the results of both."""
 
 import numpy as np
 

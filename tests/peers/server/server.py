@@ -4,7 +4,7 @@ It reads pickled requests from stdin and writes pickled answers, each after its 
 A request names the ``peer``, the ``operators`` of a program (see `run`), arrays to ``feed``, names
 to ``fetch``, and, for gradients, ``weights`` of a loss and the names that are ``wanted``; for
 gradients of gradients also weights of the first ones, ``again``, and the loss squares the outputs.
-The answer has ``outputs`` and ``gradients``, by name; or ``lacks``, what the peer does not have; or
+The answer has ``outputs`` and ``gradients``, by name; or ``lacks``, a missing part of the peer; or
 ``failed``, a traceback. A request with ``types`` alone asks for the operators of a peer.
 """
 
@@ -29,14 +29,14 @@ LACKING = ("not implemented for", "not supported for", "does not support", "only
 
 
 def call(peer: str, operator: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what one operator computes, slot by slot.
+    """Return the results of one operator, slot by slot.
 
     Parameters
     ----------
     peer : str
     operator : mapping
         ``type``; ``inputs``, slot to a name or to a list of them; ``attrs``, all of them;
-        ``defaults`` of those that may be left out.
+        ``defaults`` of the optional ones.
     values : mapping
         By name.
     """
@@ -114,7 +114,7 @@ def _array(value: Any) -> Any:
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the results of a request, or what is wrong with it."""
+    """Return the results of a request, or the error in it."""
     if "types" in request:
         return {"types": sorted(TABLES[request["types"]])}
     try:

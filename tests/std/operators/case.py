@@ -113,7 +113,7 @@ class Case:
     dtypes : tuple of str
         Dtypes that the case runs in.
     label : str
-        Tells the cases of one operator apart.
+        Distinguishes the cases of one operator.
     outputs : mapping
         Number of variables in duplicable output slots.
     ulps, terms : float, int
@@ -130,7 +130,7 @@ class Case:
     gradients : callable or None
         The gradients where differences would not show them: at infinities and NaN, in far tails,
         for an infinite `out_grad`. Called as `expected` is, with `out_grad` beside, it returns
-        the gradient of an input, or a tuple of those of all inputs that have one.
+        the gradient of an input, or a tuple of the gradients of all inputs that have one.
     out_grad : number or nested lists of them
         The gradient of the first output for `gradients`; it broadcasts.
     """

@@ -85,7 +85,7 @@ def test_gradient_is_that_of_the_chosen_block(chosen: Any) -> None:
 
 
 def append_cond(dtype: str, shape: list[int], names: list[str], condition: Any = (1,)) -> None:
-    """Append a cond whose blocks give ones in float32 [2], and in `dtype` and `shape`."""
+    """Append a cond whose blocks return ones in float32 [2], and in `dtype` and `shape`."""
     program = ow.Program()
     block = program.global_block()
     block.create_var("p", condition, "bool", is_data=True)

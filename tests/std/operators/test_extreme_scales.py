@@ -1,7 +1,7 @@
 """Where inputs are very large or small and results are ordinary, no step between them overflows.
 
 Squares and powers leave the range of a dtype long before final results do. The inputs
-of each operator are scaled, and results and gradients that a wider dtype can tell are compared.
+of each operator are scaled, and results and gradients in the range of a wider dtype are compared.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def test_a_gradient_refuses_outputs_that_its_operator_cannot_have(op_type: str) 
         for what, wrong in find_wrong_metas(definition, metas):
             slot = what.partition(" ")[0]
             if slot in forward.input_index:
-                continue  # it may be that of another operator, to which all else fits as well
+                continue  # it may belong to another operator with the same inputs
             with pytest.raises((ShapeError, DtypeError), match=f"^{op_type}_grad: {slot} must "):
                 definition.infer(wrong, attrs, counts)
             n_refused += 1

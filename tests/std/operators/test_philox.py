@@ -157,7 +157,7 @@ def test_normal_is_box_and_muller_to_the_last_places(dtype: np.dtype[Any]) -> No
     rest = (b & (2 ** (bits - 2) - 1)) // (2 ** (bits - 2) // (2 * fine))
     angle = (rest.astype(np.longdouble) / fine - 1) * np.pi / 4 + quarter * np.pi / 2
     got = random_normal(count, dtype, SEED, STREAM, STEP)
-    # The error is that of the angle and of u: some ulp of the radius.
+    # The error of the angle and of u: some ulp of the radius.
     bound = 8 * np.finfo(dtype).eps * 6
     np.testing.assert_allclose(got[::2], radius * np.cos(angle), rtol=0, atol=bound)
     np.testing.assert_allclose(got[1::2], radius * np.sin(angle), rtol=0, atol=bound)

@@ -25,7 +25,7 @@ _WARNINGS = ("-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
 
 
 def build_native(folder: Path) -> Path:
-    """Compile what counts the allocations of libraries; it must be preloaded."""
+    """Compile the counter of allocations of libraries; it must be preloaded."""
     path = folder / "native_allocations.so"
     command = ["g++", "-std=c++17", *_WARNINGS, HERE / "native_allocations.cc", "-o", path]
     subprocess.run(command, check=True)
@@ -33,7 +33,7 @@ def build_native(folder: Path) -> Path:
 
 
 def build_python(folder: Path) -> Path:
-    """Compile what counts the allocations of Python."""
+    """Compile the counter of Python's allocations."""
     path = folder / "python_allocations.so"
     include = f"-I{sysconfig.get_path('include')}"
     command = ["gcc", *_WARNINGS, include, HERE / "python_allocations.c", "-o", path]
@@ -110,6 +110,6 @@ def run_forked(function: Callable[[], Any]) -> tuple[Any, str]:
 
 
 def libraries_of(stack: str) -> list[str]:
-    """Return the files of a crash's frames, the innermost first, without those of the C library."""
+    """Return the files of a crash's frames, the innermost first, without the C library's."""
     names = [Path(path).name for path in _FRAME.findall(stack)]
     return [name for name in names if not _BENEATH.match(name)]

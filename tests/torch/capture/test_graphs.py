@@ -1,4 +1,4 @@
-"""Captured graphs are functional, short, and say what consumers need."""
+"""Captured graphs are functional and short, and describe everything that consumers need."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def graph_of(check: Any, function: Any, *inputs: Any, layer: Any = None, **optio
 
 
 def targets(graph: Any) -> list[Any]:
-    """Return what a graph calls, without the results that are picked from tuples."""
+    """Return the calls of a graph, without getitem of tuples."""
     nodes = [node for node in graph.nodes if node.op == "call_function"]
     return [node.target for node in nodes if isinstance(node.target, torch._ops.OpOverload)]
 

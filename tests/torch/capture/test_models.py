@@ -1,4 +1,4 @@
-"""A captured graph computes what the model does: values, gradients, buffers, inputs."""
+"""A captured graph matches the model: values, gradients, buffers, inputs."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ FURTHER = 4
 
 
 class Outcome(NamedTuple):
-    """What became of a model."""
+    """The outcome of a model."""
 
     errors: Errors
-    declined: Counter[str]  # what PyTorch computes, by operator and reason
+    declined: Counter[str]  # operators computed by PyTorch, with reasons
 
 
 def try_model(entry: Entry, optimizer: str | None, is_training: bool, seed: int = 3) -> Outcome:
@@ -52,7 +52,7 @@ def try_model(entry: Entry, optimizer: str | None, is_training: bool, seed: int 
 def find_excess(
     entry: Entry, optimizer: str | None, is_training: bool, first: Errors, most: float = MOST
 ) -> dict[str, tuple[float, float]]:
-    """Return what is too far away in the errors of the first draw, and in no other one less so."""
+    """Return the tensors with too large errors in the first draw, unless kinks explain them."""
     excess = first.excess(most)
     if not (excess and is_training):
         return excess
@@ -62,7 +62,7 @@ def find_excess(
 
 
 def watch(regions: list[Any]) -> Callable[..., Any]:
-    """Return the backend, that notes what it makes."""
+    """Return the backend, which records its plans."""
 
     def backend(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
         regions.append(opwright(module, inputs, **options))
@@ -72,7 +72,7 @@ def watch(regions: list[Any]) -> Callable[..., Any]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print a line for each model; return the number of those that fail."""
+    """Print a line for each model; return the number of failures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("patterns", nargs="*", default=["*"])
     parser.add_argument("--optimizer", choices=["sgd", "adamw"])

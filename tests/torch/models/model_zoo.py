@@ -265,7 +265,7 @@ def _transformers() -> Iterator[Entry]:
 
 
 class _Logits(nn.Module):
-    """A model of transformers by what it predicts alone."""
+    """A model of transformers, reduced to its predictions."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -281,7 +281,7 @@ class _Logits(nn.Module):
 
 @cache
 def entries() -> dict[str, Entry]:
-    """Return all models by their names, with that of the package before it."""
+    """Return all models by name, prefixed by the package."""
     load_torchvision()  # the others import it too
     found: dict[str, Entry] = {}
     for package, make, models, frames in (

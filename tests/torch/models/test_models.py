@@ -33,7 +33,7 @@ def sample(share: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def plain() -> dict[str, bool]:
-    """Whether a model ran without PyTorch, by the names of those that ran."""
+    """Whether a model ran without PyTorch, by the names of all that ran."""
     return {}
 
 

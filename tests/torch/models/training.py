@@ -1,6 +1,6 @@
-"""Outputs, gradients and optimizer steps of a model, eager or compiled, beside those in float64.
+"""Outputs, gradients and optimizer steps of a model, eager or compiled, compared with float64.
 
-The error of a compiled model may be four times that of PyTorch's own in float32.
+The error of a compiled model may be four times PyTorch's own in float32.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Results = dict[str, Tensor]
 
 
 class Course(NamedTuple):
-    """What is done with a model."""
+    """How a model is trained."""
 
-    inputs: Sequence[tuple[Tensor, ...]]  # of the calls in turn
+    inputs: Sequence[tuple[Tensor, ...]]  # of the calls in order
     optimizer: str | None = None  # None: one call without gradients
 
 
@@ -43,7 +43,7 @@ def run(model: nn.Module, course: Course, compile: Callable[[nn.Module], Any]) -
         Is changed by training.
     course : Course
     compile : callable
-        Returns what is called in place of the model.
+        Returns the callable that replaces the model.
     """
     found: Results = {}
     called = compile(model)
@@ -84,13 +84,13 @@ def _loss(outputs: list[Tensor]) -> Tensor:
 
 
 class Errors(NamedTuple):
-    """The distances of two runs from the truth, relative to its norm, by what they are of."""
+    """The distances of two runs from the truth, relative to its norm, by tensor."""
 
     ours: dict[str, float]
     theirs: dict[str, float]
 
     def excess(self, most: float = MOST) -> dict[str, tuple[float, float]]:
-        """Return what is more than so many times as far away as PyTorch's own."""
+        """Return the tensors with errors of more than so many times PyTorch's own."""
         return {
             name: (ours, self.theirs[name])
             for name, ours in self.ours.items()
@@ -99,10 +99,10 @@ class Errors(NamedTuple):
 
 
 def jumps(draws: Sequence[Errors], most: float = MOST) -> bool:
-    """Whether what is too far away comes from kinks, by the errors of several draws of a model.
+    """Whether too large errors come from kinks, by the errors of several draws of a model.
 
-    Where rounding moves an element across the kink of a relu or a maximum, gradients jump, those
-    of PyTorch in float32 too. Then some draws have no such jump, and PyTorch jumps as far.
+    Where rounding moves an element across the kink of a relu or a maximum, gradients jump, also
+    PyTorch's in float32. Then some draws have no such jump, and PyTorch jumps as far.
     """
     worst = {name: max(d.theirs[name] for d in draws) for name in draws[0].theirs}
     return any(not d.excess(most) for d in draws) and not any(
@@ -135,8 +135,8 @@ def _distances(found: Results, truth: Results) -> dict[str, float]:
 def _typical(truth: Results) -> float:
     """Return the size of an element of a parameter or buffer, the median of all of them.
 
-    What is zero but for rounding, as a bias before a batch norm or the mean of what one has
-    normalized, is as exact as the others are: its own norm says nothing.
+    A tensor that is zero except for rounding, such as a bias before a batch norm or the mean of
+    normalized values, is as exact as the others: its own norm is meaningless.
     """
     state = [value for name, value in truth.items() if not name.startswith(("call ", "gradients "))]
     sizes = [v.square().mean().sqrt().item() for v in state if v.is_floating_point() and v.numel()]

@@ -1,7 +1,7 @@
 """Results that opwright computes differently from PyTorch, NumPy or ONNX, on purpose, and why.
 
 Each row has expressions, which `evaluation` evaluates for docs/differences.md, so that the page
-shows what this release of each library does; the column of ONNX is read from its specification.
+shows this release of each library; the column of ONNX is read from its specification.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def _by_triangle(x: Any) -> Any:
 
 
 def _names() -> dict[str, Any]:
-    """Return what the expressions call by short names."""
+    """Return the objects that the expressions call by short names."""
     return {
         "ops": ow.ops,
         "ow": ow,
@@ -61,7 +61,7 @@ def _names() -> dict[str, Any]:
 
 
 def evaluate(expression: str) -> str:
-    """Return what an expression gives, as the page shows it."""
+    """Return the value of an expression, as the page shows it."""
     if not expression:
         return ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):

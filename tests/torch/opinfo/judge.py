@@ -52,7 +52,7 @@ class Task(NamedTuple):
         return given, args, kwargs
 
     def expected(self, leaves: list[Any]) -> Any:
-        """Return what PyTorch says, or NumPy."""
+        """Return the result of PyTorch, or of NumPy."""
         if self.reference is not None:
             numpys = self.reference
             results = self.entry.ref(numpys.input, *numpys.args, **numpys.kwargs)
@@ -70,7 +70,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def draw(entry: Any, dtype: torch.dtype, phase: str) -> Iterator[Task]:
-    """Yield the samples of an entry, with those for references where values are compared."""
+    """Yield the samples of an entry, with reference samples where values are compared."""
     gradient = phase == "gradients"
     torch.manual_seed(11)
     with warnings.catch_warnings():
@@ -106,7 +106,7 @@ def tolerance_of(entry: Any, dtype: torch.dtype) -> tuple[float, float]:
 
 
 def judge(task: Task, phase: str) -> Outcome:
-    """Return what became of a sample; ``left out`` where PyTorch itself has no answer."""
+    """Return the outcome of a sample; ``left out`` where PyTorch itself has no answer."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -184,7 +184,7 @@ def _as_tensor(array: Any) -> torch.Tensor:
 
 
 def in_float64(task: Task) -> Tensors:
-    """Return what PyTorch says of the same numbers in float64."""
+    """Return PyTorch's result for the same numbers in float64."""
 
     def widened(leaf: Any) -> Any:
         if is_tensor(leaf):
@@ -226,7 +226,7 @@ def _is_nearer(
     rtol: float,
     atol: float,
 ) -> bool:
-    """Tell whether a result is the one of float64, of which PyTorch's has lost digits.
+    """Tell whether a result is float64's, of which PyTorch's has lost digits.
 
     Or nearly as near to it: sums of large terms in another order have other errors.
     """

@@ -1,4 +1,4 @@
-"""Which samples differ on purpose: by operator, what a row of `differences` says of."""
+"""Which samples differ on purpose: by operator, the subject of a row of `differences`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _is_end(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
 
 
 def _is_least(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """Mark what PyTorch makes of the least whole number, which stands for no number."""
+    """Mark PyTorch's result for the least whole number, which stands for no number."""
     if truth.is_floating_point():
         return torch.zeros_like(truth, dtype=torch.bool)
     return truth <= torch.iinfo(truth.dtype).min + 8
@@ -113,7 +113,7 @@ def _masked_log_softmax(
 def _ctc_loss(
     x: torch.Tensor, label: torch.Tensor, x_lengths: Any, lengths: Any, **given: Any
 ) -> torch.Tensor:
-    """PyTorch takes off what log_softmax in front would add; add it."""
+    """PyTorch subtracts the term that a preceding log_softmax would add; add it."""
     reduction = given.pop("reduction", "mean")
     losses = torch.nn.functional.ctc_loss(x, label, x_lengths, lengths, reduction="none", **given)
     counts = torch.arange(len(x))[:, None] < torch.as_tensor(x_lengths).reshape(1, -1)

@@ -23,7 +23,7 @@ MOST: Final = 2
 
 
 def try_all() -> dict[str, list[Outcome]]:
-    """Return what becomes of samples of each operator, with gradients where PyTorch has them."""
+    """Return the outcomes of samples of each operator, with gradients where PyTorch has them."""
     return {full_name(entry): _try(entry) for entry in entries()}
 
 
@@ -35,7 +35,7 @@ def _try(entry: Any) -> list[Outcome]:
 
 
 def render(tried: dict[str, list[Outcome]]) -> str:
-    """Return the page with the lists of what was tried."""
+    """Return the page with the lists of tried operators."""
     kinds = {name: {outcome.kind for outcome in found} for name, found in tried.items() if found}
     whole = [name for name, found in kinds.items() if found == {"ours"}]
     partly = [name for name, found in kinds.items() if "ours" in found and found != {"ours"}]
@@ -60,7 +60,7 @@ def _table(names: list[str], tried: dict[str, list[Outcome]]) -> str:
 
 
 def _reason(outcomes: list[Outcome]) -> str:
-    """Return the most frequent reason, without what differs from machine to machine."""
+    """Return the most frequent reason, without parts that differ between machines."""
     counts = Counter(reason for outcome in outcomes for reason in outcome.reasons[:1])
     reason = counts.most_common(1)[0][0] if counts else ""
     return re.sub(r"\s+", " ", reason).replace("|", "\\|").partition("; its piece")[0][:160]

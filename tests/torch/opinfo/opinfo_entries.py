@@ -1,4 +1,4 @@
-"""PyTorch's own list of its operators with samples, without those that no plan can have."""
+"""PyTorch's own list of its operators with samples, without operators that no plan can have."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def excluded(entry: Any) -> str | None:
 
 
 def full_name(entry: Any) -> str:
-    """Return the name with that of the variant: ``std_mean.unbiased``."""
+    """Return the name with the variant's: ``std_mean.unbiased``."""
     name, variant = str(entry.name), str(entry.variant_test_name)
     return f"{name}.{variant}" if variant else name
 

@@ -34,7 +34,7 @@ COARSE: Final = {"nn.functional.hardsigmoid": 1e-7}
 
 
 class Outcome(NamedTuple):
-    """What became of one sample."""
+    """The outcome of one sample."""
 
     kind: str  # "ours", "called", "refused", "wrong"
     reasons: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
 
     function: Callable[..., tuple[torch.Tensor, ...]]
     tensors: Tensors
-    tolerance: float = 0.0  # that of the dtype, if this is larger
+    tolerance: float = 0.0  # the dtype's, if this is larger
     undetermined: int = -1  # the output of which values are not compared
 
 
@@ -90,7 +90,7 @@ def _as_sample(entry: Any, sample: Any) -> Sample:
 
 
 def try_sample(sample: Sample, gradient: bool) -> Outcome:
-    """Return what became of a sample; of what is random, shapes and dtypes are compared alone."""
+    """Return the outcome of a sample; of random operators only shapes and dtypes are compared."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -128,7 +128,7 @@ def _is_random(region: Any) -> bool:
 
 
 def compile_sample(sample: Sample) -> Any:
-    """Return what the backend makes of a sample; RefusedError where PyTorch cannot trace it."""
+    """Return the backend's plan of a sample; RefusedError where PyTorch cannot trace it."""
     graph = Graph()
     mode = FakeTensorMode()
     fakes = [mode.from_tensor(tensor) for tensor in sample.tensors]

@@ -1,4 +1,4 @@
-"""``opwright_torch.ops`` agrees with PyTorch on its own samples: what rows write, one by one."""
+"""``opwright_torch.ops`` agrees with PyTorch on its own samples, row by row."""
 
 from __future__ import annotations
 

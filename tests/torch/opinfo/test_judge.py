@@ -1,4 +1,4 @@
-"""``opwright.ops`` agrees with PyTorch's samples, but for what docs/differences.md says."""
+"""``opwright.ops`` agrees with PyTorch's samples, except for docs/differences.md."""
 
 from __future__ import annotations
 

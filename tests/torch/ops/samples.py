@@ -71,6 +71,6 @@ def callable_cases() -> list[Case]:
 
 
 def over_operators(cases: Iterable[Case], left_out: dict[str, str] | None = None) -> Any:
-    """Parametrize a test over cases, without those of operators that have a reason."""
+    """Parametrize a test over cases, without operators that have a reason."""
     reasons = left_out or {}
     return pytest.mark.parametrize("case", [c for c in cases if c.op not in reasons], ids=str)

@@ -1,4 +1,4 @@
-"""A compiled model gives what the model gives: values, views, state, containers, sizes."""
+"""A compiled model matches the model: values, views, state, containers, sizes."""
 
 from __future__ import annotations
 

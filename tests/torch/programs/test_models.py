@@ -35,7 +35,7 @@ def names() -> list[str]:
 
 
 def calibrated(entry: Entry) -> nn.Module:
-    """Return a model for predictions, whose statistics are those of some inputs."""
+    """Return a model for predictions, with the statistics of some inputs."""
     torch.manual_seed(3)
     model = entry.build().train()
     for module in model.modules():
@@ -61,7 +61,7 @@ def others(entry: Entry, batch: int) -> tuple[torch.Tensor, ...]:
 
 
 def dimensions(model: nn.Module, entry: Entry) -> Any:
-    """Return what differs: all, but of models of one size the batch alone."""
+    """Return the differing sizes: all, but only the batch for models of one size."""
     if entry.name not in ONE_SIZE:
         return True
     (first, *_) = inspect.signature(model.forward).parameters

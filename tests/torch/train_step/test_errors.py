@@ -1,4 +1,4 @@
-"""What a training step cannot do it names, and refuses."""
+"""A training step names and refuses unsupported features."""
 
 from __future__ import annotations
 

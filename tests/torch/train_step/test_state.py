@@ -1,4 +1,4 @@
-"""What `state_dict` of model, optimizer and scaler hold is what a training step wrote and reads."""
+"""A training step reads and writes the `state_dict` of model, optimizer and scaler."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def step_of(model: nn.Module, optimizer: torch.optim.Optimizer, **how: Any) -> A
 
 
 def values(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    """Return parameters, and what the optimizer keeps, in one order."""
+    """Return parameters and the optimizer's state, in one order."""
     states = optimizer.state_dict()["state"]
     kept = [value for _, state in sorted(states.items()) for _, value in sorted(state.items())]
     return [*(p.detach() for p in model.parameters()), *(v for v in kept if v is not None)]
@@ -68,7 +68,7 @@ def kept_names(optimizer: torch.optim.Optimizer) -> dict[int, list[str]]:
 def assert_as_exact(
     found: Sequence[torch.Tensor], single: Sequence[torch.Tensor], double: Sequence[torch.Tensor]
 ) -> None:
-    """Assert that values are as near to those in float64 as PyTorch's own, four times at most."""
+    """Assert that errors from float64 are at most four times PyTorch's own."""
     assert len(found) == len(single) == len(double)
     for own, theirs in zip(found, single, strict=True):
         assert (own.shape, own.dtype) == (theirs.shape, theirs.dtype)

@@ -1,4 +1,4 @@
-"""Lets tests import what lies beside them."""
+"""Lets tests import modules from their folder."""
 
 import sys
 from pathlib import Path

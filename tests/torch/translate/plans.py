@@ -52,7 +52,7 @@ def sizes_of(traced: torch.fx.GraphModule, tensors: Tensors) -> dict[Any, int]:
 
 
 def weights_of(outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return what to multiply outputs with: a plain sum would hide errors of gradients."""
+    """Return weights of outputs: a plain sum would hide errors of gradients."""
     generator = torch.Generator().manual_seed(5)
     return [torch.rand(o.shape, generator=generator).to(o.dtype) + 0.5 for o in outputs]
 

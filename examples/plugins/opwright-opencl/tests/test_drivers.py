@@ -1,4 +1,4 @@
-"""Installed drivers that do not work, instead of those of this machine."""
+"""Installed drivers that do not work, instead of this machine's drivers."""
 
 from __future__ import annotations
 

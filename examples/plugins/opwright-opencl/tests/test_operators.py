@@ -1,4 +1,4 @@
-"""Kernels against those of the host, for sizes and orders that are hard for a device."""
+"""Kernels against the host's, for sizes and orders that are hard for a device."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Recorded disk operations of a save, and their state after a power loss.
 
-Replayed on a model of a disk that promises no more than POSIX does: what a file holds lasts from
-its fsync on, and which names a folder has from the fsync of the folder on. Until then each change
+Replayed on a model of a disk that promises no more than POSIX does: the content of a file lasts
+from its fsync on, and the names in a folder from the fsync of the folder on. Until then each change
 may be lost by itself, and data may be there in part.
 """
 

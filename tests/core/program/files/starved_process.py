@@ -114,7 +114,7 @@ class Work:
                 self.save(value, scope)
             else:
                 loaded = ow.load(self.folder, scope)
-        except Exception as error:  # noqa: BLE001 - told apart below
+        except Exception as error:  # noqa: BLE001 - distinguished below
             caught = error
         total = starving.disarm()
         outcome = Outcome("done") if caught is None else outcome_of(caught)

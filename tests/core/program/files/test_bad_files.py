@@ -1,7 +1,7 @@
 """Files that are truncated, foreign, oversized, damaged or of another program are refused.
 
-Of a pair by itself, which is checked only by the two files; test_generations.py has what
-the manifest of a generation adds.
+The pair is saved alone, and checked only by its two files; test_generations.py tests
+the manifest of a generation.
 """
 
 from __future__ import annotations

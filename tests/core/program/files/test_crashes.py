@@ -36,7 +36,7 @@ def run_child(script, *arguments):
     return subprocess.run(command, timeout=600, check=False).returncode
 
 
-# What comes to the second argument is done to each change, in turn, instead of making it.
+# The second argument is the fault that is injected into each change, one after another.
 FAIL_AT = """
 def save_failing(folder, width, step, fail):
     calls = 0

@@ -50,7 +50,7 @@ def test_a_loss_of_power_leaves_one_whole_generation(tmp_path, model, disks, pre
             left.mkdir()
             disk.write_after_loss(left, draws, share, tear)
             value = model.load_value(left / "model")
-            # From the fsync behind its rename on a generation is there for good.
+            # After the fsync that follows its rename, a generation is durable.
             assert value == (width, 2) or (value == (3, 1) and number <= safe_at), number
             shutil.rmtree(left)
         if number < len(operations):

@@ -178,7 +178,7 @@ class Exchanged(Plain):
 
 
 class Viewed(Exchanged):
-    """An array that its library also describes where it lies; results are `Exchanged`."""
+    """An array that its library also describes in place; results are `Exchanged`."""
 
     __dlpack_c_exchange_api__ = ctypes.pythonapi.PyCapsule_New(
         ctypes.addressof(_api_with_views), _API_NAME, None

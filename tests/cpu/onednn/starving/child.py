@@ -67,7 +67,7 @@ def find_fault(work: Work, expected: list[np.ndarray]) -> str:
 
 
 def describe_difference(got: list[np.ndarray], expected: list[np.ndarray]) -> str:
-    """Return how the results differ from those with all memory, or nothing."""
+    """Return how the results differ from the results with all memory, or nothing."""
     same = len(got) == len(expected) and all(
         np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(got, expected, strict=True)
     )

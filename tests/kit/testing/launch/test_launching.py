@@ -1,4 +1,4 @@
-"""One kernel on memory of the kit's own: what it wrote, where, and what it left."""
+"""One kernel on memory of the kit's own: its writes, and the elements left unwritten."""
 
 from __future__ import annotations
 

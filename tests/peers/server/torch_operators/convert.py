@@ -13,7 +13,7 @@ Function = Callable[..., Any]
 
 
 class NotExpressibleError(Exception):
-    """A peer has the operator, but not this call of it; the text says what it lacks."""
+    """A peer has the operator, but not this call of it; the text names the lacking part."""
 
 
 def require(condition: bool, lack: str) -> None:

@@ -84,7 +84,7 @@ def _viterbi_decode(
 
 
 def _edits(x: list[int], label: list[int]) -> int:
-    """Return the distance, by what the first ids of both need."""
+    """Return the edit distance, by dynamic programming over prefixes."""
     between = {}
     for i, j in itertools.product(range(len(x) + 1), range(len(label) + 1)):
         if min(i, j) == 0:

@@ -30,7 +30,7 @@ def _iou(x: Tensor, y: Tensor, border: float = 0.0) -> Tensor:
 
 
 def _keep(order: Sequence[int], overlaps: Tensor, threshold: float, eta: float = 1.0) -> list[int]:
-    """Return the boxes that suppression keeps, of those in an order."""
+    """Return the boxes that suppression keeps, from boxes in an order."""
     kept: list[int] = []
     for box in order:
         if not any(bool(overlaps[other, box] > threshold) for other in kept):

@@ -1,4 +1,4 @@
-"""Special functions, bits, and what compares or joins numbers one by one."""
+"""Special functions, bits, and operators that compare or join numbers element-wise."""
 
 from __future__ import annotations
 

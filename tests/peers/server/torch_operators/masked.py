@@ -1,4 +1,4 @@
-"""Reductions over what a mask leaves, by PyTorch's prototype of masked tensors."""
+"""Reductions over unmasked elements, by PyTorch's prototype of masked tensors."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _momentum(
     nesterov: bool,
     padding_indices: Sequence[int],
 ) -> Any:
-    """SGD with momentum moves every row: it is given those that are named."""
+    """SGD with momentum moves every row: it gets only the named rows."""
     require(mu > 0.0, "PyTorch keeps no velocity without momentum")
     grad = _sparse_gradient(param, rows, values, padding_indices).coalesce()
     (named,) = grad.indices()

@@ -1,4 +1,4 @@
-"""What adapters share: arguments of PyTorch as tensors, axes and dtypes of opwright."""
+"""Helpers of adapters: arguments of PyTorch as tensors, axes and dtypes of opwright."""
 
 from __future__ import annotations
 

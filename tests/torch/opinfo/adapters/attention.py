@@ -103,7 +103,7 @@ def _projected(
 
 
 def _whole_mask(given: dict[str, Any], q: Any, added: int) -> Any:
-    """Return the mask of queries by keys, with that of keys alone; what was added is seen."""
+    """Return the mask of queries by keys, with the mask of keys; added keys are visible."""
     mask, padding = given.get("attn_mask"), given.get("key_padding_mask")
     dtype = dtype_of(q)
 

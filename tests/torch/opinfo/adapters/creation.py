@@ -1,4 +1,4 @@
-"""Adapters of what makes tensors of numbers alone."""
+"""Adapters of operators that make tensors from numbers alone."""
 
 from __future__ import annotations
 

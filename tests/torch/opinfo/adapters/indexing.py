@@ -1,4 +1,4 @@
-"""Adapters of what reads or writes elements at positions."""
+"""Adapters of operators that read or write elements at positions."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def index_reduce(
 
 
 def widened(index: Any, like: Any, axis: int) -> Any:
-    """Return a line of positions in the shape of what they place."""
+    """Return a line of positions in the shape of the placed values."""
     if not rank_of(like):
         return ops.reshape(index, shape=[])
     shape = [1] * rank_of(like)

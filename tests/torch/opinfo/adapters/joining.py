@@ -1,4 +1,4 @@
-"""Adapters of what joins tensors, or cuts them into parts."""
+"""Adapters of operators that join or split tensors."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from .networks import cosine_similarity, pairwise_distance
 
 
 def reduction_of(given: dict[str, Any]) -> str:
-    """Return what becomes of the losses; `size_average` and `reduce` are its older names."""
+    """Return the reduction of the losses; `size_average` and `reduce` are its older names."""
     mean, reduce = given.get("size_average"), given.get("reduce")
     if mean is not None or reduce is not None:
         if reduce is False:

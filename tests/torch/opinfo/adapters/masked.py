@@ -1,4 +1,4 @@
-"""Adapters of reductions over what a mask leaves."""
+"""Adapters of reductions over unmasked elements."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def pad(x: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     if mode == "constant":
         number = value or 0
         return ops.pad(x, paddings=paddings, value=float(number))
-    if mode == "circular":  # of what is left
+    if mode == "circular":  # of the remaining ones
         x = ops.pad(x, paddings=[min(width, 0) for width in paddings])
         paddings = [max(width, 0) for width in paddings]
     kinds = {"replicate": "edge", "circular": "wrap"}

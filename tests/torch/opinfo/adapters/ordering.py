@@ -1,4 +1,4 @@
-"""Adapters of what sorts, and of what stands at a place of the order."""
+"""Adapters of sorting, and of elements by rank."""
 
 from __future__ import annotations
 

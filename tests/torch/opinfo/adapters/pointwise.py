@@ -1,4 +1,4 @@
-"""Adapters of what PyTorch computes element by element."""
+"""Adapters of PyTorch's element-wise operators."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
 
 
 def test_of(op: str) -> Adapter:
-    """Return a test that no whole number passes but that of being finite."""
+    """Return a test of floats, for which whole numbers are converted."""
 
     def apply(x: Any) -> Any:
         return getattr(ops, op)(floating(x))

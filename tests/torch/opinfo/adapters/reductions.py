@@ -1,4 +1,4 @@
-"""Adapters of reductions, of what adds up along an axis, and of what sorts."""
+"""Adapters of reductions, of cumulative sums along an axis, and of sorting."""
 
 from __future__ import annotations
 

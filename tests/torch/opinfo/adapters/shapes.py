@@ -1,4 +1,4 @@
-"""Adapters of what moves, repeats, joins or cuts tensors."""
+"""Adapters of operators that move, repeat, join or split tensors."""
 
 from __future__ import annotations
 

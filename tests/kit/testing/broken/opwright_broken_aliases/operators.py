@@ -1,4 +1,4 @@
-"""Two kernels that are right only where their output lies where it is said not to, or not said."""
+"""Two wrong kernels: one if its output is in its input, one if it is not."""
 
 import numpy as np
 

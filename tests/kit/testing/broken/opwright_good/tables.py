@@ -1,4 +1,4 @@
-"""A table of operators by what they are for, and what checks such tables of any package."""
+"""A table of operators by purpose, and a check of such tables of any package."""
 
 ROWS = {"good.pick": "picks elements", "good.row_sums": "adds up rows"}
 
