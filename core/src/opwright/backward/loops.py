@@ -338,7 +338,7 @@ def _define_like(
     *,
     segmented: bool = False,
 ) -> tuple[str, ...]:
-    """Define variables like those of the body in a segment, or arrays of them; return names."""
+    """Define copies of variables of the body in a segment, or arrays of them; return names."""
     new_names = []
     for name in names:
         like = body.var(name)

@@ -1,4 +1,4 @@
-"""The commands of the core, those that installed packages add, and their shared code.
+"""The commands of the core, commands of installed packages, and their shared code.
 
 A wrong argument is a CommandError (exit code 2), a finding of a command is not (1). Commands
 print text that is safe for a terminal, or one JSON document and nothing else.

@@ -57,8 +57,8 @@ class Event(NamedTuple):
 class Diagnosis(NamedTuple):
     """The state of all plugins."""
 
-    records: list[PluginRecord]  # of plugins whose hooks returned
-    failures: tuple[PluginFailure, ...]  # of plugins that are quarantined
+    records: list[PluginRecord]  # plugins whose hooks returned
+    failures: tuple[PluginFailure, ...]  # quarantined plugins
     # Plugins that crash or block processes: every one, in their hooks, or those that use an object.
     crashes: dict[PluginFailure, bool]
     problems: dict[Package, dict[str, str]]  # unusable objects, and the command that may help

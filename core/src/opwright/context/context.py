@@ -268,7 +268,7 @@ def context_guard(context: Context) -> contextlib.AbstractContextManager[Context
 
 
 def list_ops(all: bool = False) -> list[str]:
-    """Return the types of all operators, sorted; with `all`, also those that only gradients use."""
+    """Return the types of all operators, sorted; with `all`, gradient operators as well."""
     return current_context().ops.types(all=all)
 
 

@@ -245,7 +245,7 @@ class AttrProto(ProtoValue):
         )
 
     def _examples(self) -> Iterable[Any]:
-        """Return example elements, of which the rule may allow some."""
+        """Return example elements; the rule may allow only some of them."""
         bounds = tuple(bound for bound in (self.min, self.max) if bound is not None)
         return self.allowed or (*_EXAMPLES[self.type], *bounds)
 

@@ -142,7 +142,7 @@ class InferContext:
     def set_outputs(
         self, slot: str, shapes: Iterable[Sequence[int]], dtype: str | None = None
     ) -> None:
-        """Set the metas of all variables of an output slot, of which there are `output_count`."""
+        """Set the metas of all `output_count` variables of an output slot."""
         index = self._find_output(slot)
         self._put(slot, index, tuple(self._make_meta(slot, index, s, dtype) for s in shapes))
 

@@ -26,7 +26,7 @@ FROM_INPUT: Final = INT_MIN
 MORE: Final = INT_MIN + 1
 MARKS: Final = (FROM_INPUT, MORE)
 
-Slots = Mapping[str, Any]  # names by slot, of which those of operands are read
+Slots = Mapping[str, Any]  # names by slot; only names of operands are read
 Attrs = Mapping[str, Any]
 
 MAX_NUMBERS: Final = 2**16

@@ -215,7 +215,7 @@ def _read_slots(slots: Sequence[Message], who: str) -> dict[str, tuple[str, ...]
 
 
 def read_program(data: bytes, max_bytes: int = MAX_PROGRAM_BYTES) -> Message:
-    """Return the program of bytes from anywhere, of which at most `max_bytes` are read.
+    """Return the program in untrusted bytes, at most `max_bytes` of them.
 
     FormatError where they are too many, foreign, truncated, damaged or of a newer format.
     """

@@ -39,7 +39,7 @@ class PythonDevice(Protocol):
     def view(self, handle: int, shape: tuple[int, ...], dtype: str, /) -> object:
         """Return the array that Python kernels of this device get.
 
-        Never called for handle 0: a tensor without elements, or of which only the shape is read,
+        Never called for handle 0: a tensor without elements, or one whose shape alone is read,
         reaches the kernel as a NumPy dummy.
         """
 
@@ -97,11 +97,11 @@ class ArrayPlace(NamedTuple):
 class DeviceArrays(Protocol):
     """Arrays for Python kernels on a device in a compiled library; ``arrays=`` in a hook names it.
 
-    All methods are called with the GIL held. Pointers are ints, numbers those of the device.
+    All methods are called with the GIL held. Pointers are ints, `number` is the device's.
 
     It may have three more members, for libraries without DLPack: `interface`, the name of an
     attribute by which arrays describe their memory on devices of this type, ``locate`` and
-    ``describe``. Then such arrays are accepted as those with ``__dlpack__`` are, and tensors on
+    ``describe``. Then such arrays are accepted like arrays with ``__dlpack__``, and tensors on
     the device have the attribute.
 
     ``locate(description, /) -> ArrayPlace`` reads the attribute of an array. It raises ValueError,
@@ -116,7 +116,7 @@ class DeviceArrays(Protocol):
         """Return the device's kind of array over memory that opwright owns, compact row-major.
 
         It is created once if the address stays the same from run to run. Never called for a tensor
-        without elements or of which only the shape is read: the kernel gets a NumPy dummy.
+        without elements or one whose shape alone is read: the kernel gets a NumPy dummy.
         """
 
     def stream(self, pointer: int, number: int, /) -> AbstractContextManager[object]:

@@ -1,4 +1,4 @@
-"""Opens devices of the runtime by name: the host, and those that plugins provide."""
+"""Opens devices of the runtime by name: the host, and devices of plugins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOST_CODES: Final = (1, 3)
 """DLPack's kDLCPU and kDLCUDAHost: memory that NumPy reads."""
 
 # Devices that a Context has used stay open as long as its registry lives. The runtime itself holds
-# no device, but knows which are open: those of one library, or of one object, are opened once.
+# no device, but knows which are open: a device of one library, or one object, is opened once.
 _used: WeakKeyDictionary[DeviceEntry, dict[int, _runtime.Device]] = WeakKeyDictionary()
 _opening = threading.RLock()  # not held during imports, which may wait for threads
 

@@ -154,7 +154,7 @@ class Given(NamedTuple):
 class Persistables(NamedTuple):
     """The variables of the scope that a plan reads and writes."""
 
-    metas: Mapping[str, Meta] = _NO_METAS  # of those that exist
+    metas: Mapping[str, Meta] = _NO_METAS  # of variables that exist
     lasting: frozenset[str] = frozenset()  # names that are written to the scope
     keep_all: bool = False  # every written name is written to the scope (``Network.run``)
     stores: Sequence[str] = ()  # given names that are copied into the scope first
@@ -169,8 +169,8 @@ class Fetches(NamedTuple):
     # keeps its results until the next iteration has read them.
     role: Role | None = Role.FETCH
     on_device: bool = False  # they stay on the device; the runtime returns them as tensors
-    stacked: Sequence[str] = ()  # of a loop: what each turn writes into arrays of the outer plan
-    carried: Sequence[str] = ()  # of a loop: given values that need memory even if it is not read
+    stacked: Sequence[str] = ()  # of a loop: values that iterations write to outer arrays
+    carried: Sequence[str] = ()  # of a loop: given values that need memory even if never read
     n_early: int = 0  # how many of them the first plan returns where the graph is cut into two
 
 

@@ -206,8 +206,8 @@ def _infer_dtypes(
 ) -> dict[str, Sequence[Inferred]]:
     dtypes = definition.infer_dtypes(metas, attrs, counts)
     known = next((dtype for dtype in dtypes if dtype is not None), None)
-    # A dtype that the OpProto leaves open is most often that of the inputs; lowering, which knows
-    # the ranks, decides it.
+    # A dtype that the OpProto leaves open is most often the dtype of the inputs; lowering, which
+    # knows the ranks, decides it.
     default = known or next((slot[0].dtype for slot in metas if slot), DEFAULT_DTYPE)
     return {
         slot.name: [(None, dtype or default)] * count

@@ -40,13 +40,13 @@ def clone_operator(op: Operator, block: Block) -> Operator:
 
 
 def clone_block(parent: Block, index: int) -> Block:
-    """Return a copy of a block, and of those within it, as a block within `parent`."""
+    """Return a copy of a block, with its inner blocks, as a block within `parent`."""
     program = parent.program
     return _fill(program.add_block(parent.idx), program.block(index), clone_operator)
 
 
 def clear_block(block: Block) -> None:
-    """Remove the operators and variables of a block, and of those within it."""
+    """Remove the operators and variables of a block and of its inner blocks."""
     for part in _live_blocks(block):
         part.replace_ops([])
         part.replace_vars({})
@@ -105,7 +105,7 @@ def _prune_bodies(op: Operator, block: Block) -> None:
 
 
 def drop_unused_vars(block: Block, kept: Iterable[str]) -> None:
-    """Remove the variables of a block, and of those within it, that no operator there uses."""
+    """Remove the variables of a block and its inner blocks that no operator there uses."""
     live = _live_blocks(block)
     used = set(kept)
     for part in live:
@@ -120,7 +120,7 @@ def drop_unused_vars(block: Block, kept: Iterable[str]) -> None:
 
 
 def _live_blocks(block: Block) -> list[Block]:
-    """Return a block and those within it that an operator has, outer ones first."""
+    """Return a block and the blocks of its operators, outer ones first."""
     live = [block]
     for op in block.ops:
         for body in op.block_attrs().values():

@@ -28,7 +28,7 @@ class DeviceName(NamedTuple):
     kind : str
         Device type: ``"cuda"``.
     number : int
-        Which of the devices of that type; 0 for the host, of which there is one.
+        Which of the devices of that type; 0 for the host, which is the only one.
     """
 
     kind: str

@@ -2,7 +2,7 @@
 
 The runtime finds one-operator plans by shapes, dtypes and attributes. It calls this code only to
 lower a new combination, and for arguments that it cannot read: Variables, numbers, lists, arrays on
-devices, and those that only ``__dlpack__`` lends. Once they are read, the runtime continues.
+devices, and arrays that only have ``__dlpack__``. Once they are read, the runtime continues.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Record(NamedTuple):
     """Description of a saved state that was called; see the module."""
 
     n_ops: int
-    params: Sequence[list[Any]]  # what `see` returned of copies that had their checksum
+    params: Sequence[list[Any]]  # results of `see` for copies with the right checksum
     feeds: tuple[ArraySpec, ...]
     fetches: tuple[ArraySpec, ...]
     program_feeds: tuple[str, ...]

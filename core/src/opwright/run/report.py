@@ -125,8 +125,8 @@ class Memory(NamedTuple):
 def memory() -> Memory:
     """Return the memory that operators and networks keep between calls.
 
-    Kept are at most 4,096 plans of 48 MiB together, memory for their runs of 64 MiB together, and
-    freed blocks of 128 MiB together. The plan that each network ran last, with its memory, is kept
+    At most 4,096 plans of 48 MiB together are kept, 64 MiB of memory for their runs, and 128 MiB
+    of freed blocks. The plan that each network ran last, with its memory, is kept
     besides. Variables of scopes, and arrays that were returned, are not counted.
 
     Returns

@@ -21,7 +21,7 @@ from opwright.foreign import describe_error, import_object
 from opwright.packages.import_notes import NO_NOTES, ImportNotes
 from opwright.packages.package import Package, advise_command
 
-if TYPE_CHECKING:  # 15 ms with what it describes; a list of types needs none
+if TYPE_CHECKING:  # 15 ms with its imports, which a list of types does not need
     from opwright.targets.library import NativeLibrary
 
 _T = TypeVar("_T")
@@ -117,7 +117,7 @@ class LibraryTable:
 def open_linked(open_now: Callable[[], _T], list_distributions: Callable[[], Iterable[str]]) -> _T:
     """Open a library, after its linked libraries that the system's loader does not find.
 
-    They are in what one of the distributions requires: it may be in a folder outside the search
+    They are in a distribution that one of the given ones requires, maybe outside the search
     path, as in an environment that sees the packages of a second one.
     """
     opened: set[str] = set()

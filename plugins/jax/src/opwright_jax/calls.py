@@ -31,7 +31,7 @@ class Whole(NamedTuple):
 class Forward(NamedTuple):
     """A computation whose gradients are wanted.
 
-    Its results are those of `of`, then the values besides the arguments that the gradients of the
+    It returns the results of `of`, then the values besides the arguments that the gradients of the
     arguments `wanted` by the results `given` read.
     """
 
@@ -43,7 +43,7 @@ class Forward(NamedTuple):
 class Vjp(NamedTuple):
     """Gradients of a computation.
 
-    Its arguments are those of `of`, then the values of the variables `saved` of its `Forward`, then
+    It takes the arguments of `of`, then the values of the variables `saved` of its `Forward`, then
     the gradients of the results `given`. Its results are the gradients of the arguments `wanted`.
     """
 

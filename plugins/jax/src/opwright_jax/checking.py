@@ -40,7 +40,7 @@ def check_operator(op_type: str, uses: Iterable[Any]) -> Generator[tuple[Any, st
     for use in uses:
         try:
             jax.eval_shape(lambda *a, use=use: use.call(ops, a), *use.arguments)
-        except (ShapeError, DtypeError) as error:  # what JAX cannot have, such as unknown shapes
+        except (ShapeError, DtypeError) as error:  # features that JAX lacks, such as unknown shapes
             reason = reason and str(error).splitlines()[0]
             continue
         reason = ""

@@ -136,7 +136,7 @@ def _has_gradient(what: What, metas: Metas, result: int, wanted: tuple[int, ...]
 
 
 def _give_gradients(residual: Residual, grads: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the gradients of all arguments, None for those without one."""
+    """Return the gradients of all arguments, None where there is none."""
     kept, values = residual.kept, residual.values
     begin, count = (0, 0) if kept is None else kept.left_out
     none = (None,) * (len(values) + count)

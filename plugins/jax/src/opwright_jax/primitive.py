@@ -27,7 +27,7 @@ primitive.multiple_results = True
 
 
 def compute(what: What, values: Sequence[Any]) -> list[Any]:
-    """Return the results of a computation of arrays, of which JAX gets no gradient.
+    """Return the results of a computation of arrays, without a gradient in JAX.
 
     A result that depends on nothing is None.
     """

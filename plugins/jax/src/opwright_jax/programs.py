@@ -36,8 +36,8 @@ def function(program: Any, feed: Any = None, fetch: Any = None) -> Callable[...,
         For each input the name of a variable, or a container of names, nested as the input will be.
         By default one for each feed of a `LoadedProgram`, in order.
     fetch : pytree of str, optional
-        The names of the results, in the containers to return. By default a tuple of those of a
-        `LoadedProgram`.
+        The names of the results, in the containers to return. By default a tuple of the
+        fetches of a `LoadedProgram`.
 
     Returns
     -------

@@ -28,7 +28,7 @@ class GradientClip(abc.ABC):
         """Append the operators that clip the gradients; return the pairs with the new gradients."""
 
     def append_to_shards(self, pairs: Sequence[Pair], group: str) -> list[Pair]:
-        """Append them for gradients of which each process of a group has a part.
+        """Append them for gradients that the processes of a group divide.
 
         Raises
         ------

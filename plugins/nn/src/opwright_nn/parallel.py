@@ -194,7 +194,7 @@ def average(who: str, parallel: DataParallel | None, pairs: Sequence[Pair]) -> S
 
 
 def find_divided(program: ow.Program) -> dict[str, str]:
-    """Return the parameters of which each process of a group has a part, with that group."""
+    """Return the parameters that processes divide, each with its group."""
     return {
         name: cast(str, op.attrs["group"])
         for op in program.global_block().ops
@@ -204,7 +204,7 @@ def find_divided(program: ow.Program) -> dict[str, str]:
 
 
 def _find_teams(who: str, program: ow.Program | None) -> list[Team]:
-    """Return all teams of a program: those that average gradients, and those that divide layers."""
+    """Return all teams of a program: teams that average gradients, or divide layers."""
     averaging = find_program_team(who, program)
     groups = [] if averaging is None else [averaging.group]
     groups += [] if program is None else find_divided(program).values()

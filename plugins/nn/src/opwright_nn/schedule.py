@@ -47,7 +47,7 @@ class Schedule:
         return f"Schedule({self.rate(0):.6g} in the first step)"
 
     def rate(self, step: int) -> float:
-        """Return the rate of a step, of which the first has the number 0."""
+        """Return the rate of a step; the first step has the number 0."""
         number = checks.check_int("Schedule.rate", "step", step, at_least=0)
         got = self.curve(np.array([number], np.float32))
         value = checks.find_array(got)

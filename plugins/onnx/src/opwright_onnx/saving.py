@@ -259,7 +259,7 @@ def _beside(path: Path) -> Path:
 
 
 def _find_used(graph: Any) -> set[str]:
-    """Return the names that a graph and those within it read."""
+    """Return the names that a graph and its inner graphs read."""
     used = {output.name for output in graph.output}
     for node in graph.node:
         used.update(node.input)

@@ -294,7 +294,7 @@ def external_value(external: External) -> Value:
 
 
 def check_lasting(value: Value) -> None:
-    """Raise ProgramError for a value whose meta differs from that of its lasting memory."""
+    """Raise ProgramError for a value whose meta differs from the meta of its lasting memory."""
     external = value.buffer.external
     if external is None or external.meta == value.meta:
         return

@@ -104,7 +104,7 @@ def _place_sinks(graph: Graph) -> None:
 
 
 def _drop_unread_stacks(graph: Graph) -> None:
-    """Assign no memory to stacked outputs of loops of which at most the shape is read."""
+    """Assign no memory to stacked outputs of loops whose elements are never read."""
     loops = [(op, op.definition.control) for op in graph.ops if op.children]
     if not loops:
         return

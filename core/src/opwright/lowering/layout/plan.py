@@ -268,7 +268,7 @@ class PlanAssembler:
         return _runtime.EXTERNAL, external.index, device
 
     def _shape(self, value: Value) -> int:
-        """Return the number of a value of which only the shape is read."""
+        """Return the number of a value whose shape alone is read."""
         if value.shape_id < 0:
             code = dtype_to_code(value.meta.dtype)
             value.shape_id = self._builder.value(code, value.meta.shape, _runtime.NONE, 0)

@@ -199,7 +199,8 @@ class OpenClDevices:
 
         Raises
         ------
-        DeviceNotFoundError If there is none, or a requirement of OpenCL is missing.
+        DeviceNotFoundError
+            If there is none, or a requirement of OpenCL is missing.
         """
         with self._lock:
             device = self._opened.get(number)

@@ -1,6 +1,6 @@
 """``fuse_packed_attention``: heads are read where the layer before attention has written them.
 
-Attention wants its heads one after the other, layers write them side by side. Arrays that are split
+Attention reads its heads one after the other, layers write them side by side. Arrays that are split
 and transposed for it, and back again after it and its gradient, are never copied.
 """
 

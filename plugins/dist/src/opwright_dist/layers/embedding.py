@@ -40,7 +40,7 @@ def embedding(
     the rows, and sends their gradients back: only requested rows are transferred, without drops.
     All processes have equally many ids.
 
-    The gradient is that of the mean loss of the processes, with equal weights, as for
+    The gradient is for the mean loss of the processes, with equal weights, as for
     `data_parallel` over the same group.
 
     Parameters

@@ -1,9 +1,9 @@
 """dist.batch_norm: batch normalization over the batch of all processes.
 
-With one process, and outside of training, it is `batch_norm`. With several, mean and variance are
-those of the whole batch: the weighted mean of the means of the processes, and then of the mean
-squares of the deviations from it. The gradient is that of a loss which is the mean of the losses of
-the processes, each of them a mean over its examples, as in `data_parallel`.
+With one process, and outside of training, it is `batch_norm`. With several, mean and variance
+cover the whole batch: the weighted mean of the means of the processes, and then of the mean
+squares of the deviations from it. The gradient is for the mean of the losses of
+the processes, each a mean over its examples, as in `data_parallel`.
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ def _shape(ctx: InferContext) -> None:
 
 def _maker() -> OpMaker:
     maker = OpMaker("dist.batch_norm").add_comment(
-        "batch_norm over the batch of all processes of a group: in training mean and variance are "
-        "those of all their examples. Its gradient is that of the mean loss of the processes, "
+        "batch_norm over the batch of all processes of a group: in training mean and variance "
+        "cover all their examples. Its gradient is for the mean loss of the processes, "
         "weighted by their numbers of examples. Ioffe and Szegedy, 2015."
     )
     maker.add_input("x", "float [n, channels, ...], n of this process").dtypes(*_FLOATS)

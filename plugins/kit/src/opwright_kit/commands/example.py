@@ -234,7 +234,7 @@ def _find_function(op_type: str) -> Callable[..., Any]:
 
 
 def _runnable_dtypes(definition: OpDefinition, context: Context) -> list[str]:
-    """The dispatch dtypes in which the host runs an operator; those of NumPy, float32 first."""
+    """The dispatch dtypes in which the host runs an operator; dtypes of NumPy, float32 first."""
     order = ("float32", "float64", "int64", "int32", "bool", *DTYPES)
     return [
         dtype

@@ -55,7 +55,7 @@ class Page:
 
     @property
     def crash(self) -> str:
-        """How the example crashed, and what to do; empty if it ran."""
+        """How the example crashed, and a way out; empty if it ran."""
         if self._example is None or not self._example.crash:
             return ""
         return (

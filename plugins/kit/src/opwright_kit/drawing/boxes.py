@@ -19,7 +19,7 @@ _PORT_STEP: Final = 22
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box that can stand in a row.
+    """A box that can be placed in a row.
 
     Attributes
     ----------

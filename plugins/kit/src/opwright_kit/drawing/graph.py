@@ -96,7 +96,7 @@ class BlockGraph:
 def build_graphs(
     ops: Sequence[Operator], block: Block | None, fetches: Iterable[str] = ()
 ) -> list[BlockGraph]:
-    """Return the graph of a network, and those of all blocks that its operators run, by index.
+    """Return the graphs of a network and of all blocks that its operators run, by index.
 
     Parameters
     ----------

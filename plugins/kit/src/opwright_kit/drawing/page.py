@@ -193,7 +193,7 @@ class _Page:
         )
 
     def _blocks(self, idx: int) -> str:
-        """A block and, inside it, those that its operators run."""
+        """A block and, inside it, the blocks that its operators run."""
         graph = next(graph for graph in self._graphs if graph.idx == idx)
         name = f"block {idx}"
         if graph.owner is not None:

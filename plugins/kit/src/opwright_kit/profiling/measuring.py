@@ -157,7 +157,7 @@ class _Rows:
         ops = plan.describe.ops
         steps = [_Step(*step) for step in steps]
         begin = 0
-        while begin < len(steps):  # a loop copies what it hands on: steps of one operator
+        while begin < len(steps):  # a loop copies carried values: steps of one operator
             end = begin + 1
             while end < len(steps) and steps[end].op_index == steps[begin].op_index:
                 end += 1

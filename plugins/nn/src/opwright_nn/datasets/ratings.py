@@ -58,8 +58,8 @@ def generate(n: int, users: int = 1000, films: int = 500, seed: int = 0) -> Rati
     """Return synthetic ratings: a user likes films whose genres fit the preferences of such users.
 
     A user has a gender (2), an age (7 groups) and an occupation (21), a film one to three of 18
-    genres. The tastes of gender, age and occupation for genres are normal, so are those of each
-    user; a film has a quality of its own. A rating is 3.5 plus the taste for the film's genres,
+    genres. The tastes of gender, age and occupation for genres are normal, and so is the taste
+    of each user; each film has a quality. A rating is 3.5 plus the taste for the film's genres,
     plus its quality, plus noise of standard deviation 0.5, rounded to 1, 2, 3, 4 or 5: with all of
     it but the noise known, the root mean square error would be about 0.55. The names of the
     columns and the numbers of groups are the same as in MovieLens 1M.

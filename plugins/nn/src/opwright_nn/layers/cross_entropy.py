@@ -344,7 +344,7 @@ def _append_loss(
 def _reduce_plain(
     layer: Layer, op_type: str, inputs: dict[str, Any], attrs: dict[str, Any], options: _Options
 ) -> ow.Variable:
-    """Append an operator and reduce its rows, each of which counts once."""
+    """Append an operator and reduce its rows; each counts once."""
     loss = _append_loss(layer, op_type, inputs, attrs, options)
     return loss if options.reduction == "none" else append_total(layer, loss, options.reduction)
 

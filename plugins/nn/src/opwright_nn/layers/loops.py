@@ -163,7 +163,7 @@ def while_loop(
         ``body(carry) -> carry``, in the form of `init`, with the same shapes and dtypes. It is
         called as `condition` is.
     init : Variable, or list or tuple of them
-        The carry of the first turn.
+        The carry of the first iteration.
     max_steps : int, optional
         The largest number of iterations; a run that needs more fails. Gradients need it: their
         inputs are saved for so many iterations.

@@ -54,7 +54,7 @@ class _Area(Metric):
         self._scores.append(rows.copy())  # the caller may write into its array
 
     def result(self) -> float:
-        """Return the area, in [0, 1]; NaN where no class has both rows of it and others."""
+        """Return the area, in [0, 1]; NaN where every class lacks positive or negative rows."""
         if not self._scores:
             return math.nan
         scores, labels = np.concatenate(self._scores), np.concatenate(self._labels)
@@ -75,7 +75,7 @@ class _Area(Metric):
     @staticmethod
     @abc.abstractmethod
     def _area(scores: Array, positive: npt.NDArray[np.bool_], n_positive: int) -> float:
-        """Return the area for rows of which some, not all, are positive."""
+        """Return the area for rows; some, not all, are positive."""
 
 
 class AUC(_Area):

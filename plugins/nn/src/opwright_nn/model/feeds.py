@@ -59,9 +59,9 @@ def convert_named(program: ow.Program, cast: bool, who: str, name: str, value: A
 def convert_feed(who: str, value: Any, variable: ow.Variable, cast: bool) -> Any:
     """Return the value of a variable in its dtype.
 
-    An array of a dtype whose every value that of the variable holds is converted, as NumPy's safe
-    casts are: int32 to int64, uint8 to float32. With `cast` any numbers are: to floats the nearest,
-    to integers the same. Python numbers and lists are, where the dtype holds them.
+    An array is converted if the dtype of the variable holds every value of its dtype, as in NumPy's
+    safe casts: int32 to int64, uint8 to float32. With `cast` any numbers are: to floats by
+    rounding, to integers unchanged. Python numbers and lists are, where the dtype holds them.
 
     Raises
     ------

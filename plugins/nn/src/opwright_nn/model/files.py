@@ -193,7 +193,7 @@ class ModelFiles(LayerMethods):
 
         The folder must hold exactly the parameters of this model, with their shapes. The next `run`
         initializes states of the optimizer that are not in it. The seed and the step of random
-        numbers are loaded, too; the learning rate remains that of this model. `resume` loads
+        numbers are loaded, too; the learning rate of this model remains. `resume` loads
         everything.
 
         With `only`, or without `strict`, it loads parameters and states of layers alone, for a

@@ -167,7 +167,7 @@ class Model(ModelTraining):
     # -- Parameters ----------------------------------------------------------------------------
 
     def initialize_parameters(self, seed: int | None = None, **example_feeds: Any) -> None:
-        """Initialize all parameters and optimizer states, also those with values.
+        """Initialize all parameters and optimizer states, even if they have values.
 
         Where an input has no shape yet and no example provides it, the next `run` or `predict`
         does it. Without this call, `run` initializes the parameters that have no value, with the
@@ -250,8 +250,8 @@ class Model(ModelTraining):
         """Compute variables for inference: no loss, no update, no dropout.
 
         `scope` does not change, and parameters and states have the values that it holds. Gradients
-        are computed only if `variable` is one or depends on one; random numbers are those that the
-        next step would draw.
+        are computed only if `variable` is one or depends on one; random numbers are drawn as in
+        the next step.
 
         Parameters
         ----------

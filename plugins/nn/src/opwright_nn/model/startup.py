@@ -1,4 +1,4 @@
-"""Startup: initializes the parameters and states of a Model, all or those without a value."""
+"""Startup: initializes the parameters and states of a Model, all or only missing ones."""
 
 from __future__ import annotations
 

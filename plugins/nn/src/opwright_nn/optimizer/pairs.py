@@ -108,7 +108,7 @@ def check_dense(who: str, pairs: Sequence[Pair], group: str) -> None:
 def check_divided(
     who: str, pairs: Sequence[Pair], *, elementwise: bool, clip: GradientClip | None
 ) -> None:
-    """Raise where a whole gradient must be known of which this process has a part.
+    """Raise where this process has a part of a gradient that must be whole.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Updates of parts of parameters, where several processes divide them: ZeRO-1.
 
-Which parameters are divided is read from the program: ``dist.shard`` says of which parameter a
-variable is this process's part. Gradients, regularizers and states then belong to that part, and
+Which parameters are divided is read from the program: ``dist.shard`` connects a parameter with
+the part of this process. Gradients, regularizers and states then belong to that part, and
 after its update each process gathers the others' parts.
 """
 

@@ -125,7 +125,7 @@ def _share(who: str, old: ow.Variable, shape: Shape, attr: ParamAttr) -> ow.Vari
 
 
 def _check_shared(who: str, old: ow.Variable, attr: ParamAttr) -> None:
-    """Raise if the options of a shared parameter differ from those of its first layer."""
+    """Raise if the options of a shared parameter differ from its first layer's."""
     defaults = ParamAttr()
     own = getattr(old, "optimize", None)
     values = {

@@ -96,7 +96,7 @@ class Source:
         return map(self._name, data)
 
     def epoch(self, done: int) -> Iterator[Feeds]:
-        """Return the batches of the current epoch, of which `done` have been taken."""
+        """Return the batches of the current epoch after the first `done` ones."""
         if isinstance(self._data, Batches):
             # By __next__: a loop would begin the next epochs where these have ended.
             left = self._data.per_epoch - done
@@ -125,7 +125,7 @@ class Source:
         return cast
 
     def _cast(self, feeds: Feeds, names: Iterable[str]) -> dict[str, Any]:
-        """Return feeds of which those with these names are converted."""
+        """Return the feeds, converted where their name is listed."""
         if self._convert is None:
             return dict(feeds)
         return {**feeds, **{name: self._convert(self._who, name, feeds[name]) for name in names}}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Watching(Callback):
-    """A callback with a monitor, of which a checkpoint keeps the state."""
+    """A callback with a monitor; checkpoints keep its state."""
 
     _monitor: Monitor
 
@@ -98,7 +98,7 @@ class EarlyStopping(_Watching):
         return {**super().state(), **best}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a result of `state`."""
         kept = dict(state)
         best_epoch = kept.pop("best_epoch", None)
         super().restore(kept)

@@ -16,7 +16,7 @@ from opwright.errors import CommandError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what to do, the model, and options of each."""
+    """Add the action, the model, and the options of each action."""
     parser.epilog = (
         "report MODEL prints the operators, who writes them with ours, and for shapes of the feeds "
         "kernels, floating-point operations and memory; an open size is 1 without --feed. "

@@ -48,7 +48,7 @@ def make_report(path: Path, feeds: Shapes) -> Plain:
 
 
 def _count(proto: ModelProto) -> Counter[tuple[str, str, str]]:
-    """Return how many nodes there are of each domain and operator, those within others, too."""
+    """Return the number of nodes of each domain and operator, including nested ones."""
     nodes = [*_walk(proto.graph), *(n for f in proto.functions for n in _walk(f))]
     keys = [("" if n.domain == "ai.onnx" else n.domain, n.op_type, n.overload) for n in nodes]
     return Counter(keys)

@@ -1,4 +1,4 @@
-"""Vectors of integers some of which are known: shapes, and values that models compute from them.
+"""Vectors of integers, some of them known: shapes, and values that models compute from them.
 
 A reshape of a model with an open batch reads its other sizes as numbers: kernels and rows see
 them, and no operator computes them in a run.

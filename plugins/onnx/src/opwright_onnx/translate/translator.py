@@ -314,7 +314,7 @@ class Translator:
         return len(self.shape(value))
 
     def known_shape(self, value: Value, what: str) -> list[int]:
-        """Return the shape of a value of which all sizes are known."""
+        """Return the shape of a value; all sizes must be known."""
         shape = self.shape(value)
         found = [dim for dim in shape if dim is not None]
         if len(found) < len(shape):

@@ -141,7 +141,7 @@ class Writer(Nodes):
         return self.vector(self.items(op, attr))
 
     def known(self, op: Op, attr: str) -> list[int]:
-        """Return the numbers of an attribute, none of which a run computes."""
+        """Return the numbers of an attribute; none is computed in a run."""
         if op.inputs.get(attr):
             raise DeclinedError(f"{attr} must be known")
         return list(op.attrs.get(attr) or ())

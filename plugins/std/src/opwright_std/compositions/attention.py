@@ -10,7 +10,7 @@ from opwright_std.compositions.expression import Expression, rank_of, read
 
 
 def _repeated(b: BodyContext, slot: str) -> Expression:
-    """Repeat the heads of keys or values to match those of q."""
+    """Repeat the heads of keys or values to match the heads of q."""
     held, rank = read(b, slot), rank_of(b, "q")
     if rank == 2:
         return held

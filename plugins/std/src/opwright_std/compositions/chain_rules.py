@@ -1,4 +1,4 @@
-"""Gradient rules from formulas: the gradient of an input from that of ``out``."""
+"""Gradient rules from formulas: the gradient of an input from the gradient of ``out``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opwright_std.compositions.expression import Expression, read
 Rule: TypeAlias = Callable[[GradientContext], None]
 
 Formula: TypeAlias = Callable[[Expression, GradientContext], Expression]
-"""Writes the gradient of an input from that of ``out``."""
+"""Writes the gradient of an input from the gradient of ``out``."""
 
 
 def chain_rule(formula: Formula) -> Rule:

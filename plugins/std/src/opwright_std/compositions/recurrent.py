@@ -171,7 +171,7 @@ def run_layers(
 ) -> dict[str, Callable[[], Expression]]:
     """Write all layers; return the writer of each output.
 
-    `sizes` are those of states and cells, None without a cell.
+    `sizes` are the sizes of states and cells, None without a cell.
     """
     dims, directions = _dims(b), 1 + b.attr("bidirectional")
     flow = read(b, "x").then("transpose", axes=[1, 0, 2]) if b.attr("batch_first") else read(b, "x")

@@ -31,7 +31,7 @@ def concat_grad(out_grad: Array, x_grad: tuple[Array, ...], *, axis: int) -> Non
 
 
 def _concat_shape(ctx: InferContext) -> None:
-    """The output has the sum of the lengths along the axis; all other lengths are those of x."""
+    """The output has the sum of the lengths along the axis; all other lengths are as in x."""
     first, *others = [meta.shape for meta in ctx.inputs("x")]
     axis = normalize_axis(ctx, ctx.attr("axis"), len(first))
     out = list(first)

@@ -63,7 +63,7 @@ conv3d_transpose = conv2d_transpose
 
 
 def _transpose_shape(ctx: InferContext) -> None:
-    """The output has the sizes from which a convolution makes those of x."""
+    """The output has the sizes from which a convolution makes the sizes of x."""
     n, channels, *sizes = image_dims(ctx)
     require_kernel(ctx, "in_channels, out_channels / groups")
     weight, groups = ctx.input("weight").shape, ctx.attr("groups")

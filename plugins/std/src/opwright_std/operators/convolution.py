@@ -180,7 +180,7 @@ def infer_convolution(ctx: InferContext) -> tuple[int, int, Ints]:
 
 
 def require_kernel(ctx: InferContext, channels: str) -> None:
-    """Fail if the rank of weight differs from that of the images, or its kernel is empty."""
+    """Fail if the rank of weight differs from the rank of the images, or its kernel is empty."""
     rank, weight = spatial_rank(ctx.attr("data_format")), ctx.input("weight").shape
     if len(weight) != 2 + rank or 0 in weight[2:]:
         ctx.fail(

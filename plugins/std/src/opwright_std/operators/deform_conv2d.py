@@ -65,7 +65,7 @@ def _deform_shape(ctx: InferContext) -> None:
 
 
 def _sizes(b: BodyContext) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of x, weight and offset, of which only the batch may be unknown."""
+    """Return the shapes of x, weight and offset; only the batch may be unknown."""
     shapes = {}
     for slot in _SLOTS:
         meta = b.meta(b.inputs(slot)[0])

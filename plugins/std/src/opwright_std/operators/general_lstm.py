@@ -34,7 +34,7 @@ def _wanted(ctx: InferContext, inputs: int) -> dict[str, tuple[Shape, Shape]]:
 
 
 def _general_lstm_shape(ctx: InferContext) -> None:
-    """The output is that of the last layer at all steps; h_n and c_n are the final states."""
+    """The output has all steps of the last layer; h_n and c_n are the final states."""
     x, directions = ctx.input("x").shape, 1 + ctx.attr("bidirectional")
     if len(x) != 3:
         order = "[n, t, inputs]" if ctx.attr("batch_first") else "[t, n, inputs]"

@@ -118,7 +118,7 @@ def _product(factors: list[Array]) -> Array:
 
 
 def _grid_sample_shape(ctx: InferContext) -> None:
-    """The output replaces the spatial axes of x with those of grid."""
+    """The output replaces the spatial axes of x with the axes of grid."""
     x, grid = ctx.input("x").shape, ctx.input("grid").shape
     rank = len(x) - 2
     if rank not in (2, 3):

@@ -61,7 +61,7 @@ def update_shape(*state: str, grad: bool = True) -> Callable[[InferContext], Non
     """
 
     def infer_shape(ctx: InferContext) -> None:
-        """Outputs have the shapes of their inputs; grad and states have that of param."""
+        """Outputs have the shapes of their inputs; grad and states are shaped like param."""
         shape = ctx.input("param").shape
         scalars = ("learning_rate", *SCALARS)
         present = [slot for slot in state if ctx.inputs(slot)]

@@ -106,17 +106,17 @@ def _set_shapes(ctx: InferContext, gates: int, saved: int) -> None:
 
 
 def _lstm_shape(ctx: InferContext) -> None:
-    """The output is that of the last layer at all steps; h_n and c_n are the final states."""
+    """The output has all steps of the last layer; h_n and c_n are the final states."""
     _set_shapes(ctx, 4, 4)
 
 
 def _gru_shape(ctx: InferContext) -> None:
-    """The output is that of the last layer at all steps; h_n has the final states."""
+    """The output has all steps of the last layer; h_n has the final states."""
     _set_shapes(ctx, 3, 4)
 
 
 def _rnn_shape(ctx: InferContext) -> None:
-    """The output is that of the last layer at all steps; h_n has the final states."""
+    """The output has all steps of the last layer; h_n has the final states."""
     _set_shapes(ctx, 1, 0)
 
 

@@ -187,7 +187,7 @@ def _prod_gradient(g: GradientContext) -> None:
 
 
 def _other_factors(g: GradientContext, x: str | None, axes: list[int]) -> Iterator[str]:
-    """Yield broadcastable arrays whose product is that of all other elements.
+    """Yield broadcastable arrays whose product is the product of all other elements.
 
     Along one axis it is the product of preceding times that of following elements; then the other
     axes are reduced.

@@ -22,7 +22,7 @@ from opwright_std.numerics.dtypes import FLOATS, Array
 
 
 def _repeat_heads(x: Array, q: Array) -> Array:
-    """Repeat the heads of keys or values to match those of q."""
+    """Repeat the heads of keys or values to match the heads of q."""
     if x.ndim < 3 or x.shape[-3] == q.shape[-3]:
         return x
     return np.repeat(x, q.shape[-3] // x.shape[-3], axis=-3)

@@ -98,7 +98,7 @@ SLICE = _with_box(
 
 
 def _scatter_shape(ctx: InferContext) -> None:
-    """The output has the shape of x, updates that of the slice."""
+    """The output has the shape of x, updates the shape of the slice."""
     ctx.require_shape("updates", [-1 if dim is None else dim for dim in _box(ctx)])
     ctx.set_output("out", ctx.input("x").shape)
 

@@ -1,4 +1,4 @@
-"""Smooth activations beyond those of ``activations.py``: definitions and NumPy kernels."""
+"""Smooth activations beyond ``activations.py``: definitions and NumPy kernels."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def split(
 
 
 def _split_shape(ctx: InferContext) -> None:
-    """The outputs partition the axis of x; the other axes are those of x."""
+    """The outputs partition the axis of x; the other axes are as in x."""
     shape = ctx.input("x").shape
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape))
     parts = [(*shape[:axis], length, *shape[axis + 1 :]) for length in _lengths(ctx, shape[axis])]

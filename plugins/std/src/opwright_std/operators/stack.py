@@ -29,7 +29,7 @@ def unstack(x: Array, out: tuple[Array, ...], *, axis: int, num: int | None) -> 
 
 
 def _stack_shape(ctx: InferContext) -> None:
-    """The output has a new axis with one index per input; the other axes are those of x."""
+    """The output has a new axis with one index per input; the other axes are as in x."""
     shapes = [meta.shape for meta in ctx.inputs("x")]
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shapes[0]) + 1)
     for shape in shapes:

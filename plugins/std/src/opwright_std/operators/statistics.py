@@ -114,7 +114,7 @@ def _logsumexp_gradient(g: GradientContext) -> None:
     """Distribute the gradient as softmax does, by exp(x - out) divided by its sum.
 
     The rounding of out would be a relative error of exp, so that 16-bit floats recompute out in
-    float32. Weights of infinite elements are NaN, those of others 0.
+    float32. Weights of infinite elements are NaN, all others 0.
     """
     x = g.input("x")
     wide, out = _wide(g, x), g.output("out") or ""

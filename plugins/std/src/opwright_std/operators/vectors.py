@@ -65,7 +65,7 @@ OUTER = _product(
 
 
 def _dot_shape(ctx: InferContext) -> None:
-    """The output has the axes of x without the last and those of y without the second to last."""
+    """The output has the axes of x but the last, and of y but the second to last."""
     x, y = _shapes(ctx)
     if not x or not y:
         ctx.set_output("out", x or y)
@@ -170,7 +170,7 @@ def _kron_body(b: BodyContext) -> None:
     metas = [b.meta(b.inputs(slot)[0]) for slot in ("x", "y")]
     ranks = [0 if meta is None else len(meta.shape) for meta in metas]
     rank, out = max(ranks), {"out": b.output("out")}
-    # Axes of x before those of y, pair by pair: [n, 1] * [1, m] for each.
+    # Axes of x before axes of y, pair by pair: [n, 1] * [1, m] for each.
     inputs = {}
     for slot, own, place in (("x", ranks[0], 1), ("y", ranks[1], 0)):
         missing = range(2 * (rank - own))

@@ -235,7 +235,7 @@ def _slices(
 
 @ROWS.row("aten::masked_scatter")
 def masked_scatter(t: Translator, input: Value, mask: Value, source: Value) -> Value:
-    """The input with masked elements replaced by those of a source, in order."""
+    """The input with masked elements replaced by elements of a source, in order."""
     x, chosen = broadcast(t, input, t.cast(mask, "bool"))
     return t.op("masked_scatter", x, chosen, source)
 

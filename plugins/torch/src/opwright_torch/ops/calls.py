@@ -32,7 +32,7 @@ class Whole(NamedTuple):
 class Vjp(NamedTuple):
     """The gradients of a call, or of gradients.
 
-    Its arguments are those of `of`, then the outputs `kept` of a `Call`, then the gradients of the
+    It takes the arguments of `of`, then the outputs `kept` of a `Call`, then the gradients of the
     results `given`. Its results are the gradients of the arguments `wanted`.
     """
 

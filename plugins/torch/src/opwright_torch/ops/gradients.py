@@ -55,7 +55,7 @@ def run(context: Any, what: What, values: Sequence[Any]) -> list[Any]:
 
 
 def separate(results: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """Return results with copies of those that are arguments."""
+    """Return the results; arguments among them are copied."""
     arguments = {id(value) for value in values}
     return [r.clone() if r is not None and id(r) in arguments else r for r in results]
 

@@ -37,9 +37,9 @@ class Rows(dict[str, Row]):
 
 
 def find_row(operator: torch._ops.OpOverload) -> Row | None:
-    """Return the row of an overload, else that of all overloads of its name, else None.
+    """Return the row of an overload, else the row of its name, else None.
 
-    A row named ``opwright::`` is that of all other operators of ours, ``opwright_acme::swish`` too.
+    A row named ``opwright::`` is for all other operators of ours, ``opwright_acme::swish`` too.
     """
     context = current_context()
     rows = _all_rows(context, context.epoch.now)
@@ -50,7 +50,7 @@ def find_row(operator: torch._ops.OpOverload) -> Row | None:
 
 @lru_cache(maxsize=4)
 def _all_rows(context: Context, epoch: int) -> dict[str, Row]:
-    """Return one table; of rows for one name, that of the package which sorts last counts.
+    """Return one table; among rows of one name, the package that sorts last wins.
 
     The epoch rises when a package was installed.
     """

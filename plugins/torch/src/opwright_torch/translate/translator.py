@@ -163,7 +163,7 @@ class Translator:
         return x if x.dtype == dtype else self.op("cast", x, dtype=dtype)
 
     def promote(self, *values: Value, dtype: str | None = None) -> tuple[Any, ...]:
-        """Return operands in one dtype, by default that of the node's result.
+        """Return operands in one dtype, by default the dtype of the node's result.
 
         Numbers become constants.
         """
@@ -197,7 +197,7 @@ class Translator:
         return as_size(value, self._sizes)
 
     def shape(self, x: ow.Variable | None = None) -> list[Any]:
-        """Return the shape of a Variable, by default that of the node's result; see `size`."""
+        """Return the shape of a Variable, by default of the node's result; see `size`."""
         if x is None:
             return [self.size(dim) for dim in self.meta().shape]
         return self._lengths.shape(x)

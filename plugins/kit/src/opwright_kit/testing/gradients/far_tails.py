@@ -145,7 +145,7 @@ def _difference(
 
 
 def _at_infinity(derivative: Derivative, slot: str) -> Iterator[tuple[Sample, str]]:
-    """Yield where a gradient that is the same far out is another number at infinity."""
+    """Yield the gradients that are constant for large numbers and differ at infinity."""
     for sign in (1.0, -1.0):
         changed = filled_with(derivative.forward, slot, sign * np.inf)
         near, far, end = (

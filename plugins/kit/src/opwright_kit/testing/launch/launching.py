@@ -2,7 +2,7 @@
 
 A plan of one step is built manually. It takes an image of the whole memory, with inputs and poison
 in their places, runs the kernel on it and gives the image back. So it works the same for Python
-kernels, compiled ones and those of any device, and everything that a kernel did shows in the bytes.
+kernels, compiled kernels and any device, and everything that a kernel did shows in the bytes.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ class Launch:
         beside : int, optional
             The byte for workspace and guards, where it is another one.
         inputs : mapping of str to sequence of ndarray, optional
-            In the place of the sample's, of the same shapes and dtypes. Parameters that differ are
-            written over those of this thread's last run.
+            In the place of the sample's, of the same shapes and dtypes. Parameters that differ
+            overwrite the parameters of this thread's last run.
 
         Raises
         ------

@@ -74,7 +74,7 @@ def _may_hold_positions(slot: VarProto, selects: bool) -> bool:
 
 
 def find_bad_values(sample: Sample, slots: list[str]) -> Iterator[tuple[tuple[str, str], BadValue]]:
-    """Yield values beyond either end of every axis, or those that are declared.
+    """Yield values beyond either end of every axis, or the declared values.
 
     The first item names the slot and the kind of value: one of each is enough.
     """

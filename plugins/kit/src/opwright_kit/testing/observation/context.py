@@ -159,7 +159,7 @@ class CheckContext:
         """Return the kernels that serve as references, best first.
 
         The host's kernels come first, in order of rising priority: by convention the plainest one
-        has the lowest. If the host has none, those of another available device serve.
+        has the lowest. If the host has none, kernels of another available device serve.
         If the first reference is the kernel that is `checked`, only kernels of other packages
         serve, because those of its own package are checked against it.
         """

@@ -133,7 +133,7 @@ def find_launch(
 
 
 def choose_largest(observations: Iterable[Observation], most: int) -> list[Observation]:
-    """Return those with the most elements, if possible with axes of at most `LARGE`.
+    """Return the samples with the most elements, if possible with axes of at most `LARGE`.
 
     A kernel whose work grows with the square of an axis would take minutes on longer ones.
     """

@@ -63,7 +63,7 @@ class DrawnProgram(NamedTuple):
 def find_operators(pass_name: str, context: Context) -> tuple[list[str], list[str]]:
     """Return the operators that a pass names: in its registration, and in its code.
 
-    In the place of a gradient operator stands the operator that has that gradient.
+    A gradient operator is replaced by the operator that has that gradient.
     """
     entry = context.passes.get(pass_name)
     named = {text for text in _strings_of(entry.load()) if text in context.ops}

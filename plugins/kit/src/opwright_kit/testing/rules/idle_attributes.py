@@ -28,7 +28,7 @@ _MOST_ELEMENTS = 2000
 
 
 def concerns(subject: KernelSubject) -> bool:
-    """Return whether there are attributes; a gradient may ignore those of its operator."""
+    """Return whether there are attributes; a gradient may ignore attributes of its operator."""
     definition = subject.definition
     if find_forward(definition.op_type, subject.context) is not None:
         return False

@@ -18,7 +18,7 @@ SUBJECT = KernelSubject
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each sample of which a kernel changed an input, or tried to."""
+    """Yield each sample whose input a kernel changed, or tried to change."""
     yield from _check_refused_writes(subject, context)
     for observation in observe(subject, context):
         changed = dict.fromkeys((*observation.first.changed, *observation.second.changed))

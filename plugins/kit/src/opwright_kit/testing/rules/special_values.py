@@ -208,7 +208,7 @@ def _either(a: Masks | None, b: Masks | None) -> Masks | None:
 
 
 def _masked(outputs: Outputs, masks: Masks | None) -> Iterator[tuple[str, Array, Array]]:
-    """Yield the name of each output, itself and a mask; skips those of another shape."""
+    """Yield the name of each output, the output and a mask; skip outputs of another shape."""
     for slot, arrays in outputs.items() if masks is not None else ():
         for i, array in enumerate(arrays):
             where = masks[slot][i] if masks is not None else np.zeros(array.shape, bool)

@@ -18,7 +18,7 @@ SUBJECT = KernelSubject
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each output of which an element was left, on each sample."""
+    """Yield each output with an unwritten element, on each sample."""
     for observation in observe(subject, context):
         for name, count, first, size in _left(observation):
             yield observation.find(

@@ -1,4 +1,4 @@
-"""Inputs of which one has another rank, another length or another dtype: most do not fit."""
+"""Inputs with one of another rank, length or dtype: most do not fit."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def adjust_contrast(images: Images, factors: Factors) -> Images:
 def adjust_saturation(images: Images, factors: Factors) -> Images:
     """Return ``factor * image + (1 - factor) * gray``; images of one channel do not change.
 
-    Arguments and result are those of `adjust_brightness`.
+    Arguments and result are as in `adjust_brightness`.
     """
     who = "augment.adjust_saturation"
     if check_images(who, images, (1, 3)).shape[1] == 1:

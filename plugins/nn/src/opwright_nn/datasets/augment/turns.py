@@ -21,7 +21,7 @@ from opwright_nn.datasets.augment.images import (
 
 @arguments.suggest
 def random_horizontal_flip(images: Images, rng: np.random.Generator, *, p: float = 0.5) -> Images:
-    """Return images of which each is mirrored left to right with probability p.
+    """Return images, each mirrored left to right with probability p.
 
     Parameters
     ----------
