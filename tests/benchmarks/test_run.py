@@ -146,7 +146,7 @@ def test_the_workloads_on_a_gpu_can_be_listed_without_one() -> None:
     assert {"lenet-train-64", "resnet18-train-64"} <= names
 
 
-def test_without_a_gpu_ours_is_not_available_and_says_why(
+def test_without_a_gpu_ours_is_unavailable_with_a_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if shutil.which("nvidia-smi") is not None:
@@ -228,7 +228,7 @@ def test_without_a_measured_peer_there_is_no_chart() -> None:
         load_chart().draw_chart(make_result("ns", False, [{"contestant": "opwright"}]))
 
 
-def test_the_committed_chart_says_when_and_where_it_was_measured() -> None:
+def test_the_committed_chart_states_date_and_machine() -> None:
     (chart,) = (ROOT / "docs").glob("figures/*benchmarks.svg")
     text = chart.read_text(encoding="utf-8")
     assert re.search(r">20\d\d-\d\d-\d\d, \d+ cores of ", text)

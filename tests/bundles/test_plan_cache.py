@@ -120,7 +120,7 @@ def test_parameters_come_from_the_file_and_from_the_scope(folder: Path, tmp_path
     assert not is_kept(ow.load(tmp_path / "model"))
 
 
-def test_the_program_is_that_of_the_state_that_was_loaded(folder: Path, tmp_path: Path) -> None:
+def test_the_program_matches_the_loaded_state(folder: Path, tmp_path: Path) -> None:
     ow.load(save(tmp_path / "model"))(X)
     loaded, never_read = ow.load(tmp_path / "model"), ow.load(tmp_path / "model")
     expected = loaded(X)[0]

@@ -98,7 +98,7 @@ def test_a_thread_frees_the_stacks_of_its_blocks_when_it_ends(emulator_folder: P
     assert count_mappings() - before < 512  # 256 stacks and their guards
 
 
-def test_threads_that_wait_for_nobody_share_a_stack(emulator_folder: Path) -> None:
+def test_threads_that_never_wait_share_a_stack(emulator_folder: Path) -> None:
     source = Source("go_on.cu", GOING_ON, own_source("elementwise.cu").headers)
     grown = []
 

@@ -68,7 +68,7 @@ def has_nan(result: Any) -> bool:
         ("thread", "random"),
     ],
 )
-def test_a_sound_kernel_is_left_in_peace(planted: Planted, sanitizer: str, order: str) -> None:
+def test_a_sound_kernel_has_no_finding(planted: Planted, sanitizer: str, order: str) -> None:
     result = planted.result("sound", sanitizer, order)
     assert result == {"wrong": "", "out": [64 * 65 / 2] * 64}
 
@@ -137,7 +137,7 @@ def test_an_access_that_is_misaligned_for_its_type_is_reported(
     assert "at an address that is misaligned for the type" in found[2]
 
 
-def test_vectors_at_their_places_in_shared_memory_are_left_in_peace(planted: Planted) -> None:
+def test_aligned_vectors_in_shared_memory_have_no_finding(planted: Planted) -> None:
     result = planted.result("aligned_vectors")
     assert result == {"wrong": "", "out": [*map(float, range(1, 65))]}
 

@@ -48,7 +48,7 @@ def test_every_module_of_the_core_is_a_private_room_or_has_a_page():
     assert {f"opwright.{name}" for name in public} <= {*MODULES, "opwright.ops"}
 
 
-def test_type_checkers_see_the_names_that_there_are():
+def test_type_checkers_see_all_public_names():
     tree = ast.parse((ROOT / "core" / "src" / "opwright" / "__init__.pyi").read_text())
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     assert {alias.asname for node in imports for alias in node.names} == set(opwright.__all__)

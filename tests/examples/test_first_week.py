@@ -51,12 +51,12 @@ def test_a_script_runs_and_learns(script: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_a_script_is_hardly_longer_than_that_of_keras(script: Path) -> None:
+def test_a_script_is_hardly_longer_than_its_keras_version(script: Path) -> None:
     own, other = map(count_code_lines, read_pair(script))
     assert 0 < own <= MAX_RATIO * other
 
 
-def test_the_page_shows_the_scripts_as_they_are() -> None:
+def test_the_page_shows_the_scripts_unchanged() -> None:
     text = PAGE.read_text(encoding="utf-8").partition(MARK)[2]
     assert text == make_pairs(), "run python tests/support/keras_page.py"
 

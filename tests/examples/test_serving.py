@@ -111,9 +111,7 @@ def test_a_bundle_is_served_within_its_batches(modules, tmp_path):
         (b" " * 2000, 413, "at most 1000 bytes"),
     ],
 )
-def test_a_request_that_does_not_fit_is_answered_with_the_reason(
-    modules, tmp_path, question, status, reason
-):
+def test_a_wrong_request_is_answered_with_the_reason(modules, tmp_path, question, status, reason):
     export(tmp_path)
     limit = 1000 if status == 413 else 1 << 20
     with np.errstate(over="ignore"):

@@ -143,7 +143,7 @@ def test_an_array_is_kept_with_its_values_dtype_and_layout(modules):
         assert read.flags.c_contiguous == kept.flags.c_contiguous
 
 
-def test_the_command_runs_each_target_and_says_how_many_cases(tmp_path):
+def test_the_command_runs_each_target_and_counts_its_cases(tmp_path):
     command = [sys.executable, str(HERE / "run.py"), "--counted", "--corpus", str(tmp_path)]
     done = subprocess.run(
         [*command, "files", "writers"], capture_output=True, text=True, check=False, timeout=600

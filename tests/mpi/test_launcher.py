@@ -42,7 +42,7 @@ print("the last line has no end", end="")
 
 
 @pytest.mark.parametrize("choice", [None, "3"])
-def test_processes_share_the_cpus_unless_told_otherwise(run, monkeypatch, choice) -> None:
+def test_processes_share_the_cpus_by_default(run, monkeypatch, choice) -> None:
     monkeypatch.delenv("OPWRIGHT_NUM_THREADS", raising=False)
     if choice is not None:
         monkeypatch.setenv("OPWRIGHT_NUM_THREADS", choice)

@@ -61,7 +61,7 @@ def check(part, parallel):
 
 
 @pytest.mark.parametrize("ranks", [2, 1, 4])
-def test_dropout_is_that_of_the_whole_batch(run, ranks: int) -> None:
+def test_dropout_matches_the_whole_batch(run, ranks: int) -> None:
     script = """
 check(slice(r * 16 // n, (r + 1) * 16 // n), {})
 cut = [0, *(3 + 2 * k for k in range(n - 1)), 16]

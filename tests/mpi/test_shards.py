@@ -165,7 +165,7 @@ if r == 0:
     check(run, script, 2)
 
 
-def test_a_step_of_ones_own_is_divided_by_hand(run) -> None:
+def test_a_custom_step_is_divided_manually(run) -> None:
     script = """
 def make(shard):
     with ow.program_guard(ow.Program(seed=1), ow.Program(seed=1)) as (main, startup):

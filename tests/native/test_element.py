@@ -16,7 +16,7 @@ FLAGS = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", 
 
 
 @pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="needs a compiler")
-def test_elements_come_back_as_they_were_read(tmp_path: Path) -> None:
+def test_elements_are_restored_unchanged(tmp_path: Path) -> None:
     program = tmp_path / "element"
     build = [os.environ.get("CXX", "g++"), *FLAGS, f"-I{ow.get_include()}", str(SOURCE)]
     subprocess.run([*build, "-o", str(program)], check=True, timeout=300)

@@ -110,7 +110,7 @@ def test_a_missing_library_names_the_wheel(monkeypatch: pytest.MonkeyPatch) -> N
         library.find_library()
 
 
-def test_a_library_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
+def test_a_library_that_cannot_be_opened_has_a_reason(tmp_path: Path) -> None:
     path = tmp_path / "libnccl.so.2"
     path.write_text("no library")
     code = "from opwright_nccl.library import open_library; open_library()"

@@ -62,7 +62,7 @@ def test_batch_norm_over_all_and_gradients_in_16_bits(run) -> None:
     ],
     ids=["sizes of 4", "models of 2", "models of 4"],
 )
-def test_states_in_parts_give_the_bits_of_whole_states(run, script: str, ranks: int) -> None:
+def test_divided_states_have_the_bits_of_whole_states(run, script: str, ranks: int) -> None:
     done = run(script, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks

@@ -33,12 +33,12 @@ from opwright_nn.arguments import suggest
         (lambda x: nn.batches((x, x), batch_size=3), "'batch_size'; did you mean 'size'"),
     ],
 )
-def test_the_name_of_another_framework_is_answered_with_ours(programs, call, rule):
+def test_a_name_of_another_framework_leads_to_ours(programs, call, rule):
     with pytest.raises(AttributeTypeError, match=rf"^\w+: unknown argument, got {rule}"):
         call(layers.data("x", [None, 3]))
 
 
-def test_a_missing_argument_is_answered_with_all_of_them(programs):
+def test_a_missing_argument_lists_all_of_them(programs):
     with pytest.raises(
         AttributeTypeError, match="^max_pool1d: missing .*'kernel'; .* are input, ker"
     ):
@@ -102,7 +102,7 @@ def test_every_public_module_is_listed():
 
 
 @pytest.mark.parametrize("call", [*PUBLIC.values(), *CORE], ids=[*PUBLIC, *map(str, CORE)])
-def test_an_unknown_argument_is_answered_with_the_known_ones(call):
+def test_an_unknown_argument_names_the_known_ones(call):
     if names_no_argument(call):
         with pytest.raises(TypeError, match="takes no (keyword )?arguments|abstract class"):
             call(zzqq=1)

@@ -151,7 +151,7 @@ def test_empty_strings_are_refused():
         checks.check_str("w", "s", "")
 
 
-def test_an_unknown_choice_is_answered_with_the_nearest():
+def test_an_unknown_choice_names_the_nearest():
     assert checks.check_choice("w", "c", "sgd", ("adam", "sgd")) == "sgd"
     with pytest.raises(AttributeValueError, match="one of 'adam', 'sgd', got 'sdg'; did you mean"):
         checks.check_choice("w", "c", "sdg", ("adam", "sgd"))

@@ -50,7 +50,7 @@ X = np.ones((6, 4), np.float32)
         ("xyzxyz", "got 'xyzxyz'$"),
     ],
 )
-def test_a_method_that_there_is_not_is_answered_with_ours(name, text):
+def test_an_unknown_method_leads_to_ours(name, text):
     with pytest.raises(AttributeError, match=text):
         getattr(nn.Model(), name)
 
@@ -63,7 +63,7 @@ def test_a_method_that_there_is_not_is_answered_with_ours(name, text):
         ("EarlyStoping", "did you mean 'EarlyStopping'"),
     ],
 )
-def test_a_name_that_there_is_not_is_answered_with_ours(name, text):
+def test_an_unknown_name_leads_to_ours(name, text):
     with pytest.raises(AttributeError, match=text):
         getattr(nn, name)
 
@@ -86,7 +86,7 @@ def test_a_name_that_there_is_not_is_answered_with_ours(name, text):
         (nn.datasets, "__path_of_nothing__", "got '__path_of_nothing__'$"),
     ],
 )
-def test_a_name_that_a_module_lacks_is_answered_with_ours(module, name, text):
+def test_an_unknown_name_of_a_module_leads_to_ours(module, name, text):
     with pytest.raises(AttributeError, match=text):
         getattr(module, name)
 
@@ -126,18 +126,18 @@ def regression():
     return model, out
 
 
-def test_two_arrays_in_a_row_are_answered_with_a_tuple():
+def test_two_array_arguments_lead_to_a_tuple():
     for options in ({"epochs": 1}, {}):
         with pytest.raises(AttributeTypeError, match=r"write nn.train\(model, \(x, y\), epochs="):
             nn.train(regression()[0], X, X[:, :1], **options)
 
 
-def test_data_of_another_dtype_is_answered_with_a_conversion():
+def test_data_of_another_dtype_leads_to_a_conversion():
     with pytest.raises(FeedError, match=r"^train: 'x': .*float64; pass np.asarray\(x, 'float32'"):
         nn.train(regression()[0], (X.astype(np.float64), X[:, :1]), 1)
 
 
-def test_images_with_channels_last_are_answered_with_a_data_format():
+def test_images_with_channels_last_lead_to_a_data_format():
     model = nn.Model()
     scores = model.conv2d("img", filters=2, kernel=3)
     with pytest.raises(ShapeError, match=r"padded width, .*, or set data_format='NHWC' if the ch"):
@@ -147,7 +147,7 @@ def test_images_with_channels_last_are_answered_with_a_data_format():
         model.predict(scores, img=np.zeros((2, 9, 8, 1), np.float32))
 
 
-def test_a_list_of_other_numbers_is_answered_with_a_remedy_for_lists():
+def test_a_list_of_other_numbers_leads_to_a_remedy_for_lists():
     model = nn.Model()
     loss = model.softmax_with_cross_entropy(model.fc_layer("x", 3), "y", reduction="mean")
     model.minimize(loss, nn.optimizer.SGD(0.1))
@@ -155,7 +155,7 @@ def test_a_list_of_other_numbers_is_answered_with_a_remedy_for_lists():
         nn.train(model, ([[1.0, 2.0]], [0.5]), 1)
 
 
-def test_a_prediction_of_an_array_is_answered_with_the_names_of_inputs():
+def test_a_prediction_of_an_array_leads_to_the_names_of_inputs():
     with pytest.raises(AttributeTypeError, match=r"an array \[6, 4\]; pass arrays by the names"):
         regression()[0].predict(X)
 
@@ -167,12 +167,12 @@ def test_training_without_a_loss_names_the_missing_call():
         nn.train(model, (X,), 1)
 
 
-def test_a_label_without_columns_is_answered_with_a_reshape():
+def test_a_label_without_columns_leads_to_a_reshape():
     with pytest.raises(ShapeError, match=r"got \[.\]; reshape it: label.reshape\(-1, 1\)"):
         nn.train(regression()[0], (X, X[:, 0]), 1)
 
 
-def test_one_hot_labels_are_answered_with_classes_or_shares():
+def test_one_hot_labels_lead_to_class_ids_or_soft_labels():
     model = nn.Model()
     scores = model.fc_layer("x", 3)
     model.minimize(
@@ -185,7 +185,7 @@ def test_one_hot_labels_are_answered_with_classes_or_shares():
         nn.train(model, (X, one_hot.astype(np.float32)), 1)
 
 
-def test_the_first_printed_line_tells_its_kind():
+def test_the_repr_names_the_class():
     assert repr(nn.optimizer.Adam(0.1)).startswith("Adam(learning_rate=0.1, beta1=0.9")
     assert repr(nn.optimizer.SGD(nn.schedule.cosine(0.2, steps=9))) == (
         "SGD(learning_rate=Schedule(0.2 in the first step))"
@@ -227,6 +227,6 @@ def test_the_learning_rate_can_be_assigned_at_any_time():
         ),
     ],
 )
-def test_an_object_of_another_kind_is_answered_with_the_kinds_that_there_are(build, text):
+def test_an_object_of_another_kind_leads_to_the_known_kinds(build, text):
     with pytest.raises(AttributeTypeError, match=text):
         build()

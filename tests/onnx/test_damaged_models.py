@@ -23,7 +23,7 @@ FUZZ = Path(__file__).parents[1] / "fuzz"
 ROUNDS = 2000 if EVERY else 200
 
 
-def test_damaged_bytes_of_a_model_give_only_errors_of_ours() -> None:
+def test_damaged_bytes_of_a_model_raise_only_errors_of_opwright() -> None:
     data = make_perceptron()[0].SerializeToString()
     rng = np.random.default_rng(5)
     refused = 0
@@ -149,7 +149,7 @@ def fuzzer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
             del sys.modules[name]
 
 
-def test_damaged_models_of_every_operator_give_only_errors_of_ours(fuzzer: Any) -> None:
+def test_damaged_models_of_every_operator_raise_only_errors_of_opwright(fuzzer: Any) -> None:
     target, _ = fuzzer
     rng = random.Random(7)
     for _ in range(ROUNDS):

@@ -302,7 +302,7 @@ def test_statistics_that_are_also_a_bias_are_a_variable_of_their_own(trainable: 
     np.testing.assert_allclose(opwright_onnx.load(model, trainable=trainable)(x)[0], expected)
 
 
-def test_parameters_of_a_trained_model_lie_in_memory_that_a_step_writes() -> None:
+def test_parameters_of_a_trained_model_are_in_writable_memory() -> None:
     model, weights = make_perceptron()
     weights = {name: array.copy() for name, array in weights.items()}
     loaded = opwright_onnx.load(model, trainable=True)

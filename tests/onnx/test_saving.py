@@ -121,7 +121,7 @@ def test_a_composite_is_written_by_its_body(tmp_path: Path) -> None:
     np.testing.assert_allclose(run(path, {"x": x})[0], ow.ops.sinc(x), 1e-4, 1e-6)
 
 
-def test_tensors_lie_beside_the_model_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_tensors_are_stored_beside_the_model_on_request(tmp_path: Path) -> None:
     program = ow.Program()
     scope, block = ow.Scope(), program.global_block()
     block.create_var("x", [None, 64], is_data=True)
@@ -225,7 +225,7 @@ def test_a_trained_model_is_written_with_its_parameters(tmp_path: Path) -> None:
     np.testing.assert_allclose(again(x)[0], run_perceptron(moved, x), rtol=1e-5, atol=1e-6)
 
 
-def test_tensors_that_do_not_fit_a_message_lie_beside_the_model(
+def test_tensors_too_large_for_a_message_are_stored_beside_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opwright_onnx.saving.MAX_MESSAGE_BYTES", 100)

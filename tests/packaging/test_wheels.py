@@ -56,14 +56,14 @@ def test_the_cuda_wheel_holds_nothing_of_the_emulator(wheels: list[Path]) -> Non
     assert [name for name in python if b"opwright_cuda_emulator" in cuda.read(name)] == []
 
 
-def test_the_core_wheel_brings_the_c_headers_and_no_sources(wheels: list[Path]) -> None:
+def test_the_core_wheel_has_the_c_headers_and_no_sources(wheels: list[Path]) -> None:
     names = wheel_of(wheels, "opwright").namelist()
     assert [name for name in names if name.endswith("opwright/abi.h")]
     assert [name for name in names if name.endswith("dlpack/dlpack.h")]
     assert not [name for name in names if name.endswith((".cc", "CMakeLists.txt"))]
 
 
-def test_the_core_wheel_brings_no_tools_of_authors(wheels: list[Path]) -> None:
+def test_the_core_wheel_has_no_tools_of_authors(wheels: list[Path]) -> None:
     wheel = wheel_of(wheels, "opwright")
     names = wheel.namelist()
     assert not [name for name in names if re.search(r"\.(in|html|css|js)$|template", name)]

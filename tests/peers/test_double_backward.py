@@ -18,7 +18,7 @@ import opwright as ow
 
 
 @over_cases(case for case in twice_cases() if case.op not in NO_PEER)
-def test_second_gradient_is_that_of_pytorch(case: Case, peer: Peer) -> None:
+def test_the_second_gradient_matches_pytorch(case: Case, peer: Peer) -> None:
     arrays = case.make_inputs("float64")
     one = build(case, arrays)
     request = request_of(one)

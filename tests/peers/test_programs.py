@@ -43,7 +43,7 @@ def test_program(seed: int, passes: tuple[str, ...] | None, dtype: str, peer: Pe
 
 
 @pytest.mark.parametrize("seed", range(COUNT))
-def test_a_gradient_of_gradients_of_a_program_is_that_of_pytorch(seed: int, peer: Peer) -> None:
+def test_a_gradient_of_gradients_of_a_program_matches_pytorch(seed: int, peer: Peer) -> None:
     drawing = Drawing(seed, "float64", has_recurrent=False)  # which are differentiated once
     request, block = drawing.to_request(), drawing.block
     square = block.append_op("square", {"x": drawing.loss}).output("out")[0]

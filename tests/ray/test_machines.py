@@ -35,7 +35,7 @@ def test_workers_on_two_machines_meet(two_machines, train, tmp_path: Path) -> No
     assert result.metrics["size"] == 2
 
 
-def test_machines_are_numbered_as_they_occur(ray: Any) -> None:
+def test_machines_are_numbered_by_first_occurrence(ray: Any) -> None:
     from opwright_ray.backend import number_nodes
 
     assert number_nodes(["b", "b", "a", "b"]) == [0, 0, 1, 0]

@@ -62,7 +62,7 @@ def test_optional_fields_receive_their_values(features):
     assert given[7:].tolist() == [0.75, 3]
 
 
-def test_an_attribute_of_a_later_version_is_passed_over(features):
+def test_an_attribute_of_a_later_version_is_ignored(features):
     assert echo(features, ATTRS | {"unheard_of": 1})[0] == 5
 
 
@@ -135,7 +135,7 @@ def test_a_kernel_describes_itself(features):
     assert (row.may_reuse[0].output, row.may_reuse[0].input) == (b"out", b"x")
 
 
-def test_a_kernel_that_says_nothing_has_the_usual_options(features):
+def test_a_kernel_without_options_has_the_defaults(features):
     row = features.kernel("test.everything", "float64")
     assert (row.library, row.priority, row.flags, row.n_may_reuse) == (None, 50, 0, 0)
     assert (row.bind, row.unbind, row.pack) == (None, None, None)
@@ -209,7 +209,7 @@ def test_a_kernel_of_every_dtype_names_none(features):
     run_wrong(features, "")
 
 
-def test_a_kernel_for_an_operator_of_others_brings_no_operator(features):
+def test_a_kernel_for_an_operator_of_others_registers_no_operator(features):
     assert set(features.ops) == {"test.everything", "test.unary"}
 
 

@@ -78,7 +78,7 @@ def test_a_pin_as_a_guard_ends_with_the_block(context):
     assert order(context) == ["slow", "fast"]
 
 
-def test_a_pin_names_a_library_that_is_there(context):
+def test_a_pin_names_an_existing_library(context):
     with pytest.raises(KernelNotFoundError, match=r"got 'fats'; did you mean 'fast'\?"):
         context.pin("acme.swish", "fats")
     with pytest.raises(OperatorNotFoundError, match="acme.swoosh"):

@@ -107,7 +107,7 @@ def test_a_pin_for_all_goes_first(context):
     ]
 
 
-def test_the_order_is_that_of_candidates(context):
+def test_the_order_matches_the_candidates(context):
     for pins in ({}, {"*": "numpy"}, {"acme.swish": "fast"}):
         twin = context.with_pins(pins)
         chosen = explain("acme.swish", dtype="float64", context=twin).candidates

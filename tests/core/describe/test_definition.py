@@ -81,7 +81,7 @@ def test_absent_slots_have_no_metas_and_lists_have_several():
     assert mask == ()
 
 
-def test_the_only_dtype_of_a_slot_is_that_of_the_output():
+def test_the_only_dtype_of_a_slot_is_the_dtype_of_the_output():
     def infer_shape(ctx):
         ctx.set_outputs("out", [(1,)])
         ctx.set_output("mask", (1,))
@@ -135,7 +135,7 @@ def test_an_input_can_have_the_dtype_of_an_attribute():
         definition.infer(((F32,),), {"dtype": "int8"}, (1,))
 
 
-def test_the_dispatch_dtype_is_that_of_the_first_required_input(add):
+def test_the_first_required_input_decides_the_dispatch_dtype(add):
     assert add.dispatch_dtype(((F64,), (F64,)), {}) == "float64"
     with pytest.raises(DtypeError, match=r"add: 'x' selects the kernel by its dtype, got none"):
         add.dispatch_dtype(((), (F64,)), {})
@@ -278,7 +278,7 @@ def test_absent_attributes_are_none():
     assert seen == [None, 2]
 
 
-def test_blocks_tell_the_metas_of_their_variables():
+def test_blocks_provide_the_metas_of_their_variables():
     definition = define(lambda ctx: ctx.set_metas("out", ctx.block_metas("body", ["a"])))
     blocks = {(3, "a"): I64}
     ((meta,),) = definition.infer(

@@ -14,7 +14,7 @@ from opwright import framework_pb2 as pb
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_the_generated_module_is_that_of_the_wire_format(tmp_path):
+def test_the_generated_module_matches_the_wire_format(tmp_path):
     pytest.importorskip("grpc_tools", reason="the compiler of the wire format is not installed")
     target = tmp_path / "framework.bin"
     command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT / 'proto'}"]

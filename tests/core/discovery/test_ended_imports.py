@@ -151,7 +151,7 @@ def test_imports_of_running_processes_are_not_counted(site):
     assert site.json(code) == 2
 
 
-def test_a_kernel_module_that_ends_processes_is_passed_over(site):
+def test_a_kernel_module_that_ends_processes_is_skipped(site):
     package = site.add("acme", modules={"kernel": "import os\nos._exit(7)\n"})
     table = package / "plugin.py"
     table.write_text(

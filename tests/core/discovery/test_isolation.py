@@ -272,7 +272,7 @@ def test_many_failures_do_not_fill_the_screen(site):
     assert "plugins that failed to load beside these: 3; run: opwright doctor" in text
 
 
-def test_a_failed_plugin_stays_out_of_refresh_until_it_is_mended(site):
+def test_a_failed_plugin_is_skipped_by_refresh_until_it_is_fixed(site):
     package = site.add("acme", "1 / 0\n")
     answer = site.json(f"""
     from pathlib import Path

@@ -182,7 +182,7 @@ def test_a_library_that_crashes_ends_only_a_process_that_uses_it(installed: Inst
     assert installed.run("-c", code).returncode == 0
 
 
-def test_a_library_that_crashed_two_processes_is_passed_over(
+def test_a_library_that_crashed_two_processes_is_skipped(
     installed: Installed, tmp_path: Path
 ) -> None:
     code = "import numpy as np, opwright as ow; ow.ops.segfault.swish(np.ones(2))"

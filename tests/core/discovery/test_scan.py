@@ -125,7 +125,7 @@ def test_a_finder_does_not_override_the_path(tmp_path):
     assert names(scan([str(tmp_path)], [FakeFinder()])) == [("far-away", "near")]
 
 
-def test_missing_folders_are_passed_over(tmp_path):
+def test_missing_folders_are_skipped(tmp_path):
     install(tmp_path, "acme", entries="acme = m")
     assert names(scan([str(tmp_path / "gone"), str(tmp_path)], [])) == [("acme", "acme")]
 
@@ -159,7 +159,7 @@ def test_a_name_is_recognized_in_each_spelling(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[opwright.plugins]\n", "nonsense", "[opwright.plugins"])
-def test_empty_entry_points_give_nothing(text):
+def test_empty_entry_points_are_an_empty_list(text):
     assert list(parse_entry_points(text)) == []
 
 
@@ -263,7 +263,7 @@ def test_names_that_a_terminal_would_obey_are_escaped(tmp_path):
     assert source.name == "acme\\x1b[2J\\u202e"
 
 
-def test_other_groups_are_found_alike(tmp_path):
+def test_other_groups_are_found_in_the_same_way(tmp_path):
     install(
         tmp_path, "acme", entries="acme = acme\n\n[opwright.commands]\nsizes = acme.sizes:SIZES"
     )

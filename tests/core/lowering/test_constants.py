@@ -159,7 +159,7 @@ def test_a_chain_of_constants_runs_in_order(runs) -> None:
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_an_input_that_is_left_as_it_is_counts_as_never_written(runs, training) -> None:
+def test_an_unchanged_input_counts_as_never_written(runs, training) -> None:
     net = Net()
     net.block.append_op(
         "toy.keep",

@@ -41,7 +41,7 @@ def _most_alive(buffers):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_packed_buffers_that_live_together_lie_apart(seed):
+def test_packed_buffers_with_overlapping_lifetimes_are_disjoint(seed):
     buffers = _buffers(seed, 80)
     total = pack(buffers, ALIGNMENT)
     for i, one in enumerate(buffers):

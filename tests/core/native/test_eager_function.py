@@ -36,7 +36,7 @@ def test_calls_by_position_are_completed_from_the_defaults(given, completed):
     assert recorded.calls == [("call", completed)]
 
 
-def test_names_and_too_many_arguments_are_bound_as_they_came():
+def test_names_and_too_many_arguments_are_bound_unchanged():
     recorded = Recorded()
     assert recorded.function(1, y=2) == "bound"
     assert recorded.function(1, 2, 3) == "bound"

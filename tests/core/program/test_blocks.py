@@ -127,7 +127,7 @@ def test_a_name_keeps_its_shape_and_dtype(block):
         block.append_op("argmax", {"x": "x"}, {"out": "h"})
 
 
-def test_declaring_a_variable_alike_returns_it(block):
+def test_declaring_an_equal_variable_returns_it(block):
     w = block.create_parameter("w", [4, 3])
     assert block.create_parameter("w", [4, 3]) is w
     with pytest.raises(ProgramError, match="exists and is not persistable"):

@@ -27,7 +27,7 @@ def x():
         ("_private", "got '_private'$"),
     ],
 )
-def test_an_attribute_of_an_array_is_answered_with_the_function(x, name, text):
+def test_an_attribute_of_an_array_names_the_function(x, name, text):
     with pytest.raises(AttributeError, match=text):
         getattr(x, name)
 

@@ -360,6 +360,6 @@ def test_the_default_scope_is_one_and_can_be_guarded():
         ),
     ],
 )
-def test_an_unknown_argument_is_answered_with_the_nearest_one(call, text):
+def test_an_unknown_argument_names_the_nearest_one(call, text):
     with pytest.raises(AttributeTypeError, match=text):
         call(Program())

@@ -60,7 +60,7 @@ def test_a_feed_that_does_not_fit_is_reported_with_the_caller(x, value, rule):
         ow.check_feed(value, x, "Model.fill")
 
 
-def test_a_network_and_a_check_before_the_call_give_the_same_reason(x):
+def test_a_network_and_a_check_before_the_call_report_the_same_reason(x):
     x.block.append_op("relu", {"x": "x"}, {"out": "out"})
     call = ow.Network(x.block).compile(feed=["x"], fetch=["out"])
     array = np.zeros((1, 3))

@@ -125,7 +125,7 @@ def test_an_unwritable_variable_is_refused_before_the_first_step(call, out, reas
     np.testing.assert_array_equal((Y, X), before)
 
 
-def test_a_given_array_must_not_be_that_of_a_variable():
+def test_a_fetch_target_must_not_be_the_array_of_a_variable():
     scope, w = ow.Scope(), X.copy()
     scope.var("w").borrow(w)
     network = ow.Network([ow.Operator("add", x="x", y="w", out="y")])
@@ -164,7 +164,7 @@ def test_an_importer_makes_the_results(call, compiled):
     np.testing.assert_array_equal(results[1].array, 2 * X)
 
 
-def test_the_importer_of_a_call_replaces_that_of_compile():
+def test_the_importer_of_a_call_replaces_the_importer_of_compile():
     network = ow.Network([ow.Operator("relu", x="x", out="y")])
     call = network.compile(["x"], ["y"], fetch_as=Lent.from_dlpack)
     assert type(call(X)[0]) is Lent
@@ -172,7 +172,7 @@ def test_the_importer_of_a_call_replaces_that_of_compile():
     assert type(call(X, fetch_as=None)[0]) is Lent
 
 
-def test_given_arrays_are_returned_unchanged_with_an_importer(call):
+def test_fetch_targets_are_returned_unchanged_with_an_importer(call):
     out = np.zeros(4, np.float32)
     first, second = call(X, out=[out, None], fetch_as=Lent.from_dlpack)
     assert (first is out, type(second)) == (True, Lent)

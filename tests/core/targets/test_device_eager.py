@@ -13,7 +13,7 @@ from opwright.errors import DeviceNotFoundError, FeedError, KernelNotFoundError,
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_an_operator_runs_where_its_arrays_lie(tape, number):
+def test_an_operator_runs_on_the_device_of_its_arrays(tape, number):
     a, b = TapeArray(X, number), TapeArray(2 * X, number)
     out = ow.ops.multiply(ow.ops.add(a, b), a)
     assert type(out) is TapeArray
@@ -34,7 +34,7 @@ def test_equal_calls_share_a_plan(tape):
     assert tape_arrays.n_lent() == 0
 
 
-def test_the_arrays_are_read_where_they_lie(tape):
+def test_arrays_are_read_without_a_copy(tape):
     a = TapeArray(X)
     tape.fail("copy of the host")
     out = ow.ops.negative(a)
@@ -87,7 +87,7 @@ def test_a_strided_array_is_refused(tape):
         ow.ops.negative(a)
 
 
-def test_tensors_of_opwright_give_tensors(tape):
+def test_operators_of_tensors_return_tensors(tape):
     network = ow.Network([ow.Operator("add", x="x", y="x", out="out")])
     options = {"device": "tape:1", "scope": ow.Scope(), "fetch_device": True}
     (tensor,) = network.compile(["x"], ["out"], **options)(x=X)

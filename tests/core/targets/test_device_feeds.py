@@ -54,7 +54,7 @@ def test_the_plan_is_recorded_once_for_any_addresses_of_feeds(tape):
     assert network.placement().graph_refusal == ""
 
 
-def test_an_array_may_go_as_soon_as_the_call_has_returned(tape):
+def test_an_array_may_be_freed_as_soon_as_the_call_has_returned(tape):
     _, call = _compiled("add", "multiply", fetch_device=True)
     kept = [call(x=TapeArray(turn * X))[0] for turn in range(1, 5)]
     assert tape_arrays.n_lent() == 0

@@ -36,7 +36,7 @@ def test_a_missing_distribution_has_no_entries():
 
 
 @pytest.mark.parametrize("name", ["libacme.so", "native/lib/libacme-2.1.so"])
-def test_it_may_lie_in_a_folder_of_the_package(acme, plain_library, table, name):
+def test_it_may_be_in_a_folder_of_the_package(acme, plain_library, table, name):
     path = acme.install(plain_library, table.replace("libacme.so", name))
     target = path.parent / name
     target.parent.mkdir(parents=True, exist_ok=True)

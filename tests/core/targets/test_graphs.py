@@ -74,7 +74,7 @@ def test_a_plan_that_cannot_be_recorded_is_launched_with_the_reason(tape, types,
     assert tape.count("captured") == 0
 
 
-def test_a_device_without_graphs_says_so():
+def test_a_device_without_graphs_is_reported():
     network, last = make_network("add")
     network.compile(["x"], [last], scope=ow.Scope())(x=X)
     assert network.placement().graph_refusal == "device cpu records no graphs"

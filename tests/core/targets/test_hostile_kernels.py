@@ -87,7 +87,7 @@ def test_changes_that_prepare_makes_to_its_frame_are_discarded(hostile):
         compile_scale("pack_frame", parameter=True)()
 
 
-def test_a_kernel_that_lacks_something_is_passed_over_and_the_machine_is_named(
+def test_a_kernel_unsupported_by_the_machine_is_skipped_with_the_reason(
     acme, compiler, table, slower_kernel
 ):
     acme.use(compiler.build("hostile.c"), table + slower_kernel)

@@ -37,7 +37,7 @@ def test_transforms_of_many_rows_match_numpy(lines, n, dtype):
 
 @pytest.mark.parametrize("axis", [[], [0], [2, -5], [1, 3]])
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
-def test_axes_of_transforms_may_lie_anywhere(axis, norm):
+def test_transforms_take_any_axes(axis, norm):
     x = RNG.standard_normal((4, 6, 5, 3, 2))
     axes = [i % 5 for i in axis] or None
     np.testing.assert_allclose(

@@ -67,7 +67,7 @@ def test_normalized_rows_are_float32_results_rounded_once(kind, length, with_sca
 @pytest.mark.parametrize("queries", [1, 3, 4, 65])
 @pytest.mark.parametrize("keys", [1, 383, 385])
 @pytest.mark.parametrize("mask", ["none", "bool", "added", "causal"])
-def test_attention_is_that_of_float32_rounded_once(kind, queries, keys, mask):
+def test_attention_is_float32_attention_rounded_once(kind, queries, keys, mask):
     q, k = draw((4, queries, 24), kind), draw((2, keys, 24), kind)
     v = draw((2, keys, 17), kind)
     more: list[np.ndarray] = []

@@ -192,7 +192,7 @@ def test_gradients_of_powers_are_summed_over_broadcast_axes() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
-def test_relu_of_every_16_bit_float_is_that_of_float32(kind: type) -> None:
+def test_relu_of_every_16_bit_float_matches_float32(kind: type) -> None:
     x = np.arange(2**16, dtype=np.uint16).view(kind)
     out = ow.ops.relu(np.tile(x, 300))  # too large for the caches
     with np.errstate(invalid="ignore"):

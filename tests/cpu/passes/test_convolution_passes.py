@@ -59,7 +59,7 @@ def test_a_residual_network_in_bfloat16_is_fused_as_in_float32_and_rounds_no_mor
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("bias", [False, True])
-def test_bias_and_activation_are_taken_along(activation, bias):
+def test_bias_and_activation_are_fused(activation, bias):
     types = Net(lambda x: conv(x, bias=bias, activation=activation)).check()
     assert types["cpu.conv2d_fused"] == 1
     assert activation not in types
@@ -71,7 +71,7 @@ def test_bias_and_activation_are_taken_along(activation, bias):
     [("relu", False), ("silu", False), ("hard_swish", False), ("relu6", True)],
 )
 @pytest.mark.parametrize("filters", [3, 64])
-def test_relu6_taken_along_hides_nan_and_all_but_silu_of_float32_show_it_for_negative_infinity_too(
+def test_fused_relu6_hides_nan_and_all_but_silu_of_float32_show_it_for_negative_infinity_too(
     filters, activation, hides, dtype
 ):
     sums: list[Any] = []
@@ -207,7 +207,7 @@ def test_images_that_are_channels_last_already_are_left_alone():
     assert types["transpose"] == 0
 
 
-def test_transposed_convolutions_are_turned():
+def test_transposed_convolutions_run_in_nhwc():
     def write(x):
         h = layers.relu(layers.conv2d_transpose(conv(x), 6, 2, strides=2))
         return layers.max_pool2d(layers.conv2d_transpose(h, 4, 3, paddings=1), 2)
@@ -215,7 +215,7 @@ def test_transposed_convolutions_are_turned():
     assert Net(write).check()["transpose"] == 2
 
 
-def test_normalization_in_training_is_turned_as_rows_of_pixels():
+def test_normalization_in_training_runs_on_rows_of_pixels():
     def write(x):
         h = norm(conv(x, bias=False), training=True)
         return layers.avg_pool2d(layers.relu(h), 2)
@@ -225,7 +225,7 @@ def test_normalization_in_training_is_turned_as_rows_of_pixels():
     assert types["transpose"] == 2
 
 
-def test_element_wise_operators_between_convolutions_are_turned():
+def test_element_wise_operators_between_convolutions_run_in_nhwc():
     def write(x):
         h = ops.elu(conv(x), alpha=0.5)
         return conv(ops.multiply(h, ops.silu(conv(h))))

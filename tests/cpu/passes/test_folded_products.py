@@ -62,7 +62,7 @@ def swap(x: ow.Variable) -> ow.Variable:
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("stack", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("behind", [False, True])
-def test_transposed_matrices_are_multiplied_as_they_lie(turned, stack, behind):
+def test_transposed_matrices_are_multiplied_without_a_copy(turned, stack, behind):
     shapes = [(*stack, 20, 33), (*stack, 33, 40)]
     shapes = [(*s[:-2], s[-1], s[-2]) if t else s for s, t in zip(shapes, turned, strict=True)]
 
@@ -82,7 +82,7 @@ def attention(q: ow.Variable, k: ow.Variable, v: ow.Variable) -> Any:
 
 @pytest.mark.parametrize("shape", [(2, 5, 3, 4), (1, 70, 2, 32), (3, 1, 4, 16), (2, 6, 1, 8)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_heads_are_multiplied_where_they_lie_and_so_in_the_gradient(shape, dtype):
+def test_heads_and_their_gradients_are_multiplied_without_a_copy(shape, dtype):
     types = assert_same(attention, shape, shape, shape, dtype=dtype)
     assert types["cpu.folded_matmul"] == 6
     assert types["transpose"] == 0
@@ -110,7 +110,7 @@ def test_heads_cost_no_compiled_loops_of_onednn():
     assert "gemm:jit" not in done.stdout or "AVX-512" not in done.stdout
 
 
-def test_queries_of_another_length_and_one_stack_for_all_are_multiplied_where_they_lie():
+def test_queries_of_another_length_and_one_stack_for_all_are_multiplied_without_a_copy():
     types = assert_same(attention, (2, 9, 3, 8), (1, 5, 3, 8), (1, 5, 3, 8))
     assert types["cpu.folded_matmul"] >= 2
 
@@ -134,7 +134,7 @@ def test_a_fetched_transpose_is_copied_and_the_product_left_alone():
     assert types["transpose"] == 2
 
 
-def test_a_transpose_that_others_read_stays_as_it_is():
+def test_a_transpose_with_other_readers_is_kept():
     def build(x: ow.Variable, y: ow.Variable) -> Any:
         turned = swap(x)
         return ow.ops.add(ow.ops.matmul(turned, y), ow.ops.sum(ow.ops.square(turned)))

@@ -62,7 +62,7 @@ def test_operators_that_depend_on_the_order_of_axes_keep_their_layout(write):
     Net(write, training=True).check()
 
 
-def test_pixels_as_a_sequence_are_read_as_they_lie_and_turned_back_for_free():
+def test_pixels_as_a_sequence_need_no_further_transpose():
     def write(x):
         h = ops.transpose(ops.reshape(conv(x), shape=[-1, 4, 72]), axes=[0, 2, 1])
         h = layers.fc(h, size=4, num_flatten_dims=2)

@@ -158,7 +158,7 @@ def test_inference_is_one_layer_with_its_bias_and_activation(activation, rows, s
     np.testing.assert_allclose(found[True], found[False], rtol=unit, atol=unit)
 
 
-def test_a_turned_weight_of_other_inputs_is_refused():
+def test_a_transposed_weight_of_other_inputs_is_refused():
     match = r"fc: weight must have 4 columns, the number of elements of x \[2, 4\]"
     with pytest.raises(ow.errors.ShapeError, match=match):
         ow.ops.fc(np.ones((2, 4)), np.ones((4, 3)), transpose_weight=True)

@@ -65,7 +65,7 @@ def _differentiate(
 @pytest.mark.parametrize(("rows", "directions", "has_lengths"), [
     (100, 1, False), (300, 1, False), (513, 1, False), (300, 1, True), (300, 2, True),
 ])  # fmt: skip
-def test_parts_of_the_steps_give_the_gradients_of_the_reference(
+def test_gradients_of_parts_of_the_steps_match_the_reference(
     op: str, inputs: int, batch_first: bool, rows: int, directions: int, has_lengths: bool
 ) -> None:
     given = _make(op, inputs, rows, directions, "float64")

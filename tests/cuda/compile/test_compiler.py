@@ -98,7 +98,7 @@ def test_alone_it_compiles_in_the_calling_thread_in_order() -> None:
 
 
 @pytest.mark.parametrize("n_at_once", [1, 3])
-def test_an_error_is_that_of_its_instance_and_the_others_complete(n_at_once: int) -> None:
+def test_an_error_belongs_to_its_instance_and_the_others_complete(n_at_once: int) -> None:
     def fail(expression: str) -> None:
         if expression in {"f<1>", "f<4>"}:
             raise KernelError(f"cannot compile {expression}")
@@ -111,7 +111,7 @@ def test_an_error_is_that_of_its_instance_and_the_others_complete(n_at_once: int
             assert outcome == Image(expression.encode(), (expression,))
 
 
-def test_each_image_is_kept_as_soon_as_it_is_there() -> None:
+def test_each_image_is_kept_as_soon_as_it_is_compiled() -> None:
     kept = []
 
     def fail(expression: str) -> None:
@@ -240,7 +240,7 @@ def test_without_a_python_to_start_nvrtc_compiles_here(
     assert all(isinstance(outcome, Image) for outcome in outcomes.values())
 
 
-def test_another_nvrtc_than_that_of_this_process_is_not_used() -> None:
+def test_another_nvrtc_version_in_the_child_is_refused() -> None:
     here = Nvrtc()
     here.version = "nvrtc 1.0"
     with here.beside() as beside, pytest.raises(CompilerLostError, match="it has nvrtc 13"):

@@ -77,7 +77,7 @@ def test_a_damaged_image_is_not_read(tmp_path: Path, place: int) -> None:
     assert cache.read("key") is None
 
 
-def test_a_damaged_image_is_compiled_anew_and_mended(tmp_path: Path, loaded: Any) -> None:
+def test_a_damaged_image_is_compiled_again_and_replaced(tmp_path: Path, loaded: Any) -> None:
     compiler = CountingCompiler()
     Toolchain(compiler, ImageCache(tmp_path)).find(source(), ["f"], "sm_90")
     (file,) = tmp_path.iterdir()

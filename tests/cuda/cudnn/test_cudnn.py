@@ -109,7 +109,7 @@ def test_depthwise_convolution_computes_only_requested_gradients() -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_scratch_memory_of_cudnn_is_apart_from_that_of_a_kernel(
+def test_scratch_memory_of_cudnn_and_of_a_kernel_is_disjoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fill_in = cudnn_convolution.CONV2D._fill_in
@@ -165,7 +165,7 @@ def test_a_convolution_is_part_of_the_graph_of_its_plan(gpu: Any) -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_arrays_of_the_gpu_are_read_where_they_lie_in_each_call() -> None:
+def test_arrays_of_the_gpu_are_read_without_a_copy_in_each_call() -> None:
     scales = (1.0, 2.0, -3.0)
     network = ow.Network([ow.Operator("assign", x="x", out="out")])
     with pinned("cudnn"):

@@ -69,7 +69,7 @@ def test_hidden_gpus_are_named_by_their_variable(machine: Machine) -> None:
     assert 'no GPU is visible, got CUDA_VISIBLE_DEVICES=""; unset it' in said
 
 
-def test_the_number_of_a_gpu_must_be_one_that_is_there(machine: Machine) -> None:
+def test_the_number_of_a_gpu_must_exist(machine: Machine) -> None:
     said = machine.python("emulated(); problem(works, 'cuda:3'); works('cuda:0')")
     assert "the number of a device must be in [0, 1), got 3" in said
     assert "works" in said

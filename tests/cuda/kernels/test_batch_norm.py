@@ -116,7 +116,7 @@ ATTRS = {"momentum": 0.75, "epsilon": 1e-3}
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_residual_and_relu_are_taken_along_bit_for_bit(shape: Any, dtype: str) -> None:
+def test_residual_and_relu_are_fused_bit_for_bit(shape: Any, dtype: str) -> None:
     given = numbers(shape, dtype)
     bare = {slot: array for slot, array in given.items() if slot != "residual"}
     pairs = []
@@ -201,7 +201,7 @@ def test_gradients_match_the_unfused_operators(shape: Any, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(41, 16), (2, 3, 5, 7)], ids=str)
-def test_outputs_may_lie_where_inputs_lie(shape: Any) -> None:
+def test_outputs_may_share_the_memory_of_inputs(shape: Any) -> None:
     given = numbers(shape, "float32")
     given |= dict(zip((*SAVED, "out"), (given["mean"], given["variance"], given["residual"])))
     without = {slot: {s: a for s, a in given.items() if s != slot} for slot in given}

@@ -157,7 +157,7 @@ def test_the_gradient_knows_bit_for_bit_where_relu_gave_0(shape: Any, dtype: str
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_outputs_may_lie_where_inputs_lie(dtype: str) -> None:
+def test_outputs_may_share_the_memory_of_inputs(dtype: str) -> None:
     given = numbers((41, 16), dtype)
     given |= dict(zip((*SAVED, "out"), (given["mean"], given["variance"], given["residual"])))
     calls = (

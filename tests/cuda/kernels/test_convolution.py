@@ -108,7 +108,7 @@ def test_long_sums_of_few_outputs_are_added_up_in_parts(data_format: str, dtype:
     check(on_both("conv2d_grad", given, "x_grad", dtype, **attrs), dtype)
 
 
-def test_two_runs_of_the_gradient_give_the_same_bits() -> None:
+def test_two_runs_of_the_gradient_have_the_same_bits() -> None:
     given = {
         "x": RNG.standard_normal((2, 3, 20, 20)).astype(np.float32),
         "weight": RNG.standard_normal((4, 3, 3, 3)).astype(np.float32),

@@ -64,7 +64,7 @@ def test_a_score_that_is_no_probability_is_reported(wrong: float) -> None:
         _auc(np.array([0.5, 0.5]), np.array([0, 2]))
 
 
-def test_the_area_of_several_blocks_is_that_of_one() -> None:
+def test_the_area_in_several_blocks_matches_the_formula() -> None:
     thresholds = 256 * BINS_OF_THREAD * 2 + 5
     x, label = RNG.uniform(0, 1, 300), RNG.integers(0, 2, 300)
     bins = (x * thresholds).astype(int)

@@ -46,7 +46,7 @@ def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("memory")
-def test_chains_are_followed_wherever_their_states_lie() -> None:
+def test_chains_match_in_any_memory_of_their_states() -> None:
     given = chain(11, 4, 37)
     given["transition"][3] = -np.inf  # nothing follows this tag, and nothing leads to that one
     given["transition"][:, 5] = -np.inf
@@ -76,7 +76,7 @@ def test_gradients_of_chains_are_added_up_whichever_parts_they_have(
 
 
 @pytest.mark.usefixtures("memory")
-def test_paths_are_followed_wherever_their_states_lie() -> None:
+def test_paths_match_in_any_memory_of_their_states() -> None:
     n, time, classes, labels = 9, 12, 7, 4
     x = np.log(RNG.dirichlet(np.ones(classes), (n, time))).astype(np.float32)
     label = RNG.integers(1, classes, (n, labels))
@@ -88,7 +88,7 @@ def test_paths_are_followed_wherever_their_states_lie() -> None:
 
 
 @pytest.mark.usefixtures("memory")
-def test_edits_are_counted_wherever_their_diagonals_lie() -> None:
+def test_edits_match_in_any_memory_of_their_diagonals() -> None:
     given = {"x": RNG.integers(0, 3, (9, 40)), "label": RNG.integers(0, 3, (9, 37))}
     given["lengths"] = RNG.integers(0, 41, 9).astype(np.int32)
     given["label_lengths"] = RNG.integers(0, 38, 9)

@@ -42,7 +42,7 @@ def test_lines_of_all_lengths_are_ranked(largest: bool, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("k", [1, 600, 2500, 5000])
-def test_long_lines_give_any_number_of_elements(k: int) -> None:
+def test_long_lines_return_any_number_of_elements(k: int) -> None:
     check(RNG.standard_normal((2, 5000)).astype(np.float32), k)
     check(RNG.integers(0, 40, (2, 5000)), k)
 

@@ -140,7 +140,7 @@ def test_an_array_that_is_not_contiguous_is_refused_with_a_remedy(cupy: Any) -> 
         call(x=cupy.asarray(X)[::2])
 
 
-def test_operators_called_on_arrays_of_cupy_give_arrays_of_cupy(cupy: Any) -> None:
+def test_operators_of_cupy_arrays_return_cupy_arrays(cupy: Any) -> None:
     x = cupy.asarray(X)
     out = ow.ops.add(ow.ops.exp(x), 1.0)
     assert type(out) is cupy.ndarray
@@ -149,7 +149,7 @@ def test_operators_called_on_arrays_of_cupy_give_arrays_of_cupy(cupy: Any) -> No
         ow.ops.add(x, X)
 
 
-def test_operators_called_on_tensors_of_torch_give_tensors_of_torch(torch: Any) -> None:
+def test_operators_of_torch_tensors_return_torch_tensors(torch: Any) -> None:
     x = torch.from_numpy(X).cuda()
     out = ow.ops.multiply(x, x)
     assert type(out) is torch.Tensor

@@ -50,7 +50,7 @@ def test_the_digits_are_learnt_at_full_length_saved_and_loaded_on_the_cpu(tmp_pa
     np.testing.assert_allclose(predicted, on_cpu, rtol=1e-3, atol=1e-5)
 
 
-def test_two_runs_give_the_same_bits() -> None:
+def test_two_runs_have_the_same_bits() -> None:
     batches = digits_batches(60)
     runs = [train(make_digits_model("cuda", drop=0.3)[0], batches) for _ in range(2)]
     assert runs[0] == runs[1]

@@ -90,14 +90,14 @@ DTYPES = ["float16", "bfloat16", "float32", "float64"]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_relu_and_its_gradient_are_taken_along(dtype: str) -> None:
+def test_relu_and_its_gradient_are_fused(dtype: str) -> None:
     types = Step(lambda x, y: ow.ops.add(normal(x, "relu"), y), dtype).types_where_same()
     assert (types[FUSED], types[GRAD]) == (1, 1)
     assert not {"relu", "relu_grad", "batch_norm", "batch_norm_grad"} & set(types)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_residual_is_taken_along(dtype: str) -> None:
+def test_a_residual_is_fused(dtype: str) -> None:
     types = Step(lambda x, y: relu_of_sum(normal(x), y), dtype).types_where_same()
     assert (types[FUSED], types[GRAD]) == (1, 1)
     assert not {"relu", "add", "relu_grad", "batch_norm", "batch_norm_grad"} & set(types)
@@ -117,7 +117,7 @@ def test_of_two_normalizations_that_are_added_one_takes_the_sum() -> None:
     assert (types[GRAD], types["batch_norm_grad"], types["relu_grad"]) == (1, 1, 0)
 
 
-def test_a_sum_alone_is_taken_along() -> None:
+def test_a_sum_alone_is_fused() -> None:
     types = Step(lambda x, y: ow.ops.add(normal(x), y)).types_where_same()
     assert (types[FUSED], types["add"], types[GRAD]) == (1, 0, 0)
 

@@ -161,7 +161,7 @@ def test_a_gradient_that_is_fetched_before_the_derivative_is_kept() -> None:
     assert (types[GRADS], types["sigmoid_grad"]) == (1, 1)
 
 
-def test_two_runs_give_the_same_bits() -> None:
+def test_two_runs_have_the_same_bits() -> None:
     made = TwoLayers(64, 33, 20)
     for one, other in zip(made.run()[0], made.run()[0], strict=True):
         np.testing.assert_array_equal(one, other)

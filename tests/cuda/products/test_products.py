@@ -156,7 +156,7 @@ def test_single_precision_is_rounded_to_tf32_only_on_request() -> None:
 
 
 @pytest.mark.parametrize(("k", "alignment"), [(128, 256), (8, 16), (4, 8), (3, 2)])
-def test_the_alignment_is_that_of_every_matrix_of_a_stack(k: int, alignment: int) -> None:
+def test_the_alignment_holds_for_every_matrix_of_a_stack(k: int, alignment: int) -> None:
     shapes = (6, 1, k), (6, k, 128)
     assert numbers_of(*shapes, TRANSPOSES[0], "float16").alignment == alignment
 

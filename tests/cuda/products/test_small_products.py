@@ -123,7 +123,7 @@ def test_pixels_beyond_an_edge_are_not_multiplied() -> None:
 
 
 @pytest.mark.cuda_kernels
-def test_two_runs_give_the_same_bits() -> None:
+def test_two_runs_have_the_same_bits() -> None:
     x, y, *_ = matrices(33, 40, 500, TRANSPOSES[0], "float32")
     first, second = (multiply(x, y, TRANSPOSES[0]) for _ in range(2))
     np.testing.assert_array_equal(first, second)

@@ -97,7 +97,7 @@ def test_layers_must_be_numbers_that_make_sense():
 @pytest.mark.parametrize(
     ("n", "mean"), [(1, 0.0), (2, 1 / math.sqrt(math.pi)), (10, 1.538753), (100, 2.507594)]
 )
-def test_the_mean_of_the_largest_of_many_is_that_of_tables(n, mean):
+def test_the_mean_of_the_largest_of_many_matches_tables(n, mean):
     assert expected_maximum(n) == pytest.approx(mean, abs=2e-5)
 
 

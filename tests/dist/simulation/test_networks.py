@@ -87,7 +87,7 @@ def test_a_network_out_of_range_is_refused(arguments, rule):
         Network("wrong", **{**numbers, **arguments})
 
 
-def test_an_unknown_name_is_answered_with_the_nearest():
+def test_an_unknown_name_names_the_nearest():
     with pytest.raises(DistError, match="unknown network, got 'ethernt'; did you mean 'ethernet'"):
         get_network("ethernt")
     with pytest.raises(DistError, match="unknown collective, got 'allreduce'; did you mean"):

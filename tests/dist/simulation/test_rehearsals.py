@@ -68,7 +68,7 @@ def test_dropout_and_statistics_of_the_whole_batch_are_rehearsed(before):
     assert sum(sent) == statistics + parameters
 
 
-def test_a_rehearsal_leaves_scope_and_world_as_they_were(before):
+def test_a_rehearsal_leaves_scope_and_world_unchanged(before):
     program, loss, scope = build()
     values = {name: scope.find_var(name).numpy() for name in scope.names()}
     rehearse(program, FEEDS, [loss], scope=scope, runs=3)(64)

@@ -257,7 +257,7 @@ def test_shapes_dtypes_and_attributes_are_read_from_words():
     )
 
 
-def test_whole_numbers_lie_below_the_shortest_axis():
+def test_whole_numbers_are_below_the_shortest_axis():
     definition = blend()
     shapes = read_shapes(["x=20x3", "label=50:int64"], definition.proto)
     sample = make_sample(definition, shapes, read_attributes([], definition.proto), "float32")

@@ -115,7 +115,7 @@ def test_a_program_of_dynamic_shapes_is_run_so_that_its_end_is_locked(folder):
         (["model", "--device", "gpu9"], "gpu9"),
     ],
 )
-def test_wrong_usage_is_answered_with_the_correct_one(folder, capsys, words, message):
+def test_wrong_usage_is_explained(folder, capsys, words, message):
     assert main(["lock", *words]) == 2
     assert message in capsys.readouterr().err
 

@@ -59,7 +59,7 @@ def test_missing_inputs_are_the_same_in_each_run(folder, capsys):
         (["--device", "cuba"], "no device of this name"),
     ],
 )
-def test_wrong_usage_is_answered_with_the_correct_one(folder, words, message, capsys):
+def test_wrong_usage_is_explained(folder, words, message, capsys):
     np.save("y.npy", np.ones(4, np.float32))
     (folder / "text.npy").write_text("no array")
     assert main(["run", "model", *words]) == 2

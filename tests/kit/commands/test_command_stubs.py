@@ -190,7 +190,7 @@ def test_the_written_stub_is_python_and_carries_the_docstrings(written):
     assert written.stub.stat().st_mode & 0o777 == 0o644
 
 
-def test_check_tells_whether_the_stubs_are_stale(environment, tmp_path):
+def test_check_reports_stale_stubs(environment, tmp_path):
     output = ("--output", str(tmp_path))
     missing = environment.command("stubs", "--check", *output)
     assert missing.returncode == 1

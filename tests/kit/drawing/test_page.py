@@ -145,7 +145,7 @@ def test_an_unread_result_stands_below_the_operator_that_writes_it(programs, dra
     assert "unread float32[2, 3]" in draw(ow.Network(block)).texts
 
 
-def test_details_say_which_kernel_serves_on_each_device_and_why(programs, draw):
+def test_details_explain_the_kernel_for_each_device(programs, draw):
     details = draw(_built(programs, _layers)).details()
     assert details["devices"][0] == "cpu"
     op = details["operators"]["op-0-1"]
@@ -173,7 +173,7 @@ def test_a_profile_colors_operators_and_joined_ones_point_to_the_first(programs,
     assert step["operators"] == ["op-0-0", "op-0-1"]
 
 
-def test_blocks_of_control_flow_can_be_closed_and_lie_in_their_owner(programs, draw):
+def test_blocks_of_control_flow_can_be_closed_and_are_inside_their_owner(programs, draw):
     block = programs.global_block()
     block.create_var("p", [1], "bool")
     block.create_var("x", [-1])

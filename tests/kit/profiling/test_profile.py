@@ -85,7 +85,7 @@ def test_the_table_has_a_line_for_each_step_and_the_sum():
     assert any(line.startswith("  the plan itself ") for line in lines)
 
 
-def test_the_scope_stays_as_it_is():
+def test_the_scope_is_unchanged():
     network, call, scope = _compiled()
     names = scope.names()
     network.profile({"x": X}, n=3)
@@ -154,7 +154,7 @@ def test_the_compiled_object_must_still_be_held():
         network.profile({"x": X})
 
 
-def test_a_callable_that_was_made_by_hand_has_no_profile():
+def test_a_callable_without_a_network_has_no_profile():
     call = ow._runtime.CompiledNetwork(ow.Scope(), [], lambda arrays: None)
     with pytest.raises(ProgramError, match=r"a result of Network\.compile"):
         call.profile()
@@ -175,7 +175,7 @@ def _with_kernel(function):
     return context
 
 
-def test_a_python_kernel_is_told_apart_and_its_time_is_its_own():
+def test_a_python_kernel_is_marked_and_has_its_own_time():
     def slow(x, out):
         time.sleep(0.1)  # longer than a busy machine keeps another step waiting, run after run
         out[:] = x

@@ -78,7 +78,7 @@ def test_an_unknown_distribution_names_the_installed_ones(control_site: Path) ->
         ({"dtype": "float31"}, "unknown dtype, got 'float31'; did you mean 'float32'"),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_nearest_one(
+def test_an_unknown_name_names_the_nearest_one(
     controls: Context, option: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(OpwrightError, match=f"^check: .*{message}"):

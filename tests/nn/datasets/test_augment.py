@@ -151,7 +151,7 @@ def test_a_cutout_fills_a_rectangle_around_a_pixel():
     assert 0.2 < (augment.cutout(images, stream(), 2, p=0.3) == 0).any(axis=(1, 2, 3)).mean() < 0.4
 
 
-def test_mixup_mixes_images_and_labels_alike():
+def test_mixup_mixes_images_and_labels_equally():
     images = np.eye(5, dtype=np.float32)
     mixed, labels = augment.mixup(images, np.arange(5), stream(3), alpha=1.0, classes=5)
     np.testing.assert_allclose(mixed, labels, rtol=1e-6)

@@ -52,7 +52,7 @@ def test_without_shuffle_rows_come_in_order_without_a_copy():
     assert all(np.shares_memory(images, DATA[0]) for images, _ in pairs)
 
 
-def test_no_epoch_and_no_row_give_no_batch():
+def test_without_epochs_or_rows_there_is_no_batch():
     assert list(nn.batches(DATA, 4, epochs=0)) == []
     assert list(nn.batches((np.zeros((0, 3)),), 4, epochs=2)) == []
 

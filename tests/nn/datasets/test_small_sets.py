@@ -17,7 +17,7 @@ from opwright.errors import (
 from opwright_nn.datasets import Graph, generators, karate_club, scikit
 
 
-def test_two_moons_lie_on_their_circles():
+def test_two_moons_are_on_their_circles():
     points, classes = generators.two_moons(101, noise=0)
     assert (points.dtype, points.shape, classes.dtype) == (np.float32, (101, 2), np.int64)
     np.testing.assert_array_equal(np.bincount(classes[:, 0]), [51, 50])
@@ -165,7 +165,7 @@ def test_shapes_are_drawn_within_the_image_in_two_colors():
         assert np.abs(colors[:, 0] - colors[:, 1]).max() >= 0.3 - 1e-6
 
 
-def test_the_area_of_each_shape_is_that_of_its_formula():
+def test_the_area_of_each_shape_matches_its_formula():
     """As a share of the disc's area: over many images the mean of the radii is the same."""
     images, labels = generators.shapes(1200, size=48, noise=0)
     counts = np.array([np.unique(image[0], return_counts=True)[1].min() for image in images])
@@ -185,7 +185,7 @@ def test_shapes_depend_on_the_seed_alone():
     assert 0 < np.abs(first.images - clean.images).max() < 1
 
 
-def test_the_karate_club_is_that_of_zachary():
+def test_the_karate_club_matches_the_publication():
     """The number of friends of each member, as published, and who joined which club."""
     club = karate_club.load()
     matrix = club.adjacency()
@@ -236,7 +236,7 @@ def test_a_graph_may_have_no_edges_and_no_nodes():
     assert Graph.of([], []).propagation().shape == (0, 0)
 
 
-def test_the_greatest_noise_and_turns_give_finite_points():
+def test_points_are_finite_with_the_most_noise_and_turns():
     for table in (generators.two_moons(99, noise=1e30), generators.spirals(99, 3, 1e30, turns=1e6)):
         assert np.isfinite(table.features).all()
     assert np.isfinite(generators.shapes(9, noise=1e30).images).all()

@@ -85,7 +85,7 @@ def test_layers_of_a_layer_are_one_row(programs):
     assert found[1].flops == products + 2 * (2 * 4 * 12 * 12 * 8)
 
 
-def test_unknown_shapes_are_none_and_said_to_be(tiny):
+def test_unknown_shapes_are_none_and_reported(tiny):
     model, _ = tiny.make()
     unknown = nn.summary(model)
     assert not unknown.is_complete

@@ -43,7 +43,7 @@ def test_conv2d_makes_parameters_and_names_them_after_the_layer(programs):
     assert [parameter.name for parameter in main.parameters()][2:] == ["edges_w_param"]
 
 
-def test_one_number_stands_for_height_and_width(programs):
+def test_one_number_sets_height_and_width(programs):
     layers.conv2d(make_x(), 6, 3, 2, 1, dilations=2, groups=3)
     op = only_op(programs)
     assert programs[0].parameters()[0].shape == (6, 1, 3, 3)

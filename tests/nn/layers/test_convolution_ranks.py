@@ -159,7 +159,7 @@ def test_bad_arguments_of_normalizations_are_named(programs, snapshot):
         layers.instance_norm(layers.data("numbers", [3]))
 
 
-def test_arithmetic_by_name_is_that_of_symbols():
+def test_arithmetic_by_name_matches_symbols():
     model = nn.Model()
     a, b = model.input("a", [None, 3]), model.input("b", [None, 3])
     pairs = [

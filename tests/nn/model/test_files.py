@@ -108,7 +108,7 @@ def test_parameters_of_another_model_are_refused_and_change_nothing(tiny, tmp_pa
     assert not any(another.scope.var(p.name).is_set for p in another.parameters)
 
 
-def test_loaded_width_must_be_that_of_the_data(tiny, tmp_path):
+def test_the_loaded_width_must_match_the_data(tiny, tmp_path):
     model, _ = tiny.make()
     model.initialize_parameters(img=tiny.images)
     model.save(tmp_path / "model")

@@ -195,7 +195,7 @@ def test_a_normalization_without_training_is_not_trained_by_unfreeze():
     assert not changed({"norm_mean": np.zeros(3)}, values(model))
 
 
-def test_the_gradient_through_a_frozen_normalization_is_that_of_its_running_statistics():
+def test_the_gradient_through_a_frozen_normalization_uses_its_running_statistics():
     models = []
     for frozen_late in (False, True):
         model = nn.Model()

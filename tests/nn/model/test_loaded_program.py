@@ -197,7 +197,7 @@ def local(monkeypatch):
     monkeypatch.setattr(disk, "is_local", lambda handle: True)
 
 
-def test_large_parameters_lie_in_their_file(tmp_path, local):
+def test_large_parameters_are_mapped_from_their_file(tmp_path, local):
     values = save_large(tmp_path)
     loaded = ow.load(tmp_path)
     assert count_maps(tmp_path) == 1
@@ -275,7 +275,7 @@ def test_a_loaded_program_writes_into_arrays_or_converts_its_results(tmp_path):
     assert made[0] == wanted[0].tolist()
 
 
-def test_a_program_from_elsewhere_is_called_alike():
+def test_a_program_from_elsewhere_is_called_in_the_same_way():
     program, scope = ow.Program(), ow.Scope()
     block = program.global_block()
     block.create_var("a", [None, 2], is_data=True)

@@ -56,7 +56,7 @@ def test_predicting_any_variable_changes_nothing(optimize):
                 np.testing.assert_array_equal(after[kept], value, err_msg=f"{name}: {kept}")
 
 
-def test_a_parameter_or_state_is_predicted_as_it_is_without_a_feed():
+def test_a_parameter_or_state_is_predicted_without_a_feed():
     model = make()
     before = values(model.scope)
     for name in ("fc_0_w_param", "fc_0_w_param_moment1", "batch_norm_0_mean", "learning_rate"):

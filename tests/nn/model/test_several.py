@@ -42,7 +42,7 @@ def test_several_losses_are_summed_and_each_is_returned():
     np.testing.assert_allclose(total, first + second, rtol=1e-6)
 
 
-def test_the_gradient_is_that_of_the_weighted_sum():
+def test_the_gradient_belongs_to_the_weighted_sum():
     got = [
         make(weights)[0].run(fetch=["h_w_param_grad"])[0] for weights in ((1, 0), (0, 1), (2, 3))
     ]
@@ -128,7 +128,7 @@ def test_the_learning_rate_can_be_read():
         _ = nn.Model().learning_rate
 
 
-def test_the_learning_rate_that_is_set_before_the_first_step_is_that_of_the_step():
+def test_a_learning_rate_set_before_the_first_step_is_used():
     model, *_ = make()
     model.set_learning_rate(0.3)
     model.run()
@@ -153,7 +153,7 @@ def test_the_repr_of_a_model_and_a_network_describes_it():
     assert repr(ow.Network()) == "Network(0 operators, operators of its own)"
 
 
-def test_models_of_one_scope_cannot_give_a_parameter_two_shapes():
+def test_a_parameter_has_one_shape_in_all_models_of_a_scope():
     scope = ow.Scope()
     first, second = nn.Model(scope), nn.Model(scope)
     first.fc_layer("x", 1, name="head")

@@ -85,7 +85,7 @@ def test_a_program_is_compiled_with_the_updates_left_out():
     assert losses[0] == losses[1] > losses[2] == losses[3] > losses[4]
 
 
-def test_the_learning_rate_is_that_of_the_optimizer_within():
+def test_the_learning_rate_belongs_to_the_inner_optimizer():
     model = make_model(Accumulate(SGD(0.5), steps=2))
     model.set_learning_rate(0.0)
     before = parameters(model)

@@ -108,7 +108,7 @@ def test_default_weight_suits_its_activation(programs, activation, std):
     assert op.attr("min") == -op.attr("max")
 
 
-def test_dtype_is_that_of_the_parameter():
+def test_the_dtype_matches_the_parameter():
     assert fill(initializer.Xavier(), dtype="float64").dtype == np.float64
 
 

@@ -67,7 +67,7 @@ def test_a_training_of_a_loaded_program_is_resumed(tmp_path):
     np.testing.assert_array_equal(run(4, "parts"), run(4, "whole"))
 
 
-def test_a_program_that_was_saved_with_updates_is_trained_as_it_is(tmp_path):
+def test_a_program_that_was_saved_with_updates_is_trained_unchanged(tmp_path):
     def make():
         model = nn.Model()
         prob = model.fc_layer("img", 3, activation="softmax")

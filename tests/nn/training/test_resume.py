@@ -282,7 +282,7 @@ def test_a_folder_of_model_save_is_refused(small, train, tmp_path):
         train(small.make()[0], small.data, 2, callbacks=[nn.Checkpoint(tmp_path)], resume="latest")
 
 
-def test_a_model_goes_on_by_hand_from_a_checkpoint_of_train(small, train, tmp_path):
+def test_a_model_is_resumed_manually_from_a_checkpoint_of_train(small, train, tmp_path):
     whole = small.make()[0]
     train(whole, small.data, 2, batch_size=4)
     train(small.make()[0], small.data, 1, batch_size=4, callbacks=[nn.Checkpoint(tmp_path)])

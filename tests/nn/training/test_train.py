@@ -36,7 +36,7 @@ def by_hand(model, data, epochs, **options):
     ]
 
 
-def test_it_has_the_bits_of_a_loop_of_ones_own(small, train):
+def test_it_has_the_bits_of_a_manual_loop(small, train):
     own, other = small.make()[0], small.make()[0]
     means = by_hand(own, small.data, 3, size=4, seed=5)
     history = train(other, small.data, 3, batch_size=4, seed=5)
@@ -80,7 +80,7 @@ def test_arrays_dicts_and_batches_are_the_same_data(small, train, make):
     assert small.variables(other) == small.variables(own)
 
 
-def test_lists_and_functions_give_batches_in_each_epoch(small, train):
+def test_lists_and_functions_provide_batches_in_each_epoch(small, train):
     listed = list(nn.batches(small.data, size=4, shuffle=False))
     own, other, third = (small.make()[0] for _ in range(3))
     train(own, small.data, 2, batch_size=4, shuffle=False)

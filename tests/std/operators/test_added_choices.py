@@ -13,7 +13,7 @@ BOX = np.array([[0.5, 0.5, 2.5, 1.5]], np.float32)
 FIRST = np.array([0])
 
 
-def test_the_greatest_sample_of_a_bin_is_that_of_its_pixels_times_their_shares() -> None:
+def test_the_greatest_sample_of_a_bin_is_one_pixel_times_its_share() -> None:
     got = ow.ops.roi_align(IMAGE, BOX, FIRST, output_size=[1, 1], sampling_ratio=1, mode="max")
     # The sample is at row 1, column 1.5: between the pixels 5 and 6, half of each.
     assert got.item() == 3.0

@@ -221,7 +221,7 @@ MISTAKES = {
     "place", [write_by_append, write_by_rule, write_by_body_in_program, write_by_body_in_plan]
 )
 @pytest.mark.parametrize("message", MISTAKES)
-def test_a_mistake_is_reported_alike_wherever_an_operator_is_written(add, place, message):
+def test_a_mistake_is_reported_equally_wherever_an_operator_is_written(add, place, message):
     many = OpMaker("test.many").add_comment("Made for one test.").add_input("x", "any shape")
     many.add_output("out", "as x").same_dtype_as("x").as_duplicable()
     add(

@@ -23,7 +23,7 @@ def lists_of_numbers():
                 yield op_type, attr
 
 
-def test_a_number_stands_for_all_of_a_list_of_every_operator():
+def test_a_number_fills_a_list_attribute_of_every_operator():
     found = list(lists_of_numbers())
     assert len(found) > 40
     for op_type, attr in found:

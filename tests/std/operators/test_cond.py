@@ -72,7 +72,7 @@ def test_the_other_block_does_not_run(reference_kernels: ow.Context) -> None:
 
 
 @pytest.mark.parametrize("chosen", [YES, NO])
-def test_gradient_is_that_of_the_chosen_block(chosen: Any) -> None:
+def test_the_gradient_belongs_to_the_chosen_block(chosen: Any) -> None:
     program, _ = branching_program()
     block = program.global_block()
     total = block.append_op("sum", {"x": "y"}).output("out")[0]

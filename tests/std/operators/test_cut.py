@@ -115,7 +115,7 @@ def product(x: Any, w: Any) -> Any:
     return ops.matmul(x, w)
 
 
-def test_loops_are_cut_into_a_forward_loop_and_that_of_its_gradient() -> None:
+def test_loops_are_split_into_a_forward_and_a_gradient_loop() -> None:
     program = rnn_program()
     block = program.global_block()
     block.create_var("d_states", [-1, 2, 4], "float64", is_data=True)

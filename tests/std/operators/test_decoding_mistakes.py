@@ -46,7 +46,7 @@ def test_the_selected_kernel_checks_tags_and_lengths(wrong: int) -> None:
         ow.ops.edit_distance(IDS, IDS, label_lengths=lengths)
 
 
-def test_log_probabilities_go_together() -> None:
+def test_log_probabilities_must_be_passed_together() -> None:
     x, ids = np.zeros((2, 4), np.float32), np.array([0, 1])
     given = {"label_log_probability": np.zeros(2, np.float32)}
     with pytest.raises(

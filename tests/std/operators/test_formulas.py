@@ -137,7 +137,7 @@ def test_a_formula_that_is_written_out_becomes_its_operator(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOOK_ALIKES)
-def test_a_look_alike_is_left_alone(name: str) -> None:
+def test_a_similar_formula_is_not_fused(name: str) -> None:
     found, types = run(LOOK_ALIKES[name], ["fuse_formulas"])
     plain, wanted = run(LOOK_ALIKES[name], [])
     assert types == wanted

@@ -190,5 +190,5 @@ def test_gradient_in_fewer_bits_is_that_in_float64(case: Case, dtype: str, targe
 
 
 @over_targets(in_double, lambda target: target.device != "cpu")
-def test_gradient_on_a_device_is_that_of_numpy(case: Case, dtype: str, target: Target) -> None:
+def test_a_gradient_on_a_device_matches_numpy(case: Case, dtype: str, target: Target) -> None:
     compare_with_numpy(case, dtype, target)

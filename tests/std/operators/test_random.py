@@ -173,7 +173,7 @@ def test_upper_half_of_a_product_is_exact(factor: int) -> None:
     assert multiply_high(words, factor).tolist() == expected
 
 
-def test_whole_numbers_lie_in_the_range_evenly() -> None:
+def test_whole_numbers_are_uniform_in_the_range() -> None:
     numbers = np.asarray(ow.ops.randint(shape=[60_000], low=-3, high=3, seed=5))
     counts = np.bincount(numbers + 3, minlength=6)
     assert counts.sum() == 60_000

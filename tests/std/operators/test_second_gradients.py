@@ -142,7 +142,7 @@ def test_second_gradient_agrees_with_central_differences_of_the_first(case: Case
         )
 
 
-def test_a_case_is_there_for_all_that_can_be_differentiated_once() -> None:
+def test_every_once_differentiable_operator_has_a_case() -> None:
     values = sum(len(values) for _, values in ONCE_WITH.values())
     assert len(list(once_cases())) == len(ONCE) + values
 

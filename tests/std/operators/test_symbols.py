@@ -250,7 +250,7 @@ def test_the_error_of_a_symbol_without_its_operator_names_the_package():
         variable() + 1
 
 
-def test_a_method_of_arrays_is_answered_with_the_operator_of_that_name():
+def test_a_method_of_arrays_leads_to_the_operator_of_that_name():
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x = main.global_block().create_var("x", [2])
         with pytest.raises(AttributeError, match=r"got 'sum'; write opwright.ops.sum\(x\)$"):

@@ -66,7 +66,7 @@ def test_a_batch_norm_is_one_node(check: Any) -> None:
     assert targets(graph) == [aten.add.Tensor, aten._native_batch_norm_legit_functional.default]
 
 
-def test_every_node_has_a_value_and_says_whether_it_records(check: Any) -> None:
+def test_every_node_has_a_value_and_a_gradient_flag(check: Any) -> None:
     graph = graph_of(check, lambda f, x: F.relu_(f(x)).sum(0)[:2] * x.shape[0], torch.randn(3, 4))
     for node in graph.nodes:
         if node.op != "output":
@@ -175,7 +175,7 @@ def test_parameters_and_buffers_are_kept_and_data_is_fed(check: Any) -> None:
     assert list(kept.values()).count(False) == 1
 
 
-def test_a_failure_leaves_autocast_and_grad_as_they_were(check: Any) -> None:
+def test_a_failure_leaves_autocast_and_grad_unchanged(check: Any) -> None:
     def function(f: Any, x: Any, y: Any) -> Any:
         with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
             h = f(x)

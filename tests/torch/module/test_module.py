@@ -141,7 +141,7 @@ def test_updates_of_the_program_are_left_out() -> None:
     assert module.fc_0_w_param.grad is not None
 
 
-def test_a_loaded_state_is_that_of_the_program() -> None:
+def test_a_loaded_state_belongs_to_the_program() -> None:
     model, scores, _ = classifier()
     loaded = ow.LoadedProgram(model.program, model.scope, [scores.name])
     module, other = opwright_torch.Module(loaded), scores_module()

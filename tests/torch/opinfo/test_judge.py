@@ -111,7 +111,7 @@ def test_samples_agree(entry: Any, phase: str) -> None:
 
 
 @pytest.mark.skipif(not EVERY, reason="runs all samples: OPWRIGHT_EVERY_CASE=1")
-def test_as_many_samples_pass_as_the_page_says() -> None:
+def test_the_number_of_passing_samples_matches_the_page() -> None:
     counts = judge_page.counted(judge_page.run_all())
     page = judge_page.PAGE.read_text()
     fewer = {}

@@ -162,7 +162,7 @@ def test_errors_match_opwright_ops(name: str, is_recorded: bool):
         call(recorded() if is_recorded else X)
 
 
-def test_an_operator_without_a_gradient_says_so_in_the_backward_pass():
+def test_an_operator_without_a_gradient_is_reported_in_the_backward_pass():
     out = ops.floor(recorded())
     with pytest.raises(GradientError, match=r"floor.*no gradient"):
         out.sum().backward()

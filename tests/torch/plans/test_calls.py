@@ -345,7 +345,7 @@ def test_operators_computed_by_pytorch_are_in_the_plan_and_reported(
     assert "opwright-cpu" in str(report)
 
 
-def test_reports_of_models_without_calls_say_so() -> None:
+def test_reports_of_models_without_calls_are_explained() -> None:
     fast = compiled(Tower())
     assert str(opwright_torch.report(fast)) == (
         "nothing has run yet: call the compiled model first"

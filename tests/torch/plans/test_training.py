@@ -151,7 +151,7 @@ class TestBackward:
         with pytest.raises(RuntimeError, match="backward through the graph a second time"):
             loss.backward()
 
-    def test_retained_graphs_give_the_same_again(self, in_one: bool) -> None:
+    def test_retained_graphs_compute_the_same_again(self, in_one: bool) -> None:
         model, run = self.make(in_one)
         loss = run(*batch())
         loss.backward(retain_graph=True)

@@ -196,7 +196,7 @@ def test_parameters_with_replaced_memory_are_trained_in_the_new_memory() -> None
     torch.testing.assert_close(values(model, optimizers[0]), values(twin, optimizers[1]))
 
 
-def test_gradients_stay_as_they_are() -> None:
+def test_gradients_are_unchanged() -> None:
     model = network()
     model[0].weight.grad = torch.ones_like(model[0].weight)
     step = step_of(model, torch.optim.SGD(model.parameters(), lr=0.5))
@@ -233,7 +233,7 @@ def test_parameters_in_16_bits_and_64_bits_are_updated() -> None:
         )
 
 
-def test_the_report_leaves_a_training_as_it_is() -> None:
+def test_the_report_leaves_a_training_unchanged() -> None:
     model = network()
     optimizer = torch.optim.Adam(model.parameters())
     step = opwright_torch.train_step(model, functional.cross_entropy, optimizer)

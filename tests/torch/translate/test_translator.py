@@ -74,7 +74,7 @@ def test_an_operator_without_a_row_is_declined(rows: Rows) -> None:
     )
 
 
-def test_the_row_of_an_overload_counts_before_that_of_its_name(rows: Rows) -> None:
+def test_the_row_of_an_overload_takes_precedence_over_the_row_of_its_name(rows: Rows) -> None:
     rows["aten::add"] = lambda t, input, other, alpha: t.op("exp", input)
     rows["aten::add.Scalar"] = rows["aten::add.Tensor"] = rows["aten::relu"] = (
         lambda t, input, **_: t.op("tanh", input)
@@ -116,7 +116,7 @@ def test_a_composite_with_a_piece_that_declines_is_called_whole() -> None:
     assert [op.type for op in found.program.global_block().ops] == ["torch.call"]
 
 
-def test_no_gradient_flows_where_the_graph_says_so() -> None:
+def test_no_gradient_flows_through_detached_nodes() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x.exp() * x.detach()
 
@@ -175,7 +175,7 @@ DTYPES = ["bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "
 
 @pytest.mark.parametrize("left", DTYPES)
 @pytest.mark.parametrize("shape", [(2,), ()])
-def test_promotion_is_that_of_pytorch(left: str, shape: tuple[int, ...]) -> None:
+def test_promotion_matches_pytorch(left: str, shape: tuple[int, ...]) -> None:
     x = torch.ones(2, dtype=getattr(torch, left))
     others = [torch.ones(shape, dtype=getattr(torch, right)) for right in DTYPES]
 

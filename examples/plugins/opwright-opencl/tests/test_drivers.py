@@ -50,7 +50,7 @@ def machine(monkeypatch):
     return give
 
 
-def test_a_driver_that_builds_no_kernel_is_passed_over(machine):
+def test_a_driver_that_builds_no_kernel_is_skipped(machine):
     machine(old=LOG, good="", other="")
     assert [platforms.get_device(number).name.strip() for number in (0, 1)] == ["good", "other"]
 
@@ -66,7 +66,7 @@ def test_it_is_listed_with_its_reason(machine):
         platforms.get_device(1)
 
 
-def test_where_no_driver_works_each_says_why(machine):
+def test_without_a_working_driver_each_reason_is_reported(machine):
     machine(old=LOG, older="out of date")
     text = (
         "^opencl: a driver must build an empty kernel, got none that does: old cannot build an "

@@ -300,7 +300,7 @@ def test_a_reader_keeps_the_file_that_it_opened(folder, model):
     assert opening.read_saved(folder, read) == (program, size)
 
 
-def test_the_work_of_a_live_saver_is_left_alone_and_that_of_a_dead_one_removed(folder, model):
+def test_only_the_work_of_a_dead_saver_is_removed(folder, model):
     with Saver(folder, folder / "generations") as live:
         live.new_folder.mkdir()
         (live.new_folder / "program.pb").write_text("half")

@@ -286,7 +286,7 @@ class JaxArray(Buffered):
         _device = "cpu:0"
 
 
-def test_results_for_jax_are_put_where_its_arrays_lie(monkeypatch):
+def test_results_for_jax_are_put_on_the_device_of_its_arrays(monkeypatch):
     put = []
 
     def batched_device_put(meta, sharding, arrays, devices, committed):

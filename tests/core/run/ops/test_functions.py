@@ -27,7 +27,7 @@ from opwright.packages import Package
 A = np.arange(20, dtype=np.float32).reshape(4, 5)
 
 
-def test_arrays_give_arrays():
+def test_operators_of_arrays_return_arrays():
     out = ow.ops.softmax(A, axis=-1)
     assert type(out) is np.ndarray
     np.testing.assert_allclose(out.sum(axis=-1), 1, rtol=1e-6)
@@ -121,7 +121,7 @@ def test_random_operators_repeat_with_their_seed():
     assert not np.array_equal(first, ow.ops.uniform(shape=[100], seed=4))
 
 
-def test_the_signature_and_docstring_tell_defaults_and_ranges():
+def test_the_signature_and_docstring_state_defaults_and_ranges():
     signature = inspect.signature(ow.ops.leaky_relu)
     assert str(signature) == "(x, *, alpha=0.01)"
     text = ow.ops.clip.__doc__

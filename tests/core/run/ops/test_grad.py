@@ -63,7 +63,7 @@ def test_the_gradient_has_the_library_of_the_argument() -> None:
     assert isinstance(ow.grad(total)(given), ow.runtime.Tensor)
 
 
-def test_a_gradient_can_be_appended_to_a_program_of_ones_own() -> None:
+def test_a_gradient_can_be_appended_to_any_program() -> None:
     program = ow.Program()
     x = program.global_block().create_var("x", [5], "float64", is_data=True)
     gradient = ow.grad(total)(x)
