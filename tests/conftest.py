@@ -26,7 +26,7 @@ from every_case import EVERY, is_one_in
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the tests, and the processes that they start, a home of their own, before all else."""
+    """Set a separate home for the tests and the processes that they start, before all else."""
     from own_home import move_in
 
     home = Path(tempfile.mkdtemp(prefix="opwright-home-"))
@@ -101,7 +101,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(scope="session")
 def gpu(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Give a GPU: the machine's, or the emulated one with its driver."""
+    """Provide a GPU: the machine's, or the emulated one with its driver."""
     if HAS_GPU:
         yield None
         return
@@ -142,7 +142,7 @@ def cosine_site(cosine_wheel: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(autouse=True)
 def gpu_for_kernels(request: pytest.FixtureRequest) -> None:
-    """Give a GPU to the tests that run CUDA kernels."""
+    """Provide a GPU to the tests that run CUDA kernels."""
     if request.node.get_closest_marker("cuda_kernels"):
         request.getfixturevalue("gpu")
 

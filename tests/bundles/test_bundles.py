@@ -1,4 +1,4 @@
-"""Bundles give the bits of Python: through opwright/run.h and through `opwright.load`."""
+"""Bundles compute the bits of Python: through opwright/run.h and through `opwright.load`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deterministic plan gives the same bits with any number of threads, whole training runs long."""
+"""A deterministic plan has the same bits with any number of threads, in whole training runs."""
 
 from __future__ import annotations
 

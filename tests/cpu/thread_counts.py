@@ -10,7 +10,7 @@ import opwright as ow
 
 
 def thread_counts(*counts: int, autouse: bool = False) -> Any:
-    """Return a fixture that sets each of `counts`, and gives it to the test."""
+    """Return a fixture that sets each of `counts`, and passes it to the test."""
 
     @pytest.fixture(params=counts, autouse=autouse)
     def n_threads(request: pytest.FixtureRequest) -> int:

@@ -170,7 +170,7 @@ def make_call(op_type: str, dtype: str) -> Call:
 
 
 def plan_calls() -> Iterator[tuple[Sample, Call]]:
-    """Give calls of the operators that only passes put into plans, as the kit draws them."""
+    """Yield calls of the operators that only passes put into plans, as the kit draws them."""
     context, samplers = ow.current_context(), load_samplers()
     for op_type in sorted(context.kernels.op_types()):
         definition = context.ops.get(op_type)

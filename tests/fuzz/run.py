@@ -99,7 +99,7 @@ class Fuzzer:
         self.tallies = {target: Tally() for target in args.targets}
 
     def run(self) -> None:
-        """Give each target its number of cases, or its share of the time."""
+        """Set the number of cases, or the share of the time, of each target."""
         with ThreadPoolExecutor(self._args.jobs) as pool:
             if self._args.counted:
                 self._run_counted(pool)

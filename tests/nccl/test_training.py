@@ -1,4 +1,4 @@
-"""Trainings over processes on emulated GPUs give the results of one process, recorded as one
+"""Trainings over processes on emulated GPUs match one process, recorded as one
 graph."""
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def find_tensors(result: Any) -> list[torch.Tensor]:
 
 
 def randomize(model: torch.nn.Module) -> None:
-    """Give weights that begin as zeros, or as tiny scales, values that count."""
+    """Set weights that begin as zeros, or as tiny scales, to larger values."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.is_floating_point() and parameter.abs().max() < 1e-3:

@@ -1,4 +1,4 @@
-"""Cases of onnx, loaded and saved again, are computed by ONNX Runtime and by opwright alike."""
+"""Cases of onnx, loaded and saved again, have the same results in ONNX Runtime and in opwright."""
 
 from __future__ import annotations
 

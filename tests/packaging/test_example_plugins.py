@@ -46,7 +46,7 @@ def copy_example(name: str, folder: Path) -> Path:
 def example(
     request: pytest.FixtureRequest, testing_environment: Any, index: Path
 ) -> Iterator[Path]:
-    """Copy the folder of an example out of the repository and install it; give the copy."""
+    """Copy the folder of an example out of the repository and install it; yield the copy."""
     environment, name = testing_environment, request.param
     source = copy_example(name, environment.folder)
     environment.install("--no-index", "--find-links", index, source)

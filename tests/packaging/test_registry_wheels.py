@@ -41,7 +41,7 @@ def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def list_libraries(wheel: Path) -> Iterator[tuple[str, bytes]]:
-    """Give the name and the bytes of each compiled file."""
+    """Yield the name and the bytes of each compiled file."""
     with zipfile.ZipFile(wheel) as opened:
         for name in opened.namelist():
             if re.search(r"\.so(\.|$)", name):

@@ -24,7 +24,7 @@ def ray() -> Any:
 
 @pytest.fixture(scope="session")
 def folder() -> Iterator[Path]:
-    """Give a folder for Ray, which writes nowhere else; its path is short, for sockets in it."""
+    """Provide a folder for Ray, which writes nowhere else; its path is short, for sockets in it."""
     path = Path(tempfile.mkdtemp(prefix="ray-"))
     (path / "ray").mkdir()
     with pytest.MonkeyPatch.context() as patch:
@@ -35,7 +35,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def cluster(ray: Any, folder: Path) -> Iterator[Any]:
-    """Give a cluster of one machine."""
+    """Provide a cluster of one machine."""
     ray.init(num_cpus=4, include_dashboard=False, _temp_dir=str(folder), logging_level="error")
     yield ray
     ray.shutdown()

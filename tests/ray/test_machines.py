@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # Ray has warnings of its ow
 
 @pytest.fixture
 def two_machines(ray: Any, folder: Path) -> Iterator[Any]:
-    """Give a cluster of two machines with a CPU each, both of them this one."""
+    """Provide a cluster of two machines with a CPU each, both of them this one."""
     from ray.cluster_utils import Cluster
 
     options = {"num_cpus": 1, "include_dashboard": False}

@@ -58,7 +58,7 @@ def read_requirements(source: str) -> list[str]:
 
 
 def list_sources() -> dict[str, list[str]]:
-    """Return for each file of pins the sources that the Makefile gives for it."""
+    """Return for each file of pins its sources in the Makefile."""
     variables = dict(re.findall(r"^(PACKAGES|DIST) := (.*)$", MAKEFILE, re.MULTILINE))
     sources: dict[str, list[str]] = {}
     for name, words in re.findall(r"move_pins\.py pins/(\S+) (.*?) (?:--|\$\(WITH)", MAKEFILE):

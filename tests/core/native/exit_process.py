@@ -24,7 +24,7 @@ LONG = 128
 
 
 def _network() -> tuple[ow.Network, ow.Scope]:
-    """A chain of products, long enough that its plan lets go of the GIL."""
+    """A chain of products, long enough that its plan releases the GIL."""
     scope = ow.Scope()
     scope.var("w").set(np.eye(LONG, dtype=np.float32))
     steps = [ow.Operator("matmul", x=f"h{i}", y="w", out=f"h{i + 1}") for i in range(8)]
@@ -63,7 +63,7 @@ def running() -> Callable[[], object]:
 
 
 def lowering() -> Callable[[], object]:
-    """Networks that are compiled anew, and called once."""
+    """Networks that are compiled each time, and called once."""
 
     def compile_and_call() -> None:
         _compile()()

@@ -148,7 +148,7 @@ def test_an_older_operator_is_upgraded_by_its_plugin(grow):
 
 
 def test_an_older_operator_is_upgraded_by_an_annex(grow, context, toy):
-    """As of an operator in C++, whose library describes it."""
+    """This serves an operator in C++, whose library describes it."""
     message = write_grow(grow, 1)
     grow(versioned(2))
     context.annexes.add("upgrade", "grow", "toy_operators:rename_scale", toy.PACKAGE)

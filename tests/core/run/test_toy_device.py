@@ -81,7 +81,7 @@ def test_without_a_kernel_the_error_names_the_fallback_where_it_would_help(devic
     advice = 'to run it on the host: give fallback="cpu"'
     with pytest.raises(KernelNotFoundError, match=advice):
         network.compile(["x"], [last], device="toy", scope=ow.Scope())(x=X)
-    with pytest.raises(KernelNotFoundError) as raised:  # there the caller has none to give
+    with pytest.raises(KernelNotFoundError) as raised:  # there the caller has none
         ow.ops.relu(_on_toy(X))
     assert advice not in str(raised.value)
 

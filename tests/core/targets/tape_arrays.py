@@ -169,7 +169,7 @@ _API_NAME = b"dlpack_exchange_api"  # a capsule keeps the address of its name
 
 
 class ExchangedArray(TapeArray):
-    """As PyTorch's: with DLPack's C exchange API, and work on a stream of its library."""
+    """Like PyTorch's: with DLPack's C exchange API, and work on a stream of its library."""
 
     __dlpack_c_exchange_api__ = _python.PyCapsule_New(ctypes.addressof(_api), _API_NAME, None)
     is_read_only = False
@@ -202,7 +202,7 @@ _lent: dict[int, Any] = {}
 
 
 def n_lent() -> int:
-    """How many exports have not been given back."""
+    """How many exports have not been released."""
     return len(_lent)
 
 

@@ -1,4 +1,4 @@
-"""Attention reads its heads side by side with ``fuse_packed_attention``, and gives the same."""
+"""Attention reads its heads side by side with ``fuse_packed_attention``, with the same results."""
 
 from __future__ import annotations
 

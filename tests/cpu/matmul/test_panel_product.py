@@ -47,7 +47,7 @@ def multiply(
     network = ow.Network(block)
     run = network.compile(feed=["x"], fetch=[out], scope=scope)
     first = np.array(run(x=x)[0])
-    scope.find_var("weight").set(2 * weight)  # is packed anew
+    scope.find_var("weight").set(2 * weight)  # is packed again
     np.testing.assert_array_equal(run(x=x / 2)[0], first)
     return first
 

@@ -15,7 +15,7 @@ PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 class Layers:
-    """A program of an LSTM, a loss of all that it gives, and the gradients of all that it reads."""
+    """A program of an LSTM, a loss of all outputs, and the gradients of all inputs."""
 
     def __init__(
         self,

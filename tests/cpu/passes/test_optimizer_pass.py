@@ -54,7 +54,7 @@ def train(make: Any, passes: list[str]) -> tuple[list[np.ndarray], Counter[str]]
 
 @pytest.fixture
 def one_thread() -> None:
-    """Give both plans one thread: otherwise each has its own count, and its own order of sums."""
+    """Run both plans in one thread: otherwise each has its own count, and its own order of sums."""
     ow.set_num_threads(1)
 
 

@@ -110,7 +110,7 @@ def _types(block: Any, feeds: list[str], fetch: list[str], **options: Any) -> Co
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
-    """Give plans one thread: of more a short plan would take one, and be left alone."""
+    """Run plans in one thread: with more, a short plan takes one, and the pass skips it."""
     ow.set_num_threads(1)
 
 

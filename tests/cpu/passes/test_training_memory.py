@@ -28,7 +28,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int]]:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
-    """Give plans one thread: some workspaces are larger for more."""
+    """Run plans in one thread: some workspaces are larger for more."""
     ow.set_num_threads(1)
 
 

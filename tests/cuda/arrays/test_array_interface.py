@@ -242,7 +242,7 @@ def test_the_second_gpu_is_known_by_the_address(gpu: Any) -> None:
 
 @pytest.fixture
 def foreign_stream(gpu: Any) -> Iterator[tuple[ctypes.CDLL, ctypes.c_void_p]]:
-    """Give the emulated driver, and a stream that another library has made."""
+    """Provide the emulated driver, and a stream of another library."""
     if gpu is None:
         pytest.skip("on a GPU CuPy's streams are awaited: tests/cuda/on_gpu")
     driver, stream = ctypes.CDLL(os.environ["OPWRIGHT_CUDA_DRIVER"]), ctypes.c_void_p()

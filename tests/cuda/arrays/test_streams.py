@@ -90,7 +90,7 @@ def driver(gpu: Any) -> ctypes.CDLL:
 
 @pytest.fixture(params=["default", "own"])
 def stream(driver: ctypes.CDLL, request: Any) -> Iterator[int | None]:
-    """Give a stream of the other library."""
+    """Provide a stream of the other library."""
     made = ctypes.c_void_p()
     if request.param == "own":
         assert driver.cuStreamCreate(ctypes.byref(made), 1) == 0

@@ -56,7 +56,7 @@ class Job(NamedTuple):
 
 
 def table_calls() -> Iterator[tuple[Sample, Call]]:
-    """Give every sample, and every case of the operator table in every dtype."""
+    """Yield every sample, and every case of the operator table in every dtype."""
     for sample in samples():
         yield sample, make_call(sample.op_type, sample.dtype)
     kernels = ow.current_context().kernels

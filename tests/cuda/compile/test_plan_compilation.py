@@ -52,7 +52,7 @@ class Fake:
 def fake(
     gpu: object, emulator_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Fake]:
-    """Give the compiler of this process, with a cache of images, and two threads."""
+    """Provide the compiler of this process, with a cache of images, and two threads."""
     if gpu is None:
         pytest.skip("a GPU runs what is compiled")
     made = Fake(HostCompiler(emulator_folder).compile(NOTHING, ["nothing"], "sm_90"))

@@ -98,7 +98,7 @@ def run(case: dict[str, Any]) -> None:
 
 
 def _rename(message: Any, names: list[str], every: int) -> None:
-    """Give variables other names, here and wherever they are named."""
+    """Rename variables, also in all references."""
     known = list(dict.fromkeys(var.name for block in message.blocks for var in block.vars))
     others = {name: f"{names[i % len(names)]}{i}" for i, name in enumerate(known) if not i % every}
     for block in message.blocks:

@@ -66,7 +66,7 @@ def draw(tmp_path):
 
 @pytest.fixture(autouse=True)
 def programs():
-    """Give each test programs of its own."""
+    """Provide separate programs to each test."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         yield main
 

@@ -89,7 +89,7 @@ def test_a_kernel_that_this_machine_cannot_run_accepts_no_position() -> None:
 
 
 def test_no_gradient_of_the_cpu_takes_unsuitable_inputs() -> None:
-    """In a process of its own: such a kernel leaves its arrays."""
+    """Runs in a separate process: such a kernel leaves its arrays."""
     rules = ["inconsistent-inputs", "out-of-range"]
     with IsolatedCheck("opwright-cpu", rules=rules) as check:
         planned = [each for each in check.planned if "_grad[" in each[0]]
@@ -120,7 +120,7 @@ def test_nothing_is_found_in_kernels_for_cuda(operator: str) -> None:
 def test_nothing_is_found_in_collectives_of_one_process(
     package: str, engine: str, least: int
 ) -> None:
-    """In a process of its own: its connections to others end with it."""
+    """Runs in a separate process: its connections to others end with it."""
     pytest.importorskip(package.replace("-", "_"))
     quick = [name for name in RULES if name != "guard-pages"]  # they are NumPy, and calls of MPI
     rules = [word for name in quick for word in ("--rule", name)]

@@ -122,7 +122,7 @@ def test_a_number_is_a_target_without_a_change():
 
 
 class Frame:
-    """As frames of pandas and polars: names, and a column for each."""
+    """Like frames of pandas and polars: names, and a column for each."""
 
     def __init__(self, table):
         self.table = table

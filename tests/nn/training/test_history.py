@@ -169,7 +169,7 @@ def test_histograms_and_images_are_written_after_each_epoch(
 
 
 def use_plain_writer(monkeypatch, event, summary):
-    """Have tensorboard's writer stand for tensorboardX's, with a file of events alone."""
+    """Replace tensorboardX's writer by tensorboard's, with a file of events alone."""
 
     class EventFileWriter:
         def __init__(self, folder):

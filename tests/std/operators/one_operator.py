@@ -128,7 +128,7 @@ def graded_slots(case: Case, arrays: Mapping[str, Sequence[Array]]) -> list[str]
 
 
 def build(case: Case, arrays: Mapping[str, Sequence[Array]]) -> OneOperator:
-    """Return the program of a case, for the inputs that `Case.make_inputs` gave."""
+    """Return the program of a case, for the inputs from `Case.make_inputs`."""
     block = ow.Program().global_block()
     feeds: dict[str, Array] = {}
     inputs: dict[str, list[Any]] = {}

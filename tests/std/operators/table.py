@@ -161,7 +161,7 @@ def over_cases(cases: Iterable[Case]) -> Any:
 
 
 def every_dtype() -> Iterator[tuple[Case, str]]:
-    """Give each case in each of its dtypes."""
+    """Yield each case in each of its dtypes."""
     for case in load_cases():
         for dtype in case.dtypes:
             yield case, dtype

@@ -155,7 +155,7 @@ def test_a_body_in_a_plan_takes_no_name_that_the_program_has(add):
     np.testing.assert_array_equal(runs(program, ["sum"])[0][0], 9 * X)
 
 
-# -- Mistakes are reported alike for all writers ---------------------------------
+# -- Mistakes are reported equally for all writers -------------------------------
 
 
 def write_by_append(program, add, write):

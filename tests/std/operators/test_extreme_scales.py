@@ -131,7 +131,7 @@ def compare_ordinary(got: Array, wide: Any, name: str) -> None:
 
 
 def in_single() -> Iterator[tuple[Case, str]]:
-    """Give one case of each operator, and all norms."""
+    """Yield one case of each operator, and all norms."""
     norms = [case for case in load_cases() if case.op == "norm" and not case.no_grad]
     for case in {str(case): case for case in (*first_cases(), *norms)}.values():
         if is_tried(case) and "float32" in case.dtypes:

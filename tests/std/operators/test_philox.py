@@ -1,4 +1,4 @@
-"""The random words, uniform and normal numbers that every device must give bit by bit."""
+"""The random words, uniform and normal numbers that every device must compute bit by bit."""
 
 from __future__ import annotations
 

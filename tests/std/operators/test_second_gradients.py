@@ -45,7 +45,7 @@ CASES_PER_OPERATOR = 2
 
 
 def graded_cases() -> dict[str, list[Case]]:
-    """Give the cases of each operator, the largest first."""
+    """Yield the cases of each operator, the largest first."""
     found: dict[str, list[Case]] = defaultdict(list)
     for case, dtype in graded():
         if dtype == "float64" and case.gradients is None:
@@ -62,14 +62,14 @@ def is_once(case: Case) -> bool:
 
 
 def twice_cases() -> Iterator[Case]:
-    """Give the largest cases of each operator that can be differentiated twice, or all of them."""
+    """Yield the largest cases of each operator that can be differentiated twice, or all of them."""
     for cases in graded_cases().values():
         twice = [case for case in cases if not is_once(case)]
         yield from twice if EVERY else twice[:CASES_PER_OPERATOR]
 
 
 def once_cases() -> Iterator[Case]:
-    """Give a case of each operator, and of each value of its attribute, with `is_once`."""
+    """Yield a case of each operator, and of each value of its attribute, with `is_once`."""
     found: dict[tuple[str, Any], Case] = {}
     for cases in graded_cases().values():
         for case in filter(is_once, cases):

@@ -27,7 +27,7 @@ def known_metas(case: Case, arrays: Mapping[str, Sequence[Array]]) -> Metas:
 
 
 def with_unknown_dims(metas: Metas) -> Iterator[Metas]:
-    """Give the metas with all dims unknown, with one axis of all, and with one dim of one."""
+    """Yield the metas with all dims unknown, with one axis of all, and with one dim of one."""
     yield tuple(tuple(Meta((-1,) * len(m.shape), m.dtype) for m in slot) for slot in metas)
     longest = max((len(m.shape) for slot in metas for m in slot), default=0)
     for axis in range(longest):
@@ -149,7 +149,7 @@ def test_symbolic_inference_matches_numeric_inference(op_type: str) -> None:
 
 
 def operands_of(case: Case) -> list[str]:
-    """Return the shape operands that a case gives, as whole numbers."""
+    """Return the shape operands of a case, as whole numbers."""
     return [name for name in definition_of(case).proto.operands if case.attrs.get(name)]
 
 

@@ -1,4 +1,4 @@
-"""The caller gets the results and the changes that PyTorch would give and make."""
+"""The caller gets the same results and changes as from PyTorch."""
 
 from __future__ import annotations
 

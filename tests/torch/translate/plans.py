@@ -41,7 +41,7 @@ def translated(function: Function, tensors: Tensors, mode: str = "fake") -> Tran
 
 
 def sizes_of(traced: torch.fx.GraphModule, tensors: Tensors) -> dict[Any, int]:
-    """Return the symbols of a trace, and the sizes that they stand for."""
+    """Return the symbols of a trace, and their sizes."""
     values = [node.meta["val"] for node in traced.graph.nodes if node.op == "placeholder"]
     return {
         symbol.node.expr: size

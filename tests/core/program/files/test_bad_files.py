@@ -144,7 +144,7 @@ def test_parameters_of_another_program(folder, model):
 
 
 def rewrite(folder, **changes):
-    """Write the parameters anew, with some arrays changed; None leaves one out."""
+    """Write the parameters again, with some arrays changed; None leaves one out."""
     path = folder / "params.safetensors"
     arrays = {**load_file(path), **changes}
     kept = {name: array for name, array in arrays.items() if array is not None}

@@ -74,7 +74,7 @@ _lent: dict[int, object] = {}
 
 
 def n_lent() -> int:
-    """How many arrays were lent and not yet given back."""
+    """How many arrays were lent and not yet returned."""
     return len(_lent)
 
 

@@ -1,4 +1,4 @@
-"""Arrays of other libraries on the host: called as quickly as NumPy's, given back as theirs."""
+"""Arrays of other libraries on the host: called as quickly as NumPy's, returned as theirs."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def _auc(
     for state, wanted in ((positives, 1), (negatives, 0)):
         chosen = bins[label.reshape(-1) == wanted]
         states.append(state + torch.bincount(chosen, minlength=num_thresholds + 1))
-    # The curve goes from the highest threshold down; trapezoids give equal bins one half.
+    # The curve goes from the highest threshold down; by trapezoids equal bins count one half.
     rates = [torch.cumsum(state.flip(0).double(), 0) for state in states]
     rates = [torch.cat([torch.zeros(1, dtype=torch.float64), rate]) for rate in rates]
     pairs = rates[0][-1] * rates[1][-1]

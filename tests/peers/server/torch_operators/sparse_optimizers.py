@@ -17,7 +17,7 @@ Tensor = torch.Tensor
 def _sparse_gradient(
     param: Tensor, rows: Sequence[Tensor], values: Sequence[Tensor], padding: Sequence[int]
 ) -> Tensor:
-    """Return the gradient of lookups, as ``torch.nn.Embedding(sparse=True)`` gives it."""
+    """Return the gradient of lookups, as ``torch.nn.Embedding(sparse=True)`` returns it."""
     size = param.shape[1]
     kept_rows, kept_values = [], []
     for i, (index, slices) in enumerate(zip(rows, values, strict=True)):

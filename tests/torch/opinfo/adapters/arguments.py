@@ -92,7 +92,7 @@ def many(x: Any) -> list[Any]:
 
 
 def repeated(x: Any, n: int) -> list[Any]:
-    """Return a list of n, of a number that stands for all."""
+    """Return a list of n; a number is repeated."""
     listed = many(x)
     return listed * n if len(listed) == 1 else listed
 

@@ -77,7 +77,7 @@ def tensordot(x: Any, y: Any, dims: Any = 2) -> Any:
 
 def contracted(x: Any, y: Any, first: list[int], second: list[int]) -> Any:
     """Return the sum of products over pairs of axes, as one product of matrices."""
-    for a, b in zip(first, second):  # an axis of 1 stands for any length
+    for a, b in zip(first, second):  # an axis of 1 broadcasts to any length
         if shape_of(x)[a] > 1 and shape_of(y)[b] == 1:
             x = ops.sum(x, axis=[a], keepdims=True)
         elif shape_of(y)[b] > 1 and shape_of(x)[a] == 1:
