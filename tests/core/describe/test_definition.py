@@ -238,7 +238,7 @@ def test_dtypes_alone_are_inferred_where_ranks_are_unknown():
             lambda ctx: ctx.set_output("out", (ctx.input("x").shape[5],)),
             ShapeError,
             (
-                "infer_shape must accept the inputs or say why not, "
+                "infer_shape must accept the inputs or give a reason, "
                 "got IndexError: tuple index out of range, for x float32[2, 3]"
             ),
         ),

@@ -298,7 +298,7 @@ def test_a_lock_of_another_type_is_refused(scales, lock):
 
 def test_passes_beside_a_lock_are_refused(scales):
     lock = ow.Lock("cpu", (), ())
-    with pytest.raises(ProgramError, match=r"the lock says which passes run, got passes=\[\]"):
+    with pytest.raises(ProgramError, match=r"the lock lists the passes to run, got passes=\[\]"):
         scaled(2.0).compile(feed=["x"], fetch=["x1"], passes=[], lock=lock)
 
 

@@ -76,7 +76,7 @@ def test_it_cannot_be_called(context):
 
 MUST_NOT = (
     "acme.fused: an operator of a program must not be plan-only, got one that passes of "
-    "opwright-acme 1.0 put into plans; append the operators that it stands for"
+    "opwright-acme 1.0 put into plans; append the operators that it replaces"
 )
 
 

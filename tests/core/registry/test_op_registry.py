@@ -49,7 +49,7 @@ def test_the_error_of_a_failed_import_names_the_package_and_the_remedy(target, r
 def test_a_target_that_is_no_definition_is_refused():
     ops = OpRegistry()
     ops.add("acme.swish", f"{HERE}:NUMBER", ACME)
-    with pytest.raises(RegistrationError, match="must be what OpMaker.build returns, got 3 from"):
+    with pytest.raises(RegistrationError, match="must be a result of OpMaker.build, got 3 from"):
         ops.find("acme.swish")
 
 

@@ -133,7 +133,7 @@ def test_a_wrong_feed_is_named(feeds, text):
 def test_the_error_of_a_network_without_feeds_shows_how_to_compile_it():
     program, scope = _linear()
     call = ow.Network(program.global_block()).compile(fetch=["w"], scope=scope)
-    text = "this network is fed nothing, got 'x'; say what is fed when it is compiled: "
+    text = "this network has no feeds, got 'x'; name its feeds when it is compiled: "
     with pytest.raises(FeedError, match=re.escape(text + "compile(feed=['x'], ...)")):
         call(x=1.0)
 

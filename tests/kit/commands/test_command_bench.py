@@ -281,5 +281,5 @@ def test_a_value_of_another_type_is_refused(word, message):
 
 
 def test_a_shape_without_a_name_is_refused_where_several_inputs_want_one():
-    with pytest.raises(OpwrightError, match="must say of which input it is, got '3'; write --feed"):
+    with pytest.raises(OpwrightError, match="must name its input, got '3'; write --feed"):
         read_shapes(["3"], blend().proto)

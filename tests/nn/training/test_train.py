@@ -218,7 +218,7 @@ def test_accumulation_and_clipping_belong_to_the_optimizer(small, train):
         (
             {"metrics": {"a": nn.metrics.Accuracy()}},
             AttributeTypeError,
-            r"metrics\['a'\] must name what it collects.* nn.metrics.Accuracy\(scores, 'label'\)",
+            r"metrics\['a'\] must name its inputs.* nn.metrics.Accuracy\(scores, 'label'\)",
         ),
         ({"metrics": {"loss": "fc_1"}}, LookupError, "fc_1"),
         ({"data": 3}, AttributeTypeError, "data must be arrays, nn.batches, an iterable"),

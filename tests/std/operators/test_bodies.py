@@ -211,7 +211,7 @@ MISTAKES = {
     "test.many: the number of 'out' must be given, got no names; append the operator with a list "
     "of output variables": ("test.many", {"x": ...}, {}, {}),
     "test.hidden: an operator of a program must not be plan-only, got one that passes of "
-    "opwright-test 1 put into plans; append the operators that it stands for": (
+    "opwright-test 1 put into plans; append the operators that it replaces": (
         "test.hidden", {"x": ...}, {}, {}
     ),
 }  # fmt: skip

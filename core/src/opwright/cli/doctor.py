@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if not 0 < args.timeout <= _MAX_TIMEOUT_S:
         raise CommandError(
             f"doctor: --timeout must be more than 0 and at most {_MAX_TIMEOUT_S:g} seconds, got "
-            f"{args.timeout:g}; give what the slowest plugin may take"
+            f"{args.timeout:g}; give the time of the slowest plugin"
         )
     settings = Settings.from_environment()
     faults: list[str] = []

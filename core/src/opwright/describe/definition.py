@@ -235,7 +235,7 @@ class OpDefinition:
             raise
         except Exception as error:
             raise ShapeError(
-                f"{self.op_type}: infer_shape must accept the inputs or say why not, "
+                f"{self.op_type}: infer_shape must accept the inputs or give a reason, "
                 f"got {describe_error(error)}, for "
                 + ", ".join(f"{s.name} {m}" for s, ms in zip(self.proto.inputs, inputs) for m in ms)
             ) from error

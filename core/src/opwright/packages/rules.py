@@ -104,7 +104,7 @@ def check_pass_operators(operators: object, who: str) -> tuple[str, ...]:
         if not is_name(name) or (dot and plugin != ANY and not is_name(plugin)):
             raise RegistrationError(
                 f"{who}: operators must be a list of operator types, got {operators!r}; "
-                "write ['matmul', 'acme.swish'], or '*.swish' for that of any plugin"
+                "write ['matmul', 'acme.swish'], or '*.swish' for any plugin"
             )
     return types
 
@@ -276,7 +276,7 @@ def make_option(
     if type(default) not in (bool, int, float, str):
         raise RegistrationError(
             f"{full}: default of an option must be a bool, int, float or str, got {default!r}; "
-            "its type is that of every value"
+            "every value has its type"
         )
     if not isinstance(comment, str) or not comment.strip():
         raise RegistrationError(

@@ -37,7 +37,7 @@ def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefini
         raise ProgramError(
             f"{op_type}: an operator of a program must not be plan-only, got one that passes of "
             f"{operators.package_of(op_type).label} put into plans; append the operators that it "
-            "stands for"
+            "replaces"
         )
     return definition
 

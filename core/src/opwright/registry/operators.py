@@ -136,7 +136,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
 
         if not isinstance(definition, OpDefinition):
             raise RegistrationError(
-                f"{type}: definition must be what OpMaker.build returns, got {definition!r} from "
+                f"{type}: definition must be a result of OpMaker.build, got {definition!r} from "
                 f"{package.label}; end the chain with .build(...)"
             )
         if definition.proto.type != type:

@@ -25,7 +25,7 @@ def check_fallback(who: str, fallback: Any) -> None:
     if fallback is not None and fallback != HOST_DEVICE:
         raise ProgramError(
             f"{who}: fallback must be None or {HOST_DEVICE!r}, got {fallback!r}; only the host can "
-            "run what a device has no kernel for"
+            "run operators for which a device has no kernel"
         )
 
 
@@ -49,7 +49,7 @@ def choose_passes(
         return None, None if passes is None else tuple(list_items(passes, "passes"))
     if passes is not None:
         raise ProgramError(
-            f"{who}: the lock says which passes run, got passes={passes!r} as well; give one"
+            f"{who}: the lock lists the passes to run, got passes={passes!r} as well; give one"
         )
     from opwright.lowering.lock import Lock
 
@@ -99,7 +99,7 @@ def check_range(who: str, first: Any, last: Any, count: int) -> tuple[int, int]:
             raise ProgramError(f"{who}: {name} must be an index, got {index!r}")
         if count and not 0 <= index < count:
             raise ProgramError(
-                f"{who}: {name} must be in [0, {count}), got {index}; use what add_op returned"
+                f"{who}: {name} must be in [0, {count}), got {index}; use a result of add_op"
             )
     if begin > end + 1:
         raise ProgramError(f"{who}: first must not be after last, got {begin} and {end}")

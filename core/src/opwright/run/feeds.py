@@ -53,7 +53,7 @@ def check_feed_names(given: Iterable[str], expected: Sequence[str], n_positional
             raise FeedError(f"feed: feeds must be named by text, got {name!r}")
         if not expected:
             raise FeedError(
-                f"feed: this network is fed nothing, got {name!r}; say what is fed when it is "
+                f"feed: this network has no feeds, got {name!r}; name its feeds when it is "
                 f"compiled: compile(feed=[{name!r}], ...)"
             )
         if name not in expected:

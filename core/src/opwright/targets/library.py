@@ -85,7 +85,7 @@ class NativeLibrary:
         index, data, gradient_type, needs, no_gradient_reason, is_hidden = self._ops[type]
         if is_hidden != hidden:
             raise RegistrationError(
-                f"{type}: hook and library must agree on what is hidden, got {hidden} and "
+                f"{type}: hook and library must agree to hide it or not, got {hidden} and "
                 f"{is_hidden} from {self.label}; give registry.add hidden={is_hidden}"
             )
         try:

@@ -326,7 +326,7 @@ def _parse(line: bytes) -> tuple[dict[str, Any], int]:
     n_bytes = message.pop("bytes", None) if isinstance(message, dict) else None
     if type(n_bytes) is not int or n_bytes < 0:
         raise MalformedError(
-            f"a message must say how many bytes follow, got {str(n_bytes)[:100]!r}"
+            f"a message must contain its number of bytes, got {str(n_bytes)[:100]!r}"
         )
     return message, n_bytes
 

@@ -55,8 +55,8 @@ class Initializer(abc.ABC):
 
         Raises
         ------
-        AttributeValueError The dtype of the variable is not a float, and cannot represent the drawn
-        numbers.
+        AttributeValueError
+            The dtype of the variable is not a float, and cannot represent the drawn numbers.
         """
         shape = variable.shape or ()
         op_type, attrs = self.describe(shape)

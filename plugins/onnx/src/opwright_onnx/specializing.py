@@ -47,7 +47,7 @@ def specialize(
             known.update((name, given[name]) for name in fresh)
             continue
         return program, {k: v for k, v in given.items() if k not in known}, texts
-    raise ModelError(f"model: at most {_TRIES} inputs may decide what it computes, got more")
+    raise ModelError(f"model: at most {_TRIES} inputs may decide its operators, got more")
 
 
 def read(path: Path, given: Mapping[str, Any]) -> ow.LoadedProgram:

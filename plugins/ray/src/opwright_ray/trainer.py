@@ -86,7 +86,7 @@ class OpwrightTrainer:
         if not callable(train_fn):
             raise AttributeTypeError(
                 f"{_WHO}: train_fn must be a function, got {type(train_fn).__name__}; give the "
-                "function itself, not what it returns"
+                "function itself, not its result"
             )
         _check_workers(num_workers)
         _check_int("max_failures", max_failures, -1)

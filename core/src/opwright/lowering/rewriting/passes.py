@@ -96,7 +96,7 @@ def _allowed(target: Target) -> frozenset[str] | None:
     excluded = [name[1:] for name in given if name.startswith("-")]
     if excluded and len(excluded) < len(given):
         raise PluginError(
-            f"passes: must name the only passes to run, or those to leave out, got {list(given)}; "
+            f"passes: must name the only passes to run, or the passes to skip, got {list(given)}; "
             "give one or the other"
         )
     for name in excluded or given:

@@ -73,9 +73,9 @@ def save(
         If `keep` is no positive int, or `notes` change when JSON writes and reads them.
     ProgramError
         If the scope lacks a persistable variable, or has one of another shape.
-    FormatError If `load` would refuse the result: a parameter named ``__metadata__``, a name
-        that is no text, bools with other bytes than 0 and 1, or more than a file may hold. Nothing
-        is written.
+    FormatError
+        If `load` would refuse the result: a parameter named ``__metadata__``, a name that is no
+        text, bools with other bytes than 0 and 1, or more than a file may have. Nothing is written.
     VariableNotFoundError
         If `fetch` names no variable of the program.
     FileTakenError

@@ -141,7 +141,7 @@ class _Extension:
             outputs = ", ".join(proto.output_slots)
             raise SlotError(
                 f"{proto.type}: outputs are returned, not given, got {name}=; "
-                f"{outputs} is what it returns"
+                f"{outputs} is its result"
             )
         near = hint_argument(name, [*proto.input_slots, *proto.attr_protos])
         raise AttributeValueError(f"{proto.type}: unknown slot or attribute, got {name!r}{near}")

@@ -68,7 +68,7 @@ class Finder:
         if definition is not None and definition.plan_only:
             raise MissingOperatorError(
                 f"{op_type}: an operator that is called must not be plan-only, got one that only "
-                "passes put into plans; call the operators that it stands for"
+                "passes put into plans; call the operators that it replaces"
             )
         if definition is not None:
             return (self._make or make_function)(definition, context)

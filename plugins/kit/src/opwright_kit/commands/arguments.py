@@ -78,7 +78,7 @@ def _only_input(proto: OpProto, word: str) -> VarProto:
     if len(required) != 1:
         names = hint("", [slot.name for slot in proto.inputs], "inputs")
         raise CommandError(
-            f"{proto.type}: a shape must say of which input it is, got {word!r}; write "
+            f"{proto.type}: a shape must name its input, got {word!r}; write "
             f"--feed NAME={word}{names}"
         )
     return required[0]

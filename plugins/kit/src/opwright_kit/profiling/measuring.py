@@ -63,8 +63,10 @@ def profile(
 
     Raises
     ------
-    ProgramError If nothing was compiled or run yet, the result of ``compile`` is gone, or `n` is
-    outside its range. FeedError
+    ProgramError
+        If nothing was compiled or run yet, the result of ``compile`` is gone, or `n` is outside its
+        range.
+    FeedError
         For a missing, unknown or misshapen feed.
     KernelError
         If a kernel fails.

@@ -28,7 +28,9 @@ def get_abi_version() -> str:
     path = Path(get_include()) / "opwright" / "abi.h"
     numbers = dict(_VERSION.findall(path.read_text(encoding="utf-8")))
     if set(numbers) != {"MAJOR", "MINOR"}:
-        raise ScaffoldError(f"new: {path} says no OW_ABI_MAJOR and OW_ABI_MINOR; install opwright")
+        raise ScaffoldError(
+            f"new: {path} must define OW_ABI_MAJOR and OW_ABI_MINOR, got not both; install opwright"
+        )
     return f"{numbers['MAJOR']}.{numbers['MINOR']}"
 
 

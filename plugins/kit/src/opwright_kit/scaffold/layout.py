@@ -174,7 +174,7 @@ def plan_package(
         )
     if operator is not None and kind != KERNEL:
         raise ScaffoldError(
-            f"new: --operator says what a kernel computes, got {operator!r} with kind {kind!r}; "
+            f"new: --operator names the operator of a kernel, got {operator!r} with kind {kind!r}; "
             "leave it out, or add --kind kernel"
         )
     values = _base_values(names, kind, language, license)

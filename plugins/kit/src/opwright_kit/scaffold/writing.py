@@ -25,7 +25,8 @@ def write_package(folder: Path, files: Mapping[str, str]) -> None:
 
     Raises
     ------
-    ScaffoldError If the folder exists or cannot be written; no files are left.
+    ScaffoldError
+        If the folder exists or cannot be written; no files are left.
     """
     check_folder(folder)
     try:

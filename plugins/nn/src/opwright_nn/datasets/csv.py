@@ -185,7 +185,7 @@ def _find_column(who: str, name: str, label: object, columns: list[str]) -> int:
         if len(matches) != 1:
             near = hint(label, columns, "columns") if not matches else "; pass its number"
             raise AttributeValueError(
-                f"{who}: label must be one column of {name}, got {label!r}, which stands for "
+                f"{who}: label must be one column of {name}, got {label!r}, which matches "
                 f"{len(matches)}{near}"
             )
         return matches[0]

@@ -106,7 +106,7 @@ def _projection_options(bias: object, param_attr: object, bias_attr: object) -> 
         attr = check_param_attr("attention", name, value, unless)
         if attr.name is not None:
             raise AttributeValueError(
-                f"attention: {name} must have no name, as it stands for several parameters, got "
+                f"attention: {name} must have no name, as it applies to several parameters, got "
                 f"{attr.name!r}; name the layer: name={attr.name!r}"
             )
     return {"bias": with_bias} | given

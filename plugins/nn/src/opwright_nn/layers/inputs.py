@@ -78,5 +78,5 @@ def find_input(who: str, argument: str, value: object, dtype: str = "float32") -
         return data(value, None, dtype) if variable is None else variable
     raise AttributeTypeError(
         f"{who}: {argument} must be a variable or the name of one, got {value!r} "
-        f'({type(value).__name__}); write {argument}="img" or what a layer returned'
+        f'({type(value).__name__}); write {argument}="img" or the result of a layer'
     )

@@ -263,7 +263,7 @@ def _check_attr(who: str, name: str, value: object, unless: str = "") -> ParamAt
     attr = check_param_attr(who, name, value, unless)
     if attr.name is not None:
         raise AttributeValueError(
-            f"{who}: {name} must have no name, as it stands for several parameters, got "
+            f"{who}: {name} must have no name, as it applies to several parameters, got "
             f"{attr.name!r}; name the layer: name={attr.name!r}"
         )
     return attr

@@ -214,7 +214,8 @@ class ModelFiles(LayerMethods):
 
         Raises
         ------
-        ProgramError The folder lacks a requested parameter; without `strict`, it has none of them.
+        ProgramError
+            The folder lacks a requested parameter; without `strict`, it has none of them.
 
         Warns
         -----

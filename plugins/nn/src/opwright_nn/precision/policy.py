@@ -263,7 +263,7 @@ def check_policy(who: str, value: object) -> MixedPrecision | None:
         return value
     if not isinstance(value, str):
         raise AttributeTypeError(
-            f"{who}: mixed_precision must be a dtype or what nn.mixed_precision returns, got "
+            f"{who}: mixed_precision must be a dtype or a result of nn.mixed_precision, got "
             f'{value!r} ({type(value).__name__}); write mixed_precision="bfloat16"'
         )
     return mixed_precision(value)

@@ -93,7 +93,7 @@ def split_metrics(
 def _check_variables(name: str, metric: Metric) -> Metric:
     if not metric.variables:
         raise AttributeTypeError(
-            f"train: metrics[{name!r}] must name what it collects, got {metric!r} without any; "
+            f"train: metrics[{name!r}] must name its inputs, got {metric!r} without any; "
             f"write nn.metrics.{type(metric).__name__}(scores, 'label'), for example"
         )
     return metric

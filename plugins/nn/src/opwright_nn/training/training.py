@@ -164,7 +164,10 @@ class Training:
     def state(self) -> dict[str, Any]:
         """Return everything that a later part depends on beside the variables, for JSON.
 
-        FormatError If a callback has set a value that `restore` would refuse.
+        Raises
+        ------
+        FormatError
+            If a callback has set a value that `restore` would refuse.
         """
         state = {
             "epoch": self.epoch,

@@ -170,7 +170,7 @@ def _target(name: Any) -> Any:
         target = getattr(target, part, None)
     if not isinstance(target, torch._ops.OpOverload):
         raise AttributeValueError(
-            f"torch.call: PyTorch must have the operator, got {name!r}; import what registers it"
+            f"torch.call: PyTorch must have the operator, got {name!r}; import its module"
         )
     if target._schema.is_mutable:
         raise AttributeValueError(

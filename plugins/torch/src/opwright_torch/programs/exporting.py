@@ -185,7 +185,7 @@ def _own_results(program: ExportedProgram) -> list[str]:
             shown = value.meta["val"] if isinstance(value, Node) else value
             raise SettingError(
                 f"to_program: the model must return tensors, got {name}={shown!r}; leave it out of "
-                "what forward returns"
+                "the results of forward"
             )
         with graph.inserting_before(output):
             copied = graph.call_function(aten.clone.default, (value,))
