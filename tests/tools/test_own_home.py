@@ -82,9 +82,8 @@ def test_tests_and_their_processes_live_in_a_folder_of_this_run() -> None:
 
 def test_a_run_of_pytest_leaves_the_users_folders_empty(users: Users, tmp_path: Path) -> None:
     tests = tmp_path / "tests"
-    tests.mkdir()
-    for name in ("conftest.py", "own_home.py", "every_case.py"):
-        shutil.copy2(ROOT / "tests" / name, tests / name)
+    shutil.copytree(ROOT / "tests" / "support", tests / "support")
+    shutil.copy2(ROOT / "tests" / "conftest.py", tests)
     (tests / "test_writer.py").write_text(WRITER)
     shutil.copy2(ROOT / "pyproject.toml", tmp_path)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]

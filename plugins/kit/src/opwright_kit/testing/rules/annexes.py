@@ -11,7 +11,7 @@ from opwright_kit.testing.results.subjects import PackageSubject
 from opwright_kit.testing.samples.sample import Sample
 
 RULE = "annexes"
-SUMMARY = "annexes hold what the package that asks for their topic checks"
+SUMMARY = "annexes contain the objects that the package of their topic requires"
 SUBJECT = PackageSubject
 
 _TOPIC = "check"

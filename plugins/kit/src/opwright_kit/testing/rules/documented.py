@@ -12,7 +12,7 @@ from opwright_kit.testing.results.scorecard import Finding
 from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
 
 RULE = "documented"
-SUMMARY = "the operator, its slots and its attributes each have a comment that says something"
+SUMMARY = "the operator, its slots and its attributes each have a meaningful comment"
 SUBJECT = (OperatorSubject, KernelSubject)
 
 _LEAST_WORDS: Final = 3

@@ -16,7 +16,7 @@ from opwright_kit.testing.samples.sample import Sample
 from opwright_kit.testing.samples.wrong_inputs import find_wrong_metas
 
 RULE = "error-texts"
-SUMMARY = "errors about inputs of a wrong shape or dtype say what is wrong and what was given"
+SUMMARY = "errors about inputs of a wrong shape or dtype name the rule and the value"
 SUBJECT = OperatorSubject
 
 _WRAPPED = "infer_shape must accept the inputs or say why not"

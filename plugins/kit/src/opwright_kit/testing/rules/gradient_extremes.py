@@ -39,7 +39,7 @@ from opwright_kit.testing.samples.special_numbers import (
 )
 
 RULE = "gradient-extremes"
-SUMMARY = "gradients hold under an infinite out_grad, at NaN, and far from 0"
+SUMMARY = "gradients are right under an infinite out_grad, at NaN, and far from 0"
 SUBJECT = (OperatorSubject, KernelSubject)
 
 _PLACES: Final = 8

@@ -17,7 +17,7 @@ from opwright_kit.testing.results.scorecard import Finding
 from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "guard-bytes"
-SUMMARY = "nothing beside an array is written, and no result depends on what lies there"
+SUMMARY = "nothing beside an array is written, and no result depends on adjacent memory"
 SUBJECT = KernelSubject
 
 

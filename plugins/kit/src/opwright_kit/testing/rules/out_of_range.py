@@ -26,7 +26,7 @@ from opwright_kit.testing.results.subjects import KernelSubject
 from opwright_kit.testing.rules.reference import find_expected, find_fault
 
 RULE = "out-of-range"
-SUMMARY = "positions outside of what they point into are refused, with the range and the value"
+SUMMARY = "indices outside of their range are refused, with the range and the value"
 SUBJECT = KernelSubject
 
 _NUMBER: Final = re.compile(r"-?\d+")

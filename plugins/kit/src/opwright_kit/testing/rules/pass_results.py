@@ -31,7 +31,7 @@ from opwright_kit.testing.samples.sample import Array, differ, meta_of, widen
 from opwright_kit.testing.samples.samplers import GROUP
 
 RULE = "pass-results"
-SUMMARY = "a pass changes programs, and not their results"
+SUMMARY = "a pass changes programs, but not their results"
 SUBJECT = PassSubject
 
 _PROGRAMS: Final = 400

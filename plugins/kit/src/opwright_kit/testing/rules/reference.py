@@ -25,7 +25,7 @@ from opwright_kit.testing.samples.sample import (
 )
 
 RULE = "reference"
-SUMMARY = "kernels compute what a reference does, over shapes, dtypes and attributes"
+SUMMARY = "kernels agree with a reference, over shapes, dtypes and attributes"
 SUBJECT = KernelSubject
 
 _ULPS: Final = 16

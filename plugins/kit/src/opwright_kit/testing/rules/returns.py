@@ -16,7 +16,7 @@ from opwright_kit.testing.results.scorecard import Finding
 from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "returns"
-SUMMARY = "every run returns: none ends the process, or outlasts the time limit"
+SUMMARY = "every run returns: none ends the process, or exceeds the time limit"
 SUBJECT = KernelSubject
 FIRST = True
 

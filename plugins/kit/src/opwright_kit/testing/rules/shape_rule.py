@@ -21,7 +21,7 @@ from opwright_kit.testing.results.subjects import KernelSubject, OperatorSubject
 from opwright_kit.testing.samples.sample import SlotMetas, meta_of
 
 RULE = "shape-rule"
-SUMMARY = "the shape rule says what kernels write, for known and for unknown dims"
+SUMMARY = "the shape rule gives the shapes that kernels write, for known and for unknown dims"
 SUBJECT = (OperatorSubject, KernelSubject)
 
 _FAULTS: Final = (AttributeError, ImportError, NameError)

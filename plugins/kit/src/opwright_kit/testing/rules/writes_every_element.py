@@ -13,7 +13,7 @@ from opwright_kit.testing.results.subjects import KernelSubject
 from opwright_kit.testing.samples.sample import variable_name
 
 RULE = "writes-every-element"
-SUMMARY = "no element of an output is left as the memory was"
+SUMMARY = "every element of an output is written"
 SUBJECT = KernelSubject
 
 
