@@ -331,7 +331,7 @@ def test_slopes_of_channels_broadcast_from_the_last_axis() -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"trainble": True}, "load: arguments must .*'trainble'; did you mean 'trainable'"),
+        ({"trainble": True}, "load: unknown argument, got 'trainble'; did you mean 'trainable'"),
         ({"shapes": {"input.1": [None]}}, r"shapes must have 2 sizes for 'input.1', got \(None,\)"),
     ],
 )

@@ -87,7 +87,7 @@ def test_a_loop_without_iterations_returns_the_initial_values():
 
 def test_a_loop_that_reaches_its_limit_fails_and_the_plan_stays_usable():
     call = compiled(loop_plan(limit=4), "x", "s")
-    with pytest.raises(StepError, match="operator 3: the loop must end within 4 turns"):
+    with pytest.raises(StepError, match="operator 3: the loop must end within 4 iterations"):
         call(x=f32(0), s=f32(1))
     assert call(x=f32(0), s=f32(99))[0][0] == 297
 

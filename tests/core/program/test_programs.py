@@ -347,7 +347,7 @@ def test_the_default_scope_is_one_and_can_be_guarded():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda p: Program(sed=1), "^Program: arguments .* got 'sed'; did you mean 'seed'"),
+        (lambda p: Program(sed=1), "^Program: unknown argument, got 'sed'; did you mean 'seed'"),
         (lambda p: p.clone(for_inferance=True), "^Program.clone: .* did you mean 'for_inference'"),
         (lambda p: p.prune(target="x"), "^Program.prune: .* did you mean 'targets'"),
         (lambda p: program_guard(), "^program_guard: missing .*arguments are main, startup"),

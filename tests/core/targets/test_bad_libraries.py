@@ -95,7 +95,10 @@ def test_a_missing_entry_symbol_and_other_abis(compiler):
             r"opwright_plugin_v1 must hand over its table, got status 5: acme: no driver \(acme 1",
         ),
         ("*out = NULL", r"plugin table: the entry function must set \*plugin, got NULL"),
-        ("plugin.size = 96", "plugin table: size must be sizeof(ow_plugin), at least 104, got 96"),
+        (
+            "plugin.size = 96",
+            r"plugin table: size must be sizeof\(ow_plugin\), at least 104, got 96",
+        ),
         ("plugin.abi_major = 2", "plugin table: abi_major must be 1 in a library that exports"),
         ("plugin.name = NULL", "plugin table: name must be a text of 1 to 256 bytes, got NULL"),
         ('plugin.version = ""', "plugin table: version must be a text .* got an empty one"),

@@ -234,6 +234,6 @@ def test_a_position_of_other_names_is_refused():
 
 def test_a_mistyped_argument_is_named():
     with pytest.raises(
-        AttributeTypeError, match="batches: arguments .* 'epoch'; did you mean 'epo"
+        AttributeTypeError, match="batches: unknown argument, got 'epoch'; did you mean 'epo"
     ):
         nn.batches(DATA, 4, epoch=2)

@@ -64,7 +64,7 @@ def test_a_loop_runs_until_its_condition_fails(limit: float, attrs: Any) -> None
 
 def test_more_iterations_than_max_steps_are_an_error_that_names_the_loop() -> None:
     values = {**START, "limit": np.array([1e6])}
-    with pytest.raises(KernelError, match=r"^while_loop\[cpu\]: operator 2 .*within 5 turns"):
+    with pytest.raises(KernelError, match=r"^while_loop\[cpu\]: operator 2 .*within 5 iterations"):
         run(growing_program(max_steps=5), ["grown"], values)
 
 

@@ -82,7 +82,7 @@ def _check_writable(text: str) -> None:
         _parse(Path("lock"), text)
     except (ValueError, RecursionError) as error:
         raise FormatError(
-            f"lock: Lock.load must accept it, got {ascii(str(error))[1:160]}; lock a "
+            f"lock: Lock.load must accept the written text, got {ascii(str(error))[1:160]}; lock a "
             "network of other kernels"
         ) from None
 

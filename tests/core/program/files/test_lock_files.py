@@ -57,12 +57,18 @@ def test_a_lock_is_replaced_and_nothing_is_left_beside_it(path):
 @pytest.mark.parametrize(
     ("kernels", "message"),
     [
-        (2 * LOCK.kernels[:1], "lock: .*Lock.load accepts, got acme.swish, cpu, .*, acme twice"),
+        (
+            2 * LOCK.kernels[:1],
+            "lock: .*Lock.load must accept .*, got acme.swish, cpu, .*, acme twice",
+        ),
         (
             (LOCK.kernels[0]._replace(library="a b"),),
             "got library .?'a b.*; lock a network of other",
         ),
-        ((LOCK.kernels[0]._replace(library="a" * 129),), "Lock.load accepts, got library .?'aaaa"),
+        (
+            (LOCK.kernels[0]._replace(library="a" * 129),),
+            "Lock.load must accept .*, got library .?'aaaa",
+        ),
     ],
 )
 def test_a_lock_that_could_not_be_loaded_is_not_written(path, kernels, message):
