@@ -168,14 +168,14 @@ def test_a_penalty_alone_flows_through_operators_that_select_elements() -> None:
     w = block.create_var("w", [1, 1, 4, 4], "float64", is_data=True)
     shift = block.create_var("shift", [1], "float64", is_data=True)
     pooled = ow.ops.max_pool2d(x * w + shift, kernel=[2, 2])
-    ((_, slope),) = ow.append_backward(ow.ops.sum(pooled), parameters=[x])
-    total = ow.ops.sum(ow.ops.square(slope))
+    ((_, x_grad),) = ow.append_backward(ow.ops.sum(pooled), parameters=[x])
+    total = ow.ops.sum(ow.ops.square(x_grad))
     # The shift decides which elements are selected, and nothing else.
     pairs = ow.append_backward(total, parameters=[w, shift])
     rng = np.random.default_rng(3)
     feeds = {name: rng.normal(size=(1, 1, 4, 4)) for name in "xw"} | {"shift": np.array([0.5])}
-    fetch = [slope, *(gradient for _, gradient in pairs)]
-    slopes, of_w, of_shift = compiled(block, feeds, fetch)(**feeds)
-    assert np.count_nonzero(slopes) == 4
-    np.testing.assert_allclose(of_w, 2 * slopes)
+    fetch = [x_grad, *(gradient for _, gradient in pairs)]
+    of_x, of_w, of_shift = compiled(block, feeds, fetch)(**feeds)
+    assert np.count_nonzero(of_x) == 4
+    np.testing.assert_allclose(of_w, 2 * of_x)
     np.testing.assert_array_equal(of_shift, [0.0])

@@ -13,7 +13,7 @@ Contents = dict[Buffer, Value]
 
 
 def find_violation(graph: Graph) -> str | None:
-    """Return what is wrong with a graph, or None."""
+    """Return the fault of a graph, or None."""
     contents: Contents = {}
     for op in graph.ops:
         for values in op.data_slots() if op.definition.any_shape_only else op.inputs:

@@ -112,7 +112,7 @@ def last_axis(who: str, x: ow.Variable, rank: int | None = None) -> int:
     who : str
         The layer, for messages.
     x : Variable
-        What it reads.
+        The input of the layer.
     rank : int, optional
         How many axes it must have.
 

@@ -133,7 +133,7 @@ class RMSprop(Optimizer):
     rho : float in [0, 1)
         The decay rate of the means.
     epsilon : float, > 0
-        Added to what is divided by.
+        Added to the divisor.
     momentum : float in [0, 1)
         The share of the last step that remains.
     centered : bool
@@ -196,7 +196,7 @@ class ProximalAdagrad(ProximalGD):
     learning_rate, l1, l2, regularizer, clip
         As in `ProximalGD`.
     epsilon : float, > 0
-        Added to what is divided by.
+        Added to the divisor.
     initial_squares : float, at least 0
         The sum of squares before the first step.
     """

@@ -16,7 +16,7 @@ _Rule = Callable[[Polynomial, Polynomial, Mapping[str, Any]], Polynomial | None]
 
 MOST_FACTORS: Final = 4
 _MOST_VALUES: Final = 24
-"""That are read for one polynomial: sums may go back through all layers of a network."""
+"""Values read for one polynomial: sums may go back through all layers of a network."""
 
 RELATIVE_ERROR: Final = 1e-5
 """The tolerance of numbers, which files store in float32."""

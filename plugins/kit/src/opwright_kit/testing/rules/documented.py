@@ -52,7 +52,7 @@ def _check_operator_of(subject: KernelSubject) -> Iterator[Finding]:
 
 
 def _find_fault(name: str, comment: str, least_words: int) -> str | None:
-    """Return what is wrong with a comment, None where nothing is."""
+    """Return the fault of a comment, or None."""
     words = re.findall(r"[\w']+", comment)
     if not words:
         return "none"

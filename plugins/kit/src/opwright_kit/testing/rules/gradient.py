@@ -90,7 +90,7 @@ def _make_positive(sample: Sample) -> Sample:
 def _compare(
     definition: OpDefinition, sample: Sample, context: CheckContext
 ) -> tuple[str | None, int]:
-    """Return what is wrong, and how many differences were compared."""
+    """Return the fault, and the number of compared differences."""
     context.note(f"the gradient of {definition.op_type}", sample)
     training = build_training(definition, sample, context.seed)
     if training is None:

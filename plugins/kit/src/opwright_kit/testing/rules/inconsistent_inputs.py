@@ -78,7 +78,7 @@ def _reaches(sample: Sample, subject: KernelSubject) -> bool:
 
 
 def _try(entry: KernelEntry, sample: Sample, context: CheckContext) -> str | None:
-    """Return what is wrong with how a kernel takes wrong inputs, None where nothing is."""
+    """Return the fault of a kernel that is given wrong inputs, or None."""
     launch = find_launch(entry, sample, context)
     if launch is None:
         return None

@@ -64,7 +64,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _try(entry: KernelEntry, bad: BadValue, context: CheckContext) -> str | None:
-    """Return what is wrong with how a kernel takes a bad value, None where nothing is."""
+    """Return the fault of a kernel that is given a bad value, or None."""
     try:
         run = context.run(entry, bad.sample)
     except Refuse:  # an OpwrightError, too
