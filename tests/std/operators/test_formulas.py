@@ -97,12 +97,28 @@ LOOK_ALIKES: dict[str, Written] = {
     "mean square below a difference": lambda x, w, b: less_mean(x) / ops.sqrt(mean(x * x) + 1e-6),
     "a root of a sum of vectors": lambda x, w, b: x / ops.sqrt(mean(x * x) + mean(b * b)),
     "the inverse of two": lambda x, w, b: x * (2.0 / ops.sqrt(mean(x * x) + 1e-6)),
+    "one mean square of all": lambda x, w, b: x / ops.sqrt(ops.mean(x * x)),
+    "one variance of all": lambda x, w, b: (
+        (x - ops.mean(x)) / ops.sqrt(ops.mean(ops.square(x - ops.mean(x))))
+    ),
+    "moments of removed columns": lambda x, w, b: of_square(x, w, axis=[1], keepdims=False),
+    "moments of removed rows": lambda x, w, b: of_square(x, w, axis=[0], keepdims=False),
+    "moments of no axes": lambda x, w, b: of_no_axes(ops.mean(x)),
 }
 
 
 def softmax(x: Any, axis: int, summed: int) -> Any:
     powers = ops.exp(x - ops.max(x, axis=[axis], keepdims=True))
     return powers / ops.sum(powers, axis=[summed], keepdims=True)
+
+
+def of_square(x: Any, w: Any, **attrs: Any) -> Any:
+    square = ops.matmul(x[0], x[1], transpose_y=True)  # [5, 5]
+    return square / ops.sqrt(ops.mean(square * square, **attrs) + 1e-6)
+
+
+def of_no_axes(x: Any) -> Any:
+    return x / ops.sqrt(ops.mean(x * x, keepdims=True) + 1e-6)
 
 
 def one_difference(x: Any) -> Any:

@@ -146,8 +146,9 @@ def _read_norm(graph: Graph, root: LoweredOp) -> _Formula | None:
     squared = None if moment is None else _squared(formula, input_of(moment, "x"))
     if moment is None or squared is None:
         return None
-    begin = len(squared.meta.shape) - len(_kept_axes(moment, squared))
-    if _kept_axes(moment, squared) != [*range(begin, len(squared.meta.shape))]:
+    axes, rank = _kept_axes(moment, squared), len(squared.meta.shape)
+    begin = rank - len(axes)
+    if not axes or axes != [*range(begin, rank)]:
         return None
     divided = _divided(graph, formula, root)
     if divided is None:
