@@ -231,8 +231,10 @@ class Program:
         Parameters
         ----------
         for_inference : bool
-            True returns the program of a trained network: It reads the same parameters; losses and
-            metrics remain. `prune` removes operators that the given results do not need.
+            True returns the program of a trained network: the attribute ``training`` of operators
+            such as dropout and batch_norm is false, and operators that depend on the gradients of
+            `append_backward`, such as updates, are removed. It reads the same parameters; losses
+            and metrics remain. `prune` removes operators that the given results do not need.
         """
         twin = object.__new__(Program)
         for slot in Program.__slots__:
