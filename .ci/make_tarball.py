@@ -23,7 +23,7 @@ ONEDNN = "onednn-cpu-gomp"
 
 
 def copy_onednn(root: Path) -> None:
-    """Copy oneDNN, under the name that kernels link, with its licenses."""
+    """Copy oneDNN, under the name that kernels open, with its licenses."""
     files = importlib.metadata.files(ONEDNN) or ()
     [library] = [file for file in files if file.name == "libdnnl.so.3"]
     shutil.copy2(library.locate(), root / "lib")

@@ -17,9 +17,9 @@ from pathlib import Path
 
 BIN = Path(sys.executable).parent
 
-# oneDNN comes with onednn-cpu-gomp, which opwright-cpu requires, and is found by the run path. It
-# loads the system's libgomp; a copy in our wheel would be a second team of threads beside that.
-FROM_ELSEWHERE = ("libdnnl.so.3", "libgomp.so.1")
+# oneDNN, which opwright-cpu requires and opens by its name, loads the system's libgomp; a copy in
+# our wheel would be a second team of threads beside that.
+FROM_ELSEWHERE = ("libgomp.so.1",)
 
 
 def run(

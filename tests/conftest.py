@@ -74,9 +74,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def sample_grids(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out most cases of the tests that are marked as grids, unless every one is wanted.
 
-    The first case of each test always runs, and each case that the command names.
+    The first case of each test always runs, and each case that the command names, by ``[...]`` or
+    by ``-k``.
     """
-    if EVERY or any("[" in word for word in config.args):
+    if EVERY or config.option.keyword or any("[" in word for word in config.args):
         return
     tests: set[str] = set()
     left_out = set()

@@ -26,10 +26,7 @@ target_link_libraries(serve PRIVATE opwright::run)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1200),
-    pytest.mark.skipif(
-        "OPWRIGHT_EVERY_CASE" not in os.environ,
-        reason="compiles the runtime without Python: OPWRIGHT_EVERY_CASE=1",
-    ),
+    pytest.mark.long("it compiles the runtime without Python"),
 ]
 
 

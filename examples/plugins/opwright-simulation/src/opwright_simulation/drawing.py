@@ -27,7 +27,7 @@ def draw_efficiency(forecasts: Sequence[Forecast], path: str | Path) -> None:
     Raises
     ------
     MissingRequirementError
-        If If matplotlib is not installed; the message has the command.
+        If matplotlib is not installed; the message has the command.
     """
     figure = _load_figure()(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -63,7 +63,7 @@ def draw_timelines(timelines: Mapping[str, Timeline], path: str | Path) -> None:
     Raises
     ------
     MissingRequirementError
-        If If matplotlib is not installed; the message has the command.
+        If matplotlib is not installed; the message has the command.
     """
     rows = [
         (label, lane, [span for span in line.spans if span.lane == lane])
@@ -89,7 +89,7 @@ def _load_figure() -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingRequirementError(
-            f"opwright_dist: matplotlib must be installed to draw, got {error}; run: pip install "
+            f"opwright-simulation: matplotlib must be installed to draw, got {error}; run: pip install "
             "matplotlib"
         ) from None
     return Figure  # without pyplot, which has windows and global state
