@@ -89,7 +89,7 @@ def _load_figure() -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingRequirementError(
-            f"opwright-simulation: matplotlib must be installed to draw, got {error}; run: pip install "
-            "matplotlib"
+            f"opwright-simulation: matplotlib must be installed to draw, got {error}; run: "
+            "pip install matplotlib"
         ) from None
     return Figure  # without pyplot, which has windows and global state
