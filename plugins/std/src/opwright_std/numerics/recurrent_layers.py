@@ -76,8 +76,9 @@ def run_layers_back(
     valid = _valid(op_type, slots["lengths"], *x.shape[:2])
     start = np.where(valid, x, x.dtype.type(0))  # padding may be NaN
     count, steps, n, size = states.shape
-    flow = np.zeros((steps, n, directions * size), x.dtype)
-    if slots["out_grad"] is not None:
+    if slots["out_grad"] is None:
+        flow = np.zeros((steps, n, directions * size), x.dtype)
+    else:
         flow = _swapped(slots["out_grad"], batch_first)
     for layer in reversed(range(count // directions)):
         source = _joined(states, layer - 1, directions, valid) if layer else start
@@ -95,10 +96,11 @@ def _run_back(
 ) -> Array:
     """Run one direction of a layer backward; return the gradient of its input."""
     grads = (f"{name}_grad" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+    weight_ih, weight_hh = _pick(slots, i, "weight_ih", "weight_hh")
     trace = _trace(slots, i)
     result = run_back(
         kind,
-        Parameters(*_pick(slots, i, "weight_ih", "weight_hh", "", "")),
+        Parameters(weight_ih, weight_hh, None, None),
         x,
         _ends(slots, trace, i, "h0", "c0"),
         valid,
