@@ -28,7 +28,19 @@ RESTORE_SHAPE: Final = chain_rule(lambda grad, g: grad.like(read(g, "x")))
 
 
 def broadcast_rule(**formulas: Formula) -> Rule:
-    """Return the gradient rule of inputs that broadcast, with a formula for each of them."""
+    """Return the gradient rule of inputs that broadcast.
+
+    Parameters
+    ----------
+    **formulas : callable
+        By input slot, its formula of the gradient of out. `formulas` must name every input that
+        determines the shape of out: the rule leaves a gradient unsummed where no other named
+        input can be larger.
+
+    Returns
+    -------
+    callable
+    """
 
     def rule(g: GradientContext) -> None:
         grad = Expression(g, g.output_grad("out"))
