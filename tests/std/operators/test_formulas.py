@@ -70,10 +70,23 @@ FORMULAS: dict[str, tuple[str, Written]] = {
         lambda x, w, b: less_mean(x) * ops.rsqrt(variance(x)) * w + b,
     ),
     "rms_norm": ("rms_norm", lambda x, w, b: w * (x * ops.rsqrt(mean(x * x) + 1e-6))),
+    "rms_norm, scale": (
+        "rms_norm",
+        lambda x, w, b: x * ops.rsqrt(ops.scale(mean(x * x), scale=1.0, bias=1e-2)),
+    ),
     "rms_norm, quotient": ("rms_norm", lambda x, w, b: w * (x / ops.sqrt(mean(x * x) + 1e-6))),
     "rms_norm, reciprocal": (
         "rms_norm",
         lambda x, w, b: x * ops.reciprocal(ops.sqrt(mean(ops.pow_scalar(x, exponent=2.0)) + 1e-6)),
+    ),
+}
+
+NEARLY: dict[str, tuple[str, Written]] = {
+    "a truncated root": ("gelu", lambda x, w, b: x * (ops.erf(x * 0.70711) + 1.0) * 0.5),
+    "a slope beside one": ("silu", lambda x, w, b: x * ops.sigmoid(x * 1.000009)),
+    "a truncated sixth": (
+        "hard_swish",
+        lambda x, w, b: x * ops.hard_sigmoid(x, alpha=0.166667, beta=0.5),
     ),
 }
 
@@ -97,6 +110,9 @@ LOOK_ALIKES: dict[str, Written] = {
     "mean square below a difference": lambda x, w, b: less_mean(x) / ops.sqrt(mean(x * x) + 1e-6),
     "a root of a sum of vectors": lambda x, w, b: x / ops.sqrt(mean(x * x) + mean(b * b)),
     "the inverse of two": lambda x, w, b: x * (2.0 / ops.sqrt(mean(x * x) + 1e-6)),
+    "a multiple of the mean square": lambda x, w, b: (
+        x * ops.rsqrt(ops.scale(mean(x * x), scale=2.0, bias=1e-6))
+    ),
     "one mean square of all": lambda x, w, b: x / ops.sqrt(ops.mean(x * x)),
     "one variance of all": lambda x, w, b: (
         (x - ops.mean(x)) / ops.sqrt(ops.mean(ops.square(x - ops.mean(x))))
@@ -127,15 +143,15 @@ def one_difference(x: Any) -> Any:
 
 
 def run(
-    write: Written, passes: list[str], fetch_all: bool = False
+    write: Written, passes: list[str], fetch_all: bool = False, dtype: str = "float32"
 ) -> tuple[np.ndarray, Counter[str]]:
     """Return the result of a formula, and the kinds of operators that computed it."""
     program, rng = ow.Program(), np.random.default_rng(18)
-    feeds = {"x": rng.standard_normal((2, 5, 16), dtype="float32") * 2}
-    feeds |= {name: rng.standard_normal(16, dtype="float32") for name in "wb"}
+    feeds = {"x": rng.standard_normal((2, 5, 16)).astype(dtype) * 2}
+    feeds |= {name: rng.standard_normal(16).astype(dtype) for name in "wb"}
     with ow.program_guard(program, ow.Program()):
         block = program.global_block()
-        names = [block.create_var(n, a.shape, "float32", is_data=True) for n, a in feeds.items()]
+        names = [block.create_var(n, a.shape, dtype, is_data=True) for n, a in feeds.items()]
         out = write(*names)
     between = [n for op in block.ops for n in op.output_names() if n != out.name]
     fetch = [out, *(between if fetch_all else ())]
@@ -150,6 +166,24 @@ def test_a_formula_that_is_written_out_becomes_its_operator(name: str) -> None:
     found, types = run(write, ["fuse_formulas"])
     assert set(types) == {op_type}
     np.testing.assert_allclose(found, run(write, [])[0], rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", NEARLY)
+def test_numbers_are_compared_within_the_rounding_of_the_dtype(name: str) -> None:
+    op_type, write = NEARLY[name]
+    _, types = run(write, ["fuse_formulas"])
+    assert op_type in types
+    found, types = run(write, ["fuse_formulas"], dtype="float64")
+    assert op_type not in types
+    np.testing.assert_array_equal(found, run(write, [], dtype="float64")[0])
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_formula_of_float64_becomes_its_operator(name: str) -> None:
+    op_type, write = FORMULAS[name]
+    found, types = run(write, ["fuse_formulas"], dtype="float64")
+    assert set(types) == {op_type}
+    np.testing.assert_allclose(found, run(write, [], dtype="float64")[0], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", LOOK_ALIKES)

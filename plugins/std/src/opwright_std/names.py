@@ -10,6 +10,12 @@ OPTIMIZERS: Final = (
 )
 """Updates of one parameter; ``std.multi_<type>`` updates several."""
 
+CURVES: Final = ("erf", "tanh", "sigmoid", "relu6", "hard_sigmoid")
+"""Curves whose product with their input is an activation."""
+
+ROOTS: Final = ("sqrt", "rsqrt", "pow_scalar")
+"""Operators that write the root of a moment, pow_scalar where its exponent is one of a root."""
+
 UFUNCS: Final = frozenset(
     (
         *(

@@ -20,23 +20,15 @@ from opwright.rewriting import (
     output_of,
     writer_of,
 )
-from opwright_std.passes.polynomials import (
-    ARITHMETIC,
-    MOST_FACTORS,
-    RELATIVE_ERROR,
-    Polynomial,
-    expand,
-    is_near,
-)
+from opwright_std.names import CURVES, ROOTS
+from opwright_std.passes.polynomials import ARITHMETIC, MOST_FACTORS, Polynomial, expand, is_near
 from opwright_std.passes.softmax_cross_entropy import constant_of
-
-ROOTS: Final = {"sqrt": 0.5, "rsqrt": -0.5}
 
 _GELU: Final[Polynomial] = {(1, 0): 0.5, (1, 1): 0.5}
 _PRODUCT: Final[Polynomial] = {(1, 1): 1.0}
 _TANH: Final = math.sqrt(2 / math.pi)
 
-_CURVES: Final[Mapping[str, tuple[str, dict[str, Any], Polynomial, Polynomial]]] = {
+_ACTIVATIONS: Final[Mapping[str, tuple[str, dict[str, Any], Polynomial, Polynomial]]] = {
     "erf": ("gelu", {"approximate": "none"}, {(1,): math.sqrt(0.5)}, _GELU),
     "tanh": ("gelu", {"approximate": "tanh"}, {(1,): _TANH, (3,): _TANH * 0.044715}, _GELU),
     "sigmoid": ("silu", {}, {(1,): 1.0}, _PRODUCT),
@@ -51,8 +43,8 @@ def fuse_formulas(graph: Graph) -> None:
     """Fuse operators into ``softmax``, ``layer_norm``, ``rms_norm`` and activations."""
     for op_types, read in (
         (("divide",), _read_softmax),
-        (("sqrt", "rsqrt", "pow_scalar"), _read_norm),
-        (tuple(_CURVES), _read_activation),
+        (ROOTS, _read_norm),
+        (CURVES, _read_activation),
     ):
         edit = graph.edit()
         for op in graph.of_type(*op_types):
@@ -175,37 +167,24 @@ def _read_norm(graph: Graph, root: LoweredOp) -> _Formula | None:
 def _read_root(formula: _Formula, root: LoweredOp) -> tuple[LoweredOp | None, float]:
     """Return the mean under a root, and the number that is added to it."""
     inside = input_of(root, "x")
-    add, epsilon = writer_of(inside, "add"), 0.0
-    if abs(_power(root)) != 0.5 or inside is None:
+    if abs(_power(root)) != 0.5 or inside is None or inside.op is None:
         return None, 0.0
-    if add is not None:
-        pairs = _with_number(add)
-        if pairs is None:
-            return None, 0.0
-        inside, epsilon = pairs
-        formula.add(add)
-    moment = writer_of(inside, "mean")
-    if moment is None or not 0 <= epsilon < math.inf:
-        return None, 0.0
-    formula.add(root, moment)
-    return moment, epsilon
+    for moment in (inside, *(value for values in inside.op.inputs for value in values)):
+        mean = writer_of(moment, "mean")
+        if mean is None or moment.meta != inside.meta:
+            continue
+        found = {(0,): 0.0, **(expand(inside, (moment,), formula.ops) or {})}
+        epsilon = found.pop((0,))
+        if found == {(1,): 1.0} and 0 <= epsilon < math.inf:
+            formula.add(root, mean)
+            return mean, epsilon
+    return None, 0.0
 
 
 def _power(op: LoweredOp) -> float:
     """Return the exponent of a root; 0 for others."""
-    return ROOTS.get(op.type, float(op.attrs.get("exponent", 0.0)))
-
-
-def _with_number(op: LoweredOp) -> tuple[Value, float] | None:
-    """Return the value and the number that an operator of ``x`` and ``y`` reads in any order."""
-    x, y = input_of(op, "x"), input_of(op, "y")
-    if x is None or y is None:
-        return None
-    for value, other in ((x, y), (y, x)):
-        number = constant_of(other)
-        if number is not None and value.meta == output_of(op, "out").meta:  # type: ignore[union-attr]
-            return value, number
-    return None
+    exponents = {"sqrt": 0.5, "rsqrt": -0.5}
+    return exponents.get(op.type, float(op.attrs.get("exponent", 0.0)))
 
 
 def _squared(formula: _Formula, value: Value | None) -> Value | None:
@@ -283,39 +262,46 @@ def _behind(
 
 def _read_activation(graph: Graph, curve: LoweredOp) -> _Formula | None:
     """0.5 x (1 + erf(x / sqrt(2))), x sigmoid(x) and the like, in any order of the factors."""
-    op_type, attrs, inner, outer = _CURVES[curve.type]
+    op_type, attrs, inner, outer = _ACTIVATIONS[curve.type]
     result, inside = output_of(curve, "out"), input_of(curve, "x")
-    if result is None or inside is None or not _is_plain(curve):
+    if result is None or inside is None or not _is_plain(curve, result.meta.dtype):
         return None
     bases: list[Value] = []
-    for out in _results_behind(graph, result, bases):
+    for out in _results_behind(graph, result, bases, is_sum=len(outer) > 1):
         for x in bases:
-            formula = _Formula([curve])
-            is_equal = out.meta == x.meta and is_near(expand(inside, (x,), formula.ops), inner)
-            if is_equal and is_near(expand(out, (x, result), formula.ops), outer):
+            formula, dtype = _Formula([curve]), x.meta.dtype
+            if (
+                out.meta == x.meta
+                and is_near(expand(inside, (x,), formula.ops), inner, dtype)
+                and is_near(expand(out, (x, result), formula.ops), outer, dtype)
+            ):
                 return formula.become(op_type, x, out, **attrs)
     return None
 
 
-def _is_plain(curve: LoweredOp) -> bool:
+def _is_plain(curve: LoweredOp, dtype: str) -> bool:
     """Whether a curve matches its name: hard_sigmoid has two numbers."""
-    wanted = {"alpha": 1 / 6, "beta": 0.5} if curve.type == "hard_sigmoid" else {}
-    return all(
-        math.isclose(curve.attrs[name], number, rel_tol=RELATIVE_ERROR)
-        for name, number in wanted.items()
-    )
+    if curve.type != "hard_sigmoid":
+        return True
+    found: Polynomial = {(0,): curve.attrs["beta"], (1,): curve.attrs["alpha"]}
+    return is_near(found, {(0,): 0.5, (1,): 1 / 6}, dtype)
 
 
-def _results_behind(graph: Graph, curve: Value, bases: list[Value]) -> Iterator[Value]:
+def _results_behind(
+    graph: Graph, curve: Value, bases: list[Value], is_sum: bool
+) -> Iterator[Value]:
     """Yield the results that depend on `curve`, one after the other, from a product on.
 
-    `bases` gets the other factor, and the value that it is a multiple of.
+    `bases` gets the other factor, and the value that it is a multiple of. Unless the activation
+    `is_sum`, no sum leads to it.
     """
     value: Value = curve
     for _ in range(MOST_FACTORS):
         reader = graph.uses().only_reader(value)
         result = None if reader is None else output_of(reader, "out")
         if reader is None or result is None or reader.type not in ARITHMETIC:
+            return
+        if not is_sum and reader.type in ("add", "subtract"):
             return
         other = other_input(reader, value) if reader.type == "multiply" else None
         if other is not None and constant_of(other) is None:

@@ -18,17 +18,18 @@ MOST_FACTORS: Final = 4
 _MOST_VALUES: Final = 24
 """Values read for one polynomial: sums may go back through all layers of a network."""
 
-RELATIVE_ERROR: Final = 1e-5
-"""The tolerance of numbers, which files store in float32."""
+_FLOAT64_ERROR: Final = 1e-12
+_OTHER_ERROR: Final = 1e-5
+"""For float32 and narrower: sources write sqrt(0.5) as 0.70711, with a relative error of 5e-6."""
 
 
-def is_near(found: Polynomial | None, wanted: Polynomial) -> bool:
+def is_near(found: Polynomial | None, wanted: Polynomial, dtype: str) -> bool:
+    """Whether polynomials have the same factors, up to the rounding of numbers of a dtype."""
+    error = _FLOAT64_ERROR if dtype == "float64" else _OTHER_ERROR
     return (
         found is not None
         and found.keys() == wanted.keys()
-        and all(
-            math.isclose(found[powers], wanted[powers], rel_tol=RELATIVE_ERROR) for powers in wanted
-        )
+        and all(math.isclose(found[powers], wanted[powers], rel_tol=error) for powers in wanted)
     )
 
 
