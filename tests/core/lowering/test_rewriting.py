@@ -9,6 +9,7 @@ from opwright.errors import PluginError, ShapeError, SlotError
 from opwright.lowering.graph.uses import Uses
 from opwright.lowering.rewriting.verify import find_violation
 from opwright.op import Meta
+from opwright.rewriting import make_if_served
 
 from .toy_graphs import VEC, chain, fuse_add_relu, graph_of, op, sgd, types
 
@@ -304,6 +305,14 @@ def test_a_made_operator_is_checked(context):
         graph.make("toy.step", {"param": x, "x": x, "y": y}, {"param_out": out}, like=add)
     with pytest.raises(SlotError, match="a view"):
         graph.make("abs", {"x": x}, {"out": graph.view(out, VEC)}, like=add)
+
+
+def test_refused_shapes_are_a_fault_of_the_pass_rather_than_a_missing_kernel(context):
+    graph = graph_of(chain())
+    add, relu = graph.ops
+    wrong = graph.value("wrong", Meta((5,), "float32"))
+    with pytest.raises(ShapeError, match="output 'out'"):
+        make_if_served(graph, "abs", {"x": add.inputs[0][0]}, {"out": wrong}, {}, relu)
 
 
 def test_an_edit_knows_only_operators_of_its_graph(context):

@@ -52,6 +52,12 @@ def make_if_served(
     """Return a new operator, None if it does not take these dtypes or no kernel accepts it.
 
     Slots that are None are absent.
+
+    Raises
+    ------
+    OpwrightError
+        If anything but the dtypes is refused. Refused shapes show that a pass replaces operators
+        that it has misread: where shapes happen to fit, it would return other results.
     """
     given = {slot: value for slot, value in inputs.items() if value is not None}
     written = {slot: value for slot, value in outputs.items() if value is not None}
