@@ -231,6 +231,7 @@ BINS = "output_size must be an int of at least 1, or two of them, for height and
     ("layer", "arguments", "error", "rule"),
     [
         ("avg_pool2d", {"count_include_pad": 1}, AttributeTypeError, "count_include_pad must be"),
+        ("avg_pool2d", {"count_include_pad": None}, AttributeTypeError, "count_include_pad must"),
         ("adaptive_avg_pool2d", {"output_size": 0}, AttributeValueError, f"{BINS}, got 0"),
         ("adaptive_avg_pool2d", {"output_size": [1]}, AttributeValueError, BINS),
         ("adaptive_avg_pool2d", {"output_size": None}, AttributeTypeError, f"{BINS}, got None"),

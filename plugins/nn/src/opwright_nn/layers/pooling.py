@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import opwright as ow
@@ -127,10 +127,9 @@ def avg_pool1d(
     data_format : str
         "NCL" or "NLC".
     """
-    windows = (kernel, strides, paddings, dilations)
-    return _append_pool(
-        "avg_pool1d", 1, input, windows, ceil_mode, data_format, name, count_include_pad
-    )
+    who, windows = "avg_pool1d", (kernel, strides, paddings, dilations)
+    counts = {"count_include_pad": checks.check_bool(who, "count_include_pad", count_include_pad)}
+    return _append_pool(who, 1, input, windows, ceil_mode, data_format, name, counts)
 
 
 @ow.transaction()
@@ -155,10 +154,9 @@ def avg_pool2d(
     count_include_pad : bool
         Whether padding counts as zeros. (PyTorch's default is True.)
     """
-    windows = (kernel, strides, paddings, dilations)
-    return _append_pool(
-        "avg_pool2d", 2, input, windows, ceil_mode, data_format, name, count_include_pad
-    )
+    who, windows = "avg_pool2d", (kernel, strides, paddings, dilations)
+    counts = {"count_include_pad": checks.check_bool(who, "count_include_pad", count_include_pad)}
+    return _append_pool(who, 2, input, windows, ceil_mode, data_format, name, counts)
 
 
 @ow.transaction()
@@ -185,10 +183,9 @@ def avg_pool3d(
     data_format : str
         "NCDHW" or "NDHWC".
     """
-    windows = (kernel, strides, paddings, dilations)
-    return _append_pool(
-        "avg_pool3d", 3, input, windows, ceil_mode, data_format, name, count_include_pad
-    )
+    who, windows = "avg_pool3d", (kernel, strides, paddings, dilations)
+    counts = {"count_include_pad": checks.check_bool(who, "count_include_pad", count_include_pad)}
+    return _append_pool(who, 3, input, windows, ceil_mode, data_format, name, counts)
 
 
 @ow.transaction()
@@ -199,7 +196,7 @@ def adaptive_avg_pool2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> ow.Variable:
-    """Append the mean of each of `output_size` bins, for any size of x.
+    """Append the mean of each of `output_size` bins, for an input of any size.
 
     Parameters
     ----------
@@ -223,7 +220,7 @@ def adaptive_max_pool2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> ow.Variable:
-    """Append the maximum of each of `output_size` bins, for any size of x.
+    """Append the maximum of each of `output_size` bins, for an input of any size.
 
     Parameters
     ----------
@@ -259,7 +256,7 @@ def _append_pool(
     ceil_mode: object,
     data_format: object,
     name: object,
-    count_include_pad: object = None,
+    more: Mapping[str, object] = {},
 ) -> ow.Variable:
     kernel, strides, paddings, dilations = windows
     images = Images(who, x, data_format, rank)
@@ -271,9 +268,8 @@ def _append_pool(
         "paddings": images.paddings(paddings, size, steps, holes),
         "ceil_mode": checks.check_bool(who, "ceil_mode", ceil_mode),
         "data_format": images.data_format,
+        **more,
     }
-    if count_include_pad is not None:
-        attrs["count_include_pad"] = checks.check_bool(who, "count_include_pad", count_include_pad)
     if steps != size:
         attrs["strides"] = steps
     if set(holes) != {1}:
