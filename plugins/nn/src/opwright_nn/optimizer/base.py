@@ -19,7 +19,7 @@ from opwright.errors import (
 from opwright_nn import arguments, checks, operators
 from opwright_nn.clip import GradientClip
 from opwright_nn.initializer import Constant
-from opwright_nn.optimizer.declaration import check_fields, find_attributes
+from opwright_nn.optimizer.declaration import check_fields, declare, find_attributes
 from opwright_nn.optimizer.learning_rate import LearningRate, make_learning_rate
 from opwright_nn.optimizer.loss_scaling import Updates, append_gradients
 from opwright_nn.optimizer.pairs import (
@@ -35,7 +35,7 @@ from opwright_nn.parallel import DataParallel, average, check_data_parallel, fin
 from opwright_nn.parameters.deferred import Shape
 from opwright_nn.parameters.parameter import make_state
 from opwright_nn.regularizer import Regularizer
-from opwright_nn.schedule import Rate, Schedule
+from opwright_nn.schedule import Schedule
 
 Pair = tuple[ow.Variable, ow.Variable]
 
@@ -59,7 +59,7 @@ class State(NamedTuple):
     scalar: bool = False
 
 
-@dataclasses.dataclass(init=False, eq=False, repr=False)
+@declare
 class Optimizer:
     """The base of optimizers. A subclass names its operator, its attributes and its states.
 
@@ -96,7 +96,7 @@ class Optimizer:
     own_states: ClassVar[tuple[State, ...]] = ()
     """The states of each parameter."""
 
-    learning_rate: LearningRate = LearningRate()  # noqa: RUF009 - a descriptor
+    learning_rate: LearningRate = LearningRate()
     _: dataclasses.KW_ONLY
     regularizer: Regularizer | None = None
     clip: GradientClip | None = None
@@ -109,18 +109,6 @@ class Optimizer:
         if "op_type" in cls.__dict__:
             cls.sparse_op_type = cls.__dict__.get("sparse_op_type")
             cls.elementwise = cls.__dict__.get("elementwise", False)
-
-    @arguments.suggest
-    def __init__(
-        self,
-        learning_rate: Rate,
-        regularizer: Regularizer | None = None,
-        clip: GradientClip | None = None,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.regularizer = regularizer
-        self.clip = clip
-        self.__post_init__()
 
     def __post_init__(self) -> None:
         """Check the arguments."""

@@ -7,11 +7,15 @@ import inspect
 from typing import Any, TypeVar, dataclass_transform
 
 import opwright as ow
+from opwright.errors import AttributeValueError
 from opwright.op import AttrProto, AttrType
 from opwright_nn import arguments, checks
 from opwright_nn.foreign_names import OPTIMIZER_ARGUMENTS
 
 T = TypeVar("T")
+
+_COMMON = ("learning_rate", "regularizer", "clip")
+"""The arguments of every optimizer, which are no attributes."""
 
 
 @dataclass_transform(eq_default=False)
@@ -25,7 +29,7 @@ def declare(cls: type[T]) -> type[T]:
     signature = inspect.signature(constructor)
     parameters = dict(signature.parameters)
     parameters["learning_rate"] = parameters["learning_rate"].replace(annotation="Rate")
-    common = [parameters.pop(name) for name in ("regularizer", "clip")]
+    common = [parameters.pop(name) for name in _COMMON[1:]]
     constructor.__signature__ = signature.replace(parameters=[*parameters.values(), *common])
     arguments.answer(cls, OPTIMIZER_ARGUMENTS)
     return cls
@@ -45,6 +49,8 @@ def find_attributes(optimizer: Any) -> dict[str, Any]:
 
 def check_fields(optimizer: Any) -> None:
     """Convert the fields of an optimizer to plain numbers and bools, or raise for one."""
+    _check_read(optimizer)
+    _check_defaults(optimizer)
     who = type(optimizer).__name__
     rules = {attr.name: attr for attr in ow.op_proto(optimizer.op_type).attrs}
     for field in dataclasses.fields(optimizer):
@@ -58,6 +64,39 @@ def check_fields(optimizer: Any) -> None:
         else:
             continue
         setattr(optimizer, name, value)
+
+
+def _check_read(optimizer: Any) -> None:
+    """Raise for a field that neither the operator nor a state reads, such as a misspelt one."""
+    attrs = [attr.name for attr in ow.op_proto(optimizer.op_type).attrs]
+    read = {*_COMMON, *attrs, *(state.value for state in optimizer.own_states)}
+    unread = {f.name for f in dataclasses.fields(optimizer) if f.init} - read
+    for cls in type(optimizer).__mro__:
+        if vars(cls).keys() & {"attrs", "states"}:
+            return  # They may read the fields of this class and of its bases.
+        for name in inspect.get_annotations(cls).keys() & unread:
+            raise AttributeValueError(
+                f"{cls.__name__}: a field must be an attribute of the operator "
+                f"{optimizer.op_type} or the value of a state, got {name!r}; its attributes are "
+                f"{', '.join(map(repr, attrs))}"
+            )
+
+
+def _check_defaults(optimizer: Any) -> None:
+    """Raise for a class that assigns a default to a field without declaring it anew."""
+    names = [field.name for field in dataclasses.fields(optimizer) if field.init]
+    for cls in type(optimizer).__mro__:
+        is_declared = "__dataclass_fields__" in vars(cls)
+        if "__init__" in vars(cls) and not is_declared:
+            continue  # Its own constructor may pass them.
+        known = inspect.get_annotations(cls) if is_declared else {}
+        for name in names:
+            if name in vars(cls) and name not in known:
+                raise AttributeValueError(
+                    f"{cls.__name__}: a new default of {name} must be declared, since the "
+                    f"constructor ignores others, got {vars(cls)[name]!r}; write @declare above "
+                    f"the class and annotate {name}, or pass it to super().__init__"
+                )
 
 
 def _bounds(rule: AttrProto) -> dict[str, Any]:

@@ -58,8 +58,8 @@ class LearningRate:
 
 def make_learning_rate(optimizer: Any) -> ow.Variable:
     """Return the variable of the default main program; append it, and its schedule, at first."""
-    who, program, variable = type(optimizer).__name__, ow.default_main_program(), None
-    variable = optimizer._learning_rate
+    who, program = type(optimizer).__name__, ow.default_main_program()
+    variable: ow.Variable | None = optimizer._learning_rate
     if variable is None:
         name = program.free_name("learning_rate")
         variable = make_state(who, name, lambda: (1,), Constant(optimizer.initial_learning_rate))
