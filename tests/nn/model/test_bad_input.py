@@ -185,6 +185,17 @@ def test_a_width_that_no_batch_determines_is_refused(tiny):
         model.run()
 
 
+def test_an_input_that_may_be_a_misspelt_result_names_the_result(tiny):
+    model = nn.Model()
+    hidden = model.fc_layer("img", 3, name="hidden")
+    assert hidden.name == "hidden_out"
+    model.backward(model.mean(model.fc_layer("hiden_out", 3)))
+    model.fill("img", tiny.images)
+    rule = r"'hiden_out'; call model.fill\(.*\); no layer writes it; did you mean 'hidden_out'\?"
+    with pytest.raises(FeedError, match=rule):
+        model.run()
+
+
 @pytest.mark.parametrize("declared", [[None, None], [None, 7]])
 def test_batch_of_another_shape_than_declared_is_refused(tiny, declared):
     model = nn.Model()

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 import opwright as ow
 from opwright.errors import AttributeTypeError, FeedError, ProgramError
+from opwright.plugin import find_nearest
 from opwright_nn import arguments, checks
 from opwright_nn.foreign_names import METHODS, describe_missing, find_operator
 from opwright_nn.layers.inputs import Input
@@ -296,9 +297,11 @@ class Model(ModelTraining):
         inputs = input_names(self.program)
         for name in inputs:
             if name not in self._feeds:
+                nearest = find_nearest(name, computed_names(self.program))
+                hint = f"; no layer writes it; did you mean {nearest!r}?" if nearest else ""
                 raise FeedError(
                     f"Model.run: every input must be filled, got no value for {name!r}; call "
-                    f"model.fill({name!r}, array)"
+                    f"model.fill({name!r}, array){hint}"
                 )
         self._begin_step("Model.run", self._feeds)
         if keep:
