@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from opwright_dist import current_world
-from opwright_dist.groups.world import WORLD
 from opwright_simulation.networks import Cost
 from opwright_simulation.steps import Compute, Start, Step
 
@@ -95,7 +94,7 @@ def play(
     return Timeline(tuple(spans), now, wait_s, latency_s, transfer_s)
 
 
-def collect_timelines(profile: Any, group: str = WORLD) -> dict[str, Timeline]:
+def collect_timelines(profile: Any, group: str = "world") -> dict[str, Timeline]:
     """Return the timelines of a measured step on all processes of a group, which all call it.
 
     Parameters
