@@ -186,7 +186,7 @@ def nll(
     input : Variable or str
         Logarithms of probabilities, as from `log_softmax`.
     label : Variable or str
-        Classes, of the shape of `x` with 1 along `axis`, or without it.
+        Classes, of the shape of `input` with 1 along `axis`, or without it.
     ignore_index : int
         A class whose rows have loss 0.
     axis : int

@@ -131,7 +131,7 @@ def log_loss(
     input : Variable or str
         Probabilities; for scores, `sigmoid_cross_entropy_with_logits` is more accurate.
     label : Variable or str
-        A variable with the shape and dtype of `x`.
+        A variable with the shape and dtype of `input`.
     epsilon : float, > 0
         Added to each probability.
     name : str, optional
@@ -159,7 +159,7 @@ def kl_div(
     input : Variable or str
         Logarithms of probabilities, as from `log_softmax`.
     label : Variable or str
-        Probabilities, or with `log_label` their logarithms; of the shape and dtype of `x`.
+        Probabilities, or with `log_label` their logarithms; of the shape and dtype of `input`.
     log_label : bool
         Whether labels are logarithms.
     name : str, optional
@@ -188,7 +188,7 @@ def margin_rank_loss(
     input, y : Variable or str
         Scores of one shape and dtype.
     label : Variable or str
-        1 where `x` should be the larger one, -1 where `y` should; of the same shape and dtype.
+        1 where `input` should be the larger one, -1 where `y` should; of the same shape and dtype.
     margin : float
         The margin of the difference, above which the loss is 0.
     name : str, optional
@@ -215,8 +215,8 @@ def rank_loss(
 ) -> ow.Variable:
     """Append ``log(1 + exp(x - y)) - label * (x - y)`` for each pair of scores.
 
-    Labels are probabilities that `x` should be the larger one. With `reduction` "mean" or "sum" it
-    is one number.
+    Labels are probabilities that `input` should be the larger one. With `reduction` "mean" or "sum"
+    it is one number.
     """
     return _append_loss("rank_loss", {"x": input, "y": y, "label": label}, {}, name, reduction)
 

@@ -81,8 +81,8 @@ def lstm(
     h0, c0 : Variable or str, [num_layers * directions, n, size], optional
         The first states; 0 by default.
     lengths : Variable or str, int [n], optional
-        The length of each sequence. After them the output is 0, the last state is the state at the
-        last time, and the reverse direction begins there.
+        The length of each sequence. After its end the output is 0, the last state is the state at
+        the last time, and the reverse direction begins there.
     batch_first : bool
         False for x and output as [time, n, columns].
     bias : bool
