@@ -61,6 +61,13 @@ def test_integers_have_no_gradient(block):
         append_backward(loss)
 
 
+def test_a_value_saved_for_a_gradient_has_none_where_other_operators_read_it(block):
+    block.append_op("dropout", {"x": "h"}, {"out": "d", "mask": "mask"}, {"stream": 1})
+    loss = append(block, "cast", "mask", "y", dtype="float32")
+    with pytest.raises(GradientError, match=r"dropout .*: Variable\('mask', bool.* no float"):
+        append_backward(loss)
+
+
 def test_a_declared_stop_ends_one_path_only(block):
     append(block, "floor", "h", "f")
     block.append_op("add", {"x": "f", "y": "h"}, {"out": "y"})

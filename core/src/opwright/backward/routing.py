@@ -246,13 +246,18 @@ class Paths:
     def _is_selection(self, forward: ForwardOp, key: Key) -> bool:
         """Whether a value says which elements were selected, as the index of max_pool2d.
 
-        It is no float, and saved for the gradient: its own gradient is zero.
+        It is no float, and only the operator's gradient reads it: its own gradient is zero.
         """
         slots = forward.op.definition.proto.outputs
-        saved = {slot.name for slot in slots if slot.intermediate}
-        is_saved = any(key in keys for slot, keys in forward.writes.items() if slot in saved)
+        is_saved = any(s.intermediate and key in forward.writes.get(s.name, ()) for s in slots)
         variable = self._block.find_var(key.name)
-        return is_saved and variable is not None and not is_float(variable.dtype)
+        readers = (f.op.definition for f in self._versions.forward if key in f.data_reads())
+        return (
+            is_saved
+            and variable is not None
+            and not is_float(variable.dtype)
+            and all(reader.forward == forward.op.type for reader in readers)
+        )
 
 
 def find_route(

@@ -1,4 +1,4 @@
-"""Packages, plugins that failed to load, their reports in errors, and advice.
+"""Packages of plugins, and advice about one that is missing or broken.
 
 Advice about a plugin that is missing or broken is a command where there is one.
 """

@@ -306,7 +306,9 @@ class Block:
         `operands` are one for each of the first inputs: Variables, numbers or arrays.
         """
         proto = definition_of(op_type).proto
-        op = append_call(self, proto, [[operand] for operand in operands], attrs)
+        given = [[operand] for operand in operands]
+        given += [[]] * (len(proto.inputs) - len(given))
+        op = append_call(self, proto, given, attrs)
         first = next(slot.name for slot in proto.outputs if not slot.intermediate)
         return self.var(op.output(first)[0])
 

@@ -34,7 +34,7 @@ def append_call(
     """
     inputs = {
         slot.name: [_as_variable(block, proto, slot, item, given) for item in items]
-        for slot, items in zip(proto.inputs, given)
+        for slot, items in zip(proto.inputs, given, strict=True)
         if items
     }
     outputs = {name: block.program.unique_name(name) for name in sorted(requested)}
@@ -54,7 +54,7 @@ def expected_dtype(
     proto: OpProto, slot: VarProto, given: Sequence[Sequence[Any]]
 ) -> tuple[str | None, str]:
     """Return the dtype for a Python number or list, and the slot of the operand that has it."""
-    for other, items in zip(proto.inputs, given):
+    for other, items in zip(proto.inputs, given, strict=True):
         tied = slot.same_as == other.name or other.same_as == slot.name or other is slot
         tied = tied or (slot.same_as is not None and slot.same_as == other.same_as)
         for item in items:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from opwright.errors import (
-    MissingRequirementError,
-)
+from opwright.errors import MissingRequirementError
 from opwright.messages.names import hint
 from opwright.packages.package import Package
 from opwright.packages.quarantine import advise_plugin

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opwright.errors import (
-    SettingError,
-)
+from opwright.errors import SettingError
 from opwright.messages.names import hint
 from opwright.packages.package import Package
 from opwright.packages.rules import make_option

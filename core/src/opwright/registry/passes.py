@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from opwright.errors import (
-    RegistrationError,
-)
+from opwright.errors import RegistrationError
 from opwright.messages.names import hint
 from opwright.packages.package import Package
 from opwright.packages.registrations import ANY, PHASES

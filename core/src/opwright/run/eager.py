@@ -181,12 +181,8 @@ class EagerSource:
         ]
 
     def _hold(self, slot: VarProto, value: Any, read: list[list[Any]]) -> Array:
-        dtype, beside = self._expected_dtype(slot, read)
+        dtype, beside = expected_dtype(self._proto, slot, read)
         return hold(value, dtype, f"{self._proto.type}: {slot.name}", beside)
-
-    def _expected_dtype(self, slot: VarProto, read: list[list[Any]]) -> tuple[str | None, str]:
-        """Return the dtype for a Python number or list, and the slot of the array that has it."""
-        return expected_dtype(self._proto, slot, read)
 
     def lower(
         self, values: tuple[Any, ...], counts: Sequence[int], attributes: tuple[Any, ...]
