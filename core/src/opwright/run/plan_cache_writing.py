@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _MOST_MODEL_BYTES: Final = 1 << 31
 """The most bytes of the parameters of translated models."""
 
+_DAY_S: Final = 86_400
 _MOST_FILES: Final = 4096
 _MOST_BYTES: Final = 1 << 28
 """Of all that is kept; of more the oldest is removed. A plan of 50 layers takes 30,000."""
@@ -103,37 +105,52 @@ def keep_model(folder: str, loaded: LoadedProgram, is_same: Callable[[], bool]) 
     context, parent = contexts.current_context(), os.path.dirname(folder)
     if context.epoch is not default_epoch or context.failures:
         return None
-    try:
+    place = None
+    with contextlib.suppress(OpwrightError, OSError, ValueError):
         os.makedirs(parent, 0o700, exist_ok=True)
-        if tuple(feed_names(loaded.program)) != loaded.program_feeds:
-            return None
-        program, scope = loaded.program, loaded.scope
-        names = [variable.name for variable in persistable_variables(program)]
-        arrays = {name: read_host_array(scope.var(name), "keep") for name in names}  # no copies
-        data = program_to_bytes(program, loaded.program_feeds, loaded._names)
-        for name, chunks in list_saved(arrays, data, dict(loaded.notes)).items():
-            write_trusted(os.path.join(folder, name), chunks)
-        place = find_place(folder)
-        if place is None or not is_same():
-            return None
-        files = tuple(map(stat_of, dict.fromkeys(_list_files(context))))
-        record = Record(0, [place.seen], (), (), (), (), files)
-        write_trusted(f"{folder}.record", [dump_record(record)])
-        _remove_oldest_models(parent)
-    except (OpwrightError, OSError, ValueError):
-        return None
-    return place
+        with contextlib.suppress(FileNotFoundError):  # of a damaged model
+            os.unlink(f"{folder}.record")
+        if _write_model(folder, loaded) and is_same():
+            place = find_place(folder)
+        if place is not None:
+            files = tuple(map(stat_of, dict.fromkeys(_list_files(context))))
+            record = Record(0, [place.seen], (), (), (), (), files)
+            write_trusted(f"{folder}.record", [dump_record(record)])
+            _remove_oldest_models(parent)
+            return place
+    with contextlib.suppress(OSError):
+        remove_folder(Path(folder))
+    return None
+
+
+def _write_model(folder: str, loaded: LoadedProgram) -> bool:
+    """Write a program and its parameters; return False if it is none that can be loaded."""
+    program, scope = loaded.program, loaded.scope
+    variables = {v.name: scope.find_var(v.name) for v in persistable_variables(program)}
+    if tuple(feed_names(program)) != loaded.program_feeds or None in variables.values():
+        return False
+    arrays = {
+        name: read_host_array(found, "keep") for name, found in variables.items()
+    }  # no copies
+    data = program_to_bytes(program, loaded.program_feeds, loaded._names)
+    for name, chunks in list_saved(arrays, data, dict(loaded.notes)).items():
+        write_trusted(os.path.join(folder, name), chunks)
+    return True
 
 
 def _remove_oldest_models(parent: str) -> None:
+    """Remove the oldest models above the bound, and folders that a process began and left."""
     ages = []
     for name in os.listdir(parent):
-        if not name.endswith(".record"):
-            continue
         path = os.path.join(parent, name)
         with contextlib.suppress(OSError, ValueError):
-            size_bytes = parse_record(read_trusted(path, _MOST_BYTES)).params[-1][1]
-            ages.append((os.stat(path).st_mtime_ns, path, size_bytes))
+            if name.endswith(".record"):
+                size_bytes = parse_record(read_trusted(path, _MOST_BYTES)).params[-1][1]
+                ages.append((os.stat(path).st_mtime_ns, path, size_bytes))
+            elif os.path.isdir(path) and not os.path.exists(f"{path}.record"):
+                is_old = os.stat(path).st_mtime < time.time() - _DAY_S
+                if is_old:
+                    remove_folder(Path(path))
     left = _MOST_MODEL_BYTES
     for _, path, size_bytes in sorted(ages, reverse=True):
         left -= size_bytes

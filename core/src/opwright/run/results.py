@@ -84,8 +84,9 @@ class Called:
         """
         results = Results(self._callable()(*args, **feeds))
         results.names = self._names
-        if self.behind is not None:
-            self.behind()
+        behind = self.behind  # another thread may remove it
+        if behind is not None:
+            behind()
         return results
 
     def _callable(self) -> CompiledNetwork:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from contextvars import copy_context
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from opwright.cache_folder import find_cache_folder
@@ -73,8 +76,8 @@ def load_translated(
 class _Keeper:
     """Saves a translated program, and its plans, after the results of calls.
 
-    A thread does that, which the end of the process waits for: the first result does not. Other
-    processes do not find files that changed meanwhile.
+    Threads do that, one after the other. The end of the process waits for them, results do not.
+    Other processes do not find files that changed meanwhile.
     """
 
     def __init__(self, folder: str, loaded: LoadedProgram) -> None:
@@ -82,12 +85,16 @@ class _Keeper:
         self._state = self._see()
         self._place: Place | None = None
         self._plans: list[NewPlan] = []
+        self._starting = Lock()
+        self._thread: Thread | None = None
+        self._is_over = False
 
     def _see(self) -> tuple[object, ...]:
         from opwright.program.program import persistable_variables
 
         program, scope = self._loaded.program, self._loaded.scope
-        versions = [scope.var(v.name).version for v in persistable_variables(program)]
+        found = [scope.find_var(v.name) for v in persistable_variables(program)]
+        versions = [None if variable is None else variable.version for variable in found]
         return program.generation, scope.structure_version, versions
 
     def _is_same(self) -> bool:
@@ -95,8 +102,11 @@ class _Keeper:
 
     def lower(self, source: CompiledSource, request: LowerRequest) -> LoweredPlan:
         """Return the plan of a request, which is saved after its result."""
+        from opwright.lowering import lower
         from opwright.run.plan_cache_writing import lower_to_keep
 
+        if self._is_over or not self._is_same():
+            return lower(request)
         lowered, plan = lower_to_keep(source, request)
         if plan is not None:
             self._plans.append(plan)
@@ -104,20 +114,39 @@ class _Keeper:
         return lowered
 
     def start(self) -> None:
-        """Write in a thread of this Context."""
-        from contextvars import copy_context
-        from threading import Thread
+        """Write in a thread of this Context; if the machine has no thread for it, nothing is saved.
 
-        self._loaded.behind = None
-        Thread(target=copy_context().run, args=(self._write,), name="opwright-keep").start()
+        While another thread is here, which a fork may have left so forever, the next result starts.
+        """
+        if not self._starting.acquire(blocking=False):
+            return
+        try:
+            self._loaded.behind = None
+            run = copy_context().run
+            thread = Thread(target=run, args=(self._write, self._thread), name="opwright-keep")
+            with suppress(RuntimeError):
+                thread.start()
+                self._thread = thread
+        finally:
+            self._starting.release()
 
-    def _write(self) -> None:
+    def _write(self, previous: Thread | None) -> None:
         from opwright.run.plan_cache_writing import keep_model, keep_plan
 
-        if self._place is None and self._is_same():
-            self._place = keep_model(self._folder, self._loaded, self._is_same)
-        while self._plans and self._place is not None and self._is_same():
-            keep_plan(self._place, self._loaded, self._plans.pop())
+        if previous is not None:
+            previous.join()
+        try:
+            if self._place is None and self._is_same():
+                self._place = keep_model(self._folder, self._loaded, self._is_same)
+            while self._plans and self._place is not None and self._is_same():
+                keep_plan(self._place, self._loaded, self._plans.pop())
+            self._is_over = self._place is None or not self._is_same()
+        except RuntimeError:  # the program was changed while it was read
+            if self._is_same():
+                raise
+            self._is_over = True
+        if self._is_over:
+            self._plans.clear()
 
 
 def _is_private(folder: str) -> bool:
