@@ -1,7 +1,7 @@
 // How the threads of a training step share its matrices, and when more than one thread pays.
 //
 // Each thread owns rows of a weight [k, n]: it multiplies with them and updates them, in every
-// kernel of this room. Two products that divide one weight differently would move its cache lines
+// kernel of this folder. Two products that divide one weight differently would move its cache lines
 // between cores in each step, which costs more than the products.
 #ifndef OPWRIGHT_CPU_FULLY_CONNECTED_PARTITION_H_
 #define OPWRIGHT_CPU_FULLY_CONNECTED_PARTITION_H_

@@ -16,6 +16,7 @@ namespace opwright_cpu {
 namespace {
 
 constexpr const char* kFile = "libdnnl.so.3";
+constexpr const char* kRemedy = "install onednn-cpu-gomp of 2023.2 or newer";
 
 // Whether the loader would find it for this library: among its
 // folders, the folders of the environment and of the system.
@@ -38,27 +39,39 @@ bool IsOnSearchPath() {
   return false;
 }
 
+// Throws std::runtime_error where the library lacks the function.
+template <typename Function>
+Function Find(void* library, const char* name) {
+  void* function = dlsym(library, name);
+  if (function == nullptr) {
+    throw std::runtime_error(opwright::detail::Concat("cpu: oneDNN must have ", name, ", got a ",
+                                                      kFile, " without it; ", kRemedy));
+  }
+  return reinterpret_cast<Function>(function);
+}
+
 void* OpenDnnl() {
   void* library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
-    if (std::strstr(reason, std::strerror(ENOMEM)) != nullptr) throw std::bad_alloc();
+    const char* lacks[] = {std::strerror(ENOMEM), "out of memory"};  // glibc's texts
+    for (const char* lack : lacks) {
+      if (std::strstr(reason, lack) != nullptr) throw std::bad_alloc();
+    }
     throw std::runtime_error(
-        opwright::detail::Concat("cpu: oneDNN must be installed, got \"", reason,
+        opwright::detail::Concat("cpu: oneDNN must open, got \"", reason,
                                  "\"; install onednn-cpu-gomp, or put it beside onednn.so"));
   }
-  const auto version = reinterpret_cast<decltype(&dnnl_version)>(dlsym(library, "dnnl_version"));
-  const dnnl_version_t* found = version();
-  if (found->major != DNNL_VERSION_MAJOR) {
+  const dnnl_version_t* found = Find<decltype(&dnnl_version)>(library, "dnnl_version")();
+  if (found->major != DNNL_VERSION_MAJOR || found->minor < 2) {
     throw std::runtime_error(opwright::detail::Concat(
-        "cpu: oneDNN must be of version 3, got ", found->major, ".", found->minor, ".",
-        found->patch, "; install onednn-cpu-gomp of 2023.2 or newer"));
+        "cpu: oneDNN must be of version 3.2 or a later 3, got ", found->major, ".", found->minor,
+        ".", found->patch, "; ", kRemedy));
   }
   // Plans and their Context keep prepared primitives. oneDNN's own cache would also keep
   // those that it could not make in a moment without memory, and crash on them later.
-  const auto set_capacity = reinterpret_cast<decltype(&dnnl_set_primitive_cache_capacity)>(
-      dlsym(library, "dnnl_set_primitive_cache_capacity"));
-  set_capacity(0);
+  const char* name = "dnnl_set_primitive_cache_capacity";
+  Find<decltype(&dnnl_set_primitive_cache_capacity)>(library, name)(0);
   return library;
 }
 
@@ -75,11 +88,7 @@ void* FindDnnlFunction(const char* name) {
     library = OpenDnnl();
     kept.store(library, std::memory_order_release);
   }
-  void* function = dlsym(library, name);
-  if (function == nullptr) {
-    throw std::runtime_error(opwright::detail::Concat("cpu: oneDNN must have ", name));
-  }
-  return function;
+  return Find<void*>(library, name);
 }
 
 }  // namespace opwright_cpu
