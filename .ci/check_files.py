@@ -26,7 +26,7 @@ GENERATED = re.compile(r"_pb2\.pyi?$")
 # Places that exist on one machine only. (Put together so that this file does not name them.)
 PLACES = [f"/{first}/" for first in ("work", "root", "home", "Users")]
 ONE_MACHINE = re.compile(r"(?<![\w.$}])(?:" + "|".join(PLACES) + ")")
-# American spelling, as in NumPy and PyTorch.
+# American spelling, as in NumPy and PyTorch; tests contain misspelled arguments.
 BRITISH = re.compile(
     r"\b\w*(?:(?:initial|normal|optim|serial|vector|minim|maxim|standard|regular|recogn)is(?:e|ing|ation)"
     r"|colour|behaviour|neighbour|favour|honour|centre|labelled|modelled)",

@@ -64,8 +64,8 @@ def is_forked() -> bool:
 def is_deterministic() -> bool:
     """Return whether plans that do not choose give the same bits for any number of threads.
 
-    OPWRIGHT_DETERMINISTIC decides at first use, by default not; SettingError where it is no
-    switch.
+    OPWRIGHT_DETERMINISTIC decides at first use, by default not; SettingError if it is neither 0
+    nor 1.
     """
     return read_switch(DETERMINISTIC_VARIABLE)
 

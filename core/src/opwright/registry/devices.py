@@ -90,7 +90,13 @@ class DeviceEntry(Entry):
         return is_library(self.target)
 
     def _load(self) -> object:
-        """Return the object that the plugin named, or the library's `NativeDevice`."""
+        """Return the object that the plugin named, or the library's `NativeDevice`.
+
+        Raises
+        ------
+        PluginError
+            If it cannot be imported, or its library cannot be used.
+        """
         if not self.is_native:
             return super()._load()
         return self._libraries.load(self.target, self.name, self.package).find_device(self.name)

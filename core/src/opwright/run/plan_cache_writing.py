@@ -86,7 +86,7 @@ def lower_to_keep(
 
 
 def keep_plan(place: Place, loaded: LoadedProgram, plan: NewPlan) -> None:
-    """Write a plan into the cache folder, if that can be written."""
+    """Write a plan into the cache folder; if that is impossible, the next process lowers again."""
     context = contexts.current_context()
     with contextlib.suppress(OpwrightError, OSError, ValueError):
         write_trusted(place.path_for(plan.metas), list_chunks(plan.describe(), []))

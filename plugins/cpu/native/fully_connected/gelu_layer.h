@@ -37,8 +37,8 @@ struct GeluLayer {
   }
 };
 
-// Writes [columns, rows] of a matrix [rows, columns] at distances of `stride`;
-// rows are whole vectors, and the rows of a cache line are taken at a time.
+// Writes [columns, rows] of a matrix [rows, columns], whose rows begin at distances of `stride`.
+// Rows are whole vectors, and the rows of a cache line are taken at a time.
 inline void TransposeRows(const float* from, int64_t stride, int64_t rows, int64_t columns,
                           float* to) {
   constexpr int64_t kBlock = 16;

@@ -1,4 +1,7 @@
-"""Gradient clipping by value, by norm and by global norm."""
+"""Gradient clipping by value, by norm and by global norm, like `torch.nn.utils.clip_grad`.
+
+The classes are values of the `clip` argument of optimizers.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Trained(NamedTuple):
     scope : Scope or None
         Holds the variables; None for a function that keeps them itself.
     program : Program or None
-        The results of the step, if known.
+        The program of the step, if known.
     optimizer : Optimizer or None
         The optimizer of the updates, if known.
     fetches : tuple of str
@@ -93,7 +93,7 @@ class Training:
     callbacks : tuple of Callback
         All callbacks, in the order in which they are called.
     program : Program or None
-        The results of a step, None if unknown.
+        The program of a step, None if unknown.
     optimizer : Optimizer or None
         The optimizer of the parameters, None if unknown.
     fetches : tuple of str
