@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import re
 
 import pytest
 
@@ -55,6 +56,16 @@ def test_each_layer_keeps_its_signature_and_documentation():
         layer = getattr(layers, name)
         assert "args" not in inspect.signature(layer).parameters, name
         assert inspect.getdoc(layer), name
+
+
+def test_the_documentation_of_a_layer_names_arguments_rather_than_slots():
+    types = set(ow.list_ops()) & set(layers.__all__) - {"scan"}  # which documents those of `body`
+    assert len(types) > 20
+    for name in types:
+        layer = getattr(layers, name)
+        slots = {slot.name for slot in ow.op_proto(name).inputs}
+        quoted = set(re.findall(r"(?<!`)`(\w+)`(?!`)", inspect.getdoc(layer)))
+        assert quoted & slots <= inspect.signature(layer).parameters.keys(), name
 
 
 def test_an_error_from_within_is_not_one_of_the_arguments():

@@ -31,8 +31,8 @@ class Whole(NamedTuple):
 class Forward(NamedTuple):
     """A computation whose gradients are wanted.
 
-    It returns the results of `of`, then the values besides the arguments that the gradients of the
-    arguments `wanted` by the results `given` read.
+    It returns the results of `of`, then the values that its gradients read besides the arguments:
+    the gradients of the arguments `wanted` by the results `given`.
     """
 
     of: What

@@ -130,7 +130,7 @@ def decode(
     grayscale : bool
         True gives one channel instead of red, green and blue.
     levels : two floats, optional
-        The numbers in the file that are black and white; others are clipped.
+        The numbers in the file that are black and white; numbers beyond them are clipped.
     background : float in [0, 1], optional
         The gray of the background of transparent pixels: 1 for white.
     max_pixels : int, at least 1

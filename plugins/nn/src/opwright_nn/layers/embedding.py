@@ -25,7 +25,7 @@ def embedding(
     name: str | None = None,
     param_attr: ParamLike | None = None,
 ) -> ow.Variable:
-    """Append the rows of a table at the indices `index`.
+    """Append the rows of a table at the indices `input`.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def embedding(
     padding_index : int
         The index of a row that reads as 0 and is not trained; -1 for none.
     sparse : bool
-        Whether optimizers update only the rows that `index` names: the cost of a step depends on
+        Whether optimizers update only the rows that `input` names: the cost of a step depends on
         the number of lookups, not on the size of the table. SGD, Momentum, Adagrad and Adam can,
         without a clip and a regularizer; rows that are not looked up keep their states, too.
     dtype : str or NumPy dtype
@@ -50,7 +50,7 @@ def embedding(
     Returns
     -------
     Variable
-        The shape of `index`, and then `columns`.
+        The shape of `input`, and then `columns`.
     """
     who = "embedding"
     index = find_input(who, "input", input, "int64")

@@ -56,7 +56,7 @@ def cross_entropy_grad(
 
 
 def _cross_entropy_shape(ctx: InferContext) -> None:
-    """The output has the shape of the class ids, or of x with 1 class for soft_label."""
+    """The output has the shape of the class ids, or the shape of x with 1 class for soft_label."""
     shape = ctx.input("x").shape
     ctx.require(len(shape) >= 1, "x must have at least 1 dimension, got a scalar")
     infer_row_loss(ctx, "x", len(shape) - 1, ctx.attr("soft_label"))

@@ -77,7 +77,7 @@ def _square_shape(ctx: InferContext) -> None:
 
 
 def _solution_shape(ctx: InferContext) -> None:
-    """The output has the shape of b, with batch axes broadcast to a."""
+    """The output has the shape of b, with its batch axes broadcast with the batch axes of a."""
     a, b = _square(ctx, "a"), ctx.input("b").shape
     is_left = ctx.op_type == "solve" or ctx.attr("left")
     if len(b) < 2 or not dims_match(a[-1], b[-2] if is_left else b[-1]):

@@ -1,4 +1,4 @@
-"""Smooth activations beyond ``activations.py``: definitions and NumPy kernels."""
+"""Smooth activations that ``activations.py`` lacks: definitions and NumPy kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs that a kernel packs: they are in a scope, as a network's parameters do."""
+"""Inputs that a kernel packs: they are in a scope, as a network's parameters are."""
 
 from __future__ import annotations
 
