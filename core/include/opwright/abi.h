@@ -172,7 +172,7 @@ typedef struct ow_prepare {
   uint64_t message_bytes;
   uint32_t flags; /* OW_PREPARE_, since 1.1; an argument, not a result */
   uint32_t reserved;
-  uint64_t held_bytes; /* since 1.1: a result; approximate size of `prepared` */
+  uint64_t held_bytes; /* since 1.1: a result; approximate size of `prepared`, such as code */
 } ow_prepare;
 
 /*

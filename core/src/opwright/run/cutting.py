@@ -82,8 +82,8 @@ def cut(
     program : Program
         Its global block is run, as it is now.
     feed, fetch : sequence of Variable or str
-        The feeds and fetches of the forward, as for `Network.compile`. ``backward`` may read these
-        arrays and the parameters again: leave them unchanged until then.
+        The feeds and fetches of the forward, as for `Network.compile`. ``backward`` may read the
+        arrays of feeds and results and the parameters again: leave them unchanged until then.
     late_feed : sequence of Variable or str, or mapping
         The feeds of ``backward``, at least one. In a mapping, each with a variable of the forward
         that has the same shape, as for a gradient; otherwise its shape must be known.

@@ -214,7 +214,7 @@ def _centered(formula: _Formula, value: Value, begin: int) -> Value | None:
 
 
 def _divided(graph: Graph, formula: _Formula, root: LoweredOp) -> tuple[Value, Value] | None:
-    """Return the dividend of a root, or the factor of its inverse, and the result."""
+    """Return the value divided by a root or multiplied by its inverse, and the result."""
     of_root = output_of(root, "out")
     reader = None if of_root is None else graph.uses().only_reader(of_root)
     if reader is None or of_root is None:

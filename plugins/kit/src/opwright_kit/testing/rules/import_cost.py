@@ -85,7 +85,7 @@ def _blame(module: str) -> str:
 
 
 def _imported(module: str) -> Iterator[tuple[str, float]]:
-    """Yield the modules that it is the first to import, with milliseconds."""
+    """Yield the modules that the module itself imports for the first time, with milliseconds."""
     lines = _run(module, "-X", "importtime").stderr.splitlines()
     rows = [(m[3], len(m[2]), int(m[1]) / 1e3) for m in map(_LINE.match, lines) if m]
     matches = [i for i, (name, _, _) in enumerate(rows) if name == module]
