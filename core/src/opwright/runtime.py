@@ -32,6 +32,7 @@ from opwright._runtime import (
     use_openmp,
 )
 from opwright.device.intake import hold
+from opwright.program.calls import expected_dtype
 from opwright.run.eager import EagerSource, Missing
 from opwright.run.ops.function import make_function
 from opwright.run.ops.namespace import Finder, MissingOperatorError
@@ -60,6 +61,7 @@ __all__ = [
     "Scope",
     "Tensor",
     "Watch",
+    "expected_dtype",
     "free_retired",
     "hold",
     "host_device",

@@ -138,7 +138,7 @@ def test_nothing_is_found_in_collectives_of_one_process(
 
 
 IMPORTED = """
-import sys, opwright.plugins, opwright.plugin
+import sys, opwright.discovery, opwright.plugin
 before = set(sys.modules)
 __import__(sys.argv[1])
 print(*(set(sys.modules) - before))

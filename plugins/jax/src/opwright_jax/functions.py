@@ -12,7 +12,7 @@ import numpy as np
 
 from opwright.errors import AttributeTypeError, GradientError
 from opwright.op import OpDefinition, dtype_to_numpy
-from opwright.runtime import EagerSource, MissingOperatorError, make_function
+from opwright.runtime import EagerSource, MissingOperatorError, expected_dtype, make_function
 from opwright_jax.calls import Call, What, label, write_attrs
 from opwright_jax.dtypes import NARROW, is_wide, meta_of
 from opwright_jax.gradients import MAX_FUNCTIONS, differentiable
@@ -60,7 +60,7 @@ class JaxSource(EagerSource):
                 if array is not None:
                     arrays.append(jnp.asarray(array))
                     continue
-                dtype, _ = self._expected_dtype(slot, stubs)
+                dtype, _ = expected_dtype(self._proto, slot, stubs)
                 if isinstance(item, jax.Array):
                     arrays.append(item if dtype is None else item.astype(dtype_to_numpy(dtype)))
                 else:
