@@ -16,12 +16,7 @@ device is present, for example, is checked when it is first used.
 
 from __future__ import annotations
 
-from opwright.cache_folder import (
-    find_cache_folder,
-    read_trusted,
-    remove_oldest,
-    write_trusted,
-)
+from opwright.cache_folder import find_cache_folder, read_trusted, remove_oldest, write_trusted
 from opwright.discovery.hooks import (
     HOOKS,
     AnnexRegistrar,

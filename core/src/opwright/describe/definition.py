@@ -74,18 +74,9 @@ class OpDefinition:
 
     __slots__ = (
         *("_input_rules", "_output_sources", "alias_slots", "any_intermediate", "any_shape_only"),
-        *("attr_names", "body", "control", "count_outputs", "effect", "forward", "gradient"),
-        *(
-            "infer_shape",
-            "input_index",
-            "numbers",
-            "op_type",
-            "output_index",
-            "plan_only",
-            "proto",
-            "random",
-        ),
-        *("deprecated", "unchanged", "upgrade"),
+        *("attr_names", "body", "control", "count_outputs", "deprecated", "effect", "forward"),
+        *("gradient", "infer_shape", "input_index", "numbers", "op_type", "output_index"),
+        *("plan_only", "proto", "random", "unchanged", "upgrade"),
     )
 
     def __init__(

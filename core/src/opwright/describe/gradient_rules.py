@@ -9,13 +9,7 @@ from opwright.describe.meta import InferContext, Meta, metas_match
 from opwright.describe.op_proto import OpProto, VarProto, can_be_float
 from opwright.describe.proto_rules import check_op_proto
 from opwright.describe.rule_context import GradientContext, grad_name
-from opwright.errors import (
-    DtypeError,
-    GradientError,
-    OpwrightError,
-    RegistrationError,
-    ShapeError,
-)
+from opwright.errors import DtypeError, GradientError, OpwrightError, RegistrationError, ShapeError
 from opwright.messages.names import hint
 
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from opwright.describe.attribute_values import (
-    PYTHON_TYPES,
-    AttrType,
-    convert_value,
-    describe_type,
-)
+from opwright.describe.attribute_values import PYTHON_TYPES, AttrType, convert_value, describe_type
 from opwright.describe.control import Control
 from opwright.describe.definition import (
     Body,

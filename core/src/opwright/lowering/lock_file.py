@@ -12,12 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from opwright.disk import (
-    check_format,
-    open_regular,
-    read_small,
-    replace_file,
-)
+from opwright.disk import check_format, open_regular, read_small, replace_file
 from opwright.errors import FileMissingError, FileTakenError, FormatError
 
 _FORMAT: Final = "opwright.lock"

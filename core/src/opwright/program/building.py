@@ -17,20 +17,8 @@ from opwright.describe.meta import Meta, format_shape, shapes_match
 from opwright.describe.op_proto import AttrType, AttrValue, OpProto, VarProto
 from opwright.describe.operands import hide_operands, list_items
 from opwright.errors import DtypeError, ProgramError, ShapeError, SlotError
-from opwright.program.completion import (
-    Attrs,
-    Names,
-    Slots,
-    Wanted,
-    complete_operator,
-    derived_name,
-)
-from opwright.program.operator import (
-    Given,
-    Operator,
-    bind_slots,
-    definition_of,
-)
+from opwright.program.completion import Attrs, Names, Slots, Wanted, complete_operator, derived_name
+from opwright.program.operator import Given, Operator, bind_slots, definition_of
 from opwright.program.variable import DEFAULT_DTYPE, Variable
 from opwright.vocabulary import ADD_N, FILL_LIKE, OUT, STEP, STEP_SLOT, STREAM_ATTR, X
 

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opwright.context.context import current_context
 from opwright.describe.definition import OpDefinition
 from opwright.describe.dtypes import check_dtype
-from opwright.describe.wire_reading import (
-    Message,
-    parse_program,
-    read_op,
-    read_program,
-)
+from opwright.describe.wire_reading import Message, parse_program, read_op, read_program
 from opwright.errors import (
     DtypeError,
     FormatError,

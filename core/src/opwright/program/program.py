@@ -9,11 +9,7 @@ from typing import Any
 
 from opwright.context.context import current_context
 from opwright.context.guard import setting
-from opwright.errors import (
-    AttributeTypeError,
-    AttributeValueError,
-    ProgramError,
-)
+from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
 from opwright.messages.arguments import suggest_arguments
 from opwright.program.block import Block
 from opwright.program.deserialize import program_from_proto
@@ -65,15 +61,7 @@ class Program:
         Block 0 is the global one.
     """
 
-    __slots__ = (
-        "_current_idx",
-        "_generation",
-        "_names",
-        "_seed",
-        "_streams",
-        "_unique",
-        "blocks",
-    )
+    __slots__ = ("_current_idx", "_generation", "_names", "_seed", "_streams", "_unique", "blocks")
 
     @suggest_arguments
     def __init__(self, seed: int = 0) -> None:

@@ -59,15 +59,7 @@ class Variable(Arithmetic):
         Whether the value is fed.
     """
 
-    __slots__ = (
-        "_dtype",
-        "_persistable",
-        "_shape",
-        "block",
-        "is_data",
-        "name",
-        "stop_gradient",
-    )
+    __slots__ = ("_dtype", "_persistable", "_shape", "block", "is_data", "name", "stop_gradient")
     _fields: ClassVar[tuple[str, ...]] = __slots__
 
     def __init__(

@@ -10,10 +10,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
 from opwright._runtime import Epoch
-from opwright.errors import (
-    OpwrightError,
-    RegistrationError,
-)
+from opwright.errors import OpwrightError, RegistrationError
 from opwright.packages.package import Package
 from opwright.packages.quarantine import PluginReport
 from opwright.targets.opening import LibraryTable, load_target

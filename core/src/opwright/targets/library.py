@@ -15,11 +15,7 @@ from opwright.describe.dtypes import dtype_from_code
 from opwright.describe.gradient_rules import GradOp
 from opwright.describe.meta import InferContext, Meta
 from opwright.describe.op_proto import OpProto
-from opwright.errors import (
-    FormatError,
-    PluginError,
-    RegistrationError,
-)
+from opwright.errors import FormatError, PluginError, RegistrationError
 from opwright.messages.names import hint
 from opwright.packages.package import Package
 from opwright.packages.registrations import ANY, KernelKey

@@ -12,11 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from opwright import _runtime
-from opwright.errors import (
-    OpwrightError,
-    OutOfMemoryError,
-    PluginError,
-)
+from opwright.errors import OpwrightError, OutOfMemoryError, PluginError
 from opwright.foreign import describe_error, import_object
 from opwright.packages.import_notes import NO_NOTES, ImportNotes
 from opwright.packages.package import Package, advise_command

@@ -22,20 +22,9 @@ from opwright.lowering.graph.constants import is_constant
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.making import signature_of
 from opwright.lowering.graph.signature import Choice, Signature
-from opwright.lowering.graph.values import (
-    Buffer,
-    LoweredOp,
-    Value,
-    copy_op,
-    new_value,
-)
+from opwright.lowering.graph.values import Buffer, LoweredOp, Value, copy_op, new_value
 from opwright.lowering.kernels import estimate
-from opwright.lowering.kernels.arguments import (
-    Arguments,
-    arguments_of,
-    find_packable,
-    find_unread,
-)
+from opwright.lowering.kernels.arguments import Arguments, arguments_of, find_packable, find_unread
 from opwright.lowering.kernels.finish import find_prepared, prepare_again, remember
 from opwright.lowering.kernels.prepare import find_load_failure, opened_device, prepare_kernel
 from opwright.lowering.kernels.prepare_context import Refuse

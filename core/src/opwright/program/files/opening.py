@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from opwright.describe.dtypes import Array
 from opwright.describe.wire_reading import MAX_PROGRAM_BYTES
 from opwright.describe.wire_reading import read_program as read_message
-from opwright.disk import (
-    StrPath,
-    digest_of,
-    open_folder,
-    open_regular,
-    read_chunks,
-    read_small,
-)
+from opwright.disk import StrPath, digest_of, open_folder, open_regular, read_chunks, read_small
 from opwright.errors import AttributeTypeError, FileMissingError, FormatError
 from opwright.messages.arguments import suggest_arguments
 from opwright.program import Program
