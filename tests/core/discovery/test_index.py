@@ -246,8 +246,8 @@ def test_a_record_survives_the_file(tmp_path):
     record = make_record(tmp_path)
     path = str(tmp_path / "cache" / "plugins-1.index")
     assert index.write(path, [record]) == "written"
-    found = index.read(path, [record.source])
-    assert found.records == {index.key_of(record.source): record._replace(from_index=True)}
+    records, _ = index.read(path, [record.source])
+    assert records == {index.key_of(record.source): record._replace(from_index=True)}
 
 
 @pytest.mark.parametrize(
@@ -257,14 +257,14 @@ def test_a_record_of_another_source_does_not_hold(tmp_path, change):
     record = make_record(tmp_path)
     path = str(tmp_path / "plugins-1.index")
     index.write(path, [record])
-    assert index.read(path, [record.source._replace(**change)]).records == {}
+    assert index.read(path, [record.source._replace(**change)])[0] == {}
 
 
 def test_a_record_without_files_is_not_kept(tmp_path):
     record = make_record(tmp_path)._replace(files=())
     path = str(tmp_path / "plugins-1.index")
     index.write(path, [record])
-    assert index.read(path, [record.source]).records == {}
+    assert index.read(path, [record.source])[0] == {}
 
 
 def test_the_folder_stays_small(tmp_path):
@@ -300,7 +300,7 @@ def test_the_cache_folder_follows_the_environment(environ, folder):
 def test_without_a_home_there_is_no_index(monkeypatch):
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     assert find_cache_folder({}) is None
-    assert index.read(None, []).state == "off: there is no cache folder"
+    assert index.read(None, [])[1] == "off: there is no cache folder"
 
 
 def test_a_file_written_during_the_scan_is_not_indexed(site):

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         "opwright": __version__,
         "python": f"{platform.python_version()} ({sys.executable})",
         "numpy": np.__version__,
-        "index": f"{path} ({index.read(path, sources).state})",
+        "index": f"{path} ({index.read(path, sources)[1]})",
         "scan": f"{_count(len(sources), 'plugin')} found in {scan_ms:.1f} ms",
     }
     allowed = select_allowed(sources, settings.allowed)

@@ -165,12 +165,18 @@ def discover(
     allowed = select_allowed(sources, settings.allowed)
     folder = settings.cache_folder
     path = None if folder is None else index.index_path(folder, sources, __version__)
-    known = index.read(path, sources)
+    known, state = index.read(path, sources)
     notes = ImportNotes(folder)
-    records, failures = _load_missing(allowed, known.records, settings.strict, notes)
+    records, failures = _load_missing(allowed, known, settings.strict, notes)
     disabled = [source.package for source in sources if source not in allowed]
     registries = merge(records, failures, disabled, notes)
-    registries.report.index_state = _update(known, records)
+    fresh = {index.key_of(r.source): r for r in records if not r.from_index and r.files}
+    if fresh and path is not None:
+        # Records of plugins that OPWRIGHT_PLUGINS disables this time are kept.
+        written = index.write(path, {**known, **fresh}.values())
+        is_broken = state.startswith(("corrupt", "unreadable"))
+        state = f"{state}; {written}" if is_broken else written
+    registries.report.index_state = state
     if settings.strict and registries.report.failures:
         raise strict_error(registries.report.failures[0])
     return registries, tuple(records)
@@ -204,12 +210,3 @@ def _load_missing(
     loaded, failures = load_all(missing, strict, notes)
     by_key = {**known, **{index.key_of(record.source): record for record in loaded}}
     return [by_key[key] for key in map(index.key_of, sources) if key in by_key], failures
-
-
-def _update(known: index.IndexFile, records: list[PluginRecord]) -> str:
-    fresh = {index.key_of(r.source): r for r in records if not r.from_index and r.files}
-    if not fresh or known.path is None:
-        return known.state
-    # Records of plugins that OPWRIGHT_PLUGINS disables this time are kept.
-    state = index.write(known.path, {**known.records, **fresh}.values())
-    return f"{known.state}; {state}" if known.state.startswith(("corrupt", "unreadable")) else state

@@ -35,7 +35,6 @@ from opwright.packages import (
     PassRegistration,
 )
 from opwright.packages.rules import check_target
-from opwright.records import NamedTuple
 
 FORMAT: Final = 10
 """Incremented when records change their form: other indexes are not read."""
@@ -75,19 +74,6 @@ _GROUPS: Final[tuple[tuple[type[Any], str], ...]] = (
 """The parts of a record: the class of the rows, and the tag of each field."""
 
 
-class IndexFile(NamedTuple):
-    """The index and its content.
-
-    `path` is None where there is no folder for it. `records`, by `key_of`, are those whose plugin
-    is unchanged. `state`, for `opwright doctor`, is ``"read"``, ``"read in part"``, ``"absent"``,
-    ``"unreadable: <why>"`` or ``"corrupt: <why>"``.
-    """
-
-    path: str | None
-    records: Mapping[str, PluginRecord]
-    state: str
-
-
 def index_path(folder: str, sources: Iterable[Source], core_version: str) -> str:
     """Return the file for these plugins, this Python and this core."""
     environment = [FORMAT, core_version, sys.implementation.cache_tag, sys.platform]
@@ -103,23 +89,27 @@ def key_of(source: Source) -> str:
     return f"{source.distribution}:{source.name}={source.target}"
 
 
-def read(path: str | None, sources: Iterable[Source]) -> IndexFile:
-    """Return the records in the file that are still valid for these plugins."""
+def read(path: str | None, sources: Iterable[Source]) -> tuple[dict[str, PluginRecord], str]:
+    """Return the records in the file, by `key_of`, of plugins that are unchanged; and its state.
+
+    The state, for `opwright doctor`, is ``"read"``, ``"read in part"``, ``"absent"``,
+    ``"unreadable: <why>"``, ``"corrupt: <why>"``, or ``"off: <why>"`` where there is no path.
+    """
     if path is None:
-        return IndexFile(None, {}, "off: there is no cache folder")
+        return {}, "off: there is no cache folder"
     try:
         listed = parse(read_trusted(path, _MOST_BYTES))
         records = {key_of(record.source): record for record in listed}
     except (FileNotFoundError, NotADirectoryError):
-        return IndexFile(path, {}, "absent")
+        return {}, "absent"
     except OSError as error:
         raise_if_of_signal(error)
-        return IndexFile(path, {}, f"unreadable: {error}")
+        return {}, f"unreadable: {error}"
     except (ValueError, LookupError, StopIteration) as error:
-        return IndexFile(path, {}, f"corrupt: {type(error).__name__}: {error}")
+        return {}, f"corrupt: {type(error).__name__}: {error}"
     installed = {key_of(source): source for source in sources}
     fresh = {key: r for key, r in records.items() if _is_valid(r, installed.get(key))}
-    return IndexFile(path, fresh, "read" if len(fresh) == len(installed) else "read in part")
+    return fresh, "read" if len(fresh) == len(installed) else "read in part"
 
 
 def parse(data: bytes) -> list[PluginRecord]:
