@@ -6,7 +6,7 @@ import pytest
 
 from opwright.messages.foreign_arguments import FOREIGN_ARGUMENTS
 from opwright.plugin import find_nearest, hint, hint_argument
-from opwright.program.names import UniqueNames
+from opwright.program.names import make_name
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,7 @@ def test_hints_do_not_depend_on_the_order_of_a_set():
 
 
 def test_unique_names_count_by_prefix_and_pass_over_taken_ones():
-    names = UniqueNames()
-    assert [names.make("fc"), names.make("fc"), names.make("conv")] == ["fc_0", "fc_1", "conv_0"]
-    assert names.make("fc", {"fc_2", "fc_3"}.__contains__) == "fc_4"
-    assert names.make("fc") == "fc_5"
-
-
-def test_a_copy_of_unique_names_goes_on_by_itself():
-    names = UniqueNames()
-    names.make("fc")
-    twin = names.copy()
-    assert twin.make("fc") == names.make("fc") == "fc_1"
+    counts: dict[str, int] = {}
+    taken = {"fc_2", "fc_3"}.__contains__
+    names = [make_name(prefix, counts, taken) for prefix in ("fc", "fc", "conv", "fc", "fc")]
+    assert names == ["fc_0", "fc_1", "conv_0", "fc_4", "fc_5"]

@@ -14,7 +14,7 @@ from opwright.messages.arguments import suggest_arguments
 from opwright.program.block import Block
 from opwright.program.deserialize import program_from_proto
 from opwright.program.journal import record
-from opwright.program.names import UniqueNames
+from opwright.program.names import make_name
 from opwright.program.operator import names_read_first
 from opwright.program.text import format_program
 from opwright.program.transforms import (
@@ -61,13 +61,13 @@ class Program:
         Block 0 is the global one.
     """
 
-    __slots__ = ("_current_idx", "_generation", "_names", "_seed", "_streams", "_unique", "blocks")
+    __slots__ = ("_counts", "_current_idx", "_generation", "_names", "_seed", "_streams", "blocks")
 
     @suggest_arguments
     def __init__(self, seed: int = 0) -> None:
         self._generation = 0
         self._names: set[str] = set()
-        self._unique = UniqueNames()
+        self._counts: dict[str, int] = {}  # of fresh names, by prefix
         self._streams = 0
         self._current_idx = 0
         self.blocks = [Block(self, 0, None)]
@@ -157,13 +157,13 @@ class Program:
 
     def unique_name(self, prefix: str) -> str:
         """Return ``<guard prefix><prefix>_<n>``, which no variable of the program has."""
-        return self._unique.make(_PREFIX.get() + prefix, self._names.__contains__)
+        return make_name(_PREFIX.get() + prefix, self._counts, self._names.__contains__)
 
     def free_name(self, name: str) -> str:
         """Return `name` if it is free, else ``<name>_<n>`` with the smallest free n."""
         if name not in self._names:
             return name
-        return self._unique.make(name, self._names.__contains__)
+        return make_name(name, self._counts, self._names.__contains__)
 
     def take_name(self, name: str) -> str:
         """Reserve and return the name of `free_name`."""
@@ -228,7 +228,7 @@ class Program:
         for slot in Program.__slots__:
             setattr(twin, slot, getattr(self, slot))
         twin._names = set(self._names)
-        twin._unique = self._unique.copy()
+        twin._counts = dict(self._counts)
         twin.blocks = [copy_block(block, twin) for block in self.blocks]
         if for_inference:
             stop_training(twin)
@@ -286,7 +286,7 @@ class Program:
             parameter.name: {name: getattr(parameter, name) for name in _FREE_FIELDS}
             for parameter in self.parameters()
         }
-        state = (self._unique.copy(), self._current_idx)  # not serialized
+        state = (dict(self._counts), self._current_idx)  # not serialized
         return _make_program, (program_to_bytes(self), state, fields)
 
     def __repr__(self) -> str:
@@ -318,7 +318,7 @@ def _make_program(
     data: bytes, state: tuple[Any, ...], fields: Mapping[str, Mapping[str, Any]]
 ) -> Program:
     program = Program.from_proto(data)
-    program._unique, program._current_idx = state
+    program._counts, program._current_idx = state
     for parameter in program.parameters():
         for name, value in fields[parameter.name].items():
             setattr(parameter, name, value)

@@ -39,7 +39,7 @@ from opwright.lowering.request import LowerRequest
 from opwright.lowering.rewriting.pass_graph import PassGraph
 from opwright.messages.names import hint
 from opwright.program import Operator
-from opwright.program.names import UniqueNames
+from opwright.program.names import make_name
 from opwright.registry import HOST_DEVICE
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class GraphBuilder:
         self.graph.kernel_target = first_target(request)
         self.env: dict[str, Value] = {}
         self.inner_names: set[str] = set()
-        self._unique = UniqueNames()
+        self._counts: dict[str, int] = {}  # of free names
         self._lasting = request.persistables.lasting
         self._elsewhere = self._lasting | request.given.written  # not in memory of the plan alone
         self._keep_all = request.persistables.keep_all
@@ -163,7 +163,7 @@ class GraphBuilder:
 
     def free_name(self, name: str) -> str:
         """Return a unique name, derived from this one, for a value of a body."""
-        free = self._unique.make(name, self._is_taken) if self._is_taken(name) else name
+        free = make_name(name, self._counts, self._is_taken) if self._is_taken(name) else name
         self.inner_names.add(free)
         return free
 
