@@ -7,8 +7,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from opwright._runtime import read_host_array
 from opwright.cache_folder import read_trusted, remove_oldest, write_trusted
@@ -22,7 +23,6 @@ from opwright.program.files.safetensors_file import read_header
 from opwright.program.files.writing import list_saved
 from opwright.program.program import feed_names, persistable_variables
 from opwright.program.serialize import program_to_bytes
-from opwright.records import NamedTuple
 from opwright.run.bundles.writing import list_chunks, lower_described
 from opwright.run.plan_cache import (
     Place,
@@ -48,12 +48,8 @@ _MOST_BYTES: Final = 1 << 28
 """Of all that is kept; of more the oldest is removed. A plan of 50 layers takes 30,000."""
 
 
-class NewPlan(NamedTuple):
-    """A plan to be kept: metas of its feeds, a function that describes it, and its libraries."""
-
-    metas: list[Any]
-    describe: Callable[[], bytes]
-    libraries: list[str]
+Keep = Callable[[Place, "LoadedProgram"], None]
+"""Writes a plan into the cache folder, for a saved state."""
 
 
 def lower_and_keep(
@@ -63,16 +59,14 @@ def lower_and_keep(
 
     If the cache folder cannot be written, the next process lowers again.
     """
-    lowered, plan = lower_to_keep(source, request)
-    if plan is not None:
-        keep_plan(place, loaded, plan)
+    lowered, keep = lower_to_keep(source, request)
+    if keep is not None:
+        keep(place, loaded)
     return lowered
 
 
-def lower_to_keep(
-    source: CompiledSource, request: LowerRequest
-) -> tuple[LoweredPlan, NewPlan | None]:
-    """Return the plan of a request, also as `keep_plan` takes it.
+def lower_to_keep(source: CompiledSource, request: LowerRequest) -> tuple[LoweredPlan, Keep | None]:
+    """Return the plan of a request, and a function that keeps it.
 
     Plans that no bundle can have, such as those with kernels in Python, are not kept, nor programs
     that write variables, nor plans of a Context other than the default one or with failed plugins.
@@ -82,16 +76,22 @@ def lower_to_keep(
         return lower(request), None
     lowered, describe, libraries = lower_described(source, request)
     metas = [(meta.shape, meta.dtype) for meta in request.given.metas.values()]
-    return lowered, NewPlan(metas, describe, libraries) if describe else None
+    return lowered, describe and partial(_keep, metas, describe, libraries)
 
 
-def keep_plan(place: Place, loaded: LoadedProgram, plan: NewPlan) -> None:
+def _keep(
+    metas: object,
+    describe: Callable[[], bytes],
+    libraries: list[str],
+    place: Place,
+    loaded: LoadedProgram,
+) -> None:
     """Write a plan into the cache folder; if that is impossible, the next process lowers again."""
     context = contexts.current_context()
     with contextlib.suppress(OpwrightError, OSError, ValueError):
-        write_trusted(place.path_for(plan.metas), list_chunks(plan.describe(), []))
+        write_trusted(place.path_for(metas), list_chunks(describe(), []))
         record = read_record(place.stem) or _make_record(place, loaded)
-        files = (*(file[0] for file in record.files), *_list_files(context), *plan.libraries)
+        files = (*(file[0] for file in record.files), *_list_files(context), *libraries)
         record = record._replace(files=tuple(map(stat_of, dict.fromkeys(files))))
         write_trusted(f"{place.stem}.record", [dump_record(record)])
         remove_oldest(os.path.dirname(place.stem), "", _MOST_FILES, _MOST_BYTES)

@@ -20,7 +20,7 @@ from opwright.run.plan_cache import Place, describe_installed, may_keep, read_re
 if TYPE_CHECKING:  # they lower
     from opwright.lowering import LoweredPlan, LowerRequest
     from opwright.run.compiled import CompiledSource
-    from opwright.run.plan_cache_writing import NewPlan
+    from opwright.run.plan_cache_writing import Keep
 
 
 @suggest_arguments
@@ -84,7 +84,7 @@ class _Keeper:
         self._folder, self._loaded = folder, loaded
         self._state = self._see()
         self._place: Place | None = None
-        self._plans: list[NewPlan] = []
+        self._plans: list[Keep] = []
         self._starting = Lock()
         self._thread: Thread | None = None
         self._is_over = False
@@ -107,9 +107,9 @@ class _Keeper:
 
         if self._is_over or not self._is_same():
             return lower(request)
-        lowered, plan = lower_to_keep(source, request)
-        if plan is not None:
-            self._plans.append(plan)
+        lowered, keep = lower_to_keep(source, request)
+        if keep is not None:
+            self._plans.append(keep)
             self._loaded.behind = self.start
         return lowered
 
@@ -131,7 +131,7 @@ class _Keeper:
             self._starting.release()
 
     def _write(self, previous: Thread | None) -> None:
-        from opwright.run.plan_cache_writing import keep_model, keep_plan
+        from opwright.run.plan_cache_writing import keep_model
 
         if previous is not None:
             previous.join()
@@ -139,7 +139,7 @@ class _Keeper:
             if self._place is None and self._is_same():
                 self._place = keep_model(self._folder, self._loaded, self._is_same)
             while self._plans and self._place is not None and self._is_same():
-                keep_plan(self._place, self._loaded, self._plans.pop())
+                self._plans.pop()(self._place, self._loaded)
             self._is_over = self._place is None or not self._is_same()
         except RuntimeError:  # the program was changed while it was read
             if self._is_same():
