@@ -42,7 +42,7 @@ def make_function(
     call = make_source(definition, context).call
     namespace: dict[str, Any] = {
         "CALL": call,  # in capitals, which no slot or attribute has
-        "EXTEND": _Extension(partial(make_source, definition, context), proto),
+        "EXTEND": partial(_extend, partial(make_source, definition, context), proto, {}),
         "MISSING": Missing.VALUE,
         "inf": math.inf,
         "nan": math.nan,
@@ -98,50 +98,48 @@ def _signature(function: Callable[..., Any], proto: OpProto) -> Any:
         return signature.replace(parameters=shown)
 
 
-class _Extension:
-    """Handles keyword arguments that the operator does not have: ``returns``, and mistakes."""
+def _extend(
+    make_source: Callable[..., Any],
+    proto: OpProto,
+    calls: dict[object, Callable[..., Any]],
+    unknown: dict[str, Any],
+) -> Callable[..., Any]:
+    """Return the callable for keyword arguments that the operator does not have.
 
-    def __init__(self, make_source: Callable[..., Any], proto: OpProto) -> None:
-        self._make_source = make_source
-        self._proto = proto
-        self._calls: dict[object, Callable[..., Any]] = {}
+    That is ``returns``, for which `calls` are kept; an error is raised for other names.
+    """
+    for name in unknown:
+        if name != RETURNS:
+            _reject(proto, name)
+    returns = unknown[RETURNS]
+    is_list = not (isinstance(returns, str) or returns is None)
+    key = tuple(returns) if is_list else returns
+    call = calls.get(key)
+    if call is None:
+        slots = None if key is None else _returned_slots(proto, key if is_list else (key,))
+        call = calls[key] = make_source(slots, is_list).call
+    return call
 
-    def __call__(self, unknown: dict[str, Any]) -> Callable[..., Any]:
-        """Return the callable for all arguments in order; raise for an unknown name."""
-        for name in unknown:
-            if name != RETURNS:
-                self._reject(name)
-        returns = unknown[RETURNS]
-        is_list = not (isinstance(returns, str) or returns is None)
-        key = tuple(returns) if is_list else returns
-        call = self._calls.get(key)
-        if call is None:
-            slots = None if key is None else self._slots(key if is_list else (key,))
-            call = self._calls[key] = self._make_source(slots, is_list).call
-        return call
 
-    def _slots(self, names: tuple[Any, ...]) -> list[VarProto]:
-        proto = self._proto
-        outputs = ", ".join(map(repr, proto.output_slots))
-        for name in names:
-            if name not in proto.output_slots:
-                raise SlotError(
-                    f"{proto.type}: returns must name outputs, got {name!r}; outputs are {outputs}"
-                )
-        if not names:
+def _returned_slots(proto: OpProto, names: tuple[Any, ...]) -> list[VarProto]:
+    outputs = ", ".join(map(repr, proto.output_slots))
+    for name in names:
+        if name not in proto.output_slots:
             raise SlotError(
-                f"{proto.type}: returns must name at least one output, got none; outputs are "
-                f"{outputs}"
+                f"{proto.type}: returns must name outputs, got {name!r}; outputs are {outputs}"
             )
-        return [proto.output_slots[name] for name in names]
+    if not names:
+        raise SlotError(
+            f"{proto.type}: returns must name at least one output, got none; outputs are {outputs}"
+        )
+    return [proto.output_slots[name] for name in names]
 
-    def _reject(self, name: str) -> NoReturn:
-        proto = self._proto
-        if name in proto.output_slots:
-            outputs = ", ".join(proto.output_slots)
-            raise SlotError(
-                f"{proto.type}: outputs are returned, not given, got {name}=; "
-                f"{outputs} is its result"
-            )
-        near = hint_argument(name, [*proto.input_slots, *proto.attr_protos])
-        raise AttributeValueError(f"{proto.type}: unknown slot or attribute, got {name!r}{near}")
+
+def _reject(proto: OpProto, name: str) -> NoReturn:
+    if name in proto.output_slots:
+        outputs = ", ".join(proto.output_slots)
+        raise SlotError(
+            f"{proto.type}: outputs are returned, not given, got {name}=; {outputs} is its result"
+        )
+    near = hint_argument(name, [*proto.input_slots, *proto.attr_protos])
+    raise AttributeValueError(f"{proto.type}: unknown slot or attribute, got {name!r}{near}")
