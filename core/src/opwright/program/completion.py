@@ -12,7 +12,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from opwright.describe.definition import OpDefinition
 from opwright.describe.meta import Meta, metas_match
@@ -21,6 +21,9 @@ from opwright.describe.operands import bind_operands, hide_operands, names_in
 from opwright.describe.rule_context import BodyContext, RuleOperator
 from opwright.errors import ProgramError, SlotError
 from opwright.vocabulary import OUT, SEED_ATTR, STEP_SLOT, STREAM_ATTR
+
+if TYPE_CHECKING:
+    from opwright.program.building import BlockPlace
 
 Slots = dict[str, tuple[str, ...]]
 """The names of the variables in each non-empty slot."""
@@ -33,22 +36,8 @@ Wanted = Mapping[str, "Sequence[str] | int"]
 """The names of the outputs of each slot, or a number of fresh variables."""
 
 
-class Place(Protocol):
-    """The target to which an operator is written; provides the parts that its definition omits."""
-
-    def wire_random(
-        self, definition: OpDefinition, inputs: Names, attrs: Attrs
-    ) -> tuple[Names, Attrs]:
-        """Return inputs and attributes of a random operator, with its step and its stream.
-
-        Where the step slot has an empty list of names, the operator gets no step.
-        """
-
-    def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
-        """Return a fresh name for an output; `named` are the names in the slots before it."""
-
-    def meta(self, name: str) -> Meta | None:
-        """Return the meta of a variable; None where its rank is unknown."""
+Place: TypeAlias = "BlockPlace | BodyEmitter"
+"""The target to which an operator is written; provides the parts that its definition omits."""
 
 
 def complete_operator(
