@@ -111,11 +111,8 @@ def _as_float(value: int) -> float | int | None:
 
 def find_inexact(values: Iterable[AttrValue | None]) -> int | None:
     """Return a whole number among values of FLOAT attributes that no double equals, or None."""
-    for value in values:
-        for number in value if isinstance(value, tuple) else (value,):
-            if isinstance(number, int):
-                return number
-    return None
+    numbers = (n for value in values for n in (value if isinstance(value, tuple) else (value,)))
+    return next((number for number in numbers if isinstance(number, int)), None)
 
 
 def convert_value(type: AttrType, value: object, length: int | None = None) -> Any:

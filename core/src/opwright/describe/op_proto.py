@@ -7,6 +7,7 @@ that validation, docstrings, the command line and generated tests can all use th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, NoReturn
 
 from opwright.describe.attr_proto import AttrProto, ProtoValue
@@ -168,23 +169,22 @@ class OpProto(ProtoValue):
             dispatch=dispatch,
             dynamic_output=dynamic_output,
         )
+        required = (slot.name for slot in self.inputs if not slot.optional)
+        dtypes = (attr.name for attr in self.attrs if attr.is_dtype)
         self._set(
             input_slots={slot.name: slot for slot in self.inputs},
             output_slots={slot.name: slot for slot in self.outputs},
             attr_protos={attr.name: attr for attr in self.attrs},
             operands={attr.name: attr for attr in self.attrs if attr.operand},
             has_blocks=any(attr.type is AttrType.BLOCK for attr in self.attrs),
-            dispatch_slot=dispatch or self._first_dispatch(),
+            dispatch_slot=dispatch or next(chain(required, dtypes), ""),
             _filling=tuple((a.name, a, a.default, a.required) for a in self.attrs),
         )
-        more = {name: _operand_slot(attr) for name, attr in self.operands.items()}
+        more = {
+            name: VarProto(name, attr.comment, duplicable=True, optional=True, shape_only=True)
+            for name, attr in self.operands.items()
+        }
         self._set(read_slots={**self.input_slots, **more})
-
-    def _first_dispatch(self) -> str:
-        for slot in self.inputs:
-            if not slot.optional:
-                return slot.name
-        return next((attr.name for attr in self.attrs if attr.is_dtype), "")
 
     def input(self, name: str) -> VarProto:
         """Return an input slot by name; SlotError names the nearest where there is none."""
@@ -293,10 +293,6 @@ class OpProto(ProtoValue):
         proto = OpProto(**fields)
         check_op_proto(proto)
         return proto
-
-
-def _operand_slot(attr: AttrProto) -> VarProto:
-    return VarProto(attr.name, attr.comment, duplicable=True, optional=True, shape_only=True)
 
 
 def can_be_float(proto: OpProto, slot: VarProto) -> bool:

@@ -93,10 +93,7 @@ class PluginReport:
 
     def find_failure(self, plugin: str) -> PluginFailure | None:
         """Return the failure of the plugin of this name, or None."""
-        for failure in self.failures:
-            if failure.package.plugin == plugin:
-                return failure
-        return None
+        return next((f for f in self.failures if f.package.plugin == plugin), None)
 
 
 def advise_operator(op_type: str, report: PluginReport) -> str | None:
@@ -123,9 +120,7 @@ def advise_plugin(name: str, report: PluginReport) -> str | None:
 def _advise_distribution(distribution: str, argument: str, report: PluginReport) -> str | None:
     if report.has_loaded(distribution):
         return None
-    for failure in report.failures:
-        if failure.package.distribution == distribution:
-            return failure.advice
-    if any(package.distribution == distribution for package in report.disabled):
-        return None  # installed; a line about OPWRIGHT_PLUGINS reports it
-    return f"pip install {argument}"
+    # Of a disabled one a line about OPWRIGHT_PLUGINS reports that it is installed.
+    is_disabled = any(package.distribution == distribution for package in report.disabled)
+    failed = (f.advice for f in report.failures if f.package.distribution == distribution)
+    return next(failed, None if is_disabled else f"pip install {argument}")

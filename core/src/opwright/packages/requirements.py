@@ -38,11 +38,11 @@ def find_missing(distribution: str) -> list[str]:
     Extras are ignored, and requirements with a marker that is not understood here are
     skipped, so that the result is really missing.
     """
-    missing = []
-    for match in _read_requirements(distribution):
-        if _applies(match[3]) and not _is_installed(match[1]):
-            missing.append(match[1] + match[2].strip("() ").replace(" ", ""))
-    return missing
+    return [
+        match[1] + match[2].strip("() ").replace(" ", "")
+        for match in _read_requirements(distribution)
+        if _applies(match[3]) and not _is_installed(match[1])
+    ]
 
 
 def list_extras(distribution: str) -> list[tuple[str, str]]:
@@ -89,12 +89,9 @@ def has_module(distribution: str, module: str) -> bool:
 
 def find_required_file(distribution: str, name: str) -> Path | None:
     """Return the path of the file ``name`` in a distribution that this one requires, or None."""
-    for match in _read_requirements(distribution):
-        if _is_installed(match[1]):
-            for file in ask(files, match[1]) or ():
-                if file.name == name:
-                    return Path(str(file.locate())).resolve()
-    return None
+    required = (m[1] for m in _read_requirements(distribution) if _is_installed(m[1]))
+    listed = (file for each in required for file in ask(files, each) or ())
+    return next((Path(str(f.locate())).resolve() for f in listed if f.name == name), None)
 
 
 def _is_installed(name: str) -> bool:

@@ -121,11 +121,8 @@ def drop_unused_vars(block: Block, kept: Iterable[str]) -> None:
 
 def _live_blocks(block: Block) -> list[Block]:
     """Return a block and the blocks of its operators, outer ones first."""
-    live = [block]
-    for op in block.ops:
-        for body in op.block_attrs().values():
-            live.extend(_live_blocks(block.program.block(body)))
-    return live
+    inner = (body for op in block.ops for body in op.block_attrs().values())
+    return [block, *(part for body in inner for part in _live_blocks(block.program.block(body)))]
 
 
 def renumbered_blocks(program: Program) -> list[Block]:

@@ -110,10 +110,8 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
     def _find_by_alias(self, name: str) -> str | None:
         """Return the type that has this name here or elsewhere, ignoring case and underscores."""
         folded = _fold(name)
-        for type, (registration, _) in self._registered.items():
-            if folded in map(_fold, (type, *registration.aliases)):
-                return type
-        return None
+        names = ((type, *item.aliases) for type, (item, _) in self._registered.items())
+        return next((group[0] for group in names if folded in map(_fold, group)), None)
 
     def _make(self, type: str) -> OpDefinition | None:
         if type not in self._registered:

@@ -246,7 +246,6 @@ class EagerSource:
         self, inputs: dict[str, tuple[str, ...]], counts: Sequence[int]
     ) -> tuple[dict[str, tuple[str, ...]], list[str]]:
         outputs: dict[str, tuple[str, ...]] = {}
-        fetches: list[str] = []
         for slot, count in zip(self._proto.outputs, counts, strict=True):
             if slot.aliases is not None:
                 names = inputs.get(slot.aliases, ())
@@ -256,9 +255,7 @@ class EagerSource:
                 names = (slot.name,) * max(count, slot.name in self._requested)
             if names:
                 outputs[slot.name] = names
-        for slot in self._returned:
-            fetches += outputs.get(slot.name, ())
-        return outputs, fetches
+        return outputs, [n for slot in self._returned for n in outputs.get(slot.name, ())]
 
 
 def _variables_in(values: Iterable[Any]) -> list[Variable]:
