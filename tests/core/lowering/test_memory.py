@@ -8,7 +8,7 @@ import pytest
 import opwright as ow
 from opwright import _runtime, current_context
 from opwright.errors import OutOfMemoryError
-from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Target, lower
+from opwright.lowering import Fetches, Given, LowerRequest, Target, lower
 from opwright.lowering.building.build_graph import GraphBuilder
 from opwright.lowering.kernels.select import select_kernels
 from opwright.lowering.layout.memory import LEAST_SHARED_BYTES, plan_memory
@@ -16,9 +16,7 @@ from opwright.op import Meta
 
 
 def _planned(ops, given, fetches):
-    request = LowerRequest(
-        OpRange(ops), Target(current_context()), Given(given), fetches=Fetches(fetches)
-    )
+    request = LowerRequest(ops, Target(current_context()), Given(given), fetches=Fetches(fetches))
     graph = GraphBuilder(request, lower).build()
     select_kernels(graph)
     return graph, plan_memory(graph, _runtime.host_device())

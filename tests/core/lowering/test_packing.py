@@ -9,7 +9,7 @@ import pytest
 
 import opwright as ow
 from opwright import _runtime, current_context
-from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Target, lower
+from opwright.lowering import Fetches, Given, LowerRequest, Target, lower
 from opwright.lowering.building.build_graph import GraphBuilder
 from opwright.lowering.graph.values import Buffer
 from opwright.lowering.kernels.select import select_kernels
@@ -66,7 +66,7 @@ def test_nothing_to_pack_takes_no_memory():
 
 def _planned(ops, given, fetches):
     target = Target(current_context())
-    request = LowerRequest(OpRange(ops), target, Given(given), fetches=Fetches(fetches))
+    request = LowerRequest(ops, target, Given(given), fetches=Fetches(fetches))
     graph = GraphBuilder(request, lower).build()
     select_kernels(graph)
     return graph, plan_memory(graph, _runtime.host_device())

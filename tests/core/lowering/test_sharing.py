@@ -9,7 +9,7 @@ import pytest
 
 import opwright as ow
 from opwright import current_context
-from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Persistables, Target, lower
+from opwright.lowering import Fetches, Given, LowerRequest, Persistables, Target, lower
 from opwright.lowering.graph.signature import attrs_key
 from opwright.op import Meta, OpMaker, no_gradient
 
@@ -20,7 +20,7 @@ def _chain(length):
     names = ["x", *[f"h{i}" for i in range(length)]]
     ops = [ow.Operator("tanh", x=a, out=b) for a, b in pairwise(names)]
     return LowerRequest(
-        OpRange(ops),
+        ops,
         Target(current_context()),
         Given({"x": Meta((8,), "float32")}),
         fetches=Fetches([names[-1]]),
@@ -75,9 +75,7 @@ def test_outputs_that_do_not_depend_on_feeds_are_inferred_for_the_first_plan_alo
     for length in (2, 3):
         given, scope = {"x": Meta((length,), "float32")}, {"w": Meta((5,), "float32")}
         plan = lower(
-            LowerRequest(
-                OpRange(ops), target, Given(given), Persistables(scope), Fetches(["a", "b"])
-            )
+            LowerRequest(ops, target, Given(given), Persistables(scope), Fetches(["a", "b"]))
         )
         assert [meta.shape for meta in plan.fetch_metas] == [(5,), (length,)]
     assert inferred == [(5,), (2,), (3,)]

@@ -8,7 +8,7 @@ import pytest
 import opwright as ow
 import opwright_nn as nn
 from opwright import _runtime, current_context
-from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Persistables, Target, lower
+from opwright.lowering import Fetches, Given, LowerRequest, Persistables, Target, lower
 from opwright.lowering.building.build_graph import GraphBuilder
 from opwright.lowering.kernels.select import select_kernels
 from opwright.lowering.layout.memory import plan_memory
@@ -36,7 +36,7 @@ def _graph(ops, fetches=(), n=N, **options):
     persistables = Persistables(metas, lasting=frozenset(metas), **options)
     given = Given({"x": Meta((n,), "float32")})
     target = Target(current_context())
-    request = LowerRequest(OpRange(ops), target, given, persistables, Fetches(fetches))
+    request = LowerRequest(ops, target, given, persistables, Fetches(fetches))
     graph = GraphBuilder(request, lower).build()
     select_kernels(graph)
     return graph

@@ -6,15 +6,7 @@ import numpy as np
 
 import opwright as ow
 from opwright import current_context
-from opwright.lowering import (
-    Fetches,
-    Given,
-    LowerRequest,
-    OpRange,
-    Persistables,
-    Target,
-    lower,
-)
+from opwright.lowering import Fetches, Given, LowerRequest, Persistables, Target, lower
 from opwright.lowering.building.build_graph import GraphBuilder
 from opwright.op import Meta, OpMaker, no_gradient, same_shape_as
 from opwright.packages import Package
@@ -50,7 +42,7 @@ def step(param, x, y, param_out, *, factor):
 
 def graph_of(ops, given=("x", "y"), fetches=("out",), persistables=(), lasting=()):
     request = LowerRequest(
-        OpRange(ops),
+        ops,
         Target(current_context()),
         Given(dict.fromkeys(given, VEC)),
         Persistables(dict.fromkeys(persistables, VEC), frozenset(lasting)),

@@ -23,7 +23,7 @@ from opwright.lowering.kernels.select import select_kernels
 from opwright.lowering.layout.memory import plan_memory
 from opwright.lowering.layout.order import advance_updates
 from opwright.lowering.layout.plan import LoweredPlan, Placement, PlanAssembler
-from opwright.lowering.request import Fetches, Given, LowerRequest, OpRange, Persistables, Target
+from opwright.lowering.request import Fetches, Given, LowerRequest, Persistables, Target
 from opwright.lowering.rewriting.passes import remove_dead_ops, run_passes
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "Given",
     "LowerRequest",
     "LoweredPlan",
-    "OpRange",
     "Persistables",
     "Placement",
     "Target",

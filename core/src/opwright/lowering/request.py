@@ -109,15 +109,6 @@ class Target:
         return None if self.device.is_host else HOST_DEVICE
 
 
-class OpRange(NamedTuple):
-    """Consecutive operators of a network or block."""
-
-    ops: Sequence[Operator]
-    program: Program | None = None  # with the blocks and the seed of the operators
-    first_index: int = 0  # of the first one in its network, for messages
-    advances_step: bool = False  # raises ``@step`` after the last one even if none of them reads it
-
-
 class Given(NamedTuple):
     """Values from the caller: feeds, or the variables that a body captures."""
 
@@ -177,8 +168,11 @@ class Fetches(NamedTuple):
 class LowerRequest(NamedTuple):
     """Everything that decides a plan."""
 
-    code: OpRange
+    ops: Sequence[Operator]  # consecutive ones of a network or block
     target: Target
     given: Given = Given()
     persistables: Persistables = Persistables()
     fetches: Fetches = Fetches()
+    program: Program | None = None  # with the blocks and the seed of the operators
+    first_index: int = 0  # of the first operator in its network, for messages
+    advances_step: bool = False  # raises ``@step`` at the end even if no operator reads it

@@ -11,7 +11,7 @@ from opwright import vocabulary
 from opwright._runtime import Device, Scope
 from opwright.describe.meta import Meta
 from opwright.errors import FeedError
-from opwright.lowering import Fetches, LowerRequest, OpRange, Persistables, Target
+from opwright.lowering import Fetches, LowerRequest, Persistables, Target
 from opwright.messages.names import hint
 from opwright.program import Block, Operator, Variable
 from opwright.program.operator import names_read_first
@@ -61,10 +61,11 @@ def make_template(
             "persistable one that an operator reads"
         )
     return LowerRequest(
-        OpRange(tuple(ops), None if block is None else block.program),
+        tuple(ops),
         target,
         persistables=Persistables(lasting=lasting, varying=names),
         fetches=Fetches(fetches, on_device=fetch_device),
+        program=None if block is None else block.program,
     )
 
 

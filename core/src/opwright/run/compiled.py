@@ -118,7 +118,7 @@ class CompiledSource:
         if compiled.writes:  # runs write to copies
             named = zip(lowered.plan.feed_names, ordered, strict=True)
             ordered = tuple(_copy(a) if name in compiled.writes else a for name, a in named)
-        written = frozenset(name for op in self.template.code.ops for name in op.output_names())
+        written = frozenset(name for op in self.template.ops for name in op.output_names())
         own = self._scope if scope is None else scope
         return PreparedRun(lowered, ordered, own, written, compiled.fetch_device)
 

@@ -169,6 +169,6 @@ def _lower_halves(
     specs = [FeedSpec(name, None, None) for name in handed]
     specs += [spec._replace(shape=shapes.get(spec.name, spec.shape)) for spec in late]
     source = CompiledSource(template, specs, scope, lambda _: second, len(handed))
-    label = f"second half of {len(request.code.ops)} operators"
+    label = f"second half of {len(request.ops)} operators"
     second_half = source.callable(label, *delivery)
     return first._replace(handed=(second_half, tuple(handed.values())))

@@ -23,7 +23,7 @@ from opwright.describe.operands import list_items
 from opwright.device.intake import hold, is_array, lend, meta_of, read_host
 from opwright.device.outgoing import as_given, from_numpy_like
 from opwright.errors import AttributeValueError, DtypeError, SlotError
-from opwright.lowering import Fetches, Given, LowerRequest, OpRange, Target, lower
+from opwright.lowering import Fetches, Given, LowerRequest, Target, lower
 from opwright.program import Operator, Variable, default_main_program
 from opwright.program.calls import append_call, expected_dtype
 from opwright.program.guards import is_program_guarded
@@ -221,7 +221,7 @@ class EagerSource:
         self._definition.check_slots(inputs, outputs)
         op = Operator.make(None, self._definition, inputs, outputs, attrs)
         request = LowerRequest(
-            OpRange([op]),
+            [op],
             Target(self._context, device, takes_fallback=False),
             Given(metas, on_device=frozenset(tensors), copied=False),  # a single call is no graph
             fetches=Fetches(fetches, on_device=True),

@@ -15,7 +15,6 @@ from opwright.lowering import (
     Given,
     LoweredPlan,
     LowerRequest,
-    OpRange,
     Persistables,
     Placement,
     Target,
@@ -151,17 +150,18 @@ class Network:
         fixed = choose_deterministic("Network.run", deterministic)
         begin, end = check_range("Network.run", first, last, len(self.ops))
         ops = tuple(self.ops[begin:end])
-        name = DeviceName.parse(device)
-        context = current_context()
+        name, context = DeviceName.parse(device), current_context()
         metas = scope_metas(scope, names_read_first(ops), open_device(name, context))
         key = (self.generation, begin, end, name, fallback, fixed, context, tuple(metas.items()))
         n_threads, made_at = count_for_plan(fixed), context.epoch.now
         plan: LoweredPlan | None = self._runs.find(key)
         if plan is None:
             request = LowerRequest(
-                OpRange(ops, None if self._block is None else self._block.program, begin),
+                ops,
                 Target(context, name, fallback, deterministic=fixed, n_threads=n_threads),
                 persistables=Persistables(metas, keep_all=True),
+                program=None if self._block is None else self._block.program,
+                first_index=begin,
             )
             plan = self._runs.add(key, context.epoch, made_at, lower(request))
         self._recent, self._compiled = self._runs, None

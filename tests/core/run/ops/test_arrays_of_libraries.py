@@ -29,7 +29,7 @@ def lowered(monkeypatch):
     original = opwright.run.eager.lower
 
     def lower(request):
-        types_of_ops.append(request.code.ops[0].type)
+        types_of_ops.append(request.ops[0].type)
         return original(request)
 
     monkeypatch.setattr(opwright.run.eager, "lower", lower)

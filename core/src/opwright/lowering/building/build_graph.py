@@ -72,33 +72,33 @@ class GraphBuilder:
         self.written_feeds: dict[str, Buffer] = {}  # written in place
         self._has_constants = False  # so far
         self._folding = Folding(request.given.numbers, request.target, lower)
-        self.advances_step = request.code.advances_step
+        self.advances_step = request.advances_step
 
     def build(self) -> Graph:
         """Return the graph of the whole request."""
-        code = self.request.code
+        ops, first = self.request.ops, self.request.first_index
         for name, meta in self.request.given.metas.items():
             self._give(name, meta)
         for name in self.request.persistables.stores:
             source = self.env[name]
             target = self._write(name, source.meta, source.buffer.size)
-            self._ops.append(copy_op(source, target, code.first_index))
+            self._ops.append(copy_op(source, target, first))
             self.env[name] = target
-        for index, op in enumerate(code.ops, code.first_index):
+        for index, op in enumerate(ops, first):
             proto = op.definition.proto
             try:
                 if proto.operands and (unknown := self._unknown_operands(op)):
-                    cut_before(self, unknown, index - code.first_index)
+                    cut_before(self, unknown, index - first)
                     return self.graph
                 lowered = self.append(op.definition, op.inputs, op.outputs, op.attrs, index)
             except OpwrightError as error:
                 error.add_note(f"in operator {index}: {op}")
                 raise
             if proto.dynamic_output and lowered is not None and lowered.is_dynamic:
-                cut(self, lowered, index - code.first_index + 1)
+                cut(self, lowered, index - first + 1)
                 return self.graph
-        self._advance_step(code.first_index + len(code.ops))
-        self._copy_back(code.first_index + len(code.ops))
+        self._advance_step(first + len(ops))
+        self._copy_back(first + len(ops))
         self._collect_fetches([self._fetched(name) for name in self.request.fetches.names])
         return self.graph
 
@@ -156,7 +156,7 @@ class GraphBuilder:
 
     def known_numbers(self, readers: Sequence[Operator], values: Iterable[Value]) -> Numbers:
         """Return the elements of values from which later lowering may compute sizes."""
-        if not reads_operands(readers, self.request.code.program):
+        if not reads_operands(readers, self.request.program):
             return {}
         found = ((value.name, self._folding.find(value)) for value in values)
         return {name: array for name, array in found if array is not None}
@@ -239,7 +239,7 @@ class GraphBuilder:
         self.graph.feeds[name] = value
         if given.copies(external):
             moved = new_value(name, external.meta)
-            self._ops.append(copy_op(value, moved, self.request.code.first_index))
+            self._ops.append(copy_op(value, moved, self.request.first_index))
             value = moved
         elif external.lasts:
             self.written_feeds[name] = value.buffer
@@ -301,7 +301,7 @@ class GraphBuilder:
         return value
 
     def _seed(self, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
-        program = self.request.code.program
+        program = self.request.program
         if attrs.get("seed") or program is None:
             return attrs
         return {**attrs, "seed": program.seed}  # seed 0 means the program's seed

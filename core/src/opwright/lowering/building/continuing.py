@@ -18,7 +18,7 @@ from opwright.lowering.graph.values import (
     Value,
     external_value,
 )
-from opwright.lowering.request import Given, LowerRequest, OpRange
+from opwright.lowering.request import Given, LowerRequest
 from opwright.program import Operator
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def cut_before(builder: GraphBuilder, operands: Sequence[str], position: int) ->
     """End the graph before an operator; the rest is lowered once its operands are known."""
     as_shape = builder.request.target.context.ops.get(vocabulary.AS_SHAPE)
     inputs, outputs = {"x": tuple(operands)}, {"out": (builder.free_name("numbers"),)}
-    op = builder.append(as_shape, inputs, outputs, {}, builder.request.code.first_index + position)
+    op = builder.append(as_shape, inputs, outputs, {}, builder.request.first_index + position)
     if op is not None:  # always true: it has no body
         cut(builder, op, position, tuple((name, builder.env[name].meta) for name in operands))
 
@@ -59,7 +59,7 @@ def cut(
             f"write feeds on the host only, got writes={sorted(written)}; fetch them"
         )
     needed = dict.fromkeys((*request.fetches.names, *written))
-    rest = request.code.ops[position:]
+    rest = request.ops[position:]
     for op in rest:
         for names in op.inputs.values():
             needed.update(dict.fromkeys(names))
@@ -72,13 +72,16 @@ def cut(
     if request.fetches.role is Role.CAPTURED:
         crossing.update(_cross_results(builder, dynamic, rest))
     builder.graph.keeps = list(crossing.values())
-    first, steps = request.code.first_index + position, builder.advances_step
-    code = request.code._replace(ops=rest, first_index=first, advances_step=steps)
     kept = {n: b.external.meta for n, b in builder.persistables.items() if b.external}
     pairs, scope = tuple(crossing.items()), {**request.persistables.metas, **kept}
     numbers = builder.known_numbers(rest, crossing.values())
-    request = request._replace(given=request.given._replace(numbers=numbers))
-    resolve = partial(_lower_rest, request, builder.lower, code, values, operands, pairs, scope)
+    request = request._replace(
+        ops=rest,
+        given=request.given._replace(numbers=numbers),
+        first_index=request.first_index + position,
+        advances_step=builder.advances_step,
+    )
+    resolve = partial(_lower_rest, request, builder.lower, values, operands, pairs, scope)
     builder.graph.continuation = Continuation(values, crossing, resolve)
 
 
@@ -89,7 +92,7 @@ def _cross_results(
     from opwright.lowering.building.control import infer_metas
 
     metas = {name: value.meta for name, value in builder.env.items()}
-    infer_metas(builder.request.code.program, rest, metas)
+    infer_metas(builder.request.program, rest, metas)
     results = {}
     for position, fetched in enumerate(builder.request.fetches.names):
         meta = metas.get(fetched)
@@ -113,7 +116,6 @@ def result_name(position: int) -> str:
 def _lower_rest(
     request: LowerRequest,
     lower: Lower,
-    code: OpRange,
     dynamic: tuple[Value, ...],
     operands: tuple[tuple[str, Meta], ...],
     crossing: tuple[tuple[str, Value], ...],
@@ -133,4 +135,4 @@ def _lower_rest(
         stores = []
     kept = kept._replace(metas=scope_metas, stores=stores)
     captured = Given(given, Role.CAPTURED, numbers=numbers, written=request.given.written)
-    return lower(request._replace(code=code, given=captured, persistables=kept)).plan
+    return lower(request._replace(given=captured, persistables=kept)).plan

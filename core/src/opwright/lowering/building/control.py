@@ -17,7 +17,7 @@ from opwright.errors import ProgramError, ShapeError, SlotError
 from opwright.lowering.graph.signature import SlotMetas, size_bytes
 from opwright.lowering.graph.values import Child, LoweredOp, Role, Value
 from opwright.lowering.layout.plan import LoweredPlan
-from opwright.lowering.request import Fetches, Given, LowerRequest, OpRange
+from opwright.lowering.request import Fetches, Given, LowerRequest
 from opwright.program import Operator, Program
 
 Lower = Callable[[LowerRequest], LoweredPlan]
@@ -310,16 +310,16 @@ def _lower_block(
     given: Mapping[str, Meta],
     fetches: Fetches,
 ) -> LoweredPlan:
-    if request.code.program is None:
+    if request.program is None:
         raise ProgramError(
             f"{op.type}: its block {block_attr!r} belongs to a program, got an operator on its "
             "own; run the block that holds it"
         )
-    block = request.code.program.blocks[op.attrs[block_attr]]
+    block = request.program.blocks[op.attrs[block_attr]]
     metas = {value.name: value.meta for value in op.input(control.captured)}
-    code = OpRange(tuple(block.ops), request.code.program)
+    ops, program = tuple(block.ops), request.program
     captured = Given({**metas, **given}, Role.CAPTURED, numbers=find_numbers(block.ops))
-    return lower(LowerRequest(code, request.target, captured, fetches=fetches))
+    return lower(LowerRequest(ops, request.target, captured, fetches=fetches, program=program))
 
 
 def _capture(captured: Sequence[Value], plan: LoweredPlan) -> tuple[tuple[Value, int], ...]:

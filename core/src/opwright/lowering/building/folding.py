@@ -13,7 +13,7 @@ from opwright.describe.meta import Meta, numel
 from opwright.device.opening import open_device
 from opwright.errors import ShapeError
 from opwright.lowering.graph.values import LoweredOp, Value
-from opwright.lowering.request import Fetches, Given, LowerRequest, OpRange, Target
+from opwright.lowering.request import Fetches, Given, LowerRequest, Target
 from opwright.program import Operator, Program
 from opwright.registry import HOST
 
@@ -114,7 +114,7 @@ class Folding:
         fetches = Fetches([names[value] for value in written])
         context = self._context
         target = Target(context, HOST, passes=(), n_threads=1)
-        request = LowerRequest(OpRange(copies), target, given, fetches=fetches)
+        request = LowerRequest(copies, target, given, fetches=fetches)
         run = _runtime.CompiledNetwork(
             _runtime.Scope(),
             tuple(feeds),

@@ -86,8 +86,8 @@ class Graph:
     def __init__(self, request: LowerRequest) -> None:
         self.target: Target = request.target
         self.kernel_target: Target = request.target
-        self.program: Program | None = request.code.program
-        self.operators: Sequence[Operator] = request.code.ops
+        self.program: Program | None = request.program
+        self.operators: Sequence[Operator] = request.ops
         self.device = request.target.device.kind
         self.is_body = request.fetches.role is not Role.FETCH
         self.keep_all = request.persistables.keep_all

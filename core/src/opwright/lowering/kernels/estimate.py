@@ -48,7 +48,7 @@ def first_target(request: LowerRequest) -> Target:
     the given values, and one of them the scope. The kernels' estimates then decide, so a wrong
     guess costs time alone.
     """
-    target, n_ops = request.target, len(request.code.ops)
+    target, n_ops = request.target, len(request.ops)
     if target.n_threads == 1 or not target.device.is_host:
         return target
     if target.last_short and not target.deterministic:

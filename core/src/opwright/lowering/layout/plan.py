@@ -191,10 +191,9 @@ class PlanAssembler:
         builder.writes((*self._lasting, *(self._request.given.written if is_feed else ())))
         n_kept = len(graph.keeps) if self._request.fetches.role is None else 0
         externals = [value.buffer.root().external for value in graph.fetches[n_kept:]]
-        code = self._request.code
         composites = {
             index: op.type
-            for index, op in enumerate(code.ops, code.first_index)
+            for index, op in enumerate(self._request.ops, self._request.first_index)
             if op.definition.body is not None
         }
         errors = StepErrors(graph.ops, self._device_name, composites)
