@@ -1,10 +1,10 @@
 /* Runs a model with one input and one output of float32 by ONNX Runtime's C interface: numbers from
-   stdin, results to stdout, as they lie in memory.
+   stdin, results to stdout, as raw bytes.
 
      first_result_onnxruntime LIBRARY MODEL INPUT OUTPUT DIM...
 
-   Its wheel has the library and no header. What is called stands in the interface's table, to which
-   functions are only added, in these places. */
+   Its wheel has the library and no header. Indices of functions in the interface's table, which
+   only grows. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

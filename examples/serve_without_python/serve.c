@@ -1,5 +1,5 @@
 /* Classifies rows of numbers by a bundle: reads n rows from stdin, and prints for each the class of
-   the largest output, and that output.
+   the largest output, and its value.
 
      serve MODEL.owb N < rows.txt
 */

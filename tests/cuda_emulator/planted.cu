@@ -1,5 +1,5 @@
-// Kernels with one mistake each, and one without: what the checks of CUDA kernels must find, and
-// where they must be silent. All are launched with one block of 64 threads and n = 64.
+// Kernels with one mistake each, and one without: the checks of CUDA kernels must find the
+// mistakes, and nothing else. All are launched with one block of 64 threads and n = 64.
 #include "kernel.h"
 
 using namespace opwright_cuda;
@@ -129,7 +129,7 @@ __global__ void misaligned_vector(float* out, const float* in, int n) {
   out[t] = four.at[0];
 }
 
-// CUDA aligns the array for floats and no more, wherever the vector lies in it.
+// CUDA aligns the array for floats only, at any position of the vector.
 __global__ void misaligned_shared(float* out, const float* in, int n) {
   OW_SHARED(float, row, kThreads);
   const int t = static_cast<int>(threadIdx.x);

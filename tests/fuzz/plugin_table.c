@@ -17,7 +17,7 @@ typedef struct tables {
 static tables made;
 static char long_text[kTextBytes];
 
-/* Every text that a table may have in the place of a right one. */
+/* Every text that a table may contain instead of a valid one. */
 static const char* text_of(int64_t number) {
   static const char* const texts[] = {
       NULL,       "",        "acme.scale", "acme",    "x",          "out",     "cpu",
@@ -183,7 +183,7 @@ static void spoil_kernel(ow_kernel* kernel, int64_t field, int64_t value) {
   }
 }
 
-/* Fields 0 to 47 are the plugin's; from 100 on those of ops[n], from 300 on those of kernels[n]. */
+/* Fields 0 to 47 are the plugin's; from 100 on of ops[n], from 300 on of kernels[n]. */
 static void spoil(int64_t field, int64_t value) {
   if (field < 100)
     spoil_plugin(field, value);

@@ -1,4 +1,5 @@
-// The smallest test harness that reports where and what: no dependency, runs under any sanitizer.
+// The smallest test harness that reports location and values: no dependency, runs under any
+// sanitizer.
 #ifndef OPWRIGHT_TESTS_CHECK_H_
 #define OPWRIGHT_TESTS_CHECK_H_
 

@@ -8,7 +8,7 @@
 
 OW_TEST_EXPORT const ow_kernel* find_kernel(const char* name);
 
-// Whether the kernel "wait" is running, and what ends it.
+// Whether the kernel "wait" is running, and the switch that ends it.
 OW_TEST_EXPORT int is_waiting();
 OW_TEST_EXPORT void let_go();
 

@@ -3,7 +3,7 @@
 
 #include "tests.h"
 
-// Runs all tests, or those whose names contain the argument.
+// Runs all tests, or the tests whose names contain the argument.
 int main(int argc, char** argv) {
   check::Tests tests;
   AddBundleTests(&tests);

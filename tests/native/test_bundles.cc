@@ -1,4 +1,4 @@
-// Bundles without Python: their results, and that no bytes harm the process that opens them.
+// Bundles without Python: their results, and the safety of a process that opens any bytes.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ void AddSum(Writer* plan, int64_t x, int64_t y, int64_t out, bool only_better = 
   }
   plan->Ints({0, 0, 3, 2});  // threads of the process; 3 slots
   for (const int64_t value : {x, y, out}) plan->Ints({1, value, 0});
-  plan->Ints({0, 2'000'000});  // no attributes; an estimate in ns: a run polls behind each
+  plan->Ints({0, 2'000'000});  // no attributes; an estimate in ns: a run polls after each
 }
 
 // out = x, doubled three times; out + out where `flag` holds, else out + x.
@@ -301,7 +301,7 @@ void NothingGrowsOverManyOpens() {
   }
 }
 
-// Opens bytes as a bundle and makes all that opening makes; damage must end in an Error.
+// Opens bytes as a bundle completely; damage must end in an Error.
 bool Survives(const std::string& descriptor) {
   const File file(descriptor);
   try {

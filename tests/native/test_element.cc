@@ -1,4 +1,5 @@
-// Elements come back as they were read, and numbers between two elements are rounded once.
+// Elements are unchanged after reading and writing, and numbers between two elements are rounded
+// once.
 #include <opwright/sdk/element.hpp>
 
 #include <cmath>

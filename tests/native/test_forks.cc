@@ -40,7 +40,7 @@ void Unbind(void*, void* bound) {
   delete static_cast<int32_t*>(bound);
 }
 
-// The count of the frame, which must be that of prepare and bind.
+// The count of the frame, which must equal the count in prepare and bind.
 int32_t Count(const ow_call* call) {
   const int32_t n = *static_cast<const int32_t*>(call->prepared);
   if (call->n_threads != n || *static_cast<const int32_t*>(call->bound) != n) return OW_ERROR;

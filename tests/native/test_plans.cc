@@ -123,7 +123,7 @@ void DynamicShapesChooseTheNextPlan() {
     CHECK_EQ(outcome.status, OW_OK);
     CHECK_EQ(outcome.fetches[0][0], n == 0 ? 0.0f : static_cast<float>(n));
   }
-  CHECK(made > 9);  // nine shapes, of which eight are kept
+  CHECK(made > 9);  // nine shapes, eight of which are kept
 }
 
 void AKernelThatNeverResizesFails() {

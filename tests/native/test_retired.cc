@@ -23,7 +23,7 @@ std::function<void()> inside_allocate;
 
 void Note(const char* call) { calls.emplace_back(call); }
 
-// Functions are named for what they belong to: all files of tests may be compiled as one.
+// Functions are named for their subject: all files of tests may be compiled as one.
 int32_t LockingAllocate(void*, uint64_t bytes, void** handle, const ow_error*) {
   const std::lock_guard<std::mutex> lock(device_lock);
   Note("allocate");

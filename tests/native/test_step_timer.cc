@@ -1,4 +1,4 @@
-// Instances whose steps take their time: what is counted, and that nobody else is.
+// Instances with timed steps: their times, without an effect on other instances.
 #include "plans.h"
 #include "tests.h"
 

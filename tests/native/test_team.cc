@@ -207,7 +207,7 @@ void JobsWakeThreadsOnceTheyHaveTakenAsLongAlone() {
 
 constexpr int64_t kMs = 1'000'000;
 
-// Jobs for so long, of which each millisecond has a wait for another thread's share.
+// Jobs for this time, with a wait for another thread's share in each millisecond.
 int64_t RunJobs(LoadWatch* load, int64_t begin_ns, int64_t length_ns, int64_t waited_ns) {
   int64_t now_ns = begin_ns;
   for (; now_ns < begin_ns + length_ns && load->AllowsSharing(now_ns); now_ns += kMs) {
@@ -269,10 +269,10 @@ void RegionOfThreads(void (*function)(void*), void* data, uint32_t n_threads, ui
   for (std::thread& thread : threads) thread.join();
 }
 
-// Where OpenMP has no threads left.
+// Case: OpenMP has no threads left.
 void RegionOfTheCaller(void (*function)(void*), void* data, uint32_t, uint32_t) { function(data); }
 
-// Where OpenMP's thread is there before the caller begins.
+// Case: OpenMP's thread arrives before the caller begins.
 void RegionOfAnother(void (*function)(void*), void* data, uint32_t, uint32_t) {
   std::thread(function, data).join();
   function(data);

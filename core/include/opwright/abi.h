@@ -27,9 +27,9 @@
  *
  * Threads
  * -------
- * - run uses at most ow_call.n_threads threads, those of ow_host.parallel: others would compete.
+ * - run uses at most ow_call.n_threads threads, from ow_host.parallel: others would compete.
  *   opwright chooses one count for all kernels of a plan, from the sum of their estimates. In
- *   deterministic plans it is a fixed count, whatever number of threads the host has.
+ *   deterministic plans it is a fixed count, independent of the host's threads.
  * - A process made by fork() runs with one thread, since thread libraries do not survive it.
  *   Kernels prepared for more threads are not run, unbound or released there.
  */
@@ -82,7 +82,7 @@ typedef struct ow_pack {
   uint64_t bytes;     /* size of the packed copy */
 } ow_pack;
 
-/* Where a function without a call frame writes its message. */
+/* The buffer for the message of a function without a call frame. */
 typedef struct ow_error {
   char* message;
   uint64_t message_bytes;

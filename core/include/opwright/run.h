@@ -15,13 +15,14 @@
  * What a bundle may do
  * --------------------
  * A bundle is code. Its numbers and sizes are checked before they are used, its descriptor has a
- * checksum, and so has each of its tensors, which OW_OPEN_CHECK compares. Checksums find damage but
- * no attack: whoever can write the file can write its checksums, too. Kernels trust the attributes
- * in it, so a bundle from a stranger may crash the process or worse. Sign your files. A bundle
- * names plugin libraries by file name, never by path, and these are code as well. They are searched
- * in the folders of the options, in those of the environment variable OPWRIGHT_LIBRARIES (separated
- * by ":"), beside the bundle, and beside this library, in that order. The file is mapped: it may be
- * replaced, renamed and removed while it is open, but not overwritten or truncated.
+ * checksum, and so has each of its tensors, which OW_OPEN_CHECK compares. Checksums detect damage
+ * but not attacks: an attacker who can write the file can write its checksums, too. Kernels trust
+ * the attributes in it, so a bundle from a stranger may crash the process or worse. Sign your
+ * files. A bundle names plugin libraries by file name, never by path, and these are code as well.
+ * They are searched in the folders of the options, in the folders of the environment variable
+ * OPWRIGHT_LIBRARIES (separated by ":"), next to the bundle, and next to this library, in that
+ * order. The file is mapped: it may be replaced, renamed and removed while it is open, but not
+ * overwritten or truncated.
  *
  * Threads
  * -------

@@ -15,7 +15,7 @@ namespace opwright {
 // it changes in every run of a plan.
 extern __thread int32_t n_plugins_entered __attribute__((tls_model("initial-exec")));
 
-// Marks a time in which this thread may hold a plugin's locks.
+// Marks a period when this thread may hold a plugin's locks.
 class InsidePlugin {
  public:
   InsidePlugin() noexcept { ++n_plugins_entered; }

@@ -1,9 +1,10 @@
 /*
- * What this library needs of XLA's interface for foreign functions, XLA_FFI 0.1 and later.
+ * The parts of XLA's interface for foreign functions that this library needs, XLA_FFI 0.1 and
+ * later.
  *
- * The structs have the layout of those in ``xla/ffi/api/c_api.h`` of jaxlib up to the last field
- * that is read here: a test compares them with the header of the jaxlib that is installed. So one
- * library serves every jaxlib with major version 0 of the interface, and building it needs none.
+ * The structs have the layout of ``xla/ffi/api/c_api.h`` of jaxlib up to the last field that is
+ * read here: a test compares them with the header of the installed jaxlib. So one library serves
+ * every jaxlib with major version 0 of the interface, and building it needs none.
  */
 #ifndef OPWRIGHT_JAX_FFI_H_
 #define OPWRIGHT_JAX_FFI_H_

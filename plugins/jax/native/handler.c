@@ -16,7 +16,7 @@ enum { kOutOfMemory = 3 }; /* OW_OUT_OF_MEMORY */
 static resolve_fn resolve;
 static _Atomic int has_ended;
 
-/* Gives what resolves calls; NULL at the end of the interpreter. */
+/* Sets the function that resolves calls; NULL at the end of the interpreter. */
 EXPORTED void opwright_jax_start(resolve_fn function) {
   resolve = function;
   atomic_store(&has_ended, function == NULL);
@@ -27,7 +27,7 @@ static ffi_error* fail(const ffi_frame* frame, int32_t code, const char* message
   return frame->api->error_create(&args);
 }
 
-/* Answers what the interface is that we were built for: any of this layout. */
+/* Reports the version of the interface that we were built for: any with this layout. */
 static int answer_metadata(const ffi_frame* frame) {
   for (ffi_extension* at = frame->extensions; at != NULL; at = at->next) {
     if (at->type != FFI_EXTENSION_METADATA) continue;

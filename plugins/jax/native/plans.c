@@ -8,7 +8,7 @@
 enum { kSlots = 4096, kWays = 8 };
 
 static plan_slot slots[kSlots + kWays];
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of those who write slots */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the writers of slots */
 static _Atomic uint64_t n_runs;
 
 static plan_slot* first_of(plan_key key) { return &slots[key.low % kSlots]; }
@@ -90,9 +90,9 @@ static void fill(plan_slot* slot, const plan_slot* content, plan_key key) {
 
 /*
  * Adds a plan, whose number Python has given. Returns the number of a plan that is not used any
- * more: one that had to leave, or this one, where its key has a plan, or no slot or memory is free;
- * else -1. `bytes` has the size of each argument, then of each result; `order` the argument that
- * each feed of the plan is.
+ * more: an evicted one, or this one if its key has a plan, or no slot or memory is free; else -1.
+ * `bytes` has the size of each argument, then of each result; `order` the argument that each feed
+ * of the plan is.
  */
 EXPORTED int64_t opwright_jax_add(uint64_t high, uint64_t low, const void* plan, plan_run run,
                                   uint32_t n_args, uint32_t n_results, const uint64_t* bytes,

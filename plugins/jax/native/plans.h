@@ -29,10 +29,10 @@ typedef struct plan_slot {
   uint32_t n_args;
   uint32_t n_results;
   uint32_t n_feeds;
-  int64_t number; /* by which Python keeps the plan */
+  int64_t number; /* the key of the plan in Python */
 } plan_slot;
 
-/* The slot of a key, which stays as it is until `plan_leave`; NULL where there is none. */
+/* The slot of a key, which stays unchanged until `plan_leave`; NULL where there is none. */
 plan_slot* plan_enter(plan_key key);
 void plan_leave(plan_slot* slot);
 

@@ -20,7 +20,7 @@ class Collective {
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
 
-  // Of lanes of `n` elements; with `is_weighted` a mean weights each process.
+  // For lanes of `n` elements; with `is_weighted` a mean weights each process.
   static std::unique_ptr<Collective> Make(Group* group, Motion motion, Reduce reduce,
                                           DLDataType dtype, int64_t n, bool is_weighted);
 

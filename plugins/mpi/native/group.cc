@@ -58,7 +58,7 @@ inline void Pause() {
 #endif
 }
 
-// Of all processes, as if on one machine: on several ones a yield costs little.
+// The number of all processes, as if on one machine: on several ones a yield costs little.
 int SpinsOf(int n_processes) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -196,7 +196,7 @@ Status Group::Wait(const char* who, const Poll& poll, const std::function<int()>
 }
 
 void Group::Send(int to, Message message) {
-  static auto* letters = new std::deque<Letter>;  // one that never arrives keeps its memory
+  static auto* letters = new std::deque<Letter>;  // a process that never arrives keeps its memory
   while (!letters->empty()) {
     int done = 0;
     Mpi().Test(&letters->front().request, &done, nullptr);

@@ -105,7 +105,7 @@ class SharedExchange {
   Board& own_;
   std::deque<Transfer*> transfers_;  // those with unread chunks, in order
   std::vector<std::unique_ptr<Transfer>> dropped_;
-  int64_t n_chunks_ = 0;  // of all that were started
+  int64_t n_chunks_ = 0;  // of all started ones
   int64_t pushed_ = 0;
   int64_t joined_ = 0;
   int64_t taken_ = 0;

@@ -31,8 +31,8 @@ int64_t SlotsBegin(int n) {
 }
 int64_t BytesOf(int n) { return SlotsBegin(n) + n * SlotsOf(n) * kSlotBytes; }
 
-// Opens the descriptor of another process, after checking that it is a file of that size: the pid
-// may belong to any process of this machine.
+// Opens the descriptor of another process, after checking that it is a file of the right size: the
+// pid may belong to any process of this machine.
 int OpenDescriptor(const Offer& offer) {
   const std::string path =
       "/proc/" + std::to_string(offer.pid) + "/fd/" + std::to_string(offer.descriptor);

@@ -72,7 +72,7 @@ class Within {
 
 constexpr unsigned kThreads = 256;
 
-// Blocks of kThreads for n elements, limited to what fills any GPU.
+// Blocks of kThreads for n elements, limited to a number that fills any GPU.
 inline unsigned BlocksFor(int64_t n) {
   constexpr int64_t kMost = 2048;
   const int64_t blocks = (n + kThreads - 1) / kThreads;

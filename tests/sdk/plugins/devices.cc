@@ -1,5 +1,5 @@
-// Devices whose functions do what a test asks: fail, throw, or set no result. One returns when its
-// work is done, one enqueues it, and one records it, too. Their addresses are not the host's.
+// Devices whose functions behave as a test demands: fail, throw, or set no result. One returns when
+// its work is done, one enqueues it, and one records it, too. Their addresses are not the host's.
 #include <algorithm>
 #include <functional>
 #include <mutex>
@@ -24,7 +24,7 @@ struct Silent : std::exception {
 std::string faulty_function;  // NOLINT: a test sets it
 std::string fault;            // NOLINT
 
-// Whether a function is to return without a result; it fails in the other ways by itself.
+// Whether a function is to return without a result; the other failures do not need it.
 Status Try(const std::string& function, bool* forgets = nullptr) {
   if (function != faulty_function) return Status::Ok();
   if (forgets != nullptr) *forgets = fault == "forgets";

@@ -1,4 +1,4 @@
-// Lists nothing, whatever the other files register.
+// Lists nothing, though other files register objects.
 #include <opwright/sdk.hpp>
 
 OPWRIGHT_PLUGIN("test", );

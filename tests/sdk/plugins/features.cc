@@ -59,7 +59,7 @@ struct Everything : opwright::Op<EverythingAttrs> {
   }
 };
 
-// Writes what it read of its attributes, in a form that a test can compare.
+// Writes the attributes that it read, in a form that a test can compare.
 template <typename T>
 struct EchoKernel {
   Status Run(const opwright::RunContext& ctx, const EverythingAttrs& a) const {

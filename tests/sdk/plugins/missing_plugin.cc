@@ -1,4 +1,4 @@
-// Lists what no file registers.
+// Lists an object that no file registers.
 #include <opwright/sdk.hpp>
 
 OPWRIGHT_PLUGIN("test", negate, softmax);

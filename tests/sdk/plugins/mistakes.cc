@@ -205,7 +205,7 @@ const Mistake kMistakes[] = {
 
 }  // namespace
 
-// Writes what the rules say of the mistake of this name; "" where they find none.
+// Writes the finding of the rules for the mistake of this name; "" if they find none.
 extern "C" __attribute__((visibility("default"))) int32_t describe_mistake(const char* name,
                                                                            char* message,
                                                                            uint64_t message_bytes) {

@@ -1,5 +1,5 @@
-// Lets the allocation of one number fail, for LD_PRELOAD: of those that code in some libraries asks
-// for, and that are not too small. Memory that is mapped counts, too: it contains the code that
+// Makes the allocation with one number fail, for LD_PRELOAD: among allocations by code of some
+// libraries that are not too small. Memory that is mapped counts, too: it contains the code that
 // oneDNN compiles.
 #include <errno.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct Range {
 };
 Range ranges[kMostRanges];
 int n_ranges = 0;
-std::atomic<long> left{0};  // allocations until the one that fails; 0: nothing is counted
+std::atomic<long> left{0};  // allocations until the failure; 0: nothing is counted
 std::atomic<long> count{0};
 
 bool Fails(size_t size, const void* caller) {
@@ -63,12 +63,12 @@ constexpr size_t kUsual = 16;
 
 extern "C" {
 
-// Counts what the code between two addresses asks for, from so many bytes on.
+// Counts allocations by the code between two addresses, from a least number of bytes on.
 void starve_count_from(uintptr_t begin, uintptr_t end, size_t least) {
   if (n_ranges < kMostRanges) ranges[n_ranges++] = {begin, end, least};
 }
 
-// Lets the k-th of their allocations from now on fail, whatever the thread.
+// Makes the k-th of their allocations from now on fail, in any thread.
 void starve_arm(long k) {
   count.store(0);
   left.store(k);

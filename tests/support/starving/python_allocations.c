@@ -1,5 +1,5 @@
-// Lets the allocation of one number fail, of those that Python makes for its objects and buffers:
-// for a library that is opened while Python runs. Writes the stack of a crash to stderr.
+// Makes the allocation with one number fail, among Python's allocations for objects and buffers: a
+// library that is opened while Python runs. Writes the stack of a crash to stderr.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <execinfo.h>
@@ -9,7 +9,7 @@
 enum { kDomains = 3, kMostFrames = 64 };
 
 static PyMemAllocatorEx kept[kDomains];
-static long left = 0;  // allocations until the one that fails; 0: nothing is counted
+static long left = 0;  // allocations until the failure; 0: nothing is counted
 static long count = 0;
 
 static int Fails(void) {
@@ -58,7 +58,7 @@ void starve_count(void) {
 
 void starve_write_stacks(void) {
   void* frame;
-  backtrace(&frame, 1);  // opens what it needs, which a handler of signals could not
+  backtrace(&frame, 1);  // opens its files now, since a signal handler could not
   signal(SIGSEGV, WriteStack);
   signal(SIGBUS, WriteStack);
   signal(SIGABRT, WriteStack);

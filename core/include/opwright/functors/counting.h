@@ -40,8 +40,8 @@ OPWRIGHT_FUNCTOR int64_t BinOf(const HistogramBins& bins, double scale, double v
   return bin;
 }
 
-// The number of pairs of a positive and a negative row in which the positive one has the higher
-// score; equal scores count half. Scores come in ascending order.
+// The number of pairs of a positive and a negative row where the positive one has the higher score;
+// equal scores count half. Scores come in ascending order.
 struct RocArea {
   double area;
   double positives;

@@ -1,5 +1,5 @@
-// Elementary functions without branches, so that loops over them are vectorized for whatever
-// instruction set they are compiled for.
+// Elementary functions without branches, so that loops over them are vectorized for any instruction
+// set.
 //
 //   Exp Log Log1p Sqrt             within 1.1 ulp of the exact value (Sqrt rounds correctly)
 //   ExpNonPositive                 the same, for arguments up to 0
@@ -102,7 +102,7 @@ namespace functors {
 
 namespace detail {
 
-// 2**kExpShift * e**x for x <= 0: normal wherever e**x does not round to 0. Wrong below kLeastExp.
+// 2**kExpShift * e**x for x <= 0: normal if e**x does not round to 0. Wrong below kLeastExp.
 template <typename T>
 constexpr typename Format<T>::Bits kExpShift = Format<T>::kMantissaBits + 2;
 

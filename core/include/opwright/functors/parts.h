@@ -92,8 +92,8 @@ OPWRIGHT_FUNCTOR T PowerOfTwo(typename Format<T>::Bits exponent) {
 }
 
 // x = exponent * ln(2) + rest, and 2**exponent as two factors, since 2**1024 and 2**-1074 are not
-// normal numbers. Multiplying by one after the other rounds once, to denormals or infinity. A sum
-// of its own rounds the first to about half the exponent, which takes fewer instructions than
+// normal numbers. Multiplying by one after the other rounds once, to denormals or infinity. A
+// separate sum rounds the first to about half the exponent, which takes fewer instructions than
 // halving the exponent.
 template <typename T>
 struct Scaled {

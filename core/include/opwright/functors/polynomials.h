@@ -3,7 +3,7 @@
 #ifndef OPWRIGHT_FUNCTORS_POLYNOMIALS_H_
 #define OPWRIGHT_FUNCTORS_POLYNOMIALS_H_
 
-// Before a loop whose number of iterations is constant; NVRTC unrolls it by itself.
+// Before a loop whose number of iterations is constant; NVRTC unrolls it without a pragma.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC_RTC__)
 #define OPWRIGHT_FUNCTORS_UNROLL _Pragma("GCC unroll 16")
 #else

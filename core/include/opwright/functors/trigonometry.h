@@ -18,7 +18,7 @@ constexpr double kMostTurning = 1e6;
 namespace detail {
 
 // x = turns * pi / 2 + (rest + low), |rest| <= pi / 4; `low` is below the last bit of `rest`. The
-// low bits of `turns` are those of the whole number.
+// low bits of `turns` are the low bits of the integer.
 struct Turned {
   double rest;
   double low;
@@ -98,7 +98,7 @@ OPWRIGHT_FUNCTOR double TangentOf(double x) {
   return (odd ? -of.cosine : of.sine) / (odd ? of.sine : of.cosine);
 }
 
-// Of a float, in double, which is exact enough without a low part.
+// For a float, in double, which is exact enough without a low part.
 struct RoughlyTurned {
   double rest;
   uint64_t turns;
@@ -229,7 +229,8 @@ OPWRIGHT_FUNCTOR double AsinTail(double z) {
   return Polynomial(z, c);
 }
 
-// asin(a) where a = |x| <= 1 / 2, else asin(sqrt((1 - a) / 2)), of which it is pi / 2 - 2 times.
+// asin(a) where a = |x| <= 1 / 2, else asin(sqrt((1 - a) / 2)); then asin(a) is pi / 2 minus twice
+// that.
 template <typename T>
 OPWRIGHT_FUNCTOR T TakeArcSine(T x) {
   const T a = AbsoluteValue(x);

@@ -39,7 +39,8 @@ namespace opwright {
 // Properties of a device.
 struct DeviceOptions {
   int32_t dlpack_code = kDLExtDev;  // DLPack's DLDeviceType
-  // Of every allocation in bytes, a power of two, at least 64 on an addressable device.
+  // The alignment of every allocation in bytes, a power of two, at least 64 on an addressable
+  // device.
   uint64_t alignment = 64;
   bool addressable = false;      // handles may be offset, so one allocation serves a plan
   bool host_memory = false;      // the host reads and writes its memory directly
@@ -105,7 +106,7 @@ class StreamDevice : public DeviceBase {
                             uint64_t bytes) = 0;
 
   virtual Status CreateStream(std::unique_ptr<Stream>* stream) = 0;
-  // Waits for all enqueued work. It should report failures of that work.
+  // Waits for all enqueued work. It should report failures of this work.
   virtual Status SynchronizeStream(Stream& stream) = 0;
 
   virtual Status CreateEvent(std::unique_ptr<Event>* event) = 0;

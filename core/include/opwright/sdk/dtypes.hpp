@@ -103,7 +103,7 @@ inline bool IsDtypeName(const std::string& name) {
   return false;
 }
 
-// Of the dtypes that have a gradient.
+// For the dtypes that have a gradient.
 inline bool IsFloatName(const std::string& name) {
   return IsDtypeName(name) && name.find("float") != std::string::npos &&
          name.compare(0, 6, "float8") != 0;

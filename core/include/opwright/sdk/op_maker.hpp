@@ -66,15 +66,15 @@ class SlotMaker {
   SlotMaker& AsDuplicable() { return Set(&slot_->duplicable); }
   // May be absent.
   SlotMaker& AsOptional() { return Set(&slot_->optional); }
-  // Of an output: only the gradient needs it.
+  // For an output: only the gradient needs it.
   SlotMaker& AsIntermediate() { return For("AsIntermediate", false).Set(&slot_->intermediate); }
-  // Of an input: kernels read the shape, never the data.
+  // For an input: kernels read the shape, never the data.
   SlotMaker& AsShapeOnly() { return For("AsShapeOnly", true).Set(&slot_->shape_only); }
-  // Has the dtype of an input, or the one that a dtype attribute names.
+  // Has the dtype of an input, or the value of a dtype attribute.
   SlotMaker& SameDtypeAs(const std::string& name) {
     return SetText("SameDtypeAs", &slot_->same_as, name);
   }
-  // Of an output: must be given the variable of this input, which is updated in place.
+  // For an output: must be given the variable of this input, which is updated in place.
   SlotMaker& Aliases(const std::string& input) {
     return For("Aliases", false).SetText("Aliases", &slot_->aliases, input);
   }

@@ -31,7 +31,7 @@ struct ShareCall {
 }  // namespace detail
 
 // Calls function(share) once for each share in [0, n_shares), on at most n_threads threads: the
-// caller's and those of the host. Returns when all calls have returned.
+// caller's and the host's. Returns when all calls have returned.
 //
 // No share may wait for another one, since all may run in one thread, in any order. Shares that do
 // not write to the same cache line do not slow each other down. The first exception of a share is

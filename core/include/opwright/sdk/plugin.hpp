@@ -209,7 +209,7 @@ OPWRIGHT_LOCAL inline const LoadedPlugin* LoadPlugin(const ow_host* host, const 
     tables->Finish();
     return Status::Ok();
   });
-  if (loaded->code == OW_OUT_OF_MEMORY) throw std::bad_alloc();  // the next call fills them anew
+  if (loaded->code == OW_OUT_OF_MEMORY) throw std::bad_alloc();  // the next call fills them again
   loaded->message = std::string(name) + ": " + message;
   if (loaded->code != OW_OK) tables = std::make_unique<PluginTables>(name, version);
   loaded->plugin = tables.release()->plugin();
@@ -272,7 +272,7 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
                          tables->AddKernels<opwright_op_##tag::Op, kernel, __VA_ARGS__>( \
                              opwright_op_##tag::Type(), device))
 
-// The same for the operator's gradient, whose attributes are those of the operator.
+// The same for the operator's gradient, whose attributes are the operator's.
 #define OPWRIGHT_REGISTER_GRADIENT_KERNEL(tag, device, kernel, ...)                      \
   OPWRIGHT_REGISTRATION_(#tag, OPWRIGHT_JOIN(tag, __COUNTER__),                          \
                          tables->AddKernels<opwright_op_##tag::Op, kernel, __VA_ARGS__>( \
@@ -286,7 +286,7 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
                          tables->AddKernelsForOthers<kernel, __VA_ARGS__>(type, device))
 
 // Adds a device class: OPWRIGHT_REGISTER_DEVICE(tag, "shelf", Shelf). Kernels for it are registered
-// like those for the host, with its name.
+// like kernels for the host, with its name.
 #define OPWRIGHT_REGISTER_DEVICE(tag, name, device) \
   OPWRIGHT_REGISTRATION_(#tag, OPWRIGHT_JOIN(tag, __COUNTER__), tables->AddDevice<device>(name))
 

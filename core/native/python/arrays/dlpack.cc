@@ -133,7 +133,7 @@ std::shared_ptr<const Tensor> FindExchanged(const py::handle& array,
 }
 
 // Orders a consumer's stream after our work, as DLPack specifies: None for an unknown stream,
-// -1 for one that is already ordered.
+// -1 for a stream that is already ordered.
 void HandOver(const std::shared_ptr<Device>& device, const py::object& stream) {
   if (stream.is_none() || device->stream() == nullptr) {
     device->Synchronize();

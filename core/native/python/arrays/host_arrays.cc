@@ -96,8 +96,8 @@ bool CanView(const DLTensor& tensor) {
 
 PyObject* LendByApi(const ArrayKind& kind, PyObject* array, bool is_read) {
   if (is_read && kind.api->dltensor_from_py_object_no_sync != nullptr) {
-    // A view of the array itself, which makes no owner, and has no flags: whether the memory is
-    // read-only, and elements of few bits have bytes of their own.
+    // A view of the array itself, which creates no owner, and lacks the flags for read-only memory
+    // and for elements of few bits in separate bytes.
     DLTensor seen{};
     if (kind.api->dltensor_from_py_object_no_sync(array, &seen) != 0) return nullptr;
     if (PaddingOf(seen.dtype) == 0) return CanView(seen) ? ViewOf(seen, true, array) : nullptr;

@@ -1,7 +1,7 @@
 // Arrays of other libraries on the host: reads them as ndarrays, and returns results as theirs.
 //
-// A type with DLPack's C exchange API (PyTorch's) exchanges arrays without Python calls; one
-// with Python's buffer protocol beside DLPack (JAX's) exports them by that. All others export by
+// A type with DLPack's C exchange API (PyTorch's) exchanges arrays without Python calls; a type
+// with Python's buffer protocol besides DLPack (JAX's) exports them by that. All others export by
 // __dlpack__, in Python.
 #ifndef OPWRIGHT_PYTHON_HOST_ARRAYS_H_
 #define OPWRIGHT_PYTHON_HOST_ARRAYS_H_
@@ -22,7 +22,7 @@ struct ArrayKind {
 // looked up once. Leaves no error set.
 bool FindKind(PyTypeObject* type, ArrayKind* kind) noexcept;
 
-// While one that is on lives, this thread reads arrays that require a gradient as their detach().
+// While an enabled one lives, this thread reads arrays that require a gradient as their detach().
 class Detaching {
  public:
   explicit Detaching(bool is_on) : is_on_(is_on) {

@@ -27,8 +27,8 @@ namespace py = pybind11;
 // False with a Python exception when NumPy cannot be imported. Called once, by the module.
 bool ImportNumpy();
 
-// NumPy's dtype; a borrowed reference that is never freed. Throws kDtype for one that ml_dtypes
-// would add, where that is missing.
+// NumPy's dtype; a borrowed reference that is never freed. Throws kDtype for a dtype of ml_dtypes
+// if that is missing.
 PyArray_Descr* DescrOf(DLDataType dtype);
 
 // Whether we have a DLPack type for a NumPy dtype of native byte order.

@@ -53,7 +53,7 @@ PlanHandle PlanFor(Bundle& self, const py::tuple& arrays, int32_t n_threads) {
   return {self.PlanFor(self.BatchOf(inputs), n_threads)};
 }
 
-// Name and features of the processor, by which kernels are chosen.
+// Name and features of the processor, which decide the choice of kernels.
 std::string DescribeProcessor() {
   std::string text;
 #ifdef __x86_64__

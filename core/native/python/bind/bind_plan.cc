@@ -19,7 +19,7 @@ namespace opwright {
 
 namespace {
 
-// Of a loop: value of the plan, or -1, and external of the body.
+// For a loop: value of the plan, or -1, and external of the body.
 using ElementList = std::vector<std::tuple<int64_t, uint32_t, uint64_t>>;
 
 using ChildArgument = std::pair<PlanHandle, Bindings>;

@@ -123,7 +123,7 @@ void SetAll(Scope* self, const py::object& arrays) {
   for (const PendingValue& value : values) SetValue(value);
 }
 
-// A property of the tensor of a variable; None for one that is not set.
+// A property of the tensor of a variable; None for an unset one.
 template <typename Get>
 auto IfSet(Get get) {
   return [get](const ScopeVariable& self) {

@@ -1,4 +1,4 @@
-// Plan.time_steps for Python: times whole runs, and runs in which each step is timed.
+// Plan.time_steps for Python: times whole runs, and runs with a clock around each step.
 #include <string>
 #include <vector>
 

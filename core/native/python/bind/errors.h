@@ -14,7 +14,7 @@ std::nullptr_t SetPythonError() noexcept;
 // Sets an error of this kind.
 void RaiseKind(ErrorKind kind, const char* message) noexcept;
 
-// A plugin's text, in which bytes that are not UTF-8 are replaced. Null with an error set.
+// A plugin's text, with bytes that are not UTF-8 replaced. Null with an error set.
 PyObject* NewText(const char* text) noexcept;
 
 // Takes Python's current error, normalized, or null if there is none.

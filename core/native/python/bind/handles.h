@@ -32,7 +32,7 @@ py::object ToDlpack(const std::shared_ptr<const Tensor>& tensor, const py::objec
                     const py::object& copy);
 py::tuple DlpackDevice(const Tensor& tensor);
 
-// Whether an array that is no ndarray declares that it is on a device other than the host.
+// Whether an array other than an ndarray declares that it is on a device other than the host.
 bool IsOnDevice(const py::handle& array, const std::shared_ptr<Device>& device);
 // Such an array as a tensor that keeps it, ordered after the work of its library on it; throws
 // kFeed, beginning with `who`, if it is not contiguous.
@@ -50,7 +50,7 @@ bool HasInterface(const py::handle& array, const Device& device);
 // Like FromArray.
 std::shared_ptr<const Tensor> FromInterface(const py::handle& array,
                                             const std::shared_ptr<Device>& device, const char* who);
-// Attributes of a Tensor: its own, and the one that its device names.
+// Attributes of a Tensor: its own, and the one named by its device.
 PyObject* GetTensorAttribute(PyObject* self, PyObject* name);
 
 // Each adds its classes to the module.

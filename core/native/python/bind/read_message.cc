@@ -1,6 +1,6 @@
 // Reads the wire format of protobuf into dictionaries, without protobuf: importing that takes
 // longer than reading most programs. Stricter than protobuf's own readers: a known field
-// has its own wire type, and one that is not repeated occurs once.
+// has its own wire type, and a field that is not repeated occurs once.
 #include <cstdint>
 #include <cstring>
 

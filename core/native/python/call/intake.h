@@ -138,7 +138,7 @@ inline uint64_t Mix(uint64_t hash, uint64_t word) {
 py::object BorrowMemory(PyObject* value, const std::shared_ptr<Device>& device,
                         const std::string& who);
 
-// Of an ndarray or tensor: whether it may be written, whether it has a value's dtype and these
+// For an ndarray or tensor: whether it may be written, whether it has a value's dtype and these
 // dims, and if not, the text for "float32[3], got float64[3]".
 bool IsWritable(PyObject* borrowed);
 bool FitsMeta(PyObject* value, const Value& info, const int64_t* dims);

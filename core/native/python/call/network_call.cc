@@ -222,7 +222,7 @@ std::vector<py::object> ReadOut(const NetworkObject* self, const py::tuple& out)
 }
 
 // A call with options, or with the feeds in one dict: `out` and `fetch_as` are options unless a
-// feed has that name; beside a dict they always are.
+// feed has that name; with a dict of feeds they always are.
 PyObject* CallUnusual(NetworkObject* self, PyObject* const* args, Py_ssize_t n_positional,
                       const py::tuple& names) {
   const auto feed_names = py::reinterpret_borrow<py::tuple>(self->feed_names);

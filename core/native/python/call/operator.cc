@@ -241,7 +241,7 @@ __attribute__((noinline)) PyObject* CallWith(OperatorObject* self, PyObject* con
     Intake intake;
     const Detaching detaching(self->detach);
     static const std::shared_ptr<Device> host;
-    // With a number beside an array Python reads both, so that none is read twice.
+    // With a number and an array Python reads both, so that none is read twice.
     const auto may_read = [](PyObject* value) { return Intake::MayRead(value); };
     const auto read = [&](PyObject* value) { return intake.Read(value, host); };
     if (ReadInputs(self->signature, args, n_args, may_read) &&

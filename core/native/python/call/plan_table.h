@@ -74,8 +74,8 @@ class PlanSet {
  public:
   using Entries = std::unordered_multimap<uint64_t, EntryPtr>;
 
-  // `label` names the owner in `memory`. The memory of the plan that ran last is kept whatever its
-  // size where `keeps_last` is set.
+  // `label` names the owner in `memory`. With `keeps_last`, the memory of the plan that ran last is
+  // kept for any size.
   PlanSet(std::string label, bool keeps_last);
   ~PlanSet();
   PlanSet(const PlanSet&) = delete;
@@ -130,7 +130,7 @@ class PlanSet {
 class PlanTable {
  public:
   static constexpr size_t kMostPlans = 4096;
-  static constexpr size_t kDroppedShare = 32;  // one of so many plans is dropped at a time
+  static constexpr size_t kDroppedShare = 32;  // one in so many plans is dropped at a time
   // The memory of plans besides their working memory, which IdleMemory bounds.
   static constexpr int64_t kMostBytes = int64_t{48} << 20;
 

@@ -21,7 +21,7 @@ enum class ResultForm {
 struct RunRequest {
   const std::shared_ptr<const Plan>& plan;
   const std::shared_ptr<Scope>& scope;
-  PyObject* const* feeds = nullptr;  // arrays that are ready as they are, or Tensors
+  PyObject* const* feeds = nullptr;  // ready arrays, or Tensors
   const uint32_t* order =
       nullptr;  // the feed of each feed external of the plan; null: as they come
   ResultForm form = ResultForm::kNothing;

@@ -29,7 +29,7 @@ void AttrStore::Add(const std::string& name, int type, const py::object& value) 
   ow_attr attr{};
   attr.size = sizeof(attr);
   attr.name = Keep(name).data;
-  attr.type = type < 0 ? 0 : type;  // below 0: with the value of that type, but without the type
+  attr.type = type < 0 ? 0 : type;  // below 0: the code of that type without the type itself
   attr.count = 1;
   switch (std::abs(type)) {
     case OW_ATTR_INT:

@@ -29,7 +29,7 @@ struct Port {
 // A plugin library. An optional one has only kernels that are tried after others refused.
 struct Requirement {
   std::string file;
-  std::string folder;  // the name of the package's own folder, in which it is looked for, too
+  std::string folder;  // the name of the package's own folder, which is searched, too
   std::string plugin;
   std::string version;
   bool is_optional;
@@ -64,11 +64,11 @@ class Bundle : public std::enable_shared_from_this<Bundle> {
   int64_t least_batch() const { return least_; }
   int64_t most_batch() const { return most_; }
 
-  // The batch for which the inputs have these shapes; throws kFeed, naming the first input that
+  // The batch size that gives the inputs these shapes; throws kFeed, naming the first input that
   // does not fit.
   int64_t BatchOf(const std::vector<const DLTensor*>& inputs) const;
-  // The plan for a batch and a number of threads: one that is kept, or a new one. Throws kFeed for
-  // a batch out of range, kKernel where no kernel takes it.
+  // The plan for a batch and a number of threads: a cached one, or a new one. Throws kFeed for a
+  // batch out of range, kKernel if no kernel accepts it.
   std::shared_ptr<const Plan> PlanFor(int64_t batch, int32_t n_threads);
   // The variables: weights, on the file itself where that can be.
   const std::shared_ptr<Scope>& scope() const { return scope_; }

@@ -26,7 +26,7 @@ enum Call : int {
 
 // The most instances: a plan that runs another twice, which runs another twice, multiplies them.
 constexpr uint64_t kMostInstances = 1 << 16;
-constexpr size_t kMostPlans = 256;  // of which each may run the one before
+constexpr size_t kMostPlans = 256;  // each of which may run its predecessor
 
 void AddBytes(std::string* key, const void* data, size_t size) {
   key->append(static_cast<const char*>(data), size);

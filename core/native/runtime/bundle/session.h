@@ -18,7 +18,7 @@ struct Cancelled : Error {
       : Error(ErrorKind::kKernel, who + ": the run was cancelled") {}
 };
 
-// State of its own, for one run at a time.
+// Its own state, for one run at a time.
 class Session {
  public:
   using Tensors = std::vector<const DLTensor*>;

@@ -34,12 +34,12 @@ class Device : public Retirable {
   bool shares_memory() const { return (table_->flags & OW_DEVICE_UNSHARED_MEMORY) == 0; }
   // Whether a plan has one arena here; otherwise it has buffers.
   bool has_arena() const { return addressable() && shares_memory(); }
-  // Of every value in an arena, in bytes.
+  // The alignment of every value in an arena, in bytes.
   uint64_t alignment() const { return std::max<uint64_t>(table_->alignment, 64); }
   bool is_host() const { return (table_->flags & OW_DEVICE_HOST_MEMORY) != 0; }
   bool needs_gil() const { return (table_->flags & OW_DEVICE_NEEDS_GIL) != 0; }
   bool can_capture() const { return table_->begin_capture != nullptr; }
-  // The one on which all plans and copies are ordered; NULL on devices without streams.
+  // The stream that orders all plans and copies; NULL on devices without streams.
   void* stream() const { return stream_; }
 
   // The binding's data for its own kernels; set before the first of them is bound.

@@ -1,4 +1,4 @@
-// A point in a device's stream for which the host, or another stream, can wait.
+// A point in a device's stream; the host, or another stream, can wait for it.
 #ifndef OPWRIGHT_RUNTIME_EVENT_H_
 #define OPWRIGHT_RUNTIME_EVENT_H_
 

@@ -39,7 +39,7 @@ void* AllocateNew(uint64_t bytes, uint64_t alignment) noexcept {
 uint64_t RoomOf(void* block) noexcept { return malloc_usable_size(block); }
 
 // Freed large blocks. A thread that finds it locked does without: nothing waits, and a child of
-// fork, in which the owner of the lock is gone, does not hang.
+// fork, where the owner of the lock is gone, does not hang.
 class KeptBlocks {
  public:
   void* Take(uint64_t bytes, uint64_t alignment) noexcept {

@@ -35,7 +35,7 @@ OpenLibraries& Libraries() {
   return *libraries;
 }
 
-// A descriptor, so that the checked file is the one whose identity is read.
+// A descriptor, so that check and identity concern the same file.
 class File {
  public:
   explicit File(const std::string& path) : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {

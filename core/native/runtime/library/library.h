@@ -32,7 +32,7 @@ class Library {
   void TakeTable();
   ow_plugin_entry_fn FindEntry() const;
 
-  std::string path_;  // the first under which it was opened
+  std::string path_;  // the first path by which it was opened
   void* handle_ = nullptr;
   const ow_plugin* plugin_ = nullptr;
 };

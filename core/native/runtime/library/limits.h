@@ -10,7 +10,7 @@ constexpr int32_t kMaxThreads = 1024;                   // for one kernel
 constexpr int32_t kMaxRank = 64;                        // NumPy's
 constexpr uint64_t kMaxBytes = uint64_t{1} << 47;       // the address space of a process
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;   // the largest pages
-constexpr uint64_t kMaxEstimateNs = uint64_t{1} << 50;  // two weeks: long is all that matters
+constexpr uint64_t kMaxEstimateNs = uint64_t{1} << 50;  // two weeks: any long time would do
 
 inline bool IsAlignment(uint64_t n) { return n != 0 && n <= kMaxAlignment && (n & (n - 1)) == 0; }
 

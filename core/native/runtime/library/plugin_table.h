@@ -16,8 +16,7 @@ constexpr uint64_t kDeviceSize10 = 216;
 
 // Both throw kPlugin, with the broken rule and the value that breaks it.
 void CheckKernelTable(const ow_kernel* kernel);
-// Checks the table and all that it holds: sizes, strides, counts, names, functions that go
-// together.
+// Checks the table and its contents: sizes, strides, counts, names, functions that go together.
 void CheckPluginTable(const ow_plugin* plugin);
 
 inline const ow_op& OpAt(const ow_plugin& plugin, uint64_t i) {

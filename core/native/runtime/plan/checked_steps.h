@@ -40,7 +40,7 @@ class ShownTensors {
 // Fills a tensor on the host with marks, values that a kernel does not write by chance.
 void MarkUnwritten(const DLTensor& tensor);
 
-// Runs the step that a frame stands for, and checks what its plan checks.
+// Runs the step of a frame, with the checks of its plan.
 int32_t RunChecked(const ow_call* call);
 
 }  // namespace opwright

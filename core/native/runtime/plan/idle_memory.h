@@ -13,8 +13,8 @@ class Plan;
 
 // One for the process: there are hundreds of operators and networks, each with many plans. Counts
 // the memory of idle instances, except in the plan that each callable ran last. Beyond the bound
-// they are dropped, first in plans that have not run recently; their plans stay, and make new ones
-// when they run.
+// they are dropped, first in plans that have not run recently; their plans stay, and create new
+// ones when they run.
 class IdleMemory {
  public:
   static constexpr int64_t kMostBytes = int64_t{64} << 20;

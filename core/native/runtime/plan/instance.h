@@ -59,7 +59,7 @@ class Instance {
   // Finds the persistables, also of the children. False with `problem` when one does not fit.
   bool Bind(const std::shared_ptr<Scope>& scope, BindProblem* problem);
 
-  // The kernels' copy, of which a faulty kernel may have changed any field.
+  // The kernels' copy: a faulty kernel may have changed any field.
   DLTensor& tensor(uint32_t value) { return tensors_[value]; }
   // The dims, then the strides that the host uses; kernels never see them.
   const int64_t* dims(uint32_t value) const {

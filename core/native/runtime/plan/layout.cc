@@ -95,7 +95,7 @@ void Instance::LayOutSteps() {
     const PlanStep& step = plan_.steps[i];
     handles_[i] = {this, &step};
     const Device& device = *plan_.devices[step.device].device;
-    // Where work is enqueued, a kernel's outputs are written later.
+    // If work is enqueued, a kernel's outputs are written later.
     const bool can_check = step.prepared && device.is_host() && device.stream() == nullptr;
     steps_[i].run = can_check && plan_.checks != 0 ? RunChecked : step.run;
     ow_call& call = steps_[i].call;

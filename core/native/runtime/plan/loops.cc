@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kPollIntervalNs = 1'000'000;
 // The estimate of a body without one, so that the loop checks for Ctrl-C regularly.
 constexpr uint64_t kLeastIterationNs = 1'000;
-// The iterations for which a growing array has memory at first.
+// The initial capacity of a growing array, in iterations.
 constexpr int64_t kFirstTurns = 16;
 
 // One run of a loop.

@@ -114,8 +114,7 @@ int32_t Instance::PackInto(PackSlot* slot, void* destination) noexcept {
   return Fail(handle->step, status);
 }
 
-// Contiguous in the order of use: a large block has huge pages, of which fewer are looked
-// up.
+// Contiguous in the order of use: a large block has huge pages, which need fewer look-ups.
 int32_t Instance::PackTogether(const std::vector<size_t>& outdated) {
   std::vector<PackedCopy>& shared = plan_.packs().copies;
   uint64_t bytes = 0;

@@ -40,7 +40,7 @@ class PackStore {
   // A copy of the same variable and version with the same bytes, at an address of this alignment;
   // else `copy` itself, which later calls find.
   PackedCopy Share(PackedCopy copy, uint64_t alignment);
-  // Of the blocks that contain all of them.
+  // The offsets of the blocks that contain all of them.
   uint64_t bytes();
 
  private:
@@ -55,7 +55,7 @@ class PackStore {
 
   std::mutex mutex_;
   std::unordered_multimap<const ScopeVariable*, Known> known_;  // guarded
-  size_t next_sweep_ = 1024;                                    // guarded: at so many known ones
+  size_t next_sweep_ = 1024;                                    // guarded: when so many are known
 };
 
 // The alignment of a packed copy, and its size with padding.

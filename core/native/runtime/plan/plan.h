@@ -84,7 +84,7 @@ struct PlanStep {
   bool needs_gil = false;
 };
 
-// A child plan of a structural step, and which of its externals are in which values of the parent.
+// A child plan of a structural step, and the value of the parent for each of its externals.
 struct Child {
   std::shared_ptr<const Plan> plan;
   std::vector<std::pair<uint32_t, uint32_t>> bindings;
@@ -101,7 +101,7 @@ struct SyncDetail : StepDetail {
 };
 
 struct CheckDetail : StepDetail {
-  std::vector<uint32_t> values;  // dynamic ones that the step before must have resized
+  std::vector<uint32_t> values;  // dynamic ones that the previous step must have resized
 };
 
 struct CallDetail : StepDetail {
@@ -113,7 +113,7 @@ struct BranchDetail : StepDetail {
   Child children[2];
 };
 
-// Memory of an instance beside its arena.
+// Memory of an instance besides its arena.
 struct Staging {
   uint32_t device;  // index into Plan::devices
   uint64_t bytes;
@@ -182,7 +182,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   void GiveBack(Instance* instance) const noexcept;
   int64_t n_instances() const { return n_instances_.load(std::memory_order_relaxed); }
   uint64_t memory_bytes() const;
-  // Of an instance, with its bodies and the staging memory of their loops.
+  // Bytes of an instance, with its bodies and the staging memory of their loops.
   uint64_t whole_bytes() const;
   // From now on the memory of idle instances is bounded, together with other such plans; also for
   // the plans of its chain. Before the first run.
@@ -241,7 +241,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   bool needs_gil = false;
   bool needs_scope = false;        // it or a child has persistables
   bool holds_bound = false;        // an instance has bound kernels or is on a plugin's device
-  bool has_device_feeds = false;   // and a step after which they are not read
+  bool has_device_feeds = false;   // and a step, the last one that reads them
   StepRange graph;                 // empty where its device cannot record the plan
   std::shared_ptr<void> describe;  // owned by the binding
 
@@ -268,8 +268,8 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   mutable PlanPacks packs_;
 };
 
-// Holds an instance until it goes out of scope; also the plan, unless it is borrowed from
-// a longer owner.
+// Holds an instance until it goes out of scope; also the plan, unless that is borrowed from an
+// owner with a longer life.
 class Lease {
  public:
   Lease(const Plan& plan, const Scope* scope) : plan_(&plan), instance_(plan.Acquire(scope)) {}

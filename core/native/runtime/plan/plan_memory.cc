@@ -24,8 +24,8 @@ struct Block {
 // Each block is compared with all before it; beyond this number, blocks get separate memory.
 constexpr size_t kMostPacked = 2048;
 
-// Places blocks from `base` on, the largest first, each at the lowest offset that is free for as
-// long as it is used; returns where they end. False where that is beyond 64 bits.
+// Places blocks from `base` on, the largest first, each at the lowest offset that is free during
+// its lifetime; returns where they end. False where that is beyond 64 bits.
 bool Pack(Block* const* begin, Block* const* end, uint64_t alignment, int64_t* base) {
   struct Placed {
     int64_t begin;

@@ -31,7 +31,7 @@ struct PrepareRequest {
 class Prepared : public Retirable {
  public:
   // Takes over `state`, which kernel->release frees. `keep_alive` outlives it, and so does the
-  // device, null for the host, on which `state` may keep something.
+  // device, null for the host, where `state` may own memory.
   Prepared(const ow_kernel* kernel, void* state, std::shared_ptr<Device> device,
            std::shared_ptr<void> keep_alive);
   ~Prepared() override;

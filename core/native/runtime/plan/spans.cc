@@ -12,7 +12,7 @@ namespace opwright {
 
 namespace {
 
-// Taking the GIL back beside one busy Python thread can cost 5 ms (its switch interval); a shorter
+// Taking the GIL back from a busy Python thread can cost 5 ms (its switch interval); a shorter
 // native span is not worth that.
 constexpr uint64_t kReleaseNs = 50'000;
 constexpr uint64_t kPollNs = 1'000'000;
@@ -29,7 +29,7 @@ bool Blocks(const PlanStep& step) {
   return step.kind == StepKind::kKernel && (step.prepared->kernel().flags & OW_KERNEL_BLOCKS) != 0;
 }
 
-// Moves the steps that make constants out of the plan.
+// Moves the steps that compute constants out of the plan.
 std::vector<PlanStep> TakeConstants(Plan* plan) {
   auto& steps = plan->steps;
   const auto end = steps.begin() + static_cast<std::ptrdiff_t>(plan->n_constant);

@@ -42,9 +42,9 @@ class HostThreads {
   }
 
   // After jobs of the calling thread that stalled, until `now_ns`. `others_ns` is the processor
-  // time that threads of this process other than the caller's and the team's have taken so far.
-  // If they were busy since the last stall, the caller's jobs run on the next loaded OpenMP
-  // runtime from now on.
+  // time that threads of this process other than the caller's and the team's have used so far. If
+  // they were busy since the last stall, the caller's jobs run on the next loaded OpenMP runtime
+  // from now on.
   void AfterStall(int64_t now_ns, int64_t others_ns);
 
   // The OpenMP runtime that was loaded after `known`: the first one for null, and after the last;

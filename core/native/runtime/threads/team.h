@@ -27,7 +27,7 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  // The one of this process, made at the first call and never freed: its threads may run while
+  // The team of this process, created at the first call and never freed: its threads may run while
   // statics are destroyed. A child of fork gets another one.
   static Team& OfProcess();
 

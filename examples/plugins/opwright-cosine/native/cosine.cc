@@ -58,8 +58,8 @@ struct CosineKernel {
   }
 };
 
-// The slots of the gradient are derived from those above: a, b, out_grad give a_grad, b_grad. An
-// output is absent where nobody wants it.
+// The slots of the gradient are derived from the slots above: a, b, out_grad give a_grad, b_grad.
+// An unwanted output is absent.
 template <typename T>
 struct CosineGradKernel {
   static opwright::Status Run(const opwright::RunContext& ctx, const CosineAttrs& attrs) {

@@ -60,7 +60,7 @@ OPWRIGHT_CPU_INLINE void FinishSquares(const T* x, const T* panel, int64_t k, T*
   std::copy_n(roots, kColumns<T>, sums);
 }
 
-// Distances of kRows vectors, of which the last may be repeated, to the vectors of a panel.
+// Distances of kRows vectors, the last of which may be repeated, to the vectors of a panel.
 template <typename T, bool kSquares>
 OPWRIGHT_CPU_CLONES void FillTile(const T* const (&x)[kRows], const T* panel, int64_t k,
                                   T (&tile)[kRows][kColumns<T>]) {

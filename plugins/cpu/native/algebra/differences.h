@@ -12,13 +12,13 @@
 namespace opwright_cpu {
 
 constexpr int64_t kOwnRows = 4;    // whose sums stay in registers
-constexpr int64_t kOwnBlock = 16;  // for which others are laid out once
+constexpr int64_t kOwnBlock = 16;  // for which the layout of others is computed once
 constexpr int64_t kOthers = 64;    // vectors that are read together
 
 template <typename T>
 constexpr int64_t kLanes = static_cast<int64_t>(64 / sizeof(T));
 
-// One of the inputs beside the other one, and how far apart distances are by their vectors.
+// One of the inputs relative to the other one, and the strides of distances by their vectors.
 template <typename T>
 struct Side {
   const T* own;

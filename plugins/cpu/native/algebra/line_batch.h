@@ -20,7 +20,7 @@ struct Lines {
 };
 
 // Copies items of kParts numbers between lines and planes. Eight elements of a line are a cache
-// line, and those of other lines often lie in the same set of the cache.
+// line, and the elements of other lines are often in the same set of the cache.
 template <typename T, int64_t kParts>
 OPWRIGHT_CPU_CLONES void ReadLines(const Lines& lines, const T* x, int64_t width, Planes<T> to) {
   constexpr int64_t kBlock = 8;

@@ -1,5 +1,5 @@
-// rfft and irfft: a line of 2 h numbers is transformed as h pairs, of which a last pass separates
-// the even and the odd ones; a line of odd length as pairs without an imaginary part.
+// rfft and irfft: a line of 2 h numbers is transformed as h pairs, whose even and odd ones a last
+// pass separates; a line of odd length as pairs without an imaginary part.
 #include <algorithm>
 #include <cmath>
 #include <utility>

@@ -21,7 +21,7 @@ class Stacks {
     }
   }
 
-  // Where the matrix of the input begins that belongs to one of the output.
+  // The offset of the input matrix that belongs to an output matrix.
   int64_t OffsetOf(int64_t number) const {
     int64_t offset = 0;
     for (const Axis& axis : axes_) {

@@ -24,7 +24,7 @@ struct Matrix {
   const T* At(int64_t i, int64_t j) const { return data + i * row + j * col; }
 };
 
-// Solves for rows of x, one after another, of which each is a number for each of some systems.
+// Solves for rows of x, one after another, each with one number per system.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Substitute(int64_t size, const Matrix<T>& a, bool backward, bool is_unit,
                                     int64_t columns, T* x, int64_t ldx) {

@@ -20,7 +20,7 @@ constexpr int64_t kCumulativeStrip = 512;
 template <typename Rule>
 constexpr int kNeutral = std::is_same_v<Rule, Prod<decltype(Rule::Of(0))>> ? 1 : 0;
 
-// One line, whose elements are side by side. Each total waits for the one before it: of four
+// One line, whose elements are side by side. Each total waits for the previous one: of four
 // elements only the last one does.
 template <typename T, typename Rule, typename In>
 OPWRIGHT_CPU_INLINE void ScanRow(const In* x, int64_t n, int64_t step, bool exclusive, T* out) {
@@ -118,9 +118,9 @@ using CumsumKernel = CumulativeKernel<Wide<T>, Sum<Wide<T>>, T>;
 template <typename T>
 using CumprodKernel = CumulativeKernel<Wide<T>, Prod<Wide<T>>, T>;
 
-// The gradient of an element is the product of what comes before it times a rest, in which
-// rest[i] = out_grad[i] + x[i + 1] * rest[i + 1], or begins one later where out excludes x[i].
-// No division, which zeros would end.
+// The gradient of an element is the product of the previous elements times a rest with rest[i] =
+// out_grad[i] + x[i + 1] * rest[i + 1], or begins one later where out excludes x[i]. No division,
+// which zeros would end.
 template <typename T>
 OPWRIGHT_CPU_CLONES void CumprodGradLine(const T* x, const T* out_grad, int64_t n, int64_t step,
                                          bool exclusive, T* x_grad) {

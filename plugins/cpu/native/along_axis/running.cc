@@ -132,8 +132,8 @@ OPWRIGHT_CPU_CLONES void AddLogarithms(const T* x, const T* sums, int64_t n, T* 
   for (int64_t i = 0; i < n; ++i) out[i] = x[i] + functors::Log(sums[i]);
 }
 
-// The sum is kept in shares of e to the largest element so far, `tops`. Only the sum
-// itself waits for the one before: powers and logarithms are computed for a whole block.
+// The sum is kept in shares of e to the largest element so far, `tops`. Only the sum itself waits
+// for the previous one: powers and logarithms are computed for a whole block.
 template <typename T>
 void LogCumsumLine(const T* x, int64_t n, int64_t step, T* out) {
   T values[kLogBlock], tops[kLogBlock + 1], kept[kLogBlock], added[kLogBlock];

@@ -1,4 +1,4 @@
-// unique: the first of each run of equal elements, or slices, which a sort puts beside each other.
+// unique: the first of each run of equal elements, or slices, which a sort makes adjacent.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -16,7 +16,7 @@ struct UniqueAttrs {
   OPWRIGHT_ATTRIBUTES(axis);
 };
 
-// Slots: x; out, index, inverse, counts, of which the last three may be absent.
+// Slots: x; out, index, inverse, counts, the last three may be absent.
 template <typename T>
 struct UniqueKernel {
   using Key = typename UnsignedOf<sizeof(T)>::Type;

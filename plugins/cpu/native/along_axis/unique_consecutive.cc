@@ -14,7 +14,7 @@ struct RunsAttrs {
   OPWRIGHT_ATTRIBUTES(axis);
 };
 
-// Slots: x; out, inverse, counts, of which the last two may be absent. Workspace: where runs begin.
+// Slots: x; out, inverse, counts, the last two may be absent. Workspace: where runs begin.
 template <typename T>
 struct UniqueConsecutiveKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -61,7 +61,7 @@ struct UniqueConsecutiveKernel {
   }
 
  private:
-  // Whether a slice differs from the one before: NaN equals nothing.
+  // Whether a slice differs from the previous one: NaN equals nothing.
   bool Differ(const T* x, int64_t i) const {
     for (int64_t k = 0; k < slices_.count(); ++k) {
       const T here = x[PlaceOf(slices_, k, i)], before = x[PlaceOf(slices_, k, i - 1)];

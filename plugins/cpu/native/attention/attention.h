@@ -17,12 +17,12 @@
 
 namespace opwright_cpu {
 
-// A block of scores fits the second cache beside its values; whole panels of Gemm.
+// A block of scores fits the second cache together with its values; whole panels of Gemm.
 constexpr int64_t kQueryBlock = 64;
 constexpr int64_t kKeyBlock = 384;
 
 // Queries that see few keys are taken in blocks of few rows: under a causal mask a block multiplies
-// with the keys that its last row sees, and half of what is beyond the diagonal is for nothing.
+// with the keys that its last row sees, and half of the work beyond the diagonal is wasted.
 constexpr int64_t kFewKeys = 128;
 constexpr int64_t kFewQueries = 16;
 
@@ -98,7 +98,7 @@ class MaskLayout {
   // `rows` is the shape of the scores without the keys.
   MaskLayout(const opwright::Meta& mask, const opwright::Meta& rows);
 
-  // Where the mask of a unit begins, in elements.
+  // The offset of a unit's mask, in elements.
   int64_t OffsetOf(int64_t unit) const;
   int64_t row_stride() const { return row_stride_; }
   int64_t key_stride() const { return key_stride_; }

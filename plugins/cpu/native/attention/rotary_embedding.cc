@@ -9,7 +9,7 @@
 namespace opwright_cpu {
 namespace {
 
-// x is [outer, t, size]; the positions of `repeats` neighboring ones of outer are the same.
+// x is [outer, t, size]; `repeats` neighbors along outer have the same positions.
 struct RotaryShape {
   int64_t outer = 1;
   int64_t t = 0;

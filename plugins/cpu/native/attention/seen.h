@@ -9,7 +9,7 @@
 
 namespace opwright_cpu {
 
-// The product of GemmCall, in which an element of b is read only where that of a is not 0. For the
+// The product of GemmCall, which reads an element of b only if the element of a is not 0. For the
 // rare case that something is not finite: it is slow.
 template <typename T>
 void MultiplySeen(const GemmCall<T>& call);

@@ -2,9 +2,9 @@
 #ifndef OPWRIGHT_CPU_COMMON_CLONES_H_
 #define OPWRIGHT_CPU_COMMON_CLONES_H_
 
-// For functions that hold a whole loop, in which all calls must be inlined
-// (OPWRIGHT_CPU_INLINE), or it is compiled for the oldest instruction set. The body of an
-// OpenMP region is a function of its own, so regions surround such calls, and are never in them.
+// For functions with a whole loop: all calls in it must be inlined (OPWRIGHT_CPU_INLINE), or they
+// are compiled for the oldest instruction set. The body of an OpenMP region is a function of its
+// own, so regions surround such calls, never the reverse.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define OPWRIGHT_CPU_CLONES \
   __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))

@@ -82,8 +82,8 @@ void SortByDigit(const Keyed<Key>* from, int64_t n, int shift, const int64_t* co
   for (int64_t i = 0; i < n; ++i) to[starts[(from[i].key >> shift) & (kDigits - 1)]++] = from[i];
 }
 
-// Sorts by one byte after the other, without those in which all keys are equal. Only digits between
-// the least and the greatest that can occur are counted: few where many elements are equal.
+// Sorts by one byte after the other, and skips bytes that are equal in all keys. Only digits
+// between the least and the greatest that can occur are counted: few where many elements are equal.
 template <typename Key>
 Keyed<Key>* SortByBytes(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
   static_assert(kShort <= std::numeric_limits<uint16_t>::max(), "places fit into 16 bits");

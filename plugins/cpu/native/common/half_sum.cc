@@ -49,7 +49,7 @@ struct WidenFromB16 {
   }
 };
 
-// Four sums at a time: one addition waits for the one before it.
+// Four sums at a time: an addition waits for its predecessor.
 template <typename Widening>
 OPWRIGHT_CPU_AVX512 float SumAvx512(const void* from, int64_t n) {
   const auto* bits = static_cast<const uint16_t*>(from);

@@ -27,8 +27,8 @@ inline Part PartOf(int64_t n, int64_t step, int32_t thread, int32_t n_threads) {
   return Part{std::min(begin, n), std::min(end, n)};
 }
 
-// Calls function(part, n_parts) for each of n_threads parts of some work, each in a thread of its
-// own where the processors are free. No part may wait for another one.
+// Calls function(part, n_parts) for each of n_threads parts of some work, each in a separate thread
+// if the processors are free. No part may wait for another one.
 template <typename Function>
 void Parallel(int32_t n_threads, const Function& function) {
   const int32_t n_parts = std::max(n_threads, 1);

@@ -16,7 +16,7 @@ template <typename T>
 constexpr int64_t kLineItems = kLineBytes / static_cast<int64_t>(sizeof(T));
 
 // n elements at `out` that wait to be stored; result(i) computes one. From `head` on they are
-// `whole` lines of the cache, of which `stored` are done.
+// `whole` cache lines, `stored` of them done.
 template <typename T, typename Store, typename Result>
 class StreamedRow {
  public:

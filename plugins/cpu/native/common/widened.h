@@ -4,13 +4,12 @@
 //   OPWRIGHT_REGISTER_KERNEL_FOR("lrn", "cpu", opwright_cpu::LrnKernel, float, double);
 //   OPWRIGHT_CPU_REGISTER_WIDENED("lrn", opwright_cpu::LrnKernel);
 //
-// It costs a pass over the tensors, which is little beside long computations. Its library is the
-// kernel's with "_widened", and its priority below the kernel's, so that a kernel with 16-bit loops
-// of its own comes first.
-// Everything else of the kernel is kept: its options (an output that shares the memory of an input
-// does so in the copies, too), slots of other dtypes, absent ones and those of which only the shape
-// is given, its workspace, its bound state, what it packs, its estimate with the copies added. Only
-// outputs whose shape depends on values are refused.
+// It costs a pass over the tensors, which is little compared with long computations. Its library is
+// the kernel's with "_widened", and its priority below the kernel's, so that a kernel with 16-bit
+// loops of its own comes first. Everything else of the kernel is kept: its options (an output that
+// shares the memory of an input does so in the copies, too), slots of other dtypes, absent and
+// shape-only ones, its workspace, its bound state, what it packs, its estimate with the copies
+// added. Only outputs whose shape depends on values are refused.
 #ifndef OPWRIGHT_CPU_COMMON_WIDENED_H_
 #define OPWRIGHT_CPU_COMMON_WIDENED_H_
 

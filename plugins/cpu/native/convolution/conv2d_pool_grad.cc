@@ -1,4 +1,4 @@
-// The gradients of a convolution whose output goes into maximum pooling and nowhere else.
+// The gradients of a convolution whose output is read by maximum pooling only.
 //
 // The pooling hands back one output gradient for each of its maxima; at all other pixels of the
 // convolution's output the output gradient is zero. So each sum runs over the maxima, a quarter of
@@ -21,8 +21,8 @@ namespace {
 enum Input : uint32_t { kXSlot, kWeightSlot, kIndexSlot, kGradSlot };
 enum Output : uint32_t { kXGrad, kWeightGrad, kBiasGrad };
 
-// What is done here; beyond, oneDNN is the faster one, or nothing was measured: images and weights
-// that the caches next to a core hold, few maxima, and windows of more than a run or two, for the
+// The supported sizes; beyond them, oneDNN is faster, or nothing was measured: images and weights
+// that fit into the caches of a core, few maxima, and windows of more than a run or two, for the
 // places of the maxima have to be sorted first.
 constexpr int64_t kMostElements = int64_t{1} << 15;  // of an image
 constexpr int64_t kMostWeights = int64_t{1} << 17;

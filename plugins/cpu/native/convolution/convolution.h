@@ -29,7 +29,7 @@ class ConvolutionShape {
   // Whether rows of an output can be computed by themselves: channels are last, and every window
   // reads a row of x or, where they are transposed, every row of the output is one of a window.
   bool has_parts() const;
-  // Of the output: sizes of its first spatial axis.
+  // Sizes of the output's first spatial axis.
   int64_t rows() const { return out_.get_dims()[2]; }
   // The same for the rows [begin, end) of the output of one image; `first` becomes the first row of
   // x that they read.
@@ -48,8 +48,8 @@ class ConvolutionShape {
   // One number for each output channel, broadcast over an image.
   const dnnl::memory::desc& per_channel() const { return per_channel_; }
 
-  // Images in the layout that the primitive shall have. Channels last run at full speed as they
-  // are; else oneDNN picks a layout of its own and the pipeline converts.
+  // Images in the layout for the primitive. Channels last run at full speed unchanged; else oneDNN
+  // picks a layout of its own and the pipeline converts.
   dnnl::memory::desc AsPreferred(const dnnl::memory::desc& images) const;
   dnnl::memory::desc AnyWeight() const;
 

@@ -29,16 +29,16 @@ using dnnl::memory;
 constexpr uint32_t kOutGradSlot = 3;
 
 // Whether each thread sums the weight's gradient over images of its own, and the sums are added up
-// then. Where weights are many and pixels few that costs more than it saves: there oneDNN divides
-// the weights among its threads.
+// then. With many weights and few pixels that costs more than it saves: there oneDNN divides the
+// weights among its threads.
 bool IsSummedByImages(const ConvolutionShape& shape) {
   constexpr uint64_t kFewWeightBytes = uint64_t{1} << 20;
   constexpr int64_t kManyPixels = 2048;
   return shape.weight().get_size() <= kFewWeightBytes || shape.windows() >= kManyPixels;
 }
 
-// So many threads have sums of their own even of many weights: in 16 bits a product takes less time
-// than threads of oneDNN that wait for each other.
+// Up to so many threads have their own sums even of many weights: in 16 bits a product takes less
+// time than threads of oneDNN that wait for each other.
 constexpr int32_t kFewParts = 4;
 
 OPWRIGHT_CPU_CLONES void AddRun(int64_t n, const float* from, float* to) {
@@ -238,7 +238,7 @@ struct ConvolutionGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Where part i begins in each tensor; the layout of the sums is known.
+  // The offsets of part i in each tensor; the layout of the sums is known.
   ImageBytes FirstBytes(Part images, int32_t i, bool with_weight) const {
     ImageBytes first{};
     first[kXOperand] = first[kXGradOperand] = images.begin * shape_.x_bytes();
@@ -260,7 +260,7 @@ struct ConvolutionGradKernel {
   }
 
   // The weight as the input's gradient reads it, all parts' sums, and the scratch memory
-  // of steps. Sums that begin after the parts use the memory of that weight. Returns the bytes of
+  // of steps. Sums that start after the parts use the memory of this weight. Returns the bytes of
   // all.
   uint64_t LayWorkspace() {
     const auto n_sums = static_cast<uint64_t>(n_sums_);
@@ -309,7 +309,7 @@ struct ConvolutionGradKernel {
     }
   }
 
-  // Where a weight is infinite or NaN, computes the input's gradient once more.
+  // If a weight is infinite or NaN, computes the input's gradient again.
   void FinishInput(const opwright::RunContext& ctx, Bound& bound, char* scratch) const {
     if constexpr (!std::is_same_v<T, float>) {
       if (!has_x_pipeline_) return;

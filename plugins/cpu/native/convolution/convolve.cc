@@ -81,7 +81,7 @@ class ConvolutionPipeline {
     opwright::Status status = opwright::Status::Ok();
     for (const int64_t step : {int64_t{1}, int64_t{16}, ConvolutionSplit::kNoRows}) {
       const ConvolutionSplit split(shape, ctx, step);
-      if (step > 1 && split.n_row_parts == 1) continue;  // too few rows for parts of so many
+      if (step > 1 && split.n_row_parts == 1) continue;  // too few rows for parts of this size
       split_ = {};
       weight_used_ = shape.AnyWeight();
       status = AddParts(shape, epilogue, split);

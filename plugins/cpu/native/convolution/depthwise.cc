@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Adjacent channels, of which a thread takes whole blocks.
+// Adjacent channels; a thread takes whole blocks of them.
 constexpr int64_t kBlock = 16;
 
 // out[i * to] += factor * x[i * from]
@@ -28,7 +28,7 @@ OPWRIGHT_CPU_CLONES void AddMultiple(int64_t n, T factor, const T* x, int64_t fr
 
 template <typename T>
 OPWRIGHT_CPU_CLONES T Dot(int64_t n, const T* a, const T* b, int64_t stride) {
-  constexpr int64_t kLanes = 8;  // sums of their own, which the compiler keeps in a vector
+  constexpr int64_t kLanes = 8;  // separate sums, which the compiler keeps in a vector
   T sums[kLanes] = {};
   int64_t i = 0;
   for (; stride == 1 && i + kLanes <= n; i += kLanes) {

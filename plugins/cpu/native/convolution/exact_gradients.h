@@ -1,4 +1,4 @@
-// Gradients of bfloat16 convolutions beside numbers that are infinite or none.
+// Gradients of bfloat16 convolutions in the presence of infinity or NaN.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_EXACT_GRADIENTS_H_
 #define OPWRIGHT_CPU_CONVOLUTION_EXACT_GRADIENTS_H_
 
@@ -17,10 +17,10 @@ namespace opwright_cpu {
 bool HasSpecial(int64_t n, const float* numbers);
 bool HasSpecial(int64_t n, const opwright::BFloat16* numbers);
 
-// oneDNN's code for bfloat16 fills borders and tiles with zeros and multiplies them as all others:
-// beside NaN, gradients become NaN that do not depend on it. Its code for float32 skips
-// zeros, so gradients are computed by that one once more. This happens where training has failed
-// already, so memory is saved instead of time: image by image, in one thread.
+// oneDNN's code for bfloat16 fills borders and tiles with zeros and multiplies them like all
+// others: next to NaN, gradients that do not depend on it become NaN. Its code for float32 skips
+// zeros, so that code computes the gradients again. This happens where training has failed already,
+// so memory is saved instead of time: image by image, in one thread.
 class ExactGradients {
  public:
   // `image` is the convolution of one image in float32.

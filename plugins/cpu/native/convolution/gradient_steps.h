@@ -23,7 +23,7 @@ enum GradOperand : Operand {
   kGradOperands
 };
 
-// What oneDNN asks for where it is to choose code for gradients; empty where it has none.
+// oneDNN's hint for the choice of code for gradients; empty if there is none.
 inline dnnl::convolution_forward::primitive_desc ForwardOf(const ConvolutionShape& shape) {
   return {CpuEngine(),
           dnnl::prop_kind::forward_training,

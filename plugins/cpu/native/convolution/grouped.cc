@@ -150,7 +150,7 @@ uint64_t GroupedConvolution::BytesOf(const GroupedSweep& sweep) const {
          FloatBytes(2 * sweep.n_rows);
 }
 
-// Calls function(row of `to`, rows at hand) for each row of an image.
+// Calls function(row of `to`, loaded rows) for each row of an image.
 template <typename Function>
 void GroupedConvolution::OverRows(const GroupedSweep& sweep, const float* from, int64_t first_unit,
                                   int64_t n_units, char* scratch, const Function& function) const {

@@ -1,5 +1,5 @@
 // Convolution of images, channels last, in groups of few channels: oneDNN works on such groups one
-// by one or spreads them with zeros, and spends most of its time beside the products.
+// by one or spreads them with zeros, and spends most of its time outside the products.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_GROUPED_H_
 #define OPWRIGHT_CPU_CONVOLUTION_GROUPED_H_
 

@@ -44,7 +44,7 @@ struct GroupedSweep {
   bool is_backward = false;
   int64_t from_step = 1, to_step = 1;  // between positions of a phase, in columns
   int64_t left = 0, width = 0;         // of a row with zeros around it
-  int64_t n_rows = 0;                  // that are at hand at once
+  int64_t n_rows = 0;                  // that are loaded at once
   std::vector<GroupedPhase> phases;
 };
 
@@ -72,7 +72,7 @@ struct OutGradsWork {
   const GroupedSweep* sweep;
   RowsAtHand rows;
   const float* out_grads;
-  float* sums;  // of the first unit at hand, laid out as the packed weight
+  float* sums;  // of the first loaded unit, laid out as the packed weight
   int64_t unit, n_units;
   int64_t taps, row_taps;
 };

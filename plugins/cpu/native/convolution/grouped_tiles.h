@@ -64,8 +64,8 @@ OPWRIGHT_CPU_INLINE void AddOutGrads(const float* x, const GroupedLanes& out_gra
    ...);
 }
 
-// sums[tap][i], [kTaps, min(kG, 8), 8], += over n pixels output gradients times channel i of what
-// the tap reads.
+// sums[tap][i], [kTaps, min(kG, 8), 8], += over n pixels output gradients times channel i of the
+// tap's pixel.
 template <int kG, int... kTap>
 OPWRIGHT_CPU_INLINE void AddPixels(const float* const* x, int64_t x_step, const float* out_grads,
                                    int64_t out_grads_step, int64_t n, float* const* sums,

@@ -57,8 +57,8 @@ bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
   WinogradShape made{x.dim(0),   x.dim(3),   weight.dim(0),     x.dim(1),         x.dim(2),
                      out.dim(1), out.dim(2), attrs.paddings[0], attrs.paddings[2]};
   if (made.channels % kTileLanes != 0 || made.filters % kTileLanes != 0) return false;
-  // In multiplications of a tile: what transforms load, add and store, measured for a weight, whose
-  // taps have to be gathered.
+  // The cost of transforms in multiplications of a tile: loads, additions and stores, measured for
+  // a weight, whose taps have to be gathered.
   constexpr int64_t kTransform = 5, kWeightTransform = 30;
   // For a weight that changes: its copy, and the sums of its gradient, take 64 bytes
   // for each of these in every run, where a training step needs the most memory.

@@ -48,8 +48,8 @@ struct WinogradShape {
 constexpr int64_t kLineFloats = 16;
 inline int64_t StepOf(int64_t tiles, int64_t channels) { return tiles * channels + kLineFloats; }
 
-// Whether float32 images are convolved faster so: without strides, dilations and groups, and with
-// so many channels that products of them are most of the work. Sets `shape` then. A weight that
+// Whether float32 images are convolved faster in this way: without strides, dilations and groups,
+// and with enough channels for products to be most of the work. Sets `shape` then. A weight that
 // changes is transformed in each run.
 bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
                        const opwright::Shape& out, const ConvolutionAttrs& attrs,
@@ -96,7 +96,7 @@ class Winograd {
   PanelGemm product_{};
   int32_t n_threads_ = 1;
   int32_t filter_parts_ = 1, tile_parts_ = 1;
-  int64_t share_filters_ = 0, block_ = 0;  // most filters and tiles that are at hand at once
+  int64_t share_filters_ = 0, block_ = 0;  // most filters and tiles that are loaded at once
 };
 
 }  // namespace opwright_cpu

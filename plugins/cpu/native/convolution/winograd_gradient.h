@@ -38,7 +38,7 @@ class WinogradWeightGradient {
   PanelGemm product_{};
   int32_t n_threads_ = 1;
   Shares shares_;
-  int64_t share_filters_ = 0, block_ = 0;  // most filters and tiles that are at hand at once
+  int64_t share_filters_ = 0, block_ = 0;  // most filters and tiles that are loaded at once
 };
 
 }  // namespace opwright_cpu

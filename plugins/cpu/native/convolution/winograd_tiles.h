@@ -56,7 +56,7 @@ struct WeightView {
 bool TransformWeights(const WeightView& weight, int64_t channels, float* to, int64_t step,
                       int64_t row);
 
-// The same places, of which the first 9 are filled with the taps as they are.
+// The same places; the first 9 contain the unchanged taps.
 void CopyWeights(const WeightView& weight, int64_t channels, float* to, int64_t step, int64_t row);
 
 // The pixels of the result by plain sums: of 16 result channels, from transformed weights, or from

@@ -66,7 +66,7 @@ OPWRIGHT_CPU_CLONES void WriteSteps(T* out, int64_t begin, int64_t end, double s
   }
 }
 
-// Whole numbers wrap on the way, as sums of unsigned ones.
+// Intermediate integers wrap, as sums of unsigned ones.
 template <typename T>
 OPWRIGHT_CPU_CLONES void WriteWholeSteps(T* out, int64_t begin, int64_t end, uint64_t start,
                                          uint64_t step) {

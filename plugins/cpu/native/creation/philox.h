@@ -48,15 +48,15 @@ void ForWords(int32_t n_threads, const PhiloxKey& key, int64_t n, int64_t words_
   });
 }
 
-// The positions of a tensor's elements in a larger one of which
-// it is a part: runs of elements that follow one another in both.
+// The positions of a tensor's elements in the larger one that it is a part of: runs of elements
+// that are consecutive in both.
 struct WordRuns {
   int64_t run = 1;
   uint64_t first = 0;   // the index of the first element
   uint64_t stride = 0;  // from the beginning of one run to the next one's
 };
 
-// For a nonempty x: `numbers` are the rows before the part, its own, and those of all.
+// For a nonempty x: `numbers` are the rows before the part, its own, and all.
 inline opwright::Status FindRuns(const opwright::InputTensor& x, int64_t axis,
                                  const int64_t* numbers, WordRuns* runs) {
   const opwright::Shape shape = x.shape();

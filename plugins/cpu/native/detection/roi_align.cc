@@ -61,7 +61,7 @@ struct RoiAlignGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Each thread has channels of its own, in all images: the boxes are added in their order.
+  // Each thread has its own channels, in all images: the boxes are added in their order.
   opwright::Status Run(const opwright::RunContext& ctx, const RoiAlignAttrs& attrs) const {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     const T* rois = ctx.input(1).data<T>();

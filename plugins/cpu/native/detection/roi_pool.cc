@@ -98,7 +98,7 @@ struct RoiPoolGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Each thread has channels of its own, in all images: the boxes are added in their order.
+  // Each thread has its own channels, in all images: the boxes are added in their order.
   opwright::Status Run(const opwright::RunContext& ctx, const RoiPoolAttrs&) const {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     const ImageNumbers images(ctx.input(2));

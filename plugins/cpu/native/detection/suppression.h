@@ -1,6 +1,6 @@
 // Boxes that were kept, and whether another one overlaps one of them too much, for nms
-// and multiclass_nms. All of it in double, so that every dtype decides alike, and every operation
-// is rounded, so that the reference does.
+// and multiclass_nms. All in double, so that every dtype gives the same decision, and every
+// operation is rounded, as in the reference.
 #ifndef OPWRIGHT_CPU_DETECTION_SUPPRESSION_H_
 #define OPWRIGHT_CPU_DETECTION_SUPPRESSION_H_
 

@@ -20,7 +20,7 @@ using opwright::functors::FloatOfFloat8;
 using opwright::functors::OddFloatOfDouble;
 
 // C++ does not define the conversion of a float that an integer type does not hold. As in NumPy, it
-// is converted to the signed type that processors convert to, of which the low bits are kept.
+// is converted to the signed type that processors convert to, and keeps the low bits.
 template <typename To, typename From>
 OPWRIGHT_CPU_INLINE To Convert(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>) {
@@ -212,8 +212,7 @@ Route FindRoute(DLDataType from, DLDataType to) {
   if (IsConverted(from)) {
     return {SelectToFloat(from), IsConverted(to) ? SelectFromFloat(to) : SelectDirect(middle, to)};
   }
-  if (IsFourBits(to) &&
-      from.code != kDLFloat) {  // whole numbers, of which float keeps too few bits
+  if (IsFourBits(to) && from.code != kDLFloat) {  // integers, whose bits float cannot represent
     return {SelectDirect(from, opwright::DtypeOf<uint8_t>()), &ToFourBitsLoop<uint8_t>};
   }
   if (IsConverted(to)) return {SelectDirect(from, middle), SelectFromFloat(to)};

@@ -20,7 +20,7 @@ struct ChainAttrs {
   OPWRIGHT_ATTRIBUTES(functions, operands, parameters);
 };
 
-// A block that is streamed: longer than that of one function, for there are several to be called.
+// A streamed block: longer than for one function, since there are several calls.
 constexpr int64_t kChainStreamBytes = 2 * kStreamBlockBytes;
 constexpr int64_t kMaxSources = 64;  // inputs and functions together
 

@@ -22,7 +22,7 @@ OPWRIGHT_CPU_PREDICATE(Equal, 2, (T x, T y), x == y);
 OPWRIGHT_CPU_PREDICATE(NotEqual, 2, (T x, T y), x != y);
 OPWRIGHT_CPU_PREDICATE(Less, 2, (T x, T y), x < y);
 OPWRIGHT_CPU_PREDICATE(LessEqual, 2, (T x, T y), x <= y);
-// NaN is true, as it is in C.
+// NaN is true, as in C.
 OPWRIGHT_CPU_PREDICATE(And, 2, (T x, T y), int{x != T(0)} & int{y != T(0)});
 OPWRIGHT_CPU_PREDICATE(Or, 2, (T x, T y), int{x != T(0)} | int{y != T(0)});
 OPWRIGHT_CPU_PREDICATE(Xor, 2, (T x, T y), int{x != T(0)} ^ int{y != T(0)});

@@ -29,7 +29,7 @@ struct MapPlan {
   bool moves_bits = false;            // 16-bit floats are not shown to the loop as float
 };
 
-// How long a run over n elements takes that reads and writes so many bytes.
+// The duration of a run over n elements that reads and writes so many bytes.
 uint64_t EstimateNs(int64_t n, double bytes, double ns_per_element, int32_t n_threads);
 
 class MapKernel {
@@ -143,7 +143,7 @@ struct GradientOfX : MapKernel {
   }
 };
 
-// The gradient of one that needs out: x (its shape only), out, out_grad -> x_grad.
+// The gradient of an operator that needs out: x (its shape only), out, out_grad -> x_grad.
 template <typename Attrs = NoAttrs>
 struct GradientOfOut : MapKernel {
   static void Configure(opwright::KernelOptions& options) {

@@ -1,5 +1,5 @@
-// Loops whose results go past the caches as they are computed: for functions that take longer than
-// to copy a number within the caches.
+// Loops whose results bypass the caches: for functions that take longer than a copy of a number
+// within the caches.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_LINES_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_LINES_H_
 

@@ -73,8 +73,8 @@ struct Function {
     T second;                                                                 \
   }
 
-// The type in which a loop sees elements of T where only their bits matter: there are fewer loops,
-// and wrapping around is defined.
+// The type of elements of T in loops where only their bits matter: fewer loops are compiled, and
+// wrapping is defined.
 template <typename T, typename = void>
 struct Bits {
   using Type = T;

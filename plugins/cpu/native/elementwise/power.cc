@@ -34,7 +34,7 @@ OPWRIGHT_CPU_INLINE double WidePowerOf(float base, float exponent) {
   const double with_sign = odd & (functors::detail::BitCast<int64_t>(x) < 0) ? -power : power;
   const bool undefined = (x < 0) & (x > -kInfinity) & !whole & (y == y);
   const double defined = undefined ? __builtin_nan("") : with_sign;
-  // 1 for an exponent of 0 and a base of 1, also beside NaN; and (-1)**inf, which the logarithm
+  // 1 for an exponent of 0 and a base of 1, also with NaN; and (-1)**inf, which the logarithm
   // leaves undefined.
   const bool one = (x == 1) | (y == 0) | ((size == 1) & (y_size == kInfinity));
   return one ? 1.0 : defined;
@@ -49,7 +49,7 @@ inline double PowerOf(double base, double exponent) { return std::pow(base, expo
 // Whole numbers wrap around; the exponent is not negative.
 template <typename T>
 T PowerOf(T base, T exponent) {
-  // NOLINTBEGIN(bugprone-signed-char-misuse): a sign that is extended is what wraps around
+  // NOLINTBEGIN(bugprone-signed-char-misuse): sign extension is the wrap-around
   uint64_t power = 1;
   uint64_t factor = static_cast<uint64_t>(base);
   for (auto left = static_cast<uint64_t>(exponent); left != 0; left >>= 1) {
@@ -146,8 +146,8 @@ inline double TimesPower(double factor, double x, double y) {
   return (std::signbit(power) ? -factor : factor) * root * root;
 }
 
-// y x**(y - 1), and 0 for the constant x**0 even where x is 0 or out_grad infinite. Where x**y is
-// no number it has no derivative, though y - 1 may round to a whole number.
+// y x**(y - 1), and 0 for the constant x**0 even where x is 0 or out_grad infinite. If x**y is NaN
+// the derivative is too, though y - 1 may round to an integer.
 template <typename T>
 OPWRIGHT_CPU_INLINE T GradOfBase(T x, T y, T out, T out_grad) {
   const double factor = static_cast<double>(y) * static_cast<double>(out_grad);

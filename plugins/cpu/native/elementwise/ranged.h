@@ -27,7 +27,8 @@ OPWRIGHT_CPU_CLONES bool AnyIsFar(const typename F::In* const* inputs, int64_t n
 }
 
 // The same loop gives the near elements for all their
-// neighbors: an element has one result wherever a block begins. `out` may be an input.
+// neighbors: the result of an element does not depend on the begin of a block. `out` may be an
+// input.
 template <typename F>
 void MapMixedBlock(const typename F::In* const* inputs, typename F::Out* out, int64_t n,
                    const Parameters& parameters) {

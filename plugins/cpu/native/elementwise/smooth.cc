@@ -1,4 +1,4 @@
-// Smooth activations, besides the ones of activations.cc, and their gradients; powers of two.
+// Smooth activations, that activations.cc lacks, and their gradients; powers of two.
 #include <opwright/functors.h>
 
 #include "elementwise/attributes.h"
@@ -10,7 +10,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// 2**x, exact for whole x: as the exponent in two factors, of which neither overflows, and the
+// 2**x, exact for whole x: as the exponent in two factors, neither of which overflows, and the
 // rest.
 template <typename T>
 OPWRIGHT_CPU_INLINE T PowerOfTwo(T x) {

@@ -11,7 +11,7 @@
 namespace opwright_cpu {
 
 double LogGammaFar(double x) {
-  int sign = 0;  // in the place of a global variable of the C library
+  int sign = 0;  // instead of a global variable of the C library
   return ::lgamma_r(x, &sign);
 }
 

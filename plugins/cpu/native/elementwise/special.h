@@ -42,8 +42,8 @@ OPWRIGHT_CPU_INLINE float LogGammaNearTwo(float u) {
   return functors::detail::Polynomial(u, c);
 }
 
-// x > 0. Below 10 the recurrence moves x to [1.5, 2.5), where the root at 2 is a factor; that at 1
-// comes from there and from ln(x), of which neither is rounded to 0.
+// x > 0. Below 10 the recurrence moves x to [1.5, 2.5), where the root at 2 is a factor; the root
+// at 1 comes from there and from ln(x), neither of which is rounded to 0.
 template <typename T>
 OPWRIGHT_CPU_INLINE T LogGamma(T x) {
   const bool is_low = x < T(1.5);

@@ -1,4 +1,5 @@
-// The gradient of a weight, and of its bias, added to them as it is made: it is never stored.
+// The gradient of a weight, and of its bias, added to them while it is computed: it is never
+// stored.
 #include <cstring>
 
 #include "common/parallel.h"
@@ -58,8 +59,8 @@ struct FcSgdKernel {
  private:
   int64_t outputs() const { return is_turned_ ? k_ : n_; }
 
-  // The memory of the output, which holds the input: where the plan gave it memory of its own, by a
-  // copy.
+  // The memory of the output, which contains the input: by a copy if the plan gave it separate
+  // memory.
   static T* InPlace(const opwright::InputTensor& input, const opwright::OutputTensor& output) {
     T* to = output.data<T>();
     const T* from = input.data<T>();

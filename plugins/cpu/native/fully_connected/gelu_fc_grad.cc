@@ -1,6 +1,6 @@
 // The gradient of a fully connected layer after gelu: the gradient through gelu, the
 // gradient of the weight, and the sums that are the gradient of the bias before gelu.
-// gelu is computed again for rows that both products need, beside its derivative.
+// gelu is computed again for rows that both products need, together with its derivative.
 #include <algorithm>
 #include <type_traits>
 
@@ -49,10 +49,10 @@ struct GeluFcGradKernel {
   }
 
  private:
-  // At once: their weights, gradients and what gelu returned stay in the second cache.
+  // Rows at once: their weights, gradients and gelu's results stay in the second cache.
   static constexpr int64_t kColumns = 256;
   static constexpr int64_t kRows = 252;
-  static constexpr int64_t kFewest = 48;  // for which the weight is worth being transposed
+  static constexpr int64_t kFewest = 48;  // from which a transposition of the weight pays
 
   int64_t PerThread() const { return kColumns * (layer_.n + 2 * kRows); }
 
@@ -62,7 +62,8 @@ struct GeluFcGradKernel {
     float* activated = memory + kColumns * layer_.n;
     float* products = activated + kColumns * kRows;  // x_grad may use the memory of x
     const float* weight = ctx.input(1).data<float>();
-    const bool is_turned = layer_.is_turned;  // then the weight is stored as it is multiplied
+    const bool is_turned =
+        layer_.is_turned;  // then the weight is stored in the layout of the product
     if (!is_turned)
       TransposeRows(weight + column * layer_.n, layer_.n, width, layer_.n, transposed);
     const float* factor = is_turned ? weight + column : transposed;

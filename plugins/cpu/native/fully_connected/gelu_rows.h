@@ -19,8 +19,8 @@ struct GeluBlock {
 // activated = gelu(x), its tanh approximation where `tanh` says so.
 void ActivateRows(const GeluBlock& block, bool tanh);
 
-// The gradient through gelu: `grad` of what it returned, whose rows follow each other; `x_grad`,
-// whose rows lie x_stride apart and which may be x; `sums` of the columns of x_grad, or NULL.
+// The gradient through gelu: `grad` of its output, whose rows follow each other; `x_grad`, whose
+// rows lie x_stride apart and which may be x; `sums` of the columns of x_grad, or NULL.
 struct GeluBack {
   const float* grad;
   float* x_grad;

@@ -26,7 +26,7 @@ constexpr int64_t kLeastWork = int64_t{1} << 19;
 constexpr int64_t kMostWeights = int64_t{1} << 20;
 constexpr int64_t kMostRows = 512;
 
-// Weights that do not change: from so many on, a packed copy is worth its memory.
+// Constant weights: from this size on, a packed copy is worth its memory.
 constexpr int64_t kLeastPacked = int64_t{1} << 17;
 
 inline int32_t ThreadsFor(int64_t m, int64_t n, int64_t k, int32_t n_threads) {

@@ -7,7 +7,7 @@ namespace opwright_cpu {
 #if defined(__x86_64__)
 namespace {
 
-// The one of three functions that is for the processor that this runs on.
+// Selects one of three functions for the current processor.
 template <typename Fn>
 Fn Choose(Fn avx512, Fn avx2, Fn baseline) {
   __builtin_cpu_init();

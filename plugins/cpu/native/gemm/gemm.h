@@ -44,8 +44,8 @@ GemmFn<T> BestGemm();
 
 // Products with a b that is in panels already: of `width` columns, or fewer in the last one,
 // side by side, so that b_row is n. n is a multiple of kPanelStep, alpha 1 and scratch not used.
-// `multiply` fetches the panel after the one that it reads; `multiply_cached` is for one row, m 1,
-// and a b that lies in a cache: with so few sums to make fetching would take as long as they do.
+// `multiply` fetches the panel after the current one; `multiply_cached` is for one row, m 1, and a
+// b that lies in a cache: with so few sums to make fetching would take as long as they do.
 struct PanelGemm {
   int64_t width;
   GemmFn<float> multiply;

@@ -1,6 +1,6 @@
 // Sums of runs: a few vectors at the same offsets from each of many beginnings, times
-// a factor each, added up in registers. It is a product with a matrix that has few elements other
-// than zero, whose places are known.
+// a factor each, added up in registers. It is a product with a matrix with few nonzero elements in
+// known places.
 #ifndef OPWRIGHT_CPU_GEMM_RUN_SUMS_H_
 #define OPWRIGHT_CPU_GEMM_RUN_SUMS_H_
 
@@ -19,7 +19,7 @@ struct Run {
   int32_t lanes;
 };
 
-// For each group g of terms, those from ends[g - 1] to ends[g], element l of run r:
+// For each group g of terms, from ends[g - 1] to ends[g], element l of run r:
 //   to[to_places[g] + r.to + l] += sum of factors[i] * from[places[i] + r.from + l].
 // In every run kRunLanes elements are read and written; those from r.lanes on keep their values.
 struct RunSums {

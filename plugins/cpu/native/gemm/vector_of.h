@@ -1,4 +1,5 @@
-// Vectors for the files of one instruction set. What is in here is static, as gemm_kernel.h says.
+// Vectors for the files of one instruction set. Everything in this file is static, see
+// gemm_kernel.h.
 #ifndef OPWRIGHT_CPU_GEMM_VECTOR_OF_H_
 #define OPWRIGHT_CPU_GEMM_VECTOR_OF_H_
 

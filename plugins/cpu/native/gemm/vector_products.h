@@ -1,5 +1,5 @@
-// Products with few rows, as a batch of one makes them: each weight is read once, in its order, and
-// that is what they cost.
+// Products with few rows, as for a batch of one: each weight is read once, in its order, which is
+// their whole cost.
 #ifndef OPWRIGHT_CPU_GEMM_VECTOR_PRODUCTS_H_
 #define OPWRIGHT_CPU_GEMM_VECTOR_PRODUCTS_H_
 

@@ -105,7 +105,7 @@ class AxisWalk {
     return true;
   }
 
-  // Each element of a line has its own position. What the loop reads is copied to local variables:
+  // Each element of a line has its own position. The loop's inputs are copied to local variables:
   // the compiler would otherwise have to read it again after each write of the function.
   template <typename Index, typename Function>
   OPWRIGHT_CPU_INLINE bool VisitLine(WalkAxis line, const Index* index, int64_t x, int64_t other,
@@ -123,8 +123,8 @@ class AxisWalk {
     return true;
   }
 
-  // The same where other threads own some positions. The processor cannot predict who owns the next
-  // one, so a branch for each would cost more than the rest: the own ones of a block are listed
+  // The same where other threads own some positions. The processor cannot predict the owner of the
+  // next one, so a branch for each would cost more than the rest: a thread lists its own of a block
   // first.
   template <typename Index, typename Function>
   OPWRIGHT_CPU_INLINE bool VisitOwned(WalkAxis line, const Index* index, int64_t x, int64_t other,
@@ -176,7 +176,7 @@ class AxisWalk {
 
   std::vector<WalkAxis> groups_;
   WalkAxis axis_{1, 0, 0, 0};
-  WalkAxis row_{1, 0, 0, 0};  // the innermost axis where that is not the one of the positions
+  WalkAxis row_{1, 0, 0, 0};  // the innermost axis, if it is not the axis of the positions
   int64_t count_ = 0;
   int64_t n_groups_ = 1;
 };

@@ -15,7 +15,7 @@ namespace opwright_cpu {
 class Counts {
  public:
   Counts() = default;
-  // Of n elements into `length` counts. A part has at least as many elements as counts to add.
+  // Counts n elements into `length` bins. A part has at least as many elements as counts to add.
   Counts(int64_t n, int64_t length, int32_t n_threads)
       : n_(n),
         length_(length),

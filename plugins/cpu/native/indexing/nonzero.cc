@@ -22,7 +22,7 @@ struct Rows {
   int64_t n_found;
 };
 
-// Writes columns [at, end) of out: what is found in rows [begin, ...), whose count is end - at.
+// Writes columns [at, end) of out: the end - at nonzero elements in rows [begin, ...).
 template <typename Word>
 void Find(const Word* x, Word bits, const Rows& rows, int64_t begin, int64_t at, int64_t end,
           int64_t* out) {

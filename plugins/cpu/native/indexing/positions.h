@@ -10,7 +10,7 @@
 
 namespace opwright_cpu {
 
-// The index tensor as it is: int32 or int64.
+// The index tensor unchanged: int32 or int64.
 class Positions {
  public:
   Positions(const opwright::InputTensor& index, int64_t n)

@@ -21,7 +21,7 @@ struct IndexedRows {
 
   size_t workspace_bytes() const { return static_cast<size_t>(n) * sizeof(int64_t); }
 
-  // Writes the number of the row of each vector; an error where a position is out of range.
+  // Writes the number of the row of each vector; an error if a position is out of range.
   opwright::Status Find(const opwright::InputTensor& index, int64_t* numbers,
                         int32_t n_threads) const;
 };

@@ -64,7 +64,7 @@ OPWRIGHT_CPU_CLONES void AddRow(const T* row, T* out, int64_t n) {
   for (int64_t j = 0; j < n; ++j) out[j] += row[j];
 }
 
-// What one thread owns of every block: places [place_begin, place_end), columns of each.
+// One thread's share of every block: places [place_begin, place_end), columns of each.
 struct Share {
   int64_t place_begin;
   int64_t place_end;

@@ -1,4 +1,4 @@
-// Where scatter and scatter_nd write: one walk over the index and the updates for both.
+// The destinations of scatter and scatter_nd: one walk over the index and the updates for both.
 #ifndef OPWRIGHT_CPU_INDEXING_SCATTER_H_
 #define OPWRIGHT_CPU_INDEXING_SCATTER_H_
 
@@ -34,7 +34,7 @@ class Scattered {
   // The need of `Index`; the rest of the workspace is the caller's.
   size_t workspace_bytes() const { return rows_ ? rows_->workspace_bytes() : 0; }
 
-  // Calls function(share, positions) in threads; an error where a position is out of range. The
+  // Calls function(share, positions) in threads; an error if a position is out of range. The
   // function returns the same as `AxisWalk::Visit`.
   template <typename Function>
   opwright::Status Run(const opwright::RunContext& ctx, int64_t item_bytes,

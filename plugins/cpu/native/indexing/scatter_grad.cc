@@ -81,7 +81,7 @@ struct ScatterGradKernel {
 
   opwright::Status OfSum(const opwright::RunContext& ctx, const Slots& s) const {
     if (s.x_grad != nullptr) Copy(ctx, s.grad, s.x_grad);
-    if (s.updates_grad == nullptr) return opwright::Status::Ok();  // x counts wherever it is
+    if (s.updates_grad == nullptr) return opwright::Status::Ok();  // x counts in every position
     return Walk<false>(ctx, [=](int64_t place, int64_t i) { s.updates_grad[i] = s.grad[place]; });
   }
 
@@ -112,7 +112,7 @@ struct ScatterGradKernel {
 
   static bool Took(T value, T out) { return value == out || (value != value && out != out); }
 
-  // All that are equal to the greatest or least share its gradient.
+  // All elements equal to the extremum share its gradient.
   opwright::Status OfExtremum(const opwright::RunContext& ctx, const Slots& s) const {
     ParallelFor(ctx.n_threads(), n_, kElementGrain, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) s.count[i] = Took(s.x[i], s.out[i]) ? 1 : 0;

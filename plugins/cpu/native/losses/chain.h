@@ -24,7 +24,7 @@ struct ChainShape {
   int64_t tags = 0;
 
   int64_t each() const { return steps * tags; }
-  // Sequences that are worth a thread of their own.
+  // Sequences that are worth a separate thread.
   int64_t Grain() const { return kElementGrain / (each() * tags + 1) + 1; }
   uint64_t EstimateNs(int32_t n_threads) const {
     return static_cast<uint64_t>(500 + n * each() * (tags + 20) / (4 * n_threads));
@@ -35,7 +35,7 @@ inline ChainShape ChainShapeOf(const opwright::Meta& x) { return {x.dim(0), x.di
 
 using opwright::functors::kLeastSum;
 
-// exp(transition - its maximum), and that maximum.
+// exp(transition - its maximum), and the maximum.
 template <typename T>
 OPWRIGHT_CPU_CLONES T ExponentsOf(const T* transition, int64_t count, T* exponents) {
   T top = transition[0];

@@ -145,8 +145,8 @@ class CtcRow {
     for (int64_t k = 0; k < n_; ++k) scores()[k] = static_cast<double>(x[classes()[k]]);
   }
 
-  // Returns the logarithm of the likelihood of the labels. Before the first step a path is as if
-  // in state 0, from which it stays there or goes on to the first label.
+  // Returns the logarithm of the likelihood of the labels. Before the first step a path is in a
+  // virtual state 0, from which it stays or advances to the first label.
   template <typename T>
   double GoForward(const T* x) {
     double* first = Alphas(0);

@@ -1,4 +1,4 @@
-// linear_chain_crf: the forward algorithm, with products in place of logarithms where nothing
+// linear_chain_crf: the forward algorithm, with products instead of logarithms where nothing
 // underflows.
 #include "common/widened.h"
 #include "losses/chain.h"

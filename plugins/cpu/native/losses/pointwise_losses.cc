@@ -45,7 +45,7 @@ OPWRIGHT_CPU_CLONES void ScoreGradRange(const Formula& formula, const Operands<T
   }
 }
 
-// Of the second score of a pair.
+// The gradient of the second score of a pair.
 template <typename T, typename Formula, bool kHasPair>
 OPWRIGHT_CPU_CLONES void OtherGradRange(const Formula& formula, const Operands<T>& from, T* out,
                                         int64_t n) {

@@ -15,7 +15,7 @@ struct MatmulAttrs {
   OPWRIGHT_ATTRIBUTES(transpose_x, transpose_y);
 };
 
-// Axis i of a multiplied array is axis axes[i] of the given one, of out likewise; none: the same.
+// Axis i of a multiplied array is axis axes[i] of the given one, also for out; none: the same.
 struct FoldedMatmulAttrs {
   std::vector<int64_t> x_axes;
   std::vector<int64_t> y_axes;

@@ -48,7 +48,8 @@ OPWRIGHT_CPU_CLONES T WrappingDot(int64_t k, const T* x, int64_t x_stride, const
   return static_cast<T>(sum);
 }
 
-// Rows from which a panel of b that is read for all of them saves more than it costs to copy.
+// The number of rows from which a copied panel of b, read for all of them, saves more than the copy
+// costs.
 constexpr int64_t kTiledRows = 4;
 
 // Signed and unsigned numbers have the same low bits of products and sums.

@@ -28,9 +28,9 @@ bool IsShortSum(const GemmSize& size) {
   return size.k <= kShortSum && (size.n <= kFewColumns || size.n % kAliasedColumns == 0);
 }
 
-// One row of matrices that lie between each other, as those of heads do behind an attention:
-// oneDNN's newer loops do not write them, unless there is another axis, and it takes 30 ms to
-// compile the older ones, once in each process, which are as fast as ours.
+// One row of interleaved matrices, such as the heads after an attention: oneDNN's newer loops do
+// not write them, unless there is another axis, and its older ones, which are as fast as ours, take
+// 30 ms to compile once in each process.
 bool AreInterleaved(const MatrixShape& shape) {
   return shape.stack.size() == 1 && shape.out_row != shape.size.n;
 }

@@ -36,7 +36,7 @@ struct MatrixShape {
   std::vector<StackAxis> stack;  // outermost first, as few axes as describe it
   int64_t stack_size = 1;
 
-  // Where matrix `index` of the stack begins in each factor.
+  // The offset of matrix `index` of the stack in each factor.
   struct Offsets {
     int64_t x;
     int64_t y;

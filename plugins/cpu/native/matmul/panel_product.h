@@ -42,8 +42,9 @@ class PanelProduct {
   }
 
  private:
-  static constexpr int64_t kRowStep = 6;       // rows of a tile
-  static constexpr int64_t kRowsAtOnce = 126;  // that stay in the second cache beside a panel
+  static constexpr int64_t kRowStep = 6;  // rows of a tile
+  static constexpr int64_t kRowsAtOnce =
+      126;  // that stay in the second cache together with a panel
 
   // The last panel but one is narrower where the last would have a single vector, whose sums wait
   // for each other.

@@ -95,7 +95,7 @@ opwright::Status Product::AddPart(const ProductRequest& request, const MatrixPar
   const auto like = std::find_if(parts_.begin(), parts_.end(), [&](const Part& other) {
     return AreAlike(other.shape, from.shape);
   });
-  if (like != parts_.end()) part = *like;  // made anew, the same code would be compiled again
+  if (like != parts_.end()) part = *like;  // a new one would compile the same code again
   part.x = from.x * item;
   part.y = from.y * item;
   part.bias = from.column * out_item;

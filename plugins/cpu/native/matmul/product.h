@@ -47,7 +47,7 @@ class Product {
     Primitive primitive;
     dnnl::memory::desc y_plain;
     dnnl::memory::desc y_used;
-    // Byte of each array that the part begins with: y as it is given, and packed.
+    // Offset of the part in each array in bytes: y as given, and packed.
     int64_t x = 0, y = 0, packed = 0, bias = 0, out = 0;
   };
   opwright::Status AddPart(const ProductRequest& request, const MatrixPart& from);

@@ -1,6 +1,6 @@
 // Products x^T y of matrices stored by rows, as in the gradient of a layer's weight:
-// few columns of both, and a sum over all rows of a batch. oneDNN multiplies them by
-// its loops for any layout, of which it compiles 3 MB at the first of them.
+// few columns of both, and a sum over all rows of a batch. oneDNN multiplies them by its loops for
+// any layout, of which the first one compiles 3 MB.
 #ifndef OPWRIGHT_CPU_MATMUL_TURNED_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_TURNED_PRODUCT_H_
 
@@ -13,7 +13,7 @@
 
 namespace opwright_cpu {
 
-// Columns of x, of which so many rows stay in the second cache while the panels of y pass by.
+// Columns of x; so many of their rows stay in the second cache while the panels of y are read.
 constexpr int64_t kTurnedColumns = 252;
 constexpr int64_t kTurnedRows = 252;
 

@@ -11,7 +11,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The share of the pairs in which the positive row has the higher bin.
+// The share of the pairs whose positive row has the higher bin.
 double AreaOf(const int64_t* positives, const int64_t* negatives, int64_t n_bins) {
   opwright::functors::RocArea area = {};
   for (int64_t i = 0; i < n_bins; ++i) {

@@ -28,7 +28,7 @@ Border::Border(BorderMode mode, int64_t item_bytes, const std::vector<int64_t>& 
     const int64_t begin = before[axis];
     const int64_t end = begin + box[axis];
     if (mode == BorderMode::kWrap) {
-      // A copy of the box at a time, each from the one beside it.
+      // A copy of the box at a time, each from its neighbor.
       for (int64_t to = begin; to > 0; to -= box[axis]) {
         const int64_t from = std::max<int64_t>(to - box[axis], 0);
         AddSide(axis, from, to - from, from + box[axis], 1);

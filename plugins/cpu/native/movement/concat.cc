@@ -19,10 +19,10 @@ class Parts {
     row_ = whole[axis_] * inner_;
   }
 
-  // Adds the next part, which is copied into the whole or out of it.
+  // Adds the next part, which is copied to or from the whole.
   void Add(const std::vector<int64_t>& part, bool into) { AddLines(part[axis_], into); }
 
-  // Adds every line along the axis as a part of its own.
+  // Adds every line along the axis as a separate part.
   void AddEach(bool into) {
     for (int64_t i = 0; i < length_; ++i) AddLines(1, into);
   }

@@ -17,7 +17,7 @@ struct Cut {
 
 Cut CutOf(const SliceAttrs& attrs, const std::vector<int64_t>& shape);
 
-// The box of `shape` cut out of a compact tensor, and where it begins there, in bytes.
+// The box of `shape` cut out of a compact tensor, and its offset there, in bytes.
 struct Box {
   std::vector<int64_t> strides;
   int64_t offset = 0;

@@ -58,7 +58,7 @@ std::vector<int64_t> Begins(const PadAttrs& attrs) {
   return begins;
 }
 
-// A border of one value, of which negative widths crop: the rest of x is a box of it.
+// A border of one value; negative widths crop, so that the rest of x is a box of it.
 class ConstantBorder {
  public:
   ConstantBorder() = default;
@@ -173,7 +173,7 @@ struct PadGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Where the elements of one axis are shown: element i at `center` + i * `stride` in out_grad, and
+  // The places of the elements of one axis: element i at `center` + i * `stride` in out_grad, and
   // at the offsets of the border from first[i] to first[i + 1].
   struct Shown {
     int64_t center;

@@ -252,8 +252,8 @@ CopyFunction SelectTileKernel(int64_t item_bytes, bool stream) {
 
 int64_t Lanes(int64_t item_bytes) { return 16 / item_bytes; }
 
-constexpr int64_t kLeastReversed = 8;       // items of a row for which its own loop is faster
-constexpr int64_t kLongestStep = 16;        // items from one that is read to the next in its line
+constexpr int64_t kLeastReversed = 8;       // items of a row from which a separate loop is faster
+constexpr int64_t kLongestStep = 16;        // items from one read item to the next in its line
 constexpr int64_t kUnitBytes = 32 * 1024;   // stays in the first-level cache
 constexpr int64_t kLongBytes = 256 * 1024;  // of a row, before it is cut
 constexpr int64_t kTileItems = 64;          // a tile of 64 x 64 floats reads and writes 16 KiB
@@ -272,7 +272,7 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
   } else {
     inner_ = CopyAxis{1, item_bytes_, item_bytes_};
   }
-  size_t chosen = axes_.size();  // the axis of the unit beside `inner_`
+  size_t chosen = axes_.size();  // the axis of the unit besides `inner_`
   if (chosen > 0) --chosen;
   if (inner_.destination != item_bytes_) {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);

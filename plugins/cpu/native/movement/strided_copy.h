@@ -30,7 +30,7 @@ class StridedCopy {
   // Moves everything in up to n_threads threads.
   void Run(const char* source, char* destination, int32_t n_threads) const;
 
-  // Moves the part of one thread: for callers that have a parallel region of their own.
+  // Moves the part of one thread: for callers inside a parallel region.
   void RunPart(const char* source, char* destination, int32_t thread, int32_t n_threads) const;
 
  private:

@@ -46,7 +46,7 @@ inline uint64_t MoveNanoseconds(int64_t bytes, int32_t n_threads) {
   return 20 + static_cast<uint64_t>(bytes) / 10 / static_cast<uint64_t>(threads);
 }
 
-// Calls function(thread, n_threads) in as many threads as so many bytes are worth.
+// Calls function(thread, n_threads) in as many threads as that many bytes are worth.
 template <typename Function>
 void ParallelParts(int32_t n_threads, int64_t bytes, const Function& function) {
   const int64_t most = std::max<int64_t>(1, bytes / kCopyGrainBytes);

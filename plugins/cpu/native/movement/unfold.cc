@@ -33,7 +33,7 @@ struct UnfoldShape {
   int64_t pixels() const { return sizes[0] * sizes[1]; }
   int64_t columns() const { return windows[0] * windows[1]; }
 
-  // Where the first window has tap `tap` along an axis.
+  // The position of the first window's tap `tap` along an axis.
   int64_t Shift(int64_t tap, int32_t axis) const { return tap * dilations[axis] - before[axis]; }
 
   // The windows along an axis whose tap is inside the image.

@@ -10,7 +10,7 @@ namespace opwright_cpu {
 namespace {
 
 // Sums begin with the first element: a mean is exact where all elements are equal. A small error
-// would be large beside deviations that are almost 0.
+// would be large compared with deviations that are almost 0.
 template <typename T>
 OPWRIGHT_CPU_INLINE T FirstOrZero(T first) {
   return first - first == T(0) ? first : T(0);
@@ -65,7 +65,7 @@ struct Moments {
   T* mean;
   T* squares;
 
-  // Adds rows of which there are `count`, beside `before` that are known.
+  // Adds `count` rows to `before` known ones.
   OPWRIGHT_CPU_INLINE void Add(int64_t n, const T* other_mean, const T* other_squares,
                                int64_t count, int64_t before) const {
     // Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance, 1983.
@@ -192,7 +192,7 @@ struct BatchNormKernel {
     return opwright::Status::Ok();
   }
 
-  // Of rows of channels side by side; `of_pieces` is for the moments of the pieces.
+  // For rows of adjacent channels; `of_pieces` is for the moments of the pieces.
   void ComputeMoments(const E* x, int32_t n_threads, const Moments<T>& result, T* of_pieces) const {
     const int64_t n = lines_.length;
     pieces_.ForEach(n_threads, [&](int64_t i) {

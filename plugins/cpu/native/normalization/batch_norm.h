@@ -66,7 +66,7 @@ class RowPieces {
   Extent extent_of(int64_t i) const {
     return {{i * each_, std::min((i + 1) * each_, lines_.outer)}, {0, lines_.length}};
   }
-  // Of kArrays numbers for each channel of each piece.
+  // kArrays numbers for each channel of each piece.
   int64_t numel() const { return count_ * kArrays * lines_.length; }
 
   // Calls function(i) for each piece.

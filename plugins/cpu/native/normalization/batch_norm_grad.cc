@@ -6,9 +6,9 @@
 namespace opwright_cpu {
 namespace {
 
-// Where the gradient of the normalized values comes from. kOutGrad: it is out_grad. After
-// an activation it depends on where that cut off: kAnew
-// computes its input again, kOut reads its output.
+// The origin of the gradient of the normalized values. kOutGrad: it is out_grad. After an
+// activation it depends on where that cut off: kAnew computes its input again, kOut reads its
+// output.
 enum class Source { kOutGrad, kAnew, kOut };
 
 template <typename E>
@@ -52,7 +52,7 @@ struct Sums {
   }
 };
 
-// Of some rows of all n channels; after the sums there is room for as many again.
+// The sums over some rows of all n channels; after them there is room for as many again.
 template <typename E, Source source>
 OPWRIGHT_CPU_CLONES void SumRows(const GradInputs<E>& inputs, int64_t n, const Part& rows,
                                  const Sums<NumberOf<E>>& result) {
@@ -122,7 +122,7 @@ OPWRIGHT_CPU_CLONES void XGradients(const GradInputs<E>& inputs, const Lines& li
 }
 
 // Slots of batch_norm_grad: x, scale, bias, mean, variance (these three as shapes), saved_mean,
-// saved_inv_std, out_grad; x_grad, scale_grad, bias_grad. Of the fused operator: x, scale,
+// saved_inv_std, out_grad; x_grad, scale_grad, bias_grad. Slots of the fused operator: x, scale,
 // saved_mean, saved_inv_std, bias?, out?, out_grad; the same and residual_grad?.
 template <typename E, bool kFused>
 struct BatchNormGradKernelOf {

@@ -35,7 +35,7 @@ OPWRIGHT_CPU_INLINE void NormalizeRow(const T* x, const T* scale, const T* bias,
   }
 }
 
-// Returns how many rows it has normalized: those up to the first one whose squares over- or
+// Returns the number of normalized rows: it stops at the first one whose squares over- or
 // underflow.
 template <typename T, bool kCentered>
 OPWRIGHT_CPU_CLONES int64_t NormalizeOrdinaryRows(const T* x, const T* scale, const T* bias,

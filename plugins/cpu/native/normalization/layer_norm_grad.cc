@@ -15,7 +15,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Rows whose share of the scale's and bias' gradient is added up by itself: fixed, so that results
+// Rows whose share of the scale's and bias' gradient is summed separately: fixed, so that results
 // do not depend on the number of threads.
 constexpr int64_t kRowBlock = 64;
 

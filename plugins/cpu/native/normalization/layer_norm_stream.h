@@ -6,8 +6,8 @@
 
 namespace opwright_cpu {
 
-// Elements of the shortest rows that are worth it, and bytes of the longest: three must fit the
-// second cache, beside scale and bias.
+// Elements of the shortest supported rows, and bytes of the longest: three must fit the second
+// cache, together with scale and bias.
 constexpr int64_t kLeastStreamedRow = 128;
 constexpr int64_t kMostStreamedRowBytes = int64_t{128} << 10;
 

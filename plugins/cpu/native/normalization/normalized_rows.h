@@ -24,7 +24,7 @@ inline Lines NormalizedRows(const opwright::Shape& shape, int64_t begin_norm_axi
 
 inline int64_t RowGrain(int64_t length) { return std::max<int64_t>(1, kElementGrain / length); }
 
-// Mean and deviation of a row: (x - mean) * inv_std. Where its squares over- or underflow, so does
+// Mean and deviation of a row: (x - mean) * inv_std. If its squares over- or underflow, so does
 // inv_std, and is_ordinary is false.
 template <typename T>
 struct RowStatistics {
@@ -61,9 +61,8 @@ OPWRIGHT_CPU_INLINE RowStatistics<T> StatisticsOf(const T* x, int64_t n, T epsil
 }
 
 // x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad times the scale,
-// without mean(g) where not kCentered. Where a scale is, g is in x_grad, rounded: in one operation
-// with the difference it would leave its rounding error, times a large inv_std, where g equals its
-// mean.
+// without mean(g) where not kCentered. With a scale, g is in x_grad, rounded: in one operation with
+// the difference it would leave its rounding error, times a large inv_std, where g equals its mean.
 template <bool kCentered, typename T>
 OPWRIGHT_CPU_INLINE void XGradRow(const T* x, const T* scaled, int64_t n,
                                   const RowStatistics<T>& row, T* x_grad) {

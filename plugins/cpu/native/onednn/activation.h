@@ -1,4 +1,4 @@
-// Functions of one element as oneDNN takes them: without another pass over memory.
+// Element-wise functions for oneDNN: without another pass over memory.
 #ifndef OPWRIGHT_CPU_ONEDNN_ACTIVATION_H_
 #define OPWRIGHT_CPU_ONEDNN_ACTIVATION_H_
 

@@ -34,7 +34,7 @@ Function FindOnce(std::atomic<Function>* function, const char* name) {
     return ::opwright_cpu::FindOnce(&function, #name);     \
   }())
 
-// All functions that dnnl.hpp calls for us: the linker names one that is missing here.
+// All functions that dnnl.hpp calls for us: the linker names a missing one.
 #define dnnl_convolution_backward_data_primitive_desc_create \
   OPWRIGHT_CPU_DNNL(dnnl_convolution_backward_data_primitive_desc_create)
 #define dnnl_convolution_backward_weights_primitive_desc_create \

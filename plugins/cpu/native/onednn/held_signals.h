@@ -1,8 +1,8 @@
 // Signals that wait while oneDNN has the stack pointer in the heap.
 //
 // Before version 3.11.2, its code for products of float32 packs a factor there where a sum is too
-// long for the stack. The system puts what it saves for a signal's handler below the stack pointer,
-// over whatever the heap has there.
+// long for the stack. The system saves data for a signal's handler below the stack pointer, over
+// any data of the heap there.
 #ifndef OPWRIGHT_CPU_ONEDNN_HELD_SIGNALS_H_
 #define OPWRIGHT_CPU_ONEDNN_HELD_SIGNALS_H_
 

@@ -1,9 +1,9 @@
 // A failed allocation leaves no state.
 //
 // oneDNN writes into small objects without a look at whether there was memory for them. So it is
-// called only where there is room to spare. Where a larger piece is lacking it passes over an
-// implementation and takes a slower one, or says that it has none; both would be kept as long as
-// the process. So whether memory was lacking is asked of the C library, not of oneDNN.
+// called only where there is room to spare. If a larger allocation fails it skips an implementation
+// and uses a slower one, or reports that it has none; both would be cached for the life of the
+// process. So whether memory was lacking is asked of the C library, not of oneDNN.
 #ifndef OPWRIGHT_CPU_ONEDNN_LACK_OF_MEMORY_H_
 #define OPWRIGHT_CPU_ONEDNN_LACK_OF_MEMORY_H_
 
@@ -24,7 +24,7 @@
 namespace opwright_cpu {
 
 // Checks the status of a oneDNN function. Out of memory becomes std::bad_alloc, which the border of
-// the library knows.
+// the library handles.
 inline void CheckOneDnn(dnnl_status_t status, const char* what) {
   if (status == dnnl_out_of_memory) throw std::bad_alloc();
   dnnl::error::wrap_c_api(status, what);
@@ -40,7 +40,7 @@ inline void CheckRoom() {
   munmap(room, kRoomBytes);
 }
 
-// Calls a function in a thread of its own, which knows nothing of a failure in this one.
+// Calls a function in a new thread, which is unaffected by a failure in this one.
 template <typename Function>
 void CallInNewThread(const Function& function) {
   std::exception_ptr failure;
@@ -72,9 +72,9 @@ bool HadMemory(const Function& function) {
   return errno != ENOMEM;
 }
 
-// Calls it, and where it found no memory once more, so it must do no harm when it is called twice.
-// oneDNN's code generator keeps its first error as long as the thread: whatever is made in this one
-// from then on fails, too.
+// Calls it, and again after a lack of memory, so a second call must do no harm. oneDNN's code
+// generator keeps its first error for the life of the thread: everything created in this one from
+// then on fails, too.
 template <typename Function>
 void CallOneDnn(const Function& function) {
   if (HadMemory(function)) return;

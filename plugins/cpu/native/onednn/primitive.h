@@ -36,8 +36,8 @@ inline dnnl::memory::desc Strided(const dnnl::memory::dims& dims, dnnl::memory::
   return dnnl::memory::desc(dims, dtype, strides);
 }
 
-// A primitive and what its arguments look like. Its code is generated when a running instance first
-// asks for it: passes have more kernels prepared than a plan runs.
+// A primitive and the descriptors of its arguments. Its code is generated when a running instance
+// first asks for it: passes have more kernels prepared than a plan runs.
 class Primitive {
  public:
   // The memory of the generated code of one, measured over products and convolutions.

@@ -58,7 +58,7 @@ using ImageBytes = std::array<int64_t, kFirstTemporary>;
 class SplitPipeline {
  public:
   // Adds a part that begins with these bytes of the tensors, if steps for such parts are there;
-  // tells whether they are. Making them anew would compile the same code again.
+  // tells whether they are. Creating them again would compile the same code again.
   bool AddLike(const PartSizes& sizes, const ImageBytes& offsets) {
     for (size_t i = 0; i < pipelines_.size(); ++i) {
       if (pipelines_[i].sizes != sizes) continue;
@@ -68,7 +68,7 @@ class SplitPipeline {
     return false;
   }
 
-  // The same with steps of its own.
+  // The same with its own steps.
   void Add(const PartSizes& sizes, Pipeline steps, const ImageBytes& offsets, int32_t n_threads) {
     part_bytes_ = std::max(part_bytes_, steps.workspace_bytes());
     pipelines_.push_back({sizes, std::move(steps)});

@@ -39,7 +39,7 @@ struct SparseUpdateKernel {
   static constexpr uint32_t kTables = 1 + Rule::kStates;  // param and states
   // The sum of the values of a row; of half precision one of them, and the row of each table.
   static constexpr uint32_t kScratch = kIsHalf ? 2 + kTables : 1;
-  static constexpr int64_t kAhead = 8;  // rows between the one that is prefetched and the one used
+  static constexpr int64_t kAhead = 8;     // rows between the prefetched one and the used one
   static constexpr int64_t kGrain = 8192;  // elements that are worth a thread
 
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -89,7 +89,7 @@ struct SparseUpdateKernel {
   }
 
  private:
-  // Of one thread, in whole cache lines.
+  // The counts of one thread, in whole cache lines.
   uint64_t ScratchBytes() const {
     return (kScratch * static_cast<uint64_t>(size_) * sizeof(C) + 63) / 64 * 64;
   }

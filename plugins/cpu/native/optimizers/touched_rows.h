@@ -27,8 +27,8 @@ class TouchedRows {
   // Says which rows lookups [first, first + n of index) name; those of `skipped` are left out.
   void Take(const Positions& index, int64_t n, int64_t first, int64_t skipped);
 
-  // Finds the rows of one of n_threads threads; returns the first of them, or kNone. Every
-  // row has one thread, for any order in which threads call it.
+  // Finds the rows of one of n_threads threads; returns the first of them, or kNone. Every row has
+  // one thread, in any order of calls.
   int32_t Find(int32_t thread, int32_t n_threads);
 
   int64_t row(int32_t entry) const { return rows_[entries_[entry].lookup]; }

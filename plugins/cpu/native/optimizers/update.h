@@ -1,6 +1,6 @@
 // Code shared by all optimizers: which elements a thread updates, of one parameter or of
 // many in one step, and the numbers of a step. These files are compiled without contraction (fused
-// multiply-add), so that an element has one result, wherever a vector or a share begins.
+// multiply-add), so that an element has the same result at any position in vectors and shares.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
 
@@ -42,7 +42,7 @@ template <typename Rule, uint32_t kRate>
 struct StepSlots {
   static constexpr uint32_t kFirstScalar = kRate + 1 + Rule::kStates;
 
-  // Of parameter i of the lists.
+  // For parameter i of the lists.
   static Scalars Read(const opwright::RunContext& ctx, uint32_t i) {
     Scalars scalars{ReadScalar(ctx.input(kRate)), {0, 0}};
     if constexpr (Rule::kScalars > 0) {

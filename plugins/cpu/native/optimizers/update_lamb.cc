@@ -1,5 +1,5 @@
 // lamb: Adam whose steps are as long as the parameter is large. The moments first, with the norms
-// of parameter and direction, then the step, for which the direction is computed again.
+// of parameter and direction, then the step, which computes the direction again.
 #include <cmath>
 
 #include "common/widened.h"

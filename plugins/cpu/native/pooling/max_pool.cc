@@ -44,8 +44,8 @@ struct MaxPoolShape : PoolWindows {
   void Make(const opwright::Shape& x_shape, const opwright::Shape& out_shape,
             const AdaptivePoolAttrs& attrs) {
     PoolWindows::Make(x_shape, out_shape, attrs);
-    // Bins of one size are windows of that size where a row has enough of them for vectors; others
-    // are taken one by one.
+    // Bins of one size are processed as windows if a row has enough of them for vectors; others one
+    // by one.
     constexpr int64_t kManyBins = 16;
     const bool is_even = x.width % out.width == 0 && out.width >= kManyBins;
     kernel = stride = is_even ? x.width / out.width : 0;
@@ -62,7 +62,7 @@ struct MaxPoolShape : PoolWindows {
     return count;
   }
 
-  // Of columns; the stride is 0 where they are no even distance apart.
+  // The columns of windows; the stride is 0 if their distances are uneven.
   int64_t stride = 1, kernel = 1, step = 1, left = 0;
 };
 

@@ -52,9 +52,9 @@ struct Taps {
   int count = 0;
 };
 
-// Some channels of those pixels of one window: into the maxima so far, or the first ones of them.
-// The channels are a vector's work, and the maxima stay in registers; a loop over the taps would
-// keep the compiler from that.
+// Adds some channels of these pixels of one window to the maxima so far, or starts with them. The
+// channels are vectorized, and the maxima stay in registers; a loop over the taps would prevent
+// that.
 template <typename T, bool kFirst>
 OPWRIGHT_CPU_INLINE void TakeTaps(int64_t channels, const T* x, const Taps& taps, int32_t shift,
                                   T* __restrict best, int32_t* __restrict index) {
@@ -75,8 +75,8 @@ OPWRIGHT_CPU_INLINE void TakeTaps(int64_t channels, const T* x, const Taps& taps
   }
 }
 
-// All channels of those pixels of windows side by side. Where the last channels fill no block, the
-// block overlaps the one before: what is taken again is not greater than itself.
+// The same for all channels, for adjacent windows. If the last channels do not fill a block, the
+// block overlaps its predecessor: an element is not greater than itself.
 template <typename T, bool kFirst>
 OPWRIGHT_CPU_CLONES void TakeWindows(int64_t windows, int64_t pixels, int64_t channels, const T* x,
                                      const Taps& taps, T* best, int32_t* index) {
@@ -109,7 +109,7 @@ OPWRIGHT_CPU_CLONES void TakeColumns(int64_t n, const T* x, int64_t stride, int3
   }
 }
 
-// The greatest of n > 0 elements, as it is compared; NaN where there is one.
+// The greatest of n > 0 elements, in the form of comparisons; NaN where there is one.
 template <typename T>
 OPWRIGHT_CPU_CLONES typename Order<T>::Key GreatestOf(const T* x, int64_t n) {
   using Key = typename Order<T>::Key;

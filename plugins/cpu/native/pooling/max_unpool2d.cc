@@ -11,8 +11,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Calls function(place of an element in `wide`, the element) for all elements of images whose
-// places the index holds; a place is that of a pixel.
+// Calls function(place of an element in `wide`, the element) for all elements of images at the
+// places in the index; a place is the index of a pixel.
 template <typename Function>
 opwright::Status OverPlaces(const opwright::RunContext& ctx, const ImageSizes& narrow,
                             const ImageSizes& wide, const int32_t* index,

@@ -11,7 +11,7 @@
 
 namespace opwright_cpu {
 
-// Float and double are compared as they are.
+// Float and double are compared directly.
 template <typename T>
 struct Order {
   using Key = T;

@@ -10,12 +10,12 @@
 
 namespace opwright_cpu {
 
-// The result of threads that check positions, each those of its own images.
+// The result of threads that check positions, each for its own images.
 class PlaceCheck {
  public:
   explicit PlaceCheck(int64_t count) : count_(count) {}
 
-  // Whether all of them are in [0, count); one that is not is remembered.
+  // Whether all of them are in [0, count); records one outside.
   bool Admits(const int32_t* places, int64_t n);
 
   // To be asked when the threads are done.

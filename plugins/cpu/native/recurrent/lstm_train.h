@@ -1,6 +1,6 @@
-// What cpu.lstm_train and its gradient share. Of an LSTM in one direction only the gates are kept,
-// and the cells before each part of its steps: from these the gradient computes the other cells and
-// the states of one part at a time.
+// Code shared by cpu.lstm_train and its gradient. For an LSTM in one direction only the gates are
+// kept, and the cells before each part of its steps: from these the gradient computes the other
+// cells and the states of one part at a time.
 #ifndef OPWRIGHT_CPU_RECURRENT_LSTM_TRAIN_H_
 #define OPWRIGHT_CPU_RECURRENT_LSTM_TRAIN_H_
 
@@ -26,7 +26,7 @@ struct LstmTrainShape : RecurrentShape {
     return opwright::Status::Ok();
   }
 
-  // What both kernels need: what `take` takes of an arena, and time for their multiplications.
+  // The needs of both kernels: the arena memory of `take`, and time for their multiplications.
   template <typename T, typename Take>
   void Request(opwright::PrepareContext& ctx, int64_t per_nanosecond, const Take& take) const {
     Arena<T> arena(nullptr);

@@ -1,6 +1,6 @@
 // The gradient of an LSTM in training, one part of its steps after the other, the last ones first.
-// The gradients of the sums may use the memory of the gates: only those of a part,
-// cells and states of its steps and what goes back to them are in memory beside them.
+// The gradients of the sums may use the memory of the gates: only a part's gradients, with cells
+// and states of its steps and their gradients, are in other memory.
 #include "recurrent/attributes.h"
 #include "recurrent/lstm_train.h"
 #include "recurrent/recurrent_products.h"
@@ -49,7 +49,7 @@ struct LstmTrainGradKernel {
  private:
   struct Buffers {
     T* cells;       // [part_steps, n, size], the results of steps
-    T* states;      // [1 + part_steps, n, size], and that before them
+    T* states;      // [1 + part_steps, n, size], with the state before them
     T* flow;        // [part_steps, n, size], the gradient of the output of a layer
     T* rows;        // [part_steps, n, inputs], where x has n before t: x, then its gradient
     T* state_grad;  // [n, size]
@@ -193,7 +193,7 @@ struct LstmTrainGradKernel {
     AddThroughState<T>(gemm_, s_.kind, {weight, s_.size, 1, PacksWeights()}, back);
   }
 
-  // Of a step of the part: the results of RunStep, its input cell and its output cell.
+  // For a step of the part: the results of RunStep, its input cell and its output cell.
   StepRows<T> RowsOf(const Task& task, int64_t step) const {
     const int64_t before = step - s_.StepsOf(task.part).begin, first = task.rows.begin * s_.size;
     T* cell = task.at.cells + before * s_.each() + first;
@@ -203,7 +203,7 @@ struct LstmTrainGradKernel {
     return rows;
   }
 
-  // Of the step before the part: its gates and its cell, and the destination of its state.
+  // For the step before the part: its gates and its cell, and the destination of its state.
   StepRows<T> RowsBefore(const Task& task) const {
     const int64_t first = task.rows.begin * s_.size;
     StepRows<T> rows = GatesOfStep(task, s_.StepsOf(task.part).begin - 1);

@@ -1,5 +1,5 @@
-// What the kernels of recurrent layers share: extents, products and the order of steps. Inside all
-// arrays are time-major, [t, n, ...].
+// Code shared by the kernels of recurrent layers: extents, products and the order of steps. Inside
+// all arrays are time-major, [t, n, ...].
 #ifndef OPWRIGHT_CPU_RECURRENT_RECURRENT_H_
 #define OPWRIGHT_CPU_RECURRENT_RECURRENT_H_
 
@@ -76,7 +76,7 @@ class Arena {
   int64_t taken_ = 0;
 };
 
-// A product over several threads, each of which computes some rows; b may be in panels.
+// A product by several threads, each of which computes some rows; b may be in panels.
 template <typename T>
 void ParallelGemm(GemmFn<T> gemm, const GemmCall<T>& call, int32_t n_threads,
                   bool in_panels = false) {
@@ -104,9 +104,9 @@ struct LayerSource {
   int64_t inputs;
 };
 
-// What the source gives to the sums of all steps, of number `i` in the lists of parameters, with
-// the biases that nothing else than the sum depends on. Slots 1 to 4
-// are the parameters, the first of them transposed if it is in panels.
+// The source's part of the sums of all steps, for number `i` in the lists of parameters, with the
+// biases that only affect the sum. Slots 1 to 4 are the parameters, the first of them transposed if
+// it is in panels.
 template <typename T>
 void WriteSums(const RecurrentShape& s, GemmFn<T> gemm, const opwright::RunContext& ctx, uint32_t i,
                const LayerSource<T>& source, T* sums, bool in_panels = false) {

@@ -65,7 +65,7 @@ struct RecurrentGradKernel {
  private:
   struct Buffers {
     T* zeros;       // [n, size]
-    T* source;      // what a layer read
+    T* source;      // a layer's input
     T* flow;        // the gradient of its output, then of its input
     T* parts;       // the gradients of the sums of some steps, of each direction
     T* state_grad;  // [directions, n, size]
@@ -83,8 +83,8 @@ struct RecurrentGradKernel {
     return at.flow + s_.rows() * (std::max(s_.inputs, s_.joined()) - s_.inputs);
   }
 
-  // Of one layer, some steps at a time: `flow` is the gradient of
-  // its output, `to` gets that of its input and may be `flow`. NULL: zeros, not wanted.
+  // For one layer, some steps at a time: `flow` is the gradient of its output, `to` gets that of
+  // its input and may be `flow`. NULL: zeros, not wanted.
   void RunLayer(const opwright::RunContext& ctx, int64_t layer, const T* flow, T* to,
                 const Buffers& at, const std::vector<int64_t>& lengths) const {
     const T* source = SourceOf(ctx, layer, lengths, at.source);

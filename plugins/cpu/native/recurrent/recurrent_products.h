@@ -23,8 +23,8 @@ struct StepWeight {
 };
 
 // Panels of kPanelWidth columns, with the rows of each next to each other. In a wide
-// matrix one row of a panel is pages after the one before, and often in the same set of
-// the first-level cache: every step would read it from the second-level cache again.
+// matrix one row of a panel is pages after its predecessor, and often in the same set of the
+// first-level cache: every step would read it from the second-level cache again.
 template <typename T>
 void PackPanels(const StepWeight<T>& from, int64_t rows, int64_t columns, T* to) {
   for (int64_t column = 0; column < columns; column += kPanelWidth) {
@@ -62,9 +62,9 @@ void MultiplyPanels(GemmFn<T> gemm, GemmCall<T> call, const T* weight, bool back
   }
 }
 
-// The product of `call` with a weight in the place of b. A step that goes `backward` through the
-// panels begins with those that the step before has left in the cache, which may be smaller than
-// the weight. Threads share the panels of one that takes longer than to wake them.
+// The product of `call` with a weight instead of b. A step that goes `backward` through the panels
+// begins with the panels that the previous step left in the cache, which may be smaller than the
+// weight. Threads share the panels of a product that takes longer than waking them.
 template <typename T>
 void MultiplyWeight(GemmFn<T> gemm, GemmCall<T> call, const StepWeight<T>& weight,
                     bool backward = false, int32_t n_threads = 1) {
@@ -84,7 +84,7 @@ void MultiplyWeight(GemmFn<T> gemm, GemmCall<T> call, const StepWeight<T>& weigh
               });
 }
 
-// Gates that x and the state share; those of a GRU's n behind them stay apart.
+// Gates that x and the state share; after them a GRU's n stays separate.
 constexpr int64_t SharedGates(Recurrent kind) {
   return kind == Recurrent::kGru ? 2 : GatesOf(kind);
 }

@@ -34,7 +34,7 @@ struct StepRows {
 template <typename T>
 void RunStep(Recurrent kind, const StepRows<T>& at);
 
-// For an LSTM, from the gates of RunStep: the cells once more, to the same bits.
+// For an LSTM, from the gates of RunStep: the cells again, with the same bits.
 template <typename T>
 void RunCellsAgain(const StepRows<T>& at);
 

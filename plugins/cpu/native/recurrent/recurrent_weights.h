@@ -11,10 +11,11 @@
 
 namespace opwright_cpu {
 
-// Of one direction of one layer, number `index` in the lists of parameters, which begin with
-// weight_ih in `slot`: `h0` is the state before all steps or NULL, `states` what the steps from
-// `first_state` on gave, which may be the one before `steps`, and `parts` the gradients of the sums
-// of `steps`. The last steps come first; what earlier ones give is added. In reverse they are all.
+// For one direction of one layer, number `index` in the lists of parameters, which begin with
+// weight_ih in `slot`: `h0` is the state before all steps or NULL, `states` the results of the
+// steps from `first_state` on, which may be the step before `steps`, and `parts` the gradients of
+// the sums of `steps`. The last steps come first; parts of earlier ones are added. In reverse they
+// are all.
 template <typename T>
 struct WeightGrads {
   const RecurrentShape& s;
@@ -45,7 +46,7 @@ struct WeightGrads {
   void WriteState() const {
     const int64_t size = s.size, gates = s.gates();
     const bool is_gru = s.kind == Recurrent::kGru;
-    // A GRU's part of n goes back to the state by itself.
+    // A GRU's part of n reaches the state separately.
     const int64_t shared = is_gru ? 2 * size : gates;
     if (T* grad = Out(1)) {
       WriteStateGrad(parts, shared, grad);
@@ -73,7 +74,7 @@ struct WeightGrads {
     AddRows(part, rows(), columns, s.width(), sums);
   }
 
-  // grad = kept * grad + part^T y, of so many columns of `part` and rows of both.
+  // grad = kept * grad + part^T y, for so many columns of `part` and rows of both.
   void Multiply(const T* part, int64_t columns, int64_t rows, const T* y, int64_t n, T kept,
                 T* grad) const {
     ParallelGemm<T>(gemm,

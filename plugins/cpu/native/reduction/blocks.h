@@ -88,7 +88,7 @@ struct Prod {
   }
 };
 
-// Whether any element is other than 0, or all are; NaN is.
+// Whether any element, or every one, is nonzero; NaN is.
 template <bool kAll>
 struct Truth {
   template <typename In>
@@ -124,7 +124,7 @@ struct Extremum {
     }
   }
 
-  // A flag beside the extremum is faster than a comparison that knows of NaN.
+  // A flag next to the extremum is faster than a comparison that handles NaN.
   static OPWRIGHT_CPU_INLINE T Row(const T* x, int64_t n) {
     if constexpr (!std::is_floating_point_v<T>) return RowOfIntegers(x, n);
     T best = x[0];

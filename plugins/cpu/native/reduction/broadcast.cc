@@ -8,8 +8,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Bytes up to which a repeated block is doubled; beyond, it is copied again from there, so that
-// the source stays in the first cache.
+// Bytes up to which a repeated block is doubled; larger ones are copied from this one, so that the
+// source stays in the first cache.
 constexpr int64_t kDoubledBytes = 16384;
 
 // Repeats the first `block` elements of `out`, so that there are n of such blocks.
@@ -37,7 +37,7 @@ Broadcast::Broadcast(const std::vector<int64_t>& dims, const std::vector<bool>& 
     out_stride *= span.size;
     if (!span.reduced) x_stride *= span.size;
   }
-  // Threads share the loops down to one that gives enough pieces for even shares.
+  // Threads share the loops down to a depth with enough pieces for even shares.
   while (split_ + 1 < loops_.size() && n_pieces_ * loops_[split_].size < 64) {
     n_pieces_ *= loops_[split_++].size;
   }

@@ -96,7 +96,7 @@ OPWRIGHT_CPU_CLONES int64_t FindNorms(const T* x, const Lines& lines, int64_t be
   return n_extreme;
 }
 
-// Norms whose squares have over- or underflowed: one that is held at an ordinary epsilon is right.
+// Norms whose squares have over- or underflowed: a norm that an ordinary epsilon bounds is right.
 template <typename T>
 void FindExtremeNorms(const T* x, const Lines& lines, int64_t begin, int64_t end, T epsilon,
                       T* norms) {

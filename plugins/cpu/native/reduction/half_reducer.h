@@ -13,9 +13,9 @@
 
 namespace opwright_cpu {
 
-// `Rule` is Sum<float> or Extremum<float, max>. The innermost run of reduced axes is reduced as
-// it is widened, block by block in the first-level cache; the rest is little, and Reducer's.
-// Arrays have elements.
+// `Rule` is Sum<float> or Extremum<float, max>. The innermost run of reduced axes is reduced while
+// it is widened, block by block in the first-level cache; Reducer does the small rest. Arrays have
+// elements.
 template <typename Rule>
 class HalfReducer {
  public:

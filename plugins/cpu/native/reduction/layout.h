@@ -25,7 +25,7 @@ inline int64_t PlaceOf(const Lines& lines, int64_t line, int64_t element) {
   return (line / lines.inner * lines.length + element) * lines.inner + line % lines.inner;
 }
 
-// A run of neighboring axes that are treated alike.
+// A run of neighboring axes with the same treatment.
 struct Span {
   int64_t size;
   bool reduced;
@@ -68,7 +68,7 @@ inline std::vector<bool> RepeatedAxes(const opwright::Shape& small, const opwrig
   return repeated;
 }
 
-// Joins adjacent axes that are treated alike and drops axes of length 1.
+// Joins adjacent axes with the same treatment and drops axes of length 1.
 inline std::vector<Span> Collapse(const std::vector<int64_t>& dims,
                                   const std::vector<bool>& reduced) {
   std::vector<Span> spans;

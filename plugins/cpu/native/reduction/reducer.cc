@@ -11,7 +11,7 @@ namespace {
 // Elements of one piece of a line that threads share. Fixed, so that results do not depend on the
 // number of threads.
 constexpr int64_t kChunk = 65536;
-// From so many results on each thread has whole lines.
+// From this number of results on, each thread has whole lines.
 constexpr int64_t kManyLines = 64;
 constexpr int64_t kManyColumns = 2048;
 

@@ -41,8 +41,8 @@ class Stages {
            int32_t n_threads) const;
 
  private:
-  // One run of reduced axes. Where there are few results, their
-  // lines are cut into chunks, whose results are reduced again.
+  // One run of reduced axes. If there are few results, their lines are cut into chunks, whose
+  // results are reduced again.
   struct Stage {
     Lines lines;
     int64_t chunk = 0;  // lengths along the line of one piece; 0: not cut
@@ -86,7 +86,7 @@ class Reducer {
 template <typename T>
 using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 
-// The type of sums of a type: signed integers as unsigned ones, in which wrapping is defined.
+// The type of sums of a type: signed integers as unsigned ones, where wrapping is defined.
 template <typename T, bool = std::is_integral_v<T>>
 struct SumTypeOf {
   using Type = T;

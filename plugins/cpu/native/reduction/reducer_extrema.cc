@@ -1,4 +1,4 @@
-// Extrema, and whether any element or all are other than 0.
+// Extrema, and whether any or all elements are nonzero.
 #include "reduction/reducer_kernel.h"
 
 namespace opwright_cpu {

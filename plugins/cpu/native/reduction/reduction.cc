@@ -45,7 +45,7 @@ struct OfNothing<Truth<true>> {
   static constexpr int kValue = 1;
 };
 
-// What all reductions share; `Number` is the type that is computed in, `In` the one that is read.
+// The common part of all reductions; `Number` is the type of the computation, `In` of the input.
 template <typename Number, typename Rule, bool kMean, typename In = Number>
 struct ReductionKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -151,8 +151,8 @@ using SumGradKernel = SpreadKernel<T, false>;
 template <typename T>
 using MeanGradKernel = SpreadKernel<T, true>;
 
-// 1 where an element is the extremum of its line, of which `best` is the repeated array: each NaN
-// is where one of them is the extremum.
+// 1 where an element is the extremum of its line, `best` is the extremum, repeated: if it is NaN,
+// every NaN counts.
 template <typename T>
 OPWRIGHT_CPU_CLONES void MarkExtrema(const T* x, T* best, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {

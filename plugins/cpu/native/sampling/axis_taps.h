@@ -112,8 +112,8 @@ inline void AddAntialiased(int64_t i, int64_t size, int64_t count, double scale,
   for (int64_t place = begin; place < end; ++place) axis->Add(place, share_of(place) / sum);
 }
 
-// Of a linear or cubic filter at a place. Where the ends count as the only elements, the shares of
-// the others are divided by their sum.
+// The taps of a linear or cubic filter at a place. If elements beyond the ends do not count, the
+// shares of the others are divided by their sum.
 inline void AddFilter(double at, int64_t size, const ResizeAttrs& attrs, AxisTaps* axis) {
   const bool is_cubic = attrs.mode == "cubic";
   const auto last = static_cast<double>(size - 1);

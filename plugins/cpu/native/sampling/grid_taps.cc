@@ -14,7 +14,7 @@ namespace {
 template <typename T>
 struct AxisRule {
   T begin, factor, shift, last;  // place = (coordinate - begin) * factor + shift
-  T low, span;                   // between which places coordinates are reflected
+  T low, span;                   // the places that bound the reflection of coordinates
 
   AxisRule(const GridShape& shape, int64_t size) {
     const T n = static_cast<T>(size);
@@ -27,7 +27,7 @@ struct AxisRule {
   }
 };
 
-constexpr double kOutside = 8;  // so many pixels beyond an image no place reads any of it
+constexpr double kOutside = 8;  // beyond so many pixels outside of an image no place reads it
 
 // Places that are held inside of the image; the factor is 0 beyond its ends.
 template <typename T>
@@ -74,8 +74,7 @@ OPWRIGHT_CPU_CLONES void Index(int64_t n, T last, const T* place, T* share, T* d
   }
 }
 
-// Places of coordinates; others instead of NaN and infinity, on which nothing
-// depends.
+// Places of coordinates; NaN and infinity are replaced by a number without an effect.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Locate(int64_t n, const AxisRule<T>& rule, GridPadding padding,
                                 const T* grid, int32_t step, T* place, T* factor) {

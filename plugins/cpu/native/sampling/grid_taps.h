@@ -1,4 +1,4 @@
-// Which pixels the places of a grid read, in which shares, and how these depend on the place.
+// The pixels that the places of a grid read, their shares, and the derivatives of these.
 #ifndef OPWRIGHT_CPU_SAMPLING_GRID_TAPS_H_
 #define OPWRIGHT_CPU_SAMPLING_GRID_TAPS_H_
 

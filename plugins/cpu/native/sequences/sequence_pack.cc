@@ -1,4 +1,4 @@
-// sequence_pack and sequence_unpack, each of which moves as the gradient of the other one does.
+// sequence_pack and sequence_unpack, each of which moves elements like the other's gradient.
 #include <cstring>
 
 #include "common/attributes.h"
@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Where each sequence begins in the packed tensor, in rows, and then the number of rows.
+// The offset of each sequence in the packed tensor, in rows, and then the number of rows.
 opwright::Status Begins(const opwright::RunContext& ctx, const Padded& padded, int64_t* begins) {
   const Positions lengths(ctx.input(1), padded.n);
   OPWRIGHT_RETURN_IF_ERROR(padded.Check(lengths));

@@ -19,7 +19,7 @@ enum class PoolKind { kSum, kMean, kSqrt, kMax, kFirst, kLast };
 
 PoolKind PoolKindOf(const std::string& name);
 
-// The divisor of a sum of so many rows.
+// The divisor of a sum of that many rows.
 double DivisorOf(PoolKind kind, int64_t length);
 
 constexpr int64_t kPoolWidth = 1024;  // columns at a time: a row of results stays in the L1 cache

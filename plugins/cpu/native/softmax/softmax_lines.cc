@@ -206,7 +206,7 @@ OPWRIGHT_CPU_CLONES void SoftmaxColumns(const T* x, int64_t n, int64_t stride, i
   }
 }
 
-// Maximum and sum of one chunk. Where all is -inf, the sum is 0 and not that of exp(-inf - -inf).
+// Maximum and sum of one chunk. If all elements are -inf, the sum is 0, without exp(-inf - -inf).
 template <typename T>
 OPWRIGHT_CPU_CLONES void SumChunk(const T* x, int64_t n, T* maximum, T* total) {
   *maximum = MaxOf(x, n);

@@ -11,7 +11,7 @@ namespace opwright_cpu {
 // Most columns that are computed side by side.
 constexpr int64_t kLineStrip = 2048;
 
-// How many of them: a strip that fits the second cache, else one whose rows fill pages.
+// Their number: a strip that fits the second cache, else a strip whose rows fill pages.
 inline int64_t StripWidth(const Lines& lines) {
   const int64_t fitting = 65536 / std::max<int64_t>(lines.length, 1);
   return fitting >= 128 ? std::min(fitting, kLineStrip) : kLineStrip;

@@ -8,7 +8,7 @@
 
 namespace opwright_cpu {
 
-// Longer lines, of which three must fit the second cache, are not for StreamSoftmax.
+// The longest lines of StreamSoftmax: three must fit the second cache.
 constexpr int64_t kStreamedLineBytes = int64_t{128} << 10;
 
 // Elements of the buffer for lines of length n.

@@ -81,7 +81,7 @@ class CudnnDescriptor {
   Status status_;
 };
 
-// Of cudnn_graph.h: the types of descriptors and of attributes' elements.
+// From cudnn_graph.h: the types of descriptors and of attributes' elements.
 namespace cudnn {
 enum Descriptor : int {
   kPointwise = 0,

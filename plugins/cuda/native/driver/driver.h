@@ -107,7 +107,7 @@ struct Driver {
 // OPWRIGHT_CUDA_DRIVER names another library than libcuda.so.1.
 Status OpenDriver(const Driver** driver);
 
-// Another function of that driver, NULL if it has none of this name.
+// Another function of the driver, NULL if it has none of this name.
 void* FindInDriver(const char* symbol);
 
 // The number of visible devices; 0 is not an error here.

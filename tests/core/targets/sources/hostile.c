@@ -175,5 +175,5 @@ EXPORT int32_t opwright_plugin_v1(const ow_host* host, const ow_plugin** out) {
   return OW_OK;
 }
 
-/* For the tests: what is prepared and not yet released. */
+/* For the tests: the number of prepared kernels not yet released. */
 EXPORT int count_states(void) { return alive_states; }

@@ -1,4 +1,4 @@
-/* The plugin as it is meant, and each way to hand over a malformed table: -DFAULT='statement'. */
+/* The correct plugin, and variants with a malformed table: -DFAULT='statement'. */
 #include "scale.h"
 
 #ifndef FAULT
@@ -25,5 +25,5 @@ EXPORT int32_t ENTRY(const ow_host* host, const ow_plugin** out) {
   return OW_OK;
 }
 
-/* For the tests: what is prepared and not yet released. */
+/* For the tests: the number of prepared kernels not yet released. */
 EXPORT int count_states(void) { return alive_states; }

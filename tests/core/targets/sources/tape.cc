@@ -108,14 +108,14 @@ EXPORT void tape_free(void* pointer, uint64_t bytes) {
 }
 EXPORT void* tape_host_side(void* pointer) { return HostSide(pointer); }
 
-// The stream of that library on device 0.
+// The stream of the library on device 0.
 EXPORT void* tape_foreign_stream() {
   static Opened device;
   static Stream stream{&device};
   return &stream;
 }
 
-// What a kernel in Python enqueues: out = max(x, 0), for n floats.
+// The work that a kernel in Python enqueues: out = max(x, 0), for n floats.
 EXPORT void tape_relu(void* stream, const void* x, void* out, int64_t n) {
   const std::lock_guard<std::mutex> lock(TheState().mutex);
   auto* tape = static_cast<Stream*>(stream);

@@ -1,6 +1,5 @@
 // A device that does nothing until it is waited for: work is enqueued on a tape, and its
-// addresses are not the host's. So whatever forgets to wait, or looks at memory from the host,
-// shows.
+// addresses are not the host's. So a missing wait, or an access from the host, shows.
 #ifndef OPWRIGHT_TESTS_TAPE_DEVICE_H_
 #define OPWRIGHT_TESTS_TAPE_DEVICE_H_
 

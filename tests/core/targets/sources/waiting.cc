@@ -1,4 +1,4 @@
-// A kernel that waits until somebody opens the gate, as one that waits for another process.
+// A kernel that waits until the gate opens, like a kernel that waits for another process.
 #include <opwright/sdk.hpp>
 
 #include <atomic>

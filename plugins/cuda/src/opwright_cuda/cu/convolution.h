@@ -55,7 +55,7 @@ struct Convolution {
   Digits windows;       // image, slice, row, column
   Digits pixels;        // image, slice, row, column
   Digits channel_taps;  // channel, slice, row, column; the channel last for channels last
-  Digits filter_taps;   // the same with filters in place of channels
+  Digits filter_taps;   // the same with filters instead of channels
   Divider by_stride_d;
   Divider by_stride_h;
   Divider by_stride_w;

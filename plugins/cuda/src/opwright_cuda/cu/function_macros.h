@@ -2,7 +2,7 @@
 #ifndef OPWRIGHT_CUDA_FUNCTION_MACROS_H_
 #define OPWRIGHT_CUDA_FUNCTION_MACROS_H_
 
-// Of one T and of two; `W` is the type in which integers wrap around.
+// For one T and for two; `W` is the type in which integers wrap around.
 #define OW_FUNCTION_1(name, expression)                      \
   template <typename T>                                      \
   struct name {                                              \

@@ -127,7 +127,7 @@ OW_PREDICATE(Less, x < y);
 OW_PREDICATE(LessEqual, x <= y);
 OW_PREDICATE(Greater, x > y);
 OW_PREDICATE(GreaterEqual, x >= y);
-// NaN is true, as it is in C.
+// NaN is true, as in C.
 OW_PREDICATE(LogicalAnd, (x != T(0)) && (y != T(0)));
 OW_PREDICATE(LogicalOr, (x != T(0)) || (y != T(0)));
 OW_PREDICATE(LogicalXor, (x != T(0)) != (y != T(0)));
@@ -159,7 +159,7 @@ struct ShareOfTies {
   }
 };
 
-// Of a score or guess x and its label.
+// For a score or guess x and its label.
 template <typename T>
 struct SquaredError {
   OW_INLINE T operator()(T x, T label) const { return (x - label) * (x - label); }

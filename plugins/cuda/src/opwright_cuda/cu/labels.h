@@ -6,7 +6,7 @@
 
 namespace opwright_cuda {
 
-// Class ids of int32 or int64. One out of range is reported and ignored.
+// Class ids of int32 or int64. A label out of range is reported and ignored.
 struct Labels {
   const void* ids;
   Fault* fault;

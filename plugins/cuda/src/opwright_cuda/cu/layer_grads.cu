@@ -5,14 +5,14 @@
 
 using namespace opwright_cuda;
 
-// Of x [rows, inputs], the weight [inputs, outputs] and out_grad [rows, outputs].
+// For x [rows, inputs], the weight [inputs, outputs] and out_grad [rows, outputs].
 struct LayerSizes {
   int32_t rows;
   int32_t inputs;
   int32_t outputs;
 };
 
-// Sums; the ones after the last row belong to the bias.
+// Sums; after the last row follow the bias's.
 template <typename T>
 struct WeightAndBias {
   T* weight;

@@ -11,7 +11,7 @@ struct Lengths {
   const void* values;
   bool is_wide;
 
-  // The length of a sequence, clamped to `steps`; check_lengths reports ones out of range.
+  // The length of a sequence, clamped to `steps`; check_lengths reports lengths out of range.
   OW_INLINE int64_t Of(int64_t i, int64_t steps) const {
     if (values == nullptr) return steps;
     const int64_t length =

@@ -15,8 +15,8 @@ struct Parts {
 };
 
 // From a step's marginals to `before`, the previous step's, whose logarithms are alpha; each
-// transition's marginal is subtracted from `pairs`, and `loss_grad` added to the one from `tag` to
-// `next_tag`. A warp processes a row: adjacent lanes read adjacent elements.
+// transition's marginal is subtracted from `pairs`, and `loss_grad` added to the transition from
+// `tag` to `next_tag`. A warp processes a row: adjacent lanes read adjacent elements.
 template <typename T>
 OW_INLINE void StepBack(const Chain<T>& chain, const T* alpha, Exponents<Compute<T>> exponents,
                         Compute<T>* rows, const Compute<T>* share, Compute<T>* before,

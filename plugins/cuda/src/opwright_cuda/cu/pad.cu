@@ -55,8 +55,8 @@ __global__ void pad(T* out, const T* x, int64_t n, Layout<1> layout, Border bord
 }
 
 // Each element of x is the sum over its copies: along an axis its own position and copies in the
-// padding. The layout has the dimensions of `x_grad` and the strides of `out_grad`. Modes other
-// than kConstant only: there the gradient is a slice.
+// padding. The layout has the dimensions of `x_grad` and the strides of `out_grad`. Only for modes
+// other than kConstant, whose gradient is a slice.
 template <typename T, typename Int>
 __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layout, Border border,
                          int32_t mode) {

@@ -46,7 +46,7 @@ OW_INLINE T TimesPower(T factor, T x, T y) {
   return (is_negative ? -factor : factor) * root * root;
 }
 
-// y x**(y - 1), and 0 for the constant x**0 even where x is 0. Where x**y is NaN the derivative is
+// y x**(y - 1), and 0 for the constant x**0 even where x is 0. If x**y is NaN the derivative is
 // too, though y - 1 may round to an integer.
 template <typename T>
 struct PowerGradOfBase {

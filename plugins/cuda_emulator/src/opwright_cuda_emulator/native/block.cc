@@ -178,7 +178,7 @@ bool Block::OpenWarp(int first) {
   bool has_opened = false;
   for (int i = 0; i < n; ++i) {
     const Lane& leader = lane(first + i);
-    // A lane outside of its own mask meets no other.
+    // A lane outside of its own mask synchronizes with no other.
     if (leader.wait != Wait::kWarp || !Has(leader.mask, i)) continue;
     bool is_whole = true;
     for (int k = 0; k < n && is_whole; ++k) {
@@ -240,7 +240,7 @@ void Block::ReportStuck() {
 // ---- Running
 // -----------------------------------------------------------------------------------
 
-// A fiber runs one thread after another: threads that never wait need no stack of their own.
+// A fiber runs one thread after another: threads that never wait need no separate stack.
 void Block::Enter() {
   TheFibers().Arrived();
   while (true) {

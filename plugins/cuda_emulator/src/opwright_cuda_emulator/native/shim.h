@@ -44,8 +44,8 @@ inline const RuntimeTable*& TheRuntime() {
 }
 inline const RuntimeTable& Runtime() { return *TheRuntime(); }
 
-// Every lane of `mask` provides a value and receives the one of lane `from`, or its own if that
-// lane is not in its group.
+// Every lane of `mask` provides a value and receives the value of lane `from`, or its own if `from`
+// is not in its group.
 template <typename T>
 T Exchange(unsigned mask, T value, int from, int line) {
   static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>, "shuffles move up to 8 bytes");

@@ -10,7 +10,7 @@ using opwright_nccl::Progress;
 
 namespace {
 
-// ---- Codes: what travels in the place of a number
+// ---- Codes: they are sent instead of a number
 // ------------------------------------------------
 
 struct Plain {

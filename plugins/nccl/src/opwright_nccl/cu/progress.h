@@ -9,7 +9,7 @@ struct Progress {
   long long begun;     // collectives started by this process
   long long ended;     // finished collectives
   int operation;       // the last started one
-  int differs;         // the first process whose plan differs from that of rank 0; 0 if none does
+  int differs;         // the first process whose plan differs from rank 0's; 0 if none does
   long long first[2];  // digest and number of collectives of rank 0, if one differs
   long long other[2];  // those of the other
   int released;        // set by the host: ends waiting for different plans

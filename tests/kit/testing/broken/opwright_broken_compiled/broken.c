@@ -43,7 +43,7 @@ static int32_t copy(const ow_call* call) {
   return OW_OK;
 }
 
-/* Reads one byte beyond its input, of which nothing becomes a result. */
+/* Reads one byte beyond its input, without an effect on results. */
 static int32_t reads_past_end(const ow_call* call) {
   const volatile char* x = (const volatile char*)call->args[0]->data;
   const int64_t n = count(call->args[0]);

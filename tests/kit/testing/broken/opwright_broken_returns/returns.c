@@ -1,4 +1,4 @@
-/* Copies of floats, and a look-up, that end the process, or never end. */
+/* Copies of floats, and a look-up, that kill the process or never end. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
 
 namespace cosine {
 
-// What two rows, or parts of them, add up to. In double for floats, too: a float sum of k products
+// The sums over two rows, or parts of them. In double for floats, too: a float sum of k products
 // would lose half of its digits at k = 10^4, and the square of a large float would overflow.
 struct Sums {
   double dot;
@@ -19,7 +19,7 @@ struct Sums {
   }
 };
 
-// Puts two parts of a row together; the block reduction of opwright-cuda takes it as it is.
+// Joins two parts of a row; the block reduction of opwright-cuda uses it directly.
 struct Add {
   static OPWRIGHT_FUNCTOR Sums Identity() { return {0.0, 0.0, 0.0}; }
   OPWRIGHT_FUNCTOR Sums operator()(Sums x, Sums y) const {

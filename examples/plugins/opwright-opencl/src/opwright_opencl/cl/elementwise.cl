@@ -1,5 +1,5 @@
-// One item for each element of the output. What an item writes it alone has read, at the same
-// place, so that an output may lie on an input.
+// One item for each element of the output. Each item alone reads the elements that it writes, so
+// that an output may share an input's memory.
 #define UNARY(NAME, FORMULA)                                                      \
   __kernel void NAME(const ulong n, __global const T* xs, __global T* outs) {     \
     const size_t i = get_global_id(0);                                            \
@@ -13,7 +13,7 @@ UNARY(relu, relu_of(x))
 UNARY(sigmoid, sigmoid_of(x))
 UNARY(tanh_, tanh_of(x))
 
-// Gradients of activations, from what they returned.
+// Gradients of activations, from their outputs.
 #define GRADIENT(NAME, FORMULA)                                                          \
   __kernel void NAME(const ulong n, __global const T* outs, __global const T* out_grads, \
                      __global T* x_grads) {                                              \
@@ -27,7 +27,7 @@ GRADIENT(relu_grad, out <= 0 ? (T)0 : out_grad)
 GRADIENT(sigmoid_grad, out_grad * (1 - out) * out)
 GRADIENT(tanh_grad, out_grad * (1 - out * out))
 
-// Two forms of each: for operands of one shape, and for those that broadcast.
+// Two forms of each: for operands of one shape, and for broadcasting ones.
 #define BINARY(NAME, FORMULA)                                                              \
   __kernel void NAME(const ulong n, __global const T* xs, __global const T* ys,            \
                      __global T* outs) {                                                   \

@@ -33,7 +33,7 @@ T sum_of_group(const T value, __local T* scratch) {
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   const T sum = scratch[0];
-  barrier(CLK_LOCAL_MEM_FENCE);  // before somebody writes there again
+  barrier(CLK_LOCAL_MEM_FENCE);  // before the memory is overwritten
   return sum;
 }
 

@@ -11,8 +11,8 @@ T largest_of_line(__global const T* line, const ulong length, const ulong inner,
   return largest_of_group(largest, scratch);
 }
 
-// The total of exp(x - largest), which are written to `powers` unless that is null. fmax passes over
-// NaN, but not this sum: a line with NaN has a total of NaN.
+// The total of exp(x - largest), whose terms are written to `powers` unless that is null. fmax
+// ignores NaN, but not this sum: a line with NaN has a total of NaN.
 T total_of_line(__global const T* line, __global T* powers, const ulong length,
                 const ulong inner, const T largest, __local T* scratch) {
   T total = 0;
