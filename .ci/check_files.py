@@ -40,7 +40,7 @@ MARKS = re.compile(r"\b(?:FIX" + r"ME|X" + r"XX|TO" + r"DO)\b")
 
 
 def list_files(root: Path) -> list[PurePosixPath]:
-    """Return the files that git tracks below `root` and those it does not ignore."""
+    """Return the files below `root` that git tracks or does not ignore."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
     names = sorted(set(listed.stdout.splitlines()))

@@ -27,7 +27,7 @@ def read_newest(package: Path) -> list[dict[str, str]]:
 
 
 def split_unity(command: dict[str, str]) -> Iterator[dict[str, str]]:
-    """Yield the command, or that of each source which CMake's file of several includes."""
+    """Yield the command, or one for each source that CMake's combined file includes."""
     file = Path(command["file"])
     if file.parent.name != "Unity":
         yield command

@@ -55,7 +55,7 @@ def find_pythons(versions: Sequence[str], named: Sequence[str] = ()) -> dict[str
 
 
 def version_of(python: str) -> str | None:
-    """Return the version of an interpreter, such as "3.12"; None where none starts by that name."""
+    """Return the version of an interpreter, such as "3.12", or None if it does not start."""
     command = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,9 +1,9 @@
 """Pack everything that runs bundles without Python: ``make_tarball.py FOLDER CORE CPU``.
 
 CORE and CPU are the folders of the packages libopwright and opwright-cpu. Their wheels are built,
-and unpacked as ``include`` and ``lib``: kernels and oneDNN lie beside libopwright, which looks for
-them there. oneDNN is that of the installed onednn-cpu-gomp. The file needs the system's C and C++
-libraries and, where oneDNN is used, its libgomp.
+and unpacked as ``include`` and ``lib``: kernels and oneDNN are installed beside libopwright, which
+searches there. oneDNN comes from the installed onednn-cpu-gomp. The file needs the system's C and
+C++ libraries and, where oneDNN is used, its libgomp.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from pathlib import Path
 BIN = Path(sys.executable).parent
 
 # oneDNN, which opwright-cpu requires and opens by its name, loads the system's libgomp; a copy in
-# our wheel would be a second team of threads beside that.
+# our wheel would have a second team of threads.
 FROM_ELSEWHERE = ("libgomp.so.1",)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "build" / "coverage"
 PYTHON = PLACE / "venv" / "bin" / "python"
-# Beside the ordinary build of each native package, whose objects stay as they are.
+# Next to the ordinary build of each native package, whose objects stay unchanged.
 BUILD_DIR = "build/coverage/{wheel_tag}"
 NATIVE = [
     path.parent
@@ -86,7 +86,7 @@ def report_cpp() -> tuple[float, int]:
     summary = PLACE / "data" / "cpp.json"
     gcovr = [PYTHON, "-m", "gcovr", "--root", ROOT, "--json-summary", summary]
     gcovr += ["--html-nested", PLACE / "cpp" / "index.html"]
-    # A line of a template counts once, whatever the number of its instances.
+    # A line of a template counts once for any number of instances.
     gcovr += [
         "--merge-lines",
         "--merge-mode-functions=merge-use-line-min",

@@ -45,14 +45,14 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One of ours beside the best peer.
+    """One of our results compared with the best peer's.
 
     Attributes
     ----------
     title : str
         The measured workloads.
     share : float
-        Its time by that of the best peer: below 1 it is quicker. For a rate, the inverse.
+        Its time divided by the best peer's: below 1 it is faster. For a rate, the inverse.
     note : str
         The figures themselves.
     """
@@ -65,7 +65,7 @@ class Bar:
 def read_bars(result: dict[str, Any]) -> list[Bar]:
     """Return the bars of a result in its order: one for each of ours that was measured.
 
-    A workload without a peer, or of which nothing of ours was measured, has none.
+    A workload without a peer, or without a result of ours, has none.
     """
     bars = []
     for workload in result["workloads"]:
@@ -97,7 +97,7 @@ def draw_chart(result: dict[str, Any]) -> str:
     Raises
     ------
     ValueError
-        Where nothing was measured beside a peer.
+        If nothing was measured together with a peer.
     """
     bars = read_bars(result)
     if not bars:
@@ -111,7 +111,7 @@ def draw_chart(result: dict[str, Any]) -> str:
     where = f"{machine['date']}, {machine['cores']} cores of {machine['processor']}"
     rows = [_row(bar, _TOP + _STEP * index, unit) for index, bar in enumerate(bars)]
     line = _MARGIN + unit
-    # Beside the bars alone: it must not cross their titles.
+    # Next to the bars only: it must not cross their titles.
     dashes = "".join(f"M{line:.1f} {_TOP + _STEP * i + 13}v24" for i in range(len(bars)))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '

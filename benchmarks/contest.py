@@ -13,7 +13,7 @@ PEERS_VARIABLE = "OPWRIGHT_BENCH_PEERS"
 """The environment variable that names the peers' interpreter to a contestant of ours."""
 
 # In a unit of time less is better; a share of bandwidth or of peak is better when it is more.
-# Beside times also their ratio to another time, and bytes, which `Timed.measure` gives.
+# Besides times also their ratio to another time, and bytes, from `Timed.measure`.
 UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "MiB": 2.0**20}
 UNITS |= {"calm steps": 1.0, "small steps": 1.0, "steps of two": 1.0}
 UNITS |= {"steps of whole states": 1.0}
@@ -84,8 +84,8 @@ class Workload:
     unit : str
         A key of `UNITS` or `RATES`.
     contestants : mapping of str to callable
-        Each makes a `Timed`, in a process of its own; it may raise NotAvailableError. Ours are
-        those whose name begins with "opwright".
+        Each makes a `Timed`, in a process of its own; it may raise NotAvailableError. A name that
+        begins with "opwright" marks one of ours.
     goals : mapping of str to list of Goal
         By the name of ours.
     tolerance : float

@@ -1,6 +1,6 @@
 """The cost and savings of divided layers: time of a step and memory of a process, by their number.
 
-The time of the processor is that of one process: beside other work it says more.
+Processor time is measured for one process: other work disturbs it less.
 
 One process has the whole layers; two and four divide them, each with one thread and its part of the
 same batch. Rounds run in turns; the quickest step counts.
@@ -32,7 +32,7 @@ WIDTH, HIDDEN, BATCH = 1024, 4096, 256
 
 
 def table() -> tuple[list[ow.Variable], ow.Variable]:
-    """A table of a million rows, of which a step of the whole batch looks up some thousands."""
+    """A table of a million rows, with some thousands of look-ups per step of the whole batch."""
     ids = nn.layers.data("ids", [None], "int64")
     embedding = nn.layers.embedding if dist.size() == 1 else dist.layers.embedding
     vectors = embedding(ids, [ROWS, COLUMNS], sparse=True, name="e")
@@ -43,7 +43,7 @@ def table() -> tuple[list[ow.Variable], ow.Variable]:
 
 
 def products() -> tuple[list[ow.Variable], ow.Variable]:
-    """Two layers, by columns and by rows, of which all processes compute one batch."""
+    """Two layers, divided by columns and by rows, whose batch all processes share."""
     x = nn.layers.data("x", [None, WIDTH])
     if dist.size() == 1:
         out = nn.layers.fc(nn.layers.fc(x, HIDDEN, activation="relu"), WIDTH)

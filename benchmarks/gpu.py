@@ -23,7 +23,7 @@ EMULATOR = Path(__file__).parents[1] / "build" / "emulator"
 
 
 def choose(real: Any, dry: Any) -> Any:
-    """Return the size that is measured, or the one to try the scripts out with."""
+    """Return the measured size, or a small one for trying out the scripts."""
     return dry if DRY else real
 
 

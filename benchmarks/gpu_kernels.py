@@ -1,4 +1,4 @@
-"""Shows on which kernels a GPU spends the calls of a workload, by PyTorch's profiler.
+"""Shows the kernels that a GPU runs in the calls of a workload, by PyTorch's profiler.
 
 ``gpu_kernels.py mlp-train-64 opwright`` profiles one contestant of a workload of
 ``benchmarks/cuda``, also where its calls replay a graph; it prints a line for each kernel, the
@@ -47,7 +47,7 @@ def record(timed: Timed) -> list[Any]:
 
 
 def show(events: list[Any], n_lines: int) -> None:
-    """Print the kernels of a call, and the time in which none ran."""
+    """Print the kernels of a call, and the idle time."""
     spent: dict[str, list[float]] = defaultdict(list)
     for event in events:
         spent[event.name].append(event.time_range.end - event.time_range.start)

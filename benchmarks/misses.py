@@ -2,8 +2,8 @@
 
 ``python benchmarks/misses.py BEFORE AFTER`` takes the interpreters of two development environments
 and prints the processor time of a miss, without that of the call that follows it, in microseconds.
-Of the misses of a process the quickest quarter ends at its figure, which a busy machine disturbs
-less than the middle; of the processes the middle counts.
+The figure of a process is the first quartile of its misses, which a busy machine disturbs less than
+the median; the result is the median over the processes.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def times_of_misses(build: Build, feeds: Feeds, trains: bool) -> Iterator[int]:
 
 
 def times_of_lowering(length: int) -> Iterator[int]:
-    """Yield the ns in which a chain of operators is lowered, each time for a network of its own."""
+    """Yield the ns in which a chain of operators is lowered, each time for a new network."""
     import opwright as ow
 
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):

@@ -26,7 +26,7 @@ class Spec:
     then: Callable[[Array], Array] | None = None
 
     def make(self, rng: np.random.Generator) -> Array:
-        """Return the array, behind `then` where that is given."""
+        """Return the array, after a call of `then` if it is given."""
         drawn = self._draw(rng)
         return drawn if self.then is None else self.then(drawn)
 

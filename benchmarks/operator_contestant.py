@@ -41,7 +41,7 @@ class LackingError(Exception):
 
 
 def listed(result: Any) -> list[Any]:
-    """Return outputs as a list of those that are there."""
+    """Return the outputs that are present as a list."""
     if isinstance(result, (list, tuple)):
         return [one for part in result for one in listed(part)]
     return [] if result is None else [result]
@@ -63,7 +63,7 @@ def prepare_opwright(case: Case, gradient: bool, filled: Filled) -> Call:
 
 
 def _compile_gradient(case: Case, inputs: dict[str, Any]) -> Call:
-    """Return a program of the operator and its gradient, for ones behind the first output."""
+    """Return a program of the operator and its gradient, with ones as the output gradient."""
     import opwright as ow
 
     block = ow.Program().global_block()
@@ -153,7 +153,7 @@ def find_sum(result: Any) -> float:
 def time_call(call: Call, seconds: float) -> list[float]:
     """Return the seconds of a call, for each of some repeats.
 
-    Of one thread they are processor time, which other processes of the machine do not add to.
+    With one thread they are processor time, which other processes of the machine do not increase.
     """
     is_alone = os.environ["OPWRIGHT_NUM_THREADS"] == "1"
     clock = time.process_time if is_alone else time.perf_counter

@@ -36,7 +36,7 @@ def _steps(numbers: Array) -> Array:
 
 
 def _without_some(x: Array) -> Array:
-    """Return numbers of which each seventh is NaN."""
+    """Return numbers; every seventh is NaN."""
     x.reshape(-1)[::7] = np.nan
     return x
 

@@ -1,4 +1,5 @@
-"""Measure every operator and its gradient beside PyTorch and NumPy; write a file for the site.
+"""Measure every operator and its gradient with PyTorch and NumPy as peers; write a file for the
+site.
 
 ``make bench-operators`` measures all of `operator_cases` and writes ``build/operator_times.json``,
 from which ``make docs`` draws a page and puts times on the operators' pages. ``make bench-operators
@@ -36,7 +37,8 @@ LIMIT: Final = 1.3
 """Rows with a higher ratio to PyTorch need a reason in `operator_cases.REASONS`."""
 
 TOLERANCE: Final = 1e-2
-"""Of the sums that contestants must agree on; only a different operator is further off."""
+"""The tolerance of the sums on which contestants must agree; only a different operator exceeds
+it."""
 
 SHORT_WAIT: Final = {"OPENBLAS_THREAD_TIMEOUT": "20"}
 """NumPy's threads wait 2²⁰ clock cycles for more work: with 2²⁶, as by default, they still take a
@@ -209,7 +211,7 @@ def write(output: Path, about: Mapping[str, Any], operators: Mapping[str, Any]) 
 
 
 def read_measured(output: Path, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the times of an interrupted run, on this machine beside these peers."""
+    """Return the times of an interrupted run, on this machine with these peers."""
     result: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
     passing = {"date": None, "load_average": None}
     for key, value in about.items():

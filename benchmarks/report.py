@@ -78,7 +78,7 @@ def find_tenth(workload: Workload, result: Result) -> float:
 
 
 def find_ratio(row: Row, result: Result) -> float | None:
-    """Return the figure by that of the best peer."""
+    """Return the figure divided by the best peer's."""
     best = find_best(*row)
     if best is None or not best.median or result.median is None:
         return None

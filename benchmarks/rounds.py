@@ -92,7 +92,7 @@ class Process:
     file : Path
         Of the workload.
     workload : Workload
-        One of that file.
+        A workload of that file.
     contestant : str
         Its name.
     peers : str
@@ -182,7 +182,7 @@ class Contest:
     Parameters
     ----------
     workload : Workload
-        What is measured.
+        The workload to measure.
     file : Path
         Where it is described.
     settings : Settings
@@ -271,7 +271,7 @@ def collect_figures(workload: Workload, process: Process) -> None:
 
 
 def compare_values(workload: Workload, results: list[Result]) -> None:
-    """Mark each contestant whose values differ from those of the first peer with values."""
+    """Mark each contestant whose values differ from the values of the first peer that has some."""
     with_values = [result for result in results if result.values]
     peers = [result for result in with_values if not is_ours(result.contestant)]
     for reference in (peers or with_values)[:1]:

@@ -1,6 +1,6 @@
 """Costs of the runtime: a step, a call, a Python kernel, an eager operator.
 
-Prints medians and minima in nanoseconds beside the goals of the design. Needs g++, for the kernels
+Prints medians and minima in nanoseconds next to the goals of the design. Needs g++, for the kernels
 of tests/native/kernels.cc.
 """
 

@@ -2,7 +2,7 @@
 
     python examples/layers_and_adam.py
 
-Where `Model` does everything, here the programs are in your hands.
+Builds the programs itself, instead of leaving everything to `Model`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operators bound by memory on arrays of a gigabyte of float32, beside a copy on the device.
+"""Operators bound by memory on arrays of a gigabyte of float32, compared with a copy on the device.
 
 Bytes counted: those that an operator must read and write, each once.
 """

@@ -39,7 +39,7 @@ VISION = {
     "squeezenet1_1": 224,
     "vit_b_16": 224,
 }
-"""Of torchvision: the size of an image."""
+"""The size of an image for torchvision."""
 
 
 def write_zoo(name: str, path: Path) -> None:
@@ -127,7 +127,7 @@ def make_encoder() -> tuple[Any, tuple[Any, ...]]:
 
 
 def make_decoder_step() -> tuple[Any, tuple[Any, ...]]:
-    """Return four blocks, 256 wide, for one token behind 127 whose keys and values are given."""
+    """Return four blocks, 256 wide, for one token after 127 tokens in the cache."""
     import torch
     from torch import nn
     from torch.nn import functional

@@ -84,7 +84,7 @@ def make_torch_parameters(device: str) -> list[Any]:
 
 
 def torch_block(h: Any, parameters: list[Any]) -> Any:
-    """Causal attention and a feed-forward network, each behind a norm and added to its input."""
+    """Causal attention and a feed-forward network, each after a norm and added to its input."""
     from torch.nn import functional as F  # noqa: N812
 
     scale_0, offset_0, w_qkv, b_qkv, w_o, b_o, scale_1, offset_1, w_h, b_h, w_c, b_c = parameters

@@ -18,7 +18,7 @@ CLASSES = 1000
 
 @dataclass(frozen=True)
 class Conv:
-    """A convolution without bias, the batch normalization and the activation behind it."""
+    """A convolution without bias, then batch normalization and the activation."""
 
     name: str
     channels: int
@@ -55,7 +55,7 @@ class ImageNetwork:
 
     @property
     def convs(self) -> list[Conv]:
-        """All convolutions, each shortcut behind the path that it goes around."""
+        """All convolutions, each shortcut after the path that it bypasses."""
         convs = [self.stem]
         for block in self.blocks:
             convs += [*block.path, *([block.shortcut] if block.shortcut else [])]

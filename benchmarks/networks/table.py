@@ -1,4 +1,4 @@
-"""A table of vectors of which a step looks up few, the same for every contestant."""
+"""A table of vectors with few look-ups per step, the same for every contestant."""
 
 from __future__ import annotations
 

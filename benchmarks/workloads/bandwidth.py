@@ -1,4 +1,5 @@
-"""Element-wise operators and reductions on arrays of 64 MB, beside the machine's copy bandwidth.
+"""Element-wise operators and reductions on arrays of 64 MB, compared with the machine's copy
+bandwidth.
 
 Bytes counted: those that an operator must read and write, each once. A store through the cache
 also reads its line first; that read is not counted, so that avoiding it shows as speed. "copy" is

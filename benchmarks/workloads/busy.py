@@ -1,7 +1,8 @@
-"""Training steps beside as many busy processes as there are cores: how many calm steps one takes.
+"""Training steps while as many busy processes run as there are cores, in units of undisturbed
+steps.
 
-Each contestant times calm steps and steps beside the busy processes in turn, in one process, and
-answers with the ratio of their means. Every contestant is beside busy processes of its own.
+Each contestant times undisturbed and disturbed steps alternately, in one process, and answers with
+the ratio of their means. Every contestant has its own busy processes.
 """
 
 from __future__ import annotations

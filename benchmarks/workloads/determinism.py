@@ -1,4 +1,4 @@
-"""Training steps whose bits do not depend on the number of threads, beside the ordinary ones."""
+"""Training steps whose bits do not depend on the number of threads, compared with ordinary ones."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def added_alone() -> Timed:
 
     def measure() -> list[float]:
         differences = []
-        for _ in range(PAIRS):  # each beside the other, or the machine's slow minutes count
+        for _ in range(PAIRS):  # alternately, or slow minutes of the machine count
             times = []
             for step in steps:
                 began = time.perf_counter_ns()

@@ -1,4 +1,4 @@
-"""Custom calls of opwright within a compiled function of JAX, beside an empty one."""
+"""Custom calls of opwright within a compiled function of JAX, compared with an empty one."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Images:
     Parameters
     ----------
     items : list
-        What `decode` takes.
+        The arguments of `decode`.
     """
 
     def __init__(self, items: list[tuple[str, int]]) -> None:
@@ -69,7 +69,7 @@ def epoch(loader: Loader) -> tuple[int, int, float]:
 
 
 def measure(make: Callable[[], Loader], index: int) -> Timed:
-    """Return the times of the epochs behind the first: 0 of its first batch, 1 of the whole."""
+    """Return the times of epochs after the first: at 0 of the first batch, at 1 of the whole."""
     loader = make()
     value = epoch(loader)[2]
     return Timed(

@@ -13,7 +13,7 @@ GOALS_MS = {1_000: 20, 20_000: 400}
 
 
 def opwright(length: int) -> Timed:
-    """A chain of alternating additions and sigmoids on 8 floats, lowered anew each time."""
+    """A chain of alternating additions and sigmoids on 8 floats, lowered again each time."""
     import opwright as ow
 
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
@@ -30,7 +30,7 @@ def opwright(length: int) -> Timed:
         call(x=feed)
         first_s = time.perf_counter() - began
         runs_s = []
-        for _ in range(3):  # one that was interrupted would count as little lowering
+        for _ in range(3):  # an interrupted call would count as little lowering
             began = time.perf_counter()
             call(x=feed)
             runs_s.append(time.perf_counter() - began)

@@ -56,7 +56,7 @@ def opwright(backward: bool, checkpoint_every: int | None = None) -> Timed:
 
 
 def torch_loop(backward: bool, compiled: bool = False) -> Timed:
-    """A loop in Python over the steps, of which torch.compile may make one function."""
+    """A loop in Python over the steps, which torch.compile may turn into one function."""
     import torch
 
     arrays = {name: torch.from_numpy(array) for name, array in make_arrays().items()}

@@ -1,4 +1,4 @@
-"""Models of PyTorch under `torch.compile(backend="opwright")` and as programs, beside PyTorch."""
+"""Models under `torch.compile(backend="opwright")` and as programs, compared with PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`opwright_torch.ops.add`: the fixed cost of a call, and of one that autograd records."""
+"""`opwright_torch.ops.add`: the fixed cost of a call, without and with autograd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A forward and a later backward, beside one plan of both; and the memory held between."""
+"""A forward and a later backward, compared with one plan of both; and the memory held between."""
 
 from __future__ import annotations
 

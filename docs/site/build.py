@@ -1,7 +1,6 @@
 """Builds the documentation site: gathers the pages, writes the references, runs Sphinx.
 
-Every warning is an error: a link that leads nowhere, a page that no list names, a docstring that
-does not parse.
+Every warning is an error: a broken link, an unlisted page, a malformed docstring.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-# Only objects of this repository are described, whatever else is installed.
+# Only objects of this repository are described, no other installed ones.
 os.environ["OPWRIGHT_PLUGINS"] = "std,cpu,cuda"
 
 import c_interface

@@ -24,7 +24,7 @@ INTERVAL: Final = 4.0
 _N_POINTS: Final = 241  # an odd number: 0 is one of them, where many functions bend
 _STEP: Final = 1e-6
 _BEND: Final = 1e-3
-"""Where the differences on both sides differ by more than this, there is no derivative."""
+"""If the differences on both sides differ by more than this, there is no derivative."""
 
 _SIZE: Final = (420, 260)
 _MOST: Final = 4.0
@@ -37,7 +37,8 @@ _JUMP: Final = 0.5
 def draw_operator(proto: OpProto, context: Context) -> str:
     """Return the picture of an operator as one block of HTML; empty where it is not element-wise.
 
-    It is drawn with the defaults of its attributes, so one that requires any has none.
+    It is drawn with the defaults of its attributes, so an operator with required attributes has
+    none.
     """
     function = find_function(proto, context)
     if function is None:

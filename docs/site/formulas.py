@@ -50,7 +50,7 @@ class Formula:
     otherwise : ast.expr or None
         The value where x is at most 0; `value` then holds above 0.
     note : str
-        Words behind it, such as ``for class ids``.
+        Words after it, such as ``for class ids``.
     """
 
     target: ast.expr
@@ -98,7 +98,7 @@ def _read(name: str, text: str) -> Formula | None:
 
 
 def _clause(text: str) -> tuple[ast.expr, str] | None:
-    """Return the expression that a text begins with, and the note behind it."""
+    """Return the expression at the beginning of a text, and the note after it."""
     for end in _END.finditer(text):
         expression = _parse(text[: end.start()])
         if expression is not None:

@@ -45,7 +45,7 @@ class Item(NamedTuple):
 
 
 def find_head(text: str) -> str:
-    """Return the comment with which a header begins."""
+    """Return the comment at the beginning of a header."""
     return _read_comment(text.splitlines(), 0)[0]
 
 

@@ -127,7 +127,7 @@ def _describe_gradient(definition: OpDefinition) -> str:
 
 
 def _kernels(type: str, context: Context) -> str:
-    """Return a table of kernels, those that are tried first in front."""
+    """Return a table of kernels, in the order of trial."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for entry in context.kernels.sort(context.kernels.entries(type)):
         key = (entry.device, entry.library, entry.package.distribution, str(entry.priority))

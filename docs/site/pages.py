@@ -9,7 +9,7 @@ from pathlib import Path
 from markup import toctree
 
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
-"""A link, or a picture behind its exclamation mark."""
+"""A link, or a picture with its exclamation mark."""
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
@@ -17,7 +17,7 @@ FROM_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md
 """Pages of the repository's root, and their names in the site."""
 
 FRONT_END = "\n## The packages\n"
-"""Where the part of the README ends that is the first page of the site, too."""
+"""The end of the README's part that is also the first page of the site."""
 
 REFERENCE = """
 ```{toctree}

@@ -1,4 +1,5 @@
-"""Times of operators beside PyTorch and NumPy, from a file that ``make bench-operators`` wrote.
+"""Times of operators compared with PyTorch and NumPy, from a file that ``make bench-operators``
+wrote.
 
 It is no part of the repository: a site that is built without it has no times.
 """

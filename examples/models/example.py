@@ -11,7 +11,7 @@ import opwright_nn as nn
 def read_arguments(
     doc: str | None, *, picture: str | None = None, **inputs: str
 ) -> argparse.Namespace:
-    """Return the arguments ``short`` and ``plot``, and those that a script has beside them.
+    """Return the arguments ``short`` and ``plot``, and additional ones of the script.
 
     Parameters
     ----------

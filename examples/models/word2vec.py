@@ -1,4 +1,4 @@
-"""Learn vectors of words: each word is predicted from two before it and two behind it.
+"""Learn vectors of words: each word is predicted from two before it and two after it.
 
 Data: the documentation strings of Python's library, 100,000 words, the last 5 % held out.
 Network: one table of 2,000 vectors for the four words that are read and the word predicted.

@@ -68,7 +68,7 @@ class Service:
         await self.batcher.close()
 
     async def reload(self) -> None:
-        """Replace the model; where that fails, log it and go on with the one that serves."""
+        """Replace the model; if that fails, log it and keep serving the current one."""
         try:
             version = await run_in_threadpool(self.model.reload)
         except Exception:

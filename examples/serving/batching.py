@@ -60,7 +60,7 @@ class _Job(NamedTuple):
 
 
 class Batcher:
-    """Computes jobs in batches, one batch at a time, in a thread beside the event loop.
+    """Computes jobs in batches, one batch at a time, in a thread next to the event loop.
 
     While a batch is computed the next one gathers. `start` and `close` belong to the event loop.
     """

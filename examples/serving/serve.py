@@ -23,8 +23,8 @@ log = logging.getLogger("serving")
 class Server(uvicorn.Server):
     """Ends in three steps: no new connections, then answers that close theirs, then uvicorn's end.
 
-    uvicorn alone closes idle connections at once. A request that is on its way on one of them would
-    be lost; here its answer says ``connection: close``, after which no client sends another one.
+    uvicorn alone closes idle connections at once. A request in transit on one of them would be
+    lost; here its answer says ``connection: close``, after which no client sends another one.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service, drain_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Training beside other processes: a busy machine changes only the time."""
+"""Training while other processes run: a busy machine changes only the time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def two_threads() -> None:
 
 @contextmanager
 def busy_processes() -> Iterator[None]:
-    """Keep every core busy; the processes end with this one, whatever happens to it."""
+    """Keep every core busy; the processes end with this one in every case."""
     loop = "import os\nprint(flush=True)\nwhile os.getppid() == PARENT: pass"
     command = [sys.executable, "-S", "-c", loop.replace("PARENT", str(os.getpid()))]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in os.sched_getaffinity(0)]

@@ -1,4 +1,4 @@
-"""Handlers of signals run on the stack of their thread, whatever oneDNN computes there.
+"""Signal handlers run on the stack of their thread, during any computation of oneDNN.
 
 A handler that runs elsewhere has written over the heap, so each case has a process of its own.
 """

@@ -26,7 +26,7 @@ SELDOM = {
     **dict.fromkeys(("sort", "argsort"), BOOL),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "top_k"), BOOL),
 }
-"""What PyTorch and NumPy take as well, too seldom met for a kernel of its own."""
+"""Dtypes that PyTorch and NumPy also accept, too rare for a separate kernel."""
 _LAPACK = "LAPACK's work, which NumPy has compiled"
 NUMPY_ALONE = {
     **dict.fromkeys(("print", "assert_true"), "what they do is Python's: text and errors"),

@@ -1,4 +1,4 @@
-"""The table of docs/cuda_coverage.md: which operator has a CUDA kernel in which dtype.
+"""The table of docs/cuda_coverage.md: the dtypes of each operator's CUDA kernels.
 
 ``coverage_page.py`` writes it; test_coverage.py checks that it is current.
 """

@@ -21,7 +21,7 @@ from opwright_kit.testing.samples.samplers import find_sampler, load_samplers
 Arrays = dict[str, list[Array]]
 NARROW = ("float16", "bfloat16")
 MOST_DRAWN = 12
-"""Samples of an operator: short ones of all lengths, without those that take long."""
+"""Samples of an operator: short ones of all lengths, without slow ones."""
 
 
 class Sample(NamedTuple):
@@ -108,7 +108,7 @@ def one_of_each() -> list[Sample]:
 
 
 def wanted_dtypes(op_type: str, known: set[str]) -> list[str]:
-    """Return the dtypes of NumPy's kernels, and bfloat16 beside float32 where it is allowed."""
+    """Return the dtypes of NumPy's kernels, and where allowed bfloat16 in addition to float32."""
     if "*" in known:
         return [dtype for dtype in DTYPES if dtype not in NARROW_DTYPES]
     definition = ow.current_context().ops.get(op_type)
@@ -282,7 +282,7 @@ def _wide(array: Array) -> Array:
 
 
 def dispatch_dtype(sample: Sample, called: Call) -> str:
-    """Return the dtype by which the kernel of a call is chosen."""
+    """Return the dispatch dtype of a call."""
     definition = ow.current_context().ops.get(sample.op_type)
     metas = tuple(
         tuple(ow.op.Meta(a.shape, a.dtype.name) for a in called.arrays.get(slot.name, ()))

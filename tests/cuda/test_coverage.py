@@ -31,9 +31,9 @@ from opwright_cuda.options import ALLOW_TF32
 SAMPLES = samples() if EVERY else one_of_each()
 """In every dtype, or in one: the tests of operators run each kernel in each dtype as well."""
 TF32 = "cudnn_tf32"
-"""Rounds what it multiplies, where that is allowed."""
+"""Rounds its operands, if that is allowed."""
 STEPS = tuple(f"{kind}{grad}" for kind in ("lstm", "gru", "rnn") for grad in ("", "_grad"))
-"""Round what their products read in each step; states and cells themselves are not rounded."""
+"""Round the operands of their products in each step, but not states and cells themselves."""
 
 
 def test_every_standard_operator_has_a_kernel_in_every_dtype_or_a_dated_reason() -> None:

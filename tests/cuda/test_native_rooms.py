@@ -7,7 +7,7 @@ from pathlib import Path
 
 NATIVE = Path(__file__).parents[2] / "plugins" / "cuda" / "native"
 ROOMS = ("driver", "blas", "cudnn", "device", "services", "launch", "")
-"""From the lowest to what lies flat, the entry of the library."""
+"""From the lowest room to the files without a room, the entry of the library."""
 SHARED = "numbers.h"
 """How every room reads a record."""
 

@@ -117,7 +117,7 @@ def test_threads_that_never_wait_share_a_stack(emulator_folder: Path) -> None:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the arguments of every call of the compiler are written."""
+    """The file with the arguments of every call of the compiler."""
     log, compiler = tmp_path / "log", tmp_path / "c++"
     compiler.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {shutil.which("c++")} "$@"\n')
     compiler.chmod(0o755)
@@ -163,7 +163,7 @@ def test_the_shim_is_parsed_once_for_all_kernels_of_the_same_flags(
 
 
 def read_headers(call: str) -> str:
-    """Return which headers GCC reads for a call; a precompiled one that it uses is marked by !."""
+    """Return which headers GCC reads for a call; ! marks a used precompiled one."""
     arguments = call.split()
     empty = ["-fsyntax-only", "-H", "-x", "c++", os.devnull]
     options = [a for a in arguments[: arguments.index("-o")] if not a.endswith(".cc")]

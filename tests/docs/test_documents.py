@@ -1,7 +1,7 @@
 """README and docs: their code runs and prints the shown output, and their links exist.
 
 A ``python`` block is executed, in the order of the page and in one name space. A listing is an
-excerpt of a file of an example package, or of one that ``opwright new`` writes. More is said in
+excerpt of a file of an example package, or of an output of ``opwright new``. More is said in
 `pages`.
 """
 
@@ -43,7 +43,7 @@ ROUNDED = (
     "docs/train_from_a_script.md",
     "plugins/nn/README.md",
 )
-"""Pages that print what kernels of any package compute."""
+"""Pages that print results of kernels of any package."""
 
 
 def is_for_this_environment(page: Path) -> bool:

@@ -33,7 +33,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 
 def find_compiler(name: str) -> dict[str, str]:
-    """Return the environment in which it runs; skip where there is none."""
+    """Return the environment in which it runs; skip if there is none."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"needs {name}")

@@ -70,7 +70,7 @@ PACKAGES = {"onnx_files": "onnx"}
 """The special requirements of a target."""
 
 COUNTED_SEEDS = 3
-"""Where cases are counted: enough for kernels in C++, in Python, and on two threads."""
+"""The cases of runs by count: enough for kernels in C++, in Python, and on two threads."""
 CASES_A_CHILD = {"plugin_table": 2000}  # every library that was opened stays mapped
 MOST_CASES = 200_000
 MOST_SECONDS = 120.0

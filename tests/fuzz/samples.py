@@ -59,7 +59,7 @@ def _types() -> tuple[list[str], list[str]]:
 
 
 def draw_sample(rng: random.Random) -> Sample:
-    """Return a sample of some operator, mostly one that fits."""
+    """Return a sample of some operator, mostly a valid one."""
     known, every = _types()
     if rng.random() < 0.85:
         return rng.choice(samples()[rng.choice(known)])
@@ -67,7 +67,7 @@ def draw_sample(rng: random.Random) -> Sample:
 
 
 def invent(rng: random.Random, definition: OpDefinition) -> Sample:
-    """Return a sample for an operator of which only the OpProto is known."""
+    """Return a sample for an operator known only by its OpProto."""
     shape = draw_shape(rng)
     inputs: dict[str, list[Array]] = {}
     for slot in definition.proto.inputs:

@@ -25,14 +25,14 @@ TARGETS = [
 
 
 def forget_modules():
-    """Take the modules beside this file out of `sys.modules`: other tests have namesakes."""
+    """Remove the modules of this folder from `sys.modules`: other tests have namesakes."""
     names = {path.stem for path in HERE.iterdir()} - {Path(__file__).stem}
     return {name: sys.modules.pop(name) for name in [*sys.modules] if name.split(".")[0] in names}
 
 
 @pytest.fixture
 def modules(monkeypatch):
-    """The modules beside this file can be imported, and are unloaded after the test."""
+    """The modules of this folder can be imported, and are unloaded after the test."""
     monkeypatch.syspath_prepend(str(HERE.parent / "std" / "operators"))
     monkeypatch.syspath_prepend(str(HERE))
     others = forget_modules()

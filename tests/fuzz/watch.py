@@ -1,4 +1,4 @@
-"""Watches one worker: how it ended, and at which case."""
+"""Watches one worker: its end, and the case that caused it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from typing import NamedTuple
 from worker import PROGRESS, Job
 
 HANG_S = 10.0
-"""Of a case, in processor time of its process; a case that only waits gets nine times that."""
+"""The time limit of a case, in processor time of its process; a case that only waits gets nine
+times as much."""
 
 _POLL_S = 0.1
 _START_S = 120.0

@@ -1,4 +1,4 @@
-"""The store: bytes are exchanged in order of ranks, and whoever does not come is named."""
+"""The store: bytes are exchanged in order of ranks, and a missing process is named."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_processes_that_have_finished_wait_for_each_other(connections: list[Conn
     first, second, _ = connections
     second.say_goodbye()
     _, missing, _ = first.gather(GOODBYE, 0, [0, 1], b"", 0.05)
-    assert missing == [1]  # it waited for the one that had said so
+    assert missing == [1]  # it waited for the one that had reported this
 
 
 def test_texts_are_kept(connections: list[Connection]) -> None:

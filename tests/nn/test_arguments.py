@@ -79,7 +79,7 @@ def test_an_error_from_within_is_not_one_of_the_arguments():
 
 CORE = (ow.save, ow.load, ow.load_program, ow.Network)
 FREE = {"fill", "run", "guard", "initialize_parameters", "run_options", "plot"}
-"""Methods of a Model without names to mistype, and those of every step, which are not slowed."""
+"""Methods of a Model without names to mistype, and methods of every step, which must stay fast."""
 
 
 def list_public(module, listed):

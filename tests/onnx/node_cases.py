@@ -77,7 +77,7 @@ def _read_data(folder: Path, side: str, entries: list[ValueInfoProto]) -> list[A
 
 
 def find_reason(name: str) -> str | None:
-    """Return why a case is refused, None for one that passes."""
+    """Return why a case is refused, None if it passes."""
     return next((why for pattern, why in REFUSED.items() if re.search(pattern, name)), None)
 
 

@@ -35,8 +35,8 @@ EXPORTED: Final = {
         },
     ),
 }
-"""Of each exporter, by its `dynamo`: how many models of `model_families` are equal to PyTorch, as
-`exported_models.py` found with torch 2.13, and which are not, with the reason."""
+"""By `dynamo` of the exporter: the number of models of `model_families` that equal PyTorch, as
+`exported_models.py` found with torch 2.13, and the other ones, with the reason."""
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "run_onnx_models.md"
 BEGIN: Final = "<!-- what follows is written by tests/onnx/onnx_page.py -->\n"

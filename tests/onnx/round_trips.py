@@ -19,7 +19,7 @@ from opwright_onnx.saving import USUAL_OPSET, make_tensor, write_model
 from opwright_onnx.specializing import specialize
 
 UNCARRIED: Final = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
-"""Dtypes of which the Python interface of ONNX Runtime takes and returns no arrays."""
+"""Dtypes whose arrays the Python interface of ONNX Runtime does not support."""
 
 LACKING: Final = (
     r"_(bf16|bfloat16)",
@@ -32,7 +32,7 @@ LACKING: Final = (
 """Patterns of cases for whose dtypes ONNX Runtime may lack a kernel of an operator."""
 
 OWN: Final = ("bit_cast", "resize")
-"""Operators of ours that some case needs and that opset 21 has no counterpart of."""
+"""Operators of ours that some case needs, without a counterpart in opset 21."""
 
 REFUSED: Final = ("test_reshape_allowzero_reordered",)
 """ONNX Runtime refuses sizes of 0 that a run computes without allowzero."""

@@ -19,7 +19,7 @@ trips: Any = pytest.importorskip("round_trips", reason="onnxruntime is not insta
 from table import first_cases  # noqa: E402  # found by the line above
 
 LIMITED = {"lrn": "four axes", "resize": "four axes", "one_hot": "some dtypes"}
-"""Operators of which ONNX Runtime runs less than ONNX has."""
+"""Operators that ONNX Runtime supports only partly."""
 
 CASES = {case.op: case for case in first_cases() if EVERY or is_one_in(3, case.op)}
 

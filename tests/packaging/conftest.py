@@ -72,7 +72,7 @@ class Environment:
         self._pip("install", "--no-compile", *what, **pinned(self.folder))
 
     def install_release(self, requirement: str, target: Path) -> None:
-        """Install one project into a folder, in whatever release the requirement asks for."""
+        """Install one project into a folder, in any release that the requirement allows."""
         self._pip("install", "--no-compile", "--no-deps", "--target", target, requirement)
 
     def uninstall(self, name: str) -> None:

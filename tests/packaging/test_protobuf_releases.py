@@ -1,4 +1,4 @@
-"""Messages with the oldest protobuf that is supported and with the one that is pinned."""
+"""Messages with the oldest supported and with the pinned protobuf."""
 
 from __future__ import annotations
 

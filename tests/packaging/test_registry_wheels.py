@@ -49,7 +49,7 @@ def list_libraries(wheel: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def list_requirements(wheel: Path) -> list[str]:
-    """Return the requirements of a wheel, without the ones of its extras."""
+    """Return the requirements of a wheel, without its extras'."""
     with zipfile.ZipFile(wheel) as opened:
         [name] = [name for name in opened.namelist() if name.endswith(".dist-info/METADATA")]
         metadata = Parser().parsestr(opened.read(name).decode())

@@ -1,4 +1,4 @@
-"""Where ours chooses otherwise than PyTorch, on purpose: the table of decision 0035.
+"""Choices that differ from PyTorch's on purpose: the table of decision 0035.
 
 Elements marked by a function here are not compared.
 """
@@ -50,7 +50,7 @@ def _near_poles(given: Inputs) -> Array:
 
 
 def _beside_poles(given: Inputs) -> Array:
-    """Mark numbers at, and near, whole ones below 1, of which peers round pi times x."""
+    """Mark numbers at and near integers below 1, where peers round pi times x."""
     x = given["x"].astype(np.float64)
     return (x < 0.5) & (np.abs(x - np.rint(np.where(np.isfinite(x), x, 0.0))) < 0.02)
 
@@ -67,7 +67,7 @@ def _without_derivative(x: Array, y: Array) -> Array:
 
 
 def _singular(given: Inputs) -> Array:
-    """Mark matrices without an inverse, from which PyTorch makes the gradient."""
+    """Mark matrices without an inverse, from which PyTorch computes the gradient."""
     x = given["x"].astype(np.float64)
     return np.array(bool((np.linalg.matrix_rank(x) < x.shape[-1]).any()))
 
@@ -147,4 +147,4 @@ GRADIENTS: dict[str, Mask] = {
     "softmax_with_cross_entropy": lambda given: np.isinf(given["logits"]),
     "batch_norm": _far_from_zero,
 }
-"""By operator: elements of the gradients of all inputs, or of those in the shape of the output."""
+"""By operator: elements of the gradients of all inputs, or of inputs in the output's shape."""

@@ -24,7 +24,7 @@ def ray() -> Any:
 
 @pytest.fixture(scope="session")
 def folder() -> Iterator[Path]:
-    """Provide a folder for Ray, which writes nowhere else; its path is short, for sockets in it."""
+    """Provide a folder, the only one that Ray writes to; its path is short, for sockets in it."""
     path = Path(tempfile.mkdtemp(prefix="ray-"))
     (path / "ray").mkdir()
     with pytest.MonkeyPatch.context() as patch:

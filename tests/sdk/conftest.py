@@ -44,7 +44,7 @@ class Compiler:
         return self._made[names]
 
     def check(self, file: Path) -> None:
-        """Compile a file of one's own without making anything of it, whatever it warns of."""
+        """Compile a file without output, with any warnings."""
         self._run("-w", "-fsyntax-only", file)
 
     def _compile(self, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""A host for one plugin in Python: it shares no line with the one in C++."""
+"""A host for one plugin in Python: it shares no code with the host in C++."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ blocks, which the emulator runs one after the other."""
 
 @pytest.fixture(autouse=True)
 def context(cosine_site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ow.Context]:
-    """Install the example beside this environment."""
+    """Install the example in addition to this environment."""
     monkeypatch.syspath_prepend(str(cosine_site))
     with ow.context_guard(ow.Context.discover()) as discovered:
         yield discovered

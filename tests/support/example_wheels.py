@@ -1,4 +1,4 @@
-"""Builds wheels of the example packages, compiled once for all tests in whatever process."""
+"""Builds wheels of the example packages, compiled once for the tests of all processes."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 XDG_FOLDERS: Final = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
-"""Where they are unset, programs take folders in the home."""
+"""If they are unset, programs use folders in the home."""
 
 USERS_SETTINGS: Final = (
     *("OPWRIGHT_CACHE_DIR", "OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT"),
@@ -21,7 +21,7 @@ USERS_SETTINGS: Final = (
 """Variables that opwright, and a pytest that tests start, would take from the user's shell."""
 
 KEPT_CACHE: Final = "OPWRIGHT_TEST_CACHE_DIR"
-"""Names a folder for OPWRIGHT_CACHE_DIR, where several test processes shall share it."""
+"""Names a folder for OPWRIGHT_CACHE_DIR, if several test processes should share it."""
 
 
 def move_in(home: Path, environ: MutableMapping[str, str]) -> None:

@@ -150,7 +150,7 @@ def _can_run(block: Block) -> bool:
 
 
 def _install_example(folder: Path) -> dict[str, str]:
-    """Return variables with which a page finds opwright-stretch and libopwright as installed."""
+    """Return environment variables that make opwright-stretch and libopwright look installed."""
     from c_programs import find_library
     from example_wheels import build_example_wheel
 

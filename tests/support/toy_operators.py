@@ -213,7 +213,7 @@ def _repeat(type="repeat", limit=None):
 
 
 def context_with_loop(limit=None):
-    """The standard context with the loop operator `test.repeat` beside it, as of a plugin."""
+    """The standard context with the loop operator `test.repeat`, as if from a plugin."""
     context = Context.discover()
     package = Package("test", "opwright-test", "1")
     context.ops.add("test.repeat", _repeat("test.repeat", limit), package)
@@ -256,6 +256,6 @@ def context() -> Context:
 
 
 def rename_scale(desc, from_version):
-    """Return a description in which the attribute scale is called factor."""
+    """Return a description whose attribute scale is called factor."""
     attrs = dict(desc["attrs"])
     return {**desc, "attrs": {"factor": attrs.pop("scale"), **attrs}}

@@ -93,7 +93,7 @@ def test_a_release_is_tested_and_built_for_every_python_before_it_is_published()
 
 
 def test_the_hooks_of_git_call_the_tools_of_make_lint_where_it_finds_them() -> None:
-    """And so in the versions of requirements-dev.txt, which are written down nowhere else."""
+    """So their versions come from requirements-dev.txt alone."""
     commands = [[word.replace("$(BIN)", ".venv/bin") for word in c] for c in list_lint_commands()]
     assert len(commands) >= 6
     hooks = read_hooks()

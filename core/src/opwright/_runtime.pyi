@@ -110,8 +110,8 @@ def host_device() -> Device:
 def free_retired() -> None:
     """Free unused objects that wait for a call into their plugin.
 
-    Every call that runs a plan, allocates, copies or waits does so first. Within a plugin, as
-    inside of a kernel in Python, nothing happens.
+    Every call that runs a plan, allocates, copies or waits does so first. Within a plugin, such as
+    inside a kernel in Python, nothing happens.
     """
 
 def find_python_device(source: object, number: int) -> Device | None:
@@ -122,8 +122,8 @@ def make_python_device(
 ) -> Device:
     """Wrap a device written in Python, an `opwright.device.PythonDevice`.
 
-    `source` is the provider, None for the class itself: if its device of this number is open, that
-    one is returned.
+    `source` is the provider, None for the class itself: if its device of this number is open
+    already, it is returned.
     """
 
 class _Exchange(Protocol):
@@ -145,7 +145,7 @@ class Tensor(_Exchange):
     """A typed array on a device, without copy semantics of its own; immutable metadata.
 
     On a device whose arrays have an `interface` it has the attribute of that name as well, which
-    gives other libraries its address: they keep the tensor, and all work on it is done.
+    gives other libraries its address: they keep the tensor, whose work is complete.
     """
 
     @staticmethod
@@ -204,7 +204,7 @@ class ScopeVariable(_Exchange):
         memory; otherwise the tensor is
         replaced and the scope's `structure_version` rises. `device` None: where it lives now, the
         host for an empty one. An array of another library on that device is copied
-        within it; a Tensor or a variable goes over the host from anywhere else, and another
+        within it; a Tensor or a variable from anywhere else goes over the host, and another
         library's array is a FeedError then.
         """
     def borrow(self, array: object) -> None:
@@ -277,8 +277,8 @@ def read_message(
     bool (b), float (g), double (d), string (s), bytes (y), fixed32 (f) and message (m); whether it
     is repeated, which gives a list; and for messages their schema, 100 within each other at most.
 
-    ValueError for bytes that end within a field, a field of another type, one that is not repeated
-    and written twice, a number that is too large, and text that is no UTF-8.
+    ValueError for bytes that end within a field, a field of another type, a repeated occurrence of
+    a single field, a number that is too large, and text that is not UTF-8.
     """
 
 def read_host_array(array: object, who: str) -> np.ndarray[Any, Any]:

@@ -17,13 +17,13 @@ class CompiledNetwork:
     Each feed is read once: here if it is an array of NumPy, one that its library lends without
     ``__dlpack__``, or one on `device`; else by ``source.read_feed(i, value)``, which returns a
     ready array, an exact ndarray that is C-contiguous, aligned and of native byte order, or a
-    Tensor on `device`. Where no plan is kept for such feeds, or the plan does not fit the scope,
+    Tensor on `device`. If no plan is cached for such feeds, or the plan does not fit the scope,
     ``source(feeds)`` gets all of them in the order of `feed_names` and returns a `Plan`, or an
-    object that has one as ``plan``. Where the names are wrong, ``source.refuse_names(n_positional,
+    object that has one as ``plan``. If the names are wrong, ``source.refuse_names(n_positional,
     names)`` raises. The call ends when the memory of another library has been read.
 
-    All feeds may be given in one dict. Two keywords are no feeds, unless a feed has that name, and
-    beside a dict even then:
+    All feeds may be given in one dict. Two keywords are not feeds, unless a feed has that name;
+    beside a dict they never are:
 
     - ``out=[array, None]``: for each fetch an array to write it into, which is returned, or None.
       Arrays are those of NumPy, those with ``__dlpack__`` on the host, and with `fetch_device`
@@ -122,7 +122,7 @@ class EagerFunction:
         defaults: tuple[Any, ...],
         n_positional: int,
     ) -> None:
-        """`defaults` of all parameters, of which the first `n_positional` may come by position."""
+        """`defaults` has all parameters; the first `n_positional` may be given by position."""
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class EagerOperator:
@@ -133,7 +133,7 @@ class EagerOperator:
     where `duplicable` has the input's bit, None for an absent input). For all else
     ``slow(*args)`` is called, which makes them ready and continues with `call_ready`.
 
-    Where no plan is kept for dtypes, shapes and attributes, ``lower(arrays, counts, attributes)``
+    If no plan is cached for dtypes, shapes and attributes, ``lower(arrays, counts, attributes)``
     returns one, for the arrays of all inputs and the number of them for each input. Attributes
     match by identity or by equality with the same types inside; floats by their bits. Others than
     None, bool, int, float, str and tuples or lists of them are lowered each time.

@@ -87,8 +87,8 @@ def prepare_python(
     With `bind`, ``function.bind`` is called instead, with the same arguments, once per instance and
     again whenever an array moves to other memory; its result is then called without arguments in
     each run. `packs` maps a flat argument index to a function of the array: the kernel gets its
-    result in the array's place. `n_threads` is the count for which it was prepared, `op_type` its
-    name in messages.
+    result in the array's place. `n_threads` is the count for which it was prepared, `op_type` the
+    operator type in messages.
     """
 
 @final
@@ -108,7 +108,7 @@ class Library:
     def __init__(self, path: str) -> None: ...
     @property
     def path(self) -> str:
-        """The path under which the file was opened first."""
+        """The path by which the file was first opened."""
     @property
     def name(self) -> str: ...
     @property
@@ -187,7 +187,7 @@ def prepare_native(
     """
 
 def limit_threads(n_threads: int) -> None:
-    """Limit jobs of kernels to this many threads, for whatever number they were prepared."""
+    """Limit jobs of kernels to this many threads, even if they were prepared for more."""
 
 def use_openmp(library: str) -> bool:
     """Run jobs of the calling thread on the OpenMP threads of a loaded library, from now on.

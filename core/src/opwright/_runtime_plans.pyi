@@ -78,9 +78,8 @@ class PlanBuilder:
         """
 
     def feeds_read(self) -> None:
-        """Add the step after which no feed on the plan's device is read; needed where there is
-        one.
-        """
+        """Add the step after which no feed on the plan's device is read, if there is one."""
+
     def sync(self, device: Device | None = None) -> None:
         """Wait for a device."""
     def call(self, plan: Plan, bindings: _Bindings, op_index: int = -1) -> None: ...
@@ -120,7 +119,7 @@ class PlanBuilder:
         of it, bytes before the first one): arrays with `max_iterations` elements along axis 0 from
         there on, of which each iteration reads or writes one, in order or in `reverse`; the value
         of a stack that is not read is -1. `turns` is a value of this plan with the number of
-        iterations to run, `turns_taken` one that receives it.
+        iterations to run, `turns_taken` a value that receives it.
         """
     def continuation(
         self,
@@ -220,7 +219,7 @@ class Epoch:
     def advance(self) -> None: ...
 
 def describe_processor() -> str:
-    """Return name and features of the processor, by which kernels are chosen."""
+    """Return name and features of the processor, which decide the choice of kernels."""
 
 def advance_epochs() -> None:
     """Advance every epoch of the process."""
@@ -230,8 +229,8 @@ class Plans:
     """The plans of one owner, in the table of the process.
 
     The table keeps 4,096 plans of 48 MiB together, the most recently used ones, and besides the
-    last one of each owner. With `keeps_last` the memory of that one is kept too. A plan is found
-    only in the epoch in which its making began.
+    last one of each owner. With `keeps_last` that iteration's memory is kept too. A plan is found
+    only in the epoch in which its lowering began.
     """
 
     def __init__(self, label: str, keeps_last: bool = True) -> None: ...

@@ -1,4 +1,4 @@
-"""The cache folder, through which processes pass results to later ones.
+"""The cache folder, where processes leave results for later ones.
 
 Its files name code that is imported, opened and run later, so a file is read only if no other user
 may have written it. Files are written under a temporary name and renamed: complete or absent.

@@ -68,7 +68,7 @@ class ChildEnded(Exception):  # noqa: N818 - an observation, from which callers 
 
 
 class ChildRaised(Exception):  # noqa: N818 - likewise
-    """Raised where the function in a child raises; the text is that exception's, with its class."""
+    """Raised if the function in a child raises; its text has that exception's class and text."""
 
 
 class Channel:

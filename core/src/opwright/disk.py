@@ -61,7 +61,7 @@ def make_folder(path: Path) -> None:
 
 
 def make_inner_folder(path: Path) -> None:
-    """Create a folder within one that exists; a link in its place is refused."""
+    """Create a folder within an existing one; a link at its path is refused."""
     try:
         path.mkdir()
     except FileExistsError:

@@ -1,6 +1,6 @@
 """The errors of opwright: one tree, each class also the builtin that fits.
 
-Form of every message: ``<operator or key>: <rule broken>, got <value>; <what to do>``.
+Form of every message: ``<operator or key>: <rule broken>, got <value>; <way out>``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _VARARGS: Final = 0x04
 def show(text: str, keep: str = "\n\t") -> str:
     r"""Return text that is safe for a terminal.
 
-    Characters that are not printable, such as those of escape sequences, and those that change the
+    Characters that are not printable, such as in escape sequences, and characters that change the
     direction of writing are escaped: ``\x1b``, ``\u202e``. Characters of `keep` stay; a name keeps
     none.
     """
@@ -51,7 +51,7 @@ def text_of_error(error: BaseException) -> str:
 
 
 def raise_if_of_signal(error: BaseException) -> None:
-    """Raise the exception of a signal handler that `error` is, or that has led to it."""
+    """Raise the exception of a signal handler if `error` is one, or was caused by one."""
     from traceback import walk_stack  # 2 ms, for errors alone
 
     codes = _handler_codes()
@@ -93,7 +93,7 @@ def _handler_codes() -> set[CodeType]:
 def _is_handler(frame: FrameType) -> bool:
     """Tell whether a frame was called with a number and the frame of its caller.
 
-    Python calls handlers so, also one that has removed itself.
+    Python calls handlers in this way, even a handler that has removed itself.
     """
     code, given = frame.f_code, frame.f_locals
     values = [given.get(name) for name in code.co_varnames[: code.co_argcount]]
@@ -107,7 +107,7 @@ def _is_handler(frame: FrameType) -> bool:
 
 
 def import_object(target: str) -> Any:
-    """Return the object that ``"module:attribute"`` names; raises whatever its import raises."""
+    """Return the object that ``"module:attribute"`` names; raises any exception of its import."""
     module, _, attribute = target.partition(":")
     value: Any = importlib.import_module(module)
     for name in filter(None, attribute.split(".")):

@@ -19,7 +19,7 @@ creates its replacement, and passes it to an `Edit`:
 ...     edit.apply()
 
 `Edit.fuse`, `Edit.exchange` and `Edit.bypass` refuse changes of a result: of a value that another
-operator reads or that is fetched, of memory that is overwritten in between, of a pinned kernel. A
+operator reads or a fetch returns, of memory that is overwritten in between, of a pinned kernel. A
 pass must not change the inputs, outputs or attributes of an operator that is in the graph already.
 """
 

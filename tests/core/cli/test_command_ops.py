@@ -44,7 +44,7 @@ def test_operators_are_listed_without_importing_them(site):
 
 
 def crashing_swish():
-    """Return a module in which the kernel of swish reads where nothing is."""
+    """Return a module whose kernel of swish reads unmapped memory."""
     crash = "import ctypes\n    ctypes.string_at(0)\n    np.divide(x, 1 + np.exp"
     return SWISH.replace("np.divide(x, 1 + np.exp", crash)
 

@@ -24,9 +24,9 @@ GOOD = {
     "onnx": ["report", "model"],
     "run": ["model"],
 }
-"""The other arguments that a command needs beside the wrong one."""
+"""The other arguments that a command needs besides the wrong one."""
 
-# By command and argument: words that are wrong, each list beside GOOD, or alone for a positional.
+# By command and argument: wrong words, each list next to GOOD, or alone for a positional.
 WRONG = {
     ("ops", "type"): [["tahn"]],
     ("kernels", "pattern"): [["tahn"], ["tahn*"]],
@@ -113,7 +113,7 @@ CASES = [
 
 @pytest.fixture
 def model(tmp_path, monkeypatch):
-    """Save a small program, and work in the folder beside it."""
+    """Save a small program, and change into its folder."""
     monkeypatch.chdir(tmp_path)
     with ow.program_guard(ow.Program(), ow.Program()) as (program, _):
         x = program.global_block().create_var("x", [4], is_data=True)

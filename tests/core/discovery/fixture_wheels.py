@@ -100,7 +100,7 @@ def opwright_ops(registry):
     registry.add("{name}.swish", "{package}.slow:SWISH")
 """
 )
-"""Names an operator in a module of its own, which the wheel provides beside it."""
+"""Names an operator in a separate module of the same wheel."""
 
 ENDLESS = "import time\nwhile True:\n    time.sleep(60)\n"
 

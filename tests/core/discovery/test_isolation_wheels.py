@@ -1,4 +1,4 @@
-"""Broken plugins as real wheels, installed by pip: core and the other plugins go on beside them."""
+"""Broken plugins as real wheels, installed by pip: core and the other plugins keep working."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.fixture(scope="session")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """A plugin whose import never ends, one of whose operator it is true, and one that works."""
+    """A plugin whose import never ends, one whose operator's never ends, and a working one."""
     folder = tmp_path_factory.mktemp("endless")
     wheels = [
         write_wheel(folder, "endless", ENDLESS),
@@ -101,7 +101,7 @@ KEPT_OUT = {
     "apple": "apple.swish: operator is registered twice, by opwright-apple 1.2 and orchard 1.2",
     "half": "RuntimeError: the other half",
 }
-"""Reasons by plugin; of the two plugins "apple" the one of the distribution orchard."""
+"""Reasons by plugin; of the two plugins "apple", the reason of orchard's."""
 
 UPGRADE = "pip install --upgrade opwright"
 UNUSABLE = {

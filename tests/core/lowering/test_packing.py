@@ -1,4 +1,4 @@
-"""Large buffers are packed: none overlaps one that lives at the same time, and little is lost."""
+"""Large buffers are packed: live ones do not overlap, and little memory is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels say with which attributes they are at their best, and passes ask for it."""
+"""Kernels declare the attributes with which they are fastest, and passes query them."""
 
 from __future__ import annotations
 

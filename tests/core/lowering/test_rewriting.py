@@ -240,7 +240,9 @@ def test_readers_read_the_replacement_of_an_operator_without_effect(context):
 
 def test_uses_after_an_edit_match_the_edited_graph(context):
     ops = [op("assign", "a", "x"), *chain(), op("relu", "b", "a"), op("add", "c", "a", y="b")]
-    ops += [op("tanh", f"z{i}", "b") for i in range(6)]  # of a graph nearly all of which changes,
+    ops += [
+        op("tanh", f"z{i}", "b") for i in range(6)
+    ]  # of a graph that changes almost completely,
     graph = graph_of(ops, fetches=("out", "c", *(f"z{i}" for i in range(6))))  # all is found again
     first = graph.uses()
     assert fuse_add_relu(graph)

@@ -1,4 +1,4 @@
-"""Objects that equal operators share, and that lowering leaves none of them alive."""
+"""Objects shared by equal operators, none of which outlives lowering."""
 
 from __future__ import annotations
 

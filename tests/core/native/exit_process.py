@@ -1,4 +1,4 @@
-"""A process that ends beside threads that are at work; imported by nothing, started by tests.
+"""A process that ends while its threads work; imported by nothing, started by tests.
 
 ``python exit_process.py WORK END``: the work of the threads, and the end of the main thread.
 """

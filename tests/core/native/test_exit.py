@@ -35,7 +35,7 @@ def test_a_process_ends_beside_threads_that_are_at_work(work: str, tmp_path: Pat
     # ends in the middle of a product: two of four processes of NumPy alone did.
     environ = {**os.environ, "EXIT_FOLDER": str(tmp_path), "OPENBLAS_NUM_THREADS": "1"}
     for _ in range(REPEAT):
-        started = {  # beside each other, so that threads are interrupted where they stand
+        started = {  # concurrently, so that threads are interrupted in the middle
             end: subprocess.Popen(
                 [sys.executable, "-X", "faulthandler", PROCESS, work, end],
                 env=environ,

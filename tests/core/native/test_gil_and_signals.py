@@ -65,7 +65,7 @@ def test_other_threads_run_during_a_long_native_span(kernels, kernel_library):
     make.kernel(wait, [make.feed("x")], [make.temp()], estimate_ns=500_000)
     call = compiled(make.build(), "x")
     with beside_the_wait(kernel_library, kernel_library.let_go):
-        call(x=f32(1, 2, 3, 4))  # the kernel fails where no thread runs beside it
+        call(x=f32(1, 2, 3, 4))  # the kernel fails if no other thread runs
 
 
 @contextmanager

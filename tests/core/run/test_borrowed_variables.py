@@ -1,4 +1,4 @@
-"""Variables of a scope over memory that somebody else owns."""
+"""Variables of a scope over memory of another owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feeds of which a network reads the shape alone: they have no elements, and cost no copy."""
+"""Feeds whose shape alone a network reads: they have no elements, and cost no copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feeds that a network writes: in place, as a persistable of that name."""
+"""Feeds that a network writes: in place, as a persistable of its name."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class Acme:
         )
 
     def doctor(self) -> subprocess.CompletedProcess[str]:
-        """Run ``opwright doctor`` in a fresh process that sees it beside this environment.
+        """Run ``opwright doctor`` in a fresh process that sees it in addition to this environment.
 
         Of the other plugins it examines one: all of them take three times as long.
         """

@@ -36,7 +36,7 @@ class Managed(ctypes.Structure):
 
 
 def connect(path: Path) -> Any:
-    """Open the library of the tape, the very one that opwright opens."""
+    """Open the library of the tape, the same handle as opwright's."""
     global _library  # noqa: PLW0603
     _library = ctypes.CDLL(str(path))
     for name in ("tape_allocate", "tape_host_side", "tape_foreign_stream"):

@@ -175,7 +175,7 @@ def test_a_failing_bind_of_a_later_operator_is_named(acme, plain_library):
 
 @pytest.fixture
 def needy(acme, compiler, tmp_path, table):
-    """Install a library that links one which is not there."""
+    """Install a library that links a missing one."""
     other = tmp_path / "libneeded.so"
     _make_needed(other)
     flags = ("-DFAULT=extern int needed(void); needed()", "-Wl,--no-as-needed", str(other))

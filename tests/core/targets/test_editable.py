@@ -1,4 +1,4 @@
-"""Where a library is found: in the package, or where an editable install has put it."""
+"""Search paths of libraries: the package, or the build folder of an editable install."""
 
 from __future__ import annotations
 

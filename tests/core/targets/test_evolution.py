@@ -65,7 +65,7 @@ def headers(request, earlier_headers, later_headers):
 
 @pytest.fixture(scope="session")
 def later_library(compiler, later_headers):
-    """A library of that version: it looks whether the host has the new service, and sets bits.
+    """A library of that version: it checks whether the host has the new service, and sets bits.
 
     The core ignores unknown flags.
     """

@@ -90,7 +90,7 @@ def test_a_long_step_without_an_estimate_lets_other_threads_go_on(acme, compiler
     thread = threading.Thread(target=end_the_wait)
     thread.start()
     try:
-        ow.ops.acme.scale(x, fault="wait")  # fails where the thread does not run beside it
+        ow.ops.acme.scale(x, fault="wait")  # fails if the thread does not run concurrently
     finally:
         over.set()
         thread.join()

@@ -1,4 +1,4 @@
-"""Kernels of opwright-cpu over many lines, blocks and panels: beside NumPy, at their edges."""
+"""Kernels of opwright-cpu at the edges of lines, blocks and panels, compared with NumPy."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ class Case(NamedTuple):
 
 
 AROUND = (1, 1, 1, 1)
-# Of Winograd's transform: odd and even sizes, a tile that is partly outside, panels of any width,
-# more tiles than are at hand at once.
+# Sizes for Winograd's transform: odd and even sizes, a tile that is partly outside, panels of any
+# width, more tiles than are at hand at once.
 TILED = [
     Case((4, 13, 11, 48), (80, 48, 3, 3), paddings=AROUND),
     Case((3, 16, 14, 96), (32, 96, 3, 3), paddings=(0, 2, 1, 0)),
@@ -44,7 +44,7 @@ TILED = [
     Case((1, 40, 37, 64), (64, 64, 3, 3), paddings=AROUND),
     Case((2, 18, 21, 64), (64, 64, 3, 3), paddings=(2, 2, 2, 2)),
 ]
-# Of few pixels, whose weight the threads share: panels of any width, sums in parts.
+# Few pixels, whose weight the threads share: panels of any width, sums in parts.
 FEW = [
     Case((1, 1, 1, 90), (40, 90, 1, 1)),
     Case((2, 1, 2, 33), (7, 33, 1, 1)),
@@ -106,7 +106,7 @@ def test_results_and_gradients_match_float64(case: Case, n_threads: int) -> None
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6 * float(np.abs(b).max()))
 
 
-# Not tanh, whose results are small beside the sums that it is taken of, and their errors.
+# Not tanh, whose results are small compared with its arguments, and the arguments' errors.
 @pytest.mark.parametrize("activation", ["", *(name for name in ACTIVATIONS if name != "tanh")])
 @pytest.mark.parametrize(
     "case",

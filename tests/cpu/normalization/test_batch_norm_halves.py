@@ -17,7 +17,7 @@ FUSED, GRAD = "std.batch_norm_halves", "std.batch_norm_halves_grad"
 CASTS = ("cast", "cast_like")
 SHAPES = [(2100, 70), (64, 3), (9, 130), (1, 5), (3, 4, 5, 7), (2, 3, 600)]
 STEP = {"bfloat16": 2**-8, "float16": 2**-11}
-"""Half a step of each dtype, by which rounding once is off at most."""
+"""Half a step of each dtype, the largest error of one rounding."""
 
 
 n_threads = thread_counts(1, 3, autouse=True)

@@ -2,8 +2,8 @@
 
 Each scenario runs in a process of its own, with a library before the C library that lets one
 allocation fail. The tests take a sample of all allocations, OPWRIGHT_EVERY_ALLOCATION=1 every one.
-Where the allocator returns NULL, oneDNN writes into small objects nevertheless. opwright calls it
-only where there is room to spare; here such a crash is known by its stack, which ends in oneDNN.
+If the allocator returns NULL, oneDNN writes into small objects nevertheless. opwright calls it only
+if there is enough free memory; here such a crash is known by its stack, which ends in oneDNN.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SAMPLE = 40 if EVERY else 12
 
 KERNELS = {"opwright_cpu": 0}
 CODE = {"libdnnl": 65536}
-"""Where oneDNN writes what it compiles: the lack of that is what it kept for ever."""
+"""The memory for code that oneDNN compiles: its lack was cached for ever."""
 SMALL = {"libdnnl": 0}
 RUNTIME = {"_runtime": 0}
 ALL = {"libdnnl": 0, "opwright_cpu": 0, "_runtime": 0}

@@ -42,7 +42,7 @@ def update(
 
 
 def some_rows(n: int, seed: int = 0) -> list[np.ndarray]:
-    """Return two lookups, in which rows repeat: one of them is half of the second."""
+    """Return two lookups with repeated rows: the first is half as long as the second."""
     rng = np.random.default_rng(seed)
     second = np.where(rng.random(n) < 0.5, 7, rng.integers(0, ROWS, n))
     return [rng.integers(0, ROWS, (n // 3, 3)), second.astype("int32")]

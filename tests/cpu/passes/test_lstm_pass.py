@@ -103,7 +103,7 @@ def is_replaced(types: Counter[str]) -> bool:
 n_threads = thread_counts(1, 2, 3)
 
 
-# One part of the steps, several, the first of which is shorter, and one for each step.
+# One part for all steps, several parts with a shorter first one, and one for each step.
 SIZES = [(7, 5), (1, 3), (7, 200), (9, 256), (3, 600)]
 
 

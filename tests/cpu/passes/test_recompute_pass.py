@@ -21,7 +21,7 @@ WIDTH = 256
 
 @pytest.fixture
 def arenas(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The bytes of each plan's arena, in the order in which plans are made."""
+    """The bytes of each plan's arena, in the order of lowering."""
     found: list[int] = []
     plan_memory = lowering.plan_memory
 
@@ -93,7 +93,7 @@ def _block() -> Any:
 
 
 def _chain(block: Any, source: str, count: int) -> str:
-    """Append operators that need memory after which the first value is read again."""
+    """Append operators that need memory before the first value is read again."""
     for i in range(count):
         block.append_op("softmax", {"x": source}, {"out": f"{source}_{i}"}, {"axis": 0})
         block.append_op("cumsum", {"x": f"{source}_{i}"}, {"out": f"{source}_{i}_sum"}, {"axis": 0})

@@ -13,7 +13,7 @@ import opwright.lowering as lowering
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, int]]:
-    """The graph and the bytes of the arena of each plan, in the order in which plans are made."""
+    """The graph and the bytes of the arena of each plan, in the order of lowering."""
     found: list[tuple[Any, int]] = []
     plan_memory = lowering.plan_memory
 

@@ -16,7 +16,7 @@ SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1.0, -1.0, 6e-8, -6e-8)
 
 
 def images(kind: np.dtype, n_channels: int) -> np.ndarray:
-    """Return images of 1 x 3 pixels, in which all triples of special numbers occur."""
+    """Return images of 1 x 3 pixels with all triples of special numbers."""
     triples = np.array(list(itertools.product(SPECIAL, repeat=3)), kind)
     rows = -len(triples) % n_channels
     filled = np.concatenate([triples, np.zeros((rows, 3), kind)])

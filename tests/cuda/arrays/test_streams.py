@@ -65,7 +65,7 @@ _api = _Api(
 
 
 class Exchanged:
-    """An array as PyTorch's; `stream` is the one on which its library works, None: CUDA's own."""
+    """An array as PyTorch's; `stream` is the stream of its library's work, None: CUDA's own."""
 
     __dlpack_c_exchange_api__ = _new_capsule(ctypes.addressof(_api), _NAME, None)
     stream: int | None = None

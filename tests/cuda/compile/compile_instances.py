@@ -27,7 +27,7 @@ SPILLED_WIDE = 24
 WIDE = ("double", "int64_t")
 
 SPILLED_BY_TURNS = 40
-"""The digits of 2 / pi with which CUDA takes whole turns from what is beyond `kMostTurning`."""
+"""The digits of 2 / pi with which CUDA reduces angles beyond `kMostTurning`."""
 
 TURNS = re.compile(r"\b(Sin|Cos|Tan)<(float|double)>")
 """In the name of an instance, or in the chain of operators that is compiled with the file."""
@@ -73,7 +73,7 @@ def allowed_bytes(text: str, expression: str) -> int:
 
 def main(jobs: Path, library: str | None = None) -> None:
     if library is not None:
-        ctypes.CDLL(library)  # cuda-bindings takes the one that is there
+        ctypes.CDLL(library)  # cuda-bindings uses the existing one
     compiler = Nvrtc()
     print(compiler.version)
     for source, expressions, arch in pickle.loads(jobs.read_bytes()):

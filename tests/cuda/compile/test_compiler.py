@@ -35,7 +35,7 @@ def compile_some(compiler: Compiler, n: int, n_at_once: int) -> dict[str, Any]:
 
 
 class Fake:
-    """Compiles by a function; takes down in which thread, and how many there were beside it."""
+    """Compiles by a function; records the thread, and the number of concurrent ones."""
 
     version = "fake 1"
 
@@ -152,7 +152,7 @@ def test_an_interrupt_stops_the_others_and_begins_nothing_more() -> None:
 
 
 class Lost(Fake):
-    """None can be started beside it, which shows at once or at the first instance."""
+    """No other process can be started, which shows at once or at the first instance."""
 
     def __init__(self, at_once: bool) -> None:
         super().__init__()

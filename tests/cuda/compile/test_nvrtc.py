@@ -45,8 +45,8 @@ PARTS = 6
 """Architectures in each of the two releases."""
 FILES = {path.name for path in Path(opwright_cuda.__file__).with_name("cu").glob("*.cu")}
 NOT_IN_TABLE = {"bias_activation_grad.cu", "layer_grads.cu", "unfold.cu"}
-"""For operators that passes put into plans, and convolutions larger than those of the table: they
-are compiled where their own tests ran before."""
+"""For plan-only operators, and convolutions larger than the table's: their own tests have compiled
+them before."""
 
 
 class Job(NamedTuple):

@@ -1,4 +1,4 @@
-"""Compiled kernels are kept on disk, whole or not at all, and nothing else depends on that."""
+"""Compiled kernels are kept on disk, whole or not at all, and nothing else depends on the cache."""
 
 from __future__ import annotations
 

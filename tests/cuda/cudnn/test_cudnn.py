@@ -184,7 +184,7 @@ def test_descriptors_of_a_convolution_are_freed_with_its_plan(gpu: Any) -> None:
     if gpu is None:
         pytest.skip("the emulator counts descriptors")
     before = gpu.count("cudnn_descriptors")
-    kept = convolving(filters=7)  # an equal one that is still there would be given again
+    kept = convolving(filters=7)  # an existing equal one would be returned again
     assert gpu.count("cudnn_descriptors") > before
     del kept
     _runtime.free_retired()
@@ -209,13 +209,13 @@ def test_a_gradient_that_waits_for_its_sums_to_be_compiled_is_planned_once(
 ) -> None:
     if gpu is None:
         pytest.skip("the emulator counts plans")
-    # Of a size that no other test has: a graph that an earlier plan still holds is given again.
+    # A size that no other test has: a graph still held by an earlier plan is reused.
     given = {"x": whole((1, 2, 5, 13)), "weight": whole((3, 2, 2, 2)), "bias": whole((3,))}
     given["out_grad"] = whole((1, 3, 4, 12))
     before = gpu.count("cudnn_plans")
     tools = replace_toolchain(None)
     try:
-        # One that has loaded nothing yet, so that the sums are put off.
+        # An empty one, so that the sums are deferred.
         replace_toolchain(Toolchain(HostCompiler(emulator_folder)))
         with offered(gpu, TENSOR_CORES):
             check("conv2d_grad", given, "x_grad weight_grad bias_grad", "float16")

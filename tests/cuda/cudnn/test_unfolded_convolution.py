@@ -16,8 +16,8 @@ from opwright_cuda.kernels.unfolded_convolution import FOLD_SIDE, SMALL_IMAGE
 
 RNG = np.random.default_rng(3)
 CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
-    # Of x, of the weight, attributes: sides beyond a tile, kernels that reach beyond all edges,
-    # windows that leave pixels out, a window as wide as its image, images of few windows.
+    # Shapes of x and of the weight, attributes: sides beyond a tile, kernels that reach beyond all
+    # edges, windows that leave pixels out, a window as wide as its image, images of few windows.
     ((2, 3, 13, 11), (5, 3, 3, 3), {"strides": [2, 2], "paddings": [1, 1, 1, 1]}),
     ((1, 33, 9, 7), (34, 33, 3, 2), {"strides": [2, 1], "paddings": [2, 0, 1, 1]}),
     ((3, 40, 8, 8), (16, 40, 1, 1), {"strides": [3, 2]}),

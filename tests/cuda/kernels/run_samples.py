@@ -29,7 +29,7 @@ from opwright_cuda_emulator import HostCompiler, start  # noqa: E402
 from sanitized_kernels import FLAGS  # noqa: E402
 
 DTYPES = ("float16", "float32", "int64")
-"""The first one that a kernel has is run: 16 bits need the most care with vectors."""
+"""The first dtype of a kernel is run: 16 bits need the most care with vectors."""
 
 
 def one_of_each() -> list[tuple[Sample, Call]]:

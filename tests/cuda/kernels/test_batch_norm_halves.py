@@ -1,4 +1,4 @@
-"""Batch normalization of images in 16 bits beside parameters and statistics in float32."""
+"""Batch normalization of images in 16 bits with parameters and statistics in float32."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FUSED = "std.batch_norm_halves"
 GRAD = f"{FUSED}_grad"
 HALVES = ("float16", "bfloat16")
 STEP = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24}
-"""Half a step of each dtype, by which rounding once is off at most."""
+"""Half a step of each dtype, the largest error of one rounding."""
 
 
 def numbers(shape: tuple[int, ...], dtype: str) -> Arrays:

@@ -119,7 +119,7 @@ LINES = [*ROWS, (2, 31, 33), (1, 2, 300, 2)]
 
 
 def line_values(shape: tuple[int, ...]) -> Any:
-    """Return scores in which whole stretches of a line are minus infinity."""
+    """Return scores with runs of minus infinity in each line."""
     x = RNG.standard_normal(shape).astype(np.float32) * 4
     x[..., : shape[-2] // 2 or 1, :1] = -np.inf
     x[..., -1, : shape[-1] - 1] = -np.inf

@@ -48,7 +48,7 @@ def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.usefixtures("memory")
 def test_chains_match_in_any_memory_of_their_states() -> None:
     given = chain(11, 4, 37)
-    given["transition"][3] = -np.inf  # nothing follows this tag, and nothing leads to that one
+    given["transition"][3] = -np.inf  # no transition from this tag, none to the other
     given["transition"][:, 5] = -np.inf
     label = RNG.integers(6, 37, (11, 4))
     compare("viterbi_decode", given, "out path")

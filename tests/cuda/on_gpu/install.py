@@ -1,7 +1,7 @@
 """Installs the packages of this repository without a package registry, for a machine with a GPU.
 
 They go into a folder of their own, ``build/gpu/site``, before the interpreter's packages: in a
-virtual environment CUDA's libraries would not be found, which are looked up beside the interpreter.
+virtual environment CUDA's libraries would not be found, which are searched next to the interpreter.
 Packages that the interpreter lacks come from the wheels in ``wheelhouse`` (``make gpu-wheels``).
 Wheels of the packages themselves lie there too where they could be made, and spare their
 compilation as long as they are of the same sources.
@@ -76,7 +76,7 @@ PURE = ("plugins/std", "plugins/nn", "plugins/kit", "plugins/cuda_emulator", "pl
 NATIVE = ("core", "plugins/cuda", "plugins/nccl")
 EXTRA = "plugins/cpu"
 OURS = WHEELHOUSE / "opwright"
-"""Wheels of the packages, and in ``sources`` the digest of what they were made from."""
+"""Wheels of the packages, and in ``sources`` the digest of their sources."""
 
 
 def to_numbers(version: str) -> tuple[int, ...]:
@@ -229,7 +229,8 @@ def environment(with_site: bool = True) -> dict[str, str]:
     before = [env["PYTHONPATH"]] if env.get("PYTHONPATH") else []
     env["PYTHONPATH"] = os.pathsep.join([*([str(SITE)] if with_site else []), *before])
     env["PYTHONDONTWRITEBYTECODE"] = env["PYTHONUNBUFFERED"] = "1"
-    # CMake beside the interpreter, and where containers keep the driver's and CUDA's programs.
+    # Folders of CMake next to the interpreter, and of the driver's and CUDA's programs in
+    # containers.
     beside = str(Path(sys.executable).parent)
     for folder in (beside, "/usr/local/nvidia/bin", "/usr/local/cuda/bin"):
         if Path(folder).is_dir():

@@ -20,7 +20,7 @@ DOUBLE = (ow.Operator("add", x="x", y="x", out="out"),)
 
 @pytest.fixture
 def cupy() -> Any:
-    """CuPy, that knows bfloat16."""
+    """CuPy, which supports bfloat16."""
     pytest.importorskip("ml_dtypes")
     return pytest.importorskip("cupy")
 

@@ -1,4 +1,4 @@
-"""Mixed precision on a GPU: no image is cast beside a batch normalization."""
+"""Mixed precision on a GPU: no image is cast around a batch normalization."""
 
 from __future__ import annotations
 

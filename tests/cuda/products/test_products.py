@@ -224,7 +224,9 @@ def test_our_own_kernel_serves_where_cublaslt_refuses() -> None:
     assert set(told) == {"multiply<Half, Half>"}
     x, y, expected = operands(((), ()), (2, 2, 3), TRANSPOSES[0], "float16")
     with recorded() as told, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blas, "_COMPUTE_32F", 70)  # sums in double precision, of which it knows none
+        patch.setattr(
+            blas, "_COMPUTE_32F", 70
+        )  # sums in double precision, which it does not support
         np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), expected)
     assert told[-1] == "multiply<Half, Half>"
     assert len(set(told)) == 2  # cuBLASLt was queried

@@ -46,7 +46,7 @@ def _server(kind: str) -> Server:
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return some messages of one protocol, of which most are changed."""
+    """Return some messages of one protocol, most of them changed."""
     kind = rng.choice(("pmi", "store"))
     sent = [_change(rng, rng.choice(_MESSAGES[kind])) for _ in range(rng.choice((1, 2, 5)))]
     if kind == "pmi" and rng.random() < 0.5:

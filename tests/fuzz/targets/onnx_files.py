@@ -1,4 +1,4 @@
-"""ONNX models with changed fields or bytes, beside a file of tensors; loaded, written again."""
+"""ONNX models with changed fields or bytes, with a file of tensors; loaded, and written again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opwright.errors import OpwrightError
 from opwright_onnx.saving import write_model
 
 MOST_S = 2.0
-"""Of processor time, for one model."""
+"""The limit of processor time for one model."""
 
 MAX_BYTES = 20_000
 _DATA = np.arange(64, dtype=np.float32).tobytes()

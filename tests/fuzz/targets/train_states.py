@@ -72,7 +72,7 @@ def _states() -> tuple[tuple[str, dict[str, Any]], ...]:
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return a generation and the text of its state, of which some fields are changed."""
+    """Return a generation and the text of its state with some changed fields."""
     generation, state = rng.choice(_states())
     state = json.loads(json.dumps(state))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):

@@ -15,7 +15,7 @@ from . import programs
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return a training program, or a forward one of which gradients are to be taken."""
+    """Return a training program, or a forward one to be differentiated."""
     differentiate = rng.random() < 0.3
     case = programs.draw_from(rng, forward_programs() if differentiate else training_programs())
     return {**case, "differentiate": differentiate}

@@ -56,7 +56,7 @@ def rivals(*names):
 
 @pytest.fixture
 def bench(site):
-    """Return a function that runs the command beside further kernels for acme.swish."""
+    """Return a function that runs the command with further kernels for acme.swish."""
 
     def run(*names, words=("--feed", "20x30")):
         site.add("acme")

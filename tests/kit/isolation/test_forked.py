@@ -1,4 +1,4 @@
-"""Work in a forked process: its messages, its end, and that it leaves nothing running."""
+"""Work in a forked process: its messages, its end, and no remaining process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broken plugins and the good one, installed beside each other as pip would leave them."""
+"""The broken plugins and the good one, installed together as by pip."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _compile(source: Path, target: Path) -> None:
 
 @pytest.fixture(scope="module")
 def controls(control_site: Path) -> Iterator[Context]:
-    """A Context that has discovered them beside the installed plugins."""
+    """A Context that has discovered them in addition to the installed plugins."""
     sys.path.insert(0, str(control_site))
     try:
         with ow.context_guard(Context.discover()) as context:

@@ -176,7 +176,7 @@ DTYPES += ("float16", "float32", "float64", "bfloat16")
 def rows_of(dtype):
     """Return every order of four numbers of a dtype, its least and greatest among them.
 
-    Beside them, the place of the greatest.
+    And the position of the greatest.
     """
     if dtype == "bool":
         values = np.array([False, True])

@@ -1,4 +1,4 @@
-"""Laws of metrics of classes and numbers beside exact cases, and beside scikit-learn."""
+"""Laws of metrics of classes and numbers, compared with exact cases and with scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRUE = np.array([0, 1, 2, 2])
 
 
 def collected(metric, *arrays, size=3):
-    """Return the metric after batches of that size."""
+    """Return the metric after batches of one size."""
     for begin in range(0, len(arrays[0]), size):
         metric.update(*(array[begin : begin + size] for array in arrays))
     return metric

@@ -33,7 +33,7 @@ def look_up(index: ow.Variable, sparse: bool = True, **options: Any) -> ow.Varia
 
 
 class Training:
-    """A loss of vectors that were looked up, its programs and a scope in which they run."""
+    """A loss of vectors from a look-up, its programs and a scope to run them in."""
 
     def __init__(
         self,

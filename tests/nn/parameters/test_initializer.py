@@ -1,4 +1,4 @@
-"""Laws of initializers: their distributions, and that only seed and layer determine the numbers."""
+"""Laws of initializers: their distributions, and numbers that depend on seed and layer only."""
 
 from __future__ import annotations
 

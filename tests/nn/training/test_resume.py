@@ -1,4 +1,4 @@
-"""Laws of resumed trainings: the bits of one that was never ended, from any checkpoint."""
+"""Laws of resumed trainings: the bits of an uninterrupted one, from any checkpoint."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_losses_that_are_no_numbers_are_saved(small, train, tmp_path):
         return next(losses)
 
     losses = iter([float("inf"), float("nan"), 1.0])
-    main = small.make()[0].program  # of which nothing is saved but the names
+    main = small.make()[0].program  # whose names alone are saved
     model = small.make()[0]
     train(model, small.data, 1)
     step.scope = model.scope

@@ -28,7 +28,7 @@ def tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
 
 
 def weighted(outputs: list[torch.Tensor]) -> torch.Tensor:
-    """Return a loss in which each element of each output weighs differently."""
+    """Return a loss that weights each element of each output differently."""
     parts = [
         (out * torch.cos(torch.arange(out.numel()).reshape(out.shape))).sum() for out in outputs
     ]

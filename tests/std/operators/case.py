@@ -106,8 +106,8 @@ class Case:
     expected : callable or None
         The reference, a plain formula independent of any kernel: called with the inputs by
         slot (floats as float64) and with `attrs`, it returns an output, or a tuple in the order
-        of the slots (a list for a duplicable one, None for one that is not compared). None: the
-        values are checked elsewhere, only shapes and gradients here.
+        of the slots (a list for a duplicable one, None for an output that is not compared). None:
+        the values are checked elsewhere, only shapes and gradients here.
     attrs : mapping
         Attributes that differ from the defaults.
     dtypes : tuple of str
@@ -129,8 +129,8 @@ class Case:
         Why the gradient is not compared in 16 bits.
     gradients : callable or None
         The gradients where differences would not show them: at infinities and NaN, in far tails,
-        for an infinite `out_grad`. Called as `expected` is, with `out_grad` beside, it returns
-        the gradient of an input, or a tuple of the gradients of all inputs that have one.
+        for an infinite `out_grad`. Called like `expected` and with `out_grad`, it returns the
+        gradient of an input, or a tuple of the gradients of all inputs that have one.
     out_grad : number or nested lists of them
         The gradient of the first output for `gradients`; it broadcasts.
     """

@@ -62,7 +62,7 @@ def call(
     counts : mapping, optional
         Number of variables in output slots, 1 where not given.
     reuse : sequence of (output, input)
-        Outputs in the memory of an input, besides the ones that always are.
+        Outputs in the memory of an input, besides aliases.
     """
     filled = definition.proto.fill_attrs(dict(attrs or {}))
     sample = make_sample(definition, inputs, filled, counts or {})

@@ -22,10 +22,10 @@ Point: TypeAlias = tuple[Case, str, Target]
 FOLDER = Path(__file__).parent / "cases"
 
 SHARE = 24
-"""Of the cases in each dtype on each library: where not every one runs, one in so many does."""
+"""Of the cases in each dtype on each library, one in so many runs, unless every one does."""
 
 DEVICE_SHARE = 4
-"""Of the cases on another device than the CPU, where every instance of a kernel is compiled."""
+"""The same on other devices than the CPU, where every instance of a kernel is compiled."""
 
 
 @cache

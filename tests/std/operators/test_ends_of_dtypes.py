@@ -10,7 +10,7 @@ import pytest
 import opwright as ow
 
 HUGE = 3e38
-"""Of float32, twice of which overflows."""
+"""A float32 whose double overflows."""
 LEAST = 2.0**-149
 
 

@@ -1,4 +1,4 @@
-"""Where inputs are very large or small and results are ordinary, no step between them overflows.
+"""If inputs are very large or small and results are ordinary, no intermediate step overflows.
 
 Squares and powers leave the range of a dtype long before final results do. The inputs
 of each operator are scaled, and results and gradients in the range of a wider dtype are compared.
@@ -46,7 +46,7 @@ ACCEPTED = {
 """Operators whose result may be ordinary where a step before is not, and why that is left so."""
 
 SQUARES = {"batch_norm": ("variance_out",)}
-"""Outputs that are squares themselves, beside others that are ordinary."""
+"""Outputs that are squares themselves, next to ordinary outputs."""
 
 ROOTS = (
     *("norm", "std", "cos_sim", "cosine_embedding_loss"),

@@ -13,7 +13,7 @@ import pytest
 import opwright as ow
 
 Written = Callable[[Any, Any, Any], Any]
-"""Of x [2, 5, 16], and two vectors [16]."""
+"""Inputs: x [2, 5, 16], and two vectors [16]."""
 
 ops = ow.ops
 

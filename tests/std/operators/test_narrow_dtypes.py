@@ -34,7 +34,7 @@ def assert_same_bytes(got: NDArray[Any], expected: NDArray[Any]) -> None:
 
 
 def pinned(op_type: str, library: str) -> Any:
-    """Return a guard under which the kernel of one library is taken."""
+    """Return a guard that pins the kernel of one library."""
     return ow.context_guard(ow.current_context().with_pins({op_type: library}))
 
 
@@ -43,7 +43,7 @@ def pinned(op_type: str, library: str) -> Any:
 @pytest.mark.parametrize("wide", ["float16", "float32", "float64", "int32", "uint8", "bool"])
 def test_casts_from_narrow_dtypes_match_ml_dtypes(dtype, wide, library):
     values = every(dtype)
-    if wide in ("int32", "uint8", "bool"):  # of which none holds a NaN, an infinity, or 57344
+    if wide in ("int32", "uint8", "bool"):  # none of which holds a NaN, an infinity, or 57344
         plain = values.astype("float32")
         values = values[np.isfinite(plain) & (plain < 256) & (plain >= 0)]
     with pinned("cast", library):
@@ -63,7 +63,7 @@ def around(dtype: str) -> NDArray[np.float64]:
 
 
 def nearest(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
-    """Return the nearest values of an 8-bit float, of two the one with an even code."""
+    """Return the nearest values of an 8-bit float, of two equally near ones the even code."""
     held = every(dtype).astype("float64")[:128]
     held = held[np.isfinite(held)]
     halves = (held[1:] + held[:-1]) / 2

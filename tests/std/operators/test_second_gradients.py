@@ -39,7 +39,7 @@ ONCE_WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
     "scatter": ("reduction", ("mul", "max", "min")),  # which element counts is no operator
     "scatter_nd": ("reduction", ("mul", "max", "min")),
 }
-"""The attribute and its values with which others can be differentiated once."""
+"""The attribute, and its values that allow one differentiation only."""
 
 CASES_PER_OPERATOR = 2
 

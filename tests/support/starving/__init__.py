@@ -1,7 +1,7 @@
 """Lets single allocations fail: of libraries, or of Python.
 
-`build_native` and `build_python` compile the library for each; a child process, in which they fail,
-makes a `Starving` of it.
+`build_native` and `build_python` compile the library for each; a child process, where they fail,
+creates a `Starving` from it.
 """
 
 from __future__ import annotations

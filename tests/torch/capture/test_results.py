@@ -24,7 +24,7 @@ class Function(nn.Module):
 
 
 def replay(function: Any, *inputs: Any, check: Any, **options: Any) -> tuple[Any, Any]:
-    """Return the result of a compiled function beside its captured graph, after the comparison."""
+    """Return the result of a compiled function with its captured graph, after the comparison."""
     model = Function(function)
     (captured,) = check(model, *inputs, **options)
     return captured, model

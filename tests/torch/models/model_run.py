@@ -1,4 +1,4 @@
-"""Runs models of others in plans, and prints how far they are from float64 beside PyTorch.
+"""Runs third-party models in plans, and prints their and PyTorch's distance from float64.
 
 ``python tests/torch/models/model_run.py 'torchvision.*' --optimizer sgd``
 """
@@ -20,7 +20,7 @@ from training import MOST, Course, Errors, errors, jumps
 from opwright_torch.backend import opwright
 
 BATCHES = (4, 4, 3)
-"""Of the calls in turn."""
+"""The calls, in order."""
 
 FURTHER = 4
 """Draws of weights and inputs for a model that is too far away in the first one."""

@@ -61,7 +61,7 @@ TORCHVISION: dict[str, tuple[int, dict[str, Any]]] = {
 """The smallest of each family: the side of its images, and arguments."""
 
 VIDEO = {"r3d_18": (32, {}), "r2plus1d_18": (32, {}), "mc3_18": (32, {})}
-"""Of torchvision too, on eight frames."""
+"""Models of torchvision on eight frames."""
 
 TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "test_convnext": (64, {}),
@@ -101,11 +101,11 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "coat_tiny": (64, {"img_size": 64}),
     "convit_tiny": (64, {"img_size": 64}),
 }
-"""The same of timm, those with few parameters."""
+"""The same for small models of timm."""
 
 
 _SCHEMAS: list[Any] = []
-"""Of operators, which are gone when these are."""
+"""Hooks of operators, which disappear with these."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Models of torchvision, timm and transformers in plans, beside float64 and PyTorch in float32."""
+"""Models of torchvision, timm and transformers in plans, compared with float64 and PyTorch."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from every_case import EVERY, is_one_in
 
 IN_CI: Final = ("torchvision.resnet18", "transformers.gpt2")
 SHARE: Final = 0.95
-"""Of the families of torchvision that run in one plan, without a call of PyTorch."""
+"""Names of the families of torchvision that run in one plan, without a call of PyTorch."""
 
 LOOSE: Final = {"timm.test_nfnet": 12.0}
-"""Errors beside PyTorch's where layers amplify those of the layers before: each layer alone has at
-most twice PyTorch's."""
+"""Bounds relative to PyTorch's errors where layers amplify the errors of earlier layers: each layer
+alone has at most twice PyTorch's."""
 
 JUMPS: Final = {"timm.efficientvit_m0": 20.0}
 """The same of training alone. Outputs of all three calls and the gradients of two are as near as
-those of other models; the gradients of the third, behind kinks of relus, are not."""
+for other models; the gradients of the third, after kinks of relus, are not."""
 
 
 def sample(share: int) -> list[str]:

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 MOST: Final = 4.0
 FLOOR: Final = 2e-6
-"""Of the norm of a result: below it no error is one."""
+"""Relative to the norm of a result: smaller errors are ignored."""
 
 OPTIMIZERS: Final[dict[str, Callable[[Any], Any]]] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, 0.01, momentum=0.9),
@@ -75,7 +75,7 @@ def _note(found: Results, label: str, outputs: list[Tensor]) -> None:
 
 
 def _loss(outputs: list[Tensor]) -> Tensor:
-    """Return a loss in which every element counts differently."""
+    """Return a loss that weights every element differently."""
     losses = []
     for output in outputs:
         weights = torch.cos(torch.arange(output.numel(), dtype=torch.float64))
@@ -101,8 +101,8 @@ class Errors(NamedTuple):
 def jumps(draws: Sequence[Errors], most: float = MOST) -> bool:
     """Whether too large errors come from kinks, by the errors of several draws of a model.
 
-    Where rounding moves an element across the kink of a relu or a maximum, gradients jump, also
-    PyTorch's in float32. Then some draws have no such jump, and PyTorch jumps as far.
+    Where rounding moves an element across the kink of a relu or a maximum, gradients jump,
+    PyTorch's in float32 included. Then some draws have no such jump, and PyTorch jumps as far.
     """
     worst = {name: max(d.theirs[name] for d in draws) for name in draws[0].theirs}
     return any(not d.excess(most) for d in draws) and not any(

@@ -30,7 +30,7 @@ MOST_CONSTANT: Final = 4096
 """Elements of an array that becomes a constant of a program."""
 
 MOST_ELEMENTS: Final = 200_000
-"""Of a sample; larger ones repeat smaller ones."""
+"""The largest sample; larger ones repeat smaller ones."""
 
 
 class DiffersError(Exception):
@@ -226,7 +226,7 @@ def _is_nearer(
     rtol: float,
     atol: float,
 ) -> bool:
-    """Tell whether a result is float64's, of which PyTorch's has lost digits.
+    """Tell whether a result equals float64's where PyTorch's has lost digits.
 
     Or nearly as near to it: sums of large terms in another order have other errors.
     """

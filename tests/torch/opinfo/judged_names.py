@@ -61,7 +61,7 @@ LEFT_OUT: Final[dict[str, str]] = {
     "allclose": "returns a number of Python",
     "item": "returns a number of Python",
 }
-"""Patterns of names that are not counted: what opwright has no such thing of, on purpose."""
+"""Patterns of names that are not counted: opwright has no counterpart, on purpose."""
 
 LACKING: Final[dict[str, str]] = {
     "svd": "a decomposition of matrices that opwright lacks",

@@ -30,7 +30,7 @@ TOLERANCES: Final = {
 """Relative to each element, and to the largest one."""
 
 COARSE: Final = {"nn.functional.hardsigmoid": 1e-7}
-"""Of operators for which PyTorch computes float64 with constants of float32."""
+"""Tolerances of operators that PyTorch computes in float64 with constants of float32."""
 
 
 class Outcome(NamedTuple):
@@ -46,7 +46,7 @@ class Sample(NamedTuple):
     function: Callable[..., tuple[torch.Tensor, ...]]
     tensors: Tensors
     tolerance: float = 0.0  # the dtype's, if this is larger
-    undetermined: int = -1  # the output of which values are not compared
+    undetermined: int = -1  # the output whose values are not compared
 
 
 class WrongError(Exception):

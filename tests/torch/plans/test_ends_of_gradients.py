@@ -1,4 +1,4 @@
-"""Where gradients begin and end in a compiled function, beside PyTorch."""
+"""Begin and end of gradients in a compiled function, compared with PyTorch."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from torch.utils._pytree import tree_leaves
 import opwright as ow
 
 NEAR = 2e-5
-"""Of the norm of a result; float32's own errors in the deepest models are a tenth of it."""
+"""Relative to the norm of a result; float32's own errors in the deepest models are a tenth of
+it."""
 
 
 def distance(model: torch.nn.Module, program: ow.LoadedProgram, *inputs: torch.Tensor) -> float:

@@ -25,7 +25,7 @@ ONE_SIZE: Final = ("maxvit_t", "swin_v2_t", "vit_b_16", "vit")
 """Models that take images of one size, or decide by it."""
 
 STEPS: Final = {"swin_t": (32, 32)}
-"""What is added to height and width, so that the model decides as before; else (32, 64)."""
+"""The numbers added to height and width so that the model decides as before; else (32, 64)."""
 
 
 def names() -> list[str]:

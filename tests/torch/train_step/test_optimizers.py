@@ -1,4 +1,4 @@
-"""Every optimizer, with every option, updates as PyTorch's class of that name."""
+"""Every optimizer, with every option, updates like PyTorch's class of its name."""
 
 from __future__ import annotations
 

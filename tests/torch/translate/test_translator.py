@@ -1,4 +1,4 @@
-"""Laws of the translator, whatever the rows are."""
+"""Laws of the translator, independent of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the library, the header, and the files for CMake and pkg-config are."""
+"""The paths of the library, the header, and the files for CMake and pkg-config."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def append_backward(
         The variables to differentiate with respect to. By default all trainable parameters that
         the targets depend on.
     no_grad : iterable of Variable or str, optional
-        Variables to and through which no gradient flows, beside those with ``stop_gradient``.
+        Variables to and through which no gradient flows, besides variables with ``stop_gradient``.
     grads : mapping of Variable or str to Variable or str, optional
         The gradients of targets, of their dtypes and shapes: variables of the block, such as fed
         ones. The gradient of a target that is not in the mapping is ones.

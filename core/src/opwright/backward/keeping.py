@@ -15,7 +15,7 @@ class Keeping:
     """Passes values of a forward loop's body to the body of its gradient.
 
     `outer` is the block for the scan of the gradient; `forward` is the forward loop, which is
-    replaced by one that stacks more; `body` is its body.
+    replaced by a loop with more stacked outputs; `body` is its body.
     """
 
     def __init__(self, outer: Block, forward: ForwardOp, control: Loop, body: Block) -> None:
@@ -133,7 +133,7 @@ class Keeping:
         self._forward.op = new
 
     def _copy_writers(self, block: Block) -> None:
-        """Recompute within the block the values that it reads and that are not stacked."""
+        """Recompute within the block the unstacked values that it reads."""
         writers = self._find_writers()
         names = [name for name in block.captured() if name in writers]
         copies: list[Operator] = []

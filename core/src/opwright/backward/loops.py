@@ -4,8 +4,8 @@ The forward loop stacks the values that the gradient reads of each iteration; on
 values are recomputed. The scan carries the gradients of the carried variables, and the sums of the
 gradients of captured ones.
 
-A loop that recomputes its iterations becomes a loop over segments, each of which runs the
-old loop over some elements. Only the inputs of a segment are stacked for the gradient.
+A loop that recomputes its iterations becomes a loop over segments, each of which runs the original
+loop over some elements. Only the inputs of a segment are stacked for the gradient.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class _LoopGradient:
                     )
 
     def _find_carried(self) -> list[int]:
-        """Return the positions of the carried variables through which a gradient flows."""
+        """Return the positions of the carried variables with a gradient."""
         versions = Versions(self._body.ops)
         count = range(len(self._inputs))
         entering = [Key(name, 0) for name in self._inputs]

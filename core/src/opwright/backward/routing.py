@@ -66,7 +66,7 @@ class ForwardOp:
 
     @property
     def first_output(self) -> str:
-        """The name of its first output, with which the names of its gradients begin."""
+        """The name of its first output, the prefix of the names of its gradients."""
         return next(self.op.output_names())
 
     def data_reads(self) -> Sequence[Key]:
@@ -268,7 +268,7 @@ def find_route(
 ) -> Route:
     """Return how gradients flow from targets to wanted variables, after expanding composites.
 
-    By default all trainable parameters are wanted on which the targets depend. An input counts as
+    By default all trainable parameters on which the targets depend are wanted. An input counts as
     reached if the body of a composite does not read its values, as for an empty result: its
     gradient is zero.
     """
@@ -331,7 +331,7 @@ def _expand_composites(block: Block, versions: Versions, chosen: Collection[Forw
 
 
 class _ProgramBodyEmitter(BodyEmitter):
-    """Writes the body of a composite into a list, in whose place the composite stood."""
+    """Writes the body of a composite into a list, which replaces the composite."""
 
     def __init__(self, block: Block, ops: list[Operator], op: Operator) -> None:
         promised = {name: block.var(name).meta for name in op.output_names()}

@@ -83,7 +83,7 @@ OWN: Final = {
 def list_commands() -> dict[str, Command]:
     """Return all commands that can be loaded, by name, without parts of others, which have a dot.
 
-    `get_command` reports one that cannot be loaded.
+    `get_command` reports a command that cannot be loaded.
     """
     commands = dict(OWN)
     for point in sorted(scan(group=GROUP), key=lambda point: point.name):
@@ -99,8 +99,8 @@ def list_commands() -> dict[str, Command]:
 def get_command(name: str) -> Command:
     """Return one command; no other one is loaded.
 
-    CommandError for an unknown name, naming the nearest, or what to install; where the package that
-    adds the command is broken, or two packages add one of this name.
+    CommandError for an unknown name, with the nearest name or the package to install; if the
+    command's package is broken, or two packages add a command of this name.
     """
     if name in OWN:
         return OWN[name]
@@ -169,7 +169,7 @@ def resolving() -> Iterator[None]:
 
 
 def check_device(command: str, device: str, known: Iterable[str], context: Context) -> None:
-    """Raise CommandError for an unknown device, naming what to install, or the nearest one."""
+    """Raise CommandError for an unknown device, with the package to install or the nearest name."""
     names = list(known)
     if device in names:
         return

@@ -59,7 +59,7 @@ class Diagnosis(NamedTuple):
 
     records: list[PluginRecord]  # plugins whose hooks returned
     failures: tuple[PluginFailure, ...]  # quarantined plugins
-    # Plugins that crash or block processes: every one, in their hooks, or those that use an object.
+    # Plugins that crash or block processes: all (True), by their hooks, or users of an object.
     crashes: dict[PluginFailure, bool]
     problems: dict[Package, dict[str, str]]  # unusable objects, and the command that may help
     refusals: dict[Package, dict[str, list[str]]]  # why kernels of which libraries would refuse

@@ -77,7 +77,7 @@ def _group_ended(context: Context) -> dict[tuple[Package, str], list[EndedImport
 
 
 def list_plugins(context: Context) -> list[dict[str, Any]]:
-    """Return each installed plugin as plain data, in the order in which they are loaded."""
+    """Return each installed plugin as plain data, in load order."""
     failures = {failure.package: failure.reason for failure in context.failures}
     records = {record.package: record for record in context.records}
     states = {package: "loaded" for package in records if package not in failures}

@@ -1,1 +1,1 @@
-"""The Context, which decides plans: registries, pins and options, beside the number of threads."""
+"""The Context, which decides plans: registries, pins, options and the number of threads."""

@@ -139,7 +139,7 @@ class Context:
 
     @property
     def chosen_options(self) -> Mapping[str, Any]:
-        """The options that `with_options` chose and that differ from their defaults, by name."""
+        """The options chosen by `with_options` that differ from their defaults, by name."""
         return self._chosen_options
 
     def pin(self, op_type: str, library: str) -> contextlib.AbstractContextManager[None]:
@@ -166,7 +166,7 @@ class Context:
         return self._unpin_after(op_type, self._set_pin(op_type, library))
 
     def _set_pin(self, op_type: str, library: str | None) -> str | None:
-        """Set or remove a pin, and return the library of the one before."""
+        """Set or remove a pin, and return the library of the previous one."""
         with self._pin_lock:
             before = self._pins.get(op_type)
             pins = {key: value for key, value in self._pins.items() if key != op_type}
@@ -278,6 +278,6 @@ def op_proto(type: str) -> OpProto:
     Raises
     ------
     OperatorNotFoundError
-        Naming the nearest type, and what to install.
+        With the nearest type, and the package to install.
     """
     return current_context().ops.get(type).proto

@@ -135,8 +135,8 @@ def explain(
 ) -> Explanation:
     """List every kernel of an operator: the used one, and why the others are not used.
 
-    Kernels that fit the device and dtype are imported, since one that cannot be imported is
-    rejected. A kernel is also rejected if its plugin reports that it refuses on this machine.
+    Kernels that fit the device and dtype are imported, since a failed import rejects a kernel. A
+    kernel is also rejected if its plugin reports that it refuses on this machine.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def explain(
     OperatorNotFoundError
         For an unknown operator type.
     KernelNotFoundError
-        For a device that no plugin provides, and for which the operator has no kernel.
+        For a device that has neither a plugin nor a kernel of the operator.
     DtypeError
         For an unknown dtype.
     """

@@ -79,7 +79,7 @@ def count_for_plan(deterministic: bool) -> int:
 def set_num_threads(n_threads: SupportsIndex) -> None:
     """Set the number of threads of kernels, in every Context, from the next call on.
 
-    Plans are made anew. Results may differ in the last bits where a kernel adds in another order.
+    Plans are lowered again. Results may differ in the last bits if a kernel adds in another order.
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ def find_inexact(values: Iterable[AttrValue | None]) -> int | None:
 def convert_value(type: AttrType, value: object, length: int | None = None) -> Any:
     """Return `value` with its exact type, a list as a tuple, or None where the types differ.
 
-    With `length`, a single number or bool becomes a list of that many elements.
+    With `length`, a single number or bool becomes a list of that length.
     """
     if not type.is_list:
         return convert_element(type, value)

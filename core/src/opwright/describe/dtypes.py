@@ -118,7 +118,7 @@ def dtype_from_numpy(dtype: np.dtype[Any]) -> str:
     name = _FROM_NUMPY.get(dtype)
     if name is not None:
         return name
-    if dtype.name in _DLPACK:  # of the other byte order, or one that ml_dtypes adds
+    if dtype.name in _DLPACK:  # of the other byte order, or a dtype of ml_dtypes
         return str(dtype.name)
     raise DtypeError(f"dtype: unknown dtype, got {dtype}{hint(str(dtype), DTYPES, 'dtypes')}")
 

@@ -117,10 +117,10 @@ def grad_op(
     - the forward outputs in `needs` with their data, those in `also` shape only;
     - ``<out>_grad`` for every float output that is neither intermediate nor aliases an input in
       `no_grad`; of several, zero ones are absent;
-    - as outputs ``<in>_grad`` for every input that can have a gradient; absent where not wanted.
+    - as outputs ``<in>_grad`` for every input that can have a gradient; absent if not requested.
 
     Its shape rule is derived too. It refuses the inputs that the forward rule refuses, and outputs
-    or gradients of outputs whose shapes or dtypes differ from that rule's result.
+    or gradients of outputs whose shapes or dtypes differ from the rule's result.
 
     Its attributes are the forward ones. A Python kernel may omit shape-only slots: ``def
     swish_grad(x, out_grad, x_grad, *, beta)``.
@@ -132,7 +132,7 @@ def grad_op(
     needs : sequence of str
         Forward inputs and outputs whose data the kernels read. The memory planner frees the others.
     also : sequence of str
-        Forward outputs of which the kernels get the shape only.
+        Forward outputs whose shape alone kernels read.
     no_grad : sequence of str
         Float inputs that never have a gradient, such as state that the operator updates. Asking for
         such a gradient is refused, as is a gradient of an output that has none: nothing silently
@@ -144,8 +144,8 @@ def grad_op(
         `by_differentiating` make. It is written where a second gradient is needed, and where a
         device has no kernel. Without either, the operator can be differentiated once.
     unaffected_by : sequence of str
-        Attributes that came later (`OpMaker.as_added`) and that the gradient does not depend on:
-        kernels of it that are older serve every value.
+        Attributes added later (`OpMaker.as_added`) without an effect on the gradient: its older
+        kernels serve every value.
     """
     return GradOp(type, needs, also, no_grad, gradient, body, unaffected_by)
 
@@ -166,7 +166,7 @@ def graded_outputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
 
 
 def graded_inputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
-    """Return the inputs that can have a gradient: float ones that the rule does not exclude."""
+    """Return the inputs that can have a gradient: float inputs not excluded by the rule."""
     return [
         slot
         for slot in forward.inputs
@@ -223,7 +223,7 @@ def _gradient_shape(forward: OpDefinition, derived: OpProto) -> InferShape:
     """
     slots = forward.proto.outputs
     indices = {slot.name: index for index, slot in enumerate(derived.inputs)}
-    # Inputs with the meta of an output of the forward operator, with the index of that output.
+    # Inputs with the meta of an output of the forward operator, with the index of the output.
     reads = tuple(
         (indices[name], output)
         for output, slot in enumerate(slots)
@@ -281,7 +281,7 @@ def _count_outputs(
         if not slot.duplicable:
             counts[output] = 1
         elif forward.count_outputs is not None:
-            counts[output] = forward.count_outputs(ctx)  # inputs and attributes are named alike
+            counts[output] = forward.count_outputs(ctx)  # inputs and attributes have the same names
     return tuple(counts)
 
 

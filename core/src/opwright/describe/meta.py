@@ -1,7 +1,7 @@
 """Metas (shape and dtype), shape arithmetic, and the context of shape rules.
 
 A dimension of -1 is unknown. Shapes of unknown rank do not reach this module. Results for
-known dimensions must agree with those for unknown ones.
+known dimensions must agree with results for unknown ones.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class InferContext:
         return bool(self.inputs(slot))
 
     def has_output(self, slot: str) -> bool:
-        """Tell whether an output is wanted; setting one that is not wanted does nothing."""
+        """Tell whether an output is wanted; setting an unwanted one does nothing."""
         return self.output_count(slot) > 0
 
     @property
@@ -127,7 +127,7 @@ class InferContext:
         Parameters
         ----------
         slot : str
-            The output slot. One that is not wanted is skipped.
+            The output slot. An unwanted one is skipped.
         shape : sequence of int or None
             Dimensions, -1 or None where unknown.
         dtype : str, optional

@@ -174,7 +174,7 @@ class OpMaker:
         """Declare that the attribute was added after the operator had been published.
 
         Kernels that do not read it are older: they are refused if the attribute has another value
-        than its default, with which the operator is unchanged.
+        than its default, which leaves the operator unchanged.
         """
         return self._set(self._attribute("as_added"), "added", True)
 

@@ -38,8 +38,8 @@ class VarProto(ProtoValue):
     intermediate : bool
         An output that only the gradient needs.
     shape_only : bool
-        An input of which the kernel reads the shape, never the data, so that its buffer may be
-        freed. Its dtype is known as any other's.
+        The kernel reads only the shape of the input, so its buffer may be freed. Its dtype is known
+        as any other's.
     dtypes : tuple of str
         The dtypes that it may have; empty: any.
     same_as : str or None
@@ -116,7 +116,7 @@ class OpProto(ProtoValue):
     operands : dict of str to AttrProto
         The attributes in which variables may replace numbers.
     read_slots : dict of str to VarProto
-        The input slots, and one for each of `operands`, which kernels do not see.
+        The input slots, and one for each of `operands`, hidden from kernels.
     has_blocks : bool
         Whether an attribute is a block.
     """
@@ -216,8 +216,7 @@ class OpProto(ProtoValue):
         attrs : mapping
             The given values. None means not given.
         inputs : mapping, optional
-            The given slots of the operator: slots of operands have the numbers for which
-            there are marks.
+            The given slots of the operator: slots of operands have one variable for each mark.
 
         Returns
         -------

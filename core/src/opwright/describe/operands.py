@@ -2,7 +2,7 @@
 
 An operator is written with names in place of numbers, ``shape=["n", 8]``. The operator
 keeps the names in an input slot named like the attribute, and marks in place of their
-elements: `FROM_INPUT` for the first, `MORE` for those that follow in a vector.
+elements: `FROM_INPUT` for the first, `MORE` for later ones in a vector.
 """
 
 from __future__ import annotations

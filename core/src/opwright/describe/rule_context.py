@@ -233,7 +233,7 @@ class GradientContext(RuleContext):
         return any(self.wants(slot, index) for index in range(len(self.inputs(slot))))
 
     def set_input_grad(self, slot: str, name: str | None, index: int = 0) -> None:
-        """Set the gradient of an input; one that is not wanted is skipped.
+        """Set the gradient of an input; an unwanted one is skipped.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class BodyContext(RuleContext):
         return bool(self.outputs(slot))
 
     def set_output(self, slot: str, name: str, index: int = 0) -> None:
-        """Copy a variable to the output; one that is not wanted is skipped."""
+        """Copy a variable to the output; an unwanted one is skipped."""
         names = self.outputs(slot)
         if index < len(names):
             self.emit(ASSIGN, {X: name}, {OUT: names[index]})

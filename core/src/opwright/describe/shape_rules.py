@@ -30,7 +30,7 @@ def same_shape_as(slot: str, *outputs: str) -> InferShape:
 
 
 def elementwise_shape(*slots: str, out: str = "out", dtype: str | None = None) -> InferShape:
-    """Return the rule that an output has the shape to which the inputs broadcast.
+    """Return the rule by which an output has the broadcast shape of the inputs.
 
     Parameters
     ----------

@@ -39,8 +39,8 @@ class PythonDevice(Protocol):
     def view(self, handle: int, shape: tuple[int, ...], dtype: str, /) -> object:
         """Return the array that Python kernels of this device get.
 
-        Never called for handle 0: a tensor without elements, or one whose shape alone is read,
-        reaches the kernel as a NumPy dummy.
+        Never called for handle 0: a tensor without elements, or whose shape alone is read, reaches
+        the kernel as a NumPy dummy.
         """
 
 
@@ -105,7 +105,7 @@ class DeviceArrays(Protocol):
     the device have the attribute.
 
     ``locate(description, /) -> ArrayPlace`` reads the attribute of an array. It raises ValueError,
-    as ``<rule broken>, got <value>; <way out>``, for one that cannot be read.
+    as ``<rule broken>, got <value>; <way out>``, for an unreadable array.
 
     ``describe(pointer, shape, dtype, number, /)`` returns the attribute of a tensor: all work on
     the tensor is done when a library reads it. It raises AttributeError where the attribute cannot
@@ -116,14 +116,14 @@ class DeviceArrays(Protocol):
         """Return the device's kind of array over memory that opwright owns, compact row-major.
 
         It is created once if the address stays the same from run to run. Never called for a tensor
-        without elements or one whose shape alone is read: the kernel gets a NumPy dummy.
+        without elements or whose shape alone is read: the kernel gets a NumPy dummy.
         """
 
     def stream(self, pointer: int, number: int, /) -> AbstractContextManager[object]:
         """Return a context manager within which the library enqueues on this stream.
 
         It is entered for each call of a kernel and left when the kernel returns: work that
-        continues belongs to the stream. The stream may be one that is being recorded.
+        continues belongs to the stream. The stream may be in the middle of a recording.
         """
 
 

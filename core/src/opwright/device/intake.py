@@ -1,8 +1,8 @@
 """Reads external values that the runtime leaves to Python, or refuses them with advice.
 
 The runtime inspects each value of a call once, and reads arrays of NumPy, arrays that other
-libraries export directly, and those on a network's own device. For all other feeds, arguments
-of operators, and arrays for `ScopeVariable.set` and `Tensor.from_numpy` it uses this module:
+libraries export directly, and arrays on a network's own device. For all other feeds, arguments of
+operators, and arrays for `ScopeVariable.set` and `Tensor.from_numpy` it uses this module:
 
 - A NumPy array is borrowed where it is ready: C-contiguous, aligned, of native byte order. Any
   other is copied. One of a subclass is read as a plain array, a masked one is refused.
@@ -84,9 +84,9 @@ def read_host(value: Any, who: str, dtype: str | None = None, beside: str = "") 
 def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> Array:
     """Return a value on the host as an array over the same memory, strides and byte order.
 
-    `dtype` is the dtype of Python numbers and lists, by default the one that NumPy gives them;
-    arrays and NumPy scalars keep theirs. `who` (operator and slot, or feed) and `beside` (the value
-    that has this dtype and may be cast) are for messages.
+    `dtype` is the dtype of Python numbers and lists, by default NumPy's choice; arrays and NumPy
+    scalars keep theirs. `who` (operator and slot, or feed) and `beside` (the other value, with this
+    dtype, which may be cast) are for messages.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def meta_of(array: Array | np.generic | _runtime.Tensor) -> Meta:
 def read_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tensor:
     """Return an array on `device` as a tensor, without a copy.
 
-    FeedError for one on another device, is not contiguous, or that its library does not lend.
+    FeedError if it is on another device, is not contiguous, or is not lent by its library.
     """
     with reading(value, who, device.name):
         return _runtime.Tensor.from_array(value, device, who)

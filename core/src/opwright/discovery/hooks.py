@@ -119,7 +119,7 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
             Device type: ``"cpu"``, ``"cuda"``; ``"*"`` for any.
         dtypes : list of str or "*"
             Canonical names of the dispatch dtypes; ``"*"`` for all but the narrow ones (float8,
-            int4, uint4), which are named beside it: ``["*", "int4"]``.
+            int4, uint4), which must be named in addition: ``["*", "int4"]``.
         kernel : str
             ``"module:attribute"`` of a function of the operator's slots and attributes, or of a
             class with ``prepare``; or the library that has a kernel of this key: its path in the
@@ -251,7 +251,7 @@ class OptionRegistrar(_Registrar[OptionRegistration]):
         default : bool, int, float or str
             Its value if none is chosen; others must be of the same type.
         comment : str
-            What it does.
+            Its effect.
 
         Raises
         ------
@@ -295,10 +295,10 @@ REGISTRARS: Final[Mapping[str, type[_Registrar[Any]]]] = {
     "opwright_options": OptionRegistrar,
     "opwright_annexes": AnnexRegistrar,
 }
-"""The name of each hook to its registrar, in the order in which hooks are called."""
+"""The name of each hook to its registrar, in call order."""
 
 HOOKS: Final = tuple(REGISTRARS)
-"""The names of all hooks, in the order in which they are called."""
+"""The names of all hooks, in call order."""
 
 
 @hookspec
@@ -328,4 +328,4 @@ def opwright_options(registry: OptionRegistrar) -> None:
 
 @hookspec
 def opwright_annexes(registry: AnnexRegistrar) -> None:
-    """Name objects that other packages look up by topic, and that the core does not interpret."""
+    """Name objects that other packages look up by topic and the core does not interpret."""

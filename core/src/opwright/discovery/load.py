@@ -1,7 +1,7 @@
 """Loads one plugin: imports its hook module, checks its hooks, and collects their registrations.
 
-pluggy's own loader stops at the first plugin that fails, so each is loaded alone, and one that
-raises is quarantined with its traceback while the others go on.
+pluggy's own loader stops at the first plugin that fails, so each is loaded alone: a plugin that
+raises is quarantined with its traceback, and the others are loaded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def load_all(
 ) -> tuple[list[PluginRecord], list[PluginFailure]]:
     """Load plugins one by one; return the records of working ones and the failures of others.
 
-    `notes` records the hook module being imported; one that has killed processes is skipped.
+    `notes` records the hook module being imported; a module that has killed processes is skipped.
     With `strict`, PluginError for the first failure, with the plugin's own error as its cause.
     """
     records: list[PluginRecord] = []

@@ -76,9 +76,9 @@ def scan(
 ) -> list[Source]:
     """Return the entry points of a group, opwright's own first, then by distribution and name.
 
-    Its own distributions are the ones that extras of the core install, in the order of its
-    metadata. Nothing is imported, and no module of a plugin is run. Unreadable files are skipped:
-    metadata is written by others, and most of it has nothing to do with opwright.
+    Its own distributions are installed by extras of the core, in the order of its metadata. Nothing
+    is imported, and no module of a plugin is run. Unreadable files are skipped: metadata is written
+    by others, and most of it has nothing to do with opwright.
 
     Parameters
     ----------

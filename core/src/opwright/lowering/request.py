@@ -99,7 +99,7 @@ class Target:
         return twin
 
     def candidates(self, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
-        """Return the kernels that fit and that the lock allows, best first."""
+        """Return the fitting kernels that the lock allows, best first."""
         entries = self.context.candidates(op_type, device, dtype)
         return entries if self.lock is None else self.lock.select(entries)
 

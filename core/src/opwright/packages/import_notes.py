@@ -67,9 +67,9 @@ class ImportNotes:
     ) -> Iterator[None]:
         """Keep a note for the length of a block, which imports a module or opens a library.
 
-        Warns (RuntimeWarning) where one process has ended in the middle of this import. Where two
-        have, a process of its own tries it first, which calls ``function(*arguments)``. Raises
-        PluginError where that ends, too, or has before, so that it is not tried again.
+        Warns (RuntimeWarning) where one process has ended in the middle of this import. After two,
+        a separate process tries it first by a call of ``function(*arguments)``. Raises PluginError
+        where that ends, too, or has before, so that it is not tried again.
         """
         about = (package, subject)
         ended = [item for item in self.find_ended() if (item.package, item.subject) == about]
@@ -144,7 +144,7 @@ def is_left_out(ended: list[EndedImport]) -> bool:
 
 
 def advise_retry(plugin: str) -> str:
-    """Return the command after which a plugin is tried again."""
+    """Return the command that makes opwright try a plugin again."""
     return f"opwright doctor --retry {plugin}"
 
 

@@ -1,4 +1,4 @@
-"""Packages of plugins, and advice about one that is missing or broken.
+"""Packages of plugins, and advice about missing and broken ones.
 
 Advice about a plugin that is missing or broken is a command where there is one.
 """

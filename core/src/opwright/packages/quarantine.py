@@ -1,6 +1,6 @@
 """Plugins that failed to load: quarantined, and reported by errors about missing objects.
 
-The report also says what to install for something that no plugin provides.
+The report also names the package to install for an object that no plugin provides.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class PluginReport:
             yield f"installed, but not named in OPWRIGHT_PLUGINS: {names}"
 
     def explain(self, title: str, advice: str | None, first: str = "") -> str:
-        """Return the text of an error for a missing object: title, `lines`, what to install."""
+        """Return an error's text for a missing object: title, `lines`, the package to install."""
         lines = [title, *(f"  {line}" for line in self.lines(first=first))]
         return "\n".join(lines if advice is None else [*lines, f"  to get it: {advice}"])
 
@@ -97,7 +97,7 @@ class PluginReport:
 
 
 def advise_operator(op_type: str, report: PluginReport) -> str | None:
-    """Return what to install for an operator without a plugin, or None where that is unknown."""
+    """Return the package to install for an operator without a plugin, or None if it is unknown."""
     prefix, dot, _ = op_type.partition(".")
     failure = report.find_failure(prefix)
     if failure is not None:
@@ -109,7 +109,7 @@ def advise_operator(op_type: str, report: PluginReport) -> str | None:
 
 
 def advise_plugin(name: str, report: PluginReport) -> str | None:
-    """Return what to install for the device or topic that opwright's own plugin of a name provides.
+    """Return the package to install for the device or topic of opwright's own plugin of a name.
 
     None where there is no such plugin, or it is in use.
     """

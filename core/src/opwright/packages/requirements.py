@@ -74,8 +74,8 @@ def _read_requirements(distribution: str) -> list[re.Match[str]]:
 def find_missing_for(module: str, distribution: str) -> list[str]:
     """Return the requirements to install for a top-level module that a distribution imports.
 
-    That is the missing requirement of the module's name. Where none has that name it is every
-    missing requirement, because a module and its distribution may differ in name.
+    That is the missing requirement of the module's name. If none has that name, it is every missing
+    requirement, because a module and its distribution may differ in name.
     """
     missing = find_missing(distribution)
     return [item for item in missing if _normal(item) == _normal(module)] or missing

@@ -1,8 +1,8 @@
 """Symbols on Variables: ``x + 1``, ``x @ y``, ``x[:, 1:]`` append operators.
 
 The core has no operators: each symbol is mapped to an operator type below, which is looked up when
-the symbol is used. If no plugin provides it, the error says what to install. Numbers and arrays
-beside a Variable become constants, as in any call of `opwright.ops`. For an attribute of arrays in
+the symbol is used. If no plugin provides it, the error names the package to install. Numbers and
+arrays as operands become constants, as in any call of `opwright.ops`. For an attribute of arrays in
 other libraries the error names the function to call: for ``x.sum()`` ``opwright.ops.sum(x)``.
 """
 
@@ -151,7 +151,7 @@ class Arithmetic:
     """The symbols and the indexing of NumPy, for Variables.
 
     ``==`` and ``!=`` compare identity, since Variables are kept in sets, lists and dicts. Elements
-    are compared by ``opwright.ops.equal`` and ``not_equal``; beside a number or an array an error
+    are compared by ``opwright.ops.equal`` and ``not_equal``; with a number or an array, an error
     names these.
     """
 

@@ -82,7 +82,7 @@ class Block:
         stop_gradient: bool = False,
         is_data: bool = False,
     ) -> Variable:
-        """Return a new variable, or the existing one of that name with an equal declaration.
+        """Return a new variable, or the existing variable of that name if its declaration is equal.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class Block:
         optimize: Any = None,
         regularizer: Any = None,
     ) -> Parameter:
-        """Return a new parameter in the global block, or the one of that name and shape.
+        """Return a new parameter in the global block, or the existing one of that name and shape.
 
         Parameters
         ----------
@@ -287,7 +287,7 @@ class Block:
         Raises
         ------
         OperatorNotFoundError, SlotError, AttributeTypeError, AttributeValueError
-            For an unknown operator, slot or attribute, and for one that is missing.
+            For an unknown operator, slot or attribute, and for a missing one.
         VariableNotFoundError
             For an input that is no variable.
         ShapeError, DtypeError
@@ -348,7 +348,7 @@ class Block:
         self.replace_ops([new if op is old else op for op in self.ops])
 
     def block_metas(self, index: int, names: Sequence[str]) -> list[Meta]:
-        """Return the metas of variables that leave the block of that index."""
+        """Return the metas of the output variables of the block of that index."""
         body = self.program.block(index)
         metas = []
         for name in names:

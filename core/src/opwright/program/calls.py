@@ -30,7 +30,7 @@ def append_call(
     """Append an operator; numbers and arrays among its operands become constants of the program.
 
     `given` are the operands slot by slot in the order of the OpProto, and `requested` the optional
-    outputs that shall exist.
+    outputs that must exist.
     """
     inputs = {
         slot.name: [_as_variable(block, proto, slot, item, given) for item in items]

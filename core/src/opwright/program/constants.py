@@ -1,6 +1,6 @@
-"""Turns numbers and arrays beside Variables into constants of the program.
+"""Turns numbers and arrays among operands into constants of the program.
 
-A number gets the dtype of the Variable beside it, an array keeps its own. Large arrays must be
+A number gets the dtype of the Variable next to it, an array keeps its own. Large arrays must be
 parameters or feeds: a program is a description, without data.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FILL: Final = "fill"
 CONSTANT: Final = "constant"
-"""The operators for constants; the error says what to install if no plugin provides them."""
+"""The operators for constants; the error names the package to install if they are missing."""
 
 MAX_ELEMENTS: Final = 4096
 """Limit of a constant whose elements are not all equal."""

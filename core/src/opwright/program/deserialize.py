@@ -33,7 +33,7 @@ _MAX_DEPTH: Final = 64
 def program_from_proto(message: Any, program: Program) -> Program:
     """Read the program of a message, or of the bytes of one, into an empty program; return it.
 
-    FormatError if the message is no program, or one that no release of opwright has written;
+    FormatError if the message is not a program, or no release of opwright can have written it;
     OperatorNotFoundError names the package to install.
     """
     if isinstance(message, bytes):
@@ -79,7 +79,7 @@ def _check_head(message: Message) -> None:
 
 
 def _read_block(program: Program, position: int, message: Message) -> None:
-    """Create the block of that position, with its variables."""
+    """Create the block at that position, with its variables."""
     idx, parent = message.get("idx", 0), message.get("parent_idx", 0)
     parent_idx = None if parent == -1 else parent
     outer = position if position else 1

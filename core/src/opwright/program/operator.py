@@ -196,7 +196,7 @@ def _name_of(op_type: str, slot: str, item: object, block: Block | None) -> str:
 def bind_slots(op_type: str, given: Mapping[str, Given], block: Block | None = None) -> Slots:
     """Return the names in each slot, () for None; SlotError for any other object.
 
-    With a `block`, ProgramError for a Variable that is not the one of its name there.
+    With a `block`, ProgramError if the block's variable of that name is another Variable.
     """
     bound: Slots = {}
     for slot, value in given.items():

@@ -88,7 +88,7 @@ def prune_block(block: Block, needed: set[str]) -> None:
 
 
 def _prune_bodies(op: Operator, block: Block) -> None:
-    """Prune the bodies and captured variables of an operator to the ones that the results need."""
+    """Prune the bodies and captured variables of an operator to those needed by the results."""
     control = op.definition.control
     if control is None:
         return

@@ -52,7 +52,7 @@ class Variable(Arithmetic):
     ----------
     block : Block
     name : str
-        Unique in the block and in those around it.
+        Unique in the block and in the enclosing blocks.
     stop_gradient : bool
         Whether no gradient flows to or through the variable.
     is_data : bool

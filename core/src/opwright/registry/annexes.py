@@ -40,7 +40,7 @@ class AnnexRegistry(NamedRegistry[Entry]):
         """Return one annex, not yet imported.
 
         MissingRequirementError where no plugin names it: with the nearest subject, plugins that
-        failed to load, and what to install.
+        failed to load, and the package to install.
         """
         entry = self.find(topic, subject)
         if entry is not None:

@@ -28,7 +28,7 @@ class DeviceName(NamedTuple):
     kind : str
         Device type: ``"cuda"``.
     number : int
-        Which of the devices of that type; 0 for the host, which is the only one.
+        The index among the devices of that type; 0 for the host.
     """
 
     kind: str
@@ -125,7 +125,7 @@ class DeviceEntry(Entry):
 
 
 class DeviceRegistry(NamedRegistry[DeviceEntry]):
-    """Device types by name, beside the host, which always exists."""
+    """Device types by name, besides the host, which always exists."""
 
     entry_type = DeviceEntry
     noun = "device"
@@ -151,7 +151,7 @@ class DeviceRegistry(NamedRegistry[DeviceEntry]):
     def not_found(self, name: str) -> DeviceNotFoundError:
         """Return the error for a device that no plugin provides.
 
-        It lists the devices, plugins that failed to load, and what to install.
+        It lists the devices, plugins that failed to load, and the package to install.
         """
         is_gpu = name.lower() in {"gpu", "nvidia"}
         known = "; GPUs are 'cuda'" if is_gpu else hint(name, self.names(), "devices")

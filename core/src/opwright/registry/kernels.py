@@ -23,7 +23,7 @@ from opwright.registry.operators import OpRegistry
 from opwright.targets.opening import load_target
 
 REFUSED: Final = "refused: "
-"""Prefix of the report of a kernel that declined, unlike one that failed to load."""
+"""Prefix of the report of a kernel that declined, as opposed to a failed load."""
 
 WOULD_REFUSE = "would refuse: "
 """Prefix of the report of a kernel whose prepare was not called."""
@@ -172,8 +172,8 @@ class KernelRegistry:
         """Return the error for an operator that no kernel computes on a device.
 
         `refusals` are the candidates that were tried, each with ``"refused: …"`` or ``"failed to
-        load: …"``. `pinned` is the only library that the Context allows. Where `device` is not
-        among the existing `devices`, the nearest one is named.
+        load: …"``. `pinned` is the only library that the Context allows. If `device` is not among
+        the existing `devices`, the nearest one is named.
         """
         refused = list(refusals)
         broken = {e.package for e, reason in refused if not reason.startswith(REFUSED)}

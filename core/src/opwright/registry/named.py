@@ -29,7 +29,7 @@ class Entry:
         The package that provides it.
     """
 
-    registration: Any = None  # so that one that is being copied asks nothing of itself
+    registration: Any = None  # so that an object in the middle of a copy does not look itself up
 
     def __init__(
         self, key: Any, registration: Any, package: Package, libraries: LibraryTable
@@ -72,7 +72,7 @@ class NamedRegistry(Generic[_Entry]):
     """Registrations by name; a name belongs to the package that registered it first.
 
     Errors about missing entries quote `report`, whose epoch every addition advances. `libraries`
-    are the compiled ones that are open, shared with other registries.
+    are the open compiled libraries, shared with other registries.
     """
 
     noun: ClassVar[str]

@@ -85,7 +85,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
     def not_found(self, type: str) -> OperatorNotFoundError:
         """Return the error for an operator type that no plugin provides.
 
-        It names the nearest type, plugins that failed to load, and what to install.
+        It names the nearest type, plugins that failed to load, and the package to install.
         """
         title = f"{type}: no operator of this type is registered{self._hint(type)}"
         advice = advise_operator(type, self._report)
@@ -124,7 +124,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
             definition = library.load_definition(type, registration.hidden)
         else:
             definition = load_target(target, type, package, self.libraries.notes)
-        # Of two concurrent threads the first one's object stays.
+        # If two threads race, the first one's object stays.
         checked = self._checked(type, definition, package, registration.hidden)
         return self._entries.setdefault(type, checked)
 

@@ -69,9 +69,9 @@ class PassRegistry(NamedRegistry[PassEntry]):
     def of_phases(self, phases: Iterable[str], device: str) -> tuple[PassEntry, ...]:
         """Return the passes of some phases for one device, in the order in which they run.
 
-        Within a phase those for this device come first, then those for any device. Within these
-        the order of the plugins counts, opwright's own first and others by distribution, and within
-        a plugin the order of its registrations.
+        Within a phase those for this device come first, then those for any device. Then passes are
+        ordered by plugin, opwright's own first and others by distribution, and within a plugin by
+        registration.
         """
         key = (tuple(phases), device)
         chosen = self._of_phases.get(key)

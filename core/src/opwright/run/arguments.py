@@ -122,7 +122,7 @@ def list_items(items: Any, what: str) -> list[Any]:
 def check_fetches(
     items: Iterable[Variable | str], ops: Iterable[Operator], block: Block | None
 ) -> tuple[str, ...]:
-    """Return the names of fetches; raise FeedError for one that no operator and no block has."""
+    """Return the names of fetches; raise FeedError for a name without a variable."""
     names = tuple(list_names(items))
     known = {name for op in ops for name in (*op.input_names(), *op.output_names())}
     for name in names:
@@ -156,7 +156,7 @@ def check_fed(
 def check_writes(
     items: Iterable[Variable | str], feeds: Iterable[FeedSpec], ops: Iterable[Operator]
 ) -> frozenset[str]:
-    """Return the names of feeds that a network writes; FeedError for one that it does not."""
+    """Return the names of feeds that a network writes; FeedError for unknown ones."""
     names = check_fed(items, "writes", feeds)
     written = {name for op in ops for name in op.output_names()}
     for name in names:

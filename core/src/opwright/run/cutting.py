@@ -88,7 +88,7 @@ def cut(
         The feeds of ``backward``, at least one. In a mapping, each with a variable of the forward
         that has the same shape, as for a gradient; otherwise its shape must be known.
     late_fetch : sequence of Variable or str
-        What ``backward`` returns, in order.
+        The results of ``backward``, in order.
     device, scope, passes, fallback, options, deterministic, lock, varying, fetch_as, detach
         As for `Network.compile`. On another device than the host, results stay there, and late
         feeds are given there if the feeds are.

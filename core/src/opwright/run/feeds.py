@@ -37,7 +37,7 @@ class FeedSpec(NamedTuple):
 def check_feed_names(given: Iterable[str], expected: Sequence[str], n_positional: int = 0) -> None:
     """Raise FeedError for the first unknown, missing or repeated feed.
 
-    The first `n_positional` of those expected are given by position.
+    The first `n_positional` expected ones are given by position.
     """
     if n_positional > len(expected):
         raise FeedError(

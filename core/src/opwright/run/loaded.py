@@ -167,7 +167,7 @@ class LoadedProgram(Called):
         Parameters
         ----------
         path : str or PathLike
-            The file, as ``model.owb``; one that exists is replaced.
+            The file, as ``model.owb``; an existing file is replaced.
         feeds : mapping of str to sequence of int or None, optional
             Shapes of feeds, None for the batch: ``{"x": [None, 3, 224, 224]}``. By default the
             shapes of the variables, with an unknown first dimension as the batch.

@@ -204,8 +204,8 @@ class Network:
         scope : Scope, optional
             Contains the persistable variables; default: the default scope.
         passes : sequence of str, optional
-            Names of the only passes to run, ``[]`` for none; or, each with a ``-`` before it, of
-            those to exclude. Default: all run.
+            Names of the only passes to run, ``[]`` for none; or, each prefixed by ``-``, names of
+            passes to exclude. Default: all run.
         fallback : str, optional
             ``"cpu"`` runs operators without a kernel for the device on the host.
         fetch_device : bool
@@ -244,9 +244,9 @@ class Network:
         FileMissingError, FormatError
             If the file of the lock is missing or damaged.
         FeedError
-            If a feed or fetch is no variable, or `writes` names one that is not fed or not written.
-            Shapes are checked in the call, as is whether an operator reads the elements of
-            a `shape_only` feed.
+            If a feed or fetch is not a variable, or `writes` names a variable that is not fed or
+            not written. Shapes are checked in the call, as is whether an operator reads the
+            elements of a `shape_only` feed.
         ProgramError
             If `fallback` is anything else, or both `passes` and `lock` are given.
         DeviceNotFoundError, KernelError

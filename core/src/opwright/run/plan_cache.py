@@ -309,7 +309,7 @@ class CachedProgram(LoadedProgram):
         if plan is not None:
             self._last = tuple((array.shape, array.dtype) for array in arrays)
             return plan
-        # In the default Context, whichever is current now.
+        # In the default Context, even if another one is current.
         _, compiled = self._called or Variables().run(self._compile)
         return compiled.source(arrays)
 
@@ -326,7 +326,7 @@ def open_bundle(place: Place, record: Record, metas: object) -> _runtime.Bundle 
 
 
 def metas_of(arrays: Iterable[Any]) -> list[tuple[tuple[int, ...], str]]:
-    """Return shapes and dtypes, by which plans are kept."""
+    """Return shapes and dtypes, the key of stored plans."""
     return [(tuple(array.shape), str(array.dtype)) for array in arrays]
 
 

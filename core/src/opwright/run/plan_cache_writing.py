@@ -45,7 +45,7 @@ _MOST_MODEL_BYTES: Final = 1 << 31
 _DAY_S: Final = 86_400
 _MOST_FILES: Final = 4096
 _MOST_BYTES: Final = 1 << 28
-"""Of all that is kept; of more the oldest is removed. A plan of 50 layers takes 30,000."""
+"""The limit of all plans; beyond it the oldest are removed. A plan of 50 layers takes 30,000."""
 
 
 Keep = Callable[[Place, "LoadedProgram"], None]
@@ -68,7 +68,7 @@ def lower_and_keep(
 def lower_to_keep(source: CompiledSource, request: LowerRequest) -> tuple[LoweredPlan, Keep | None]:
     """Return the plan of a request, and a function that keeps it.
 
-    Plans that no bundle can have, such as those with kernels in Python, are not kept, nor programs
+    Plans that bundles cannot contain, such as with kernels in Python, are not kept, nor programs
     that write variables, nor plans of a Context other than the default one or with failed plugins.
     """
     context = request.target.context

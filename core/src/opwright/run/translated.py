@@ -63,7 +63,7 @@ def load_translated(
     if _is_private(os.path.dirname(folder)) and read_record(folder) is not None:
         try:
             return load(folder, device=device, options=options)
-        except (FormatError, OSError):  # it is damaged: made anew
+        except (FormatError, OSError):  # it is damaged: written again
             pass
     loaded = translate()
     if is_whole():

@@ -106,7 +106,7 @@ class LibraryTable:
             )
         from opwright.targets.library import NativeLibrary  # as above
 
-        # Of two concurrent threads the first one's object stays; the file is open once.
+        # If two threads race, the first one's object stays; the file is open once.
         return self._libraries.setdefault((target, package), NativeLibrary(opened, label))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PythonLayout(NamedTuple):
-    """Where a Python kernel takes each slot and attribute. Slots are counted in OpProto order.
+    """The position of slots and attributes in a Python kernel's signature; slots in OpProto order.
 
     Attributes
     ----------

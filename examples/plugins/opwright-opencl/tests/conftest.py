@@ -45,7 +45,7 @@ def run_on() -> Callable[..., list[np.ndarray]]:
 
 @pytest.fixture
 def both(run_on: Callable[..., list[np.ndarray]]) -> Callable[..., None]:
-    """Return a function that compares an operator on OpenCL with that on the host."""
+    """Return a function that compares an operator on OpenCL with the same on the host."""
 
     def check(
         op_type: str, arrays: Arrays, outputs: Sequence[str] = ("out",), **attrs: Any

@@ -11,7 +11,7 @@ CHANNELS_LAST: Mapping[str, str] = {"data_format": "NHWC"}
 PREFERS = dict.fromkeys(
     ("conv2d", "conv2d_grad", "conv2d_transpose", "cpu.conv2d_fused"), CHANNELS_LAST
 )
-"""Attribute values with which kernels of an operator are at their best."""
+"""Attribute values with which kernels of an operator are fastest."""
 
 PLAN_OPS: tuple[tuple[str, str], ...] = (
     ("training", "fc_input_grad fc_sgd"),
@@ -33,13 +33,14 @@ PASSES: tuple[tuple[str, str, str], ...] = (
     ("fuse", "train_lstm", "lstm_grad"),
     ("memory", "recompute", ""),
 )
-"""Phase and name of each pass, and the operators of which a graph must have one, in the order in
-which they run; ``fuse_x`` is in ``passes.x``."""
+"""Phase and name of each pass, and the operators that a graph must have at least one of, in the
+order in which they run; ``fuse_x`` is in ``passes.x``."""
 
 
 RECOMPUTE_SHARE = 0.07
-"""Of the estimated time of a step. Estimates of quick operators are two to three times too long: of
-a small GPT's step the share is 2 % when measured alone, and nothing that can be measured within."""
+"""The fraction of the estimated time of a step. Estimates of quick operators are two to three times
+too long: of a small GPT's step the share is 2 % when measured alone, and nothing that can be
+measured within."""
 
 
 @plugin.hookimpl

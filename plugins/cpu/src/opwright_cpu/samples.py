@@ -154,7 +154,7 @@ def _lstm(draw: Draw, **attrs: Any) -> tuple[dict[str, Any], tuple[int, ...], tu
 
 
 def lstm_train(draw: Draw) -> Drawn:
-    """Layers with biases or without, that begin anywhere."""
+    """Layers with and without biases, with any first axis."""
     made, state, _ = _lstm(draw, **draw.attrs)
     for slot in ("bias_ih", "bias_hh"):
         if draw.choice([True, False]):

@@ -9,8 +9,8 @@ is called inside of `jax.jit`, `jax.grad`, `jax.vmap`, `jax.lax.scan`, `jax.shar
 - **vmap** computes the whole batch at once for operators that `opwright_jax` knows to work on each
   example alone, and one example after the other for all else.
 - **dtypes** are JAX's: without ``jax_enable_x64`` a result of 64 bits is given in 32, and where an
-  operator takes nothing but 64 bits, 32 are taken. Numbers and weakly typed arrays get the dtype
-  of the arrays beside them.
+  operator takes nothing but 64 bits, 32 are taken. Numbers and weakly typed arrays get the dtype of
+  the arrays in the call.
 - **random operators** take their ``step``; equal steps draw equal numbers.
 - attributes are Python values, which `jax.jit` must not trace.
 

@@ -1,4 +1,4 @@
-"""The store, through which processes exchange ids, bytes and progress.
+"""The store, where processes exchange ids, bytes and progress.
 
 A server opened by the launcher; each process has a TCP connection. A message is a line of JSON with
 the number of bytes after it.

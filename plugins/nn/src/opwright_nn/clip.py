@@ -16,7 +16,7 @@ from opwright_nn.foreign_names import CLIPS, answering
 
 __all__ = ["ClipByGlobalNorm", "ClipByNorm", "ClipByValue", "GradientClip"]
 
-if not TYPE_CHECKING:  # type checkers shall report an unknown name
+if not TYPE_CHECKING:  # type checkers should report an unknown name
     __getattr__, __dir__ = answering(__name__, __all__, CLIPS)
 
 Pair = tuple[ow.Variable, ow.Variable]

@@ -19,7 +19,7 @@ from opwright_nn.foreign_names import INITIALIZERS, answering
 
 __all__ = ["Constant", "Initializer", "Kaiming", "Normal", "Uniform", "Xavier"]
 
-if not TYPE_CHECKING:  # type checkers shall report an unknown name
+if not TYPE_CHECKING:  # type checkers should report an unknown name
     __getattr__, __dir__ = answering(__name__, __all__, INITIALIZERS)
 
 _LIMITS: Final = {
@@ -49,7 +49,7 @@ class Initializer(abc.ABC):
         block : Block
             The global block of a startup program.
         variable : Variable
-            A variable of that block, with a known shape.
+            A variable of the block, with a known shape.
         stream : int, at least 0
             The stream of random numbers, from `Program.next_stream`.
 

@@ -178,7 +178,7 @@ def find_team(who: str, group: str) -> Team:
 
 
 def find_program_team(who: str, program: ow.Program | None) -> Team | None:
-    """Return the processes over which a program averages its gradients, None where it does not."""
+    """Return the processes over which a program averages its gradients, or None."""
     for op in () if program is None else program.global_block().ops:
         if op.type == _SHARD or (op.type == _AVERAGE and op.input("rows")):
             return find_team(who, cast(str, op.attrs["group"]))

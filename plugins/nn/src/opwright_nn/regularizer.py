@@ -11,7 +11,7 @@ from opwright_nn.foreign_names import answering
 
 __all__ = ["L1", "L2", "Regularizer"]
 
-if not TYPE_CHECKING:  # type checkers shall report an unknown name
+if not TYPE_CHECKING:  # type checkers should report an unknown name
     __getattr__, __dir__ = answering(__name__, __all__)
 
 

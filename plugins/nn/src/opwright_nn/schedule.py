@@ -1,7 +1,7 @@
 """Learning rates that change from step to step, computed by operators of the training step.
 
 An optimizer takes a schedule as its ``learning_rate``. It keeps the number of the step in a
-persistable variable, so that a checkpoint continues the schedule, and no plan is made anew.
+persistable variable, so that a checkpoint continues the schedule, and no plan is lowered again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from opwright_nn.foreign_names import SCHEDULES, answering
 
 __all__ = ["Rate", "Schedule", "cosine", "one_cycle", "step", "warmup"]
 
-if not TYPE_CHECKING:  # type checkers shall report an unknown name
+if not TYPE_CHECKING:  # type checkers should report an unknown name
     __getattr__, __dir__ = answering(__name__, __all__, SCHEDULES)
 
 Curve = Callable[[Any], Any]
@@ -105,11 +105,11 @@ def cosine(rate: float, steps: int, warmup: int = 0, final: float = 0.0) -> Sche
     Parameters
     ----------
     rate : float, at least 0
-        The greatest rate.
+        The highest rate.
     steps : int, at least 1
         The number of the step from which the rate is `final`.
     warmup : int, in [0, steps)
-        So many of the first steps have the rates ``rate * (t + 1) / warmup``.
+        The first `warmup` steps have the rates ``rate * (t + 1) / warmup``.
     final : float, at least 0
         The rate at the end.
     """

@@ -31,7 +31,7 @@ WIDE: Final = frozenset(name for name in DTYPES if name not in ("int4", "uint4")
 
 
 def dtype_name(element: int) -> str:
-    """Return our name of an element type; UnsupportedError for one that opwright lacks."""
+    """Return our name of an element type; UnsupportedError for a dtype that opwright lacks."""
     if element in NAMES:
         return NAMES[element]
     known = {int(number): name for name, number in DataType.__members__.items()}

@@ -1,4 +1,4 @@
-"""What is wrong with a model, or not supported in it."""
+"""A fault of a model, or an unsupported part of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class ModelError(OpwrightError, ValueError):
 
 
 class UnsupportedError(ModelError):
-    """A model with an operator, or a use of one, that has no counterpart."""
+    """A model with an operator, or a use of an operator, without a counterpart."""
 
 
 class ValueNeededError(ModelError):

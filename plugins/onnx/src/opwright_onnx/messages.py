@@ -1,7 +1,8 @@
 """The messages of ONNX as plain objects: importing protobuf takes longer than most models.
 
 They have the attributes of the classes of ``onnx``, which translation accepts as well; a file that
-opwright's reader refuses is read by protobuf. The fields are those of ``onnx.proto``.
+opwright's reader refuses is read by protobuf. The fields are numbered and named as in
+``onnx.proto``.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def load(
     Parameters
     ----------
     model : str, PathLike, ModelProto or bytes
-        A file, or its content. Files beside it are read only for a model that is given by its path.
+        A file, or its content. Other files in its folder are read only for a model that is given by
+        its path.
     trainable : bool
         Make parameters of the initializers that are floats of at least one axis. Then nothing that
         depends on them is computed in advance.
@@ -65,7 +66,7 @@ def load(
     ModelError
         For a model that is damaged, or breaks a rule of an operator; it names node and rule.
     UnsupportedError
-        For an operator, or a use of one, that opwright has no counterpart for.
+        For an operator, or a use of an operator, without a counterpart in opwright.
     ValueNeededError
         If a node needs the value of an input, or an open size, when the model is loaded.
 

@@ -25,7 +25,7 @@ USUAL_OPSET: Final = 21
 """The opset that runtimes of the last two years read."""
 
 MAX_MESSAGE_BYTES: Final = 2**31 - 2**24
-"""The most bytes of tensors in the file of the model; more are written to a file beside it."""
+"""The most bytes of tensors in the file of the model; more are written to a separate file."""
 
 MIN_EXTERNAL_BYTES: Final = 1024
 _ALIGNMENT: Final = 4096
@@ -73,7 +73,7 @@ def save(
     Parameters
     ----------
     path : str or PathLike
-        The file; a file of that name is replaced.
+        The file; an existing file is replaced.
     program : Program or LoadedProgram
     scope : Scope, optional
         Holds the parameters; by default the default scope. Not with a LoadedProgram.
@@ -81,7 +81,7 @@ def save(
         The results; by default the results of the LoadedProgram.
     opset : int, 18 to the newest that onnx knows
     only_onnx : bool
-        Refuse operators that ONNX has no counterpart of.
+        Refuse operators without a counterpart in ONNX.
     external_data : bool, optional
         Whether tensors are written to a file beside the model, ``path`` followed by ``.data``; by
         default if they do not fit into one file, of 2 GiB.
@@ -230,7 +230,7 @@ def _name_dims(name: str, variable: ow.Variable) -> list[str]:
 def _write_files(
     path: Path, model: ModelProto, arrays: Mapping[str, Array], external: bool | None
 ) -> tuple[Path, ...]:
-    """Write the model, and its tensors beside it where they are too many bytes or it is wanted."""
+    """Write the model, and its tensors to a separate file on request or if they are too large."""
     used = _find_used(model.graph)
     kept = {name: array for name, array in arrays.items() if name in used}
     if external is None:

@@ -1,4 +1,4 @@
-"""A model whose inputs are given: the ones that must be known when it is loaded are no feeds."""
+"""A model with values of inputs: inputs that must be known when it is loaded are not feeds."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ AXES: Final = {
     **dict.fromkeys(("logsumexp", "max", "mean", "min", "prod", "softmax", "sum"), "axis"),
     **dict.fromkeys(("layer_norm", "rms_norm"), "begin_norm_axis"),
 }
-"""Operators that work along one attribute's axes of their first input, with that attribute."""
+"""Operators that work along axes of their first input, with the attribute that names these."""
 
 _IMAGES: Final = (
     *("adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool2d", "adaptive_max_pool3d"),

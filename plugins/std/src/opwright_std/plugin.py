@@ -57,7 +57,7 @@ PLAN_KERNELS: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]
     ("parts", "bernoulli_part", FLOAT, ()),
     ("as_shape", "as_shape", INT, ()),
 )
-"""Module below ``plan_ops``, type, dtypes and reusable inputs, for those with a NumPy kernel."""
+"""Module below ``plan_ops``, type, dtypes and reusable inputs of operators with NumPy kernels."""
 
 
 @plugin.hookimpl

@@ -33,8 +33,7 @@ class CallRow(NamedTuple):
     Attributes
     ----------
     operator : str
-        Its name, such as ``aten.fft_fft.default``; ``"the whole graph"`` for one that cannot be
-        captured.
+        Its name, such as ``aten.fft_fft.default``; ``"the whole graph"`` if it cannot be captured.
     reason : str
         The reason why opwright does not.
     n : int

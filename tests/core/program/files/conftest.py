@@ -31,7 +31,7 @@ def disks():
 
 @pytest.fixture(scope="session")
 def campaigns():
-    """The module that kills savers beside readers."""
+    """The module that kills savers while readers run."""
     return _load_module("kill_campaign")
 
 

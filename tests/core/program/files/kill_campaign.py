@@ -1,4 +1,4 @@
-"""Savers that are killed at any moment, and readers beside them: each load is of one save, whole.
+"""Savers that are killed at any moment, while readers run: each load returns one complete save.
 
 ``python tests/core/program/files/kill_campaign.py --kills 10000``: a line of counts, exit status 1
 after a finding. The tests run a few kills of it; ``OPWRIGHT_SAVING_KILLS`` sets how many.
@@ -74,9 +74,9 @@ class Campaign:
     folder : Path
         The folder to which they save.
     savers, readers : int
-        How many live at a time.
+        How many run at a time.
     seed : int
-        Of the moments of the kills.
+        The seed of the times of kills.
     """
 
     def __init__(self, folder: Path, savers: int = 2, readers: int = 4, seed: int = 0) -> None:

@@ -28,7 +28,7 @@ SAMPLE = 40 if EVERY else 12
 
 STEPS = {"save": 2500 // SAMPLE, "load": 1700 // SAMPLE}
 MOST_OPEN = 2
-"""Where CPython 3.11 cannot call the ``__exit__`` of a with, it leaks the context manager."""
+"""If CPython 3.11 cannot call the ``__exit__`` of a with, it leaks the context manager."""
 
 _OURS = re.compile(r"^(_runtime\.|libopwright|_?opwright)")
 

@@ -268,7 +268,7 @@ def test_a_small_program_allocates_little_memory(folder):
     assert peak_bytes < 1 << 20
 
 
-# -- beside other savers ---------------------------------------------------------------------------
+# -- concurrent savers ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("function", ["open_folder", "read_manifest", "check_top_level"])

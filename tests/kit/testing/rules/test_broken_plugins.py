@@ -120,7 +120,7 @@ WITH_TWIN = (
     "broken_compiled.ignores_strides",
     "broken_idle_attributes.scaled",
 )
-"""Beside each is one without the defect, named with the end ``_fixed``."""
+"""Each has a variant without the defect, with the suffix ``_fixed``."""
 
 IN_PROCESSES = {"returns", "garbage-collection"}
 """Their defects end the process, or wait in it forever: see test_isolated.py."""

@@ -15,7 +15,7 @@ Tensor = torch.Tensor
 
 
 def _area(sides: Tensor, border: float = 0.0) -> Tensor:
-    """Return areas of boxes; one whose end is before its begin has none."""
+    """Return areas of boxes; a box whose end is before its begin has area 0."""
     extents = sides[..., 2:] - sides[..., :2]
     return torch.where(extents < 0, 0.0, extents + border).prod(-1)
 

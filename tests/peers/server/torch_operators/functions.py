@@ -122,7 +122,7 @@ def _multi_margin(
 
 
 class _Derivative(torch.autograd.Function):
-    """digamma for n = 0, and its derivatives, of which PyTorch's have 10 digits."""
+    """digamma for n = 0, and its derivatives; PyTorch's have 10 digits."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, n: int) -> Tensor:

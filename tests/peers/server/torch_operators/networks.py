@@ -244,7 +244,7 @@ def _rotary(
 ) -> Tensor:
     places = torch.arange(x.shape[-2]) if index is None else index.long()
     turn = torch.complex(cos[places], sin[places])
-    if places.dim() == 2:  # [n, t] beside [n, ..., t, half]
+    if places.dim() == 2:  # [n, t] next to [n, ..., t, half]
         turn = turn.reshape(turn.shape[0], *[1] * (x.dim() - 3), *turn.shape[1:])
     half = cos.shape[1]
     front, rest = x[..., : 2 * half], x[..., 2 * half :]

@@ -14,7 +14,7 @@ Tensor = torch.Tensor
 
 
 def _over_axes(function: Function) -> Function:
-    """Reduce axes of which PyTorch takes several at once."""
+    """Reduce several axes at once, as PyTorch does."""
 
     def reduced(x: Tensor, axis: Sequence[int], keepdims: bool) -> Tensor:
         axes = axes_of(axis, x)
@@ -29,7 +29,7 @@ def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 
 
 def _one_by_one(function: Function) -> Function:
-    """Reduce axes of which PyTorch takes one at a time."""
+    """Reduce axes one at a time, as PyTorch does."""
 
     def reduced(x: Tensor, axis: Sequence[int], keepdims: bool) -> Tensor:
         axes = sorted(a % max(x.dim(), 1) for a in axes_of(axis, x))

@@ -64,7 +64,7 @@ def waves(x: Array, n: int, sign: int) -> Array:
 
 
 def along(function: Callable[..., Array], op: str) -> Callable[..., Array]:
-    """Return a transform with axis, length and norm, from the one of the last axis."""
+    """Return a transform with axis, length and norm, from the transform along the last axis."""
 
     def transform(x: Array, axis: int = -1, n: int | None = None, norm: str = "backward") -> Array:
         parts = 0 if op == "rfft" else 1

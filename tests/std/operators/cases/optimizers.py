@@ -126,7 +126,7 @@ def radam(
     beta2: float = 0.999,
     epsilon: float = 1e-8,
 ) -> tuple[Array, ...]:
-    """Algorithm 2 of Liu et al., with epsilon beside the root as PyTorch has it."""
+    """Algorithm 2 of Liu et al., with epsilon added to the root as in PyTorch."""
     t = step[0]
     moment1 = beta1 * moment1 + (1 - beta1) * grad
     moment2 = beta2 * moment2 + (1 - beta2) * grad**2
@@ -339,7 +339,7 @@ VARIANTS: tuple[tuple[str, Callable[..., Any], str, dict[str, Any]], ...] = (
     ("ftrl", ftrl, "penalties", {"l1": 1.0, "l2": 2.0}),
 )
 ULPS = {"ftrl": 64, "adadelta": 16, "nadam": 16, "radam": 16, "lamb": 16}
-"""Tolerance of those that divide by what may be small."""
+"""Tolerance of optimizers that divide by a number that may be small."""
 
 CASES = (
     case("sgd", sgd, (3,), "wide-rate", Values([0.1], "float64")),

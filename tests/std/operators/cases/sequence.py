@@ -1,4 +1,4 @@
-"""Cases of operators that take `lengths` beside padded sequences."""
+"""Cases of operators that take `lengths` of padded sequences."""
 
 from __future__ import annotations
 

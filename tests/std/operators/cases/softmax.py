@@ -13,7 +13,7 @@ def softmax(x: Array, axis: int = -1) -> Array:
     return (powers / powers.sum(axis, keepdims=True)).astype(float)
 
 
-# Far apart, underflowing, -inf beside numbers; then lines that have no softmax.
+# Far apart, underflowing, -inf next to numbers; then lines without a softmax.
 SPECIAL = [
     [1000.0, 1000.0, 999.0],
     [-1000.0, 0.0, -90.0],

@@ -67,7 +67,7 @@ def floating(x: Any) -> Any:
 
 
 def whole(x: Any) -> Any:
-    """Return whole numbers and bools as int64, in which PyTorch adds them up."""
+    """Return whole numbers and bools as int64, PyTorch's dtype of their sums."""
     return x if is_float(x) else cast(x, "int64")
 
 
@@ -179,7 +179,7 @@ def flat(x: Any) -> Any:
 
 
 def reshaped(x: Any, shape: Sequence[int]) -> Any:
-    """Return x in another shape, in which 0 is no sign for the length that an axis had."""
+    """Return x in another shape; 0 in it does not mean the length of an axis."""
     if 0 not in shape:
         return ops.reshape(x, shape=list(shape))
     others = [axis for axis, n in enumerate(shape) if n]

@@ -27,7 +27,7 @@ from .arguments import (
 
 
 def of_floats(op: str) -> Adapter:
-    """Return an operator of floats, to which PyTorch converts whole numbers."""
+    """Return an operator of floats; whole numbers are converted, as in PyTorch."""
     return lambda x: getattr(ops, op)(floating(x))
 
 

@@ -168,7 +168,8 @@ def linalg_diagonal(x: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) 
 def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     shape = shape_of(x)
     rank, n, m = len(shape) + 1, shape[-1], shape[-1] + abs(offset)
-    # A matrix whose row i holds x[i] in column i: x beside zeros, read in lines of another length.
+    # A matrix whose row i holds x[i] in column i: x followed by zeros, read in lines of another
+    # length.
     wide = reshaped(x, [*shape, 1])
     wide = ops.pad(wide, paddings=[0, 0] * len(shape) + [0, m])
     lines = reshaped(wide, [*shape[:-1], n * (m + 1)])

@@ -51,7 +51,7 @@ Names = Mapping[str, Sequence[str]]
 class GraphBuilder:
     """Builds one graph.
 
-    ``env`` has the current value of each name; ``inner_names`` are those in bodies of composites,
+    ``env`` has the current value of each name; ``inner_names`` are names in bodies of composites,
     which belong to no program and are never kept in the scope; ``lower`` lowers bodies, and the
     operators after a dynamic one.
     """

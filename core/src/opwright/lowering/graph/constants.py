@@ -48,7 +48,7 @@ def is_constant(op: LoweredOp) -> bool:
 
 
 def mark_constants(op: LoweredOp) -> bool:
-    """Mark the outputs of an operator that are constant and that no other operator writes.
+    """Mark the constant outputs of an operator that no other operator writes.
 
     Return whether all are constant.
     """

@@ -44,7 +44,7 @@ class Graph:
     target : Target
         Where the plan runs, and how its kernels are chosen.
     kernel_target : Target
-        `target`, with the number of threads for which kernels are chosen now.
+        `target`, with the number of threads for which kernels are currently chosen.
     program : Program or None
         The program of the operators, for facts beyond the shapes of one run: the dimensions that
         it declares as unknown. Passes must not change it.

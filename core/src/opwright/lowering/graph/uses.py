@@ -80,7 +80,7 @@ class Uses:
         self._writes: dict[Buffer, list[int]] = {}
 
     def written_at(self, value: Value, default: int = OUTSIDE) -> int:
-        """Return the position at which a value is written; the default if it is given."""
+        """Return the position at which a value is written; the default for a given value."""
         op = self._writer.get(value)
         return default if op is None else self.position[op]
 

@@ -269,7 +269,7 @@ class LoweredOp:
 
 
 class Continuation(NamedTuple):
-    """The operators after one whose output shapes depend on values."""
+    """The operators after an operator whose output shapes depend on values."""
 
     dynamic: tuple[Value, ...]  # these values
     crossing: dict[str, Value]  # their inputs, by name

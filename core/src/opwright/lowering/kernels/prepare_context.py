@@ -151,8 +151,8 @@ class PrepareContext:
     def lack(self, what: str) -> NoReturn:
         """Decline on this machine, which lacks something: always raise `Unsupported`.
 
-        The next candidate is tried. Where no other kernel should be used instead, raise
-        `opwright.errors.MissingRequirementError` with what to install.
+        The next candidate is tried. If no other kernel should be used instead, raise
+        `opwright.errors.MissingRequirementError` with the package to install.
         """
         raise Unsupported(what)
 
@@ -168,8 +168,8 @@ class PrepareContext:
     def pack(self, slot: str, function: Callable[[Any], object]) -> None:
         """Request ``function(array)`` in place of an input that the plan never writes.
 
-        The plan keeps the result and computes it again when the variable has been set. Where the
-        input is no such variable, the kernel gets the array unchanged.
+        The plan keeps the result and computes it again when the variable has been set. If the input
+        is not such a variable, the kernel gets the array unchanged.
         """
         if len(self.inputs.get(slot, ())) != 1:
             known = [name for name, metas in self.inputs.items() if len(metas) == 1]
@@ -182,10 +182,10 @@ class PrepareContext:
     def defer(self, complete: Complete, work: Any) -> bool:
         """Defer work that takes long, such as compiling; False where it must be done now.
 
-        Where it returns True, the object that ``prepare`` returns then is checked and used to lay
-        out the plan, and never run. Once all kernels of the plan are chosen, `complete` is called
-        with the deferred work of those kernels that the plan uses. Then ``prepare`` is called
-        again: it may defer nothing, and must decide as before.
+        If it returns True, the object that ``prepare`` returns then is checked and used to lay out
+        the plan, and never run. Once all kernels of the plan are chosen, `complete` is called with
+        the deferred work of the kernels in the plan. Then ``prepare`` is called again: it may defer
+        nothing, and must decide as before.
 
         Parameters
         ----------

@@ -40,8 +40,8 @@ NOT_DETERMINISTIC: Final = f"{REFUSED}two runs may give other bits, and the plan
 def select_kernels(graph: Graph) -> None:
     """Choose and prepare a kernel for every operator that has none yet.
 
-    KernelNotFoundError lists the registered kernels, refusals with reasons, and what to install;
-    LockError the operators without a locked kernel.
+    KernelNotFoundError lists the registered kernels, refusals with reasons, and the package to
+    install; LockError the operators without a locked kernel.
     """
     tried = graph.kernel_target
     if tried is not graph.target:
@@ -175,7 +175,7 @@ def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
     if not suited:
         return False
     choice = signature.choices.get(graph.device)
-    if choice is None:  # candidates after the last one that prefers it need not be tried
+    if choice is None:  # candidates after the last preferring one need not be tried
         arguments = Arguments(find_packable(op, graph))
         best = candidates[: suited[-1] + 1]
         choice = _choose_for(op, graph.device, graph, graph.kernel_target, arguments, best)

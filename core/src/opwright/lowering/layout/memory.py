@@ -1,10 +1,10 @@
 """Assigns memory: values reuse the memory of their inputs, or of values that are no longer needed.
 
-Buffers that a plan owns get a *slot*: the smallest free one that is large enough, else the largest
-free one, which grows. On an addressable device the slots follow each other in one arena, and large
-buffers are packed into one slot; on others each slot is a separate buffer, so that a device with
-opaque handles needs no pointer arithmetic. On a device that shares no memory every buffer is a slot
-of exactly its size, so that a memory checker sees its ends.
+Buffers that a plan owns get a *slot*: the smallest sufficient free one, else the largest free one,
+which grows. On an addressable device the slots follow each other in one arena, and large buffers
+are packed into one slot; on others each slot is a separate buffer, so that a device with opaque
+handles needs no pointer arithmetic. On a device that shares no memory every buffer is a slot of
+exactly its size, so that a memory checker sees its ends.
 
 The largest buffers are placed first, each at the lowest offset that is free during its
 lifetime. For a training step the block is as large as the peak of live bytes; slots, as large as
@@ -252,7 +252,7 @@ def _assign_slots(buffers: Iterable[Buffer], device: _runtime.Device) -> list[in
 
 
 def _pack_large(buffers: list[Buffer], slots: list[int], alignment: int) -> None:
-    """Add a slot in which buffers are packed; where there are very many, one for the next, too."""
+    """Add a slot for packed buffers; further ones if there are very many buffers."""
     buffers.sort(key=lambda buffer: -buffer.size)  # stable
     for begin in range(0, len(buffers), MOST_PACKED):
         together = buffers[begin : begin + MOST_PACKED]

@@ -1,7 +1,7 @@
 """Moves updates as early as possible, which ends the life of the gradients that they read.
 
 Optimizers are appended after all gradients. In that order every gradient would live until the end
-of the step, beside the values that later gradients need.
+of the step, together with the values that later gradients need.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _stays(op: LoweredOp) -> bool:
 
 
 def _last_readers(graph: Graph) -> set[LoweredOp]:
-    """Return the operators after which much memory of the plan is not read any more."""
+    """Return the operators that are the last readers of much memory of the plan."""
     last: dict[Buffer, LoweredOp] = {}
     for op in graph.ops:
         for value in op.data_reads():
@@ -69,7 +69,7 @@ def _last_readers(graph: Graph) -> set[LoweredOp]:
 def _find_places(
     ops: Sequence[LoweredOp], candidates: set[LoweredOp]
 ) -> dict[int, list[LoweredOp]]:
-    """Return the operators that move, by the position after which each can run."""
+    """Return the operators that move, by the earliest position after which each can run."""
     behind: dict[int, list[LoweredOp]] = {}
     written: dict[Buffer, int] = {}
     touched: dict[Buffer, int] = {}  # read or written

@@ -287,7 +287,7 @@ class PlanAssembler:
         unchanged = dict(aliases) if aliases and op.definition.leaves_inputs(op.attrs) else ()
         for slot, values in enumerate(op.outputs):
             for value in () if slot in unchanged else values:
-                buffer = value.buffer  # one that reuses another lies in the plan's own memory
+                buffer = value.buffer  # an output that reuses an input is in the plan's own memory
                 if buffer.external is not None and buffer.external.role is Role.PERSISTABLE:
                     self._lasting[buffer.external.name] = None
 

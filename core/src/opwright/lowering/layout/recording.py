@@ -124,7 +124,7 @@ class Recorder:
         estimate: int,
         device: _runtime.Device | None,
     ) -> None:
-        """Note a kernel with those to try where it refuses, its arguments and attributes."""
+        """Record a kernel, the alternatives if it refuses, its arguments and attributes."""
         self._builder.kernel(
             prepared, args, begin, n_inputs, position, offset, size, estimate, device
         )

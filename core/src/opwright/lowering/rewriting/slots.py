@@ -27,7 +27,7 @@ def _only(slots: tuple[tuple[Value, ...], ...], index: int | None) -> Value | No
 
 
 def other_input(op: LoweredOp, one: Value) -> Value | None:
-    """Return the input beside ``one`` of an operator of ``x`` and ``y``, None if both are equal."""
+    """Return the input that is not ``one``, of ``x`` and ``y``, or None if both are equal."""
     x, y = input_of(op, "x"), input_of(op, "y")
     if x is y:
         return None

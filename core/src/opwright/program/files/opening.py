@@ -60,7 +60,7 @@ _GONE: Final = frozenset({errno.ENOENT, errno.ESTALE})
 Read = TypeVar("Read")
 
 OpenFile: TypeAlias = "tuple[StrPath, int]"
-"""A path, for messages, and the handle through which the file is read."""
+"""A path, for messages, and the handle of the open file."""
 
 
 def folder_of(who: str, path: object) -> str:
@@ -290,7 +290,7 @@ def adopt_pair(folder: Path, saver: Saver) -> None:
 
 
 class SavedProgram(NamedTuple):
-    """A program, the names that it is fed and that it was saved with as results, and its notes."""
+    """A program, the names of its feeds and saved results, and its notes."""
 
     program: Program
     feeds: tuple[str, ...]

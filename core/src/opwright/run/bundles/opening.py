@@ -109,7 +109,7 @@ class LoadedBundle(Called):
     """
 
     def __init__(self, path: str | os.PathLike[str], folders: Sequence[str] = ()) -> None:
-        installed = _runtime.__file__.rsplit("/", 2)[0]  # the packages are beside ours
+        installed = _runtime.__file__.rsplit("/", 2)[0]  # the packages are next to ours
         bundle = open_bundle_file(os.fspath(path), [*folders, installed])
         self.batch = bundle.batch
         self.feeds, self.fetches = _specs_of(bundle.inputs), _specs_of(bundle.outputs)

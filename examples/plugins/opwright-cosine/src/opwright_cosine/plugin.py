@@ -14,7 +14,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Name the kernels of both devices, those of the gradient too."""
+    """Name the kernels of both devices, including the gradient's."""
     for op_type, name in [
         ("cosine.similarity", "COSINE"),
         ("cosine.similarity_grad", "COSINE_GRAD"),

@@ -223,7 +223,7 @@ def _power_below(count: int) -> int:
 
 
 def _tile(largest_group: int, local_bytes: int) -> int:
-    """Return the largest tile of which a work-group and two doubles an element fit, or 0."""
+    """Return the largest tile that fits a work-group with two doubles per element, or 0."""
     for tile in (32, 16, 8):
         items = (tile // ROWS) * (tile // WIDTH)
         if items <= largest_group and 2 * 8 * tile * (tile + WIDTH) <= local_bytes:

@@ -67,7 +67,7 @@ def get_device(number: int) -> cl.Device:
     Raises
     ------
     DeviceNotFoundError
-        If there is none; lists the existing ones, and those that do not work.
+        If there is none; lists the existing ones, and the failing ones.
     """
     working: list[cl.Device] = []
     faults: list[str] = []
@@ -95,7 +95,7 @@ def get_device(number: int) -> cl.Device:
 def find_fault(device: cl.Device) -> str | None:
     """Return why a driver cannot build an empty kernel, None where it can.
 
-    One that is older than the processor may be installed, list it, and know no code for it.
+    An installed driver that is older than the processor may list it, but generate no code for it.
     """
     opencl = load_pyopencl()
     try:

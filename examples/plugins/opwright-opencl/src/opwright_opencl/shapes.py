@@ -1,4 +1,4 @@
-"""Shapes as kernels see them: dimensions that behave alike made one."""
+"""Shapes as kernels see them: dimensions with the same behavior are merged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_DIMENSIONS = 4
 def merge_broadcast(shape: Shape, *operands: Shape) -> tuple[Shape, list[Shape]] | None:
     """Return a shape of four dimensions and, for each operand, strides in elements.
 
-    Neighboring dimensions that an operand repeats alike, or not at all, are made one.
+    Neighboring dimensions are merged if an operand repeats both or neither.
 
     Parameters
     ----------

@@ -238,5 +238,5 @@ def count_of(meta: Meta) -> int:
 
 
 def group_for(count: int, largest: int) -> int:
-    """Return how many items shall share `count` elements: two sizes, since drivers compile each."""
+    """Return the number of items for `count` elements: two sizes, since drivers compile each."""
     return min(SMALL_GROUP, largest) if count <= SMALL_GROUP else largest

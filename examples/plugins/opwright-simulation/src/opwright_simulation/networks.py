@@ -3,7 +3,7 @@
 A link is described by two numbers, as in Hockney's model: a message of b bytes takes
 ``latency + b / bandwidth`` (R. W. Hockney, The communication challenge for MPP, Parallel Computing
 20, 1994). Costs of collectives follow Thakur, Rabenseifner and Gropp, Optimization of collective
-communication operations in MPICH, IJHPCA 19, 2005; the double tree is that of Sanders, Speck and
+communication operations in MPICH, IJHPCA 19, 2005; the double tree follows Sanders, Speck and
 Träff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 35,
 2009.
 """

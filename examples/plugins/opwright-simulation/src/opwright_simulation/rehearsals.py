@@ -96,8 +96,8 @@ def rehearse(
 ) -> Callable[[int], Step]:
     """Measure the training step of one of many processes alone, on this machine.
 
-    The plan is that of each process, including buckets. Its collectives send nothing; their starts
-    and waits are recorded. opwright-kit must be installed.
+    The plan is the same in each process, including buckets. Its collectives send nothing; their
+    starts and waits are recorded. opwright-kit must be installed.
 
     Parameters
     ----------

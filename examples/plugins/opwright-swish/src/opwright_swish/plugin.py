@@ -11,7 +11,7 @@ def opwright_ops(registry: plugin.OpRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Name the kernels, those of the gradient too."""
+    """Name the kernels, including the gradient's."""
     for op_type, function in [("acme.swish", "swish"), ("acme.swish_grad", "swish_grad")]:
         registry.add(
             op_type,

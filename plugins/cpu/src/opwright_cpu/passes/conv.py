@@ -1,7 +1,7 @@
 """``fuse_conv``: fuses element-wise operators into a convolution.
 
 Batch normalization without training is a product and a sum for each channel; they, a residual and
-an activation are computed while the elements are in registers. Where the plan writes none of the
+an activation are computed while the elements are in registers. If the plan writes none of the
 parameters, the product is one with the weight, and the sum one with the bias: the plan computes
 these when a parameter has changed. Elsewhere the factors are computed in each run.
 """
@@ -24,7 +24,7 @@ SHARED = ("strides", "paddings", "dilations", "groups", "data_format")
 
 
 class _Chain:
-    """A convolution and the operators after it, each the only reader of the one before.
+    """A convolution and the operators after it, each the only reader of its predecessor.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class _Chain:
     norm : LoweredOp or None
         A batch normalization.
     residual : Value or None
-        What is added.
+        The added value.
     activation : str
     """
 

@@ -55,7 +55,7 @@ def _transpose_behind(graph: Graph, out: Value) -> LoweredOp | None:
     """Return the only reader of a product if it is a transpose that keeps rows or columns last."""
     reader = graph.uses().only_reader(out)
     if reader is None or reader.type != "transpose" or reader.inputs[0][0] is not out:
-        return None  # nor one that reads a view of the product, in another shape
+        return None  # nor an operator that reads a view of the product, in another shape
     return reader if _order(reader)[-1] >= _rank(out) - 2 else None
 
 

@@ -82,7 +82,7 @@ def _is_worth_a_look(graph: Graph) -> bool:
 
 
 def _lifetimes(ops: list[LoweredOp]) -> dict[Buffer, tuple[int, int]]:
-    """Return the first and the last position at which each buffer of the plan is needed.
+    """Return the first and the last position where each buffer of the plan is needed.
 
     An output that reuses the memory of an input begins after that input ends.
     """
@@ -188,7 +188,7 @@ def _read_by(op: LoweredOp) -> set[Value]:
 
 
 def _without_idle(chosen: list[_Late], alive: np.ndarray) -> list[_Late]:
-    """Return the values without which the worst moment would be worse; the others stay kept."""
+    """Return the values whose recomputation lowers the peak; the others stay stored."""
     needed = []
     for late in sorted(chosen, key=lambda late: -late.cost_ns):
         most = alive.max()

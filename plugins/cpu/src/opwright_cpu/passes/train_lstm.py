@@ -90,12 +90,12 @@ def _make_both(
 
 
 def _inputs(op: LoweredOp, slots: Sequence[str]) -> Slots:
-    """Return the values of those input slots that are given."""
+    """Return the values of the given input slots."""
     found = {slot: op.inputs[op.definition.input_index[slot]] for slot in slots}
     return {slot: values for slot, values in found.items() if values}
 
 
 def _outputs(op: LoweredOp, slots: Sequence[str]) -> Slots:
-    """Return the values of those output slots that are wanted."""
+    """Return the values of the requested output slots."""
     found = {slot: op.outputs[op.definition.output_index[slot]] for slot in slots}
     return {slot: values for slot, values in found.items() if values}

@@ -31,7 +31,7 @@ PART_BLOCKS: Final = 512
 """Blocks for the sums of a gradient, independent of the GPU, so that all GPUs add alike."""
 
 TILE_BLOCKS: Final = 256
-"""The same for outputs, where writing parts costs more: half of that is not split."""
+"""The same for outputs, where writing parts costs more: half of that size is not split."""
 
 PART_BYTES: Final = 2**26
 """Maximum memory for partial sums."""

@@ -152,7 +152,7 @@ def _width(out: Operand, inputs: Sequence[Operand], layout: Layout, n: int) -> i
     operands = (out, *inputs)
     if not all(operand.is_aligned for operand in operands):
         return 1
-    # Of inputs that are not kept over many rows or elements.
+    # The bytes of inputs that are not kept over many rows or elements.
     moving = [o for o, s in zip(operands, layout.strides, strict=True) if s and s[0] and s[-1]]
     width = VECTOR_BYTES // max(size_of(operand.ctype) for operand in moving or operands)
     # Short arrays use more threads without vectors.

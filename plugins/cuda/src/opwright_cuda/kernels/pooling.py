@@ -209,7 +209,7 @@ def _launch(
     pointers: Sequence[Pointer | None],
     behind: Sequence[Argument] = (),
 ) -> None:
-    """Add the launch of a kernel, or of the one for small windows if it applies.
+    """Add the launch of a kernel, or of its variant for small windows if that applies.
 
     Parameters
     ----------

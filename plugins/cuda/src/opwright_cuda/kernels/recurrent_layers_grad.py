@@ -30,8 +30,8 @@ from opwright_cuda.products import (
 class _Room(NamedTuple):
     """Memory reused by all directions.
 
-    The gradients of the sums from x are in the order of x, the ones of the sums from h time-major:
-    the same memory if order and values are equal.
+    The gradients of the sums from x are in the order of x, the gradients of the sums from h
+    time-major: the same memory if order and values are equal.
     """
 
     of_x: Pointer

@@ -42,7 +42,7 @@ class Reducer(NamedTuple):
     value : str
         The type of the reduced value.
     value_bytes : int
-        The size of that.
+        The size of that type.
     divisor : np.generic or None
         Its member: the divisor of a sum.
     """

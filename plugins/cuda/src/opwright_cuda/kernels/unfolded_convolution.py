@@ -46,7 +46,7 @@ LEAST_PART: Final = 256
 """Minimum windows in a part of the sums of a weight gradient."""
 
 TILES: Final = 4
-"""Number of tiles of that gradient per multiprocessor, if it is long enough."""
+"""Number of the gradient's tiles per multiprocessor, if it is long enough."""
 
 FOLD_SIDE, FOLD_ROWS = 32, 8
 """``kFoldSide`` and ``kFoldRows`` of unfold.cu; with fewer channels most of its threads idle."""

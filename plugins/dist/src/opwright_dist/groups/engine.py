@@ -17,7 +17,7 @@ class Rendezvous(ABC):
 
     @abstractmethod
     def environment(self, rank: int) -> dict[str, str]:
-        """Return the variables of the environment with which process `rank` connects."""
+        """Return the environment variables that let process `rank` connect."""
 
     @abstractmethod
     def close(self) -> None:

@@ -15,7 +15,7 @@ WORLD: Final = "world"
 """The name of the group of all processes."""
 
 ENGINE_VARIABLE: Final = "OPWRIGHT_DIST_ENGINE"
-"""Selects the engine; by default the one whose launcher started the process."""
+"""Selects the engine; by default the engine whose launcher started the process."""
 
 DEADLINE_VARIABLE: Final = "OPWRIGHT_DIST_DEADLINE"
 """Seconds that a collective may wait for another process."""
@@ -242,7 +242,7 @@ def get_engine(name: str, who: str = ENGINE_VARIABLE) -> type[Engine]:
 
 
 def _open_engine() -> Engine:
-    """Construct the engine of the environment, or the one whose launcher started the process."""
+    """Construct the engine of the environment, or the engine whose launcher started the process."""
     wanted = os.environ.get(ENGINE_VARIABLE)
     if wanted is not None:
         return get_engine(wanted)()

@@ -42,7 +42,7 @@ def _shard_shape(ctx: InferContext) -> None:
 
 
 def _own_shard_shape(ctx: InferContext) -> None:
-    """As for any shard; a file saved by another process has that one's states."""
+    """As for any shard; a file saved by another process has the states of that process."""
     wanted, rank = ctx.attr("rank"), find_group(ctx).rank
     if wanted not in {-1, rank}:
         raise DistError(

@@ -35,7 +35,7 @@ class _Sharing(NamedTuple):
 
 
 def dist_random(graph: Graph) -> None:
-    """Replace random operators by those for parts in a program that averages gradients."""
+    """Replace random operators by variants for parts in a program that averages gradients."""
     ops = [op for op in graph.ops if _draws_for_elements(op)]
     sharing = _find_sharing(graph.program) if ops else None
     if sharing is None:
@@ -60,7 +60,7 @@ def _draws_for_elements(op: LoweredOp) -> bool:
 
 
 def _find_sharing(program: ow.Program | None) -> _Sharing | None:
-    """Return the sharing over which gradients are averaged, None if they are not."""
+    """Return the sharing that averages gradients, None if they are not."""
     if program is None:
         return None
     for op in program.global_block().ops:

@@ -162,7 +162,7 @@ def choose_dtype(definition: OpDefinition, dtype: str | None, known: Sequence[st
     DtypeError
         For an unknown dtype.
     CommandError
-        For one that the operator does not take.
+        For an argument unknown to the operator.
     """
     proto = definition.proto
     slot = proto.input_slots.get(proto.dispatch_slot)
@@ -236,7 +236,7 @@ def _input_dtypes(proto: OpProto, attrs: Mapping[str, Any], dtype: str) -> dict[
         elif slot.same_as is None and slot.dtypes:
             preferred = [name for name in (dtype, "float32", "int64") if name in slot.dtypes]
             dtypes[slot.name] = (preferred or list(slot.dtypes))[0]
-    for _ in proto.inputs:  # a slot may be tied to one that is tied itself
+    for _ in proto.inputs:  # a slot may be tied to another tied slot
         for slot in proto.inputs:
             tied = dtypes.get(slot.same_as or "") or attrs.get(slot.same_as or "")
             if tied is not None:

@@ -93,7 +93,7 @@ def _check_number(option: str, number: int) -> int:
 
 
 def _open(args: argparse.Namespace, stack: ExitStack) -> Check:
-    """Return the check, in this process or in one that ends with the stack."""
+    """Return the check, in this process or in a child that ends with the stack."""
     options: dict[str, Any] = {
         "rules": args.rule,
         "subject": args.subject,

@@ -104,8 +104,8 @@ class Example(NamedTuple):
     def shapes(self, unknown: bool = False) -> str | None:
         """Return ``x [2, 3], y [3] -> out [2, 3]``; None where the rule refuses.
 
-        With `unknown` the first axis of the first input, and of those of its shape, is unknown, as
-        where a batch is fed.
+        With `unknown` the first axis of the first input, and of all others of its shape, is
+        unknown, as for a fed batch.
         """
         inputs, outputs = self.sample.input_metas(self.definition), self.outputs
         if unknown:
@@ -177,7 +177,7 @@ def _find_runnable(examples: list[Example], context: Context) -> Example | None:
 
 
 def _kernels_in_turn(example: Example, context: Context) -> Iterator[str]:
-    """Yield each kernel that is tried for the example, up to the one that accepts it."""
+    """Yield the kernels that are tried for the example, until one accepts it."""
     definition, sample = example.definition, example.sample
     if definition.body is not None:
         yield f"of the body of {definition.op_type}"

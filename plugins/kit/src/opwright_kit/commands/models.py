@@ -13,13 +13,13 @@ TOPIC: Final = "reader"
 """The topic of annexes that read files: ``read(path, given)`` returns a LoadedProgram."""
 
 _PACKAGES: Final = {"onnx": "opwright-onnx"}
-"""What to install for files of a kind."""
+"""The package to install for files of a kind."""
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def is_foreign(path: Path) -> bool:
-    """Return whether a file is one that packages read, installed or not."""
+    """Return whether some package reads the file, installed or not."""
     kind = path.suffix[1:]
     kinds = {*_PACKAGES, *(entry.subject for entry in current_context().annexes.entries(TOPIC))}
     return kind in kinds and not path.is_dir()
@@ -43,7 +43,7 @@ def open_model(
     Raises
     ------
     CommandError
-        For a file of a kind that no installed package reads: with what to install.
+        For a kind of file that no installed package reads; names the package to install.
     """
     if not is_foreign(path):
         return load(path) if is_run else load_program(path)

@@ -209,7 +209,7 @@ def _hang(head: str, text: str) -> list[str]:
 
 
 def _entries(title: str, rows: Iterable[_Row]) -> list[str]:
-    """Return slots or attributes: the name, and beside it first the traits, then the comment."""
+    """Return slots or attributes: the name, followed by the traits and the comment."""
     entries = list(rows)
     width = max((len(name) for name, _, _ in entries), default=0) + 2
     lines = []

@@ -1,4 +1,5 @@
-"""Times one run of a kernel: a plan that runs it many times, compared with one that runs it once.
+"""Times one run of a kernel: a plan that runs it many times, compared with a plan that runs it
+once.
 
 Both plans do the same around the kernel: a call from Python, copies to the device and back. So the
 difference is the time of the kernel in the native loop over the steps of a plan.

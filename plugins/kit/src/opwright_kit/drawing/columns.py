@@ -17,15 +17,14 @@ from dataclasses import dataclass
 from typing import Final
 
 _BEND_LENGTH: Final = 0.1
-"""The length of a bend, in nodes: of two paths through equally many rows, the one with nodes is
-longer."""
+"""The length of a bend, in nodes: between paths through equally many rows, nodes decide."""
 
 _SWEEPS: Final = 8
 
 
 @dataclass(slots=True)
 class Places:
-    """Nodes and bends alike, in their rows.
+    """Nodes and bends, in their rows.
 
     Attributes
     ----------
@@ -67,7 +66,7 @@ def _blocks(places: Places) -> list[int]:
     lengths = _lengths(places)
     position = {s: i for row in places.rows for i, s in enumerate(row)}
     edges = [(a, b) for row in places.rows for a in row for b in places.below[a]]
-    # Of equal paths the later one: the network continues with it.
+    # The later one of equal paths: the network continues with it.
     edges.sort(key=lambda edge: (lengths[0][edge[0]] + lengths[1][edge[1]], edge), reverse=True)
     row_of = {s: number for number, row in enumerate(places.rows) for s in row}
     aligned: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -108,7 +107,7 @@ def _lengths(places: Places) -> tuple[list[float], list[float]]:
 def _find_neighbors(
     places: Places, block: Sequence[int], gap: float
 ) -> dict[int, dict[int, float]]:
-    """Return for each block those right beside it in some row, each with the least distance."""
+    """Return for each block its neighbors in some row, each with the least distance."""
     found: dict[int, dict[int, float]] = {b: {} for b in block}
     for row in places.rows:
         for a, b in itertools.pairwise(row):

@@ -77,7 +77,7 @@ class Node:
 
 @dataclass(slots=True)
 class BlockGraph:
-    """One block: its nodes in an order in which all can run.
+    """One block: its nodes in topological order.
 
     ``edges`` are (source node, target node); ``owner`` says whose body the block is, as
     (block, operator, attribute).
@@ -102,7 +102,7 @@ def build_graphs(
     ----------
     ops : sequence of Operator
     block : Block or None
-        That holds them; None for loose operators, of which no shape is known.
+        That holds them; None for loose operators, whose shapes are unknown.
     fetches : iterable of str
         Variables that are wanted at the end.
     """

@@ -72,7 +72,7 @@ def lay_out(widths: Sequence[float], edges: Sequence[tuple[int, int]], gap: floa
     edges : sequence of (int, int)
         From one node to another with a higher number: numbers are an order in which all can run.
     gap : float
-        The least space between two nodes.
+        The smallest space between two nodes.
     """
     n = len(widths)
     edges = sorted(set(edges))

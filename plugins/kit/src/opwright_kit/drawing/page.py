@@ -74,7 +74,7 @@ def write_page(
         The result of `opwright_kit.profile` for this network: operators show their time and a color
         for it.
     device : str
-        The device whose kernels are named on the operators; with a profile, those that ran.
+        The device whose kernels are named on the operators; with a profile, the kernels that ran.
     force : bool
         Whether a file that exists is replaced.
 

@@ -28,7 +28,7 @@ def check_target(path: Path, *, force: bool) -> None:
 
 
 def write_whole(path: Path, text: str, *, force: bool) -> None:
-    """Write a file under a temporary name beside it and rename it.
+    """Write a file under a temporary name in the same folder and rename it.
 
     Raises
     ------

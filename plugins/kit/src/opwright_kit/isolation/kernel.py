@@ -22,7 +22,7 @@ TIME_LIMIT: Final = "OPWRIGHT_ISOLATE_TIME_LIMIT"
 _DEFAULT_LIMIT_S: Final = 60.0
 
 _processes: Final[dict[str, tuple[object, KernelProcess]]] = {}
-"""For each plugin: time limit and path for which a process was started, and the process."""
+"""For each plugin: the time limit and path of its process, and the process."""
 
 
 def prepare_isolated(

@@ -80,7 +80,7 @@ def find_formula(op_type: str, context: Context) -> Formula:
     OperatorNotFoundError
         Where no installed package provides the operator, with the nearest name.
     ScaffoldError
-        Where a kernel for it cannot be generated, with those for which it can.
+        Where a kernel for it cannot be generated, with the supported operators.
     """
     known = ", ".join(FORMULAS)
     try:

@@ -52,7 +52,7 @@ def check_names(name: str, context: Context) -> PackageNames:
     Raises
     ------
     ScaffoldError
-        For a name that is malformed or taken; suggests a similar one that is free.
+        For a name that is malformed or taken; suggests a similar free one.
     """
     names = _split(name)
     if not _NAME.fullmatch(name):

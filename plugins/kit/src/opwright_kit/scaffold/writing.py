@@ -43,12 +43,12 @@ def write_package(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise for a folder that exists, and for one whose parent does not.
+    """Raise for an existing folder, and for a missing parent.
 
     Raises
     ------
     ScaffoldError
-        Says what to do instead.
+        Suggests an alternative.
     """
     if os.path.lexists(folder):
         raise ScaffoldError(

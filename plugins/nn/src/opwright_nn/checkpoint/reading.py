@@ -78,7 +78,7 @@ def read_newest(who: str, path: str | os.PathLike[str]) -> Saved | None:
     who : str
         The caller, for messages.
     path : str or PathLike
-        The folder, or one of those in its ``generations``.
+        The folder, or a subfolder of its ``generations``.
 
     Raises
     ------

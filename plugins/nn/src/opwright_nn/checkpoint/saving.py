@@ -47,7 +47,7 @@ def save(
     """Write everything that later steps depend on, so that `resume` continues bit for bit.
 
     These are the persistable variables of the program (parameters, states of the optimizer,
-    learning rate, ``@step`` of random numbers), its seed, and `state`. They are written beside
+    learning rate, ``@step`` of random numbers), its seed, and `state`. They are written next to
     earlier checkpoints, synced to the disk, and renamed: a process that is killed at any moment
     leaves whole ones. Files have checksums. All processes that train together call it, and the
     first one writes.

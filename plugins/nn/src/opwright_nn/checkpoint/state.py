@@ -1,4 +1,4 @@
-"""Data that a script saves beside the variables: a mapping among the notes, with a checksum."""
+"""Data that a script saves besides the variables: a mapping among the notes, with a checksum."""
 
 from __future__ import annotations
 

@@ -55,5 +55,5 @@ __all__ = [
     "text",
 ]
 
-if not TYPE_CHECKING:  # type checkers shall report an unknown name
+if not TYPE_CHECKING:  # type checkers should report an unknown name
     __getattr__, __dir__ = answering(__name__, __all__, DATASETS)

@@ -45,8 +45,8 @@ class TableEncoder:
     - a number, if all its values are: minus the mean, by the standard deviation;
     - a date or datetime of ISO 8601: days as a number, and sine and cosine of the places in the
       year, in the week, and of a datetime in the day;
-    - a category, if it has few other texts: a feature for each, all 0 for one that is new;
-    - a text, if `columns` says so: the numbers of its words, as those of a `Vocabulary`.
+    - a category, if it has few other texts: a feature for each, all 0 for a new text;
+    - a text, if `columns` says so: the numbers of its words, as by a `Vocabulary`.
 
     A missing value is the mean, or no category; a column that misses one when it is fitted gets a
     feature that says where.

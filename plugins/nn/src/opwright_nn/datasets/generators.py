@@ -72,7 +72,7 @@ def spirals(
     classes : int, at least 2
         The number of spirals.
     noise : float in [0, 1e30]
-        The standard deviation of what is added to both coordinates.
+        The standard deviation of the noise in both coordinates.
     seed : int, at least 0
         Of the noise and the order.
     turns : float in (0, 1e6]

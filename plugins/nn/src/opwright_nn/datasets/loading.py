@@ -234,10 +234,10 @@ def load_batches(
     size : int, at least 1
         Samples in a batch.
     map : callable, optional
-        Makes a sample of an item: an array, or a tuple or dict of arrays. One that takes ``rng``,
-        ``map(item, rng)``, gets a `numpy.random.Generator` that depends on `seed`, the epoch and
-        the number of the item alone: samples are the same with any number of workers, and after a
-        resume. With workers a module must define it.
+        Makes a sample of an item: an array, or a tuple or dict of arrays. A function that takes
+        ``rng``, ``map(item, rng)``, gets a `numpy.random.Generator` that depends on `seed`, the
+        epoch and the number of the item alone: samples are the same with any number of workers, and
+        after a resume. With workers a module must define it.
     samples : int, at least 0, optional
         How many samples a function as `data` gives in an epoch; required for it.
     workers : int, at least 0

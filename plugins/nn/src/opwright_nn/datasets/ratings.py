@@ -160,7 +160,7 @@ def read_movielens(folder: str | os.PathLike[str]) -> Ratings:
 
 
 def _read(path: Path, n_fields: int, numbers: Sequence[int]) -> list[Any]:
-    """Return the fields of each line, those at `numbers` as int."""
+    """Return the fields of each line, with ints at `numbers`."""
     rows = []
     for line, text in enumerate(read_lines(path, encoding="latin-1"), 1):
         fields: list[Any] = text.split("::")

@@ -35,7 +35,7 @@ class LoadError(OpwrightError, RuntimeError):
 
 
 class Request(NamedTuple):
-    """A batch that a worker shall make, and its number among all requests to the team."""
+    """A batch for a worker to make, and its number among all requests to the team."""
 
     ticket: int
     arguments: tuple[Any, ...]
@@ -206,7 +206,7 @@ class _Worker:
 
 
 def _end(workers: list[_Worker], owner: int) -> None:
-    """End processes, unless this is a forked copy of the one that started them."""
+    """End processes, unless this process is a fork of their parent."""
     if os.getpid() != owner:
         return
     ending = [worker for worker in workers if not worker.connection.closed]

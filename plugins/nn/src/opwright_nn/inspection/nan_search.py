@@ -20,16 +20,16 @@ from opwright_nn.model.feeds import check_inputs
 @arguments.suggest
 @dataclass(frozen=True, slots=True)
 class NonFinite:
-    """Where a NaN or an infinity begins.
+    """The origin of a NaN or an infinity.
 
     Attributes
     ----------
     op_type : str
-        The operator that made it; empty for one that was given, in a feed or a parameter.
+        The operator that computed it; empty for a feed or a parameter.
     place : int
         The index of the operator in its block, -1 where there is none.
     variable : str
-        What holds it.
+        The variable with the value.
     kind : str
         "NaN" or "infinity".
     count, size : int

@@ -1,7 +1,7 @@
 """Layer functions, like `torch.nn.functional`, which create the parameters that they need.
 
 Each appends variables, parameters and operators to the default programs. Within ``with model:``, a
-name stands for a variable; a new one becomes an input. Formulas call `input` x.
+name refers to a variable; a new one becomes an input. Formulas call `input` x.
 """
 
 from __future__ import annotations
@@ -177,5 +177,5 @@ __all__ = [
 for _name in __all__:
     globals()[_name] = suggest(globals()[_name])
 
-if not TYPE_CHECKING:  # type checkers shall report an unknown name
+if not TYPE_CHECKING:  # type checkers should report an unknown name
     __getattr__, __dir__ = answering(__name__, __all__, LAYERS, has_operators=True)

@@ -35,11 +35,11 @@ def attention(
     Parameters
     ----------
     input : Variable or str, [n, time, columns]
-        Float, whence the queries come; `columns` must be known.
+        Float, the source of the queries; `columns` must be known.
     heads : int, at least 1
         Divides `columns`.
     memory : Variable or str, [n, other time, other columns], optional
-        Whence keys and values come; x by default.
+        The source of keys and values; x by default.
     mask : Variable or str, bool or dtype of x, optional
         Broadcasts to [n, heads, time, other time]: False keys take no part; floats are added to the
         scores.

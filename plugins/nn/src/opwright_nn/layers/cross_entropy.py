@@ -242,7 +242,7 @@ class _Options(NamedTuple):
         array = np.array(self.weights)
         if self.axis != -1 and self.rank is not None:
             array = array.reshape(-1, *[1] * (self.rank - 1 - self.axis % self.rank))
-        return array.tolist()  # a list takes the dtype of the operand beside it
+        return array.tolist()  # a list takes the dtype of the other operand
 
 
 def _find_inputs(

@@ -47,8 +47,8 @@ def reshape(
     input : Variable or str
         Of any shape.
     shape : iterable of int or Variable
-        0 copies the dimension of x at that axis; one -1 (or None) is inferred. Variables have whole
-        numbers that are computed from shapes, as ``ow.ops.shape(x)[0]``; one alone has all.
+        0 copies the dimension of x at that axis; a single -1 (or None) is inferred. Variables have
+        whole numbers that are computed from shapes, as ``ow.ops.shape(x)[0]``; one alone has all.
     name : str, optional
         The prefix of the names of its variables.
     """

@@ -68,7 +68,7 @@ def conv2d_transpose(
 ) -> ow.Variable:
     """Append the transposed convolution: each pixel adds its multiple of a window w.
 
-    Its sizes are those from which `layers.conv2d` would compute the sizes of x.
+    `layers.conv2d` would compute the sizes of x from its sizes.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def accuracy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     Parameters
     ----------
     scores : array, [n, classes]
-        Probabilities or logits, of any dtype of numbers. Of equal scores the first counts; a row
+        Probabilities or logits, of any dtype of numbers. Among equal scores the first counts; a row
         with NaN is wrong.
     labels : array of integers in [0, classes), [n] or [n, 1]
         The class of each row.
@@ -58,7 +58,7 @@ class Accuracy(Metric):
     labels : Variable or str, [n] or [n, 1], optional
         The class of each row.
     k : int, at least 1
-        How many of the highest scores count. Of equal scores the first come first.
+        How many of the highest scores count. Equal scores are ranked by position.
     """
 
     @arguments.suggest

@@ -85,7 +85,7 @@ def _convert(
 ) -> npt.NDArray[Any]:
     try:
         dtype = np.dtype(variable.dtype)
-    except TypeError:  # one that NumPy lacks
+    except TypeError:  # a dtype that NumPy lacks
         return array
     if array.dtype == dtype:
         return array

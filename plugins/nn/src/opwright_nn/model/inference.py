@@ -19,9 +19,9 @@ def inference_program(
     It lacks losses, gradients, updates and everything else that the targets do not need, and
     operators with an attribute ``training``, such as dropout and batch_norm, have it false.
 
-    It writes no persistable variable but the count of runs, and that only where an operator still
-    draws random numbers. Parameters and states have their values from before an update
-    everywhere, also as targets.
+    It writes no persistable variable but the count of runs, and the count only if an operator still
+    draws random numbers. Parameters and states have their values from before an update everywhere,
+    also as targets.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ class LayerGroup(NamedTuple):
 def find_layer_groups(ops: Sequence[ow.Operator]) -> list[LayerGroup]:
     """Return the operators by layer, in order.
 
-    A layer that appends other ones, as ``enc`` appends ``enc_norm_0``, has their operators and
-    those between. An operator of no layer is a group of its own, named as its output.
+    A layer that appends other ones, as ``enc`` appends ``enc_norm_0``, has their operators and the
+    operators between them. An operator of no layer is a group of its own, named as its output.
     """
     groups: list[LayerGroup] = []
     for op in ops:

@@ -1,4 +1,4 @@
-"""Makes a Model of a loaded program, so that it is trained as one that was built here."""
+"""Makes a Model of a loaded program, so that it is trained like a model that was built here."""
 
 from __future__ import annotations
 

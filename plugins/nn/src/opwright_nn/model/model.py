@@ -131,7 +131,7 @@ class Model(ModelTraining):
     __getstate__ = model_state
     __setstate__ = restore_model
 
-    if not TYPE_CHECKING:  # type checkers shall report an unknown name
+    if not TYPE_CHECKING:  # type checkers should report an unknown name
 
         def __getattr__(self, name: str) -> object:
             """Raise AttributeError with the right name, also for methods of other frameworks."""
@@ -170,9 +170,9 @@ class Model(ModelTraining):
     def initialize_parameters(self, seed: int | None = None, **example_feeds: Any) -> None:
         """Initialize all parameters and optimizer states, even if they have values.
 
-        Where an input has no shape yet and no example provides it, the next `run` or `predict`
-        does it. Without this call, `run` initializes the parameters that have no value, with the
-        same numbers as ``initialize_parameters()``.
+        If an input has no shape yet and no example provides it, the next `run` or `predict` does
+        it. Without this call, `run` initializes the parameters that have no value, with the same
+        numbers as ``initialize_parameters()``.
 
         Parameters
         ----------
@@ -201,9 +201,8 @@ class Model(ModelTraining):
         name : str
             An input, or a parameter.
         data : array
-            An array of the input's dtype, or one that is converted to it, see `cast` of the model.
-            An array of that dtype is borrowed, and must not change until the last step that reads
-            it.
+            An array of the input's dtype, or convertible to it, see `cast` of the model. An array
+            of that dtype is borrowed, and must not change until the last step that reads it.
         """
         dtype = self._dtypes.get(name)
         if dtype is not None and type(data) is np.ndarray and data.dtype == dtype:

@@ -55,7 +55,7 @@ class ModelPrograms:
     def input(
         self, name: str, shape: Iterable[int | None] | None = None, dtype: object = "float32"
     ) -> ow.Variable:
-        """Return the input of that name; declare it where the name is new.
+        """Return the input of that name; declare it if the name is new.
 
         Parameters
         ----------

@@ -23,7 +23,7 @@ class Startup:
     Parameters
     ----------
     program, startup : Program
-        The main program and the one that initializes its persistable variables.
+        The main program, and the program that initializes its persistable variables.
     scope : Scope
         Holds their values.
     deferred : Deferred

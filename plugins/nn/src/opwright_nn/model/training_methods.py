@@ -225,7 +225,7 @@ class ModelTraining(ModelFiles):
     def freeze(self, parameters: Names) -> list[str]:
         """Leave parameters as they are in later steps, at any time; return their names.
 
-        `resume` continues a training of a model that is frozen alike.
+        `resume` continues a training of a model with the same frozen parameters.
 
         Parameters
         ----------

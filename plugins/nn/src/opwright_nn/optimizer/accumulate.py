@@ -95,7 +95,7 @@ class Accumulate(Optimizer):
         Parameters
         ----------
         program : Program
-            The one that `minimize` has appended to.
+            The program to which `minimize` has appended.
         feed, fetch, scope, **options
             As ``Network.compile`` takes them; fetches must not depend on the updates.
         """

@@ -160,7 +160,7 @@ class Optimizer:
         -------
         list of (Variable, Variable)
             Each parameter with its gradient, as `append_backward` returns them. Within
-            ``nn.mixed_precision("float16")`` the loss is scaled on the way to them.
+            ``nn.mixed_precision("float16")`` the loss is scaled before they are computed.
 
         Raises
         ------
@@ -189,8 +189,8 @@ class Optimizer:
         ------
         ProgramError
             There are no pairs, these or the optimizer belong to another program, a parameter is
-            not trainable, a sparse gradient would have to be dense, or one of which this process
-            has a part would have to be whole.
+            not trainable, a sparse gradient would have to be dense, or a divided gradient would
+            have to be whole.
         """
         check_pairs(self._who, pairs)
         check_divided(self._who, pairs, elementwise=self.elementwise, clip=self.clip)

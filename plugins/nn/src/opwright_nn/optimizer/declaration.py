@@ -83,7 +83,7 @@ def _check_read(optimizer: Any) -> None:
 
 
 def _check_defaults(optimizer: Any) -> None:
-    """Raise for a class that assigns a default to a field without declaring it anew."""
+    """Raise for a class that assigns a default to a field without declaring it again."""
     names = [field.name for field in dataclasses.fields(optimizer) if field.init]
     for cls in type(optimizer).__mro__:
         is_declared = "__dataclass_fields__" in vars(cls)

@@ -1,8 +1,8 @@
 """Loss scaling: gradients that float16 can hold, and steps that are skipped where it cannot.
 
-The loss is multiplied by a factor, its gradients are divided by it. Where one of these is not
-finite, the updates keep the old values and the factor is halved; after many steps without such an
-overflow it doubles. All of it is operators and variables of the program, which checkpoints hold.
+The loss is multiplied by a factor, its gradients are divided by it. If one of these is not finite,
+the updates keep the old values and the factor is halved; after many steps without such an overflow
+it doubles. All of it is operators and variables of the program, which checkpoints hold.
 Micikevicius et al., Mixed Precision Training, 2018.
 """
 
@@ -118,7 +118,7 @@ class Updates:
     Parameters
     ----------
     pairs : sequence of (Variable, Variable)
-        All parameters and gradients. Where no loss is scaled, nothing is appended for them.
+        All parameters and gradients. If no loss is scaled, nothing is appended for them.
     group : str
         The processes each of which has a part of every gradient; "" where none are divided.
     """

@@ -52,7 +52,7 @@ ParamLike: TypeAlias = ParamAttr | Initializer
 def check_param_attr(who: str, name: str, value: object, unless: str = "") -> ParamAttr:
     """Return `value` as a ParamAttr; None has all defaults, an initializer all others.
 
-    `unless` is the argument by which the layer has no such parameter, ``"bias=False"``.
+    `unless` is the argument that removes the parameter, ``"bias=False"``.
     """
     if value is None:
         return ParamAttr()

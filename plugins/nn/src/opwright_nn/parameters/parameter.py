@@ -75,7 +75,7 @@ def make_state(
 ) -> ow.Variable:
     """Return a persistable variable that is not trained: running statistics, moments.
 
-    With `shared`, one that exists is returned where it is such a state of that shape.
+    With `shared`, an existing state of that shape is returned.
     """
     block = ow.default_main_program().global_block()
     old = block.find_var(name)

@@ -1,4 +1,4 @@
-"""BestParameters: keeps the parameters of the epoch in which a number was best."""
+"""BestParameters: keeps the parameters of the epoch with the best value of a column."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Callback:
     every_steps : int or None
         After so many steps of the training `after_steps` is called; None for never.
     is_last : bool
-        Whether it is called after the others: for one that saves their decisions.
+        Whether it is called after the others: for a callback that saves their decisions.
     """
 
     every_steps: int | None = None

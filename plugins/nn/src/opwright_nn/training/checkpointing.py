@@ -1,4 +1,4 @@
-"""Checkpoint: the callback that saves a training, and from which it is resumed."""
+"""Checkpoint: the callback that saves a training and resumes it."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Checkpoint(Callback):
     keep : int, at least 1
         How many checkpoints the folder keeps.
     every_epochs : int, at least 1
-        Save after each so many epochs.
+        Save after every so many epochs.
     every_steps : int, at least 1, optional
-        Save after each so many steps, too.
+        Save after every so many steps, too.
     best : str, optional
-        A column of the history: the epoch in which it was best is also saved, to ``folder/best``.
+        A column of the history: the best epoch by it is also saved, to ``folder/best``.
     mode : str, optional
         "min" or "max" for `best`, as in `EarlyStopping`.
     program : Program, optional

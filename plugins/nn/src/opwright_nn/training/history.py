@@ -38,8 +38,8 @@ class History:
     ----------
     records : list of dict
         By column: "epoch" counts from 1; "steps" counts all steps until its end; "loss" and other
-        values of the steps are means, weighted by rows; "validation_loss" and so on are those of
-        the validation data; "learning_rate" is that of the last step.
+        values of the steps are means, weighted by rows; "validation_loss" and so on are computed on
+        the validation data; "learning_rate" is the last step's.
     stop_reason : str
         Why it ended: "finished", "interrupted", or the reason of a callback.
     """
@@ -55,7 +55,7 @@ class History:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns, in the order in which they came up."""
+        """The names of the columns, in the order of their first appearance."""
         return list(dict.fromkeys(name for record in self.records for name in record))
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class History:
 
     @arguments.suggest
     def plot(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> None:
-        """Draw the columns over the epochs, each beside its validation.
+        """Draw the columns over the epochs, each with its validation.
 
         Parameters
         ----------

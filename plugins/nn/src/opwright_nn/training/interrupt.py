@@ -22,7 +22,7 @@ class Interrupt:
     noted : bool
         True after the first Ctrl-C. A second one raises KeyboardInterrupt at once.
     requested : bool
-        Whether the training shall stop now.
+        Whether the training should stop now.
     """
 
     __slots__ = ("_is_shared", "noted", "requested")

@@ -26,7 +26,7 @@ class NonFiniteError(OpwrightError, FloatingPointError):
     Attributes
     ----------
     step : int
-        The number of the step, of which the first is 1.
+        The number of the step, from 1.
     found : NonFinite or None
         Where it began; None where the step did not repeat it.
     """
@@ -41,7 +41,7 @@ class NonFiniteError(OpwrightError, FloatingPointError):
 class NanWatch(Callback):
     """End a training at the first NaN or infinity, with the operator that made it.
 
-    After every `every_steps` steps it looks at their losses and at the parameters. Where one is not
+    After every `every_steps` steps it looks at their losses and at the parameters. If one is not
     finite, it repeats these steps on copies, and the first bad one operator by operator, as
     `find_nan` does. The training has the same bits with it.
 

@@ -48,7 +48,7 @@ class Setup(NamedTuple):
 
 
 def find_team(model: Model | Step, callbacks: Iterable[Callback]) -> Team | None:
-    """Return the processes that train together, None for one that is alone.
+    """Return the processes that train together, None for a single process.
 
     The program of a step is known if a `Checkpoint` has it.
     """
@@ -129,7 +129,7 @@ def prepare_model(model: Model, setup: Setup) -> Training:
 
 
 def prepare_step(step: Step, setup: Setup) -> Training:
-    """Return the training of a step that somebody else has compiled."""
+    """Return the training of a step that was compiled elsewhere."""
     if setup.validation is not None or setup.metrics:
         raise AttributeValueError(
             "train: validation and metrics need a Model, whose program is evaluated without "

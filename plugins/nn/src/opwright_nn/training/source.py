@@ -115,7 +115,7 @@ class Source:
         return iter(self._data() if callable(self._data) else self._data)
 
     def _name(self, batch: Any) -> Feeds:
-        if self._checked:  # all batches are alike; the step checks the arrays
+        if self._checked:  # all batches are equivalent; the step checks the arrays
             feeds: Feeds = batch if type(batch) is dict else dict(zip(self._names or (), batch))
             return self._cast(feeds, self._converted) if self._converted else feeds
         feeds = self._checked_feeds(batch)

@@ -35,7 +35,7 @@ class _Watching(Callback):
 
 
 class EarlyStopping(_Watching):
-    """Stop after so many epochs in which a number has not improved.
+    """Stop after so many epochs without an improvement of a number.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ class EarlyStopping(_Watching):
     restore_best : bool
         Whether the parameters end as they were after the epoch with the best value, whichever
         epoch was the last; statistics of `batch_norm` are among them, states of the optimizer are
-        not. Ctrl-C restores nothing. Beside `Checkpoint` it needs ``best=`` the same column: a
-        resumed training takes the best epoch from there.
+        not. Ctrl-C restores nothing. Together with `Checkpoint` it needs ``best=`` the same column:
+        a resumed training takes the best epoch from there.
     """
 
     @arguments.suggest
@@ -109,7 +109,7 @@ class EarlyStopping(_Watching):
 class Plateau(_Watching):
     """Multiply the learning rate by `factor` when a number has not improved for some epochs.
 
-    The rate is the variable of the optimizer, which later steps read: no plan is made anew.
+    The rate is the variable of the optimizer, which later steps read: no plan is lowered again.
 
     Parameters
     ----------

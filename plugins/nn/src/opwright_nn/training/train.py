@@ -100,7 +100,7 @@ def train(
     batch_size : int, at least 1
         For data of arrays: rows in a batch, 32 by default.
     validation : arrays, Batches, iterable or callable, optional
-        Data of which loss and metrics are computed after each epoch, without dropout and update.
+        Data on which loss and metrics are computed after each epoch, without dropout and update.
     metrics : mapping of str to Metric, Variable or str, optional
         Computed after each epoch, of the validation data where there is any, else of `data`.
         Variables have a single number for a batch.
@@ -199,7 +199,7 @@ def _check_callbacks(callbacks: object) -> list[Callback]:
 
 
 def _find_saver(callbacks: Iterable[Callback], resume: str | None) -> Checkpoint | None:
-    """Return the callback to resume from, None where the training begins anew."""
+    """Return the callback to resume from, None if the training begins from the start."""
     if resume is None:
         return None
     checks.check_choice("train", "resume", resume, ("latest",))

@@ -162,7 +162,7 @@ class Training:
     # -- Checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return everything that a later part depends on beside the variables, for JSON.
+        """Return everything besides the variables that a later part depends on, for JSON.
 
         Raises
         ------

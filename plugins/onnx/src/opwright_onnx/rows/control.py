@@ -59,7 +59,7 @@ def branch(walk: Walk, n: Node, condition: Value) -> Any:
 
 
 class _block:  # noqa: N801  # a context manager
-    """A new block, to which a translator appends in the meantime."""
+    """A new block, to which a translator appends for now."""
 
     def __init__(self, t: Translator) -> None:
         self._t = t
@@ -221,7 +221,7 @@ def _make_turn(walk: Walk, body: GraphProto) -> Turn:
 
 
 def _goes_on(body: GraphProto) -> bool:
-    """Return whether the condition that leaves a body is always the one that enters it, or true."""
+    """Return whether the condition at the end of a body always equals the first one, or is true."""
     sources = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
     while name in sources and sources[name].op_type == "Identity":

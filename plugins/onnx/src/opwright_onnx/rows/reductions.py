@@ -19,7 +19,7 @@ _SINCE_INPUT = {"ReduceSum": 13}
 
 
 def find_axes(t: Translator, n: Node, axes: Value) -> list[int] | None:
-    """Return the axes of a reduction; None for one that does nothing."""
+    """Return the axes of a reduction; None if it does nothing."""
     if n.opset < _SINCE_INPUT.get(n.op_type, 18):
         found = n.attr("axes") or []
     else:

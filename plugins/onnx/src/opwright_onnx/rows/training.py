@@ -112,7 +112,7 @@ def gradient(t: Translator, n: Node, *inputs: Value) -> Any:
     finally:
         for value, stop in zip(parameters, stops):
             value.stop_gradient = stop
-    # Operators that depend on a gradient by that name are for training, and are omitted from a
+    # Operators that depend on a gradient by its name are for training, and are omitted from a
     # prediction.
     seed = next(op for op in t.block.ops[before:] if ones.name in op.input_names())
     rename(t, before, t.block.var(*seed.output_names()), t.program.free_name("seed"))

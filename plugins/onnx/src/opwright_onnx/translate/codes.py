@@ -113,7 +113,7 @@ def encode(t: Translator, x: Any, kind: str, saturate: bool, rounding: str) -> C
 
 
 def _nearest(t: Translator, table: _Table, size: Any) -> Any:
-    """Return which number is nearest, of two the one with an even code."""
+    """Return the nearest number; of two equally near ones, the one with an even code."""
     low = t.op("searchsorted", table.middles, size, side="left")
     high = t.op("searchsorted", table.middles, size, side="right")
     is_odd = t.op("not_equal", t.op("mod", low, 2), 0)

@@ -132,7 +132,7 @@ def _read(proto: OpProto, name: str, value: Any) -> Any:
 
 
 def _fill(attr: AttrProto, value: Any, given: Sequence[Value], t: Translator) -> Any:
-    """Return the numbers of an attribute with variables in the places of those they give."""
+    """Return the numbers of an attribute, some replaced by the variables that provide them."""
     variables = iter([t.variable(v) for v in given])
     if not attr.type.is_list:
         return next(variables)

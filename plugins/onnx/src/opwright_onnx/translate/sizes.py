@@ -109,7 +109,7 @@ _PAIRS: Final[dict[str, Callable[[int, int], int | None]]] = {
     "minimum": min,
 }
 _NEUTRAL: Final = {"add": 0, "subtract": 0, "multiply": 1, "floor_divide": 1}
-"""The number that changes nothing on the right; of those that commute on the left, too."""
+"""The neutral number on the right side; for commutative operators on the left side, too."""
 
 
 def _combine(t: Translator, type: str, x: Any, y: Any) -> Any:

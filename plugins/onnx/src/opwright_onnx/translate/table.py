@@ -11,7 +11,7 @@ from opwright import Context, current_context
 
 Function = Callable[..., Any]
 Data = tuple[int, str, Mapping[str, str]]
-"""Since which opset, our operator type, and its attributes by those of ONNX."""
+"""The first opset, our operator type, and its attributes by ONNX's."""
 
 Row = Function | Data
 TOPIC: Final = "onnx"

@@ -46,7 +46,7 @@ class Translator:
     model : Model
         With opsets, functions and limits.
     block : Block
-        To which operators are appended.
+        The block to which operators are appended.
     env : ChainMap
         The values of the graph by name, and then the values of the graphs around it.
     opsets : mapping
@@ -337,7 +337,7 @@ class Translator:
         return np.array(value, numpy_dtype(dtype))
 
     def cast(self, x: Value, dtype: str) -> Any:
-        """Return `x` in a dtype, itself if it has that."""
+        """Return `x` in a dtype, or itself if it has that dtype."""
         return x if self.dtype(x) == dtype else self.op("cast", x, dtype=dtype)
 
     def promote(self, x: Value, *types: str) -> tuple[Value, str]:

@@ -25,7 +25,7 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 
 
 def find_leaves(values: Iterable[Value]) -> list[Value]:
-    """Return values, those in sequences one by one."""
+    """Return values, with the elements of sequences one by one."""
     found: list[Value] = []
     for value in values:
         found += find_leaves(value) if is_list(value) else [value]

@@ -26,7 +26,7 @@ _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 
 
 _LINE: Final = 64
-"""Bytes at whose multiples an array begins."""
+"""The alignment of arrays in bytes."""
 
 
 class _FormError(Exception):
@@ -135,8 +135,8 @@ def own_arrays(
 ) -> dict[str, Array]:
     """Return arrays that are contiguous and aligned, and no view of the file.
 
-    Copied weights share one block of memory, which has large pages; one that is only
-    read may be over the memory of a message.
+    Copied weights share one block of memory, which has large pages; read-only ones may use the
+    memory of a message.
     """
     file = np.empty(0, np.uint8)
     for view in weights.values():  # all are of one file

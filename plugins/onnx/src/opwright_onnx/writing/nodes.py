@@ -27,7 +27,7 @@ class Nodes:
     arrays : dict
         The initializers by name.
     dtypes : dict
-        Ours, by name; None for one that is not known.
+        Ours, by name; None for an unknown one.
     domains : set
         The domains of the nodes.
     """
@@ -72,7 +72,7 @@ class Nodes:
         return names[0] if outputs is None else tuple(names)
 
     def cast(self, name: str, dtype: str) -> str:
-        """Return a value in a dtype, itself where it has that."""
+        """Return a value in a dtype, or itself if it has that dtype."""
         if self.dtypes.get(name) == dtype:
             return name
         saturate = 0 if dtype.startswith("float8") and self.opset >= 19 else None
@@ -120,7 +120,7 @@ class Nodes:
         return parts[0] if len(parts) == 1 else str(self.node("Concat", *parts, axis=0))
 
     def take(self, name: str) -> str:
-        """Return a name like this one that the graph does not have yet."""
+        """Return a similar name that the graph does not have yet."""
         unique, i = name, self._counts.get(name, 0)
         while unique in self.taken:
             unique, i = f"{name}_{i}", i + 1

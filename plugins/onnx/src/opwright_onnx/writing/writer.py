@@ -43,7 +43,7 @@ class Writer(Nodes):
     own : dict
         Why nodes of our domains were written, by operator type.
     infos : list of ValueInfoProto
-        What they write.
+        Their outputs.
     """
 
     def __init__(self, program: ow.Program, opset: int, *, only_own: bool = False) -> None:
@@ -92,7 +92,7 @@ class Writer(Nodes):
         return tuple(shape)
 
     def known_shape(self, op: Op, slot: str = "x") -> tuple[int, ...]:
-        """Return a shape all of whose sizes are known."""
+        """Return a shape; all of its sizes must be known."""
         shape = self.shape(op, slot)
         if -1 in shape:
             raise DeclinedError(f"the shape of {slot} must be known, got {shape}")
@@ -338,7 +338,7 @@ class Writer(Nodes):
         leave: Callable[[], Iterable[str]],
         name: str,
     ) -> GraphProto:
-        """Return a block as a graph within the one that is written.
+        """Return a block as a graph within the current one.
 
         Parameters
         ----------
@@ -372,7 +372,7 @@ class Writer(Nodes):
             self._env, self.block, self.nodes, self.infos = outer
 
     def _own(self, name: str) -> str:
-        """Return a value that a node of this graph has written and that is no other output."""
+        """Return a value that a node of this graph writes and no other output is."""
         return str(self.node("Identity", name, dtype=self.dtypes.get(name)))
 
     def finish(self, fetch: str) -> str:

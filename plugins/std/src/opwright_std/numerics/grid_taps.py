@@ -41,7 +41,7 @@ class GridAxis(NamedTuple):
         return (self.size - 1 if self.align_corners else self.size) / 2
 
     def ends(self) -> tuple[float, float]:
-        """Return the two positions between which coordinates are reflected."""
+        """Return the two positions that bound the reflection of coordinates."""
         return (0.0, self.size - 1.0) if self.align_corners else (-0.5, self.size - 0.5)
 
 

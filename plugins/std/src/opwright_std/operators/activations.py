@@ -246,7 +246,7 @@ def leaky_relu(x: Array, out: Array, *, alpha: float) -> None:
 
 
 def leaky_relu_grad(out: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None:
-    # Where x is -inf and alpha 0, out is NaN.
+    # If x is -inf and alpha 0, out is NaN.
     below = ~(out > 0)
     np.copyto(x_grad, out_grad)
     np.multiply(x_grad, alpha, out=x_grad, where=below)

@@ -101,7 +101,7 @@ def power_grad(
         # y * x**(y - 1), and 0 for the constant x**0 even where x is 0.
         constant = y == 0
         grad = np.asarray(_times_power(y * out_grad, x, np.where(constant, 1, y - 1)))
-        # Where x**y is NaN the derivative is too, though y - 1 may round to an integer.
+        # If x**y is NaN the derivative is too, though y - 1 may round to an integer.
         np.copyto(grad, np.nan, where=np.isnan(out))
         np.copyto(grad, 0, where=constant)
         sum_to(grad, x_grad)

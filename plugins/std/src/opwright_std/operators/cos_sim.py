@@ -69,7 +69,7 @@ def cos_sim_grad(
 
 
 def _aligned(*arrays: Array) -> list[Array]:
-    """Return views that all have the axes of the one that has most, at least one."""
+    """Return views of equal rank, the largest rank and at least 1."""
     rank = max(1, *(array.ndim for array in arrays))
     return [array.reshape(_with_rank(array.shape, rank)) for array in arrays]
 

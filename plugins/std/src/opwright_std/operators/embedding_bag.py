@@ -153,7 +153,7 @@ def _per_bag(b: BodyContext, rows: Expression) -> Expression:
     """Return the sums of rows over their bags."""
     if not b.has_input("offsets"):
         return rows.then("sum", axis=[1])
-    if known_meta(b, "offsets").shape == (0,):  # no bag, whatever precedes it
+    if known_meta(b, "offsets").shape == (0,):  # no bag, whatever came before it
         return rows.then("slice", axes=[0], starts=[0], ends=[0])
     offsets = read(b, "offsets").then("cast", dtype="int64")
     count = read(b, "index").filled(1).then("cast", dtype="int64").then("cumsum", axis=0)

@@ -14,7 +14,7 @@ def flatten(x: Array, out: Array, *, start_axis: int, stop_axis: int) -> None:
 
 
 def _flatten_shape(ctx: InferContext) -> None:
-    """The output has one axis instead of those from start_axis to stop_axis."""
+    """The axes from start_axis to stop_axis become one axis of the output."""
     shape = ctx.input("x").shape
     rank = max(len(shape), 1)  # a scalar becomes one axis, for any attributes
     axes = {name: ctx.attr(name) for name in ("start_axis", "stop_axis")}

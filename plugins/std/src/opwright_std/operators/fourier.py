@@ -182,7 +182,7 @@ def conjugated(w: Writer, x: Expression) -> Expression:
 
 
 def _fft_gradient(g: GradientContext) -> None:
-    """The transform is symmetric: its gradient is that of the conjugate, conjugated."""
+    """The transform is symmetric: conjugated, its gradient is the transform of the conjugate."""
     grad = conjugated(g, Expression(g, g.output_grad("out")))
     made = conjugated(g, grad.then(g.type, axis=g.attr("axis"), norm=g.attr("norm"))).name
     n = g.attr("n")

@@ -79,7 +79,7 @@ def _is_median(b: BodyContext) -> bool:
 
 def _between(b: BodyContext, low: str, high: str, weight: float) -> str:
     if _is_median(b):
-        # The mean of two equal infinities is that infinity.
+        # The mean of two equal infinities is the same infinity.
         halves = [b.emit("scale", {"x": name}, attrs={"scale": weight}) for name in (low, high)]
         return b.emit("add", {"x": halves[0], "y": halves[1]})
     meta = b.meta(b.input("x") or "")

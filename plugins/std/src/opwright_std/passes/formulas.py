@@ -1,4 +1,4 @@
-"""``fuse_formulas``: operators that write out a formula become the operator of that formula.
+"""``fuse_formulas``: operators that compute a formula step by step become its operator.
 
 Exporters write activations, softmax and normalizations as sums, products and roots. Where numbers
 and shapes prove the formula, one operator takes their place: its kernel reads its input once.
@@ -36,7 +36,7 @@ _ACTIVATIONS: Final[Mapping[str, tuple[str, dict[str, Any], Polynomial, Polynomi
     "hard_sigmoid": ("hard_swish", {}, {(1,): 1.0}, _PRODUCT),
 }
 """By the operator of a curve: type and attributes of the activation that is a product of x and the
-curve, the polynomial of x inside of the curve, and that of x and the curve."""
+curve, the polynomial of x inside of the curve, and the polynomial of x and the curve."""
 
 
 def fuse_formulas(graph: Graph) -> None:
@@ -85,7 +85,7 @@ class _Formula:
         return self
 
     def list_ops(self, graph: Graph) -> list[LoweredOp]:
-        """Return the operators, with those that write numbers for these alone."""
+        """Return the operators, and the operators that write numbers only for these."""
         readers = graph.uses().readers
         numbers = {
             value.op
@@ -122,7 +122,7 @@ def _read_softmax(graph: Graph, divide: LoweredOp) -> _Formula | None:
 
 
 def _kept_axes(reduction: LoweredOp, x: Value) -> list[int]:
-    """Return the axes that a reduction keeps with size 1; none of one that removes them."""
+    """Return the axes that a reduction keeps with size 1; none if it removes them."""
     rank = len(x.meta.shape)
     axes = sorted({axis % rank for axis in reduction.attrs["axis"]} or range(rank)) if rank else []
     return axes if reduction.attrs["keepdims"] else []

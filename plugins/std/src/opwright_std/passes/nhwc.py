@@ -39,7 +39,7 @@ IMAGES: dict[str, frozenset[str]] = {
 """Operators with a data_format, and their slots of images. A dot marks the device's own."""
 
 CONVOLUTIONS = ("conv2d", "conv2d_grad", "conv2d_transpose", ".conv2d_fused")
-"""Operators converted wherever their kernel prefers it; others only next to these."""
+"""Operators converted if their kernel prefers it; others only next to these."""
 
 _NORM_GRAD = frozenset({"x", "out", "out_grad", "x_grad", "residual_grad"})
 
@@ -51,7 +51,7 @@ NORMS = {
     "std.batch_norm_halves": frozenset({"x", "residual", "out"}),
     "std.batch_norm_halves_grad": _NORM_GRAD,
 }
-"""Channels last, they are those of a matrix with one row per pixel."""
+"""With channels last, these are the strides of a matrix with one row per pixel."""
 
 ELEMENTWISE = frozenset([*KINDS, CHAIN, "add_n", "assign", "cast", "cast_like"])
 """Element-wise operators on images, with broadcast operands."""

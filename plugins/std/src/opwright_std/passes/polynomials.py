@@ -104,4 +104,4 @@ ARITHMETIC: Final[Mapping[str, _Rule]] = {
     "square": lambda x, y, attrs: _multiply(x, x),
     "pow_scalar": lambda x, y, attrs: _raise(x, attrs["exponent"]),
 }
-"""Computes the polynomial of an operator from those of ``x`` and ``y``."""
+"""Computes the polynomial of an operator from the polynomials of ``x`` and ``y``."""

@@ -5,8 +5,8 @@
 Tensors come in and go out, on the CPU or, for operators with kernels there, on CUDA's current
 stream.
 
-- **autograd**: gradients follow our rules, second ones too. An operator without a rule, or
-  with one that can be differentiated once, raises GradientError in the backward pass. Integers and
+- **autograd**: gradients follow our rules, second ones too. An operator without a rule, or with a
+  rule that can be differentiated once, raises GradientError in the backward pass. Integers and
   state, such as the running statistics of `batch_norm`, which are returned, have no gradient.
 - **random operators** draw their ``step`` from PyTorch's generator, so that ``torch.manual_seed``
   makes them reproducible; an explicit step takes precedence.

@@ -116,7 +116,7 @@ class Recipe(NamedTuple):
 
     reads: frozenset[str]  # inputs whose elements it reads; the others only need shapes
     outputs: tuple[str, ...]  # outputs that it reads
-    inner: tuple[str, ...]  # float ones that are not returned: they have no graph
+    inner: tuple[str, ...]  # float inputs that are not returned: they have no graph
     stops: frozenset[str]  # outputs without a gradient
 
 

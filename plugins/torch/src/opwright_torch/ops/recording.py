@@ -15,7 +15,7 @@ from opwright_torch.ops.gradients import run, separate
 
 
 class Layout(NamedTuple):
-    """The layout of a call's tensors, and those saved for its gradient."""
+    """The layout of a call's tensors, and the tensors saved for its gradient."""
 
     context: Any  # of the forward, and so of the gradient
     run: Callable[..., Any]  # outputs for all inputs and attributes: results, then other saved ones
@@ -25,7 +25,7 @@ class Layout(NamedTuple):
     is_one: bool  # whether `run` returns a bare result
     end: int | None  # begin of the other returned outputs
     reads: tuple[int, ...]  # arguments whose elements the gradient reads
-    shapes: tuple[int, ...]  # arguments of which only the shape is needed
+    shapes: tuple[int, ...]  # arguments whose shape alone is needed
     kept: tuple[str, ...]  # outputs that it reads
     kept_places: tuple[int, ...]
     inner: bool  # whether one of these is float and not returned, without a graph

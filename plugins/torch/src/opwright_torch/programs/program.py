@@ -44,8 +44,8 @@ def to_program(
     dynamic : bool, dict, tuple or list, optional
         The dimensions that differ between calls, as ``dynamic_shapes`` of `torch.export.export`,
         for some of the inputs: ``{"x": {0: "batch", 1: Dim("n", max=512)}}``. A string is also
-        allowed: a dimension without bounds, equal wherever it occurs. True: every dimension that
-        the model does not fix. Default: none.
+        allowed: a dimension without bounds, equal in all places. True: every dimension that the
+        model does not fix. Default: none.
     trainable : bool, optional
         Whether parameters that require gradients become trainable parameters of the program.
         Default: ``model.training``.

@@ -102,7 +102,7 @@ class Updates:
 
     @property
     def varying(self) -> list[str]:
-        """The scope variables, besides parameters, that the program reads."""
+        """The variables in the scope, besides parameters, that the program reads."""
         read = {name for op in self._block.ops for name in op.input_names()}
         return [name for name in self._declared if name in read]
 

@@ -61,7 +61,7 @@ def _all_rows(context: Context, epoch: int) -> dict[str, Row]:
 
 
 def apply_row(row: Row | None, t: Translator, named: Mapping[str, Value]) -> Value:
-    """Call a row; one that lacks an argument of this overload declines."""
+    """Call a row; it declines if it lacks an argument of this overload."""
     if row is None:
         raise Decline("no row of a table names it")
     try:

@@ -85,7 +85,7 @@ class Translator:
     block : Block
         The block of the Program under construction.
     node : Node
-        The one that is translated now.
+        The current node.
     """
 
     node: Node
@@ -159,7 +159,7 @@ class Translator:
         return self.op("fill", shape=list(shape), value=number, dtype=dtype)
 
     def cast(self, x: ow.Variable, dtype: str) -> Any:
-        """Return `x` in a dtype, itself if it has that."""
+        """Return `x` in a dtype, or itself if it has that dtype."""
         return x if x.dtype == dtype else self.op("cast", x, dtype=dtype)
 
     def promote(self, *values: Value, dtype: str | None = None) -> tuple[Any, ...]:
@@ -385,7 +385,7 @@ class Translator:
         return self.size(value) if isinstance(value, torch.SymInt) else value
 
     def mark(self, inputs: Iterable[Value], outputs: Iterable[str]) -> None:
-        """Note through which outputs of an operator a gradient can flow."""
+        """Record the outputs of an operator through which a gradient can flow."""
         names = [name for name in outputs if self.block.var(name).dtype in FLOATS]
         read = [v for value in inputs for v in (value if isinstance(value, list) else [value])]
         if self.trains(*read):

@@ -1,4 +1,4 @@
-"""A plugin that works in memory of which it said nothing, or the wrong thing."""
+"""A plugin with missing or wrong declarations of shared memory."""
 
 import opwright.plugin as plugin
 

@@ -1,4 +1,4 @@
-"""Fast kernels beside a right one: wrong in the tail, beyond a block, where they pack."""
+"""Fast kernels next to a right one: wrong in the tail, beyond a block, or with packed inputs."""
 
 import numpy as np
 

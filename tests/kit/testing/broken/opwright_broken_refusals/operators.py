@@ -1,4 +1,4 @@
-"""Kernels that refuse: one without a reason, one every float64 for which it is registered."""
+"""Kernels that refuse: one without a reason, one every float64, its registered dtype."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""One attribute without a range that it needs, one whose range is too wide."""
+"""One attribute without its necessary range, one whose range is too wide."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Matrix products in tiles, with a bias and an activation behind them for fc."""
+"""Matrix products in tiles, followed by a bias and an activation for fc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the rules in a separate process, for one that outlives it (`IsolatedCheck`)."""
+"""Runs the rules in a child process, whose parent survives crashes (`IsolatedCheck`)."""
 
 from __future__ import annotations
 

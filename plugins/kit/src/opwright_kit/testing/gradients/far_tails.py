@@ -15,7 +15,7 @@ _TAILS: Final = (4.0, 8.0, 15.0, 30.0, 60.0, 88.0, 188.0, 1e3, 1e8, 1e16)
 """Both signs are tried. The first ones are where exponentials lose their last digits."""
 
 _NEAR: Final = (0.5, -0.5)
-"""Where a gradient is compared first: what is wrong there has nothing to do with tails."""
+"""The points where a gradient is compared first: faults there are not about tails."""
 
 _FARTHER: Final = (1e100, 1e200)
 """In float64."""
@@ -70,7 +70,7 @@ def _beside_float64(derivative: Derivative, slot: str, wide: Wide) -> Iterator[t
     reference = wide.derivative
     for number in _numbers():
         changed = filled_with(derivative.forward, slot, number)
-        # As the narrow dtype holds it: a function with a period is another one beside it.
+        # Rounded to the narrow dtype: a periodic function differs at neighboring numbers.
         held = float(changed.inputs[slot][0].dtype.type(number))
         got = derivative.gradients(changed)
         expected = reference.gradients(filled_with(reference.forward, slot, held))

@@ -81,8 +81,8 @@ class Launch:
     n_threads : int
         How many threads the kernel may use.
     reuse : sequence of (str, str)
-        Output slots that share the memory of an input, of one variable each, beside those that the
-        operator declares as aliases.
+        Output slots that share the memory of an input, of one variable each, besides declared
+        aliases.
     strided : bool
         Whether inputs have gaps between the elements of the last axis; only for kernels that
         declare ``strided``.
@@ -96,8 +96,8 @@ class Launch:
         Where each array touches a page that cannot be accessed while the kernel runs, so that an
         access beyond it ends the process; only on the host, and on Linux.
     apart : bool
-        Whether each of these runs writes outputs of its own, of which `run` returns the last; not
-        for outputs that the kernel resizes.
+        Whether each of these runs writes its own outputs; `run` returns the last; not for outputs
+        that the kernel resizes.
     before_run : callable, optional
         Called before the kernel is prepared, and before each run.
 
@@ -191,10 +191,10 @@ class Launch:
         poison : int
             The byte that outputs, workspace and guards are filled with.
         beside : int, optional
-            The byte for workspace and guards, where it is another one.
+            The byte for workspace and guards, if it differs.
         inputs : mapping of str to sequence of ndarray, optional
-            In the place of the sample's, of the same shapes and dtypes. Parameters that differ
-            overwrite the parameters of this thread's last run.
+            Replace the sample's, with the same shapes and dtypes. Parameters that differ overwrite
+            the parameters of this thread's last run.
 
         Raises
         ------

@@ -41,8 +41,7 @@ class Layout:
     ----------
     memory : Memory
     inputs : list of list of Place or None
-        By slot; None for arrays outside of the memory: of `apart`, or only the shape of which is
-        read.
+        By slot; None for arrays outside of the memory: of `apart`, or whose shape alone is read.
     outputs : list of list of list of Place or None
         Each set, by slot; None for outputs whose shape the kernel sets.
     workspace : Place or None

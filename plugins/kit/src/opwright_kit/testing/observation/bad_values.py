@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from opwright_kit.testing.observation.context import CheckContext
 
 _FAR: Final = (2**31 - 1, 2**31, 2**62, -(2**31), -(2**63))
-"""Where sums and products of positions leave 32 or 64 bits, as far as the dtype holds them."""
+"""Values at which sums and products of positions exceed 32 or 64 bits, if the dtype can hold
+them."""
 
 
 class BadValue(NamedTuple):

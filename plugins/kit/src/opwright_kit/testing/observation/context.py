@@ -30,7 +30,7 @@ from opwright_kit.testing.samples.sample import Sample
 from opwright_kit.testing.samples.samplers import GROUP, SamplerError, find_sampler
 
 _ANY_DTYPES: Final = ("float32", "int64", "bool", "float16")
-"""Dtypes in which kernels of any dtype run: floats, integers, and those of one and two bytes."""
+"""Dtypes in which kernels of any dtype run: floats, integers, and dtypes of one and two bytes."""
 
 _FEW: Final = 4
 """Samples in further integer dtypes: their kernels are instances of one template."""
@@ -310,8 +310,8 @@ class CheckContext:
     def new_launch(self, entry: KernelEntry, sample: Sample, **options: Any) -> Launch:
         """Return a new launch of a kernel on a sample, which notes its runs.
 
-        See `opwright_kit.testing.Launch`, also for errors. Where nothing is said about packing, a
-        kernel that takes parameters alone packs them.
+        See `opwright_kit.testing.Launch`, also for errors. Without an instruction about packing, a
+        kernel whose inputs are all parameters packs them.
 
         Raises
         ------

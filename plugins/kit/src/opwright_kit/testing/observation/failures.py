@@ -25,7 +25,7 @@ _CORE: Final = "opwright"
 def skipping_lacks(entry: KernelEntry) -> Iterator[None]:
     """Raise Skipped instead of an error that the machine causes, not the kernel.
 
-    The reason names the missing part: a device, a module of another package, or the one in the
+    The reason names the missing part: a device, a module of another package, or the text of the
     plugin's MissingRequirementError.
     """
     try:

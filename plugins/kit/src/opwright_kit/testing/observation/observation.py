@@ -63,8 +63,8 @@ def repeats(
 ) -> bool:
     """Return whether more runs in such memory give the expected result, to the last bit.
 
-    If other memory seems to change a result, both results must repeat: one that varies anyway may
-    differ by chance.
+    If other memory seems to change a result, both results must repeat: a result that varies anyway
+    may differ by chance.
     """
     runs = (launch.run(poison, beside=beside).outputs for _ in range(_REPEATS))
     return all(equal_bytes(expected.outputs, outputs) for outputs in runs)

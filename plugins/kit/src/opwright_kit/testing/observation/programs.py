@@ -1,4 +1,4 @@
-"""Draws programs in which a pass may find its pattern.
+"""Draws programs that may contain a pass's pattern.
 
 A pass says little about its pattern, but it names the operators of it: in its registration, and as
 strings in its code. Programs are drawn from these operators, one reading another's outputs; half of
@@ -116,7 +116,7 @@ class ProgramDrawer:
     Parameters
     ----------
     last : sequence of str
-        Operators of which a program has one at its end, if there are any.
+        Operators; if there are any, a program ends with one.
     others : sequence of str
         The operators before it.
     dtype : str
@@ -198,7 +198,7 @@ class _Writer:
             if adapted is not None:
                 sample, place = adapted
                 names[place] = name
-                if self._rng.random() < 0.6:  # a second input may be one that was written, too
+                if self._rng.random() < 0.6:  # a second input may also be a written one
                     break
         self._append(sample, definition, names)
 
@@ -331,9 +331,9 @@ def _resize(
     shape: tuple[int, ...],
     fixed: Mapping[tuple[str, int], str],
 ) -> Sample:
-    """Return the sample with another shape at one place, and others as that demands.
+    """Return the sample with another shape at one place, and other shapes changed to fit.
 
-    An axis of another input that was as long as one of that place becomes as long as its successor.
+    Axes of other inputs that had the length of a changed axis get its new length.
     """
     slot, i = place
     before = sample.inputs[slot][i].shape

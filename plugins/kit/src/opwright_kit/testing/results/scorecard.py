@@ -27,9 +27,9 @@ class Finding(NamedTuple):
     subject : str
         The package, operator or kernel: ``"acme.swish[cpu, acme]"``.
     message : str
-        What is wrong and how to fix it, in one line.
+        The fault and its fix, in one line.
     sample : str
-        The sample that shows it, as `Sample.describe` returns it; empty if none is needed.
+        The failing sample, as `Sample.describe` returns it; empty if none is needed.
     number : int
         Its number, which draws it again; -1 if there is no sample.
     dtype : str
@@ -78,7 +78,7 @@ class Scorecard:
     Attributes
     ----------
     distribution, version : str
-        What was checked.
+        The checked distribution.
     seed : int
         Of the samples.
     results : list of Result

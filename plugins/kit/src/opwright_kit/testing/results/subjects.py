@@ -91,7 +91,7 @@ class PassSubject:
     Attributes
     ----------
     pass_name, device : str
-        The device is the one for which it runs.
+        The pass runs for this device.
     context : Context
         Where it is registered.
     """

@@ -30,7 +30,7 @@ class Check(Protocol):
     """The function ``check`` of a rule's module."""
 
     def __call__(self, subject: Any, context: Any, /) -> Iterator[Finding]:
-        """Yield what is wrong with the subject."""
+        """Yield the faults of the subject."""
 
 
 def _concerns_all(subject: Any) -> bool:
@@ -47,7 +47,7 @@ class Rule(NamedTuple):
         Class of its subjects.
     check : callable
     concerns : callable
-        Returns whether the rule applies to a subject of that class.
+        Returns whether the rule applies to such a subject.
     first : bool
         Whether it runs before the others.
     """
@@ -60,7 +60,7 @@ class Rule(NamedTuple):
     first: bool = False
 
     def asks(self, subject: Any) -> bool:
-        """Return whether the rule applies to a subject; it does to one that cannot be loaded."""
+        """Return whether the rule applies to a subject; it does if the subject cannot be loaded."""
         try:
             return isinstance(subject, self.subject) and self.concerns(subject)
         except OpwrightError:

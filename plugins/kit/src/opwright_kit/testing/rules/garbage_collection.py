@@ -29,7 +29,7 @@ SUMMARY = "the garbage collector may run inside every function of a device in Py
 SUBJECT = PackageSubject
 
 _COUNT: Final = 64
-"""The number of lines at which a cycle is collected."""
+"""The number of traced lines at which a collection runs."""
 
 _SHAPE: Final = (16,)
 
@@ -151,7 +151,7 @@ def _run_kernel(device: runtime.Device, kernel: Callable[..., object], repeat: i
 
 
 def _use(device: runtime.Device) -> str | None:
-    """Call every function of a device; return what is wrong with the values."""
+    """Call every function of a device; return the first fault of the values."""
     x = np.arange(_SHAPE[0], dtype=np.float32)
     tensor = runtime.Tensor.from_numpy(x, device)
     scope = runtime.Scope()

@@ -79,7 +79,7 @@ def _check_samples(subject: OperatorSubject, context: CheckContext) -> Iterator[
 
 
 def _make_positive(sample: Sample) -> Sample:
-    """Return the sample without negative floats, for which many functions give no number."""
+    """Return the sample without negative floats, for which many functions are undefined."""
     inputs = {
         slot: tuple(np.asarray(np.abs(a) + 0.25) if a.dtype.kind == "f" else a for a in arrays)
         for slot, arrays in sample.inputs.items()

@@ -52,7 +52,7 @@ _STEP: Final = 1e-3
 
 
 def concerns(subject: OperatorSubject | KernelSubject) -> bool:
-    """Return whether it is a gradient, or one that other operators compute."""
+    """Return whether the operator is a gradient, or has one that other operators compute."""
     if isinstance(subject, KernelSubject):
         return find_forward(subject.op_type, subject.context) is not None
     definition = subject.definition
@@ -60,7 +60,7 @@ def concerns(subject: OperatorSubject | KernelSubject) -> bool:
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each sample for which a gradient does not hold."""
+    """Yield each sample with a wrong gradient."""
     if isinstance(subject, KernelSubject):
         yield from _check_kernels(subject, context)
     else:

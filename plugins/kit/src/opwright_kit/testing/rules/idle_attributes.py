@@ -1,6 +1,6 @@
 """An attribute changes a result of some sample, or else the package says why it does not.
 
-Comparisons with a reference and with differences miss one that every kernel ignores.
+Comparisons with a reference and with differences miss an attribute that every kernel ignores.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def concerns(subject: KernelSubject) -> bool:
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each attribute with which no sample gives anything else."""
+    """Yield each attribute without an effect on any sample."""
     idle = {a.name: a for a in subject.definition.proto.attrs if _can_be_tried(a)}
     last: Sample | None = None
-    # Another seed may draw no value that matters, such as padding beside a large window.
+    # Another seed may draw no value that matters, such as padding next to a large window.
     contexts = [context.with_seed(seed) for seed in dict.fromkeys((context.seed, 0))]
     for entry, sample in (run for each in contexts for run in each.launches(subject.entries[:1])):
         for name in sample.without_effect:

@@ -75,7 +75,7 @@ def _measure(module: str) -> float:
 
 
 def _blame(module: str) -> str:
-    """Return which imports of a module take long, or that its own code does."""
+    """Return which imports of a module take long, or that its own code takes long."""
     costs = [(name, ms) for name, ms in _imported(module) if ms >= LIMIT_MS / 20]
     if not costs:
         return "none of its imports takes long, so its own code does: do that at the first use"

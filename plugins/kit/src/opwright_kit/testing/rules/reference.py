@@ -107,8 +107,8 @@ def _find_fault_of_packed(
 ) -> str | None:
     """Return the fault if a kernel packs inputs; None if there is none, or it packs none.
 
-    It packs in the first run, works with that in the second, and packs anew in the third, before
-    which the parameters are set.
+    It packs in the first run, reuses that in the second, and packs again in the third, after the
+    parameters are set.
     """
     try:
         launch = context.launch(entry, sample, packed=True)

@@ -62,7 +62,7 @@ def concerns(subject: KernelSubject) -> bool:
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield each sample in which a special number gets lost, or makes the kernel fail."""
+    """Yield each sample where a special number is lost or makes the kernel fail."""
     choice = SampleChoice(FLOAT_DTYPES, _LARGE_SAMPLES)
     for entry, sample in context.launches(subject.entries):
         if sample.drops_nan:
@@ -112,7 +112,7 @@ class _Probe:
         self._dependents = _either(self._followers, self._where(opposite, _differ))
 
     def find_faults(self) -> Iterator[tuple[Sample, str]]:
-        """Yield what is wrong with NaN and infinity in the place, with the sample that shows it."""
+        """Yield the faults with NaN and infinity in the place, with the failing sample."""
         for number in NOT_FINITE:
             changed = with_number(self._sample, self._place, number)
             text = self._find_fault(changed, number)

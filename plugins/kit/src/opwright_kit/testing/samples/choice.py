@@ -10,7 +10,7 @@ from opwright_kit.testing.samples.sample import Sample, count_elements
 
 _MOST_ELEMENTS: Final = 600
 _MOST_SAMPLES: Final = 3
-"""Samples of each dtype, besides the ones with other attributes."""
+"""Samples of each dtype, besides samples with other attributes."""
 
 _MOST_OF_LARGE: Final = 2**14
 

@@ -2,8 +2,8 @@
 
 Only the OpProto and the shape rule of an operator are known. So shapes are proposed, first as the
 comments of the slots write them (``[n, classes]``), then as operators usually take them, and the
-shape rule accepts or refuses each proposal. Where that is not enough (an index must be below a
-length, a probability between 0 and 1), the package provides a function: see `Draw`.
+shape rule accepts or refuses each proposal. If that is not enough (an index must be below a length,
+a probability between 0 and 1), the package provides a function: see `Draw`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _MOST_WIDE: Final = 2**16
 """Elements of that case: a cube of such axes."""
 
 _HALF_OF_DRAWN: Final = (17, 500)
-"""The range of which a seed draws a number, for the odd length of about twice as much."""
+"""The range from which a seed draws a number n, for the odd length of about 2 n."""
 
 _TRIES: Final = 120
 _PLAIN_UNTIL: Final = 0.5
@@ -154,7 +154,7 @@ class Draw:
         self.most_elements = case.most_elements
         self._others = case.others
         self._progress = progress
-        # Some operators accept no call in which every attribute has its default.
+        # Some operators accept no call with the defaults of all attributes.
         plain = case.plain and progress < _PLAIN_UNTIL
         self.attrs = attributes.draw(definition, case.attrs, dtype, plain, rng)
 

@@ -47,7 +47,7 @@ def load_samplers() -> dict[str, Sampler]:
 
 
 def find_sampler(samplers: Mapping[str, Sampler], definition: OpDefinition) -> Sampler | None:
-    """Return the sampler of an operator, or of plan-only ones of its name in any package."""
+    """Return the sampler of an operator, or of plan-only operators of its name in any package."""
     name = definition.op_type.rpartition(".")[2]
     everywhere = samplers.get(f"*.{name}") if definition.plan_only else None
     return samplers.get(definition.op_type, everywhere)

@@ -44,5 +44,5 @@ __all__ = [
     "rotate",
 ]
 
-if not TYPE_CHECKING:  # type checkers shall report an unknown name
+if not TYPE_CHECKING:  # type checkers should report an unknown name
     __getattr__, __dir__ = answering(__name__, __all__, AUGMENTATIONS)

@@ -100,8 +100,8 @@ def random_resized_crop(
     scale : two floats in (0, 1]
         The smallest and the largest share of the area.
     ratio : two floats, above 0
-        The smallest and the largest ratio of width to height, of which logarithms are equally
-        likely. A part that does not fit in ten tries is the largest one in the middle.
+        The smallest and the largest ratio of width to height, with equally likely logarithms. A
+        part that does not fit in ten tries is the largest one in the middle.
 
     Returns
     -------

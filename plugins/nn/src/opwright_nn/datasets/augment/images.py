@@ -22,7 +22,7 @@ def check_images(who: str, images: object, channels: tuple[int, ...] = ()) -> Im
     AttributeTypeError
         They are no array of uint8 or floats.
     ShapeError
-        There are not three or four axes, or another number of channels than those in `channels`.
+        There are not three or four axes, or the number of channels is not in `channels`.
     """
     array = checks.find_array(images)
     if array is None or (array.dtype != np.uint8 and array.dtype.kind != "f"):

@@ -96,7 +96,7 @@ def mixup(
     Returns
     -------
     (ndarray, ndarray)
-        Images of their shape and dtype, of which uint8 is rounded, and float32 [n, classes].
+        Images of their shape and dtype, rounded for uint8, and float32 [n, classes].
 
     References
     ----------

@@ -117,6 +117,6 @@ def rotate(images: Images, angles: float | npt.ArrayLike, *, fill: float = 0.0) 
     column, row = cos * x - sin * y + (width - 1) / 2, sin * x + cos * y + (height - 1) / 2
     grid = np.stack(np.broadcast_arrays(column, row), axis=-1).astype(floats.dtype)
     grid = np.ascontiguousarray(np.broadcast_to(grid, (n, height, width, 2)))
-    # Beyond an image are zeros.
+    # Pixels outside of an image are zeros.
     turned = ow.ops.grid_sample(floats - floats.dtype.type(fill), grid, normalized=False)
     return as_given(turned + floats.dtype.type(fill), images)

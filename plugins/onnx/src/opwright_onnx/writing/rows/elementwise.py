@@ -240,8 +240,8 @@ def log1p(w: Writer, op: Op) -> Any:
     x = w.input(op, "x")
     one = w.number(1, x)
     more = w.node("Add", x, one)
-    # The rounding error of adding 1 is corrected, except for numbers of which all or nothing
-    # remains.
+    # The rounding error of adding 1 is corrected, except for numbers that are absorbed wholly or
+    # not at all.
     ratio = w.node("Div", x, w.node("Sub", more, one))
     logarithm = w.node("Log", more)
     small = w.node("Where", w.node("Equal", more, one), x, w.node("Mul", logarithm, ratio))

@@ -16,7 +16,7 @@ ROWS = Rows()
 
 MAX_COUNTED: int = 2**20
 MAX_WRITTEN: int = 1024
-"""Elements of a constant that is written out, and of which a run makes no tensor."""
+"""The largest constant, in elements, that is written as a tensor instead of operators."""
 
 
 @ROWS.row("cast", "cast_like")
