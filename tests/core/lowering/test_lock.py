@@ -8,7 +8,7 @@ import pytest
 import opwright as ow
 from opwright import context_guard
 from opwright.errors import KernelError, KernelNotFoundError, LockError, ProgramError
-from opwright.lowering.lock_file import LockedPass
+from opwright.lowering.lock import LockedPass
 from opwright.packages import Package
 
 from .toy_graphs import TOY, add_relu, chain, fuse_add_relu, make_toy

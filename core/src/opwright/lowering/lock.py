@@ -1,20 +1,51 @@
-"""Lock: the kernels and passes of a plan, by package and version, which later plans must use."""
+"""Lock: the kernels and passes of a plan, by package and version, which later plans must use.
+
+Its file is JSON with a line for each kernel and pass. It may come from anyone, like a program: its
+size is bounded, and each name in it is safe in a message and in a command for pip.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from opwright.context.context import Context
-from opwright.errors import LockError
-from opwright.lowering.lock_file import LockedKernel, LockedPass, read_lock, write_lock
+from opwright.disk import check_format, open_regular, read_small, replace_file
+from opwright.errors import FileMissingError, FileTakenError, FormatError, LockError
 from opwright.lowering.request import Target
 from opwright.packages import Package
 from opwright.packages.registrations import key_text
 from opwright.registry import KernelEntry, KernelRegistry, PassEntry
 
 _WAY_OUT: Final = "to write the lock again: opwright lock, or network.lock().save(path)"
+_FORMAT: Final = "opwright.lock"
+_VERSION: Final = 1
+_MAX_BYTES: Final = 8 << 20
+_NAME: Final = re.compile(r"[A-Za-z0-9_*][A-Za-z0-9_.*+!-]{0,127}")
+
+
+class LockedKernel(NamedTuple):
+    """A kernel: its key, and the distribution and version that provide it."""
+
+    operator: str
+    device: str
+    dtype: str
+    library: str
+    package: str
+    version: str
+
+
+class LockedPass(NamedTuple):
+    """A pass that rewrites the plan, and the distribution and version that provide it."""
+
+    name: str
+    package: str
+    version: str
 
 
 class Lock(NamedTuple):
@@ -57,7 +88,7 @@ class Lock(NamedTuple):
         FormatError
             If it is too large, damaged, foreign or of a newer format.
         """
-        return Lock(*read_lock(os.fspath(path)))
+        return _read(Path(path))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file of JSON, with a line for each kernel and pass.
@@ -71,7 +102,7 @@ class Lock(NamedTuple):
         OSError
             If it cannot be written; an old file is unchanged.
         """
-        write_lock(os.fspath(path), self.device, self.kernels, self.passes)
+        _write(Path(path), self)
 
     def includes(self, package: Package) -> bool:
         """Whether any kernel or pass of this version of a package is locked."""
@@ -144,3 +175,90 @@ def make_lock_error(
         packages = dict.fromkeys(f"{row.package}=={row.version}" for row in missing)
         lines.append(f"  to get what is locked: pip install {' '.join(packages)}")
     return LockError("\n".join([*lines, f"  {_WAY_OUT}"]))
+
+
+# -- the file --------------------------------------------------------------------------------------
+
+
+def _write(path: Path, lock: Lock) -> None:
+    """Write a temporary file and rename it; only a lock is replaced."""
+    if path.exists():
+        try:
+            _read(path)
+        except FormatError as error:
+            raise FileTakenError(
+                f"{path}: must be new or a lock that is replaced, got another file; choose another "
+                "path, or remove it"
+            ) from error
+    elif not path.parent.is_dir():
+        raise FileMissingError(f"{path}: its folder must exist, got none; make it first")
+    text = (
+        f'{{\n  "format": "{_FORMAT}",\n  "format_version": {_VERSION},\n'
+        f'  "device": {json.dumps(lock.device)},\n'
+        f'  "kernels": {_format(lock.kernels)},\n  "passes": {_format(lock.passes)}\n}}\n'
+    )
+    _check_writable(text)
+    replace_file(path, [text.encode()])
+
+
+def _check_writable(text: str) -> None:
+    """FormatError where `Lock.load` would refuse the text."""
+    try:
+        if len(text) > _MAX_BYTES:
+            raise ValueError(f"{len(text)} bytes, of at most {_MAX_BYTES}")
+        _parse(Path("lock"), text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(
+            f"lock: Lock.load must accept the written text, got {ascii(str(error))[1:160]}; lock a "
+            "network of other kernels"
+        ) from None
+
+
+def _format(rows: Iterable[LockedKernel | LockedPass]) -> str:
+    lines = ",\n".join(f"    {json.dumps(row._asdict())}" for row in rows)
+    return f"[\n{lines}\n  ]" if lines else "[]"
+
+
+def _read(path: Path) -> Lock:
+    try:
+        with open_regular(path, follow=True) as handle:
+            data = read_small(path, handle, _MAX_BYTES)
+    except FileNotFoundError:
+        raise FileMissingError(
+            f"{path}: no such file; write it with opwright lock, or network.lock().save(path)"
+        ) from None
+    try:
+        return _parse(path, data)
+    except FormatError:
+        raise
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise FormatError(
+            f"{path}: damaged, or no lock of opwright, got "
+            f"{ascii(f'{type(error).__name__}: {error}')[1:160]}; write it again with opwright "
+            "lock, or network.lock().save(path)"
+        ) from None
+
+
+def _parse(path: Path, data: bytes | str) -> Lock:
+    content = json.loads(data)
+    check_format(path, content, _FORMAT, _VERSION, ", or write the lock again")
+    kernels = [LockedKernel(*_names(row, LockedKernel._fields)) for row in content["kernels"]]
+    passes = [LockedPass(*_names(row, LockedPass._fields)) for row in content["passes"]]
+    _check_once([row[:4] for row in kernels])
+    _check_once([row[:1] for row in passes])
+    (device,) = _names(content, ("device",))
+    return Lock(device, tuple(kernels), tuple(passes))
+
+
+def _names(row: Any, fields: Sequence[str]) -> list[str]:
+    names = [row[field] for field in fields]
+    for field, name in zip(fields, names, strict=True):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"{field} {name!r:.80}")
+    return names
+
+
+def _check_once(keys: Iterable[tuple[str, ...]]) -> None:
+    twice = [key for key, count in Counter(keys).items() if count > 1]
+    if twice:
+        raise ValueError(f"{', '.join(twice[0])} twice")

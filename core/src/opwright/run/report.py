@@ -11,7 +11,7 @@ from opwright.run.results import ArraySpec
 
 if TYPE_CHECKING:
     from opwright.lowering import Placement
-    from opwright.lowering.lock_file import LockedKernel
+    from opwright.lowering.lock import LockedKernel
 
 
 class ProgramReport(NamedTuple):

@@ -10,7 +10,7 @@ import pytest
 
 import opwright as ow
 from opwright.errors import FileMissingError, FileTakenError, FormatError
-from opwright.lowering.lock_file import LockedKernel, LockedPass
+from opwright.lowering.lock import LockedKernel, LockedPass
 
 LOCK = ow.Lock(
     "cpu",
