@@ -1,22 +1,35 @@
-"""Appends an operator to operands as `opwright.ops` takes them: Variables, numbers and arrays."""
+"""Appends an operator to operands as `opwright.ops` takes them: Variables, numbers and arrays.
+
+Numbers and arrays among operands become constants of the program. A number gets the dtype of the
+Variable next to it, an array keeps its own. Large arrays must be parameters or feeds: a program is
+a description, without data.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from opwright import _runtime
+from opwright.describe.dtypes import Array, dtype_from_numpy
 from opwright.describe.op_proto import OpProto, VarProto
-from opwright.device.intake import meta_of
-from opwright.program.constants import append_constant
+from opwright.device.intake import is_array, meta_of, read_host
+from opwright.errors import ShapeError
 from opwright.program.journal import transaction
 from opwright.program.operator import Operator
 from opwright.program.variable import Variable
 
 if TYPE_CHECKING:
     from opwright.program.block import Block
+
+FILL: Final = "fill"
+CONSTANT: Final = "constant"
+"""The operators for constants; the error names the package to install if they are missing."""
+
+MAX_ELEMENTS: Final = 4096
+"""Limit of a constant whose elements are not all equal."""
 
 
 @transaction()
@@ -63,3 +76,42 @@ def expected_dtype(
             if tied and isinstance(item, (np.ndarray, np.generic, _runtime.Tensor)):
                 return meta_of(item).dtype, other.name
     return None, ""
+
+
+def append_constant(block: Block, value: Any, dtype: str | None, who: str, beside: str) -> Variable:
+    """Append a constant for a number, a list or an array; return its Variable, without a gradient.
+
+    `dtype` is the dtype of numbers and lists, by default NumPy's choice; `who` (operator
+    and slot) and `beside` (the slot whose dtype this is) are for messages.
+    DtypeError for a number that the dtype cannot represent; ShapeError for an array that is too
+    large.
+    """
+    if isinstance(value, float):  # float64 of NumPy, too, is a Python float and gets this dtype
+        value = float(value)
+    array = read_host(value, who, None if is_array(value) else dtype, beside)
+    numbers = array if array.dtype.kind in "iu" else np.asarray(array, np.float64)
+    shape = list(array.shape)
+    attrs: dict[str, Any] = {"shape": shape, "dtype": dtype_from_numpy(array.dtype)}
+    if _is_uniform(numbers):
+        attrs["value"] = numbers.flat[0].item() if numbers.size else 0.0
+        op_type = FILL
+    elif array.size <= MAX_ELEMENTS:
+        attrs["values"] = numbers.ravel().tolist()
+        op_type = CONSTANT
+    else:
+        raise ShapeError(
+            f"{who}: an array beside a Variable becomes a constant of the program and must have at "
+            f"most {MAX_ELEMENTS} elements, got {array.size} in shape {shape}; make it a parameter "
+            "(block.create_parameter), or feed it (block.create_var and compile(feed=...)); a "
+            "function of opwright.grad takes it as an argument"
+        )
+    op = block.append_op(op_type, attrs=attrs)
+    variable = block.var(op.output("out")[0])
+    variable.stop_gradient = True
+    return variable
+
+
+def _is_uniform(numbers: Array) -> bool:
+    """Whether all elements have the same bits: -0.0 differs from 0.0, and a NaN equals itself."""
+    bits = numbers.ravel().view(f"i{numbers.itemsize}")
+    return numbers.size == 0 or bool((bits == bits[0]).all())

@@ -21,7 +21,7 @@ from opwright.device.outgoing import from_numpy_like
 from opwright.errors import GradientError
 from opwright.messages.arguments import suggest_arguments
 from opwright.program import Program, Variable, program_guard
-from opwright.program.constants import append_constant
+from opwright.program.calls import append_constant
 from opwright.run.network import Network
 
 MAX_TRACES: Final = 64
