@@ -1,17 +1,24 @@
-"""Checks the arguments of `Network`, its ``run`` and its ``compile``."""
+"""Checks the arguments of `Network`, its ``run`` and its ``compile``, and makes its requests."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from opwright import vocabulary
+from opwright._runtime import Device, Scope
 from opwright.context.context import current_context
 from opwright.context.threads import is_deterministic
+from opwright.describe.meta import Meta
 from opwright.errors import FeedError, ProgramError
-from opwright.lowering import Target
+from opwright.lowering import Fetches, LowerRequest, Persistables, Target
 from opwright.messages.names import hint
 from opwright.program import Block, Operator, Variable
+from opwright.program.operator import names_read_first
 from opwright.program.variable import list_names
 from opwright.registry import HOST_DEVICE, DeviceName
 from opwright.run.feeds import FeedSpec
@@ -41,15 +48,16 @@ def choose_deterministic(who: str, given: Any) -> bool:
     return given
 
 
-def choose_passes(
-    who: str, passes: Any, lock: Lock | str | os.PathLike[str] | None
+def _choose_passes(
+    passes: Any, lock: Lock | str | os.PathLike[str] | None
 ) -> tuple[Lock | None, tuple[str, ...] | None]:
     """Return the lock, which may be read from its file, and the passes to run, None for all."""
     if lock is None:
         return None, None if passes is None else tuple(list_items(passes, "passes"))
     if passes is not None:
         raise ProgramError(
-            f"{who}: the lock lists the passes to run, got passes={passes!r} as well; give one"
+            "Network.compile: the lock lists the passes to run, got "
+            f"passes={passes!r} as well; give one"
         )
     from opwright.lowering.lock import Lock
 
@@ -57,7 +65,7 @@ def choose_passes(
         lock = Lock.load(lock)
     elif not isinstance(lock, Lock):
         raise ProgramError(
-            f"{who}: lock must be a Lock or the path of one, got {lock!r}; write "
+            f"Network.compile: lock must be a Lock or the path of one, got {lock!r}; write "
             "lock='program.lock'"
         )
     return lock, tuple(row.name for row in lock.passes)
@@ -76,7 +84,7 @@ def choose_target(
     name, context = DeviceName.parse(device), current_context()
     given = {} if options is None else options
     chosen = context.options.check("Network.compile", given, context.chosen_options)
-    checked_lock, names = choose_passes("Network.compile", passes, lock)
+    checked_lock, names = _choose_passes(passes, lock)
     if checked_lock is not None:
         checked_lock.check(context, name.kind)
     return Target(
@@ -90,19 +98,19 @@ def choose_target(
     )
 
 
-def check_range(who: str, first: Any, last: Any, count: int) -> tuple[int, int]:
+def check_range(first: Any, last: Any, count: int) -> tuple[int, int]:
     """Return the first operator to run and the end; ProgramError for an invalid range."""
     begin = 0 if first is None else first
     end = count - 1 if last is None else last
     for name, index in (("first", begin), ("last", end)):
         if isinstance(index, bool) or not isinstance(index, int):
-            raise ProgramError(f"{who}: {name} must be an index, got {index!r}")
+            raise ProgramError(f"Network.run: {name} must be an index, got {index!r}")
         if count and not 0 <= index < count:
             raise ProgramError(
-                f"{who}: {name} must be in [0, {count}), got {index}; use a result of add_op"
+                f"Network.run: {name} must be in [0, {count}), got {index}; use a result of add_op"
             )
     if begin > end + 1:
-        raise ProgramError(f"{who}: first must not be after last, got {begin} and {end}")
+        raise ProgramError(f"Network.run: first must not be after last, got {begin} and {end}")
     return begin, end + 1
 
 
@@ -165,3 +173,89 @@ def check_writes(
                 f"writes: no operator writes {name!r}{hint(name, written)}; leave it out"
             )
     return names
+
+
+def feed_spec(block: Block | None, ops: Sequence[Operator], item: Variable | str) -> FeedSpec:
+    """Return the spec of a feed; FeedError if the operators have no such variable."""
+    name = item if isinstance(item, str) else item.name
+    if block is None:
+        known = names_read_first(ops)
+        if name in known:
+            return FeedSpec(name, None, None)
+        raise FeedError(f"feed: no operator reads {name!r} before it is written{hint(name, known)}")
+    variable = block.find_var(name)
+    if variable is None:
+        raise FeedError(f"feed: the block has no variable {name!r}{hint(name, block.vars)}")
+    return FeedSpec(name, variable.shape, variable.dtype)
+
+
+def make_template(
+    block: Block | None,
+    ops: Sequence[Operator],
+    feeds: Iterable[FeedSpec],
+    fetch: Iterable[Variable | str],
+    target: Target,
+    fetch_device: bool,
+    varying: Iterable[Variable | str] = (),
+) -> LowerRequest:
+    """Return the request of all operators, without metas.
+
+    FeedError for an unknown fetch, a duplicate feed, and `varying` that is not in the
+    scope.
+    """
+    fed = [spec.name for spec in feeds]
+    for name in fed:
+        if fed.count(name) > 1:
+            raise FeedError(f"feed: a variable is fed once, got {name!r} twice; name it once")
+    fetches = check_fetches(fetch, ops, block)
+    lasting = lasting_names(block, ops, fetches) - set(fed)
+    names = frozenset(list_names(list_items(varying, "varying")))
+    for name in sorted(names - lasting):
+        raise FeedError(
+            f"varying: must be variables of the scope, got {name!r}{hint(name, lasting)}; name a "
+            "persistable one that an operator reads"
+        )
+    return LowerRequest(
+        tuple(ops),
+        target,
+        persistables=Persistables(lasting=lasting, varying=names),
+        fetches=Fetches(fetches, on_device=fetch_device),
+        program=None if block is None else block.program,
+    )
+
+
+def lasting_names(
+    block: Block | None, ops: Sequence[Operator], fetches: Iterable[str] = ()
+) -> frozenset[str]:
+    """Return the names that are kept in the scope.
+
+    In a block these are its persistable variables. Operators without a block have no variables;
+    then these are the names that they read before they write them.
+    """
+    if block is None:
+        return frozenset(names_read_first(ops))
+    names = set(fetches)
+    for op in ops:
+        names.update(op.input_names(), op.output_names())
+    variables = map(block.find_var, names)
+    return frozenset(var.name for var in variables if var is not None and var.persistable)
+
+
+def scope_metas(scope: Scope, names: Iterable[str], device: Device) -> dict[str, Meta]:
+    """Return the metas of the names that the scope has, after moving them to `device`.
+
+    ``@step`` is created if it is missing: every program begins at step 0.
+    """
+    metas = {}
+    for name in names:
+        variable = scope.find_var(name)
+        if name == vocabulary.STEP and (variable is None or not variable.is_set):
+            variable = scope.var(name)
+            variable.set(np.zeros(1, np.int64))
+        shape, dtype = (None, None) if variable is None else (variable.shape, variable.dtype)
+        if variable is None or shape is None or dtype is None:
+            continue
+        if variable.opened_device is not device:
+            variable.set(variable.numpy(), device=device)
+        metas[name] = Meta(shape, sys.intern(dtype))  # compared and hashed often
+    return metas

@@ -20,7 +20,7 @@ from opwright.device.opening import open_device
 from opwright.errors import FeedError
 from opwright.lowering import LoweredPlan, LowerRequest, lower
 from opwright.records import NamedTuple
-from opwright.run.bindings import scope_metas
+from opwright.run.arguments import scope_metas
 from opwright.run.feeds import FeedSpec, check_array, check_feed_names, shown_shape
 
 

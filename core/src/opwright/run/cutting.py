@@ -14,8 +14,13 @@ from opwright.messages.arguments import suggest_arguments
 from opwright.program import Program, Variable, default_scope
 from opwright.records import NamedTuple
 from opwright.registry import HOST_DEVICE
-from opwright.run.arguments import check_delivery, choose_target, list_items
-from opwright.run.bindings import feed_spec, make_template
+from opwright.run.arguments import (
+    check_delivery,
+    choose_target,
+    feed_spec,
+    list_items,
+    make_template,
+)
 from opwright.run.compiled import CompiledSource
 from opwright.run.feeds import FeedSpec
 

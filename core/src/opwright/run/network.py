@@ -32,9 +32,11 @@ from opwright.run.arguments import (
     check_writes,
     choose_deterministic,
     choose_target,
+    feed_spec,
     list_items,
+    make_template,
+    scope_metas,
 )
-from opwright.run.bindings import feed_spec, make_template, scope_metas
 from opwright.run.compiled import CompiledSource, PreparedRun
 
 if TYPE_CHECKING:
@@ -148,7 +150,7 @@ class Network:
         scope = default_scope() if scope is None else scope
         check_fallback("Network.run", fallback)
         fixed = choose_deterministic("Network.run", deterministic)
-        begin, end = check_range("Network.run", first, last, len(self.ops))
+        begin, end = check_range(first, last, len(self.ops))
         ops = tuple(self.ops[begin:end])
         name, context = DeviceName.parse(device), current_context()
         metas = scope_metas(scope, names_read_first(ops), open_device(name, context))
@@ -346,7 +348,7 @@ class Network:
                     "in a variable"
                 )
             return compiled.plan_for(feeds, scope)
-        last = self._find_last()
+        last = None if self._recent is None else self._recent.last
         if last is None:
             raise ProgramError(
                 "Network.profile: there must be a plan, got none; call compile or run first"
@@ -387,11 +389,8 @@ class Network:
         """
         return current_context().annexes.get("kit", "draw").load()(self, path, **options)
 
-    def _find_last(self) -> LoweredPlan | None:
-        return None if self._recent is None else self._recent.last
-
     def _need_last(self, who: str) -> LoweredPlan:
-        last = self._find_last()
+        last: LoweredPlan | None = None if self._recent is None else self._recent.last
         if last is None:
             raise ProgramError(
                 f"Network.{who}: a plan must have been lowered, got none; "
