@@ -1,8 +1,7 @@
 """Join the compile commands of native packages: ``join_compile_commands.py FILE PACKAGE ...``.
 
 CMake leaves a list in the folder where it has built each; one of several builds is the newest.
-Sources that are compiled as one are listed each by itself, which is how editors and clang-tidy know
-them.
+Sources that are compiled as one are listed separately, as editors and clang-tidy expect.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from make_wheels import add_tag, run
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "tests" / "packaging" / "scripts"
 LARGEST = 16 << 20
-"""Bytes of a file. The registry takes six times as much: a file that grows so far is looked at."""
+"""Bytes of a file. The registry accepts six times as much: a file of this size needs a look."""
 
 EXTRAS = "opwright[cpu,nn,onnx,dev]"
 

@@ -45,7 +45,7 @@ def build(packages: list[Path], folder: Path) -> list[Path]:
 
 
 def add_tag(wheel: Path, folder: Path) -> None:
-    """Put the wheel into `folder`: under its manylinux tag, or as it is where it is pure Python."""
+    """Put the wheel into `folder`: under its manylinux tag, or unchanged if it is pure Python."""
     if wheel.stem.endswith("-none-any"):
         shutil.copy2(wheel, folder)
         return

@@ -38,8 +38,8 @@ class Timed:
     values : list of float
         Its results before any timing; all contestants of a workload must agree.
     measure : callable, optional
-        Instead of timing `call` here: returns the ns of each of some calls, in a process or a
-        process of its own; of memory, bytes.
+        Instead of timing `call` here: returns the ns of each of some calls, in this process or a
+        separate one; for memory, bytes.
     wait : callable, optional
         Waits until a device has finished the enqueued calls; timed once with many calls.
     """
@@ -84,7 +84,7 @@ class Workload:
     unit : str
         A key of `UNITS` or `RATES`.
     contestants : mapping of str to callable
-        Each makes a `Timed`, in a process of its own; it may raise NotAvailableError. A name that
+        Each makes a `Timed`, in a separate process; it may raise NotAvailableError. A name that
         begins with "opwright" marks one of ours.
     goals : mapping of str to list of Goal
         By the name of ours.

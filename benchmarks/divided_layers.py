@@ -91,7 +91,7 @@ def measure(kind: str) -> dict[str, float]:
 
 
 def run(kind: str, ranks: int) -> dict[str, float]:
-    """Return the figures of the first process of so many."""
+    """Return the figures of the first of this many processes."""
     code = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "run", "-n", str(ranks), str(Path(__file__)), kind]
     environment = os.environ | {"OPWRIGHT_NUM_THREADS": "1"}

@@ -85,7 +85,7 @@ class OurProgram:
     tunes : bool
         Whether cuDNN's engines are tried out, as PyTorch does here.
     varies : bool
-        Whether cuDNN may add up in an order of its own in each run, as it may for PyTorch.
+        Whether cuDNN may sum in another order in each run, as it may for PyTorch.
     passes : sequence of str, optional
         As for `Network.compile`.
     """
@@ -234,7 +234,7 @@ def time_torch(
 
 
 def record(step: Callable[[], Any], parameters: Sequence[Any], optimizer: Any) -> Callable[[], Any]:
-    """Return a step as a replayed graph, with parameters and states as they were before."""
+    """Return a step as a replayed graph, with unchanged parameters and states."""
     import torch
 
     if DRY:

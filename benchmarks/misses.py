@@ -1,4 +1,4 @@
-"""Times calls with shapes that were not seen before, and lowering, in two checkouts in turn.
+"""Times calls with shapes that were not seen before, and lowering, alternately in two checkouts.
 
 ``python benchmarks/misses.py BEFORE AFTER`` takes the interpreters of two development environments
 and prints the processor time of a miss, without that of the call that follows it, in microseconds.

@@ -1,4 +1,4 @@
-"""Cases of operators in fields of their own: algebra, signals, images, sequences, optimizers."""
+"""Cases of operators of special fields: algebra, signals, images, sequences, optimizers."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ from which ``make docs`` draws a page and puts times on the operators' pages. ``
 ARGS="add exp --output some.json"`` measures those alone. With ``--resume`` an interrupted run
 continues.
 
-Every contestant is a process of its own with the same number of threads (NumPy has one but for
-products); in every round each has its turn, so that a slow moment of the machine strikes all. Ours
-and PyTorch's are called eagerly, on arrays of NumPy and on tensors. A gradient is measured
-together with its operator: ours as one compiled program, PyTorch's by autograd.
+Every contestant is a separate process with the same number of threads (NumPy has one but for
+products); every round times each of them, so that a slow moment of the machine affects all. Ours
+and PyTorch's are called eagerly, on arrays of NumPy and on tensors. A gradient is measured together
+with its operator: ours as one compiled program, PyTorch's by autograd.
 """
 
 from __future__ import annotations

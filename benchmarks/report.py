@@ -42,7 +42,7 @@ def find_best(workload: Workload, results: list[Result], prefix: str = "") -> Re
 
 
 def describe_goal(workload: Workload, goal: Goal) -> str:
-    """Return the goal as people read it."""
+    """Return the goal as text."""
     sign = "≥" if workload.more_is_better else "≤"
     if goal.figure is not None:
         return f"{sign} {goal.figure:g} {workload.unit}"

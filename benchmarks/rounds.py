@@ -1,4 +1,4 @@
-"""Runs the contestants of a workload in turn: each prepares once, then all time round by round."""
+"""Runs the contestants of a workload: each prepares once, then all are timed round by round."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from contest import PEERS_VARIABLE, Workload, is_ours
 SCRIPT = Path(__file__).parent / "contestant.py"
 PREPARE_TIMEOUT_S = 600
 ROUND_TIMEOUT_S = 120
-# So many repeats must have run without another process coming between, for the others to be left
-# out.
+# This many repeats must have run undisturbed by another process for the others to be left out.
 MIN_UNDISTURBED = 5
 
 
@@ -177,7 +176,7 @@ class Process:
 
 
 class Contest:
-    """The contestants of a workload: they prepare side by side, and are timed in turn.
+    """The contestants of a workload: they prepare concurrently, and are timed alternately.
 
     Parameters
     ----------
@@ -212,7 +211,7 @@ class Contest:
             process.prepare()
 
     def finish(self) -> list[Result]:
-        """Time all contestants in turn, round by round, end them and return the results."""
+        """Time all contestants round by round, end them and return the results."""
         for _ in range(self._settings.rounds):
             for process in self._processes:
                 if process.is_running:
@@ -238,8 +237,8 @@ def run(contests: list[Contest], together: int) -> Iterator[tuple[Workload, list
     contests : list of Contest
         The contests.
     together : int
-        Of so many contests all contestants prepare side by side, which is quicker where there are
-        many processors; 0: they prepare one by one.
+        The contestants of this many contests prepare concurrently, which is faster with many
+        processors; 0: they prepare one by one.
     """
     for batch in in_batches(contests, max(1, together)):
         try:

@@ -1,4 +1,4 @@
-"""Measure opwright and its peers, interleaved, each in a process of its own; print a table.
+"""Measure opwright and its peers, interleaved, each in a separate process; print a table.
 
 ``run.py`` measures all workloads, ``run.py mlp-train-64 'bandwidth-*'`` those named. Exit status 1
 when a contestant failed or computed something else than the others.

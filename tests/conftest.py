@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     move_in(home, os.environ)
     # Kept between runs where there is a folder for it, since compiling takes most of the time.
     os.environ.setdefault("OPWRIGHT_EMULATOR_DIR", str(home / "emulator"))
-    # A shell has its background jobs ignore Ctrl-C, which the processes of tests would inherit.
+    # A shell makes its background jobs ignore Ctrl-C, which the processes of tests would inherit.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

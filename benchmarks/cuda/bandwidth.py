@@ -21,7 +21,7 @@ SIZE_BYTES = 4 * ROWS * WIDTH
 # The arrays of a gigabyte that an operator reads and writes.
 TRAFFIC = {
     "add": 3,
-    "batch_norm": 3,  # images are read once more, when their statistics are known
+    "batch_norm": 3,  # images are read again when their statistics are known
     **dict.fromkeys(("copy", "relu", "exp", "gelu", "softmax", "layer_norm"), 2),
     **dict.fromkeys(("sum", "cross_entropy"), 1),
 }

@@ -2,7 +2,7 @@
 TF32.
 
 Random numbers: products of zeros take less power, and run faster. PyTorch may not round the partial
-sums of bfloat16 products, as ours does not.
+sums of bfloat16 products; neither does ours.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def make_torch_parameters(device: str) -> list[Any]:
 
     parameters = []
     for i, value in enumerate(make_parameters()):
-        # As nn.Linear keeps them, [out, in]; the two tables stay as they are.
+        # As in nn.Linear, [out, in]; the two tables are unchanged.
         turned = value.T.copy() if value.ndim == 2 and i > 1 else value
         parameters.append(torch.from_numpy(turned).to(device).requires_grad_())
     return parameters

@@ -11,7 +11,7 @@ import numpy as np
 SIZE = 64
 LOOKUPS = 4096
 BATCHES = 64
-"""Batches that are used in turn: of a large table, more rows than caches hold."""
+"""Batches that are used alternately: of a large table, more rows than fit in caches."""
 LEARNING_RATE = 0.1
 START = 0.5
 """Every element of the table."""

@@ -1,4 +1,4 @@
-"""Models written in PyTorch, as people write them, with a batch each."""
+"""Typical models in PyTorch, with a batch each."""
 
 from __future__ import annotations
 

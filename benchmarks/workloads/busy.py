@@ -40,7 +40,7 @@ def busy_processes() -> Iterator[None]:
 
 
 def time_steps(step: Step, seconds: float) -> list[float]:
-    """Return the seconds of each step in so many seconds."""
+    """Return the seconds of each step during this many seconds."""
     times: list[float] = []
     until = time.perf_counter() + seconds
     while (began := time.perf_counter()) < until:

@@ -73,14 +73,14 @@ def torch_network() -> Timed:
 
 
 def opwright_eager() -> Timed:
-    """opwright.ops.add, looked up at each call as people write it."""
+    """opwright.ops.add, looked up at each call, as in typical code."""
     import opwright as ow
 
     return Timed(lambda: ow.ops.add(A, B), values=ow.ops.add(A, B).tolist())
 
 
 def opwright_bound() -> Timed:
-    """The function, taken out of the module once."""
+    """The function, looked up in the module once."""
     from opwright.ops import add
 
     return Timed(lambda: add(A, B), values=add(A, B).tolist())

@@ -1,6 +1,6 @@
 """The time that the first plan of a training step on a GPU waits for NVRTC, without a GPU.
 
-The GPU is the emulated one, and all that it is given is a kernel that does nothing.
+The GPU is the emulated one, and it only runs a kernel that does nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def open_emulator() -> None:
 
 
 def opwright(step: Callable[[], Step], n_threads: int | None, is_kept: bool) -> Timed:
-    """Time ``prepare`` of a plan in a Context of its own, with a cache of its own."""
+    """Time ``prepare`` of a plan in a separate Context, with a separate cache."""
     import opwright as ow
     from opwright_cuda.compile.image_cache import ImageCache
     from opwright_cuda.compile.nvrtc import Nvrtc

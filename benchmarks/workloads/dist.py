@@ -36,7 +36,7 @@ def compared(
     second: tuple[str, int],
     figure: Callable[[float, float], float],
 ) -> Timed:
-    """Return a figure of the medians of two steps, each with its number of processes, in turn."""
+    """Return a figure of the medians of two alternating steps with their numbers of processes."""
     one, two = start(engine, *first), start(engine, *second)
 
     def measure() -> list[float]:

@@ -102,7 +102,7 @@ def timed_step(step: Callable[[], float]) -> Timed:
 def opwright_step(
     network: ImageNetwork, batch: int = BATCH, size: int = SIZE, mixed: bool = False
 ) -> Timed:
-    """A program of layers and one compiled step; mixed precision where the processor has it."""
+    """A program of layers and one compiled step; mixed precision if the processor supports it."""
     import opwright as ow
     import opwright_nn as nn
     from networks.image_programs import append_network

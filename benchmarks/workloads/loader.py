@@ -18,7 +18,7 @@ Loader = Iterable[tuple[Any, Any]]
 
 
 class Images:
-    """A data set as PyTorch takes it.
+    """A data set for PyTorch.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def median_of_steps(step: Step, seconds: float) -> float:
 
 
 def growth(make: Make, optimizer: str) -> Timed:
-    """Return a step on the large table in steps on the small one, of one process, in turn."""
+    """Return the ratio of steps on the large and on the small table, alternating in one process."""
     few, many = make(FEW, optimizer), make(MANY, optimizer)
     for step in (few, many):
         median_of_steps(step, ROUND_S)

@@ -14,7 +14,7 @@ B = np.linspace(2, 3, 8, dtype="float32")
 
 
 def timed(is_recorded: bool, is_ours: bool) -> Timed:
-    """Return an addition of two tensors, looked up at each call as people write it."""
+    """Return an addition of two tensors, looked up at each call, as in typical code."""
     if is_ours:
         find_peers()
     import torch

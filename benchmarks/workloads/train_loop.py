@@ -14,7 +14,7 @@ from contest import Goal, Timed, Workload
 BATCH = 4
 N_STEPS = 20_000
 PART = 500
-"""Steps between two looks at the clock."""
+"""Steps between two readings of the clock."""
 
 
 def make_model() -> tuple[Any, tuple[np.ndarray, np.ndarray]]:
@@ -49,7 +49,7 @@ def by_hand(look: Callable[[], None]) -> list[float]:
 
 
 def by_train(look: Callable[[], None]) -> list[float]:
-    """nn.train with nothing asked for, but a look at the clock between chunks."""
+    """nn.train without options, except a reading of the clock between chunks."""
     import opwright_nn as nn
 
     class Clock(nn.Callback):

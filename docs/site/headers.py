@@ -34,9 +34,9 @@ class Item(NamedTuple):
     names : tuple of str
         The declaration; empty for a comment without one.
     comment : str
-        The comment above, without its signs.
+        The comment above, without its markers.
     code : str
-        The declaration as it is written, of a class without its private part.
+        The declaration's source, for a class without its private part.
     """
 
     names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The pages of docs/ as they are, and the lists of them that make up the site."""
+"""The pages of docs/ unchanged, and the lists of them that make up the site."""
 
 from __future__ import annotations
 

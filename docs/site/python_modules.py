@@ -85,7 +85,7 @@ def make_page(module_name: str, about: str, documented: set[int]) -> str:
     for name in public_names(module_name):
         value = getattr(module, name)
         if inspect.ismodule(value):
-            continue  # it has a page of its own, or is a name space of operators
+            continue  # it has its own page, or is a name space of operators
         if inspect.isclass(value) or inspect.isroutine(value):
             lines += _document(f"{module_name}.{name}", value, documented)
         else:

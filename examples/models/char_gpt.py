@@ -49,7 +49,7 @@ def write(prompt: str, length: int) -> str:
     """Draw characters after a prompt, each by the probabilities that the network computes.
 
     The network always sees CONTEXT numbers, so that it is compiled once: after the text
-    there is padding, which causal attention does not look at.
+    there is padding, which causal attention ignores.
     """
     rng = np.random.default_rng(1)
     written = vocabulary.encode([prompt])[0].tolist()

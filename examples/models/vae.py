@@ -39,7 +39,7 @@ model.initialize_parameters(seed=1)
 
 
 def draw(n_codes: int) -> np.ndarray:
-    """Return normal numbers for so many codes."""
+    """Return normal numbers for this many codes."""
     return rng.standard_normal((n_codes, CODE), np.float32)
 
 

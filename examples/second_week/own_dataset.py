@@ -1,4 +1,4 @@
-"""A data set as a class of one's own, as PyTorch has them, read by two workers."""
+"""A data set as your own class, as in PyTorch, read by two workers."""
 
 import numpy as np
 

@@ -136,7 +136,7 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Load:
 
 
 async def wait_for(load: Load, count: int) -> None:
-    """Return when so many requests are done."""
+    """Return when this many requests are done."""
     while load.done < count and load.left:
         await asyncio.sleep(0.005)
 

@@ -99,7 +99,7 @@ class Model:
         """Load the path again; where that fails, raise, and go on with the version that serves."""
         with self._lock:
             version = self._load(self.version.number + 1)
-            self.version = version  # at once: readers of the old one finish with it
+            self.version = version  # immediately: readers of the old one finish with it
             return version
 
     def _load(self, number: int) -> Version:

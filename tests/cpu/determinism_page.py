@@ -44,7 +44,7 @@ def listed(holds: Callable[[KernelEntry], bool]) -> str:
 
 
 def render() -> str:
-    """Return the page with the lists as they are now."""
+    """Return the page with the current lists."""
     words, _, _ = PAGE.read_text().partition(BEGIN)
     return (
         f"{words}{BEGIN}\n"

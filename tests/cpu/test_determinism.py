@@ -40,7 +40,7 @@ def batch_norms() -> tuple[Any, Feeds]:
 
 
 def many_weights() -> tuple[Any, Feeds]:
-    """Return a convolution of so many weights and few pixels that oneDNN shares the weights."""
+    """Return a convolution with so many weights and few pixels that oneDNN divides the weights."""
     x = layers.data("x", shape=[None, 128, 6, 6])
     h = layers.conv2d(x, filters=256, kernel=3, activation="relu")
     return layers.mean(layers.conv2d(h, filters=192, kernel=3)), {"x": noise(3, 128, 6, 6)}
@@ -55,7 +55,7 @@ def mlp() -> tuple[Any, Feeds]:
 
 
 def recurrent() -> tuple[Any, Feeds]:
-    """Return gates over steps of a sequence, as an LSTM has them; weights are shared by name."""
+    """Return gates over steps of a sequence, as in an LSTM; weights are shared by name."""
     x = layers.data("x", shape=[None, 6, 64])
     state = cell = None
     for step in range(6):

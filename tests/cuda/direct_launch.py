@@ -24,7 +24,7 @@ FAULT_BYTES: Final = 16
 
 
 class Memory:
-    """Device memory of exactly so many bytes; null where there are none."""
+    """Device memory of exactly this many bytes; null for 0."""
 
     def __init__(self, driver: ctypes.CDLL, n_bytes: int) -> None:
         self._driver = driver
@@ -105,7 +105,7 @@ class Launcher:
             argument, offset, place = fixups[i : i + 3]
             address = (memories[argument].address.value or 0) + offset
             constants[place : place + 8] = address.to_bytes(8, "little")
-        # Aligned for every parameter, as the driver has them.
+        # Aligned for every parameter, as by the driver.
         held = (ctypes.c_uint64 * (len(constants) // 8 + 1))()
         ctypes.memmove(held, bytes(constants), len(constants))
 

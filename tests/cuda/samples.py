@@ -97,7 +97,7 @@ def samples() -> list[Sample]:
 
 
 def one_of_each() -> list[Sample]:
-    """Return a sample of each operator and library, in float32 or int64 where it has such a one."""
+    """Return a sample of each operator and library, in float32 or int64 if it has one."""
     found: dict[tuple[str, str], dict[str, Sample]] = {}
     for sample in samples():
         found.setdefault((sample.op_type, sample.library), {})[sample.dtype] = sample

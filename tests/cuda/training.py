@@ -16,7 +16,7 @@ BATCH = 64
 
 
 def digits_batches(n: int) -> list[Batch]:
-    """Return the first batches of the handwritten digits, over and over."""
+    """Return the first batches of the handwritten digits, repeatedly."""
     train, _ = nn.datasets.digits.load(seed=1)
     n_whole = len(train.labels) // BATCH
     places = [slice(i % n_whole * BATCH, (i % n_whole + 1) * BATCH) for i in range(n)]

@@ -26,7 +26,7 @@ from opwright_cuda_emulator import HostCompiler
 def run_last_blocks(
     folder: Path, source: Source, expression: str, arguments: list[Any], blocks: int
 ) -> str:
-    """Run the last four of so many blocks of 256 threads."""
+    """Run the last four of this many blocks of 256 threads."""
     compiler = HostCompiler(folder)
     library, (entry,) = compiler.build(source, [expression])
     driver, kernels = ctypes.CDLL(str(compiler.build_driver())), ctypes.CDLL(str(library))

@@ -23,7 +23,7 @@ REGISTRARS = {
 
 
 def parameters_of(function: object) -> list[str]:
-    """Return the parameters as they are written, ``self`` left out."""
+    """Return the parameters as written, without ``self``."""
     signature = inspect.signature(function)  # type: ignore[arg-type]
     plain = signature.replace(return_annotation=inspect.Signature.empty)
     text = re.sub(r"(: )'([^']*)'", r"\1\2", str(plain))

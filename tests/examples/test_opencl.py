@@ -1,4 +1,4 @@
-"""The device of examples/plugins/opwright-opencl, installed by pip into a folder of its own."""
+"""The device of examples/plugins/opwright-opencl, installed by pip into a separate folder."""
 
 from __future__ import annotations
 

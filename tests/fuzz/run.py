@@ -1,10 +1,9 @@
 """Runs seeded cases of every target in child processes, and keeps each that ends wrongly as a file.
 
     make fuzz                          two minutes over all targets
-    make fuzz ARGS='--counted'         so many cases of each target, however long they take
-    make fuzz HOURS=8                  a night
-    make fuzz ARGS='calls programs'    some targets; --seed 7, --seconds 60, --jobs 2
-    make fuzz SANITIZE=1               native code built with AddressSanitizer and UBSan
+    make fuzz ARGS='--counted' a number of cases of each target, without a time limit make fuzz
+    HOURS=8 a night make fuzz ARGS='calls programs' some targets; --seed 7, --seconds 60, --jobs 2
+    make fuzz SANITIZE=1 native code built with AddressSanitizer and UBSan
 
 A case follows from target, seed and index alone. A child runs thousands of them and is watched: it
 must not end by a signal, take more than ten seconds for a case, or grow by more than 1 GB.

@@ -110,7 +110,7 @@ def limit_memory() -> None:
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process has had at once."""
+    """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 

@@ -116,7 +116,7 @@ def main() -> int:
 
 
 def check(name: str, script: str, ranks: int, wanted: int) -> dict[str, object]:
-    """Run a script; it has passed where so many processes say that it is good."""
+    """Run a script; it has passed if this many processes print that it is good."""
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "script.py"

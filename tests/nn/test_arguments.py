@@ -83,7 +83,7 @@ FREE = {"fill", "run", "guard", "initialize_parameters", "run_options", "plot"}
 
 
 def list_public(module, listed):
-    """Add all that can be called to `listed`, by its path, also of public modules in the module."""
+    """Add all callables to `listed`, by its path, also of public modules in the module."""
     for name in module.__all__:
         value = getattr(module, name)
         if inspect.ismodule(value):
@@ -161,7 +161,7 @@ def test_an_unknown_argument_of_a_model_names_the_known_ones():
         args = {"backward": (loss,), "minimize": (loss,), "predict": (loss,), "optimize": ("sgd",)}
         if name == "optimize":
             model.backward(loss)
-        # The feeds of `predict` have names of its own.
+        # The feeds of `predict` have their own names.
         error, rule = (FeedError, "inputs") if name == "predict" else (OpwrightError, "'zzqq'")
         with pytest.raises(error, match=rf"{rule}.*; (did you mean|.* are|.*its arguments)"):
             getattr(model, name)(*args.get(name, ()), zzqq=1)

@@ -78,7 +78,7 @@ def list_rules():
 
 
 def advice_of(check, value, **rule):
-    """Return the value that the message of a check suggests, read as Python reads it."""
+    """Return the value that the message of a check suggests, as Python reads it."""
     with pytest.raises((AttributeTypeError, AttributeValueError), match="write n=") as raised:
         check("w", "n", value, **rule)
     text = re.search(r"; write n=(.*?)(?: or n=(.*))?, for example$", str(raised.value))

@@ -150,7 +150,7 @@ VISION = {
     ),
     "raft_small": Case(partial(vision.get_model, "raft_small"), make_pairs),
 }
-"""The smallest of each family of torchvision; its detectors need operators of its own."""
+"""The smallest of each family of torchvision; its detectors need torchvision's own operators."""
 
 TIMM = {
     name: of_timm(name, size)

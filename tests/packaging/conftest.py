@@ -101,7 +101,7 @@ def copy_sources(folder: Path) -> Path:
 
 
 def build_wheel(package: Path, folder: Path) -> None:
-    """Build a wheel as pip does without isolation, less pip itself."""
+    """Build a wheel like pip without isolation, but without pip's overhead."""
     project = tomllib.loads((package / "pyproject.toml").read_text())
     backend = project["build-system"]["build-backend"]
     code = f"import {backend} as backend; backend.build_wheel({str(folder)!r})"

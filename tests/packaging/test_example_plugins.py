@@ -37,7 +37,7 @@ def index(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copy_example(name: str, folder: Path) -> Path:
-    """Copy an example as ``cp -r`` does, which leaves links as they are."""
+    """Copy an example like ``cp -r``, which leaves links unchanged."""
     ignored = shutil.ignore_patterns("build", "__pycache__")
     return Path(shutil.copytree(EXAMPLES / name, folder / name, symlinks=True, ignore=ignored))
 

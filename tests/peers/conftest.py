@@ -24,7 +24,7 @@ collect_ignore_glob = [] if PYTHON else ["test_*.py"]
 
 @pytest.fixture(scope="session")
 def peer() -> Iterator[Peer]:
-    """PyTorch and NumPy, in a process of their own."""
+    """PyTorch and NumPy, in a separate process."""
     from peer import Peer
 
     if PYTHON is None:

@@ -10,7 +10,7 @@ import pytest
 
 from opwright_ray import OpwrightTrainer
 
-pytestmark = pytest.mark.filterwarnings("default")  # Ray has warnings of its own
+pytestmark = pytest.mark.filterwarnings("default")  # Ray emits its own warnings
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import pytest
 
 from opwright_ray import OpwrightTrainer
 
-pytestmark = pytest.mark.filterwarnings("default")  # Ray has warnings of its own
+pytestmark = pytest.mark.filterwarnings("default")  # Ray emits its own warnings
 
 
 @pytest.fixture(scope="module")
 def fit(cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return a function that trains, by default in a storage of its own."""
+    """Return a function that trains, by default in a new storage."""
 
     def run(train: Any, storage: Path | None = None, **options: Any) -> Any:
         where = storage or tmp_path_factory.mktemp("storage")

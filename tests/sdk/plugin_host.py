@@ -145,7 +145,7 @@ class Library:
         return [self.plugin.kernels[i] for i in range(self.plugin.n_kernels)]
 
     def proto_bytes(self, type: str) -> bytes:
-        """Return the OpProto of an operator as it was handed over."""
+        """Return the OpProto of an operator as registered."""
         return c.string_at(self.ops[type].proto, self.ops[type].proto_bytes)
 
     def kernel(self, type: str, dtype: str) -> Any:

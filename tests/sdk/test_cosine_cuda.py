@@ -37,7 +37,7 @@ def context(cosine_site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ow.C
 
 
 def compute(device: str, a: Any, b: Any, wanted: tuple[str, ...] = SLOTS) -> list[Any]:
-    """Return the similarity, and its gradients as far as they are wanted."""
+    """Return the similarity, and its requested gradients."""
     given = {"a": a, "b": b, "out_grad": np.linspace(1, 2, len(a), dtype=a.dtype)[:, None]}
     block = ow.Program().global_block()
     for slot, array in given.items():

@@ -1,4 +1,4 @@
-"""Today's library in hosts of an earlier, of its own and of a later version."""
+"""The current library in hosts of an earlier, its own and a later version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTS = {"1.0": (Host.parallel.offset, 0), "1.1": (c.sizeof(Host), 1), "1.2": (1
 
 @pytest.fixture(scope="module")
 def opened(compiler, tmp_path_factory):
-    """The plugin: a file of its own, since it keeps the host that it was opened by first."""
+    """The plugin: a separate file, since it keeps the first host that opened it."""
     path = tmp_path_factory.mktemp("hosts") / "plugin.so"
     shutil.copy(compiler.build("parallel.cc"), path)
     return Library(path)

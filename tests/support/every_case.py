@@ -7,8 +7,8 @@ Only `make test-all` runs:
 - all cases in 16-bit floats, and with outputs that lie on inputs; `make test`: a twelfth
 - both releases of NVRTC on three architectures each; `make test`: one each
 - the rules of the conformance kit that run a kernel hundreds of times, on the example's for CUDA
-- every case of tests that are marked as grids; `make test`: the first, and one in so many others
-- more kills, and more allocations that fail
+- every case of tests that are marked as grids; `make test`: the first, and a share of the others -
+  more kills, and more allocations that fail
 - tests that are marked as long, which say why
 """
 
@@ -23,5 +23,5 @@ EVERY: Final = os.environ.get("OPWRIGHT_EVERY_CASE") == "1"
 
 
 def is_one_in(share: int, name: object) -> bool:
-    """Tell whether something is one in so many, by its name."""
+    """Tell whether a name is in a share of one in `n`."""
     return crc32(f"{name}".encode()) % share == 0

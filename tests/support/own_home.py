@@ -1,8 +1,8 @@
-"""A home of their own for the tests, empty at the start: nothing of the user's is read or written.
+"""A separate home for the tests, empty at the start: no file of the user is read or written.
 
-Files of an earlier run in the user's caches must not decide whether a test passes. Folders that a
-tool is given by a variable of its own stay, such as pip's downloads by PIP_CACHE_DIR: who sets it
-wants just that.
+Files of an earlier run in the user's caches must not decide whether a test passes. Folders set by a
+tool's own variable stay, such as pip's downloads by PIP_CACHE_DIR: users who set it want exactly
+that.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ LISTING = re.compile(r"(?:#|//) ([\w./-]+\.(?:py|toml|h|cc))\b[^\n]*\n")
 
 
 ELSEWHERE = ("jax", "onnx", "torch")
-"""Packages with an environment, and tests of pages, of their own."""
+"""Packages with a separate environment and separate tests of pages."""
 
 IN_PARTS = ("publish_once_run_everywhere.md",)
 """Pages about several of these: blocks whose packages are missing are skipped."""
@@ -134,7 +134,7 @@ def run_blocks(
 
 
 def needs(page: Path, package: str) -> bool:
-    """Return whether a page imports a package that has an environment of its own."""
+    """Return whether a page imports a package that has a separate environment."""
     return any(_imports(block, package) for block in select_python(page))
 
 

@@ -24,7 +24,7 @@ COMPARISONS = [name for name in np.testing.__all__ if name.startswith("assert_")
 
 @contextlib.contextmanager
 def without_comparisons() -> Iterator[None]:
-    """Let NumPy find any two arrays equal, in a Context of its own without plans."""
+    """Let NumPy find any two arrays equal, in a separate Context without plans."""
     with contextlib.ExitStack() as stack:
         for name in COMPARISONS:
             stack.enter_context(patch.object(np.testing, name, lambda *args, **kwargs: None))

@@ -1,4 +1,4 @@
-"""Code shared by suites that need a large package, in an environment of its own."""
+"""Code shared by suites that need a large package, in a separate environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make compile-commands` lists each source by itself, also sources that were compiled as one."""
+"""`make compile-commands` lists each source separately, even if several were compiled as one."""
 
 from __future__ import annotations
 

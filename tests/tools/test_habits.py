@@ -52,7 +52,7 @@ def check_message(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 def test_every_package_has_the_version_that_stands_in_one_file(package: Path) -> None:
-    """A number of its own in a package would be one more place to forget."""
+    """A separate number in a package would be one more place to forget."""
     project = read_project(package)
     assert "version" in project["dynamic"]
     assert "version" not in project
@@ -139,7 +139,7 @@ def test_a_message_that_breaks_a_rule_is_refused(tmp_path: Path, text: str, find
 
 
 def test_a_hook_of_git_refuses_a_long_subject(tmp_path: Path) -> None:
-    """The hook as pre-commit runs it, in a repository of its own with our configuration."""
+    """The hook as pre-commit runs it, in a separate repository with our configuration."""
     for command in (["init", "-q"], ["config", "user.email", "a@b"], ["config", "user.name", "a"]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
     for name in (".pre-commit-config.yaml", ".ci", ".venv"):

@@ -104,7 +104,7 @@ def test_pins_are_exact_hashed_and_name_no_place(name: str) -> None:
 
 
 def test_make_test_takes_nothing_from_the_registry_but_pins() -> None:
-    """Recipes of stamps call no pip of their own, but for NCCL, which is no part of it."""
+    """Recipes of stamps do not call pip directly, except for NCCL, which is not part of it."""
     recipe_of = r"^\$\(STAMPS\)/(\w+):.*\n(?:\t\t.*\n)*((?:\t.*\n)+)"
     recipes = re.findall(recipe_of, MAKEFILE, re.MULTILINE)
     assert {"builders", "packages", "cuda", "dist", "tools", "nvrtc"} <= dict(recipes).keys()

@@ -142,7 +142,7 @@ class _Exchange(Protocol):
 
 @final
 class Tensor(_Exchange):
-    """A typed array on a device, without copy semantics of its own; immutable metadata.
+    """A typed array on a device, without copy semantics; immutable metadata.
 
     On a device whose arrays have an `interface` it has the attribute of that name as well, which
     gives other libraries its address: they keep the tensor, whose work is complete.

@@ -112,7 +112,7 @@ class EagerFunction:
     """The callable of users: ``f(*inputs, **inputs_and_attributes)``.
 
     Calls by position alone are completed from `defaults` and go to `call`, which takes every
-    parameter by position; all others go to `bind` as they are.
+    parameter by position; all others go to `bind` unchanged.
     """
 
     def __init__(

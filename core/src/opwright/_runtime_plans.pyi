@@ -196,12 +196,12 @@ class Plan:
         n_warmup: int,
         fetch_device: bool = False,
     ) -> tuple[list[int], list[int], Any]:
-        """Run it `n_warmup` + `n` times as it is, alternating with as many runs with a clock around
-        each step.
+        """Run it unchanged `n_warmup` + `n` times, alternating with as many runs with a clock
+        around each step.
 
-        `feeds` are arrays that are ready as they are, in the order of `feed_names`. Both kinds of
-        runs write to `scope`. The devices are at rest at each reading of the clock, and nothing is
-        replayed as a graph in the runs of the second kind.
+        `feeds` are ready arrays, in the order of `feed_names`. Both kinds of runs write to `scope`.
+        The devices are at rest at each reading of the clock, and nothing is replayed as a graph in
+        the runs of the second kind.
 
         Returns the nanoseconds of each run of the first kind, of the second kind, and a node: the
         plan, its kernel, copy and child steps as ``(op_index, is_copy, runs_ns, n_calls,

@@ -56,7 +56,7 @@ def read_trusted(path: str, most_bytes: int) -> bytes:
 
 
 def check_trust(path: str, status: os.stat_result) -> None:
-    """Raise PermissionError if users other than this one and root may write a file."""
+    """Raise PermissionError if other users than this one and root may write a file."""
     if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
         raise PermissionError(
             f"{path} must belong to this user or root, and no other may write it; chmod go-w {path}"

@@ -174,7 +174,7 @@ class Child(Channel):
         ------
         ChildEnded
             If it ends instead, does not answer in time, or something else writes into the
-            connection. It is killed then, with all that it has started.
+            connection. It is killed then, with all processes that it has started.
         ChildRaised, OpwrightError
             Where its function raises.
         """

@@ -56,7 +56,7 @@ def add() -> OpDefinition:
 
 @dataclass
 class Op:
-    """An operator of a program, as far as rules look at it."""
+    """The parts of a program's operator that rules use."""
 
     type: str
     inputs: dict[str, tuple[str, ...]]

@@ -16,7 +16,7 @@ INTS, FLOATS, STRINGS, BOOLS = AttrType.INTS, AttrType.FLOATS, AttrType.STRINGS,
 
 
 class Tensor:
-    """An array of another library, as far as attributes look at one."""
+    """The parts of another library's array that attributes use."""
 
     def __init__(self, elements):
         self.tolist = lambda: elements

@@ -72,7 +72,7 @@ def test_absent_slots_have_no_metas_and_lists_have_several():
         assert not ctx.has_output("mask")
         assert list(ctx.output_slots) == ["out", "mask"]
         ctx.set_outputs("out", [(1,), (2,), (3,)])
-        ctx.set_output("mask", (9,))  # not wanted, passed over, as are these
+        ctx.set_output("mask", (9,))  # not wanted, skipped, like these
         ctx.set_outputs("mask", [(9,)])
         ctx.set_metas("mask", [I64])
 

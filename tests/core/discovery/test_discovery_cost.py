@@ -30,7 +30,7 @@ IMPORTED = "\nimport sys\nimported = sorted(m for m in sys.modules if m.startswi
 
 @pytest.fixture
 def full_site(site):
-    """A site that a first process has looked at."""
+    """A site that a first process has discovered."""
     for i in range(100):
         site.add(f"p{i}", MANY)
     for i in range(300):

@@ -149,7 +149,7 @@ END = {
 
 
 def work_until_the_end(work: Callable[[], object], begun: threading.Semaphore) -> None:
-    """Do the same over and over."""
+    """Repeat the work."""
     work()
     begun.release()
     while True:

@@ -1,4 +1,4 @@
-"""Calls a plan as native code of another framework does: by two addresses, on memory of its own."""
+"""Calls a plan as native code of another framework does: by two addresses, on its own memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A device of opaque handles, as OpenCL has them: memory without pointer arithmetic."""
+"""A device of opaque handles, as in OpenCL: memory without pointer arithmetic."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ ARRAYS = _Arrays()
 
 
 class PlacedArray:
-    """An array of a library without DLPack: ``__tape_place__`` has its location.
+    """An array of a library without DLPack: ``__tape_place__`` is its location.
 
     Attributes
     ----------

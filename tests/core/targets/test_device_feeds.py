@@ -259,7 +259,7 @@ def test_a_fetch_is_passed_in_stream_order_without_a_wait_of_the_host(tape):
     call(x=X)
     (out,) = call(x=2 * X)
     waits = tape.count("pending")
-    there = tape_arrays.take_in_order(out)  # a tape that waits for another has its work done
+    there = tape_arrays.take_in_order(out)  # a tape that waits for another completes its own work
     assert tape.count("pending") < waits
     np.testing.assert_array_equal(there.numpy(), 4 * X)
     (unordered,) = call(x=3 * X)

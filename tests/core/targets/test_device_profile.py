@@ -31,8 +31,8 @@ def test_a_graph_is_replayed_in_runs_without_a_clock_alone(tape):
     call(x=X)
     launched = tape.count("launches")
     profile = network.profile({"x": X}, n=2)
-    # Five timed runs of two kernels, warm-up included; a run as it is was replayed, or launched
-    # once more where the instance was bound to another scope.
+    # Five timed runs of two kernels, warm-up included; an unchanged run was replayed, or launched
+    # again if the instance was bound to another scope.
     assert tape.count("launches") - launched == 5 * 2
     assert tape.count("replays") == 5
     assert any("one run replays the steps as a graph" in note for note in profile.notes)

@@ -35,7 +35,7 @@ VERSIONS = {"earlier": (1, 0), "current": (1, MINOR), "later": (1, MINOR + 1)}
 
 @pytest.fixture(scope="session")
 def later_headers(tmp_path_factory):
-    """The headers as a later minor version may have them: a field more in every open struct."""
+    """The headers of a possible later minor version: a field more in every open struct."""
     folder = tmp_path_factory.mktemp("later")
     shutil.copytree(ow.get_include(), folder, dirs_exist_ok=True)
     path = folder / "opwright" / "abi.h"
@@ -49,7 +49,7 @@ def later_headers(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def earlier_headers(tmp_path_factory):
-    """The interface of version 1.0, as it was."""
+    """The original interface of version 1.0."""
     folder = tmp_path_factory.mktemp("earlier")
     shutil.copytree(EARLIER, folder, dirs_exist_ok=True)
     (folder / "dlpack").symlink_to(Path(ow.get_include()) / "dlpack")
@@ -81,7 +81,7 @@ def later_host(compiler, later_headers, tmp_path_factory):
     """The runtime compiled as a core of that version, with a small main program."""
     folder = tmp_path_factory.mktemp("host")
     native = ROOT / "tests" / "native"
-    # The runtime's sources as one, as its build may have them: most of the time goes to headers.
+    # The runtime's sources as one, like a unity build: most of the time is spent on headers.
     runtime = folder / "runtime.cc"
     listed = sorted((ROOT / "core" / "native" / "runtime").rglob("*.cc"))
     runtime.write_text("".join(f'#include "{source}"\n' for source in listed))

@@ -1,4 +1,4 @@
-"""Kernels of a plugin that is named in OPWRIGHT_ISOLATE run in a process of their own."""
+"""Kernels of a plugin that is named in OPWRIGHT_ISOLATE run in a separate process."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def sgd(param, grad, learning_rate, param_out, **attributes):
 
 @pytest.fixture
 def isolated(monkeypatch):
-    """From now on acme's kernels are prepared in a process of their own."""
+    """From now on acme's kernels are prepared in a separate process."""
     monkeypatch.setenv("OPWRIGHT_ISOLATE", "other, acme")
 
 

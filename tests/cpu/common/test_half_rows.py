@@ -15,7 +15,7 @@ ops = ow.ops
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 KINDS = [np.dtype("float16"), BFLOAT16]
 LENGTHS = [1, 15, 16, 17, 63, 64, 65, 100, 4095, 4096, 4097, 16384, 16385, 70000]
-"""Around a vector, four of them, a block of rows, and the longest row of its own."""
+"""Sizes around a vector, four vectors, a block of rows, and the longest supported row."""
 
 both_kinds = pytest.mark.parametrize("kind", KINDS, ids=str)
 

@@ -30,7 +30,7 @@ CASES = [
     ((4, 12, 12, 20), (50, 20, 5, 5), {}),
     ((2, 9, 9, 40), (24, 20, 3, 3), {"groups": 2, "paddings": [0, 1, 2, 0]}),
     ((2, 9, 8, 16), (32, 16, 1, 1), {"strides": [2, 2]}),
-    # More weights than each thread has sums of its own for.
+    # Too many weights for separate sums in each thread.
     ((3, 4, 4, 260), (256, 260, 3, 3), {"paddings": [1, 1, 1, 1]}),
 ]
 """Shapes of x and of the weight, and attributes."""

@@ -36,7 +36,7 @@ class Case(NamedTuple):
 
 AROUND = (1, 1, 1, 1)
 # Sizes for Winograd's transform: odd and even sizes, a tile that is partly outside, panels of any
-# width, more tiles than are at hand at once.
+# width, more tiles than are loaded at once.
 TILED = [
     Case((4, 13, 11, 48), (80, 48, 3, 3), paddings=AROUND),
     Case((3, 16, 14, 96), (32, 96, 3, 3), paddings=(0, 2, 1, 0)),

@@ -1,6 +1,6 @@
 """A lack of memory affects one call only: the next call works as before.
 
-Each scenario runs in a process of its own, with a library before the C library that lets one
+Each scenario runs in a separate process, with a library before the C library that lets one
 allocation fail. The tests take a sample of all allocations, OPWRIGHT_EVERY_ALLOCATION=1 every one.
 If the allocator returns NULL, oneDNN writes into small objects nevertheless. opwright calls it only
 if there is enough free memory; here such a crash is known by its stack, which ends in oneDNN.

@@ -95,4 +95,4 @@ def test_the_gradient_of_a_large_weight_has_room_for_one_copy(
     ow.Network(block).compile(feed=list(feeds), fetch=[g.name for _, g in pairs])(**feeds)
     (gradient,) = [op for op in plans[-1][0].ops if op.type == "conv2d_grad"]
     size = gradient.workspace.size
-    assert size < 1.9 * feeds["weight"].nbytes  # the weight as it is read, then the sums there
+    assert size < 1.9 * feeds["weight"].nbytes  # the weight in its read form, then the sums there

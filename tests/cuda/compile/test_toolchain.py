@@ -149,7 +149,7 @@ def test_a_failed_deferred_compilation_is_raised_once_on_request(loaded: Any) ->
 
 def test_a_child_does_not_wait_for_a_thread_that_compiled_when_it_was_forked(loaded: Any) -> None:
     tools = Toolchain(CountingCompiler())
-    with tools._lock:  # as another thread of the parent has it
+    with tools._lock:  # as by another thread of the parent
         tools.renew_lock()
         assert tools.find(source(), ["f"], "sm_90")
 

@@ -93,7 +93,7 @@ LAYERS: Final = {"lenet": LENET, "resnet18": RESNET18, "awkward": AWKWARD}
 
 
 def describe(gpu: str) -> str:
-    """Return a GPU as cuDNN writes it down."""
+    """Return cuDNN's description of a GPU."""
     return json.dumps({**COMMON, **GPUS[gpu], "deviceName": gpu})
 
 
@@ -111,7 +111,7 @@ class Recorder(LaunchPlan):
 
 
 def graphs_of(layer: Layer, dtype: str, data_format: str) -> Iterator[tuple[str, OperationGraph]]:
-    """Give the graphs that our kernels make of a convolution: as they are, with a bias, gradients.
+    """Yield the graphs of a convolution's kernels: plain, with a bias, gradients.
 
     The kernels build the graphs, so that the graphs of networks are tested.
     """

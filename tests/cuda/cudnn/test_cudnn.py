@@ -239,7 +239,7 @@ def test_a_gradient_that_waits_for_its_sums_to_be_compiled_is_planned_once(
 def test_our_own_kernel_serves_where_no_engine_is_good_enough(
     gpu: Any, engine: int, reason: str
 ) -> None:
-    n = 10 + engine  # filters: no graph of so many has been planned before
+    n = 10 + engine  # filters: no graph with this number has been planned before
     with offered(gpu, engine):
         compiled, network = convolving(filters=n)
         assert dict(network.placement().kernels) == {"cuda/native": 1}

@@ -1,10 +1,10 @@
 """Installs the packages of this repository without a package registry, for a machine with a GPU.
 
-They go into a folder of their own, ``build/gpu/site``, before the interpreter's packages: in a
-virtual environment CUDA's libraries would not be found, which are searched next to the interpreter.
+They go into a separate folder, ``build/gpu/site``, before the interpreter's packages: in a virtual
+environment CUDA's libraries would not be found, which are searched next to the interpreter.
 Packages that the interpreter lacks come from the wheels in ``wheelhouse`` (``make gpu-wheels``).
-Wheels of the packages themselves lie there too where they could be made, and spare their
-compilation as long as they are of the same sources.
+Wheels of the packages themselves are there too if they could be built, and save their compilation
+while the sources are the same.
 
 ``install.py COMMAND ...`` installs, then runs a Python program there: ``install.py x.py --flag``.
 ``install.py --make-wheels`` makes the packages' wheels, for the interpreter that runs it.

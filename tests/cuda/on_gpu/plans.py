@@ -1,4 +1,4 @@
-"""Compiled networks of a few operators, and processes of their own, for the tests on a GPU."""
+"""Compiled networks of a few operators, and separate processes, for the tests on a GPU."""
 
 from __future__ import annotations
 

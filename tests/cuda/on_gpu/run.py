@@ -1,9 +1,9 @@
 """Everything that a GPU alone can show, in one command without a registry: ``make test-cuda``.
 
-``run.py`` runs all sections, ``run.py confirm operators`` the named ones. Each runs in processes of
-its own, which are restarted after a test that killed them, and ends when the time is up.
-Results are in ``build/gpu``: ``results.txt`` as they come, ``summary.json`` after each section, and
-the output of the processes in ``parts``.
+``run.py`` runs all sections, ``run.py confirm operators`` the named ones. Each runs in separate
+processes, which are restarted after a test that killed them, and ends when the time is up. Results
+are in ``build/gpu``: ``results.txt`` as they come, ``summary.json`` after each section, and the
+output of the processes in ``parts``.
 
 Without a GPU the sections run in the emulator, and tests that need a GPU are skipped.
 """
@@ -44,7 +44,7 @@ class Section(NamedTuple):
     pytest : tuple of str
         Arguments of pytest.
     is_parted : bool
-        Whether it is run in several processes at once.
+        Whether it is run in several concurrent processes.
     environ : tuple of pairs
         More environment variables.
     command : tuple of str

@@ -42,7 +42,7 @@ def tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Til
 
 
 def matrices(m: int, n: int, k: int, turned: Any, dtype: str, stack: Any = ()) -> tuple[Any, ...]:
-    """Return x and y as they are stored, and as they are multiplied, in float64."""
+    """Return x and y as stored, and as multiplied, in float64."""
     x, y = RNG.standard_normal((*stack, m, k)), RNG.standard_normal((*stack, k, n))
     x, y = x.astype(dtype), y.astype(dtype)
     stored = [
@@ -150,7 +150,7 @@ def test_a_small_layer_is_one_launch_with_bias_and_activation(
             (out,) = call("fc", {"x": x, "weight": weight, **given}, activation=activation)
             wanted = formula(left @ right + given.get("bias", 0))
             np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
-            names = list(dict.fromkeys(launched))  # once more where they were not compiled yet
+            names = list(dict.fromkeys(launched))  # again if they were not compiled yet
             assert len(names) == (2 if activation == "softmax" else 1)
             assert names[0].startswith("multiply_small<")
 

@@ -18,7 +18,7 @@ from . import appended
 
 @cache
 def _graded() -> list[str]:
-    """Return the operators with a gradient operator of their own."""
+    """Return the operators with their own gradient operator."""
     return [op for op in sorted(samples()) if op in definitions() and f"{op}_grad" in definitions()]
 
 

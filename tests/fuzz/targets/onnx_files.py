@@ -230,7 +230,7 @@ def run(case: dict[str, Any]) -> None:
         cause: BaseException | None = error
         while cause is not None:
             if isinstance(cause, MemoryError) and not isinstance(cause, OpwrightError):
-                raise cause from None  # asked for without a look at how much it is
+                raise cause from None  # requested without a check of the size
             cause = cause.__cause__
     used_s = time.process_time() - began
     if used_s > MOST_S:

@@ -107,7 +107,7 @@ def run(case: dict[str, Any]) -> None:
 
 
 def _use(native: NativeLibrary, definition: OpDefinition) -> None:
-    """Infer and prepare as lowering does."""
+    """Infer and prepare like lowering."""
     metas = ((Meta((3,), "float32"),),)
     attrs = definition.proto.fill_attrs({})
     outputs = definition.infer(metas, attrs, (1,))

@@ -43,7 +43,7 @@ def run(case: dict[str, Any]) -> None:
 
 
 def read_and_run(case: dict[str, Any], times: int) -> None:
-    """Read the program of a case, look at it in every way, and run it some times."""
+    """Read the program of a case, inspect it in every way, and run it several times."""
     program = ow.Program.from_proto(case["program"])
     message = ProgramDesc.FromString(case["program"])  # protobuf reads all that ours does
     str(program)

@@ -135,7 +135,7 @@ def test_nothing_but_the_drawing_itself_is_wider_than_a_phone():
         for selector, width in re.findall(r"([^{}]+)\{[^}]*?[ ;]width: (\d+)px", before)
     }
     wide = {selector for selector, width in widths.items() if width > 380}
-    assert wide == {"#details"}  # which the rule for narrow screens makes as wide as they are
+    assert wide == {"#details"}  # which the rule for narrow screens gives their full width
 
 
 def test_the_script_knows_every_class_and_id_that_it_switches(page):

@@ -63,7 +63,7 @@ def run_python(folder: Path, *words: str, **variables: str) -> str:
 
 
 def find_faults(packages: Path, folder: Path, *names: str) -> list[Any]:
-    """Run the packages in a folder in a process of their own; return the findings.
+    """Run the packages in a folder in a separate process; return the findings.
 
     Operators without attributes, and gradients, have none that could be rejected.
     """

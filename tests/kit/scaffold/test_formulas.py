@@ -58,7 +58,7 @@ def test_the_kernel_in_python_computes_its_operator(op_type: str, dtype: str) ->
 
 @pytest.fixture(scope="module")
 def native(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Compile the expressions of C++ and CUDA C++, each as a function of its own."""
+    """Compile the expressions of C++ and CUDA C++, each as a separate function."""
     folder = tmp_path_factory.mktemp("formulas")
     parts = ["#include <cstdint>", '#include "opwright/functors.h"', "using T = float;"]
     parts += [FUNCTION.format(name=f"{op}_", native=f.native) for op, f in FORMULAS.items()]

@@ -51,7 +51,7 @@ def check(folder: Path, words: list[str]) -> int:
     collector = Collector(compiler)
     before = replace_toolchain(collector)
     subject = words[words.index("--subject") :][:2] if "--subject" in words else []
-    # Kernels prepared now must not be found again: a context of its own.
+    # Kernels prepared now must not be found again: a separate context.
     with ow.context_guard(exact_context()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

@@ -149,7 +149,7 @@ print(*(set(sys.modules) - before))
     "package", ["opwright_std", "opwright_cpu", "opwright_cuda", "opwright_dist"]
 )
 def test_hook_modules_import_nothing_but_tables(package: str) -> None:
-    """Which is why they pass the rule import-cost; that one goes by the clock."""
+    """This is why they pass the rule import-cost, which measures time."""
     command = [sys.executable, "-c", IMPORTED, f"{package}.plugin"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     modules = set(done.stdout.split())

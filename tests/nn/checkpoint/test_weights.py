@@ -18,7 +18,7 @@ NAMES = {"fc_0_w_param": transposed("0.weight"), "fc_0_b_param": "0.bias"}
 
 @pytest.fixture
 def weights(tmp_path):
-    """A file as PyTorch writes nn.Linear(5, 3): the weight is [out, in]."""
+    """A file of PyTorch's nn.Linear(5, 3): the weight is [out, in]."""
     arrays = {
         "0.weight": RNG.normal(size=(3, 5)).astype(np.float32),
         "0.bias": RNG.normal(size=3).astype(np.float32),

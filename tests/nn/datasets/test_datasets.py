@@ -84,7 +84,7 @@ def test_idx_reads_the_written_array(tmp_path, dtype, code, squeeze):
     read_array = idx.read(write(tmp_path, squeeze(idx_bytes(array, code))))
     assert read_array.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(read_array, array)
-    read_array[0] = 1  # an array of its own
+    read_array[0] = 1  # a separate array
 
 
 def test_idx_reads_files_without_elements(tmp_path):

@@ -98,7 +98,7 @@ def test_missing_scikit_learn_names_the_package_to_install(monkeypatch):
 
 @pytest.fixture
 def table_of_scikit_learn(monkeypatch):
-    """Put a table of five rows in the place of scikit-learn's wine."""
+    """Replace scikit-learn's wine by a table of five rows."""
     data = np.array([[1.0, 7], [2, 7], [3, 7], [4, 7], [10, 7]])
     bunch = types.SimpleNamespace(
         data=data,

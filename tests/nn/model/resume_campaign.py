@@ -91,7 +91,7 @@ class Life(NamedTuple):
 
 
 def live(train: Train, folder: Path, result: Path, steps: int | None, pause_s: float) -> Life:
-    """Run a training in a process of its own, and kill it so long after so many steps, if any."""
+    """Run a training in a separate process, and kill it some time after the given steps, if any."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:

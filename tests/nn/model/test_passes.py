@@ -125,7 +125,7 @@ def test_a_step_loses_the_operators_that_do_nothing(build, batch, lost):
     ],
 )
 def test_the_gradient_of_an_activation_is_taken_on_the_fewer_maxima(build, op_type, after):
-    """Without it the derivative of all elements of the convolution is an operator of its own."""
+    """Without it the derivative of all elements of the convolution is a separate operator."""
     seen = []
 
     def spy(graph):

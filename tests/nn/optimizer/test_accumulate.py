@@ -1,4 +1,4 @@
-"""Laws of Accumulate: so many small steps are one large one, also across a checkpoint."""
+"""Laws of Accumulate: several small steps equal a large one, also across a checkpoint."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_gradients_are_clipped_before_penalties():
 
 
 def two_layers(clip):
-    """Return both weight gradients as they are, and as they reach the update."""
+    """Return both weight gradients, raw and as they reach the update."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         x = layers.data("x", [None, 3], "float64")
         hidden = layers.fc(x, 4, bias=False, name="a")

@@ -1,4 +1,4 @@
-"""Laws of sparse gradients: rows that are looked up train as densely, all others stay."""
+"""Laws of sparse gradients: looked-up rows train as with dense gradients, all others stay."""
 
 from __future__ import annotations
 

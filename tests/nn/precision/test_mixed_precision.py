@@ -147,7 +147,7 @@ def test_an_operator_after_a_normalization_has_the_dtype_of_its_inputs(program):
         assert layers.relu(layers.layer_norm(var("b"))).dtype == "float32"
         assert layers.softmax(layers.layer_norm(var("c", "bfloat16"))).dtype == "float32"
     casts = [op.input("x")[0] for op in program.global_block().ops if op.type == "cast"]
-    assert "layer_norm_2_out" not in casts  # softmax reads it as it is
+    assert "layer_norm_2_out" not in casts  # softmax reads it directly
 
 
 def test_float64_stays_float64(program):

@@ -23,7 +23,7 @@ KILLS = int(os.environ.get("OPWRIGHT_TRAIN_KILLS", "5"))
 
 
 class Leave(nn.Callback):
-    """Raises after so many steps, as a crash would."""
+    """Raises after a number of steps, like a crash."""
 
     def __init__(self, n_steps):
         self.every_steps = n_steps

@@ -35,7 +35,7 @@ def decoding(tmp_path, monkeypatch):
 
 
 class Leave(nn.Callback):
-    """Raises after so many steps, as a crash would."""
+    """Raises after a number of steps, like a crash."""
 
     def __init__(self, n_steps):
         self.every_steps = n_steps

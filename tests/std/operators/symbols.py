@@ -13,7 +13,7 @@ Sizes = Mapping[int, int]
 class Symbol:
     """An expression of sizes. It has a value for comparisons, and cannot become a number.
 
-    ``guards`` is shared by all that is calculated of one symbol: comparisons, and their results.
+    ``guards`` is shared by all expressions of one symbol: comparisons, and their results.
     """
 
     __hash__ = None  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Edges beyond the table: derivatives at kinks and far out, and errors of bad shapes."""
+"""Edges beyond the table: derivatives at kinks and far from 0, and errors of bad shapes."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def compute_differences(
 
 
 def directions_of(array: Array) -> Iterator[Array]:
-    """Yield every element by itself; of a large array some, and all of it at random, once."""
+    """Yield every element separately; for a large array some, and all of it at random, once."""
     places = list(np.ndindex(*array.shape))
     rng = np.random.default_rng(len(places))
     if len(places) > MANY:

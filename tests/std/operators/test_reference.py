@@ -56,7 +56,7 @@ def is_finite(expected: tuple[Any, ...]) -> bool:
 def test_kernel_matches_the_reference(case: Case, dtype: str, target: Target) -> None:
     arrays = case.make_inputs(dtype)
     expected = case.compute_expected(arrays)
-    # Nothing may overflow or be undefined on the way to a finite result.
+    # No intermediate value of a finite result may overflow or be undefined.
     with np.errstate(all="raise" if is_finite(expected) else "ignore", under="ignore"):
         outputs = run_case(case, arrays, target)
     compare(case, outputs, expected)
@@ -79,7 +79,7 @@ def call_eagerly(case: Case, arrays: Mapping[str, Sequence[Array]]) -> list[Arra
 
 
 def strided(array: Array) -> Array:
-    """Return the same numbers with as much between them as they take."""
+    """Return the same numbers with gaps of their own size between them."""
     if array.ndim == 0:
         return array
     wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)

@@ -259,7 +259,7 @@ def test_autocast_around_a_plan_does_not_cast_inside() -> None:
 
 
 def test_plans_with_threads_and_pytorchs_threads_take_turns() -> None:
-    """Both have pools of their own; neither waits for the other inside a call."""
+    """Both have their own pools; neither waits for the other inside a call."""
     code = (
         "import torch, numpy as np, opwright as ow\n"
         "from opwright_torch.translate import translate\n"

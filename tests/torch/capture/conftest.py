@@ -15,7 +15,7 @@ Check = Callable[..., list[Any]]
 def check() -> Check:
     """Return a function that compares values, gradients, buffers and inputs, and returns graphs.
 
-    ``check(model, *inputs, dynamic=None, steps=1, grad=True)`` runs the model twice: as it is, and
+    ``check(model, *inputs, dynamic=None, steps=1, grad=True)`` runs the model twice: unchanged, and
     compiled by a backend that captures each graph and runs the captured one node by node. The
     tensors of all results are summed for the gradients.
     """

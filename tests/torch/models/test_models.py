@@ -27,7 +27,7 @@ for other models; the gradients of the third, after kinks of relus, are not."""
 
 
 def sample(share: int) -> list[str]:
-    """Return the models of torchvision and transformers, and one in so many of timm's."""
+    """Return the models of torchvision and transformers, and one in `share` of timm's."""
     return [n for n in entries() if not n.startswith("timm") or is_one_in(share, n)]
 
 

@@ -90,7 +90,7 @@ class Errors(NamedTuple):
     theirs: dict[str, float]
 
     def excess(self, most: float = MOST) -> dict[str, tuple[float, float]]:
-        """Return the tensors with errors of more than so many times PyTorch's own."""
+        """Return the tensors with errors of more than a multiple of PyTorch's own."""
         return {
             name: (ours, self.theirs[name])
             for name, ours in self.ours.items()

@@ -204,7 +204,7 @@ def compare(
 ) -> None:
     """Raise WrongError where a result is neither PyTorch's in its dtype nor in float64."""
     truth = truth.detach()
-    if task.reference is not None:  # NumPy has dtypes of its own
+    if task.reference is not None:  # NumPy has its own dtypes
         result = result.to(truth.dtype)
     if (result.dtype, result.shape) != (truth.dtype, truth.shape):
         raise WrongError(

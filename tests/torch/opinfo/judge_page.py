@@ -36,7 +36,7 @@ def group_of(row: dict[str, Any]) -> str:
 
 
 def run_all(processes: int = 2) -> list[dict[str, Any]]:
-    """Return the rows of the judge over all names, in parts that are processes of their own."""
+    """Return the rows of the judge over all names, in parts that are separate processes."""
     script = Path(__file__).parent / "judge_run.py"
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{part}.json" for part in range(PARTS)]

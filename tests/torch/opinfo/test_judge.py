@@ -25,7 +25,7 @@ from every_case import EVERY, is_one_in
 
 ROOM = Path(__file__).parent
 MOST = 12
-"""Samples of an operator and a phase in CI, where one of so many operators runs."""
+"""Samples of an operator and a phase in CI, where a share of the operators runs."""
 IN_CI = 16
 
 ALLOWED = {

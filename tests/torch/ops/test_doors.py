@@ -1,4 +1,4 @@
-"""How `opwright_torch.ops` runs a call: at once, recorded, or by the dispatcher; and its errors."""
+"""Calls of `opwright_torch.ops`: immediate, recorded, or by the dispatcher; and its errors."""
 
 from __future__ import annotations
 

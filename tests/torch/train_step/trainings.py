@@ -39,7 +39,7 @@ def eager(
     after: Callable[[int], object] = lambda _: None,
     clip: Callable[[Any], object] = lambda _: None,
 ) -> None:
-    """Train as people do in PyTorch."""
+    """Train with a usual loop in PyTorch."""
     dtype = next(model.parameters()).dtype
     for i, (x, y) in enumerate(data):
         optimizer.zero_grad()

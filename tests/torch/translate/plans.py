@@ -1,4 +1,4 @@
-"""Runs a function of tensors as PyTorch does, and as one plan with its gradients."""
+"""Runs a function of tensors in PyTorch, and as one plan with its gradients."""
 
 from __future__ import annotations
 

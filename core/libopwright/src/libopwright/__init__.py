@@ -8,7 +8,7 @@ __all__ = ["__version__", "get_prefix"]
 
 
 def get_prefix() -> str:
-    """Return the folder that has ``include`` and ``lib``, as ``/usr`` has them.
+    """Return the folder with ``include`` and ``lib``, laid out like ``/usr``.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Finds the operators through which gradients flow, and why a gradient stops.
 
-Composites without a gradient rule on the way are replaced by their bodies, in the program itself.
+Composites without a gradient rule on a path are replaced by their bodies, in the program itself.
 Names are mutable, so a value is a name and a version: version 0 of a name is its value before the
 block runs, and each write makes the next one.
 """
@@ -161,7 +161,7 @@ class Route(NamedTuple):
     versions: Versions
     paths: Paths
     wanted: dict[str, Key]  # the values whose gradients are requested, by name
-    needed: set[Key]  # the values whose gradients are needed on the way
+    needed: set[Key]  # the values whose gradients are needed on a path
     path: list[ForwardOp]  # the operators through which gradients flow, in order
     stopped: Collection[str]  # more names through which no gradient flows
     reached: Collection[str]  # the wanted variables that the targets depend on

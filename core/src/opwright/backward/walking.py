@@ -35,7 +35,7 @@ class Walk:
         self.emitter = GradientEmitter(route.block, route.versions)
         self.grads: dict[Key, str] = {}  # of the wanted values, each a separate variable
         self.reasons: list[str] = []  # why control flow lacks a wanted gradient
-        self.sums: dict[str, str] = {}  # of captured variables: initial sums in place of 0
+        self.sums: dict[str, str] = {}  # of captured variables: initial sums instead of 0
         self._wanted = frozenset(route.wanted.values())
         self._partials: dict[Key, list[str]] = {}
 

@@ -221,7 +221,7 @@ def writing(as_json: bool) -> Iterator[None]:
     except BaseException:
         sys.stderr.write(show(printed.getvalue()))
         raise
-    if not documents:  # a command of another package may print its document by itself
+    if not documents:  # a command of another package may print its document itself
         print(printed.getvalue(), end="")
         return
     sys.stderr.write(show(printed.getvalue()))

@@ -71,7 +71,7 @@ class Diagnosis(NamedTuple):
 def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
     """Run children until one completes, each without the plugins that killed earlier ones.
 
-    `timeout_s` is the time in seconds for the hooks of each plugin, and then for all that it names.
+    `timeout_s` is the time limit in seconds of each plugin's hooks, and then of its objects.
     """
     skipped: list[tuple[str, str]] = []
     crashes: dict[PluginFailure, bool] = {}
@@ -258,7 +258,7 @@ class Examination(NamedTuple):
     """The report of `opwright doctor` about a service that a package uses.
 
     An annex of the topic ``doctor`` is a function without arguments that returns one. It runs in a
-    process of its own, and may take as long as ``opwright doctor --timeout``.
+    separate process, and may take as long as ``opwright doctor --timeout``.
 
     Attributes
     ----------

@@ -222,7 +222,7 @@ def _choose_letters(libraries: Iterable[str]) -> dict[str, str]:
 
 
 def _fit(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align the rows; a name that leaves the cells no room gets a line of its own."""
+    """Align the rows; a name that leaves the cells no room gets a separate line."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     room = _WIDTH - sum(widths[1:]) - len(widths) + 1
     width = min(max(room, len("operator")), widths[0])

@@ -24,7 +24,7 @@ _TITLE = ("plugin", "distribution", "state", "operators", "kernels", "devices", 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add nothing: the command takes no arguments of its own."""
+    """Add nothing: the command has no arguments."""
 
 
 def run(args: argparse.Namespace) -> int:

@@ -164,7 +164,7 @@ class AttrProto(ProtoValue):
 
     @property
     def type_name(self) -> str:
-        """The type as Python writes it: ``"int"``, ``"list[float]"``, ``"block"``."""
+        """The type in Python's notation: ``"int"``, ``"list[float]"``, ``"block"``."""
         return self.type.type_name
 
     def describe_range(self) -> str:

@@ -43,7 +43,7 @@ class AttrType(enum.Enum):
 
     @property
     def type_name(self) -> str:
-        """The type as Python writes it: ``"int"``, ``"list[float]"``; ``"block"`` for BLOCK."""
+        """The type in Python's notation: ``"int"``, ``"list[float]"``; ``"block"`` for BLOCK."""
         return f"list[{_TYPE_NAMES[self.element]}]" if self.is_list else _TYPE_NAMES[self]
 
 
@@ -97,7 +97,7 @@ def convert_element(type: AttrType, value: object) -> Any:
 
 
 def _as_plain(value: object) -> object:
-    """Return the elements of an array of any library as Python has them, others unchanged."""
+    """Return the elements of an array of any library as Python objects, others unchanged."""
     tolist = getattr(value, "tolist", None)
     return value if tolist is None else tolist()
 

@@ -169,9 +169,9 @@ def dtype_from_code(code: int) -> str:
 
 
 # -- which numbers a dtype holds ------------------------------------------------------------------
-# Python numbers, lists and attributes have no dtype of their own and take on another. A float dtype
-# rounds them. An integer dtype represents whole numbers in its range, and bool 0 and 1: all others
-# are refused, never clipped.
+# Python numbers, lists and attributes have no dtype and adopt another. A float dtype rounds them.
+# An integer dtype represents whole numbers in its range, and bool 0 and 1: all others are refused,
+# never clipped.
 
 
 _OVERFLOWS: Final = {

@@ -138,7 +138,7 @@ def grad_op(
         such a gradient is refused, as is a gradient of an output that has none: nothing silently
         becomes zero.
     gradient : callable, optional
-        The rule that differentiates the gradient operator in turn, such as `linear_in`.
+        The rule that differentiates the gradient operator again, such as `linear_in`.
     body : callable, optional
         Instead of `gradient`: the gradient operator as a composition, such as `by_derivative` and
         `by_differentiating` make. It is written where a second gradient is needed, and where a

@@ -147,7 +147,7 @@ class InferContext:
         self._put(slot, index, tuple(self._make_meta(slot, index, s, dtype) for s in shapes))
 
     def set_metas(self, slot: str, metas: Sequence[Meta]) -> None:
-        """Set the metas of all variables of an output slot, each with a dtype of its own."""
+        """Set the metas of all variables of an output slot, each with its own dtype."""
         for meta in metas:
             check_dtype(meta.dtype, self.op_type)
         self._put(slot, self._find_output(slot), tuple(metas))

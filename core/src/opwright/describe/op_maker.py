@@ -161,7 +161,7 @@ class OpMaker:
         return self._set(draft, "allowed", names or DTYPES)
 
     def as_shape_operand(self) -> OpMaker:
-        """Allow variables in place of numbers that decide the shapes of outputs.
+        """Allow variables instead of numbers that decide the shapes of outputs.
 
         A number takes one variable of shape [] or [1], a list any number of these and of vectors.
         While a program is built, ``ctx.attr`` of the shape rule has None in their places, for

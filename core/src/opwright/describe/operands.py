@@ -1,8 +1,8 @@
 """Shape operands: attributes whose numbers may be variables, known when a plan is made.
 
-An operator is written with names in place of numbers, ``shape=["n", 8]``. The operator
-keeps the names in an input slot named like the attribute, and marks in place of their
-elements: `FROM_INPUT` for the first, `MORE` for later ones in a vector.
+An operator is written with names instead of numbers, ``shape=["n", 8]``. The operator keeps the
+names in an input slot named like the attribute, and marks instead of their elements: `FROM_INPUT`
+for the first, `MORE` for later ones in a vector.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Slots = Mapping[str, Any]  # names by slot; only names of operands are read
 Attrs = Mapping[str, Any]
 
 MAX_NUMBERS: Final = 2**16
-"""A variable in place of numbers of an attribute, which has a mark for each number."""
+"""A variable that replaces numbers of an attribute, which has a mark for each number."""
 
 
 def list_items(value: Any) -> tuple[Any, ...]:
@@ -39,7 +39,7 @@ def list_items(value: Any) -> tuple[Any, ...]:
 
 
 def names_in(proto: OpProto, attrs: Attrs) -> list[str]:
-    """Return the names that attributes have in place of numbers."""
+    """Return the names that attributes have instead of numbers."""
     items = (item for name in proto.operands for item in list_items(attrs.get(name)))
     return [item for item in items if isinstance(item, str)]
 
@@ -97,7 +97,7 @@ def check_rest(op_type: str, attr: AttrProto, value: Any) -> Any:
 
 
 def name_operands(inputs: Slots, attrs: Attrs) -> Attrs:
-    """Return attributes as they were given, with names in place of numbers."""
+    """Return attributes as given, with names instead of numbers."""
     if attrs.keys().isdisjoint(inputs):
         return attrs
     short = {
@@ -135,7 +135,7 @@ def fill_operands(proto: OpProto, inputs: Slots, attrs: Attrs, find: Callable[[s
 
 
 def _replace(inputs: Slots, attrs: Attrs, find: Callable[[str], Iterable[Any]]) -> Attrs:
-    """Return attributes with the result of `find` in place of the marks of each."""
+    """Return attributes with the marks of each replaced by the result of `find`."""
     replaced = {}
     for name in attrs.keys() & inputs.keys():
         value, numbers = attrs[name], iter(find(name))

@@ -83,8 +83,8 @@ class RuleContext:
     def attr(self, name: str) -> Any:
         """Return an attribute of the operator, None where it is absent.
 
-        An operand has the names of variables in place of numbers that are not known yet;
-        `emit` takes them there, too.
+        An operand has the names of variables instead of unknown numbers; `emit` takes them there,
+        too.
         """
         value = self.attrs.get(name)
         if value is None and name not in self.proto.attr_protos:

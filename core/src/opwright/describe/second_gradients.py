@@ -179,7 +179,7 @@ class _Tape:
     def differentiate(self, grads: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
         """Write the gradients of `names` from the gradients of the written operators.
 
-        Raises GradientError where an operator on the way has no rule.
+        Raises GradientError if an operator on a path has no rule.
         """
         self._is_recording = False
         needed = self._find_needed(names)

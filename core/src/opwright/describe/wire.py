@@ -37,7 +37,7 @@ _RANGES: Final = {"i": (-(2**31), 2**31), "I": (-(2**63), 2**63), "u": (0, 2**64
 
 
 def write_message(message: Message, schema: Schema) -> bytes:
-    """Return the bytes of a message as protobuf writes them: fields by number, no zeros.
+    """Return the bytes of a message in protobuf's form: fields by number, no zeros.
 
     A message in it may be bytes already. A field of a oneof, such as `VALUE`, is written even if it
     is zero, too. ValueError for a number out of its range, and a text that is not Unicode.

@@ -54,7 +54,7 @@ VALUE: Final = _schema(
     strings=_schema("1 values s*"),
     bools=_schema("1 values b*"),
 )
-_TYPES: Final = {VALUE[type.value][0]: type for type in AttrType}  # they bear the same numbers
+_TYPES: Final = {VALUE[type.value][0]: type for type in AttrType}  # they have the same numbers
 
 _SLOT = _schema(
     *("1 name s", "2 comment s", "3 duplicable b", "4 optional b", "5 intermediate b"),

@@ -12,12 +12,12 @@ class PythonDevice(Protocol):
     Attributes
     ----------
     name : str
-        Device type, as plans and kernels name it.
+        Device type, as in plans and kernels.
     dlpack_code : int
         DLPack's DLDeviceType.
     addressable : bool
         Whether a handle is an address that may be offset, so that one arena serves a plan;
-        otherwise each value gets a buffer of its own.
+        otherwise each value gets its own buffer.
     """
 
     name: str
@@ -45,9 +45,9 @@ class PythonDevice(Protocol):
 
 
 class PythonDevices(Protocol):
-    """Several devices of one type, or none; a plugin names this in place of a `PythonDevice`.
+    """Several devices of one type, or none; a plugin names this instead of a `PythonDevice`.
 
-    A `PythonDevice` by itself is number 0, and is assumed to exist.
+    A single `PythonDevice` is number 0, and is assumed to exist.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class PythonDevices(Protocol):
         """Return the device of this number, at least 0; called once for each that is used.
 
         All Contexts share the device, as long as one of them, a plan or a tensor holds it; only
-        after that it is opened again. Never called by two threads at once.
+        after that it is opened again. Never called by two threads concurrently.
 
         Raises
         ------
@@ -108,8 +108,8 @@ class DeviceArrays(Protocol):
     as ``<rule broken>, got <value>; <way out>``, for an unreadable array.
 
     ``describe(pointer, shape, dtype, number, /)`` returns the attribute of a tensor: all work on
-    the tensor is done when a library reads it. It raises AttributeError where the attribute cannot
-    express the dtype: the tensor does not have it then.
+    the tensor is done when a library reads it. It raises AttributeError if the attribute cannot
+    express the dtype: the tensor lacks it then.
     """
 
     def view(self, pointer: int, shape: tuple[int, ...], dtype: str, number: int, /) -> object:

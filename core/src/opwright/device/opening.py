@@ -36,7 +36,7 @@ os.register_at_fork(after_in_child=_forget_lock)  # the owner of the old one may
 
 
 def get_device(name: str, context: Context) -> _runtime.Device:
-    """Return the runtime's device of this name, as users write it: ``"cuda"``, ``"cuda:1"``.
+    """Return the runtime's device of a name as users write it: ``"cuda"``, ``"cuda:1"``.
 
     It is opened at first use, and shared by all Contexts whose entry of this name is the same
     library file or Python object.

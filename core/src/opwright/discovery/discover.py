@@ -156,7 +156,7 @@ def _read_names(name: str) -> tuple[str, ...]:
 def discover(
     paths: Sequence[str] | None, settings: Settings
 ) -> tuple[Registries, tuple[PluginRecord, ...]]:
-    """Find the installed plugins; return registries filled by them, and all that loaded.
+    """Find the installed plugins; return registries filled by them, and all loaded plugins.
 
     `paths` is by default ``sys.path``. Conflicting plugins are among the records, too. SettingError
     for an unknown name in OPWRIGHT_PLUGINS, PluginError for any failure with OPWRIGHT_STRICT=1.

@@ -305,7 +305,7 @@ def _location(distribution: Distribution) -> str:
 
 
 class WatchedFile(NamedTuple):
-    """A file that a plugin's registrations depend on, as it was when the hooks ran."""
+    """A file that a plugin's registrations depend on, in its state during the run of the hooks."""
 
     path: str
     mtime_ns: int

@@ -52,7 +52,7 @@ def lower(request: LowerRequest) -> LoweredPlan:
 
 
 def lower_halves(request: LowerRequest) -> tuple[list[LoweredPlan], Halves]:
-    """Lower one graph to two plans; the second has all that depends on ``request.given.late``."""
+    """Lower one graph to two plans; the second depends on ``request.given.late``."""
 
     def finish(graph: Graph) -> tuple[list[LoweredPlan], Halves]:
         halves = cut_graph(graph, request)

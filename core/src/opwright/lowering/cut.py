@@ -191,7 +191,7 @@ class _First:
 
 
 class _Second:
-    """The half that runs second, over values of its own.
+    """The half that runs second, with separate values.
 
     It is fed saved values, then feeds of the first half that it reads, then late feeds.
     """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Block:
-    """A part of a program with variables of its own; block 0 is the global one.
+    """A part of a program with its own variables; block 0 is the global one.
 
     `Program.create_block` makes one. A block reads the variables of the blocks around it, and
     writes only its own.

@@ -47,7 +47,7 @@ def program_guard(
     """Make programs the default ones within a ``with`` block, for this thread or task only.
 
     A function of `opwright.ops` that is called without inputs, such as ``fill``, appends to `main`
-    there; elsewhere it computes at once.
+    there; elsewhere it computes immediately.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def record(undo: Callable[..., object], *arguments: Any) -> None:
 
 
 def _undo(journal: list[Undo], mark: int) -> None:
-    # Undoing is not a change to record: without this it would be recorded, and undone in turn.
+    # Undoing is not a change to record: without this it would be recorded, and undone itself.
     with setting(_JOURNAL, None):
         while len(journal) > mark:
             undo, arguments = journal.pop()

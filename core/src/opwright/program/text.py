@@ -142,7 +142,7 @@ def _format_value(type: AttrType, value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(_format_value(type.element, item) for item in value)}]"
     if isinstance(value, str) and type.element is not AttrType.STRING:
-        return show(value, "")  # of a variable in place of a number
+        return show(value, "")  # of a variable instead of a number
     if isinstance(value, str):
         return '"' + show(value.replace("\\", "\\\\").replace('"', '\\"'), "") + '"'
     if isinstance(value, float) and math.isfinite(value) and abs(value) >= 1e16:

@@ -141,7 +141,7 @@ def renumbered_blocks(program: Program) -> list[Block]:
 
 
 def stop_training(program: Program) -> None:
-    """Set the attribute ``training`` of every operator that has it to false, as of dropout."""
+    """Set the attribute ``training`` of every operator that has it, such as dropout, to false."""
     for block in program.blocks:
         for op in block.ops:
             if op.attrs.get("training") is True:
@@ -217,7 +217,7 @@ def _serving(kept: list[Operator], candidates: list[Operator], needed: set[str])
 
 
 def _is_seed(op: Operator) -> bool:
-    """Whether `append_backward` begins here: with the gradient of a target by itself."""
+    """Whether `append_backward` begins here: with a target's gradient by itself."""
     if op.type not in (ASSIGN, FILL_LIKE):
         return False
     (source,), (name,) = op.input(X), op.output(OUT)

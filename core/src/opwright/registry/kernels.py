@@ -1,7 +1,7 @@
 """The kernels that installed packages provide, and the order in which they are tried.
 
 Commands ask plugins here why kernels would refuse on this machine, to show the answers. A kernel
-refuses by itself when it is prepared.
+itself refuses in its preparation.
 """
 
 from __future__ import annotations

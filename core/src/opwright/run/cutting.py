@@ -85,7 +85,7 @@ def cut(
     Parameters
     ----------
     program : Program
-        Its global block is run, as it is now.
+        Its global block is run, in its current state.
     feed, fetch : sequence of Variable or str
         The feeds and fetches of the forward, as for `Network.compile`. ``backward`` may read the
         arrays of feeds and results and the parameters again: leave them unchanged until then.

@@ -47,15 +47,15 @@ def load(
         ``params.safetensors`` of one call of `save` in it. Or a file that `Network.bundle` wrote:
         its plans run without being lowered. Such a file is code, see ``opwright/run.h``.
     scope : Scope, optional
-        The scope for the persistable variables, also for calls of the result. By default the
-        result has a scope of its own: another program with the same names may be loaded.
+        The scope for the persistable variables, also for calls of the result. By default the result
+        has its own scope: another program with the same names may be loaded.
     mmap : bool
-        Whether parameters may lie in a map of their file: they are read from the disk when they are
-        used first, and processes share them. This applies to the scope of the result, and to
-        files of 1 MiB and more in ``generations``, which `save` never writes into, on a local
-        disk. The file may then be replaced, renamed and removed, but not be written into or cut
-        off: that changes the parameters, or kills the process. Values written into a parameter
-        stay in memory. False reads everything immediately.
+        Whether parameters may be in a map of their file: they are read from the disk at first use,
+        and processes share them. This applies to the scope of the result, and to files of 1 MiB and
+        more in ``generations``, which `save` never writes into, on a local disk. The file may then
+        be replaced, renamed and removed, but not be written into or cut off: that changes the
+        parameters, or kills the process. Values written into a parameter stay in memory. False
+        reads everything immediately.
     trainable : bool
         False freezes the parameters: none of them gets a gradient, and normalizations use their
         running statistics and keep them.

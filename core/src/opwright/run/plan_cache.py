@@ -61,7 +61,7 @@ class Place(NamedTuple):
     """A saved state in the cache folder: `stem` is the beginning of all paths.
 
     `params` is the path of the parameters, and `seen` the result of `see` before they were read;
-    `program` and `manifest` are the contents of the other files. A pair by itself has an empty
+    `program` and `manifest` are the contents of the other files. A standalone pair has an empty
     manifest.
     """
 
@@ -113,7 +113,7 @@ def find_place(path: object) -> Place | None:
 
 
 def _find_newest(folder: str) -> str:
-    """Return the folder of the newest generation, or the folder of a pair by itself.
+    """Return the folder of the newest generation, or the folder of a standalone pair.
 
     OSError where files at the top are no links to the newest.
     """
@@ -204,7 +204,7 @@ def stat_of(path: str) -> list[Any]:
 def see(path: str) -> list[Any]:
     """Return the result of `stat_of`, and the start of the system, which a crash ends.
 
-    A file that was not synchronized is as it was written until then.
+    Until then a file that was not synchronized has its written content.
     """
     try:
         with open(_BOOT, encoding="ascii") as file:

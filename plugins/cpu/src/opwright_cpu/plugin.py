@@ -74,7 +74,7 @@ def opwright_options(registry: plugin.OptionRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_kernels(registry: plugin.KernelRegistrar) -> None:
-    """Name every kernel and the library that has it, as the build found them there."""
+    """Name every kernel and its library, as found by the build."""
     for file, op_type, dtypes, library, priority in KERNELS:
         registry.add(
             op_type,

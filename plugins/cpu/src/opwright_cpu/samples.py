@@ -66,7 +66,7 @@ def conv2d_fused(draw: Draw) -> Drawn:
 
 
 def fc_sgd(draw: Draw) -> Drawn:
-    """Inputs as they are proposed, for a weight of either layout."""
+    """Inputs as proposed, for a weight of either layout."""
     inputs = draw.propose()
     if inputs is None or not draw.attrs["transpose_weight"]:
         return None if inputs is None else (inputs, draw.attrs)

@@ -1,4 +1,4 @@
-"""Computations of a whole batch at once: for `jax.vmap`."""
+"""Computations of whole batches, for `jax.vmap`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ TOPIC = "batches"
 """The topic of annexes that describe how a batch of examples in a new axis 0 is computed at once.
 
 Subjects that begin with ``broadcast.`` name dicts of operators whose inputs broadcast, with the
-number of axes at the end that each input has of its own: 0 for element-wise ones. Those that begin
-with ``axes.`` name dicts of operators that work along some axes of their first input, with the
-attribute that names these. Those that begin with ``folded.`` name dicts of operators that compute
-each element of axis 0 alone, such as images, with the input slots that have this axis: examples
-become elements of it.
+number of trailing axes of each input that are not broadcast: 0 for element-wise ones. Those that
+begin with ``axes.`` name dicts of operators that work along some axes of their first input, with
+the attribute that names these. Those that begin with ``folded.`` name dicts of operators that
+compute each element of axis 0 alone, such as images, with the input slots that have this axis:
+examples become elements of it.
 """
 
 

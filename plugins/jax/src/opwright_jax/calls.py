@@ -17,7 +17,7 @@ class Call(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A call of a Program, whose arguments are all that it reads, its parameters too."""
+    """A call of a Program, whose arguments are all of its inputs, including parameters."""
 
     program: bytes
     arguments: tuple[str, ...]

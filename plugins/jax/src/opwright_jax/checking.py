@@ -82,7 +82,7 @@ def _find_in_batches(use: Any) -> str | None:
 
 
 def _find_difference(what: str, found: Any, expected: Any) -> str | None:
-    """Return how arrays differ; without 64-bit types JAX has them in 32 bits."""
+    """Return how arrays differ; without 64-bit types JAX uses 32 bits."""
     for i, (result, array) in enumerate(zip(found, expected, strict=True)):
         given, dtype = np.asarray(result), jnp.result_type(array)
         narrow = dtype if jax.config.jax_enable_x64 else NARROW.get(str(dtype), str(dtype))

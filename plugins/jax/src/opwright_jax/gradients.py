@@ -1,4 +1,4 @@
-"""Gradients of computations for JAX: each is again a computation, with gradients of its own."""
+"""Gradients of computations for JAX: each is again a computation, with its own gradients."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def _append_unary(block: ow.Block, op_type: str, name: str, **attrs: Any) -> str
 
 
 def _narrow(block: ow.Block, names: Sequence[str], is_wide: bool) -> tuple[str, ...]:
-    """Return results as JAX has them: without 64-bit types, in 32 bits."""
+    """Return results in JAX's dtypes: without 64-bit types, in 32 bits."""
     narrow = []
     for name in names:
         dtype = None if is_wide else NARROW.get(block.var(name).dtype)

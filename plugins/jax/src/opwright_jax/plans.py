@@ -35,7 +35,7 @@ _RESOLVE = ctypes.CFUNCTYPE(
 )
 _numbers = count()
 _kept: dict[int, Any] = {}
-"""Plans by number, as long as the library has them; the library bounds how many."""
+"""Plans by number, as long as the library has them; it limits their number."""
 
 
 @lru_cache(maxsize=1)
@@ -74,7 +74,7 @@ def _resolve(text: int, length: int, high: int, low: int, message: int, message_
     """Add the plan of a text to the library; 0, or 1 with a message."""
     try:
         content = ctypes.string_at(text, length).decode()
-        # XLA may load programs in a thread of its own; pins and options of a Context do not count.
+        # XLA may load programs in its own thread; pins and options of a Context have no effect.
         contextvars.Context().run(_add, content, high, low)
     except BaseException as error:  # noqa: BLE001 - no exception crosses the border
         said = (

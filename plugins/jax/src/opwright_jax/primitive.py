@@ -56,7 +56,7 @@ def _infer(*avals: Any, what: What) -> Any:
 
 
 def _make_aval(shape: Any, dtype: Any, avals: Sequence[Any]) -> Any:
-    """Return an abstract array, which differs along the axes of a `shard_map` as arguments do."""
+    """Return an abstract array, which varies along the axes of a `shard_map` like the arguments."""
     aval = jax.core.ShapedArray(shape, dtype)
     axes = frozenset[Any]().union(*map(_varying_axes, avals))
     if not axes:
@@ -96,7 +96,7 @@ def _check_platforms(ctx: Any, what: What) -> None:
 
 
 def _warn_of_gathering(ctx: Any, what: What) -> None:
-    """Warn once where XLA divides a program among devices by itself."""
+    """Warn once if XLA itself divides a program among devices."""
     axes = ctx.module_context.axis_context
     n = getattr(axes, "num_devices", None) or 1
     if not hasattr(axes, "mesh") and n > 1 and _warned.add():

@@ -96,7 +96,7 @@ def optional(rule: Rule) -> Rule:
 
 
 def listed(rule: Rule, length: int | None = None) -> Rule:
-    """Return the rule of a list, of so many items where that is known."""
+    """Return the rule of a list, with its number of items if that is known."""
 
     def check(where: str, value: object) -> list[Any]:
         if not isinstance(value, list) or (length is not None and len(value) != length):

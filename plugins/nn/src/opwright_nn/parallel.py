@@ -72,7 +72,7 @@ class Processes(Protocol):
         """Return a scope with whole variables, in the first process; all of them call it."""
 
     def shard_values(self, program: ow.Program, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return whole variables as this process has them."""
+        """Return whole variables in their form in this process."""
 
 
 @arguments.suggest
@@ -186,7 +186,7 @@ def find_program_team(who: str, program: ow.Program | None) -> Team | None:
 
 
 def average(who: str, parallel: DataParallel | None, pairs: Sequence[Pair]) -> Sequence[Pair]:
-    """Append the mean of gradients over the processes; return the pairs as they are for None."""
+    """Append the mean of gradients over the processes; return the pairs unchanged for None."""
     if parallel is None:
         return pairs
     team, choices = find_team(who, parallel.group), parallel._asdict()
@@ -219,7 +219,7 @@ def save_once(
 ) -> None:
     """Save in one of the processes that train a program together; the others wait for it.
 
-    `save` gets the program and the scope as one process would have them.
+    `save` gets the program and the scope of an equivalent single process.
     """
     teams = _find_teams(who, program)
     if not teams:

@@ -210,7 +210,7 @@ def _write_field(number: int, kind: str, value: Any) -> bytes:
 
 
 def write_bytes(number: int, content: bytes) -> bytes:
-    """Return a field of bytes as a message has it."""
+    """Return a field of bytes in its serialized form."""
     return write_varint(number << 3 | 2) + write_varint(len(content)) + content
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from opwright_onnx.messages import ModelProto
 
 _EXTERNAL: Final = b"\x0a\x08location"
-"""The field of a tensor that is in another file, as protobuf writes it."""
+"""The field of a tensor that is in another file, in protobuf's encoding."""
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 

@@ -2,7 +2,7 @@
 
 Replayed on a model of a disk that promises no more than POSIX does: the content of a file lasts
 from its fsync on, and the names in a folder from the fsync of the folder on. Until then each change
-may be lost by itself, and data may be there in part.
+may be lost separately, and data may be partly written.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def save_value(folder: Path, value: int) -> None:
 
 
 class Campaign:
-    """Processes that save to one folder and load it, until so many were killed.
+    """Processes that save to one folder and load it, until a number of them was killed.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ def save_pair(folder, program, scope, **options):
 
 
 def save_nothing(folder, program, scope):
-    """Leave the folder as it is."""
+    """Leave the folder unchanged."""
 
 
 def load_value(folder):

@@ -1,4 +1,4 @@
-"""Fails allocations one by one, in a process of its own: see test_want_of_memory.py.
+"""Fails allocations one by one, in a separate process: see test_want_of_memory.py.
 
 Prints one line of JSON at the end. Before each attempt it writes down which allocation comes next,
 so that a crash has a number.

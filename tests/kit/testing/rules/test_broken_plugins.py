@@ -21,11 +21,11 @@ class Planted(NamedTuple):
     Attributes
     ----------
     rule : str
-        The rule that it breaks.
+        The broken rule.
     operator : str
         The operator that has it, after the plugin's name; or the pass.
     also : mapping of str to str
-        Rules that see it too, each with why that cannot be otherwise.
+        Rules that also find it, each with the reason.
     """
 
     rule: str
@@ -134,7 +134,7 @@ IN_C = {"broken_compiled", "broken_guard_bytes"}
 def rules_for(plugin: str) -> list[str]:
     """Return the rules that look for a plugin's defects, and some that must not find anything.
 
-    `make test-all` has every rule look at every plugin.
+    `make test-all` applies every rule to every plugin.
     """
     if EVERY or plugin in IN_C:
         return ALL_BUT_IMPORT

@@ -58,7 +58,7 @@ def _conv(
     context_start: int | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Convolve each sequence by itself, between zeros."""
+    """Convolve each sequence separately, between zeros."""
     require(x.numel() > 0 and weight.numel() > 0, "convolutions of nothing")
     first = -(context_length // 2) if context_start is None else context_start
     before, behind = max(0, -first), max(0, first + context_length - 1)

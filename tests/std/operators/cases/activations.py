@@ -8,7 +8,7 @@ import numpy as np
 from case import Array, Case, Random
 from cases.unary import ENDS, INF, NAN, each, elementwise, erf, integers
 
-# Far out: intermediate values must not overflow for a finite result.
+# Far from 0: intermediate values must not overflow for a finite result.
 FAR = [-1e4, -60.0, -12.0, 0.0, 12.0, 60.0, 1e4]
 
 

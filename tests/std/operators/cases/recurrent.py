@@ -29,7 +29,7 @@ def one_step(op: str, a: Array, b: Array, h: Array, c: Array, activation: str) -
 
 
 def reference(op: str) -> Any:
-    """Return the reference, which goes over each row of the batch by itself."""
+    """Return the reference, which computes each row of the batch separately."""
 
     def run(
         x: Array,

@@ -123,7 +123,7 @@ def _combine(higher: torch.dtype, lower: torch.dtype) -> torch.dtype:
 
 
 def promoted(*values: Any, floats: bool = False) -> list[Any]:
-    """Return tensors in their common dtype, numbers as they are."""
+    """Return tensors in their common dtype, numbers unchanged."""
     dtype = result_dtype(*values)
     if floats and dtype not in FLOATS:
         dtype = "float32"
@@ -144,7 +144,7 @@ def as_value(value: Any, dtype: str) -> float:
 
 
 def in_float32(function: Adapter) -> Adapter:
-    """Return a function that is computed in float32 of 16-bit floats, as PyTorch does inside."""
+    """Return a function that computes 16-bit floats in float32, like PyTorch internally."""
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         given = [x for x in (*args, *kwargs.values()) if hasattr(x, "dtype")]

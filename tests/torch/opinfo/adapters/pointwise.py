@@ -50,7 +50,7 @@ def of_bools(op: str) -> Adapter:
 
 
 def rounding(op: str) -> Adapter:
-    """Return an operator that leaves whole numbers as they are."""
+    """Return an operator that leaves whole numbers unchanged."""
     return lambda x: getattr(ops, op)(x) if is_float(x) else ops.assign(x)
 
 

@@ -97,7 +97,7 @@ def extreme_of_any(op: str) -> Adapter:
 
 
 def spread(op: str) -> Adapter:
-    """Return `std` or `var`: `unbiased` may stand in the place of `dim`."""
+    """Return `std` or `var`: `unbiased` may be in the position of `dim`."""
 
     def apply(
         x: Any,

@@ -30,7 +30,7 @@ _MAX_DEPTH: Final = 200
 
 
 def reads_operands(ops: Iterable[Operator], program: Program | None) -> bool:
-    """Whether an operator, or one in its blocks, takes a variable in place of a number."""
+    """Whether an operator, or one in its blocks, takes a variable instead of a number."""
     for op in ops:
         if not op.definition.proto.operands.keys().isdisjoint(op.inputs):
             return True
@@ -87,7 +87,7 @@ class Folding:
         return True
 
     def _compute(self, ops: Iterable[LoweredOp]) -> None:
-        """Run operators as a program of their own, fed with the known values."""
+        """Run operators as a separate program, fed with the known values."""
         names: dict[Value, str] = {}
         feeds: dict[str, Array] = {}
         metas: dict[str, Meta] = {}

@@ -121,7 +121,7 @@ def _check_aliases(
 ) -> Mapping[str, tuple[Value, ...]]:
     """Refuse an in-place output in other memory than its input.
 
-    Return the outputs, with each overwritten input in place of its output.
+    Return the outputs, with each overwritten input instead of its output.
     """
     named = dict(outputs)
     for out_slot, in_slot in definition.alias_slots:

@@ -46,7 +46,7 @@ class Choice(NamedTuple):
 
 
 class Signature:
-    """Definition, metas and attributes of an operator, and all that follows from them alone.
+    """Definition, metas and attributes of an operator, and everything derived from them alone.
 
     Attributes
     ----------

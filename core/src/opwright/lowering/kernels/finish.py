@@ -21,7 +21,7 @@ from opwright.lowering.request import Target
 from opwright.registry import KernelEntry
 
 MAX_REFERENCES = 8192
-"""After so many additions, entries whose kernel is gone are dropped."""
+"""After this many additions, entries whose kernel is gone are dropped."""
 
 MAX_REFUSALS = 4096
 """Several times as many as the largest models have."""

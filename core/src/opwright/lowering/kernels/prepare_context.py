@@ -166,7 +166,7 @@ class PrepareContext:
         self.workspace_bytes = max(self.workspace_bytes, size_bytes)
 
     def pack(self, slot: str, function: Callable[[Any], object]) -> None:
-        """Request ``function(array)`` in place of an input that the plan never writes.
+        """Request ``function(array)`` instead of an input that the plan never writes.
 
         The plan keeps the result and computes it again when the variable has been set. If the input
         is not such a variable, the kernel gets the array unchanged.

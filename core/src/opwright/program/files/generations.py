@@ -248,7 +248,7 @@ class Saver:
 
     @property
     def new_link(self) -> Path:
-        """The path of a link before it has its name."""
+        """The temporary path of a new link."""
         return self._folder / (_LINK + self.token)
 
     def retire(self, generation: Path) -> None:

@@ -1,6 +1,6 @@
 """Opens the files of one saved state: each file once, and all of the same generation.
 
-The two files at the top of a folder are links to the newest generation, or a pair by itself, which
+The two files at the top of a folder are links to the newest generation, or a standalone pair, which
 was copied from a generation. The first `save` to the folder of a pair turns it into a generation,
 before it adds its own.
 """
@@ -78,7 +78,7 @@ class SavedFiles(NamedTuple):
 
     Files of a generation are opened together, through its folder: they are consistent, and a saver
     that removes them does no harm. `stays` means that nothing writes into them: `save` only adds
-    and removes generations. A pair by itself has no `notes`.
+    and removes generations. A standalone pair has no `notes`.
     """
 
     read_program: Callable[[], bytes]
@@ -125,7 +125,7 @@ def _check_params(file: OpenFile, manifest: Manifest, program: bytes) -> OpenFil
 
 
 def read_saved(folder: StrPath, read: Callable[[SavedFiles], Read]) -> Read:
-    """Return the result of `read` for the newest generation, or for a pair by itself.
+    """Return the result of `read` for the newest generation, or for a standalone pair.
 
     If that fails, and another process has saved meanwhile, the new generation is read instead.
     FileMissingError if the folder has no saved program.
@@ -206,7 +206,7 @@ def read_program(path: StrPath, *, follow: bool = False) -> bytes:
 
 
 def open_params(stack: ExitStack, folder: StrPath, program: bytes) -> OpenFile:
-    """Open the parameters of a pair by itself; FormatError unless they belong to the program."""
+    """Open the parameters of a standalone pair; FormatError unless they belong to the program."""
     path = os.path.join(folder, PARAMS)
     handle = stack.enter_context(open_regular(path, follow=True))
     check_belongs(path, read_mark(path, handle), program)
@@ -267,7 +267,7 @@ def _manifests(folder: StrPath) -> Iterator[Manifest]:
 
 
 def adopt_pair(folder: Path, saver: Saver) -> None:
-    """Convert a pair by itself into a generation, so that it can be loaded at any time of a save.
+    """Convert a standalone pair into a generation, so that it can be loaded at any time of a save.
 
     Do nothing if the pair is not complete, or another saver has done it.
     """

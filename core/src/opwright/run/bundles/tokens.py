@@ -1,6 +1,6 @@
 """Tokens of a bundle: joined over batches, and written as bytes.
 
-An int is the same for all batches, an `Affine` is one for each; texts and floats are as they are.
+An int is the same for all batches, an `Affine` is one for each; texts and floats are unchanged.
 """
 
 from __future__ import annotations

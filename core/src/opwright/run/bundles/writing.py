@@ -209,7 +209,7 @@ class _Lowering:
     def record(
         self, request: LowerRequest, target: Target, n: int
     ) -> tuple[LoweredPlan, list[Any]]:
-        """Return the plan for a batch, with a target of its own, and its tokens if it has some."""
+        """Return the plan for a batch, with its own target, and its tokens if it has some."""
         recorder = self.recorder
         recorder.target, recorder.plans, recorder.is_done = target, [], False
         target.recorder = recorder

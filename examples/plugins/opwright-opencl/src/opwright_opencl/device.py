@@ -106,7 +106,7 @@ class OpenClDevice:
             self._used_bytes -= self._buffers.pop(handle).size
 
     def copy(self, dst: int, dst_is_host: bool, src: int, src_is_host: bool, size: int, /) -> None:
-        """Copy bytes, after all that was enqueued; it has happened where a side is the host."""
+        """Copy bytes, after all enqueued work; the call waits if a side is the host."""
         self.check_process()
         enqueue_copy = self.opencl.enqueue_copy
         if dst_is_host:

@@ -19,7 +19,7 @@ NO_FAULT = 0xFFFFFFFF
 
 
 SMALL_GROUP = 32
-"""Items of a work-group with little to do; GPUs run as many at once anyway."""
+"""Items of a work-group with little to do; GPUs run at least as many concurrently."""
 
 
 class Slot(NamedTuple):
@@ -130,7 +130,7 @@ class _Bound:
     """The launches of one operator in one instance of a plan.
 
     Its OpenCL kernels hold their arguments, so that a run sets none; no two threads run one
-    instance at once. It keeps all memory, for an OpenCL kernel does not keep its arguments.
+    instance concurrently. It keeps all memory, for an OpenCL kernel does not keep its arguments.
     """
 
     def __init__(self, device: OpenClDevice, dtype: str, slots: tuple[Any, ...]) -> None:

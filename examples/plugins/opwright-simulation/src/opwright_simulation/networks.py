@@ -85,7 +85,7 @@ class Network:
     Raises
     ------
     DistError
-        A number is out of its range.
+        A number is out of range.
     """
 
     name: str

@@ -68,7 +68,7 @@ def fuse_conv(graph: Graph) -> None:
 
 
 def _follow(graph: Graph, chain: _Chain, taken: set[LoweredOp]) -> _Chain:
-    """Take in one operator after the other, as long as each reads the last one alone."""
+    """Add one operator after the other, while each is the only reader of its predecessor."""
     while not chain.activation:
         reader = graph.uses().only_reader(chain.out)
         if reader is None or reader in taken or not _takes(chain, reader):

@@ -1,8 +1,8 @@
 """``fuse_folded_matmul``: stacks of matrices are multiplied in place, without copies.
 
 Attention that is written as products moves its heads before the time and back again, and float32
-products of bfloat16 arrays widen these first. Kernels read axes by their strides, and bfloat16 as
-it is: where such products alone read a copy, none is made.
+products of bfloat16 arrays widen these first. Kernels read axes by their strides, and bfloat16
+directly: if only such products read a copy, none is made.
 """
 
 from __future__ import annotations

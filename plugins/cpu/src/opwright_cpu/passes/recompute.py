@@ -2,8 +2,8 @@
 for it.
 
 In training a gradient reads values computed long before it, such as a normalized or a transposed
-array, and at the peak of memory all of these wait. The operator runs once more, right before the
-last reader, where its inputs are still there: the same kernel makes the same bits of it. Option
+array, and at the peak of memory all of these wait. The operator runs again, right before the last
+reader, while its inputs still exist: the same kernel computes the same bits. Option
 ``cpu.recompute`` is how much of a step's time that may take.
 """
 
@@ -150,7 +150,7 @@ def _lasts(value: Value, uses: Uses, lives: dict[Buffer, tuple[int, int]], end: 
 
 
 def _choose(candidates: list[_Late], alive: np.ndarray, budget_ns: float) -> list[_Late]:
-    """Return which values to compute again, at most for so much time: the largest for it first.
+    """Return the values to recompute within a time limit: the largest per time first.
 
     None is made of another one.
     """
@@ -218,7 +218,7 @@ def _apply(graph: Graph, chosen: list[_Late]) -> None:
 
 
 def _again(graph: Graph, late: _Late) -> LoweredOp:
-    """Return an operator that computes a value once more."""
+    """Return an operator that computes a value again."""
     op, proto = late.op, late.op.definition.proto
     inputs = {slot.name: values for slot, values in zip(proto.inputs, op.inputs, strict=True)}
     outputs = {

@@ -1,6 +1,6 @@
 """``train_lstm``: an LSTM that is trained keeps its gates, and neither its cells nor its states.
 
-Both follow from the gates, and a step back that has them in the cache computes them in passing. An
+Both follow from the gates, and a backward step computes them cheaply from gates in the cache. An
 LSTM and its gradient are replaced together, if no other operator reads the values saved between
 them. The gradients of the gates' sums then take the place of the gates.
 """

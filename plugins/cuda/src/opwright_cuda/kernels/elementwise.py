@@ -73,7 +73,7 @@ def launch_elementwise(
     parameters : Struct, optional
         The functor's members.
     source : Source, optional
-        ``elementwise.cu`` with a functor of its own.
+        ``elementwise.cu`` with an added functor.
     """
     n = math.prod(out.shape)
     if n == 0:

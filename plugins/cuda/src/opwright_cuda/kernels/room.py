@@ -1,4 +1,4 @@
-"""Blocks that process sequences in turn, and their scratch memory."""
+"""Blocks that process one sequence after another, and their scratch memory."""
 
 from __future__ import annotations
 

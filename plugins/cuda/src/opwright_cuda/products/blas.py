@@ -213,7 +213,7 @@ def tell_blas_path() -> None:
 
         found = pathfinder.load_nvidia_dynamic_lib("cublasLt")
     except (ImportError, RuntimeError) as error:  # the latter where the library is missing
-        reason = str(error).partition("\n")[0].partition(": ")[0]  # then: where it looked
+        reason = str(error).partition("\n")[0].partition(": ")[0]  # then: the searched folders
         raise MissingRequirementError(
             f"CUDA: matrix products need cuBLASLt, got {type(error).__name__}: {reason}; "
             'pip install "nvidia-cublas>=13"'

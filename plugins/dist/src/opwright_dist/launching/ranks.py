@@ -187,7 +187,7 @@ class Ranks:
                 self._kill_at = 0.0
                 continue
             if number == signal.SIGINT and not self._is_interrupted:
-                self._is_interrupted = True  # a training ends by itself after saving
+                self._is_interrupted = True  # a training ends itself after saving
                 self._send(number)
                 continue
             reason = f"ended by {_name_signal(number)}"

@@ -38,7 +38,7 @@ def dist_buckets(graph: Graph) -> None:
 
 
 def _stays(uses: Uses, part: list[LoweredOp]) -> bool:
-    """Whether a collective stays as it is: awaited immediately, it needs no copy into a bucket."""
+    """Whether a collective is kept: awaited immediately, it needs no copy into a bucket."""
     if len(part) > 1:
         return False
     (op,) = part

@@ -44,8 +44,8 @@ def read_shapes(words: Iterable[str], proto: OpProto) -> dict[str, list[ArrayWis
     Parameters
     ----------
     words : iterable of str
-        ``"x=64x10"`` each, once more for each array of a slot that takes a list; ``"64x10"`` where
-        the operator has one required input. ``"x=()"`` is a scalar, ``"label=64x1:int64"`` says the
+        ``"x=64x10"`` each, again for each array of a slot that takes a list; ``"64x10"`` where the
+        operator has one required input. ``"x=()"`` is a scalar, ``"label=64x1:int64"`` says the
         dtype too.
 
     Raises

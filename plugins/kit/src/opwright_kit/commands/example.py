@@ -36,10 +36,10 @@ _RAN: Final = "ran"
 """Reported instead of a kernel when the call has returned."""
 
 _RAN_AS_DRAWN: Final = "ran as drawn"
-"""The same where a call with random numbers in the place of its floats does not return."""
+"""The same if a call with random numbers as its floats does not return."""
 
 _GIVE_UP: Final = 3
-"""After so many seeds without a sample, samples with other attributes are tried."""
+"""After this many seeds without a sample, samples with other attributes are tried."""
 
 
 class Example(NamedTuple):

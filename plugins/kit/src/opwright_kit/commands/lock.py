@@ -83,7 +83,7 @@ def _choose(loaded: LoadedProgram, args: argparse.Namespace, locked: Lock | None
     compiled.plan_for(feeds)
     ops = (op for block in loaded.program.blocks for op in block.ops)
     if any(op.definition.proto.dynamic_output for op in ops):
-        compiled(**feeds)  # operators after such a one are lowered when its shapes are known
+        compiled(**feeds)  # operators after such an operator are lowered when its shapes are known
     return network.lock()
 
 

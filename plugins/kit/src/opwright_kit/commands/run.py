@@ -86,7 +86,7 @@ def _compute(model: Path, given: Arrays, args: argparse.Namespace) -> dict[str, 
     )
     feeds = [spec.name for spec in program.feeds]
     unknown = [name for name in given if name not in loaded.program_feeds]
-    if unknown and not is_foreign(model):  # a reader has looked at the names
+    if unknown and not is_foreign(model):  # a reader has checked the names
         near = hint(unknown[0], feeds, "feeds")
         raise CommandError(f"run: --input names no feed, got {unknown[0]!r}{near}")
     part = LoadedProgram(loaded.program, loaded.scope, names, feeds)

@@ -142,7 +142,7 @@ def _chain(slots: _Slots, a: int, b: int) -> list[int]:
 
 
 def _order(slots: _Slots) -> None:
-    """Sort each row by the mean place of the neighbors, downwards and upwards in turn."""
+    """Sort each row by the mean place of the neighbors, alternately downwards and upwards."""
     place = [0.0] * len(slots.row)
     for members in slots.rows:
         for index, slot in enumerate(members):

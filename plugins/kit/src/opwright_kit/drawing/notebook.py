@@ -1,4 +1,4 @@
-"""A program within a notebook: its page in a frame of its own, apart from the notebook's styles."""
+"""A program within a notebook: its page in a frame, isolated from the notebook's styles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEIGHT: Final = 600
 def frame_program(program: Program) -> str | None:
     """Return the page that `write_page` writes as an HTML element; None for no or many operators.
 
-    Its scripts may not reach the notebook: the frame has an origin of its own.
+    Its scripts may not reach the notebook: the frame has a separate origin.
     """
     block = program.global_block()
     graphs = build_graphs(block.ops, block)

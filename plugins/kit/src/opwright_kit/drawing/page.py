@@ -54,7 +54,7 @@ def write_page(
     device: str = "cpu",
     force: bool = False,
 ) -> Drawn:
-    """Write a network as an HTML page, whole in itself, to look at in a browser.
+    """Write a network as a self-contained HTML page for a browser.
 
     Operators are drawn in rows, shapes and dtypes on the edges between them. The operators of one
     layer of the network are a group, and the blocks of control flow are below; both can be

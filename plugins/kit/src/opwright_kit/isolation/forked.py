@@ -67,4 +67,4 @@ def _be_child(work: Callable[[Tell], None], writer: int) -> None:
             work(lambda item: print(json.dumps(item), file=lines))
         code = 0
     finally:
-        os._exit(code)  # nothing of the parent's is to be closed or printed once more
+        os._exit(code)  # nothing of the parent must be closed or printed again

@@ -6,4 +6,4 @@ from opwright.errors import OpwrightError
 
 
 class ScaffoldError(OpwrightError, ValueError):
-    """A package cannot be generated as it was asked for, or not be written."""
+    """A package cannot be generated as requested, or cannot be written."""

@@ -19,7 +19,7 @@ class Formula(NamedTuple):
     words : str
         Its computation, for comments.
     python : str
-        NumPy statements that write `out`, one a line; they broadcast as NumPy does.
+        NumPy statements that write `out`, one a line; they broadcast as in NumPy.
     native : str
         An expression of C++ and CUDA C++ for one element of type T.
     n_inputs : int

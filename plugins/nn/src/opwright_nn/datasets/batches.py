@@ -23,7 +23,7 @@ Batch = TypeVar("Batch", Arrays, NamedArrays)
 class Batches(Iterator[Batch], Generic[Batch]):
     """The iterator that `batches` returns; it can continue from any position.
 
-    A loop over it after the end continues with the next epochs, in orders of their own. ``len`` is
+    A loop over it after the end continues with the next epochs, each in its own order. ``len`` is
     the number of batches in an epoch, at any position.
     """
 
@@ -99,7 +99,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
 
     @arguments.suggest
     def repeat(self, epochs: int) -> Batches[Batch]:
-        """Return the same batches from epoch 0, for so many epochs, without a progress bar."""
+        """Return the same batches from epoch 0, for a number of epochs, without a progress bar."""
         epochs = checks.check_int("batches.repeat", "epochs", epochs, at_least=0)
         options = self._options(epochs)
         return Batches(self._arrays, self._names, self._starts.step, seed=self._seed, **options)
@@ -296,7 +296,7 @@ def batches(
         Makes a batch of a batch, which is a tuple or dict of arrays: ``map_batch(batch)``, or
         ``map_batch(batch, rng)`` with a `numpy.random.Generator` that depends on `seed`, the epoch
         and the number of the batch alone, so that a resumed training draws the same numbers. With
-        `shard` each process maps its part, with a stream of its own.
+        `shard` each process maps its part, with its own stream.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Cells of tables: reads them out of frames, dicts and rows, and parses numbers and dates."""
+"""Cells of tables: reads them from frames, dicts and rows, and parses numbers and dates."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 class Column(NamedTuple):
-    """A column as it was fitted.
+    """A fitted column.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Column(NamedTuple):
     form : str or None
         The format of dates, as for ``strptime``; None for ISO 8601.
     has_missing : bool
-        Whether a value was missing when it was fitted, so that this has a feature of its own.
+        Whether a value was missing when it was fitted, so that this has its own feature.
     mean, deviation : float
         The mean and the deviation of numbers, and of dates in days.
     words : list of str

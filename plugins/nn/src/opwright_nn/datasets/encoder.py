@@ -28,7 +28,7 @@ _STATE: Final = fields.fields(
 
 
 class TableEncoder:
-    """Makes arrays of a table, as it was fitted to another: ``encoder.fit_transform(train)``.
+    """Makes arrays of a table, after a fit to another table: ``encoder.fit_transform(train)``.
 
     ::
 

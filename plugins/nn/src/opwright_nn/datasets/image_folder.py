@@ -115,8 +115,8 @@ def decode(
     - The orientation of EXIF is applied.
     - 8 bits are divided by 255, grayscale images of 9 to 16 bits by the greatest number of their
       bits; with 16 bits where 0 is white, 0 becomes 1. Colors of 16 bits keep the upper 8.
-    - Floats in [0, 1] stay as they are. Other floats, 32-bit integers and signed ones need
-      `levels`, since nothing says which of their values is white.
+    - Floats in [0, 1] stay unchanged. Other floats, 32-bit integers and signed ones need `levels`,
+      since nothing says which of their values is white.
     - Palettes and CMYK become red, green and blue, and a color becomes gray, as Pillow converts
       them: without color profiles.
     - Transparency is dropped, a pixel keeps its color; with `background` it is blended with that.

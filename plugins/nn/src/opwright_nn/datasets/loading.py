@@ -86,7 +86,7 @@ class Decoder:
 
 
 class Loader(Batches[Any]):
-    """The result of `load_batches` for items; its workers live as long as it does."""
+    """The result of `load_batches` for items; its workers live as long as it."""
 
     def __init__(self, decoder: Decoder, team: Team | None, **options: Any) -> None:
         self._decoder = decoder
@@ -184,7 +184,7 @@ class Stream(Batches[Any]):
         )
 
     def _shuffle(self, epoch: int, samples: Iterator[Any]) -> Iterator[Any]:
-        """Yield samples out of a buffer, at random; in their order without a seed."""
+        """Yield samples from a buffer, at random; in their order without a seed."""
         if self._seed is None:
             yield from samples
             return
@@ -197,7 +197,7 @@ class Stream(Batches[Any]):
         yield from (buffer[place] for place in rng.permutation(len(buffer)))
 
     def repeat(self, epochs: int) -> Stream:
-        """Return the same batches from epoch 0, for so many epochs, without a progress bar."""
+        """Return the same batches from epoch 0, for a number of epochs, without a progress bar."""
         epochs = checks.check_int("Stream.repeat", "epochs", epochs, at_least=0)
         options = {"size": self._starts.step, "seed": self._seed, **self._options(epochs)}
         return Stream(self._function, len(self._arrays[0]), **options)

@@ -113,7 +113,7 @@ def _fill(value: object, dtype: np.dtype[Any]) -> Any:
 
 
 def _to_float(numbers: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
-    """Return the nearest numbers of a float dtype; None where a finite one is out of its range."""
+    """Return the nearest numbers of a float dtype; None if a finite one is out of range."""
     with np.errstate(over="ignore"):
         nearest = numbers.astype(dtype)
     return nearest if (np.isfinite(nearest) == np.isfinite(numbers)).all() else None

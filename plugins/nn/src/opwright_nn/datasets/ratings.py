@@ -1,4 +1,4 @@
-"""Ratings of films by users: a generator, and a reader of files as MovieLens has them."""
+"""Ratings of films by users: a generator, and a reader of MovieLens's files."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ class Vocabulary(Sequence[str]):
     sequences : iterable of sequences of str
         Lists of words, or strings, which are sequences of characters.
     max_size : int, at least 3, optional
-        Keep so many words, with the two above; all by default.
+        The most words to keep, including the two above; all by default.
     min_count : int, at least 1
-        Keep words that occur so often.
+        Keep words that occur at least this often.
 
     Examples
     --------

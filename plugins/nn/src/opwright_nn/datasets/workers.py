@@ -1,7 +1,7 @@
 """Worker processes that make batches ahead, in order, and live as long as the loader.
 
-Each worker has a connection of its own, and gets the number of a batch at a time: there is no
-queue and no lock that a killed worker could leave taken. Its end of the connection closes with it.
+Each worker has its own connection, and gets the number of a batch at a time: there is no queue and
+no lock that a killed worker could leave taken. Its end of the connection closes with it.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Layer(NamedTuple):
     block : Block
     name : str
     out : str
-        The name of the layer's output, with a number where the layer is applied once more.
+        The name of the layer's output, with a number if the layer is applied again.
     """
 
     block: ow.Block
@@ -47,8 +47,7 @@ def begin(who: str, name: object) -> Layer:
     who : str
         The layer function, from which a default name is made.
     name : str, optional
-        The name, not checked yet. A layer whose name exists is applied once more: it shares
-        parameters.
+        The name, not checked yet. A layer whose name exists is applied again: it shares parameters.
     """
     own_name = checks.check_name(who, name)
     program = ow.default_main_program()

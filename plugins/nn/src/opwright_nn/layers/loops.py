@@ -18,7 +18,7 @@ Carry = ow.Variable | tuple[ow.Variable, ...]
 
 
 class _Given(NamedTuple):
-    """Variables as they were given: one, or several."""
+    """Variables as given: one, or several."""
 
     variables: tuple[ow.Variable, ...]
     is_single: bool
@@ -62,9 +62,9 @@ def scan(
     name : str, optional
         The prefix of the names of its variables.
     checkpoint_every : int, optional
-        At least 1. For gradients, save the carry of only every so many-th iteration, and recompute
-        those between: memory for n / k + k iterations instead of n, for the time of one more
-        forward loop. Gradients have the same bits.
+        At least 1. For gradients, save only every `checkpoint_every`-th carry, and recompute those
+        between: memory for n / k + k iterations instead of n, for the time of one more forward
+        loop. Gradients have the same bits.
     axis : int
         The axis of `xs`, and of `out`, along which the elements are: 1 for sequences
         [batch, time, columns]. Negative numbers count from the end. Other axes than 0 are moved to
@@ -166,7 +166,7 @@ def while_loop(
         The carry of the first iteration.
     max_steps : int, optional
         The largest number of iterations; a run that needs more fails. Gradients need it: their
-        inputs are saved for so many iterations.
+        inputs are saved for this many iterations.
     name : str, optional
         The prefix of the names of its variables.
     stack : bool
@@ -233,7 +233,7 @@ def _taking_carry(function: Callable[..., object], first: _Given) -> Callable[..
 
 
 def _takes(function: Callable[..., object], count: int) -> bool:
-    """Tell whether a function can be called with so many arguments."""
+    """Tell whether a function can be called with this many arguments."""
     try:
         inspect.signature(function).bind(*[None] * count)
     except (TypeError, ValueError):  # ValueError: a builtin without a signature

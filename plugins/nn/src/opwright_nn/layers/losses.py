@@ -266,7 +266,7 @@ def ctc_loss(
     input : Variable or str, [n, time, classes]
         Logarithms of probabilities, as from `log_softmax`.
     label : Variable or str, [n, labels]
-        Classes other than `blank`.
+        Classes except `blank`.
     lengths, label_lengths : Variable or str, optional
         [n], how many times and labels of each row there are; all by default.
     blank : int

@@ -121,7 +121,7 @@ def group_norm(
     input : Variable or str, [n, channels, …]
         Float; `channels` must be known, or in a `Model` follow from the first batch.
     groups : int, at least 1
-        Neighboring channels form so many groups, of one mean and variance each.
+        The number of groups of neighboring channels, with one mean and variance each.
     epsilon : float, > 0
         Added to the variance.
     scale, bias : bool

@@ -32,8 +32,8 @@ def prelu(
     input : Variable or str, [n, channels, …]
         Float; of any shape with one slope.
     per_channel : bool
-        Whether each channel has a slope of its own; `channels` must be known, or in a `Model`
-        follow from the first batch.
+        Whether each channel has its own slope; `channels` must be known, or in a `Model` follow
+        from the first batch.
     name : str, optional
         The prefix of the names of its variables.
     param_attr : ParamAttr or Initializer, optional

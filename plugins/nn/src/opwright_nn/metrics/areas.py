@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 
 class _Area(Metric):
-    """Keeps all scores until `reset`, as they are, and 8 bytes for the class of each row."""
+    """Keeps all scores unchanged until `reset`, and 8 bytes for the class of each row."""
 
     @arguments.suggest
     def __init__(
@@ -82,7 +82,7 @@ class AUC(_Area):
     """The area under the curve of true over false positives (ROC), exactly.
 
     It is the probability that a row of the class has a higher score for it than another row, equal
-    scores counting half. All scores are kept until `reset`, as they are.
+    scores counting half. All scores are kept unchanged until `reset`.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class AveragePrecision(_Area):
 
     i runs over the distinct scores, from the highest; P and R are precision and recall of the rows
     with at least that score. If a class is rare, it shows differences that `AUC` hides. All scores
-    are kept until `reset`, as they are.
+    are kept unchanged until `reset`.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from opwright.errors import AttributeTypeError
 from opwright_nn import arguments, checks
 
 Source = ow.Variable | str | None
-"""A variable whose values are collected, or its name; None where `update` is called by hand."""
+"""A variable whose values are collected, or its name; None if `update` is called manually."""
 
 
 class Metric(abc.ABC):

@@ -87,7 +87,7 @@ class ModelFiles(LayerMethods):
 
         The program has no loss, gradients or updates, and the files no states of an optimizer: its
         feeds are the inputs that `outputs` depend on. ``opwright lock`` and ``opwright graph`` show
-        it as it is served. `save` writes everything that a training needs.
+        it as served. `save` writes everything that a training needs.
 
         Parameters
         ----------
@@ -286,7 +286,7 @@ class ModelFiles(LayerMethods):
         self._startup.note_loaded({name: array.shape for name, array in values.items()})
 
     def _list_differences(self, program: ow.Program, saved: Saved) -> list[str]:
-        """Return the differences that make training continue otherwise than in the saved model."""
+        """Return the differences that make training continue differently from the saved model."""
         optimizer = self.optimizer
         if optimizer is None or op_types(program) != op_types(saved.program):
             return []  # another model, or one without an optimizer

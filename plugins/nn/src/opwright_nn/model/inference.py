@@ -14,7 +14,7 @@ def inference_program(
     targets: ow.Variable | str | Iterable[ow.Variable | str],
     given: Iterable[str] = (),
 ) -> ow.Program:
-    """Return a new program that computes `targets` as prediction does.
+    """Return a new program that computes `targets` for prediction.
 
     It lacks losses, gradients, updates and everything else that the targets do not need, and
     operators with an attribute ``training``, such as dropout and batch_norm, have it false.

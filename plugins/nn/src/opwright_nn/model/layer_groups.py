@@ -23,7 +23,7 @@ def find_layer_groups(ops: Sequence[ow.Operator]) -> list[LayerGroup]:
     """Return the operators by layer, in order.
 
     A layer that appends other ones, as ``enc`` appends ``enc_norm_0``, has their operators and the
-    operators between them. An operator of no layer is a group of its own, named as its output.
+    operators between them. An operator without a layer is a separate group, named after its output.
     """
     groups: list[LayerGroup] = []
     for op in ops:

@@ -54,8 +54,8 @@ class Model(ModelTraining):
     Each function in `layers` has a method here, ``model.relu("img")``, and takes names itself
     within ``with model:``.
 
-    A model may be pickled and copied: the copy has the same programs, a scope of its own with the
-    same parameters and states, and no data in its inputs.
+    A model may be pickled and copied: the copy has the same programs, its own scope with the same
+    parameters and states, and no data in its inputs.
 
     Parameters
     ----------

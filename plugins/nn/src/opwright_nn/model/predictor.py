@@ -48,7 +48,7 @@ class Predictor:
     Parameters
     ----------
     program : Program
-        The training program, as it is now.
+        The training program, in its current state.
     names : tuple of str
         The variables to compute.
     scope : Scope

@@ -14,7 +14,8 @@ from opwright_nn.optimizer.sharding import find_updates
 
 
 class TrainedParameters:
-    """Selects trained parameters; remembers ``trainable`` as it was when operators were appended.
+    """Selects trained parameters; remembers ``trainable`` from the time when operators were
+    appended.
 
     Parameters
     ----------

@@ -223,7 +223,7 @@ class ModelTraining(ModelFiles):
 
     @arguments.suggest
     def freeze(self, parameters: Names) -> list[str]:
-        """Leave parameters as they are in later steps, at any time; return their names.
+        """Freeze parameters in later steps, at any time; return their names.
 
         `resume` continues a training of a model with the same frozen parameters.
 
@@ -271,7 +271,7 @@ class ModelTraining(ModelFiles):
         rate = self.scope.find_var(optimizer.learning_rate.name)
         if rate is None or not rate.is_set:
             return optimizer.initial_learning_rate
-        return float(str(rate.numpy().reshape(-1)[0]))  # 0.1, as float32 writes it
+        return float(str(rate.numpy().reshape(-1)[0]))  # 0.1, as a float32
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:

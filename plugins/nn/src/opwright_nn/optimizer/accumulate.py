@@ -19,7 +19,7 @@ from opwright_nn.parameters.parameter import make_state
 
 
 class Accumulate(Optimizer):
-    """Update by the mean of the gradients of so many steps: a large batch in small parts.
+    """Update by the mean of the gradients of several steps: a large batch in small parts.
 
     ::
 
@@ -126,7 +126,7 @@ class Accumulate(Optimizer):
 
 
 class AccumulatingStep:
-    """A training step that sums gradients, and in the last of so many calls updates by their mean.
+    """A training step that sums gradients, and in the last call of a group updates by their mean.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class Optimizer:
     learning_rate : float, at least 0, or Schedule
         The learning rate after initialization, or the rate of each step.
     regularizer : Regularizer, optional
-        For every parameter without one of its own.
+        For every parameter without its own.
     clip : GradientClip, optional
         A bound for the gradients.
     """
@@ -86,12 +86,12 @@ class Optimizer:
     """The operator: slots param, grad, learning_rate and one for each state, outputs aliased."""
 
     sparse_op_type: ClassVar[str | None] = None
-    """The operator for sparse gradients, with rows and values in place of grad; None: there is
-    none. A subclass with an `op_type` of its own does not inherit it."""
+    """The operator for sparse gradients, with rows and values instead of grad; None: there is none.
+    A subclass with its own `op_type` does not inherit it."""
 
     elementwise: ClassVar[bool] = False
-    """Whether the operator updates each element by itself: then several processes may divide a
-    parameter. A subclass with an `op_type` of its own does not inherit it."""
+    """Whether the operator updates each element separately: then several processes may divide a
+    parameter. A subclass with its own `op_type` does not inherit it."""
 
     own_states: ClassVar[tuple[State, ...]] = ()
     """The states of each parameter."""

@@ -36,7 +36,7 @@ def declare(cls: type[T]) -> type[T]:
 
 
 def within(default: float, **bounds: float) -> Any:
-    """Return a field with a range of its own, with bounds as `checks.check_float` takes them."""
+    """Return a field with its own range, with bounds as for `checks.check_float`."""
     return dataclasses.field(default=default, metadata=bounds)
 
 

@@ -56,7 +56,7 @@ def append_gradients(
     Returns
     -------
     list of (Variable, Variable)
-        Parameters, and gradients of the loss as it is, without the factor.
+        Parameters, and gradients of the loss without the factor.
     """
     policy = find_policy()
     if policy is None or policy.loss_scale is None:

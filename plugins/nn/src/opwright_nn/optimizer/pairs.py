@@ -42,7 +42,7 @@ def check_pairs(who: str, pairs: Sequence[Pair]) -> None:
 def find_regularizer(
     who: str, parameter: ow.Variable, default: Regularizer | None
 ) -> Regularizer | None:
-    """Return the regularizer of a parameter, `default` where it has none of its own."""
+    """Return the regularizer of a parameter, `default` if it has none."""
     own = getattr(parameter, "regularizer", None)
     checks.check_instance(who, f"regularizer of {parameter.name!r}", own, Regularizer)
     return own or default
@@ -117,7 +117,7 @@ def check_divided(
     pairs : sequence of (Variable, Variable)
         Parameters and gradients; at least one.
     elementwise : bool
-        Whether the optimizer updates each element by itself.
+        Whether the optimizer updates each element separately.
     clip : GradientClip, optional
         Its limit.
 

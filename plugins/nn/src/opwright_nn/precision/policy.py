@@ -33,7 +33,7 @@ class MixedPrecision:
     loss_scale : float or None
         The first factor of losses in `minimize`; None: they are not scaled.
     growth_steps : int
-        After so many steps without an overflow the factor doubles.
+        After this many steps without an overflow the factor doubles.
     """
 
     @arguments.suggest
@@ -132,7 +132,7 @@ def _writes(op: ow.Operator, variable: ow.Variable) -> bool:
 
 
 def _movable_slots(definition: OpDefinition) -> set[str]:
-    """Return the slots whose values are read; no output is written in the place of one."""
+    """Return the slots whose values are read; no output is written in their memory."""
     proto = definition.proto
     written = {slot.aliases for slot in proto.outputs}
     return {s.name for s in proto.inputs if not s.shape_only and s.name not in written}
@@ -208,7 +208,7 @@ def mixed_precision(
         The first factor of the loss, 65536 by default for float16. A step whose gradients are not
         finite changes no parameter and halves the factor. For bfloat16 none is needed.
     growth_steps : int, at least 1
-        After so many steps without an overflow the factor doubles.
+        After this many steps without an overflow the factor doubles.
 
     Raises
     ------

@@ -24,7 +24,7 @@ class Callback:
     Attributes
     ----------
     every_steps : int or None
-        After so many steps of the training `after_steps` is called; None for never.
+        `after_steps` is called after this many steps of the training; None for never.
     is_last : bool
         Whether it is called after the others: for a callback that saves their decisions.
     """

@@ -40,9 +40,9 @@ class Checkpoint(Callback):
     keep : int, at least 1
         How many checkpoints the folder keeps.
     every_epochs : int, at least 1
-        Save after every so many epochs.
+        The number of epochs between saves.
     every_steps : int, at least 1, optional
-        Save after every so many steps, too.
+        The number of steps between additional saves.
     best : str, optional
         A column of the history: the best epoch by it is also saved, to ``folder/best``.
     mode : str, optional
@@ -128,7 +128,7 @@ class Checkpoint(Callback):
         return self._best.rule == monitor.rule
 
     def read_best(self, names: Iterable[str], program: ow.Program) -> dict[str, Any]:
-        """Return variables of the best epoch by name, as a program of this process has them."""
+        """Return variables of the best epoch by name, in the form of this process's program."""
         who, folder = "Checkpoint", self.folder / BEST
         values, problems = shared_values(whole_program(who, program), read_saved(folder), names)
         if problems:

@@ -26,7 +26,7 @@ class Evaluation:
     Parameters
     ----------
     model : Model
-        Its parameters are read as they are when it is called.
+        Its current parameters are read in each call.
     values : mapping of str to str
         Variables with a single number for a batch, whose weighted means are returned.
     metrics : mapping of str to Metric

@@ -41,14 +41,14 @@ class NonFiniteError(OpwrightError, FloatingPointError):
 class NanWatch(Callback):
     """End a training at the first NaN or infinity, with the operator that made it.
 
-    After every `every_steps` steps it looks at their losses and at the parameters. If one is not
-    finite, it repeats these steps on copies, and the first bad one operator by operator, as
-    `find_nan` does. The training has the same bits with it.
+    After every `every_steps` steps it checks their losses and the parameters. If one is not finite,
+    it repeats these steps on copies, and the first bad one operator by operator, as `find_nan`
+    does. The training has the same bits with it.
 
     Parameters
     ----------
     every_steps : int, at least 1
-        The batches and one copy of all variables are kept for so many steps. A `Checkpoint` with
+        The batches and one copy of all variables are kept for this many steps. A `Checkpoint` with
         the same number never saves values that are not finite.
 
     Raises
@@ -80,7 +80,7 @@ class NanWatch(Callback):
         return watched
 
     def after_steps(self, training: Training) -> None:
-        """Look at the steps since the last call."""
+        """Check the steps since the last call."""
         now = _copy(training)
         if not all(_is_finite(loss) for _, loss in self._recent) or not _is_sound(training, now):
             self._raise(training)
@@ -88,7 +88,7 @@ class NanWatch(Callback):
         self._recent.clear()
 
     def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
-        """Look at the last steps of the epoch."""
+        """Check the last steps of the epoch."""
         self.after_steps(training)
 
     def _raise(self, training: Training) -> None:
@@ -146,7 +146,7 @@ def _program_of(training: Training) -> ow.Program:
 
 
 def _copy(training: Training, scope: ow.Scope | None = None) -> Values:
-    """Return all variables that outlast a step, as arrays of their own."""
+    """Return all variables that outlast a step, as separate arrays."""
     values: Values = {}
     for name, variable in _program_of(training).global_block().vars.items():
         held = (scope or training.scope).find_var(name) if variable.persistable else None

@@ -35,7 +35,7 @@ class _Watching(Callback):
 
 
 class EarlyStopping(_Watching):
-    """Stop after so many epochs without an improvement of a number.
+    """Stop after a number of epochs without an improvement.
 
     Parameters
     ----------

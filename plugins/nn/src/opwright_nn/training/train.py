@@ -168,7 +168,7 @@ def _as_model(
     loss: ow.Variable | str | None,
     optimizer: Optimizer | str | None,
 ) -> Model | Step:
-    """Return a model for a loaded program, anything else as it is."""
+    """Return a model for a loaded program, anything else unchanged."""
     if isinstance(model, ow.LoadedProgram):
         return make_model("train", model, loss, optimizer)
     for name, value in (("loss", loss), ("optimizer", optimizer)):

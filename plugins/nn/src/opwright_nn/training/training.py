@@ -61,7 +61,7 @@ class Trained(NamedTuple):
 
 
 class Training:
-    """A training as callbacks see it.
+    """The interface of a training for callbacks.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def _carried(t: Translator, n: Node, x: Value, scale: Value, zero: Value, kind: 
 
 
 def _along(t: Translator, x: Value, scale: Value, axis: int, block: int) -> Value:
-    """Return scales as they are multiplied with `x`: one for all, an axis, or each block of one."""
+    """Return scales to multiply `x` by: one for all, for an axis, or for each block of one."""
     scale = _scalar_of(t, scale)
     if t.rank(scale) == 1:
         shape = [1] * t.rank(x)

@@ -1,4 +1,4 @@
-"""A model as it was read: graph, functions, opsets, and the limits of its translation."""
+"""A model as read: graph, functions, opsets, and the limits of its translation."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from opwright_onnx.translate.schemas import newest_opset
 
 MIN_BUDGET: Final = 10_000
 BUDGET_FOR_NODE: Final = 64
-"""How many nodes a model may have once its functions and unrolled loops are written out: the first
-number, or so many for each node of the file."""
+"""How many nodes a model may have with its functions and loops unrolled: the first number, or the
+second one for each node of the file."""
 
 MAX_DEPTH: Final = 64
 """Functions and graphs within each other."""

@@ -25,7 +25,7 @@ PREFIX: Final = "opwright."
 INPUTS: Final = "_inputs"
 OUTPUTS: Final = "_outputs"
 MARK: Final = INT_MIN
-"""In the place of the first number that an input of the name of its attribute gives."""
+"""The mark for the first number provided by an input that has the name of its attribute."""
 
 MORE: Final = INT_MIN + 1
 """In the places of the following numbers."""
@@ -113,7 +113,7 @@ def _group(slots: Any, values: Sequence[Value]) -> dict[str, list[Value]]:
 def _bind(
     t: Translator, proto: OpProto, inputs: Mapping[str, Sequence[Value]]
 ) -> dict[str, list[ow.Variable]]:
-    """Return variables for the inputs; overwritten ones have memory of their own."""
+    """Return variables for the inputs; overwritten ones have separate memory."""
     written = {STEP_SLOT, *(slot.aliases for slot in proto.outputs)}
     bound: dict[str, list[ow.Variable]] = {}
     for slot, values in inputs.items():

@@ -146,7 +146,7 @@ def _map_file(tensor: TensorProto, folder: str | None, n_bytes: int, who: str) -
 
 
 def _find_file(folder: str, location: str, who: str) -> Path:
-    """Return the path of a regular file below a folder, through no link out of it."""
+    """Return the path of a regular file below a folder, without links out of it."""
     from pathlib import Path  # it takes 4 ms to import
 
     root = Path(folder).resolve()

@@ -1,4 +1,4 @@
-"""Writes the nodes of a graph into a Program; known values are computed at once."""
+"""Writes the nodes of a graph into a Program; known values are computed immediately."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Translator:
         return "step" not in ow.op_proto(type).input_slots
 
     def _is_small(self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any]) -> bool:
-        """Return whether the result may be computed at once; a wrong use raises an error."""
+        """Return whether the result may be computed immediately; a wrong use raises an error."""
         arrays = find_leaves(bound.values())
         budget = max([MAX_FOLDED_BYTES, *(array.nbytes for array in arrays)])
         try:

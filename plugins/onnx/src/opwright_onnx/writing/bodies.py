@@ -1,4 +1,4 @@
-"""The body of a composite as operators of a program of its own."""
+"""The body of a composite as operators of a separate program."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def gelu(x: Array, out: Array, *, approximate: str) -> None:
 def _gelu_gate(x: Array, out: Array, approximate: str) -> None:
     """Write out / x: the normal distribution function, or its sigmoid approximation."""
     if approximate == "tanh":
-        # (1 + tanh(z)) / 2 = sigmoid(2 z); far out the cube would overflow.
+        # (1 + tanh(z)) / 2 = sigmoid(2 z); far from 0 the cube would overflow.
         end = _GELU_END[approximate]
         bounded = np.minimum(np.maximum(x, -end), end)
         np.square(bounded, out=out)

@@ -194,7 +194,7 @@ def _nan_body(b: BodyContext) -> None:
 
 
 def _write_of_numbers(b: BodyContext, out: dict[str, str | None] | None = None) -> str:
-    """Write a quantile of the elements other than NaN, which sorts last."""
+    """Write a quantile of all elements except NaN, which sorts last."""
     shape = known_meta(b).shape
     given = b.attr("axis") if shape else ()
     axes = sorted(axis % len(shape) for axis in given) or list(range(len(shape)))

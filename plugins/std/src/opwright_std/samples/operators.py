@@ -40,7 +40,9 @@ accuracy = proposed_with(drops_nan="only the largest score is counted")
 
 def compared(draw: Draw) -> Drawn:
     """Proposed inputs of functions whose gradient compares the input with bounds."""
-    if draw.attrs.get("alpha", 0.0) == 0.0:  # leaky_relu has its negative-side derivative there
+    if (
+        draw.attrs.get("alpha", 0.0) == 0.0
+    ):  # leaky_relu has its derivative for negative numbers there
         draw.flat_at_nan = "NaN compares false with bounds; PyTorch's gradient is 0, too"
     return proposed(draw)
 

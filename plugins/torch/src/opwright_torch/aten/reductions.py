@@ -205,7 +205,7 @@ def dist(t: Translator, input: Value, other: Value, p: Value = 2) -> Value:
 def nansum(
     t: Translator, input: Value, dim: Value = None, keepdim: bool = False, dtype: Value = None
 ) -> Value:
-    """The sum of the elements other than NaN."""
+    """The sum of all elements except NaN."""
     x = t.cast(input, t.dtype())
     return t.cast(t.op("nansum", x, axis=axes_of(input, dim), keepdims=keepdim), t.dtype())
 

@@ -1,4 +1,4 @@
-"""Sums whose shape rule looks at each input alone."""
+"""Sums whose shape rule checks each input alone."""
 
 import numpy as np
 

@@ -26,7 +26,7 @@ def fast_large(x, out):
 
 
 class Doubled:
-    """A parameter that is kept doubled; an input that is none comes as it is."""
+    """A parameter that is packed doubled; other inputs are unchanged."""
 
     def __init__(self):
         self.kept = None

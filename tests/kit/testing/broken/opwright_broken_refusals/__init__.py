@@ -1,4 +1,4 @@
-"""A plugin that declines without saying why, or all that it registered."""
+"""A plugin that declines without a reason, or declines everything that it registered."""
 
 import opwright.plugin as plugin
 

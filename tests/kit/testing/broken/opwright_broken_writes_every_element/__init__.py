@@ -1,4 +1,4 @@
-"""A plugin that leaves part of its output as it was."""
+"""A plugin that leaves part of its output unwritten."""
 
 import opwright.plugin as plugin
 

@@ -18,7 +18,7 @@ ACTIVATIONS = {"": 0, "relu": 1, "sigmoid": 2, "tanh": 3}
 
 
 class Matrix(NamedTuple):
-    """An operand: a stack of matrices as they are multiplied, with strides in elements."""
+    """An operand: a stack of matrices in the form for the product, with strides in elements."""
 
     stacks: int
     rows: int
@@ -27,7 +27,7 @@ class Matrix(NamedTuple):
 
 
 def as_matrix(shape: Shape, is_turned: bool, is_right: bool) -> Matrix:
-    """Return an operand as it is multiplied; a vector is one row, or on the right one column."""
+    """Return an operand of the product; a vector is one row, or on the right one column."""
     if len(shape) == 1:
         shape = (shape[0], 1) if is_right else (1, shape[0])
     *stack, rows, columns = shape

@@ -1,4 +1,4 @@
-"""Gradient descent, in the place of the parameter."""
+"""Gradient descent, in the memory of the parameter."""
 
 from __future__ import annotations
 

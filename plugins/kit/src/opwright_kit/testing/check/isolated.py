@@ -28,7 +28,7 @@ _START_LIMIT_S: Final = 60.0
 class IsolatedCheck:
     """A check of one distribution in a separate process, with the interface of `PackageCheck`.
 
-    Close it, or use it as a context manager, to end the process and all that it started.
+    Close it, or use it as a context manager, to end the process and all of its children.
 
     Parameters
     ----------

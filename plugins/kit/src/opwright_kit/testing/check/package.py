@@ -215,7 +215,7 @@ def check_package(
     Parameters
     ----------
     distribution : str
-        Its name, as pip knows it.
+        Its name for pip.
     progress : callable, optional
         Called with each result as soon as it is known.
     **options

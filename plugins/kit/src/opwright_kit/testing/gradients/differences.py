@@ -75,7 +75,7 @@ class Differences:
         return None, len(derivatives)
 
     def _find_fault_along_all(self, gradient: Array) -> str | None:
-        """Return the fault that shows if every element moves at once, or None.
+        """Return the fault found if every element moves at once, or None.
 
         Halves of the elements move, and halves of these, until one element shows the fault.
         """

@@ -18,7 +18,7 @@ class KernelRun:
     Attributes
     ----------
     outputs : dict of str to list of ndarray
-        By slot, each in memory of its own.
+        By slot, each in separate memory.
     inputs : dict of str to list of ndarray
         The inputs after the run.
     changed : tuple of str

@@ -66,7 +66,7 @@ def run_kernel(
 
 
 class Launch:
-    """A kernel prepared for a sample, in a plan of its own, ready to run repeatedly.
+    """A kernel prepared for a sample, in its own plan, ready to run repeatedly.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class Launch:
     def run(
         self, poison: int = POISON, *, beside: int | None = None, inputs: Arrays | None = None
     ) -> KernelRun:
-        """Run the kernel and return the outcome; several threads may do so at once.
+        """Run the kernel and return the outcome; several threads may do so concurrently.
 
         Parameters
         ----------
@@ -226,14 +226,14 @@ class Launch:
         return runtime.CompiledNetwork(scope, self._plan.feeds, lambda arrays: plan, self._device)
 
     def fill(self, poison: int = POISON, *, inputs: Arrays | None = None) -> RunInput:
-        """Return the arguments of a run, in separate memory and a scope of its own; parameters as
-        of `run`.
+        """Return the arguments of a run, in separate memory and a new scope; parameters as of
+        `run`.
         """
         arrays = self.sample.inputs if inputs is None else inputs
         return RunInput(self._layout.fill(arrays, poison, poison), self._new_call(arrays))
 
     def run_filled(self, run_input: RunInput) -> list[Array]:
-        """Return the memory as it is after a run, followed by every resized output.
+        """Return the memory after a run, followed by every resized output.
 
         The workspace is zeroed in it: a kernel's leftovers do not count, such as oneDNN's
         addresses, which differ from thread to thread.

@@ -21,7 +21,8 @@ GUARD_BYTES: Final = 256
 PAGE_BYTES: Final = mmap.PAGESIZE
 
 LEAST_PAGED_BYTES: Final = 4 * 2**20
-"""The least size of an arena with guard pages: the host gives one of so many bytes whole pages."""
+"""The least size of an arena with guard pages: from this size on, the host allocates whole
+pages."""
 
 Side: TypeAlias = Literal["begin", "end"]
 """Where an array touches a guard page: its first byte, or its last one."""

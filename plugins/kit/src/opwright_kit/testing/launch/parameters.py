@@ -57,7 +57,7 @@ class Parameters:
             scope.var(name).set(arrays[slot][i], self._device)
 
     def read(self, scope: runtime.Scope, originals: Arrays, run: KernelRun) -> KernelRun:
-        """Return a run with the variables as they are now, and the variables that it changed."""
+        """Return a run with the current variables, and the variables that it changed."""
         inputs: dict[str, list[Array]] = {slot: list(arrays) for slot, arrays in run.inputs.items()}
         changed = []
         for slot, i, name in self._places:

@@ -77,7 +77,7 @@ def _forward_types(op_types: Iterable[str], context: Context) -> list[str]:
 
 
 def _strings_of(function: Any) -> Iterator[str]:
-    """Yield the strings of a function and of all that it reaches in its own package."""
+    """Yield the strings of a function and of everything that it reaches in its own package."""
     package = getattr(function, "__module__", "").partition(".")[0]
     found: set[int] = set()
     waiting: list[Any] = [function]

@@ -39,7 +39,7 @@ _MOST_PLACES: Final = 12
 moved at once, too, in a random direction."""
 
 _MOST_FOR_PLACES: Final = 2000
-"""Elements of a sample's inputs: of a larger one, all are only moved at once."""
+"""Elements of a sample's inputs: in a larger one, elements are only moved together."""
 
 _MOST_ELEMENTS: Final = 2**14
 """The largest size of a sample's inputs that is differentiated again."""

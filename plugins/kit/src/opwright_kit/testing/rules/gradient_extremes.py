@@ -3,8 +3,8 @@
 - An input that no output depends on gets 0, even if `out_grad` is infinite: a gradient must select
   there, not multiply by 0.
 - An input that is NaN, and reaches an output, gets a gradient other than 0.
-- For element-wise operators, far from 0: in float32 the gradient equals that in float64, in float64
-  it agrees with central differences, and at infinity it is the limit.
+- For element-wise operators, far from 0: in float32 the gradient equals the one in float64, in
+  float64 it agrees with central differences, and at infinity it is the limit.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _find_multiplied(derivative: Derivative, places: list[Place]) -> tuple[Sampl
 
 
 def _is_still(derivative: Derivative, place: Place) -> bool:
-    """Return whether all outputs stay as they are where one number moves a little."""
+    """Return whether all outputs stay unchanged when one number moves a little."""
     forward = derivative.forward
     number = number_at(forward, place)
     step = _STEP * max(1.0, abs(number))

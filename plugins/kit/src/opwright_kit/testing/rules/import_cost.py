@@ -65,7 +65,7 @@ def check(subject: PackageSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _measure(module: str) -> float:
-    """Return milliseconds of the fastest import, each in a process of its own."""
+    """Return milliseconds of the fastest import, each in a separate process."""
     best = float("inf")
     for tries in range(_TRIES):
         best = min(best, float(_run(module).stdout.split()[-1]))

@@ -35,7 +35,7 @@ SUMMARY = "a pass changes programs, but not their results"
 SUBJECT = PassSubject
 
 _PROGRAMS: Final = 400
-"""Drawn until so many, or `_CHANGED` of them, were changed."""
+"""The limit of drawn programs; fewer if `_CHANGED` of them were changed."""
 
 _CHANGED: Final = 20
 

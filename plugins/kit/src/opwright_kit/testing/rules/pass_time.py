@@ -34,7 +34,7 @@ def check(subject: PassSubject, context: CheckContext) -> Iterator[Finding]:
         raise Skipped("it changed none of the programs that were drawn")
     largest = max(changed, key=_count_elements)
     times = _time(largest)
-    if times[0] > _SLOWER * times[1]:  # once more, for a neighbor may have taken the processor
+    if times[0] > _SLOWER * times[1]:  # again, since another process may have used the processor
         times = [min(pair) for pair in zip(times, _time(largest), strict=True)]
     if times[0] > _SLOWER * times[1]:
         text = (

@@ -27,7 +27,7 @@ SUBJECT = (OperatorSubject, KernelSubject)
 
 
 def concerns(subject: OperatorSubject | KernelSubject) -> bool:
-    """Return whether it has attributes of its own; a gradient shares its operator's."""
+    """Return whether it has its own attributes; a gradient shares its operator's."""
     definition = subject.definition
     return bool(definition.proto.attrs) and (
         find_forward(definition.op_type, subject.context) is None

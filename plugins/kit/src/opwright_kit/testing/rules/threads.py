@@ -1,4 +1,4 @@
-"""Two threads may run one kernel at once: it writes nothing that they share.
+"""Two threads may run one kernel concurrently: it writes no shared data.
 
 Two threads run a compiled kernel repeatedly. In Python that would rarely hit the few lines that
 matter, so at each line of a kernel another thread runs all of it, on other inputs.
@@ -38,13 +38,13 @@ _SPAN_S: Final = 0.06
 """For how much time of a processor each thread runs a compiled kernel: hundreds of times."""
 
 _PROCESS_SPAN_S: Final = 2 * _THREADS * _SPAN_S
-"""The time limit of the whole process: if a device computes in a thread of its own, the threads
-that run the kernel only wait."""
+"""The time limit of the whole process: if a device computes in a separate thread, the threads that
+run the kernel only wait."""
 
 _MOST_BYTES: Final = 2**20
 _MOST_REPEATS: Final = 64
-"""A run repeats the kernel, each time with outputs of its own, as far as they fit into this: so
-that little of the time is spent between the runs."""
+"""A run repeats the kernel, each time with its own outputs, as far as they fit into this, so that
+little time is spent between the runs."""
 
 _LINES: Final = 24
 """At how many lines of a Python kernel another thread comes between."""

@@ -159,7 +159,7 @@ class Draw:
         self.attrs = attributes.draw(definition, case.attrs, dtype, plain, rng)
 
     def propose(self) -> dict[str, tuple[Array, ...]] | None:
-        """Return inputs as they are drawn without such a function, to change some of them.
+        """Return inputs as drawn without such a function, to change some of them.
 
         Shapes may not fit: inputs that the shape rule refuses are drawn again. None if a dtype
         does not fit.

@@ -25,7 +25,7 @@ def in_channels_first(w: Writer, op: Op, write: Any) -> Any:
 
 
 def read_windows(op: Op, count: int) -> dict[str, Any]:
-    """Return kernel_shape, strides, dilations and pads as ONNX has them."""
+    """Return kernel_shape, strides, dilations and pads in ONNX's form."""
     pads = list(op.attrs["paddings"])
     if min(pads, default=0) < 0:
         raise DeclinedError(f"paddings must be at least 0, got {pads}")
