@@ -1,18 +1,26 @@
-"""The common part of the registries: registrations by name, and their objects.
+"""Registries of objects by name: their common part, and those of passes, options and annexes.
 
 A registration names an object as ``"module:attribute"``; its module is imported at first use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
 from opwright._runtime import Epoch
-from opwright.errors import OpwrightError, RegistrationError
+from opwright.errors import (
+    MissingRequirementError,
+    OpwrightError,
+    RegistrationError,
+    SettingError,
+)
+from opwright.messages.names import hint
 from opwright.packages.package import Package
-from opwright.packages.quarantine import PluginReport
+from opwright.packages.quarantine import PluginReport, advise_plugin
+from opwright.packages.registrations import ANY, PHASES, key_text
+from opwright.packages.rules import make_annex, make_option, make_pass
 from opwright.targets.opening import LibraryTable, load_target
 
 
@@ -152,3 +160,177 @@ class NamedRegistry(Generic[_Entry]):
     def _all(self) -> list[_Entry]:
         """Return every entry, in the order of registration."""
         return [entry for entry in map(self._find, self._registered) if entry is not None]
+
+
+class PassEntry(Entry):
+    """One registered pass."""
+
+    def _load(self) -> Callable[..., Any]:
+        function = super()._load()
+        if not callable(function):
+            raise RegistrationError(
+                f"{self.name}: a pass must be a function, got {function!r} from "
+                f"{self.package.label}; name one in the hook"
+            )
+        return function  # type: ignore[no-any-return]
+
+
+class PassRegistry(NamedRegistry[PassEntry]):
+    """Passes by name, phase and device."""
+
+    entry_type = PassEntry
+    noun = "pass"
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._of_phases: dict[tuple[tuple[str, ...], str], tuple[PassEntry, ...]] = {}
+
+    def add(
+        self,
+        name: str,
+        *,
+        phase: str,
+        function: str | Callable[..., Any],
+        package: Package,
+        device: str = ANY,
+        operators: Iterable[str] = (),
+    ) -> None:
+        """Add one pass; `function` is ``"module:attribute"`` or the function itself.
+
+        `operators` is as in `opwright.plugin.PassRegistrar.add`. RegistrationError for a name that
+        is taken, or anything malformed.
+        """
+        self._add(make_pass(name, phase, function, device, operators), package)
+
+    def not_found(self, name: str) -> RegistrationError:
+        """Return the error for an unknown pass, which names the nearest one."""
+        known = hint(name, self._registered, "passes")
+        return RegistrationError(f"{name}: no pass of this name is registered{known}")
+
+    def entries(self) -> tuple[PassEntry, ...]:
+        """Return every pass, in the order in which they run."""
+        return tuple(entry for phase in PHASES for entry in self._in_phase(phase))
+
+    def names(self) -> tuple[str, ...]:
+        """Return the name of every pass, in the order in which they run."""
+        return tuple(entry.name for entry in self.entries())
+
+    def of_phases(self, phases: Iterable[str], device: str) -> tuple[PassEntry, ...]:
+        """Return the passes of some phases for one device, in the order in which they run.
+
+        Within a phase those for this device come first, then those for any device. Then passes are
+        ordered by plugin, opwright's own first and others by distribution, and within a plugin by
+        registration.
+        """
+        key = (tuple(phases), device)
+        chosen = self._of_phases.get(key)
+        if chosen is None:
+            entries = (entry for phase in key[0] for entry in self._in_phase(phase))
+            chosen = tuple(entry for entry in entries if entry.device in (device, ANY))
+            self._of_phases[key] = chosen
+        return chosen
+
+    def enter(self, registrations: Sequence[Any], package: Package) -> None:
+        """Add registrations that have been checked already."""
+        super().enter(registrations, package)
+        self._of_phases.clear()
+
+    def _in_phase(self, phase: str) -> list[PassEntry]:
+        entries = [entry for entry in self._all() if entry.phase == phase]
+        return sorted(entries, key=lambda entry: entry.device == ANY)  # stable
+
+
+class OptionRegistry(NamedRegistry[Entry]):
+    """Options by name, which kernels read in ``prepare``.
+
+    They are part of the keys of plans and prepared kernels, so that a change is never missed.
+    Environment variables must not be used for this.
+    """
+
+    noun = "option"
+
+    def add(self, name: str, *, default: object, comment: str, package: Package) -> None:
+        """Declare one option, by its name without the plugin's.
+
+        RegistrationError for a name that is taken, or anything malformed.
+        """
+        self._add(make_option(name, default, comment, package), package)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return every option, sorted by name."""
+        return tuple(sorted(self._all(), key=lambda entry: entry.name))
+
+    def check(
+        self, who: str, chosen: object, before: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the options that differ from their defaults, sorted by name.
+
+        Options in `before` hold where `chosen` does not name them. SettingError, which begins with
+        `who`, for an unknown option and for a value of another type.
+        """
+        if not isinstance(chosen, Mapping):
+            example = next(iter(self._registered), "acme.fast_exp")
+            raise SettingError(
+                f"{who}: options must be a dict of names and values, got {chosen!r}; "
+                f"write {{{example!r}: ...}}"
+            )
+        for name, value in chosen.items():
+            entry = self.find(name)
+            if entry is None:
+                known = hint(str(name), self._registered, "options")
+                raise SettingError(f"{who}: unknown option, got {name!r}{known}")
+            if type(value) is not type(entry.default):  # True is an int, but no number
+                kind = type(entry.default)
+                noun = "an int" if kind is int else f"a {kind.__name__}"
+                raise SettingError(
+                    f"{who}: option {name!r} must be {noun}, got {value!r}; {entry.comment}"
+                )
+        merged = {**(before or {}), **chosen}
+        values = {entry: merged.get(entry.name, entry.default) for entry in self.entries()}
+        return {entry.name: value for entry, value in values.items() if value != entry.default}
+
+    def fill(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the value of every option: the chosen one, or the default."""
+        items = self._registered.items()
+        return {name: chosen.get(name, option.default) for name, (option, _) in items}
+
+
+class AnnexRegistry(NamedRegistry[Entry]):
+    """Annexes by topic and subject; a pair belongs to one plugin.
+
+    The core gives them no meaning. The package that asks for a topic defines its subjects, and
+    the kind of its objects.
+    """
+
+    noun = "annex"
+
+    def add(self, topic: str, subject: str, target: object, package: Package) -> None:
+        """Add one annex; `target` is ``"module:attribute"`` or the object itself.
+
+        RegistrationError for a pair that is taken, or anything malformed.
+        """
+        self._add(make_annex(topic, subject, target), package)
+
+    def entries(self, topic: str) -> tuple[Entry, ...]:
+        """Return every annex of a topic, sorted by subject; nothing is imported."""
+        entries = (entry for entry in self._all() if entry.topic == topic)
+        return tuple(sorted(entries, key=lambda entry: entry.subject))
+
+    def find(self, topic: str, subject: str) -> Entry | None:  # type: ignore[override]  # of two names
+        """Return one annex, not yet imported, or None where no plugin names it."""
+        return self._find(key_text(topic, subject))
+
+    def get(self, topic: str, subject: str) -> Entry:  # type: ignore[override]  # likewise
+        """Return one annex, not yet imported.
+
+        MissingRequirementError where no plugin names it: with the nearest subject, plugins that
+        failed to load, and the package to install.
+        """
+        entry = self.find(topic, subject)
+        if entry is not None:
+            return entry
+        subjects = [entry.subject for entry in self.entries(topic)]
+        near = hint(subject, subjects, "subjects") if subjects else ""
+        title = f"{key_text(topic, subject)}: no plugin provides this annex{near}"
+        advice = advise_plugin(topic, self._report)
+        raise MissingRequirementError(self._report.explain(title, advice, topic), advice=advice)
