@@ -18,17 +18,28 @@ from opwright.context.context import Context
 from opwright.describe.definition import OpDefinition
 from opwright.describe.dtypes import Array
 from opwright.describe.meta import Meta
-from opwright.describe.op_proto import VarProto
+from opwright.describe.op_proto import OpProto, VarProto
 from opwright.describe.operands import list_items
-from opwright.device.intake import hold, is_array, lend, meta_of, read_host
+from opwright.device.intake import (
+    HOST_KINDS,
+    describe_place,
+    find_place,
+    hold,
+    is_array,
+    lend,
+    meta_of,
+    read_host,
+    read_tensor,
+)
+from opwright.device.opening import find_device_name, open_device
 from opwright.device.outgoing import as_given, from_numpy_like
-from opwright.errors import AttributeValueError, DtypeError, SlotError
+from opwright.errors import AttributeValueError, DeviceNotFoundError, DtypeError, SlotError
 from opwright.lowering import Fetches, Given, LowerRequest, Target, lower
 from opwright.program import Operator, Variable, default_main_program
 from opwright.program.calls import append_call, expected_dtype
 from opwright.program.guards import is_program_guarded
+from opwright.records import NamedTuple
 from opwright.registry import HOST, DeviceName
-from opwright.run.locating import read_on_device
 
 
 class Missing(enum.Enum):
@@ -153,7 +164,7 @@ class EagerSource:
         like = next(others, None)
         if like is not None:
             given = [[lend(item) for item in items] for items in given]
-        on_device = read_on_device(self._proto, given, self._context)
+        on_device = _read_on_device(self._proto, given, self._context)
         if on_device is None:
             arrays = self._read_arrays(given)
         else:
@@ -262,3 +273,75 @@ def _variables_in(values: Iterable[Any]) -> list[Variable]:
     """Return the Variables among values, and in lists of them."""
     items = [item for value in values for item in list_items(value)]
     return [item for item in items if isinstance(item, Variable)]
+
+
+# -- arguments on a device -------------------------------------------------------------------------
+
+
+class _Argument(NamedTuple):
+    """An input of a call."""
+
+    who: str  # operator and slot, for messages
+    value: Any
+    place: tuple[int, int] | None  # its DLPack device; None for the host, and for numbers
+
+
+def _read_on_device(
+    proto: OpProto, given: Sequence[Sequence[Any]], context: Context
+) -> tuple[list[list[Any]], Any] | None:
+    """Return the inputs by slot, arrays as tensors on their device, and the first array.
+
+    None if they are on the host.
+    DeviceNotFoundError if no plugin provides it; SlotError if they are on several devices, or some
+    of them on the host.
+    """
+    if all(isinstance(item, HOST_KINDS) for items in given for item in items):
+        return None
+    slots = []
+    for slot, items in zip(proto.inputs, given, strict=True):
+        who = f"{proto.type}: {slot.name}"
+        slots.append([_Argument(who, v, find_place(v, context, who)) for v in items])
+    arguments = [argument for slot in slots for argument in slot]
+    first = next((argument for argument in arguments if argument.place is not None), None)
+    if first is None or first.place is None:
+        return None
+    for other in arguments:
+        if other.place not in (None, first.place):
+            raise _mixed(first, other, context)
+    name = _name(first, first.place, context)
+    for other in arguments:
+        has_items = is_array(other.value) or isinstance(other.value, (list, tuple))
+        if other.place is None and has_items:
+            raise _mixed(first, other, context)
+    device = open_device(name, context)
+    read = [
+        [a.value if a.place is None else read_tensor(a.value, device, a.who) for a in slot]
+        for slot in slots
+    ]
+    return read, first.value
+
+
+def _name(first: _Argument, place: tuple[int, int], context: Context) -> DeviceName:
+    if isinstance(first.value, _runtime.Tensor):
+        return DeviceName.parse(first.value.device)
+    name = find_device_name(*place, context)
+    if name is None:
+        raise DeviceNotFoundError(
+            f"{first.who}: no installed plugin runs operators on arrays of DLPack device type "
+            f"{place[0]}, got {type(first.value).__name__}; copy it to the host"
+        )
+    return name
+
+
+def _mixed(first: _Argument, other: _Argument, context: Context) -> SlotError:
+    slot = first.who.rpartition(" ")[2]
+    where, there = _describe(other.place, context), _describe(first.place, context)
+    return SlotError(
+        f"{other.who}: all arrays of a call must be on one device, got "
+        f"{type(other.value).__name__} on {where} beside {slot} {type(first.value).__name__} "
+        f"on {there}; copy one of them"
+    )
+
+
+def _describe(place: tuple[int, int] | None, context: Context) -> str:
+    return "the host" if place is None else describe_place(*place, context)
