@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from opwright.describe.definition import NoGradient, OpDefinition
+from opwright.describe.definition import NoGradient
 from opwright.describe.dtypes import is_float
-from opwright.describe.meta import Meta
-from opwright.describe.op_proto import AttrValue
 from opwright.describe.rule_context import RuleOperator
 from opwright.describe.second_gradients import composition_reads
 from opwright.errors import OpwrightError
 from opwright.program import Block, Operator
 from opwright.program.building import enter_operator
-from opwright.program.completion import BodyEmitter, Slots
+from opwright.program.completion import BodyEmitter
 from opwright.program.operator import definition_of
 
 
@@ -322,7 +320,7 @@ def _expand_composites(block: Block, versions: Versions, chosen: Collection[Forw
             ops.append(forward.op)
             continue
         try:
-            if not _ProgramBodyEmitter(block, ops, forward.op).write():
+            if not _write_body(block, forward.op, ops):
                 ops.append(forward.op)
         except OpwrightError as error:
             error.add_note(f"in the body of {forward}")
@@ -330,26 +328,17 @@ def _expand_composites(block: Block, versions: Versions, chosen: Collection[Forw
     block.replace_ops(ops)
 
 
-class _ProgramBodyEmitter(BodyEmitter):
-    """Writes the body of a composite into a list, which replaces the composite."""
-
-    def __init__(self, block: Block, ops: list[Operator], op: Operator) -> None:
-        promised = {name: block.var(name).meta for name in op.output_names()}
-        super().__init__(op.definition, op.inputs, op.outputs, op.attrs, promised)
-        self._block = block
-        self._ops = ops
-
-    def find_definition(self, type: str) -> OpDefinition:
-        return definition_of(type)
-
-    def find_meta(self, name: str) -> Meta | None:
-        return self._block.var(name).meta
-
-    def free_name(self, name: str) -> str:
-        return self._block.program.take_name(name)
-
-    def add(
-        self, definition: OpDefinition, inputs: Slots, outputs: Slots, attrs: dict[str, AttrValue]
-    ) -> None:
-        check = self.check_output
-        self._ops.append(enter_operator(self._block, definition, inputs, outputs, attrs, check))
+def _write_body(block: Block, op: Operator, ops: list[Operator]) -> bool:
+    """Append the operators of a composite's body to a list; see `BodyEmitter.write`."""
+    emitter = BodyEmitter(
+        op.definition,
+        op.inputs,
+        op.outputs,
+        op.attrs,
+        {name: block.var(name).meta for name in op.output_names()},
+        find_definition=definition_of,
+        find_meta=lambda name: block.var(name).meta,
+        free_name=block.program.take_name,
+        add=lambda *parts: ops.append(enter_operator(block, *parts)),
+    )
+    return emitter.write()

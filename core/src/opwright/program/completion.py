@@ -4,14 +4,13 @@ Operators are written into a program by `Block.append_op`, by gradient rules and
 composites, into a plan by bodies alone, and one at a time for a `Network`. All of them get the
 names and the number of outputs, aliases, defaults and checks of slots here. A `Place` defines the
 differences. Bodies of composites are also written here, into a program by `append_backward` and
-into a plan by `lower`: a subclass of `BodyEmitter` appends the operators.
+into a plan by `lower`.
 """
 
 from __future__ import annotations
 
 import zlib
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from opwright.describe.definition import OpDefinition
@@ -144,7 +143,7 @@ class BodyInput(str):
     __slots__ = ()
 
 
-class BodyEmitter(ABC):
+class BodyEmitter:
     """Writes the body of one composite and checks the rules for bodies.
 
     A body reads the inputs of the composite and its own variables, and writes the outputs of the
@@ -152,6 +151,22 @@ class BodyEmitter(ABC):
     step. The first one has the composite's stream, and each further one a stream derived from it,
     the same whenever the body is written, so that a gradient that recomputes the body draws the
     numbers of the forward pass.
+
+    Parameters
+    ----------
+    definition, inputs, outputs, attrs
+        Of the composite.
+    promised : mapping of str to Meta or None
+        The metas of the outputs, by name; None for an unknown rank.
+    find_definition : callable
+        Returns the definition of an operator type that is allowed in a program.
+    find_meta : callable
+        Returns the meta of an existing variable; None where its rank is unknown.
+    free_name : callable
+        Returns an unused name, derived from the given one.
+    add : callable
+        Adds a complete operator: its definition, inputs, outputs and attributes. The last argument
+        is `check_output`, to be called for each of its outputs.
     """
 
     def __init__(
@@ -161,8 +176,12 @@ class BodyEmitter(ABC):
         outputs: Given,
         attrs: Attrs,
         promised: Mapping[str, Meta | None],
+        *,
+        find_definition: Callable[[str], OpDefinition],
+        find_meta: Callable[[str], Meta | None],
+        free_name: Callable[[str], str],
+        add: Callable[..., object],
     ) -> None:
-        """Begin a body; `promised` maps names of outputs to metas, None for an unknown rank."""
         marked = {slot: tuple(map(BodyInput, names)) for slot, names in inputs.items()}
         self._op = RuleOperator(definition.op_type, marked, outputs, attrs)
         self._definition = definition
@@ -171,24 +190,10 @@ class BodyEmitter(ABC):
         self._own = set(promised)
         self._written: set[str] = set()
         self._n_random = 0
-
-    @abstractmethod
-    def find_definition(self, type: str) -> OpDefinition:
-        """Return the definition of an operator type that is allowed in a program."""
-
-    @abstractmethod
-    def find_meta(self, name: str) -> Meta | None:
-        """Return the meta of an existing variable; None where its rank is unknown."""
-
-    @abstractmethod
-    def free_name(self, name: str) -> str:
-        """Return an unused name, derived from this one."""
-
-    @abstractmethod
-    def add(
-        self, definition: OpDefinition, inputs: Slots, outputs: Slots, attrs: dict[str, AttrValue]
-    ) -> None:
-        """Add a complete operator, and call `check_output` for each of its outputs."""
+        self.find_definition = find_definition
+        self._find_meta = find_meta
+        self._free_name = free_name
+        self._add = add
 
     def write(self) -> bool:
         """Call the body; return whether it supports these attributes and inputs.
@@ -225,7 +230,7 @@ class BodyEmitter(ABC):
                     f"write its outputs and fresh variables, got {name!r} as an output of {type}; "
                     "leave the name out, and copy an input that is overwritten with 'assign'"
                 )
-        self.add(definition, *completed)
+        self._add(definition, *completed, self.check_output)
         self._written.update(written)
         return {slot: list(names) for slot, names in completed[1].items()}
 
@@ -240,7 +245,7 @@ class BodyEmitter(ABC):
         """Return the meta of a variable; None where its rank is unknown."""
         if name not in self._inputs and name not in self._own:
             self._fail(f"ask for metas of its inputs, outputs and own variables only, got {name!r}")
-        return self.find_meta(str(name))
+        return self._find_meta(str(name))
 
     def wire_random(
         self, definition: OpDefinition, inputs: Names, attrs: Attrs
@@ -265,7 +270,7 @@ class BodyEmitter(ABC):
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
         """Return a fresh name, which begins with the first output of the composite."""
-        name = self.free_name(f"{next(iter(self._promised))}/{word_of(proto, slot)}")
+        name = self._free_name(f"{next(iter(self._promised))}/{word_of(proto, slot)}")
         self._own.add(name)
         return name
 
