@@ -23,7 +23,7 @@ FOREIGN = {
 }
 GENERATED = re.compile(r"_pb2\.pyi?$")
 
-# Places that exist on one machine only. (Put together so that this file does not name them.)
+# Places that exist on one machine only. (Concatenated so that this file does not contain them.)
 PLACES = [f"/{first}/" for first in ("work", "root", "home", "Users")]
 ONE_MACHINE = re.compile(r"(?<![\w.$}])(?:" + "|".join(PLACES) + ")")
 # American spelling, as in NumPy and PyTorch; tests contain misspelled arguments.

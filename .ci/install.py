@@ -77,7 +77,7 @@ def install_packages(packages: list[Path], words: list[str], progress: Progress)
     done = 0
     for package in packages:
         share = count_sources(package)
-        # A requirement without a pin must not be taken from the registry in its newest release.
+        # A requirement without a pin must not be installed in its newest release.
         command = [*PIP, "--verbose", "--no-build-isolation", "--no-index", *words]
         for line in run([*command, "--editable", str(package)]):
             if unit := UNIT_DONE.match(line):

@@ -158,7 +158,7 @@ def install(python: Path, index: str, version: str) -> None:
     """Install from wheels alone, and our packages from the index alone."""
     report = python.parents[1] / "installed.json"
     pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--only-binary", ":all:"]
-    # pip prefers no index to another: the report says where each wheel came from.
+    # pip does not prefer any index: the report has the source of each wheel.
     run(*pip, "--report", report, "--extra-index-url", index, f"{EXTRAS}=={version}")
     for item in json.loads(report.read_text())["install"]:
         name, address = item["metadata"]["name"], item["download_info"]["url"]

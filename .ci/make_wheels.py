@@ -1,4 +1,4 @@
-"""Build wheels that a registry takes: ``make_wheels.py FOLDER PACKAGE ...``, each a folder.
+"""Build wheels that a registry accepts: ``make_wheels.py FOLDER PACKAGE ...``, each a folder.
 
 auditwheel reads from the compiled files which C library and C++ library they need, and gives a
 wheel the oldest manylinux tag that this allows. It changes no file: a library that a wheel links

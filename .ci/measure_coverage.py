@@ -2,8 +2,8 @@
 
 The packages are installed a second time, into an environment in build/coverage, their native code
 built to count its lines. Such code is not vectorized, so that tests of exact bits and of long sums
-may fail there; `make test` decides about them. All words of the command line go to pytest. A test
-that fails does not keep the numbers from being printed, but the exit status reports it.
+may fail there; `make test` decides about them. All words of the command line go to pytest. The
+numbers are printed even if a test fails, but the exit status reports it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes a file of pins: exact releases with hashes of their files, for every Python and processor.
 
 ``move_pins.py FILE SOURCE ... [-- WORD ...]``. A source is a file of requirements, the folder of a
-package, whose dependencies on other projects count, or a requirement. Words are handed to uv;
+package, whose dependencies on other projects count, or a requirement. Arguments are passed to uv;
 without any, all pins move to the newest releases.
 """
 

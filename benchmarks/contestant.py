@@ -79,7 +79,7 @@ def first_line(error: Exception) -> str:
 
 
 def schedule(policy: int) -> None:
-    """Give all threads of this process one scheduling policy."""
+    """Set one scheduling policy for all threads of this process."""
     priority = os.sched_param(1 if policy == os.SCHED_RR else 0)
     for thread in Path("/proc/self/task").iterdir():
         with suppress(ProcessLookupError):  # it has ended

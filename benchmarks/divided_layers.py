@@ -65,7 +65,7 @@ def draw(kind: str) -> dict[str, np.ndarray]:
 
 
 def measure(kind: str) -> dict[str, float]:
-    """Return the median time of a step, and the process's memory, kept and at its peak."""
+    """Return the median time of a step, and the process's memory, resident and peak."""
     with ow.program_guard(ow.Program(seed=1), ow.Program(seed=1)) as (main, startup):
         feeds, loss = {"table": table, "products": products}[kind]()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

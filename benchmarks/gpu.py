@@ -226,7 +226,7 @@ def time_torch(
         optimizer.step()
         return loss
 
-    # To compile takes much longer than to try engines out.
+    # Compiling takes much longer than benchmarking engines.
     with nullcontext() if "compile" in how or "reduce" in how else alone():
         call = record(step, parameters, optimizer) if how == "graph" else step
         losses = [call().item() for _ in range(n_steps)]

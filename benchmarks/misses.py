@@ -1,9 +1,9 @@
 """Times calls with shapes that were not seen before, and lowering, alternately in two checkouts.
 
-``python benchmarks/misses.py BEFORE AFTER`` takes the interpreters of two development environments
-and prints the processor time of a miss, without that of the call that follows it, in microseconds.
-The figure of a process is the first quartile of its misses, which a busy machine disturbs less than
-the median; the result is the median over the processes.
+``python benchmarks/misses.py BEFORE AFTER`` compares the interpreters of two development
+environments and prints the processor time of a miss, without the call itself, in microseconds. The
+figure of a process is the first quartile of its misses, which a busy machine disturbs less than the
+median; the result is the median over the processes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 ``operator_contestant.py NAME`` reads and prints one JSON object a line. ``{"case": 7, "gradient":
 true, "attrs": {}, "defaults": {}}`` prepares a case of `operator_cases` and replies with a number
 that all contestants must agree on, or with the missing requirement. ``{"seconds": 0.05}`` times it
-and answers with the seconds of a call, for each repeat. ``{"version": "torch"}`` asks for a
+and answers with the seconds of a call, for each repeat. ``{"version": "torch"}`` requests a
 version.
 """
 
@@ -161,7 +161,7 @@ def time_call(call: Call, seconds: float) -> list[float]:
     if not is_alone:
         time.sleep(SETTLE_S)
     gc.disable()
-    call()  # memory that was unused in another's turn is resident again
+    call()  # memory that was unused in another contestant's turn is resident again
     number, times = 1, []
     end = clock() + seconds
     while not times or clock() < end:

@@ -14,7 +14,7 @@ from contest import PEERS_VARIABLE, NotAvailableError
 
 
 def find_peers() -> None:
-    """Let this process of ours import the peers, whose arrays it is given; our packages first."""
+    """Make the peers importable in this process, after our packages: it receives their arrays."""
     python = os.environ.get(PEERS_VARIABLE)
     if python is None:
         raise NotAvailableError(f"{PEERS_VARIABLE} names no interpreter that has the peers")

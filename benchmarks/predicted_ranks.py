@@ -3,8 +3,8 @@
     python benchmarks/predicted_ranks.py
 
 A link is fitted to all-reduces of two processes. With it, the step of one process, measured while
-another one runs, is predicted on 2, 4 and 8, which are then measured. All use one thread; where
-there are more than cores, they take turns. opwright-mpi and opwright-kit must be installed.
+another one runs, is predicted on 2, 4 and 8, which are then measured. All use one thread; if there
+are more processes than cores, they share cores. opwright-mpi and opwright-kit must be installed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Several processes that run one step together: started, timed round by round, ended.
 
-``ranks.py ENGINE STEP SOCKET`` is one of them: it prepares the step, then runs as many calls as
-each line of the socket asks for, which costs nothing while it waits. Rank 0 times them.
+``ranks.py ENGINE STEP SOCKET`` is one of them: it prepares the step, then runs the number of calls
+in each line of the socket; waiting costs nothing. Rank 0 times them.
 """
 
 from __future__ import annotations

@@ -115,25 +115,25 @@ class Process:
         )
 
     def prepare(self) -> None:
-        """Wait until rounds can be asked for, or it is known why not."""
+        """Wait until rounds can be requested, or the reason why not is known."""
         answer = self._read(PREPARE_TIMEOUT_S)
         if answer:
             self.per, self.result.values = answer["per"], answer["values"]
 
     @property
     def is_running(self) -> bool:
-        """Whether rounds can be asked for."""
+        """Whether rounds can be requested."""
         return not self.result.problem
 
     def time_round(self, settings: Settings) -> None:
-        """Ask for the times of one round."""
+        """Request the times of one round."""
         assert self._process.stdin is not None
         command = {"seconds": settings.seconds, "realtime": settings.realtime}
         try:
             self._process.stdin.write(json.dumps(command) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # Reading says how it ended.
+            pass  # Reading reports how it ended.
         answer = self._read(ROUND_TIMEOUT_S)
         if answer:
             self.times += [(call_ns, disturbed) for call_ns, disturbed in answer["times"]]
@@ -197,7 +197,7 @@ class Contest:
         self._processes: list[Process] = []
 
     def start(self, one_by_one: bool = False) -> None:
-        """Let the contestants prepare; wait for each before the next one where asked to."""
+        """Start the preparation of contestants; on request wait for each before the next one."""
         for name in self._names:
             python = self._settings.ours if is_ours(name) else self._settings.peers
             process = Process(python, self._file, self.workload, name, self._settings.peers)
@@ -254,13 +254,13 @@ def run(contests: list[Contest], together: int) -> Iterator[tuple[Workload, list
 
 
 def in_batches(contests: list[Contest], n: int) -> Iterator[list[Contest]]:
-    """Give n contests at a time."""
+    """Yield n contests at a time."""
     for first in range(0, len(contests), n):
         yield contests[first : first + n]
 
 
 def collect_figures(workload: Workload, process: Process) -> None:
-    """Turn times into figures, without the disturbed ones where enough others are left."""
+    """Turn times into figures, without the disturbed ones if enough others are left."""
     result = process.result
     undisturbed = [call_ns for call_ns, disturbed in process.times if not disturbed]
     result.n_disturbed = len(process.times) - len(undisturbed)

@@ -67,7 +67,7 @@ def predict(network: list[Layer], images_per_s: float) -> float:
 
 if __name__ == "__main__":
     # Images a second of one P100, from TensorFlow's benchmarks of 2017: 154 for VGG-16; ResNet-101
-    # lies between 219 for ResNet-50 and 91.8 for ResNet-152, by its number of operations.
+    # is between 219 for ResNet-50 and 91.8 for ResNet-152, by its number of operations.
     for name, network, images_per_s, measured in (
         ("ResNet-101", resnet101(), 129, 0.90),
         ("VGG-16", vgg16(), 154, 0.68),

@@ -17,7 +17,7 @@ WANTED_ACCURACY = 0.95
 
 
 def build() -> tuple[nn.Model, ow.Variable]:
-    """Return a network with two hidden layers, and the probabilities that it gives."""
+    """Return a network with two hidden layers, and its probabilities."""
     model = nn.Model()
     hidden = model.fc_layer(input="img", size=200, bias=True, activation="sigmoid")
     hidden = model.fc_layer(input=hidden, size=200, bias=True, activation="sigmoid")

@@ -93,7 +93,7 @@ def sample_grids(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the folders of the first part where the other one is asked for: it is quicker."""
+    """Leave out the folders of the first part if the other one is requested: it is quicker."""
     if config.getoption("markexpr") != "not first_part":
         return None
     folders = {Path(__file__).parent / name for name in FIRST_PART}

@@ -1,7 +1,7 @@
 """Products of two 8192×8192 matrices, bfloat16 and float32, compared with PyTorch's; neither uses
 TF32.
 
-Random numbers: products of zeros take less power, and run faster. PyTorch may not round the partial
+Random numbers: products of zeros use less power, and run faster. PyTorch may not round the partial
 sums of bfloat16 products; neither does ours.
 """
 

@@ -70,7 +70,7 @@ def torch(batch: int, how: str) -> Timed:
 
     images, labels = make_batch(batch)
     x, y = torch.from_numpy(images).to(device), torch.from_numpy(labels[:, 0]).to(device)
-    # As nn.Linear keeps them: [out, in].
+    # As in nn.Linear: [out, in].
     parameters = [
         torch.from_numpy(np.ascontiguousarray(value.T)).to(device).requires_grad_()
         for value in make_parameters()

@@ -112,7 +112,7 @@ WORKLOADS = [
             "opwright": [Goal(ratio=1.0, of="torch deterministic")],
             "opwright, varying": [Goal(ratio=1.0, of="torch")],
         },
-        # Batch normalization lets roundings grow; over the two values of a channel that are left of
+        # Batch normalization amplifies roundings; over the two values of a channel that remain of
         # the small images, PyTorch's own two layouts are 0.07 apart.
         tolerance=choose(1e-2, 0.2),
     ),

@@ -142,7 +142,7 @@ def torch_lenet() -> Any:
 
 
 def set_parameters(network: Any, arrays: list[np.ndarray]) -> None:
-    """Give a network these parameters, weights of layers as [in, out]."""
+    """Set the parameters of a network, weights of layers as [in, out]."""
     import torch
 
     with torch.no_grad():

@@ -72,7 +72,7 @@ def make_opwright_step() -> tuple[Any, Any, Any]:
 
 
 def make_torch_parameters(device: str) -> list[Any]:
-    """Return the same parameters as PyTorch keeps them."""
+    """Return the same parameters in PyTorch's layout."""
     import torch
 
     parameters = []

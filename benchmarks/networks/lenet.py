@@ -35,7 +35,7 @@ def make_batch(rank: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def make_opwright_step(average: Callable[[Any], Any] | None = None) -> tuple[Any, Any, Any]:
     """Return a program of layers with its training step, its scope, and its loss.
 
-    `average` is given the pairs of parameters and gradients before the optimizer is.
+    `average` receives the pairs of parameters and gradients before the optimizer.
     """
     import opwright as ow
     import opwright_nn as nn
@@ -55,6 +55,6 @@ def make_opwright_step(average: Callable[[Any], Any] | None = None) -> tuple[Any
     scope = ow.Scope()
     ow.Network(startup.global_block()).run(scope)
     for parameter, value in zip(main.parameters(), make_parameters(), strict=True):
-        # fc keeps its weight as [in, out].
+        # The weight of fc is [in, out].
         scope.find_var(parameter.name).set(value.T.copy() if value.ndim == 2 else value)
     return main.global_block(), scope, loss

@@ -53,7 +53,7 @@ def make_opwright_model(batch: int, device: str = "cpu") -> tuple[Any, Any]:
 def make_opwright_step(average: Callable[[Any], Any] | None = None) -> tuple[Any, Any, Any]:
     """Return a program of layers with its training step, its scope, and its loss.
 
-    `average` is given the pairs of parameters and gradients before the optimizer is.
+    `average` receives the pairs of parameters and gradients before the optimizer.
     """
     import opwright as ow
     import opwright_nn as nn

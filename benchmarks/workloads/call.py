@@ -87,7 +87,7 @@ def opwright_bound() -> Timed:
 
 
 def opwright_on_tensors() -> Timed:
-    """opwright.ops.add on tensors of PyTorch, which it gives back."""
+    """opwright.ops.add on tensors of PyTorch, with a tensor as the result."""
     find_peers()
     import torch
 
@@ -98,7 +98,7 @@ def opwright_on_tensors() -> Timed:
 
 
 def opwright_on_jax_arrays() -> Timed:
-    """opwright.ops.add on arrays of JAX, which it gives back."""
+    """opwright.ops.add on arrays of JAX, with an array of JAX as the result."""
     find_peers()
     import jax.numpy as jnp
 

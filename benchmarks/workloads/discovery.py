@@ -1,7 +1,7 @@
 """Discovery: 400 distributions, 100 of them plugins with 20 operators each.
 
 Each figure is of a new process that finds the index of plugins written. The peer only looks for the
-entry points; it imports none of them, and knows no operator.
+entry points; it imports none of them, and has no operators.
 """
 
 from __future__ import annotations

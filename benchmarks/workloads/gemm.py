@@ -59,7 +59,7 @@ def onednn() -> Timed:
     if library.prepare(ctypes.c_int64(N), *pointers):
         raise RuntimeError("oneDNN refused the product")
 
-    # The arrays must live as long as the primitive points at them: the pointers hold them.
+    # The arrays must live as long as the primitive points at them: the pointers keep them alive.
     def call(pointers: list[ctypes.c_void_p] = pointers) -> None:
         library.run()
 

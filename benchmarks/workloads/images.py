@@ -18,7 +18,7 @@ STEPS_TO_COMPARE = 3
 
 
 def timed(call: Any) -> Timed:
-    """Return a call with the logits that it gives."""
+    """Return a call and its logits."""
     return Timed(call, values=np.asarray(call()).ravel().tolist())
 
 
@@ -119,7 +119,7 @@ def opwright_step(
         nn.optimizer.SGD(LEARNING_RATE).minimize(loss)
     scope = ow.Scope()
     ow.Network(startup.global_block()).run(scope)
-    while initial:  # so that only the scope keeps the arrays
+    while initial:  # so that only the scope owns the arrays
         name, value = initial.popitem()
         scope.find_var(name).set(value)
     del value
@@ -188,7 +188,7 @@ def training(
     size: int = SIZE,
     mixed: bool = False,
 ) -> Workload:
-    """Return the row of a training step of a network, if asked for in mixed precision, too."""
+    """Return the row of a training step of a network, on request in mixed precision, too."""
     sizes = {"batch": batch, "size": size}
     step = partial(torch_step, network, **sizes)
     reduced = {"opwright bfloat16": partial(opwright_step, network, mixed=True, **sizes)}
@@ -207,7 +207,7 @@ def training(
             "opwright": [Goal(ratio=0.75, of="torch")],
             **({kind: [Goal(ratio=0.55, of="opwright")] for kind in reduced} if mixed else {}),
         },
-        # Batch normalization over the few numbers that late layers have lets roundings grow.
+        # Batch normalization over the few numbers of late layers amplifies roundings.
         tolerance=1e-2,
         tolerances={"opwright bfloat16": 0.1},
     )

@@ -13,7 +13,7 @@ X = make_batch(1)[0]
 
 
 def timed(call: Any) -> Timed:
-    """Return a call with the probabilities that it gives."""
+    """Return a call and its probabilities."""
     return Timed(call, values=np.asarray(call()).ravel().tolist())
 
 

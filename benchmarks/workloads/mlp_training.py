@@ -48,11 +48,11 @@ def opwright_step(batch: int) -> Timed:
 
 
 def torch_tensors(batch: int) -> tuple[Any, Any, list[Any]]:
-    """Return images, labels and parameters that want gradients."""
+    """Return images, labels and parameters that require gradients."""
     import torch
 
     images, labels = make_batch(batch)
-    # As nn.Linear keeps them: [out, in].
+    # As in nn.Linear: [out, in].
     parameters = [
         torch.from_numpy(np.ascontiguousarray(value.T)).requires_grad_()
         for value in make_parameters()

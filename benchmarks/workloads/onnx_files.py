@@ -62,7 +62,7 @@ def make_feeds(path: Path) -> dict[str, np.ndarray]:
 
 
 def timed(call: Any) -> Timed:
-    """Return a call with the first result that it gives."""
+    """Return a call and its first result."""
     return Timed(lambda: call()[0], values=np.asarray(call()[0]).ravel().tolist())
 
 

@@ -1,6 +1,7 @@
 """Training steps that look up 4,096 rows of a table of 10⁷ rows, and how much 10⁴ rows would save.
 
-A large table costs no more than a small one but where the rows lie in memory instead of in caches.
+A large table costs no more than a small one, except that its rows are in memory instead of in
+caches.
 """
 
 from __future__ import annotations

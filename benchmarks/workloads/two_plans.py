@@ -123,7 +123,7 @@ def two_plans(append: Callable[[], tuple[Any, ...]]) -> Timed:
 
 
 def saved(append: Callable[[], tuple[Any, ...]], is_naive: bool) -> Timed:
-    """Return how many bytes a backward holds besides feeds: naively, or of a cut."""
+    """Return the bytes that a backward keeps besides feeds: without a cut, or with one."""
     model = Model(append)
 
     def measure() -> list[float]:

@@ -38,7 +38,7 @@ def make_pages() -> dict[str, bytes]:
 
 
 def write_changed(folder: Path, contents: dict[str, bytes]) -> None:
-    """Make a folder hold these files and no others; those that are equal keep their times."""
+    """Make a folder contain exactly these files; unchanged ones keep their times."""
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         if path.relative_to(folder).as_posix() not in contents:
             path.unlink()

@@ -1,4 +1,4 @@
-"""How Sphinx makes the site; build.py writes the pages that it is given."""
+"""The configuration of Sphinx; build.py writes its pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 add_module_names = False
 
-# An attribute of several classes is no mistake; links come from the pages.
+# An attribute of several classes is not a mistake; links come from the pages.
 suppress_warnings = ["ref.python"]
 
 

@@ -48,7 +48,7 @@ class Formula:
     ----------
     target, value : ast.expr
     otherwise : ast.expr or None
-        The value where x is at most 0; `value` then holds above 0.
+        The value where x is at most 0; `value` then applies above 0.
     note : str
         Words after it, such as ``for class ids``.
     """
@@ -155,7 +155,7 @@ def _equation(formula: Formula) -> str:
 
 
 def _term(node: ast.expr, level: int) -> str:
-    """Return an expression; in parentheses where it binds less than `level` asks for."""
+    """Return an expression; in parentheses if it binds less than `level` requires."""
     text, own = _write(node)
     return f"<mrow><mo>(</mo>{text}<mo>)</mo></mrow>" if own < level else text
 

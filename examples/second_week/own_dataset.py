@@ -8,7 +8,7 @@ LENGTH = 128
 
 
 class Recordings:
-    """Tones with noise, made when they are asked for: high ones are class 1."""
+    """Tones with noise, created on access: high ones are class 1."""
 
     def __init__(self, n, seed):
         self.n = n

@@ -30,7 +30,7 @@ class Service:
     model : Model
     batcher : Batcher
     is_draining : bool
-        Set when the process is to end: `/ready` says so, and every answer closes its connection.
+        Set when the process is to end: `/ready` reports it, and every answer closes its connection.
     counts : Counter
         Answers by status.
     """

@@ -73,7 +73,7 @@ class Batcher:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to take jobs."""
+        """Start processing jobs."""
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
@@ -89,8 +89,7 @@ class Batcher:
         Raises
         ------
         RequestError
-            Too many requests wait already, or the results have not come in time: requests that wait
-            are dropped.
+            Too many requests wait already, or the results are late: waiting requests are dropped.
         """
         job = _Job(arrays, version, asyncio.get_running_loop().create_future())
         try:
@@ -134,7 +133,7 @@ class Batcher:
         return batch, None
 
     async def _compute(self, batch: list[_Job]) -> None:
-        waiting = [job for job in batch if not job.answer.done()]  # others have been given up
+        waiting = [job for job in batch if not job.answer.done()]  # others have timed out
         if not waiting:
             return
         loop = asyncio.get_running_loop()

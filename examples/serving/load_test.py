@@ -3,8 +3,8 @@
 ``python load_test.py --requests 100000 --reloads 20`` trains a small model, opens a socket that the
 server processes inherit, and sends requests on connections that are kept alive. It sends SIGHUP
 again and again, and halfway starts a second process and sends SIGTERM to the first. Each request is
-sent once: an answer that does not come, has another status than 200, or has wrong numbers counts as
-lost. The exit code is 1 if there is one.
+sent once: a missing answer, a status other than 200, or wrong numbers count as lost. The exit code
+is 1 if there is one.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def _has_batch(spec: Any) -> bool:
 def _warm(version: Version) -> None:
     """Compute one row of zeros, so that the first request does not wait for a plan."""
     if any(spec.shape is None or None in spec.shape[1:] for spec in version.loaded.feeds):
-        return  # sizes that only requests know
+        return  # sizes known only in requests
     zeros = {
         spec.name: np.zeros([dim or 1 for dim in spec.shape or ()], spec.dtype)
         for spec in version.loaded.feeds

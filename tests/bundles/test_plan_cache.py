@@ -1,4 +1,4 @@
-"""Laws of kept plans: a later process has equal bits, and uses nothing that has changed."""
+"""Laws of stored plans: a later process has equal bits, and ignores outdated plans."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def save(path: Path, seed: int = 1) -> Path:
 
 
 def is_kept(loaded: object) -> bool:
-    """Whether it was made of kept plans."""
+    """Whether it was created from stored plans."""
     return isinstance(loaded, plan_cache.CachedProgram)
 
 
@@ -177,7 +177,7 @@ def test_changed_and_damaged_records_are_not_used(folder: Path, tmp_path: Path) 
         loaded = ow.load(tmp_path / "model")
         assert is_kept(loaded)
         np.testing.assert_array_equal(loaded(X)[0], expected)
-        assert plan.read_bytes() == whole  # it was lowered, and kept again
+        assert plan.read_bytes() == whole  # it was lowered, and stored again
 
 
 def test_a_first_call_lowers_once(folder: Path, tmp_path: Path) -> None:

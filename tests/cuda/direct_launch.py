@@ -1,7 +1,7 @@
 """One CUDA kernel launched manually on the emulated driver: each array has separate memory.
 
-A plan puts many tensors into one piece of memory, where an overrun of one lands in another and no
-sanitizer sees it.
+A plan places many tensors in one block of memory, where an overrun of one hits another and no
+sanitizer detects it.
 """
 
 from __future__ import annotations

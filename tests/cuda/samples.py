@@ -157,7 +157,7 @@ def make_call(op_type: str, dtype: str) -> Call:
         if op_type == "power" and np.dtype(base).kind == "f" and numpy_dtype(dtype).kind in "iu":
             arrays["y"] = [np.abs(y) for y in arrays["y"]]  # whole numbers have no other powers
         if "value" in attrs and numpy_dtype(dtype).kind in "biu":
-            attrs["value"] = 1.0  # all of them hold it
+            attrs["value"] = 1.0  # all of them contain it
     first = definition.proto.inputs[0] if definition.proto.inputs else None
     if first is not None and set(first.dtypes) == {"int32", "int64"} and dtype in first.dtypes:
         arrays[first.name] = [a.astype(dtype) for a in arrays[first.name]]
@@ -165,12 +165,12 @@ def make_call(op_type: str, dtype: str) -> Call:
     if is_made:
         attrs["dtype"] = dtype
     if dtype.startswith("uint") and attrs.get("low", 0) < 0:
-        attrs["low"] = 0  # all of them hold it
+        attrs["low"] = 0  # all of them contain it
     return Call(arrays, attrs, counts)
 
 
 def plan_calls() -> Iterator[tuple[Sample, Call]]:
-    """Yield calls of the operators that only passes put into plans, as the kit draws them."""
+    """Yield calls of plan-only operators, as drawn by the kit."""
     context, samplers = ow.current_context(), load_samplers()
     for op_type in sorted(context.kernels.op_types()):
         definition = context.ops.get(op_type)

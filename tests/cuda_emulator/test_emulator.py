@@ -133,7 +133,7 @@ def test_processes_that_compile_the_same_write_no_file_of_each_other(
         library, _names = HostCompiler(tmp_path / "kernels").build(source, ["go_on"])
         library.unlink()  # as if the other process had not ended yet
     calls = [line.split() for line in log.read_text().splitlines() if "go_on.cu" in line]
-    # The shim is put in its place whole, and never changed.
+    # The shim is installed atomically, and never changed.
     read = [
         {word for word in call if str(tmp_path) in word and "/shim-" not in word} for call in calls
     ]

@@ -23,7 +23,7 @@ ORDERS = ("ascending", "descending", "random")
 
 
 def line_of(text: str) -> str:
-    """Return where a line of planted.cu is, as compilers say it."""
+    """Return the position of a line of planted.cu in the form of compilers."""
     (number,) = (i for i, line in enumerate(TEXT.splitlines(), start=1) if text in line)
     return f"planted.cu:{number}"
 

@@ -11,7 +11,7 @@ import opwright_dist as dist
 
 
 class Two(dist.Engine):
-    """Says that there are two processes, and connects none."""
+    """Pretends that there are two processes, and connects none."""
 
     name = "two"
 

@@ -1,8 +1,8 @@
 """README and docs: their code runs and prints the shown output, and their links exist.
 
 A ``python`` block is executed, in the order of the page and in one name space. A listing is an
-excerpt of a file of an example package, or of an output of ``opwright new``. More is said in
-`pages`.
+excerpt of a file of an example package, or of an output of ``opwright new``. See `pages` for
+details.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The device in C++ of docs/add_a_device.md: compiled as the page says, and used."""
+"""The device in C++ of docs/add_a_device.md: compiled as on the page, and used."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_its_own_tests_pass(installed: Installed) -> None:
 def test_where_no_device_works_its_own_tests_and_the_kit_skip_with_the_reason(
     package: Installed, tmp_path: Path
 ) -> None:
-    """A pyopencl that finds no platform, since loaders differ in how they are kept from one."""
+    """A pyopencl that finds no platform, since loaders differ in how to hide them."""
     (tmp_path / "pyopencl.py").write_text(NO_PLATFORM)
     path = f"{tmp_path}{os.pathsep}{package.environment['PYTHONPATH']}"
     printed = package.run(f"{OWN_TESTS} -rs", PYTHONPATH=path)

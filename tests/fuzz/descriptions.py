@@ -1,4 +1,4 @@
-"""Changes the structure of a program's message, or its bytes, and puts the checksum right."""
+"""Changes the structure of a program's message, or its bytes, and corrects the checksum."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def find_fault(error: BaseException) -> str | None:
 
 
 def _is_of_a_call(text: str) -> bool:
-    """Whether a TypeError says of a function that its arguments do not fit its signature."""
+    """Whether a TypeError is about a function's arguments that do not fit its signature."""
     return "() " in text and ("argument" in text or "positional" in text)
 
 

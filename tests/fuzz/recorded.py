@@ -30,7 +30,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, float):
         return {"float": value.hex()}
     if isinstance(value, str):
-        # A name may hold a lone surrogate.
+        # A name may contain a lone surrogate.
         return {"str": value.encode("utf-8", "surrogatepass").hex()} if _is_odd(value) else value
     return value
 

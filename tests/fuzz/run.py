@@ -1,4 +1,4 @@
-"""Runs seeded cases of every target in child processes, and keeps each that ends wrongly as a file.
+"""Runs seeded cases of every target in child processes, and stores each failing one as a file.
 
     make fuzz                          two minutes over all targets
     make fuzz ARGS='--counted' a number of cases of each target, without a time limit make fuzz
@@ -6,7 +6,7 @@
     make fuzz SANITIZE=1 native code built with AddressSanitizer and UBSan
 
 A case follows from target, seed and index alone. A child runs thousands of them and is watched: it
-must not end by a signal, take more than ten seconds for a case, or grow by more than 1 GB.
+must not end by a signal, need more than ten seconds for a case, or grow by more than 1 GB.
 """
 
 from __future__ import annotations

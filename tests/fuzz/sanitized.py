@@ -12,7 +12,7 @@ PLACE = ROOT / "build/fuzz"
 SANITIZERS = "address,undefined"
 
 SLOWNESS = 6.0
-"""How much longer a case may take."""
+"""The factor of a case's time limit."""
 
 _NATIVE = ("core", "plugins/cpu")
 _PYTHON = ("plugins/std", "plugins/nn")

@@ -1,4 +1,4 @@
-"""The fuzzer itself: kept cases stay harmless, and it notices the required errors."""
+"""The fuzzer itself: stored cases stay harmless, and it notices the required errors."""
 
 from __future__ import annotations
 

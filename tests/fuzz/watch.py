@@ -48,11 +48,11 @@ def watch_worker(job: Job, python: str, environ: dict[str, str], hang_s: float =
     Parameters
     ----------
     job : Job
-        The command to run; its file of progress is made here.
+        The command to run; its progress file is created here.
     python, environ : str, dict of str to str
         The child's interpreter and environment.
     hang_s : float
-        How long a case may take.
+        The time limit of a case.
     """
     progress = Path(job.progress)
     progress.write_bytes(PROGRESS.pack(-1, 0, 0.0))
@@ -84,7 +84,7 @@ def _describe(code: int) -> str:
 
 
 def _wait(child: subprocess.Popen[bytes], progress: Path, hang_s: float) -> bool:
-    """Wait for the end of a child; return whether a case hung, having asked where it is."""
+    """Wait for the end of a child; return whether a case hung, after a request for its position."""
     case, began_s, began_cpu_s = -2, 0.0, 0.0
     while True:
         try:

@@ -36,7 +36,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> pytest.Module
 
 @pytest.fixture
 def x64() -> Iterator[None]:
-    """Gives JAX its 64-bit types."""
+    """Enables JAX's 64-bit types."""
     import jax
     import numpy as np
 

@@ -29,14 +29,14 @@ def numbers(*shape: int) -> Any:
 def convolve(
     x: Any, weight: Any, strides: Any, pads: Any, dilations: Any = None, groups: int = 1
 ) -> Any:
-    """Convolve images whose channels come first."""
+    """Convolve images with channels first."""
     return lax.conv_general_dilated(
         x, weight, strides, pads, rhs_dilation=dilations, feature_group_count=groups
     )
 
 
 def pool(kind: str, x: Any, kernel: Any, strides: Any, pads: Any = None) -> Any:
-    """Reduce windows of images whose channels come first."""
+    """Reduce windows of images with channels first."""
     window, steps = (1, 1, *kernel), (1, 1, *strides)
     borders = [(0, 0), (0, 0), *(pads or [(0, 0)] * len(kernel))]
     if kind == "max":

@@ -27,7 +27,7 @@ it."""
 
 
 def largest_cases() -> list[Case]:
-    """Return the largest case of each operator; of several results only if attributes say so."""
+    """Return the largest case of each operator, with several results only if attributes decide."""
     names = {case.op for case in callable_cases()}
     listed = [cases for op, cases in graded_cases().items() if op in names]
     return [next((c for c in cases if c.attrs or not c.outputs), cases[0]) for cases in listed]

@@ -1,4 +1,4 @@
-"""A package that knows nothing of JAX works there untouched."""
+"""A package without code for JAX works there unchanged."""
 
 from __future__ import annotations
 

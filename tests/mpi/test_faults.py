@@ -1,4 +1,4 @@
-"""Processes that do not fit together, fail, end, or do not come: the others say so and end."""
+"""Processes that do not match, fail, end, or are missing: the others report it and end."""
 
 from __future__ import annotations
 

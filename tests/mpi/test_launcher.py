@@ -294,7 +294,7 @@ def run_by_mpiexec(tmp_path: Path, script: str) -> subprocess.CompletedProcess[s
 
 
 def test_mpiexec_starts_the_processes_as_well(tmp_path: Path) -> None:
-    # In one piece, which comes through whole even where Python does not buffer.
+    # In one write, which arrives complete even if Python does not buffer.
     done = run_by_mpiexec(tmp_path, "print(f'{r} {dist.size()}\\n', end='')\n")
     assert sorted(done.stdout.splitlines()) == ["0 2", "1 2"], done.stderr
 

@@ -1,6 +1,6 @@
 """Lets a script's "cuda" be the emulated GPU, with the kernels of all collectives compiled at once.
 
-A compiler takes long to begin with a file, and each process of a run would compile the same ones.
+A compiler is slow to start with a file, and each process of a run would compile the same ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRAVELS = {
 
 
 def list_expressions() -> list[str]:
-    """Return the instances that collectives ask for."""
+    """Return the instances that collectives need."""
     listed = ["begin", "end", "fingerprint", "compare", "put_part"]
     for ctype, (number, key) in TRAVELS.items():
         codes = [(number, code) for code in ("Plain", "Weighted")]

@@ -1,4 +1,4 @@
-"""NVIDIA's NCCL without a GPU: found, opened, asked for ids; a missing or old library is
+"""NVIDIA's NCCL without a GPU: found, opened, queried for ids; a missing or old library is
 reported."""
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def list_public(module, listed):
 
 
 def names_no_argument(call):
-    """Tell whether there is no name to mistype: of errors and of bases without a constructor."""
+    """Tell whether there is no name to mistype: for errors and bases without a constructor."""
     if not inspect.isclass(call):
         return False
     if issubclass(call, BaseException):

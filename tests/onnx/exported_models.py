@@ -4,7 +4,7 @@
 ``--exporter old`` or ``new`` by one of the two. A model has random weights. It passes if the
 result is as close to float64 as PyTorch's own in float32, at the batch size of its export and, if
 that is not fixed, at another one. It needs torch, torchvision, timm, transformers, onnx
-and onnxscript; ONNX Runtime, where it is installed, says whose fault a difference is.
+and onnxscript; ONNX Runtime, if installed, shows whose fault a difference is.
 """
 
 from __future__ import annotations

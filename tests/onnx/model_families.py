@@ -74,7 +74,7 @@ PAIR |= {"encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
 
 
 class Positional(torch.nn.Module):
-    """A model of transformers whose inputs are given by position, without a cache."""
+    """A model of transformers whose inputs are passed by position, without a cache."""
 
     def __init__(self, model: torch.nn.Module, names: tuple[str, ...]) -> None:
         super().__init__()

@@ -52,7 +52,7 @@ _READERS: Final[dict[str, tuple[Any, Callable[[Any], Any]]]] = {
 
 
 def load_stored_cases(kind: str) -> dict[str, Any]:
-    """Return the cases of a kind that onnx keeps in files, by name."""
+    """Return the cases of a kind that onnx stores in files, by name."""
     return {case.name: _read_case(case) for case in load_model_tests(kind=kind)}
 
 
@@ -96,5 +96,5 @@ def run_case(case: Any) -> None:
 
 
 def _as_lists(ours: Any, theirs: Any) -> tuple[Any, Any]:
-    """Return the tensors of one output: onnx's runner takes a scalar in a sequence for another."""
+    """Return the tensors of one output: onnx's runner confuses scalars in a sequence."""
     return (ours, theirs) if isinstance(theirs, list) else ([ours], [theirs])

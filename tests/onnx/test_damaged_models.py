@@ -139,7 +139,7 @@ KEPT = sorted((FUZZ / "corpus" / "onnx_files").glob("*.json"))
 
 @pytest.fixture
 def fuzzer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
-    """The target of the fuzzer for files of ONNX, and the reader of its kept cases."""
+    """The target of the fuzzer for files of ONNX, and the reader of its stored cases."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.syspath_prepend(str(FUZZ))
     before = set(sys.modules)

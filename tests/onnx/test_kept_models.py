@@ -1,4 +1,4 @@
-"""Laws of models that are kept: a later process finds them by content, without protobuf."""
+"""Laws of stored models: a later process finds them by content, without protobuf."""
 
 from __future__ import annotations
 

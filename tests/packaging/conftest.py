@@ -1,4 +1,4 @@
-"""Wheels of all packages, and a virtual environment that holds nothing else."""
+"""Wheels of all packages, and a virtual environment with nothing else."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Environment:
         self._pip("uninstall", "--yes", name)
 
     def _pip(self, command: str, *words: str | Path, **variables: str) -> None:
-        # Build tools are taken from there, too: CMake is 30 MB to download.
+        # Build tools come from there, too: CMake is 30 MB to download.
         tools = (
             f"{self.bin}{os.pathsep}{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
         )
@@ -90,7 +90,7 @@ class Environment:
 
 
 def copy_sources(folder: Path) -> Path:
-    """Copy the files that git knows or would add: a wheel must need no other files."""
+    """Copy the files that git tracks or would add: a wheel must need no other files."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in set(listed.stdout.splitlines()):
@@ -114,7 +114,7 @@ def build_wheel(package: Path, folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the files that git knows."""
+    """Return a folder with the files that git tracks."""
     return copy_sources(tmp_path_factory.mktemp("sources"))
 
 
@@ -146,7 +146,7 @@ def environment(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="session")
 def bare_environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment that holds nothing."""
+    """An empty environment."""
     return Environment(tmp_path_factory.mktemp("bare"))
 
 

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def use(environment: Any, name: str, plugin: str) -> None:
-    """Run the example of an installed package, and let the kit check it."""
+    """Run the example of an installed package, and check it with the kit."""
     printed = environment.run("python", "-W", "error", f"{name}/example.py")
     assert printed.splitlines()[0].startswith("[-0.68824726 -0.57735")
     said = environment.run("opwright", "check", name)

@@ -1,4 +1,4 @@
-"""Wheels as `make wheels` makes them: a registry takes them, and they need nothing else of ours."""
+"""Wheels of `make wheels`: a registry accepts them, and they need no other files of ours."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_installed_build_requirements_match_the_packages(sources):
         project = tomllib.loads((sources / package / "pyproject.toml").read_text())
         asked |= set(project["build-system"]["requires"])
     assert asked <= builders
-    # scikit-build-core asks for these while it builds, hatchling for the last.
+    # scikit-build-core requires these while it builds, hatchling the last one.
     assert {line.partition(">")[0] for line in builders - asked} == {"cmake", "ninja", "editables"}
 
 

@@ -74,7 +74,7 @@ def test_the_core_wheel_has_no_tools_of_authors(wheels: list[Path]) -> None:
 
 @pytest.mark.parametrize("package", ["core", "plugins/cpu", "plugins/cuda"])
 def test_native_code_is_built_on_all_processors(wheels: list[Path], package: str) -> None:
-    """Ninja takes all of them, make one unless it is given a number."""
+    """Ninja uses all of them, make one unless a number is given."""
     caches = list((ROOT / package / "build").glob("*/CMakeCache.txt"))
     assert caches
     for cache in caches:

@@ -79,7 +79,7 @@ def count_terms(one: OneOperator, out: Array) -> int:
 def leave_out(
     mask: Mask | None, feed: Mapping[str, Array], got: Array, expected: Array
 ) -> tuple[Array, Array]:
-    """Put zeros where ours chooses otherwise, all over a gradient that sums such elements."""
+    """Write zeros where our choice differs, and all over a gradient that sums such elements."""
     if mask is None:
         return got, expected
     marked = mask(feed)

@@ -109,7 +109,7 @@ class Peer:
         return answer
 
     def ask_any(self, request: Request) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Ask PyTorch, and NumPy where PyTorch lacks something; skip the test where both do."""
+        """Query PyTorch, and NumPy if PyTorch lacks something; skip the test if both do."""
         try:
             return self.ask("torch", request)
         except LackingError as error:
@@ -128,7 +128,7 @@ class Peer:
 
 
 def widen(array: Array) -> Array:
-    """Return floats as float64, and integers of 4 bits as int64: both hold every number."""
+    """Return floats as float64, and integers of 4 bits as int64: both represent every number."""
     name = array.dtype.name
     if "float" in name:
         return array.astype(np.float64)

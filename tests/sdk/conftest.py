@@ -22,7 +22,7 @@ INCLUDE = ROOT / "core" / "include"
 class Compiler:
     """Compiles each file of `plugins` once, and links libraries of them.
 
-    The SDK is precompiled: reading it takes most of the time that a small file takes.
+    The SDK is precompiled: reading it is most of the time for a small file.
     """
 
     def __init__(self, program: str, folder: Path) -> None:
@@ -55,7 +55,7 @@ class Compiler:
         return self._made[name]
 
     def _run(self, *arguments: str | Path) -> None:
-        # The folder of the precompiled header comes first.
+        # The folder of the precompiled header must be first.
         folders = [f"-I{self._folder}", f"-I{INCLUDE}"]
         command = [self._program, *OPTIONS, *folders, *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

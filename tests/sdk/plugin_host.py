@@ -99,7 +99,7 @@ class FailedError(Exception):
 
 
 class Library:
-    """A plugin library, opened and asked for its table."""
+    """A plugin library, opened and queried for its table."""
 
     def __init__(self, path: Path) -> None:
         self.logged: list[tuple[int, str]] = []
@@ -256,7 +256,7 @@ class Step:
         self.call.bound = bound
 
     def pack(self, arg: int) -> np.ndarray:
-        """Return the packed form of an argument as bytes, and let it be seen from now on."""
+        """Return the packed form of an argument as bytes, which now replaces the argument."""
         packed = np.zeros(self.packs[0].bytes, np.uint8)
         function = c.CFUNCTYPE(_i32, c.POINTER(Call), _u32, c.POINTER(DLTensor), _pointer)
         self._check(

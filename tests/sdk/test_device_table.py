@@ -48,7 +48,7 @@ def host(library: Path) -> Library:
 
 @pytest.fixture
 def let(library: Path) -> Iterator[Callable[[bytes, bytes], None]]:
-    """Return a function that lets functions of the devices fail, as `Devices.let`."""
+    """Return a function that makes functions of the devices fail, like `Devices.let`."""
     set_fault = ctypes.CDLL(str(library)).set_fault
     yield set_fault
     set_fault(b"", b"")

@@ -48,7 +48,7 @@ class Devices:
         self._library = ctypes.CDLL(str(library))
 
     def let(self, function: str, how: str) -> None:
-        """Let a function fail from now on, as `how` says; none for ""."""
+        """Make a function fail from now on in the way of `how`; none for ""."""
         self._library.set_fault(function.encode(), how.encode())
 
     def compile(self, device: str, *ops: ow.Operator, scope: ow.Scope | None = None) -> Any:

@@ -1,7 +1,7 @@
 """Runs the tests of CUDA kernels on the CPU, where there is no GPU.
 
-A compiler takes a fifth of a second to begin with a file, an instance of a kernel a hundredth: so
-all instances that the chosen tests will want are found out first, by running the tests with kernels
+A compiler needs a fifth of a second to start a file, and a hundredth for an instance of a kernel:
+so all instances that the chosen tests need are collected first, by running the tests with kernels
 that do nothing, and compiled together.
 """
 
@@ -26,10 +26,10 @@ wanted_by_tests: dict[Source, set[str]] = {}
 """The kernels that the tests of this session need, if there is a GPU."""
 
 INSTANCES_PER_FILE = 60
-"""More keep one compiler busy while the other has nothing left to do."""
+"""With more, one compiler is busy while the other is idle."""
 
 FLAGS = ("-O0",)
-"""Kernels are small and run for a moment: to optimize them takes longer than it saves."""
+"""Kernels are small and run briefly: optimizing them takes longer than it saves."""
 
 
 class Collector(Toolchain):
@@ -50,7 +50,7 @@ class Collector(Toolchain):
 
 
 def collect(items: Sequence[pytest.Item], compiler: HostCompiler) -> dict[Source, set[str]]:
-    """Return the instances that tests will ask for."""
+    """Return the instances that tests will need."""
     collector = Collector(compiler)
     rehearse(items, collector)
     return collector.wanted
@@ -72,7 +72,7 @@ def compile_together(wanted: dict[Source, set[str]], compiler: HostCompiler) -> 
 
 
 def emulate(folder: Path, items: Sequence[pytest.Item]) -> Iterator[EmulatedDriver]:
-    """Let "cuda" be the CPU, with the kernels of these tests compiled."""
+    """Emulate "cuda" on the CPU, with the kernels of these tests compiled."""
     driver = start(folder, FLAGS)
     compiler = HostCompiler(folder, FLAGS)
     wanted_by_tests.update(collect(items, compiler))

@@ -1,15 +1,15 @@
-"""Whether all cases run, or the sample of them that `make test` takes: the same one each time.
+"""Whether all cases run, or the sample of them for `make test`: the same one each time.
 
 Only `make test-all` runs:
 
 - each case of an operator in each dtype on each library; `make test` runs each once on the CPU,
   a third of them on CUDA, each kernel once, and a twelfth of the rest
-- all cases in 16-bit floats, and with outputs that lie on inputs; `make test`: a twelfth
+- all cases in 16-bit floats, and with outputs that share inputs' memory; `make test`: a twelfth
 - both releases of NVRTC on three architectures each; `make test`: one each
 - the rules of the conformance kit that run a kernel hundreds of times, on the example's for CUDA
 - every case of tests that are marked as grids; `make test`: the first, and a share of the others -
   more kills, and more allocations that fail
-- tests that are marked as long, which say why
+- tests that are marked as long, with a reason
 """
 
 from __future__ import annotations

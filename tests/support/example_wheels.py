@@ -25,7 +25,7 @@ def build_example_wheel(name: str, folder: Path) -> Path:
     name : str
         Distribution: ``"opwright-cosine"``.
     folder : Path
-        Where the wheel is put.
+        The folder of the wheel.
     """
     source = EXAMPLES / name
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]

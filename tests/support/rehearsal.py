@@ -1,4 +1,4 @@
-"""Finds out which instances of kernels tests will want, by running the tests without them.
+"""Collects the instances of kernels that tests need, by running the tests without them.
 
 A plan is prepared as ever, and every kernel of it does nothing. No comparison is made, so that a
 test goes on to its next computation.
@@ -24,7 +24,7 @@ COMPARISONS = [name for name in np.testing.__all__ if name.startswith("assert_")
 
 @contextlib.contextmanager
 def without_comparisons() -> Iterator[None]:
-    """Let NumPy find any two arrays equal, in a separate Context without plans."""
+    """Make NumPy find any two arrays equal, in a separate Context without plans."""
     with contextlib.ExitStack() as stack:
         for name in COMPARISONS:
             stack.enter_context(patch.object(np.testing, name, lambda *args, **kwargs: None))
@@ -35,7 +35,7 @@ def without_comparisons() -> Iterator[None]:
 
 
 def rehearse(items: Sequence[pytest.Item], toolchain: Toolchain) -> None:
-    """Run tests as far as they come with the kernels that a toolchain has."""
+    """Run tests as far as possible with the kernels of a toolchain."""
     before = replace_toolchain(toolchain)
     with without_comparisons():
         for item in items:

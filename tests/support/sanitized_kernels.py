@@ -23,7 +23,7 @@ FLAGS = {
 here, and are compiled for seconds: hence without optimization."""
 
 OPTIONS = {
-    # Python keeps memory until it ends.
+    # Python does not free memory before it ends.
     "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",
     "TSAN_OPTIONS": "halt_on_error=1:exitcode=66:report_signal_unsafe=0",

@@ -103,7 +103,7 @@ class Site:
 
     @staticmethod
     def _age(*folders: Path) -> None:
-        """Set the times back: files that were just written are not put into the index."""
+        """Set the times back: files that were just written are not added to the index."""
         for folder in folders:
             for file in folder.rglob("*"):
                 status = file.stat()
@@ -150,7 +150,7 @@ class Site:
 
 
 def link_libraries(folder: Path) -> None:
-    """Put opwright's core and its requirements into a folder, the core laid out as in a wheel."""
+    """Install opwright's core and its requirements in a folder, the core laid out as in a wheel."""
     for package in (numpy, pluggy):
         source = Path(str(package.__file__)).parent
         (folder / source.name).symlink_to(source)
@@ -168,7 +168,7 @@ def link_libraries(folder: Path) -> None:
 
 
 def link_kit(folder: Path) -> None:
-    """Put the commands of opwright-kit into such a folder, without the plugin that it is."""
+    """Install the commands of opwright-kit in such a folder, without its plugin."""
     source = Path(opwright_kit.__file__).parent
     (folder / source.name).symlink_to(source)
     info = folder / "opwright_kit-0.0.dist-info"

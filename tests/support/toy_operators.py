@@ -248,7 +248,7 @@ def definitions() -> list[OpDefinition]:
 
 
 def context() -> Context:
-    """Return a Context that holds these operators and nothing else."""
+    """Return a Context with these operators only."""
     made = Context()
     for definition in definitions():
         made.ops.add(definition.op_type, definition, PACKAGE)

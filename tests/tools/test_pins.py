@@ -113,7 +113,7 @@ def test_make_test_takes_nothing_from_the_registry_but_pins() -> None:
 
 def test_each_night_the_newest_releases_are_tried() -> None:
     workflow = yaml.safe_load((WORKFLOWS / "newest.yml").read_text(encoding="utf-8"))
-    assert workflow[True]["schedule"]  # YAML takes the word "on" for a truth value
+    assert workflow[True]["schedule"]  # YAML reads the word "on" as a boolean
     job = workflow["jobs"]["newest"]
     runs = [step["run"] for step in job["steps"] if "run" in step]
     assert runs.index("make pins") < runs.index("bash .ci/run")

@@ -79,7 +79,7 @@ class Device:
         """Pointers may be offset."""
     @property
     def shares_memory(self) -> bool:
-        """Values may share memory; not where the device says that a memory checker watches."""
+        """Values may share memory, unless the device declares that a memory checker watches."""
     @property
     def has_arena(self) -> bool:
         """One arena serves a plan: addressable, and memory is shared. Otherwise it has buffers."""
@@ -251,8 +251,8 @@ class Scope:
 def find_lent(array: object) -> np.ndarray[Any, Any] | None:
     """Return an ndarray of any strides over another library's array, which it keeps.
 
-    None where its library lends nothing without ``__dlpack__``, as `EagerOperator` says, and where
-    it requires a gradient outside of a `detach_guard`.
+    None if its library lends nothing without ``__dlpack__``, see `EagerOperator`, and if it
+    requires a gradient outside of a `detach_guard`.
     """
 
 @final
@@ -299,4 +299,4 @@ class Resizer:
     """Represents a dynamic output in a Python kernel; dead after the call."""
 
     def resize(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-        """Give the output its shape and return the array to write. The last call counts."""
+        """Set the shape of the output and return the array to write. The last call counts."""

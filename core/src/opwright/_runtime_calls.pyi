@@ -103,7 +103,7 @@ class Watch:
 class Namespace(ModuleType):
     """A module that looks a name up in its ``__table__`` first: (variable, key, dict).
 
-    The entries of the dict are used while the ContextVar holds the very object `key`; all other
+    The entries of the dict are used while the ContextVar contains the very object `key`; all other
     names are looked up as in any module.
     """
 
@@ -111,8 +111,8 @@ class Namespace(ModuleType):
 class EagerFunction:
     """The callable of users: ``f(*inputs, **inputs_and_attributes)``.
 
-    Calls by position alone are completed from `defaults` and go to `call`, which takes every
-    parameter by position; all others go to `bind` unchanged.
+    Calls by position alone are completed from `defaults` and passed to `call`, with every parameter
+    by position; all others are passed to `bind` unchanged.
     """
 
     def __init__(

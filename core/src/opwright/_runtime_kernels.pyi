@@ -1,7 +1,7 @@
 """The part of `opwright._runtime` that prepares kernels, and opens compiled plugins. For type
 checkers.
 
-There is no such module at run time; ``_runtime.pyi`` hands these names on.
+There is no such module at run time; ``_runtime.pyi`` re-exports these names.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Prepared:
         """The count that it was made for."""
     @property
     def packs(self) -> tuple[int, ...]:
-        """The arguments that this kernel wants packed. In `PlanBuilder.kernel` each must be a
-        persistable that the plan does not write.
+        """The arguments that this kernel packs. In `PlanBuilder.kernel` each must be a persistable
+        that the plan does not write.
         """
 
 def prepare_python(
@@ -78,11 +78,10 @@ def prepare_python(
     """Make a Python kernel ready.
 
     Slots are numbered inputs first, then outputs. `positional` lists the slots given by position,
-    `keywords` those given by name, `constants` goes to every call as keywords. An absent slot is
-    given as None, a slot in `duplicable` as a tuple of arrays (empty when absent), an output whose
-    value is DYNAMIC as a `Resizer`. Inputs are read-only arrays, outputs are written in place; all
-    are valid during the call. A kernel that returns an array which it was not given fails: it
-    forgot to write into its output.
+    `keywords` those given by name, `constants` are passed to every call as keywords. An absent slot
+    is given as None, a slot in `duplicable` as a tuple of arrays (empty when absent), a DYNAMIC
+    output as a `Resizer`. Inputs are read-only arrays, outputs are written in place; all are valid
+    during the call. A kernel that returns a new array fails: it forgot to write to its output.
 
     With `bind`, ``function.bind`` is called instead, with the same arguments, once per instance and
     again whenever an array moves to other memory; its result is then called without arguments in
@@ -101,8 +100,8 @@ class Library:
     Raises
     ------
     PluginError
-        Where the file is no shared library or one for another machine, lacks the entry function
-        or has one of another ABI, where that fails or throws, or hands over malformed tables.
+        If the file is not a shared library or is for another machine, lacks the entry function or
+        has one of another ABI, if that fails or throws, or returns malformed tables.
     """
 
     def __init__(self, path: str) -> None: ...
@@ -152,7 +151,7 @@ class Library:
     ) -> list[list[_Meta | None]]:
         """Return the metas of all outputs, slot by slot; unknown dimensions are -1.
 
-        None: the library did not set it; dtype code 0: the OpProto gives the dtype.
+        None: the library did not set it; dtype code 0: the OpProto determines the dtype.
 
         Raises
         ------

@@ -1,6 +1,6 @@
 """The part of `opwright._runtime` that creates, runs and measures plans. For type checkers.
 
-There is no such module at run time; ``_runtime.pyi`` hands these names on.
+There is no such module at run time; ``_runtime.pyi`` re-exports these names.
 """
 
 from __future__ import annotations
@@ -65,14 +65,15 @@ class PlanBuilder:
         """Add a kernel step. `args` are values, `slot_begin` has one entry more than there are
         slots, `n_inputs` counts the *slots* that are inputs. The workspace is in the arena of
         `device` (on a device without offsets: `workspace_offset` is the number of a buffer).
-        `estimate_ns` 0 takes the kernel's own.
+        `estimate_ns` 0 uses the kernel's own.
         """
     def copy(self, src: int, dst: int, op_index: int = -1) -> None:
         """Add a copy of equal size, within a device or between two. A copy to the host waits until
         the data is there.
         """
     def end_constants(self) -> None:
-        """Say that the kernels so far read persistables that the plan never writes, and each other.
+        """Declare that the kernels so far read only persistables that the plan never writes, and
+        each other.
 
         They run only when one of these has changed; their outputs may be packed.
         """
@@ -111,7 +112,7 @@ class PlanBuilder:
         `condition` is a value *of the body* read after each iteration (-1: none, then the body runs
         exactly `max_iterations` times); `initial` a value of this plan read before the first one
         (-1: true). `carried` are (value of this plan, external of the body that reads it, value of
-        the body that is its next content): the value holds the start before and the result after.
+        the body that is its next content): the value is the start before and the result after.
         Without a limit `max_iterations` is -1; a loop that reaches its limit while the condition
         holds fails.
 
@@ -237,7 +238,7 @@ class Plans:
     def find(self, key: Any, /) -> Any:
         """Return the lowered plan that was added with an equal key, or None."""
     def add(self, key: Any, epoch: Epoch, made_at: int, lowered: Any, /) -> Any:
-        """Keep a lowered plan, an object with ``plan``, for as long as the epoch is `made_at`."""
+        """Keep a lowered plan, an object with ``plan``, while the epoch is `made_at`."""
     def clear(self) -> None:
         """Forget the plans; those that run go on."""
     @property
@@ -258,7 +259,7 @@ def kept_host_bytes() -> int:
     """Return the bytes of freed blocks on the host that are kept for the next request."""
 
 def free_kept_host() -> int:
-    """Give those blocks back to the system; return their bytes."""
+    """Return these blocks to the system; return their bytes."""
 
 @final
 class Bundle:

@@ -84,7 +84,7 @@ def write_trusted(path: str, chunks: Iterable[bytes | memoryview]) -> None:
 
 
 def remove_oldest(folder: str, begin: str, most_files: int, most_bytes: int) -> None:
-    """Keep the files of a folder whose names begin so within bounds: the newest stay."""
+    """Limit the files of a folder whose names have this prefix: the newest stay."""
     ages = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)

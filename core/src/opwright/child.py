@@ -31,7 +31,7 @@ from opwright import errors
 from opwright.foreign import describe_error, import_object, show
 
 START_S: Final = 120.0
-"""How long a process may take to start on a busy machine, in seconds."""
+"""The time limit in seconds for the start of a process on a busy machine."""
 
 _MOST_BYTES: Final = 1 << 26
 """The largest message: arrays go through memory that processes share."""
@@ -60,7 +60,7 @@ _BOOT: Final = (
 
 
 class ChildEnded(Exception):  # noqa: N818 - an observation, from which callers make their error
-    """Raised when a child ends instead of answering; the text says how.
+    """Raised when a child ends instead of answering; the text describes its end.
 
     ``crashed with SIGSEGV``, ``ended the process with exit code 3``, ``took more than 3 s``, or
     ``sent a damaged message``.
@@ -78,7 +78,7 @@ class Channel:
         self._socket = end
 
     def send(self, message: object, timeout_s: float = math.inf) -> None:
-        """Send anything that pickle takes, of at most 64 MiB."""
+        """Send anything that can be pickled, of at most 64 MiB."""
         body = pickle.dumps(message)
         if len(body) > _MOST_BYTES:
             raise errors.FormatError(f"child: messages have at most {_MOST_BYTES} bytes")
@@ -123,7 +123,7 @@ class Child(Channel):
     function : str
         ``"module:name"``; the child imports it with the ``sys.path`` of this process.
     *arguments
-        Anything that pickle takes.
+        Anything that can be pickled.
     files : sequence of int
         Descriptors that the child inherits, under the same numbers.
     capture : bool
@@ -206,12 +206,12 @@ class Child(Channel):
         poll = select.poll()
         poll.register(self._socket, event)
         while not poll.poll(1000 * min(_LOOK_S, max(0.0, deadline - time.monotonic()))):
-            # A process that the child started may keep the connection open.
+            # A process started by the child may leave the connection open.
             if self._process.poll() is not None and not poll.poll(0):
                 raise EOFError
             if time.monotonic() >= deadline:
                 self._process.send_signal(signal.SIGABRT)  # which may print its stack
-                raise ChildEnded  # `_exchange` knows how late
+                raise ChildEnded  # `_exchange` has the delay
 
     @property
     def printed(self) -> str:

@@ -35,7 +35,7 @@ class DeviceNotFoundError(OpwrightError, LookupError):
 
 
 class SlotError(OpwrightError, ValueError):
-    """A slot is unknown, missing, or holds the wrong number of variables."""
+    """A slot is unknown, missing, or has the wrong number of variables."""
 
 
 class AttributeValueError(OpwrightError, ValueError):
@@ -100,7 +100,7 @@ class KernelError(OpwrightError, RuntimeError):
 
 
 class OutOfMemoryError(OpwrightError, MemoryError):
-    """A device could not give the memory that a plan or tensor needs."""
+    """A device could not allocate memory for a plan or tensor."""
 
 
 class FileTakenError(OpwrightError, FileExistsError):
@@ -108,7 +108,7 @@ class FileTakenError(OpwrightError, FileExistsError):
 
 
 class FileMissingError(OpwrightError, FileNotFoundError):
-    """A file or folder that is to be read does not exist."""
+    """A file or folder to read does not exist."""
 
 
 class SettingError(OpwrightError, ValueError):

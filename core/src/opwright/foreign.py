@@ -16,8 +16,8 @@ def show(text: str, keep: str = "\n\t") -> str:
     r"""Return text that is safe for a terminal.
 
     Characters that are not printable, such as in escape sequences, and characters that change the
-    direction of writing are escaped: ``\x1b``, ``\u202e``. Characters of `keep` stay; a name keeps
-    none.
+    direction of writing are escaped: ``\x1b``, ``\u202e``. Characters in `keep` are not escaped;
+    for names there are none.
     """
     if text.isprintable():
         return text

@@ -10,7 +10,7 @@ object is imported, and each library opened, when it is first used.
 ...     registry.add("acme.cos_sim", "opwright_acme/libacme.so")
 
 The additions of a plugin take effect together, after all its hooks returned. Registrations must
-depend only on the plugin's own files, because an index keeps them between processes: whether a
+depend only on the plugin's own files, because an index stores them between processes: whether a
 device is present, for example, is checked when it is first used.
 """
 

@@ -215,8 +215,7 @@ def unary(type="acme.f"):
 
 def test_the_docstring_of_the_shape_rule_is_on_the_page(acme):
     def infer_shape(ctx):
-        """Put an axis
-        in front.
+        """Insert a first axis.
 
         Nothing else.
         """
@@ -282,7 +281,9 @@ def test_a_long_call_is_broken_into_lines(acme):
     maker.add_input(y, "any shape").same_dtype_as(x).add_input(z, "any shape").same_dtype_as(x)
     maker.add_output("out", "the shape of the first").same_dtype_as(x)
     namespace = {}
-    exec(f"def kernel({x}, {y}, {z}, out): out[...] = 0", namespace)  # kernels take slots by name
+    exec(
+        f"def kernel({x}, {y}, {z}, out): out[...] = 0", namespace
+    )  # kernels receive slots by name
     text = add(acme, maker, same_shape_as(x), namespace["kernel"]).text()
     assert f"  out = ow.ops.acme.long(\n      {x}, {y},\n      {z}\n  )\n  # float32[" in text
     assert max(map(len, text.splitlines())) <= 100
@@ -303,7 +304,7 @@ def test_every_installed_operator_has_a_page_of_100_columns_whose_example_runs()
             continue
         names = {}
         with np.errstate(all="ignore"), context_guard(context):
-            exec(code["code"], names)  # the page says that it runs
+            exec(code["code"], names)  # the page promises that it runs
     definitions = map(context.ops.get, without)
     # The text of a call of PyTorch is written by the translator of graphs.
     definitions = (d for d in definitions if not d.op_type.startswith("torch."))

@@ -1,4 +1,4 @@
-"""Kernels that would refuse on this machine, as their plugin knows, are marked by the commands."""
+"""Commands mark kernels that would refuse on this machine according to their plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of messages: everything comes back as it went, and nothing foreign is believed."""
+"""Laws of messages: they survive a round trip, and foreign ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the messages of programs: all comes back, and nothing damaged is believed."""
+"""Laws of the messages of programs: they survive a round trip, and damaged ones are refused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The cost of discovery with many installations: 400 distributions, 100 of them plugins.
 
-How long it takes is measured in benchmarks/workloads/discovery.py.
+Its time is measured in benchmarks/workloads/discovery.py.
 """
 
 from __future__ import annotations

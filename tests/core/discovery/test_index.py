@@ -1,4 +1,4 @@
-"""The index of plugins: used when it holds, harmless when it is stale, corrupt or unwritable."""
+"""The index of plugins: used if valid, harmless if stale, corrupt or unwritable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broken plugins, installed as real distributions: each is quarantined, the rest goes on."""
+"""Broken plugins, installed as real distributions: each is quarantined, the others keep working."""
 
 from __future__ import annotations
 
@@ -314,8 +314,8 @@ def test_concurrent_discoveries_share_one_context(site):
 
 
 def test_importing_a_plugin_in_one_thread_while_another_discovers_does_not_hang(site):
-    # Thread one holds the import lock of a module and needs a Context; thread two makes one and
-    # needs that module. With a lock around discovery each would wait for the other.
+    # Thread one holds the import lock of a module and needs a Context; thread two creates one and
+    # needs the module. With a lock around discovery each would wait for the other.
     table = "from opwright_acme import layers\n" + OP_HOOK
     table += "registry.add('acme.swish', 'opwright_acme.swish:SWISH')\n"
     layers = """

@@ -19,7 +19,7 @@ def _pair(*between, behind=(), **given):
 
 
 def _exchange(graph, edit=None, turned=False):
-    """Let the first operator write another value, and the product read it instead."""
+    """Make the first operator write another value, and the product read it instead."""
     (maker,), (reader,) = graph.of_type("tanh"), graph.of_type("multiply")
     (x,), (h,), (y,) = maker.inputs[0], maker.outputs[0], reader.inputs[1]
     other = graph.value("other", h.meta)

@@ -38,7 +38,7 @@ def scales(context):
 
 
 def ask(factor=2.0):
-    """Ask for an operator of this factor; return the answer and the library that was chosen."""
+    """Request an operator with this factor; return the answer and the chosen library."""
     graph = graph_of([op("toy.scale", "out", "x", factor=factor)])
     (scale,) = graph.ops
     return graph.has_preferring_kernel(scale, "factor"), scale.entry and scale.entry.library

@@ -16,7 +16,7 @@ X = np.arange(4, dtype=np.float32)
 
 
 class Halver:
-    """Halves, and keeps the half for the gradient where something reads it."""
+    """Halves, and saves the half for the gradient if anything reads it."""
 
     def __init__(self):
         self.told = []

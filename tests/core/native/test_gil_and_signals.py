@@ -1,4 +1,4 @@
-"""When a plan lets other threads run, and how it meets Ctrl-C."""
+"""When a plan releases the GIL, and its reaction to Ctrl-C."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_the_memory_of_one_large_call_is_freed(call: str) -> None:
 
 
 def test_a_small_workspace_is_kept_and_a_large_one_built_again() -> None:
-    """The plan stays in both cases: only its instance goes."""
+    """The plan stays in both cases: only its instance is freed."""
     run_child(
         "return ow.ops.sort(np.arange(n, dtype=np.float32)[::-1].copy())",
         """

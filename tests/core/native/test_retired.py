@@ -20,7 +20,7 @@ F32 = dtype_to_code("float32")
 
 
 class Locking:
-    """A device whose functions hold a lock; it records calls, and calls back inside."""
+    """A device whose functions lock; it records calls, and calls back inside."""
 
     name = "locking"
     dlpack_code = 12

@@ -74,7 +74,7 @@ def test_dlpack_shares_the_memory_and_keeps_it_alive():
     assert shared.ctypes.data == variable.tensor().data_ptr
     del variable
     np.testing.assert_array_equal(shared, [1, 2, 3])
-    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # the first that can ask for a copy
+    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # the first with an argument for a copy
         copy = np.from_dlpack(rt.Tensor.from_numpy(f32(1, 2)), copy=True)
         np.testing.assert_array_equal(copy, [1, 2])
     assert rt.Tensor.from_numpy(f32(1)).__dlpack_device__() == (1, 0)

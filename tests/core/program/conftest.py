@@ -1,4 +1,4 @@
-"""Every test here runs in a Context that holds the toy operators and nothing else."""
+"""Every test here runs in a Context with the toy operators only."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def test_reads_within_bodies_are_checked():
 
 
 def build_loop():
-    """Doubles h as long as go, which the body takes from outside, holds."""
+    """Doubles h while go, which the body captures, is true."""
     program = Program()
     block = program.global_block()
     block.create_var("h", [2], is_data=True)

@@ -10,7 +10,7 @@ from opwright.errors import FeedError
 
 
 class Wrapped:
-    """The value that an importer makes of a result."""
+    """The value that an importer returns for a result."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = np.asarray(array)

@@ -1,4 +1,4 @@
-"""Laws of feeds that are checked before a call, and of the names that a run must be given."""
+"""Laws of feeds that are checked before a call, and of the required names of a run."""
 
 from __future__ import annotations
 

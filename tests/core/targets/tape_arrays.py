@@ -183,14 +183,14 @@ class ExchangedArray(TapeArray):
 
 
 def take_in_order(source: Any) -> TapeArray:
-    """Take over a tensor on the stream of the library, as consumers of DLPack do."""
+    """Import a tensor on the stream of the library, like consumers of DLPack."""
     made = from_dlpack(source, stream=_library.tape_foreign_stream())
     made.source = source
     return made
 
 
 class OldArray(TapeArray):
-    """As before DLPack 1.0: __dlpack__ knows no version."""
+    """As before DLPack 1.0: __dlpack__ has no argument for the version."""
 
     def __dlpack__(self, *, stream: Any = None) -> Any:  # type: ignore[override]
         self.exports.append({"stream": stream})
@@ -283,7 +283,7 @@ class PlacedArray:
 
 
 class _PlacingArrays(_Arrays):
-    """The arrays of a device that knows such arrays."""
+    """The arrays of a device that supports such arrays."""
 
     interface = "__tape_place__"
 

@@ -47,7 +47,7 @@ class Tape:
         return counted
 
     def fail(self, where: str) -> None:
-        """Let a function fail, or throw if " throws" follows its name; none for ""."""
+        """Make a function fail, or throw if " throws" follows its name; none for ""."""
         self._library.tape_fail(where.encode())
 
 

@@ -1,4 +1,4 @@
-"""A kernel that waits for another process lets Python threads go on, and Ctrl-C ends it."""
+"""A kernel that waits for another process lets Python threads run, and Ctrl-C ends it."""
 
 from __future__ import annotations
 

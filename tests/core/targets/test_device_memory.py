@@ -13,7 +13,7 @@ UNSHARED = "-DFAULT=device.flags |= OW_DEVICE_UNSHARED_MEMORY"
 
 @pytest.fixture
 def unshared_tape(acme, compiler):
-    """The tape as a memory checker wants it."""
+    """The tape with the options for a memory checker."""
     acme.use(compiler.build("tape.cc", UNSHARED), TABLE)
     return Tape(acme.site / "opwright_acme" / "libacme.so")
 

@@ -13,7 +13,7 @@ from opwright.targets.opening import find_library_file
 
 
 def test_an_editable_install_keeps_it_apart(acme, plain_library, tmp_path):
-    """The source folder is on the path; only the distribution's list knows the library."""
+    """The source folder is on the path; only the distribution's list contains the library."""
     acme.install(None)
     source = tmp_path / "source"
     shutil.move(acme.site / "opwright_acme", source / "opwright_acme")

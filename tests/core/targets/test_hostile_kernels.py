@@ -1,4 +1,4 @@
-"""A compiled kernel that breaks the rules: the error names it and its package, the host goes on."""
+"""A compiled kernel that breaks the rules: the error names it and its package."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_a_kernel_that_writes_a_shape_does_not_change_the_hosts_copy(hostile, fa
 )
 def test_a_checked_process_names_the_kernel_that_writes_a_shape(hostile, checked, fault, text):
     rule = "a kernel must leave the tensors of its arguments as they are, got "
-    for _ in range(2):  # it was put right again
+    for _ in range(2):  # it was restored
         with pytest.raises(KernelError, match=RAN + rule + text):
             ow.ops.acme.scale(X, fault=fault)
     np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)

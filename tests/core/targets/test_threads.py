@@ -22,7 +22,7 @@ def two_threads():
 
 @pytest.fixture
 def library(compiler):
-    """Kernels that say how long they take: 20 ns an element, shared by the threads."""
+    """Kernels with a declared duration: 20 ns per element, divided by the threads."""
     return compiler.build("threads.cc", "-fopenmp", "-DESTIMATE=20")
 
 

@@ -23,7 +23,7 @@ from starving import build_native, build_python, libraries_of
 HERE = Path(__file__).parent / "starving"
 EVERY_ALLOCATION = os.environ.get("OPWRIGHT_EVERY_ALLOCATION") == "1"
 SAMPLE = 40 if EVERY else 12
-"""Allocations that the tests let fail in each scenario."""
+"""The number of failed allocations in each scenario."""
 
 KERNELS = {"opwright_cpu": 0}
 CODE = {"libdnnl": 65536}

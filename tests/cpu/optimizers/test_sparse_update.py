@@ -28,7 +28,7 @@ def update(
     """Return the outputs of one update of a table by these rows."""
     ow.set_num_threads(threads)
     rng = np.random.default_rng(4)
-    # Numbers that every dtype holds: half precision starts where the others do.
+    # Numbers that every dtype represents: half precision starts with the same values.
     draw = lambda *shape: rng.integers(-64, 64, shape).astype("f") / 32  # noqa: E731
     table = draw(ROWS, SIZE).astype(dtype)
     values = [draw(*index.shape, SIZE).astype(dtype) for index in rows]

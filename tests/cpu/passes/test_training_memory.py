@@ -1,4 +1,4 @@
-"""The memory of plans of gradients, besides the values that they must keep."""
+"""The memory of plans of gradients, besides the values that they must save."""
 
 from __future__ import annotations
 

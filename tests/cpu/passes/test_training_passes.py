@@ -48,7 +48,7 @@ class Step:
             x = layers.data("x", shape=[None, 9], dtype=dtype)
             label = layers.data("label", shape=[None, 1], dtype="int64")
             if plain:
-                w = layers.fc(x, 4, bias=False)  # gives the layer its parameters
+                w = layers.fc(x, 4, bias=False)  # sets the parameters of the layer
                 h = getattr(ow.ops, activation)(ow.ops.add(w, ow.ops.mean(w, axis=[0])))
             else:
                 h = layers.fc(x, 37, activation=activation, bias=bias)

@@ -23,7 +23,7 @@ class Step:
     Parameters
     ----------
     turned : bool
-        Whether weights lie [outputs, inputs].
+        Whether weights are [outputs, inputs].
     sizes : sequence of int
         Inputs, and outputs of each layer.
     activation : str

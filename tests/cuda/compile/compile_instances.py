@@ -60,7 +60,7 @@ def read_frames(cubin: bytes) -> dict[str, int]:
                 symbol, frame = struct.unpack_from("<II", cubin, at + 4)
                 (name,) = struct.unpack_from("<I", cubin, sections[link][4] + 24 * symbol)
                 frames[text(sections[link][6], name)] = frame
-            at += 4 + (length if form == 4 else 0)  # others hold their value in the length
+            at += 4 + (length if form == 4 else 0)  # others store their value in the length
     return frames
 
 

@@ -1,11 +1,10 @@
 """NVRTC makes machine code of the kernels, for three architectures, in two of its releases.
 
-An instance costs a tenth of a second, and the emulator's compiler sees them all: so one stands for
-each template here, another one for each architecture and release, so that types differ. Passes
-append the text of fused chains to elementwise.cu: each such text is compiled once. Only `make
-test-all` runs this.
-With OPWRIGHT_TEST_EVERY_INSTANCE=1 everything is compiled for everything, which takes a quarter of
-an hour.
+An instance costs a tenth of a second, and the emulator's compiler sees them all: so here one
+represents each template, and another one each architecture and release, so that types differ.
+Passes append the text of fused chains to elementwise.cu: each such text is compiled once. Only
+`make test-all` runs this. With OPWRIGHT_TEST_EVERY_INSTANCE=1 all are compiled for all
+architectures, which takes a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def wanted(gpu: object, emulator_folder: Path) -> dict[Source, list[str]]:
     """Return all instances, by source."""
     collector = Collector(HostCompiler(emulator_folder))
     before = replace_toolchain(collector)
-    # The operator table's own tests have asked for all of it where they are in this session.
+    # The operator table's own tests have compiled all of it if they are in this session.
     known = {source.name for source in wanted_by_tests}
     for sample, call in () if known >= FILES - NOT_IN_TABLE else table_calls():
         try:

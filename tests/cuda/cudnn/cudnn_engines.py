@@ -1,4 +1,4 @@
-"""Asks cuDNN itself which engines it takes for our convolutions, on GPUs that are not there.
+"""Queries cuDNN itself for its engines for our convolutions, on absent GPUs.
 
 ``cudnn_engines.py FOLDER`` prints JSON: for each graph of each convolution the chosen engine or a
 reason for none. FOLDER is for a library in place of the driver; cuDNN needs only its name.
@@ -98,7 +98,7 @@ def describe(gpu: str) -> str:
 
 
 class Recorder(LaunchPlan):
-    """Takes down graphs, and wants no GPU."""
+    """Records graphs, without a GPU."""
 
     graphs: list[OperationGraph]
 

@@ -1,7 +1,7 @@
 """Convolution by cuDNN: specifications, refusals and results.
 
 Without a GPU the emulator replaces the library: it is as strict about descriptors, and computes
-their operations; test_cudnn_engines.py asks the library itself.
+their operations; test_cudnn_engines.py tests the library itself.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def test_descriptors_of_a_convolution_are_freed_with_its_plan(gpu: Any) -> None:
 
 @contextlib.contextmanager
 def offered(gpu: Any, *engines: int) -> Iterator[None]:
-    """Let the emulated cuDNN offer some of its engines."""
+    """Make the emulated cuDNN offer some of its engines."""
     if gpu is None:
         pytest.skip("the emulator offers engines by number")
     gpu.set("cudnn_engines", sum(1 << engine for engine in engines))

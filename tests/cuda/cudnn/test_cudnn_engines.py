@@ -1,7 +1,7 @@
-"""cuDNN itself takes the graphs that our kernels make: on A100, H100 and B200 that are not there.
+"""cuDNN itself accepts the graphs of our kernels, for absent A100, H100 and B200.
 
-It takes the wheels of cuDNN and cuBLAS, a gigabyte, which CI does without:
-``pip install "opwright-cuda[cudnn]"``.
+It needs the wheels of cuDNN and cuBLAS, a gigabyte, which CI lacks: ``pip install
+"opwright-cuda[cudnn]"``.
 """
 
 from __future__ import annotations

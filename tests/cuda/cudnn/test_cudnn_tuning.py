@@ -1,4 +1,4 @@
-"""Engines of cuDNN that are tried out: the fastest is taken, and no memory leaks."""
+"""Engines of cuDNN that are tried out: the fastest is used, and no memory leaks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TUNED = {ALLOW_TF32: True, TUNE: True}
 
 @contextlib.contextmanager
 def taking(gpu: Any, milliseconds: dict[int, int]) -> Iterator[None]:
-    """Set the times of the emulated cuDNN's engines; others take 1."""
+    """Set the times of the emulated cuDNN's engines; others are 1."""
     for engine, time in milliseconds.items():
         gpu.set(f"cudnn_milliseconds_{engine}", time)
     try:
@@ -52,7 +52,7 @@ def test_engines_are_benchmarked_on_request(
 ) -> None:
     options = {ALLOW_TF32: True, TUNE: tunes}  # engine 5 then rounds, engine 6 does not
     given = feeds(1 + 2.0**-20)
-    gc.collect()  # an earlier plan that still holds the same graph would lend it
+    gc.collect()  # an earlier plan that still has the same graph would share it
     with offered(gpu, 5, 6, 7), taking(gpu, {5: milliseconds}):
         before = gpu.count("cudnn_plans")
         with pinned("cudnn", options):

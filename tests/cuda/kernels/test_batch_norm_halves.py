@@ -71,7 +71,7 @@ def in_float64(given: Arrays, *, with_bias: bool) -> Arrays:
     Parameters
     ----------
     given : dict
-        With ``out``, which shows where relu was positive.
+        With ``out``, which is positive where relu was.
     with_bias : bool
         Whether no gradient of a residual is requested.
     """

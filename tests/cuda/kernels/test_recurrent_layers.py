@@ -36,7 +36,7 @@ def test_the_cell_of_an_lstm_grows_by_less_than_it_is_rounded_to() -> None:
 
 
 def test_the_state_of_a_gru_changes_by_less_than_it_is_rounded_to() -> None:
-    # From 1 towards tanh(0): each step keeps a share z of it.
+    # From 1 towards tanh(0): each step retains a share z of it.
     bias = np.float16(np.log((1 - CHANGE) / CHANGE))
     keep = 1 / (1 + np.exp(-np.float64(bias)))
     (h_n,) = run("gru", "h_n", [0.0, float(bias), 0.0], h0=np.ones((1, 1, 1)))

@@ -112,8 +112,8 @@ def test_a_broadcast_bias_gathers_the_gradient_of_many_rows() -> None:
     np.testing.assert_array_equal(out, x.sum((0, 1))[None])
 
 
-# Kept in registers, 2, 8 or 32 of a lane, 16 or 32 of a thread, one by one or as vectors; read
-# twice, as rows that begin off a vector and as tiles.
+# In registers, 2, 8 or 32 per lane, 16 or 32 per thread, one by one or as vectors; or read twice,
+# as unaligned rows and as tiles.
 ROWS = [(5, 40), (3, 200), (3, 700), (2, 1501), (2, 2048), (2, 5000), (2, 10_304), (3, 16_389)]
 LINES = [*ROWS, (2, 31, 33), (1, 2, 300, 2)]
 

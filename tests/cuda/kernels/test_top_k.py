@@ -1,4 +1,4 @@
-"""The best elements on a GPU: lines of every length, ties, more than shared memory holds."""
+"""The best elements on a GPU: lines of every length, ties, more than shared memory can store."""
 
 from __future__ import annotations
 

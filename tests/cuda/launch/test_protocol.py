@@ -41,7 +41,7 @@ def camel(name: str) -> str:
 
 
 def in_cpp(scope: str, names: Iterable[str]) -> dict[str, int]:
-    """Return names as C++ writes them, and the positions that Python gives them."""
+    """Return names in C++, and their positions in Python."""
     return {f"{scope}::{camel(name)}": i for i, name in enumerate(names)}
 
 

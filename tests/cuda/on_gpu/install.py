@@ -39,9 +39,7 @@ class Need(NamedTuple):
     Attributes
     ----------
     name : str
-        As pip knows it.
-    least : str
-        The oldest version that will do.
+        Its name for pip. least : str The oldest supported version.
     optional : str
         The tests left out without it; empty: it is required.
     """

@@ -92,7 +92,7 @@ class Session:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Keep the session, to end it where the GPU is lost."""
+    """Keep the session, to end it if the GPU is lost."""
     Session.current = session
 
 

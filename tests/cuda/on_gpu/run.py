@@ -2,7 +2,7 @@
 
 ``run.py`` runs all sections, ``run.py confirm operators`` the named ones. Each runs in separate
 processes, which are restarted after a test that killed them, and ends when the time is up. Results
-are in ``build/gpu``: ``results.txt`` as they come, ``summary.json`` after each section, and the
+are in ``build/gpu``: ``results.txt`` continuously, ``summary.json`` after each section, and the
 output of the processes in ``parts``.
 
 Without a GPU the sections run in the emulator, and tests that need a GPU are skipped.
@@ -221,7 +221,7 @@ class Runner:
 
 
 def has_gpu(env: dict[str, str]) -> bool:
-    """Return whether there is a driver, as the tests ask."""
+    """Return whether there is a driver, like the tests."""
     return shutil.which("nvidia-smi", path=env["PATH"]) is not None
 
 

@@ -87,7 +87,7 @@ def test_float32_products_do_not_use_tf32() -> None:
     a, b = (np.random.default_rng(i).standard_normal((512, 512), np.float32) for i in range(2))
     _, call = compiled([ow.Operator("matmul", x="a", y="b", out="out")], ["a", "b"], ["out"])
     apart = np.abs(call(a=a, b=b)[0] - a.astype(np.float64) @ b).max()
-    # TF32 keeps 11 bits of each factor: its errors would be near 0.02.
+    # TF32 has 11 bits of each factor: its errors would be near 0.02.
     assert apart < 1e-3
 
 
@@ -127,7 +127,7 @@ def test_recording_ignores_concurrent_allocations_of_cupy() -> None:
         try:
             kept: list[Any] = []
             while not stop.is_set():
-                # Ever larger, so that the pool asks the driver.
+                # Increasing sizes, so that the pool calls the driver.
                 kept = [*kept[-8:], cupy.ones(1024 * (1 + len(kept)) ** 3)]
                 cupy.get_default_memory_pool().free_all_blocks()
                 assert float(kept[-1][-1]) == 1

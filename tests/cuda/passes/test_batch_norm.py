@@ -36,7 +36,7 @@ class Step:
     Parameters
     ----------
     build : callable
-        Takes both, returns the result.
+        Returns the result for both.
     dtype : str
     shape : tuple of int
         Of x and y.

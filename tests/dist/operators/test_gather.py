@@ -1,4 +1,4 @@
-"""gather: bytes, numbers and arrays come back unchanged, or the difference is named."""
+"""gather: bytes, numbers and arrays survive a round trip, or the difference is named."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ WHO = "opwright-test"
 
 
 class Echo(Server):
-    """Answers ``say TEXT`` by the text, ``all N`` by as many bytes, and counts its members."""
+    """Answers ``say TEXT`` with the text, ``all N`` with N bytes, and counts its members."""
 
     def __init__(self, size: int) -> None:
         self.left: list[int | None] = []
@@ -156,7 +156,7 @@ def test_a_client_that_does_not_read_blocks_no_other_and_no_memory(server: Echo)
         lazy.setblocking(False)
         request = b"all 60000\n" * 1000
         n_blocked = 0
-        while n_blocked < 20:  # until no more is taken
+        while n_blocked < 20:  # until no more is accepted
             try:
                 lazy.send(request)
                 n_blocked = 0
@@ -166,7 +166,7 @@ def test_a_client_that_does_not_read_blocks_no_other_and_no_memory(server: Echo)
         waiting = next(peer for peer in server._peers if peer.rank == 0)
         assert waiting._n_waiting < 200_000
         lazy.settimeout(60)
-        assert sum(len(lazy.recv(65_536)) for _ in range(100)) > 0  # it goes on where it reads
+        assert sum(len(lazy.recv(65_536)) for _ in range(100)) > 0  # it continues from its position
 
 
 def test_many_strangers_do_not_block_the_processes_of_a_run(server: Echo) -> None:

@@ -1,4 +1,4 @@
-"""How long collectives take on a network that is described by latencies and bandwidths."""
+"""The time of collectives on a network of given latencies and bandwidths."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from opwright.program.files.manifest import PARAMS, PROGRAM
 
 @cache
 def _folder() -> Path:
-    """Return a folder of this process; who starts it says where, and removes it."""
+    """Return a folder of this process; its parent chooses the path, and removes it."""
     return Path(tempfile.mkdtemp(prefix="files-"))
 
 

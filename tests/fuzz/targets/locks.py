@@ -21,7 +21,7 @@ _WORDS = ("", "*", "cpu", "cuda", "softmax", "no.such", "0.1.0", "--x", "a b", "
 
 @cache
 def _path() -> Path:
-    """Return a file of this process; who starts it says where, and removes it."""
+    """Return a file of this process; its parent chooses the path, and removes it."""
     return Path(tempfile.mkdtemp(prefix="locks-")) / "program.lock"
 
 

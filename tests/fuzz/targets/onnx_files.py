@@ -29,7 +29,7 @@ _LOCATIONS = ("w.bin", "../w.bin", "/etc/passwd", ".", "", "sub/w.bin", "link", 
 
 @cache
 def _folder() -> Path:
-    """Return a folder of this process; who starts it says where, and removes it."""
+    """Return a folder of this process; its parent chooses the path, and removes it."""
     return Path(tempfile.mkdtemp(prefix="onnx-"))
 
 
@@ -157,7 +157,7 @@ def _change(rng: random.Random, model: ModelProto) -> None:
 
 
 def _change_message(rng: random.Random, message: Any, field: Any, messages: list[Any]) -> None:
-    """Drop a message, or put another one of its kind into its place."""
+    """Drop a message, or replace it by another one of its kind."""
     others = [other for other in messages if other.DESCRIPTOR is field.message_type]
     if not field.is_repeated:
         if not others or rng.random() < 0.3:

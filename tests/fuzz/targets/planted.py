@@ -22,7 +22,7 @@ def draw(rng: random.Random) -> dict[str, Any]:
 
 
 def run(case: dict[str, Any]) -> None:
-    """End as the case says."""
+    """End as the case demands."""
     kind = case["kind"]
     if kind == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)

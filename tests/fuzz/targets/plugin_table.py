@@ -28,7 +28,7 @@ _STRIDES = (0, 1, 8, 64, 71, 72, 96, 104, 128, 132, 65536, 65544, 2**40, -8)
 _FLAGS = (0, 1, 2, 4, 8, 16, 2**31 - 1, -1)
 _TEXTS = (*range(14), 99, -1)
 
-# Field of plugin_table.c to the values that it may take.
+# Field of plugin_table.c to its possible values.
 _PLUGIN = {
     0: (0, 8, 103, 104, 105, 112, 65536, 65537, -1),
     1: (0, 1, 2, -1),

@@ -38,7 +38,7 @@ def draw_from(rng: random.Random, programs: tuple[bytes, ...]) -> dict[str, Any]
 
 
 def run(case: dict[str, Any]) -> None:
-    """Read the program, write it as text, and run it twice as far as it goes."""
+    """Read the program, write it as text, and run it twice, up to the first error."""
     read_and_run(case, times=1)
 
 

@@ -38,7 +38,7 @@ _STRANGE = (math.nan, math.inf, -math.inf, 1e308, 10**30, 10**400, "9" * 5000)
 
 @cache
 def _folder() -> Path:
-    """Return a folder of this process; who starts it says where, and removes it."""
+    """Return a folder of this process; its parent chooses the path, and removes it."""
     return Path(tempfile.mkdtemp(prefix="train-states-"))
 
 
@@ -105,7 +105,7 @@ def _change(rng: random.Random, value: Any) -> None:
 
 
 def run(case: dict[str, Any]) -> None:
-    """Continue from the state; where it is taken, the training ends as the whole one would."""
+    """Continue from the state; if it is accepted, the training ends like the whole one."""
     _states()
     path = _folder() / "run"
     shutil.rmtree(path, ignore_errors=True)

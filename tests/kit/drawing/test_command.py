@@ -15,7 +15,7 @@ from opwright.cli import main
 
 @pytest.fixture
 def model(tmp_path, monkeypatch):
-    """Save a small model, and work in the folder that holds it."""
+    """Save a small model, and change into its folder."""
     monkeypatch.chdir(tmp_path)
     with ow.program_guard(ow.Program(), ow.Program()) as (program, _):
         block = program.global_block()

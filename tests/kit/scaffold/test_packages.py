@@ -14,7 +14,7 @@ from opwright import get_include
 
 @pytest.fixture(scope="module")
 def compiler() -> list[str]:
-    """Return the command that compiles a plugin, without optimization: it takes half the time."""
+    """Return the command that compiles a plugin, without optimization, in half the time."""
     return ["c++", "-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", f"-I{get_include()}"]
 
 

@@ -1,4 +1,4 @@
-"""The kit finds nothing in opwright's own packages: a sample of them; `make check` takes all."""
+"""The kit finds nothing in opwright's own packages: a sample of them; `make check` runs all."""
 
 from __future__ import annotations
 

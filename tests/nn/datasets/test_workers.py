@@ -68,7 +68,7 @@ def test_loops_that_share_workers_get_their_own_batches(functions, paths):
     first, second = loader.repeat(1), loader.repeat(3)
     seen = [listed([next(batches)])[0] for _ in range(3) for batches in (first, second)]
     assert seen == [batch for batch in whole[:3] for _ in range(2)]
-    del second  # with batches that nothing takes
+    del second  # with batches that nothing receives
     gc.collect()
     assert listed(first) == whole[3:]
     assert listed(loader) == whole

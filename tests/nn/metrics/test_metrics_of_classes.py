@@ -88,7 +88,7 @@ def test_metrics_match_scikit_learn():
     scores /= scores.sum(axis=1, keepdims=True)
     labels = np.where(rng.random(500) < 0.5, scores.argmax(axis=1), rng.integers(0, 4, 500))
     predicted, binary, rare = scores.argmax(axis=1), scores[:, 0], (labels == 3).astype(int)
-    second = scores + np.arange(4) * -1e-9  # of equal scores the first comes first
+    second = scores + np.arange(4) * -1e-9  # equal scores are ranked by position
     expected = [
         (nn.metrics.F1(), labels, sklearn.f1_score(labels, predicted, average="macro")),
         (nn.metrics.AUC(), labels, sklearn.roc_auc_score(labels, scores, multi_class="ovr")),

@@ -26,7 +26,7 @@ import opwright_nn as nn
 EPOCHS = 6
 SAVE_EVERY = 3
 STEP_PAUSE_S = 0.004
-"""A pause, so that a kill comes within the step that it is meant for, or soon after it."""
+"""A pause, so that a kill hits its step, or the time soon after it."""
 MOST_STEPS = 12
 """How many steps a process lives at most: it is counted in steps, since these may be slow."""
 
@@ -143,7 +143,7 @@ def differing(result: Path, expected: Arrays) -> list[str]:
 
 
 def main(train: Train = train, about: str | None = __doc__) -> int:
-    """Run the campaign that the command line asks for."""
+    """Run the campaign of the command line."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)

@@ -19,7 +19,7 @@ WRITTEN_OUT = {"accuracy", "concat"}
 """Methods that differ from their layer function."""
 
 BEGIN_WITH_A_FUNCTION = {"scan", "while_loop"}
-"""Layer functions that append the operators of another function; their variables come after it."""
+"""Layer functions that append the operators of another function; their variables follow it."""
 
 
 def method_of(layer):

@@ -193,7 +193,7 @@ def count_maps(folder):
 
 @pytest.fixture
 def local(monkeypatch):
-    """Let any disk count as this machine's: the disk of a test may be unknown."""
+    """Make any disk count as this machine's: the disk of a test may be unknown."""
     monkeypatch.setattr(disk, "is_local", lambda handle: True)
 
 

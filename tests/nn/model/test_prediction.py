@@ -16,7 +16,7 @@ Y = np.array([[0], [2], [1], [1], [0], [2]])
 
 
 def values(scope):
-    """Every value that a scope holds."""
+    """Every value in a scope."""
     return {name: scope.var(name).numpy() for name in scope.names() if scope.var(name).is_set}
 
 

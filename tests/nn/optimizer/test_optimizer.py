@@ -91,7 +91,7 @@ def test_steps_do_not_depend_on_how_near_to_1_beta2_is(name, beta2, dtype):
             step()
         return scope.var("a_w_param").numpy()
 
-    # With equal gradients both moments are shares of the gradient, which the correction takes out.
+    # With equal gradients both moments are shares of the gradient, which the correction removes.
     np.testing.assert_allclose(steps(beta2), steps(0.5), rtol=1e-5 if dtype == "float32" else 1e-7)
 
 

@@ -143,7 +143,7 @@ def saved_state(folder):
 
 
 def change_state(folder, change):
-    """Change the newest state of a training, which keeps a checksum that is right."""
+    """Change the newest state of a training, with a correct checksum."""
     path, content = saved_state(folder)
     state = unpack_state(content["notes"])
     change(state["training"])

@@ -2,7 +2,7 @@
 
 A request is a pickled dict: ``module``, an expression; ``state``, arrays by name; ``inputs``, a
 list of arrays; ``call``, an expression of ``module`` and ``inputs`` that returns tensors; ``loss``,
-whether the gradients of ``sum(output * cos(index))`` are asked for.
+whether the gradients of ``sum(output * cos(index))`` are requested.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One case of an operator: inputs, attributes, and expected outputs for any kernel.
 
-Case files hold tuples of cases named ``CASES``. An operator of any package is checked by them for
+Case files define tuples of cases named ``CASES``. An operator of any package is checked by them for
 every kernel that is registered for it: against the reference, in its shapes, in its gradient.
 """
 
@@ -34,7 +34,7 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 @dataclass(frozen=True)
 class Values:
-    """Numbers written out; `dtype` None takes the case's."""
+    """Numbers written out; `dtype` None means the case's."""
 
     values: Any
     dtype: str | None = None
@@ -164,7 +164,7 @@ class Case:
         return arrays
 
     def is_list(self, slot: str) -> bool:
-        """Tell whether the slot takes a list."""
+        """Tell whether the slot accepts a list."""
         return isinstance(self.inputs.get(slot), Sequence)
 
     def compute_expected(

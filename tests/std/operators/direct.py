@@ -34,7 +34,7 @@ def make_sample(
     attrs: Mapping[str, Any],
     counts: Mapping[str, int],
 ) -> Sample:
-    """Return inputs and complete attributes as the kit takes them."""
+    """Return inputs and complete attributes in the form for the kit."""
     arrays = {slot: tuple(listed) for slot, listed in inputs.items()}
     return Sample(definition.op_type, arrays, attrs, counts)
 

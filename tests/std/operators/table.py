@@ -53,7 +53,7 @@ def first_cases() -> tuple[Case, ...]:
 
 
 def has_counts(case: Case) -> bool:
-    """Tell whether attributes, or nothing, say how many outputs there are, and not the case."""
+    """Tell whether attributes, or nothing, determine the number of outputs, and not the case."""
     return not case.outputs or bool({"sections", "num", "max_norm"} & case.attrs.keys())
 
 

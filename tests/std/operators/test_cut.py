@@ -46,7 +46,7 @@ class Both:
         self.two = ow.cut(program, list(feeds), fetch, late, late_fetch, scope=self.scopes[1])
 
     def saved(self, backward: Any) -> dict[str, Array]:
-        """Return the values that a backward keeps of its forward, by name."""
+        """Return the values saved for a backward, by name."""
         pairs = zip(backward.func.feed_names, backward.args, strict=False)
         return {name.split(": ")[1]: a for name, a in pairs if name.startswith("saved")}
 

@@ -1,4 +1,4 @@
-"""Lengths, tags and log-probabilities that do not fit are errors that say which."""
+"""Lengths, tags and log-probabilities that do not fit are errors that name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``append_backward(grads=)``: gradients begin with given variables, as of a function's caller."""
+"""``append_backward(grads=)``: gradients begin with given variables, as by a function's caller."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Gradients against central differences, for a loss that weighs every output element at random.
 
-Differences are taken on the host, in float64. They would take most of the time elsewhere, and show
-no more: there, and in fewer bits, gradients are compared with the NumPy kernels in float64.
+Differences are computed on the host, in float64. They would take most of the time elsewhere,
+without showing more: there, and in fewer bits, gradients are compared with the NumPy kernels in
+float64.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ WITHOUT = {
 
 
 WIDE_ALONE = ("fft", "ifft", "rfft", "irfft", "fftn", "ifftn", "triangular_solve")
-"""Operators that take no 16-bit floats."""
+"""Operators without 16-bit floats."""
 
 
 def own_dtypes(op_type: str) -> set[str]:
@@ -51,7 +51,7 @@ def cases_of(op_type: str) -> list[Case]:
 
 
 def has_numbers_of(case: Case, dtype: str) -> bool:
-    """Tell whether no number of a case is too large for the dtype."""
+    """Tell whether all numbers of a case fit the dtype."""
     with np.errstate(over="ignore"):
         wide, narrow = (case.make_inputs(kind) for kind in ("float32", dtype))
     return all(

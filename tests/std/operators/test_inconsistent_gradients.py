@@ -67,7 +67,7 @@ def test_a_gradient_refuses_outputs_that_its_operator_cannot_have(op_type: str) 
     assert n_refused
 
 
-# -- where programs come from ----------------------------------------------------------------------
+# -- origins of programs ----------------------------------------------------------------------
 
 X = np.arange(16, dtype="float32").reshape(1, 1, 4, 4)
 POOLED = np.ones((1, 1, 2, 2), "float32")
@@ -105,7 +105,7 @@ WRONG = (-1, 16, -(2**31), 2**31 - 1)
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("library", ["numpy", "onednn"])
 def test_an_index_outside_of_the_image_is_refused(library: str, data_format: str) -> None:
-    """It may come from a file: in a child, for it would be written through."""
+    """It may come from a file; tested in a child, since memory would be overwritten."""
     script = Path(__file__).parent / "pool_at_a_wrong_place.py"
     command = [sys.executable, script, library, data_format, *map(str, WRONG)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)

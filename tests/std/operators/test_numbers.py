@@ -1,4 +1,4 @@
-"""Numbers in attributes: exact for whole dtypes, refused where a float dtype cannot hold them."""
+"""Numbers in attributes: exact for integer dtypes, refused out of the range of float dtypes."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ def test_variables_that_hold_no_sizes_are_refused(x: Variable) -> None:
 def test_a_vector_of_more_numbers_than_an_attribute_holds_is_refused() -> None:
     block = ow.Program().global_block()
     block.create_var("x", [4])
-    block.create_var("sizes", [2**31], "int64")  # a mark for each would take 16 GiB
+    block.create_var("sizes", [2**31], "int64")  # a mark for each would need 16 GiB
     with pytest.raises(ShapeError, match=r"length up to 65536, got 'sizes', int64\[2147483648"):
         block.append_op("reshape", {"x": "x"}, {"out": "y"}, {"shape": ["sizes"]})
 

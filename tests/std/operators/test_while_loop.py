@@ -1,4 +1,4 @@
-"""while_loop: a block runs as long as its condition holds; a bound lets gradients flow back."""
+"""while_loop: a block runs while its condition holds; a bound allows gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images are laid channels last for kernels that say they prefer it, and for no others."""
+"""Images are converted to channels last for kernels that declare this preference, no others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ACME = Package("acme", "opwright-acme", "1.0")
 
 
 def with_kernel(prefers: Mapping[str, object] | None, kernel: Any = conv2d) -> ow.Context:
-    """Return a Context with another kernel of conv2d, which comes before all others."""
+    """Return a Context with another kernel of conv2d, which precedes all others."""
     context = ow.Context.discover()
     key = {"device": "cpu", "dtypes": ["float32"], "library": "acme", "package": ACME}
     context.kernels.add("conv2d", kernel=kernel, priority=99, prefers=prefers, **key)
@@ -62,7 +62,7 @@ def test_a_pin_to_kernels_that_prefer_nothing_is_kept() -> None:
 
 
 class OnlyFirst:
-    """A kernel that takes images channels last, if they have three channels."""
+    """A kernel that accepts images with channels last, if they have three channels."""
 
     @staticmethod
     def prepare(ctx: Any) -> Any:

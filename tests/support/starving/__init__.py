@@ -1,4 +1,4 @@
-"""Lets single allocations fail: of libraries, or of Python.
+"""Makes single allocations fail, of libraries or of Python.
 
 `build_native` and `build_python` compile the library for each; a child process, where they fail,
 creates a `Starving` from it.
@@ -42,7 +42,7 @@ def build_python(folder: Path) -> Path:
 
 
 class Starving:
-    """Counts allocations of this process, and lets one of them fail.
+    """Counts allocations of this process, and makes one of them fail.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Starving:
                     function(int(begin, 16), int(end, 16), least[name])
 
     def arm(self, number: int) -> None:
-        """Let the allocation of this number fail, from now on."""
+        """Make the allocation with this number fail, counted from now on."""
         self._library.starve_arm(number)
 
     def disarm(self) -> int:

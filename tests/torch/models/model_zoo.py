@@ -30,7 +30,7 @@ MAXVIT = {
     "head_dim": 8,
     "stochastic_depth_prob": 0.0,
 }
-"""The smallest that is published takes images of 224 pixels alone."""
+"""The smallest published one accepts only images of 224 pixels."""
 
 TORCHVISION: dict[str, tuple[int, dict[str, Any]]] = {
     "alexnet": (64, {}),

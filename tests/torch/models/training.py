@@ -22,7 +22,7 @@ OPTIMIZERS: Final[dict[str, Callable[[Any], Any]]] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, 0.01, momentum=0.9),
     "adamw": lambda parameters: torch.optim.AdamW(parameters, 1e-3, eps=1e-3),
 }
-"""Adam divides by gradients that may be rounding errors: a large `eps` keeps these small."""
+"""Adam divides by gradients that may be rounding errors: a large `eps` limits these."""
 
 Results = dict[str, Tensor]
 
@@ -99,7 +99,7 @@ class Errors(NamedTuple):
 
 
 def jumps(draws: Sequence[Errors], most: float = MOST) -> bool:
-    """Whether too large errors come from kinks, by the errors of several draws of a model.
+    """Whether too large errors are due to kinks, by the errors of several draws of a model.
 
     Where rounding moves an element across the kink of a relu or a maximum, gradients jump,
     PyTorch's in float32 included. Then some draws have no such jump, and PyTorch jumps as far.

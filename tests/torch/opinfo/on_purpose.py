@@ -42,7 +42,7 @@ def _is_end(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
 
 
 def _is_least(x: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """Mark PyTorch's result for the least whole number, which stands for no number."""
+    """Mark PyTorch's result for the least whole number, which means no number."""
     if truth.is_floating_point():
         return torch.zeros_like(truth, dtype=torch.bool)
     return truth <= torch.iinfo(truth.dtype).min + 8
@@ -83,7 +83,7 @@ AS_WHOLE: Final = {
 """By operator: the row of results that are other whole numbers in PyTorch, or truncated to them."""
 
 WITHOUT_GRADIENT: Final = dict.fromkeys(("__rmod__", "remainder"), "gradient of `mod(x, y)`")
-"""By operator: the row that says why it refuses a gradient."""
+"""By operator: the row with the reason why it refuses a gradient."""
 
 
 def _of_triangle(function: Callable[..., torch.Tensor], place: int) -> Callable[..., torch.Tensor]:
@@ -145,4 +145,4 @@ INSTEAD: Final[dict[str, tuple[Callable[..., torch.Tensor], str]]] = {
 """By operator: a formula of PyTorch whose gradient makes our choice, and the row."""
 
 REFERENCES: Final = {"std": "`std` by default", "var": "`std` by default"}
-"""By operator: the row that says where NumPy differs from PyTorch, whom adapters follow."""
+"""By operator: the row about the difference of NumPy from PyTorch, which adapters follow."""

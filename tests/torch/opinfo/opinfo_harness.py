@@ -120,7 +120,7 @@ def copy_all(tensors: Tensors) -> Tensors:
 
 
 def _is_random(region: Any) -> bool:
-    """Tell whether a plan draws numbers, or has PyTorch draw them."""
+    """Tell whether a plan or PyTorch draws random numbers."""
     (plan,) = region.plans
     targets = [d.node.target for d in plan.draft.translated.declined]
     tag = torch.Tag.nondeterministic_seeded

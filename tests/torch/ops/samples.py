@@ -20,7 +20,7 @@ STEP: Final = [3]
 
 
 class Sample(NamedTuple):
-    """A call: tensors by slot, lists of them for slots that take lists."""
+    """A call: tensors by slot, lists of them for duplicable slots."""
 
     case: Case
     inputs: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Calls a model and the program of it, and says how far apart their results are."""
+"""Calls a model and its program, and reports the distance of their results."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from every_case import EVERY
 IN_CI: Final = ("torchvision.resnet18", "transformers.gpt2")
 
 ONE_SIZE: Final = ("maxvit_t", "swin_v2_t", "vit_b_16", "vit")
-"""Models that take images of one size, or decide by it."""
+"""Models that accept images of one size, or branch on the size."""
 
 STEPS: Final = {"swin_t": (32, 32)}
 """The numbers added to height and width so that the model decides as before; else (32, 64)."""
@@ -47,7 +47,7 @@ def calibrated(entry: Entry) -> nn.Module:
 
 
 def others(entry: Entry, batch: int) -> tuple[torch.Tensor, ...]:
-    """Return inputs of another length, or another size where the model takes it."""
+    """Return inputs of another length, or another size if the model accepts it."""
     inputs = entry.inputs(batch)
     if entry.name in ONE_SIZE:
         return inputs

@@ -61,7 +61,7 @@ class Images(nn.Module):
 
 
 class Windows(nn.Module):
-    """Numbers that are made of lengths: positions, pads, products."""
+    """Numbers computed from lengths: positions, pads, products."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         batch, length, width = x.shape

@@ -216,8 +216,8 @@ def _is_unused(walk: Walk, key: Key) -> bool:
 def _may_be_left_out(walk: Walk, key: Key, is_default: bool, targets: list[str]) -> bool:
     """Whether the user has cut off a wanted variable that got no gradient.
 
-    False where the rules say that its gradient is zero. Raises GradientError where the gradient
-    ended for another reason: it is never silently zero.
+    False if the rules define its gradient as zero. Raises GradientError where the gradient ended
+    for another reason: it is never silently zero.
     """
     if key not in walk.route.paths.influence:
         return False

@@ -85,7 +85,7 @@ class GradientEmitter(BlockPlace):
         return self._renamed.get(name, name)
 
     def rename(self, temporary: str, name: str) -> str | None:
-        """Give a temporary its final name, like `name`, and return it; None if it has one."""
+        """Assign a temporary its final name, like `name`, and return it; None if it has one."""
         ops = self._mentions.pop(temporary, None)
         if ops is None:
             return None

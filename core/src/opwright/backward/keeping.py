@@ -45,8 +45,8 @@ class Keeping:
     def describe_turns(self, scan: Loop, arrays: list[tuple[str, str]]) -> dict[str, Any]:
         """Return the attributes of a scan over the loop's iterations in reverse order.
 
-        If neither an array nor an attribute gives their number, a sequence of the loop is added
-        to `arrays`.
+        If neither an array nor an attribute determines their number, a sequence of the loop is
+        added to `arrays`.
         """
         attrs, control = self._forward.attrs, self._control
         described: dict[str, Any] = {}

@@ -242,7 +242,7 @@ class Paths:
         return blocks
 
     def _is_selection(self, forward: ForwardOp, key: Key) -> bool:
-        """Whether a value says which elements were selected, as the index of max_pool2d.
+        """Whether a value identifies the selected elements, as the index of max_pool2d.
 
         It is no float, and only the operator's gradient reads it: its own gradient is zero.
         """
@@ -298,7 +298,7 @@ def _reached_parameters(block: Block, paths: Paths) -> list[str]:
 
 
 def _wanted_key(block: Block, versions: Versions, name: str) -> Key:
-    """Return the value before the block runs of a variable that is given, of others the last."""
+    """Return the initial value of a given variable, the last value of others."""
     variable = block.find_var(name)
     if variable is not None and (variable.persistable or variable.is_data):
         return Key(name, 0)

@@ -22,7 +22,7 @@ _DESCRIPTION = "Shows what is installed, why a kernel is chosen, and what is bro
 
 _USAGE_ERROR = 2
 _INTERRUPTED = 130
-"""The exit code that shells give to an interrupted process."""
+"""The exit code of an interrupted process in shells."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,7 +66,7 @@ def _run(command: str | None, words: list[str]) -> int:
 def _make_parser(
     name: str | None, command: Command | None
 ) -> tuple[argparse.ArgumentParser, list[str]]:
-    """Make the parser, and list the options of the command that is given.
+    """Create the parser, and list the options of the given command.
 
     No module of another command is imported; without a command all of them are listed.
     """

@@ -212,7 +212,7 @@ def _rows(diagnosis: Diagnosis) -> list[tuple[str, ...]]:
 
 
 def measure_index_ms(record: PluginRecord) -> float:
-    """Return how long a process takes to read one plugin from the index."""
+    """Return the time in which a process reads one plugin from the index."""
     data = index.dump([record])
     return _measure(lambda: merge(index.parse(data)))[1]
 

@@ -153,7 +153,7 @@ class Context:
         op_type : str
             An operator type: only this library's kernels are used for it, on every device, and it
             is an error where they do not fit. ``"*"``: the library's kernels come first for every
-            operator that has one, and others are used for the rest.
+            operator that has one, and others serve the rest.
         library : str
             ``"numpy"``, ``"onednn"``, a plugin's name.
 
@@ -198,7 +198,7 @@ class Context:
     def with_options(self, options: Mapping[str, Any]) -> Context:
         """Return a Context of the same registries and pins with these options and no others.
 
-        They hold for eager calls and for networks that are compiled or run under it;
+        They apply to eager calls and for networks that are compiled or run under it;
         ``Network.compile(options=...)`` chooses them for one network.
 
         Parameters

@@ -29,7 +29,7 @@ DETERMINISTIC_VARIABLE: Final = "OPWRIGHT_DETERMINISTIC"
 DETERMINISTIC_THREADS: Final = 8
 """The number of threads for which kernels of a deterministic plan are prepared, on every machine.
 The host runs their shares on the threads that it has.
-docs/decisions/0057-deterministic-plans-are-made-for-eight-threads.md says why eight."""
+docs/decisions/0057-deterministic-plans-are-made-for-eight-threads.md explains why eight."""
 
 
 _n_threads: int | None = None  # None until the first call of get_num_threads
@@ -62,7 +62,7 @@ def is_forked() -> bool:
 
 @functools.cache
 def is_deterministic() -> bool:
-    """Return whether plans that do not choose give the same bits for any number of threads.
+    """Return whether plans without a choice have the same bits for any number of threads.
 
     OPWRIGHT_DETERMINISTIC decides at first use, by default not; SettingError if it is neither 0
     nor 1.

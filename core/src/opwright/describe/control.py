@@ -77,8 +77,8 @@ class Loop(NamedTuple):
         The STRINGS attribute with the block's names of these elements.
     stacks : tuple of (str, str)
         Duplicable output slots and, for each, the STRINGS attribute with the block's names of the
-        values that every iteration adds, stacked along axis 0. The last pair holds the values that
-        a gradient keeps.
+        values that every iteration adds, stacked along axis 0. The last pair is the values saved
+        for a gradient.
     turns : str or None
         The input slot with an int64 of one element: the number of iterations to run.
     turns_taken : str or None
@@ -89,7 +89,7 @@ class Loop(NamedTuple):
         The INT attribute k: the gradient keeps the carried variables of every k-th iteration only.
     segment : str or None
         The INT attribute k: an iteration reads or adds k elements, the last one the rest, of the
-        `segmented` names. A gradient keeps the inputs of an iteration and recomputes it.
+        `segmented` names. A gradient saves the inputs of an iteration and recomputes it.
     segmented : str or None
         The STRINGS attribute with names of `block_elements` and of stacked values.
     """
@@ -127,5 +127,5 @@ Control: TypeAlias = Branch | Loop
 
 
 def names_in(attrs: Mapping[str, Any], attr: str | None) -> tuple[str, ...]:
-    """Return the names that a STRINGS attribute holds; none for no attribute."""
+    """Return the names in a STRINGS attribute; none for no attribute."""
     return tuple(attrs.get(attr or "") or ())

@@ -30,7 +30,7 @@ CountOutputs: TypeAlias = Callable[[InferContext], int]
 """From input metas and attributes to the number of variables of the one duplicable output."""
 
 Unchanged: TypeAlias = Callable[[Mapping[str, Any]], bool]
-"""From attributes to whether inputs that outputs alias keep their values."""
+"""Returns for attributes whether aliased inputs keep their values."""
 
 SlotMetas: TypeAlias = tuple[tuple[Meta, ...], ...]
 """The metas of all variables, slot by slot in the order of the OpProto; () where absent."""
@@ -39,7 +39,7 @@ _DtypeSource: TypeAlias = tuple[int, str | None, str | None]
 """The index of an input slot or -1, the name of an attribute, a dtype; at most one of them."""
 
 MAX_OUTPUTS: Final = 1 << 16
-"""The most variables in a slot whose number an attribute gives: creating them takes a second."""
+"""The most variables that an attribute may request for a slot: creating them takes a second."""
 
 
 class NoGradient(NamedTuple):
@@ -200,7 +200,7 @@ class OpDefinition:
         outputs_present : tuple of int
             The number of variables in each output slot.
         blocks : callable, optional
-            Gives the metas of variables of a block, for operators with BLOCK attributes.
+            Returns the metas of variables of a block, for operators with BLOCK attributes.
 
         Raises
         ------
@@ -242,8 +242,8 @@ class OpDefinition:
     def output_counts(self, inputs: SlotMetas, attrs: Mapping[str, AttrValue]) -> tuple[int, ...]:
         """Return the number of variables of each output slot if the caller names none.
 
-        Required slots get one, and a duplicable one as many as `count_outputs` says. Optional slots
-        get none; outputs that alias an input get as many as the input has.
+        Required slots get one, and a duplicable one as many as `count_outputs` returns. Optional
+        slots get none; outputs that alias an input get as many as the input has.
 
         Raises
         ------
@@ -276,8 +276,8 @@ class OpDefinition:
     ) -> tuple[str | None, ...]:
         """Return the dtype of each output slot by the rules of the OpProto alone.
 
-        For inputs of unknown rank: shapes are not used. None where the OpProto gives no dtype, and
-        for absent outputs.
+        For inputs of unknown rank: shapes are not used. None if the OpProto does not determine the
+        dtype, and for absent outputs.
         """
         self._check_dtypes(inputs, attrs)
         return tuple(
@@ -303,7 +303,7 @@ class OpDefinition:
     def check_slots(
         self, inputs: Mapping[str, Sequence[Any]], outputs: Mapping[str, Sequence[Any]]
     ) -> None:
-        """Check that each slot is known and holds as many variables as its VarProto says.
+        """Check that each slot is known and has as many variables as its VarProto allows.
 
         Parameters
         ----------
@@ -364,7 +364,7 @@ def _find_source(slot: VarProto, places: Mapping[str, int]) -> _DtypeSource:
 
 
 def _read_source(source: _DtypeSource, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
-    """Return the dtype that a source gives for these inputs and attributes; None for none."""
+    """Return the dtype of a source for these inputs and attributes; None for none."""
     index, attr, dtype = source
     if index >= 0:
         return inputs[index][0].dtype if inputs[index] else None

@@ -105,7 +105,7 @@ def canonical_dtype(dtype: object) -> str:
     """
     if isinstance(dtype, str) and dtype in _DLPACK:
         return dtype
-    if dtype is not None:  # which NumPy takes for float64
+    if dtype is not None:  # which NumPy treats as float64
         try:
             return dtype_from_numpy(np.dtype(dtype))  # type: ignore[call-overload]
         except (TypeError, ValueError, SyntaxError):
@@ -168,7 +168,7 @@ def dtype_from_code(code: int) -> str:
     return name
 
 
-# -- which numbers a dtype holds ------------------------------------------------------------------
+# -- numbers in the range of a dtype --------------------------------------------------------------
 # Python numbers, lists and attributes have no dtype and adopt another. A float dtype rounds them.
 # An integer dtype represents whole numbers in its range, and bool 0 and 1: all others are refused,
 # never clipped.
@@ -207,7 +207,7 @@ def describe_held(dtype: str, value: float) -> str:
 
 
 def wider_dtype(value: float) -> str:
-    """Return a dtype that holds a number that a narrower one does not hold."""
+    """Return a dtype that represents a number which a narrower one cannot."""
     return "int64" if is_held(value, "int64") else "float64"
 
 

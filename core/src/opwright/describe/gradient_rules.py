@@ -217,7 +217,7 @@ def _gradient_shape(forward: OpDefinition, derived: OpProto) -> InferShape:
     """Return the shape rule of a derived gradient: all inputs must belong to one forward call.
 
     A kernel of a gradient infers the size of one array from the shape of another, so these must
-    agree. The shape rule of the forward operator checks the forward inputs and gives the metas of
+    agree. The shape rule of the forward operator checks the forward inputs and returns the metas of
     its outputs. The outputs, and gradients of outputs, that the gradient reads must have these
     metas. The derived OpProto limits dtypes as the forward one does.
     """

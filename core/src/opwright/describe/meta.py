@@ -186,11 +186,11 @@ class InferContext:
                 )
 
     def require_held(self, name: str, dtype: str, value: float | None = None) -> None:
-        """Raise AttributeValueError unless arrays of `dtype` hold the value of an attribute.
+        """Raise AttributeValueError unless `dtype` can represent the value of an attribute.
 
-        A float dtype holds all numbers but finite ones beyond its range, an integer dtype whole
-        ones in its range, bool 0 and 1. Each element of a list counts. With `value`, the meta of a
-        number from attributes, `name` is used in messages.
+        A float dtype represents all numbers except finite ones beyond its range, an integer dtype
+        integers in its range, bool 0 and 1. Each element of a list counts. With `value`, the meta
+        of a number from attributes, `name` is used in messages.
         """
         held = self.attr(name) if value is None else value
         for number in dict.fromkeys(held) if isinstance(held, tuple) else (held,):
@@ -278,12 +278,12 @@ def dims_match(a: int, b: int) -> bool:
 
 
 def shapes_match(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Tell whether two shapes have one rank and dimensions that may be equal."""
+    """Tell whether two shapes have equal rank and possibly equal dimensions."""
     return a == b or (len(a) == len(b) and all(map(dims_match, a, b)))
 
 
 def metas_match(a: Meta, b: Meta) -> bool:
-    """Tell whether two metas have one dtype and shapes that may be equal."""
+    """Tell whether two metas have equal dtypes and possibly equal shapes."""
     return a.dtype == b.dtype and shapes_match(a.shape, b.shape)
 
 
@@ -306,7 +306,7 @@ def numel(shape: Iterable[int]) -> int:
 def broadcast_shapes(a: Shape, b: Shape, ctx: InferContext) -> Shape:
     """Return the shape of NumPy's broadcasting of two shapes.
 
-    An unknown dimension broadcast with n > 1 gives n; with 1 or another unknown it stays unknown.
+    An unknown dimension broadcast with n > 1 is n; with 1 or another unknown it stays unknown.
 
     Raises
     ------

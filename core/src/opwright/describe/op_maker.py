@@ -153,7 +153,7 @@ class OpMaker:
         return self._set(self._attribute("required"), "required", True)
 
     def as_dtype(self, *names: str) -> OpMaker:
-        """Make the attribute the canonical name of a dtype, one of `names` where given."""
+        """Make the attribute the canonical name of a dtype, one of `names` if given."""
         draft = self._attribute("as_dtype")
         if draft["type"] is not AttrType.STRING:
             raise self._error(f"as_dtype is for str attributes, got {draft['name']!r}")
@@ -163,7 +163,7 @@ class OpMaker:
     def as_shape_operand(self) -> OpMaker:
         """Allow variables instead of numbers that decide the shapes of outputs.
 
-        A number takes one variable of shape [] or [1], a list any number of these and of vectors.
+        A number accepts one variable of shape [] or [1], a list any number of these and of vectors.
         While a program is built, ``ctx.attr`` of the shape rule has None in their places, for
         unknown dimensions. When a plan is made, the numbers are known: kernels, passes and bodies
         get them like the values of any attribute.
@@ -216,7 +216,7 @@ class OpMaker:
     def deprecated(self, old: str, new: str) -> OpMaker:
         """Accept a slot or attribute by its former name, too, with a DeprecationWarning.
 
-        Saved programs with the former name are read. Kernels, rules and listings know the new one.
+        Saved programs with the former name are read. Kernels, rules and listings use the new one.
         """
         self._deprecated[old] = new
         return self

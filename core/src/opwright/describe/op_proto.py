@@ -25,7 +25,7 @@ _NO_INPUTS: Mapping[str, object] = {}
 
 
 class VarProto(ProtoValue):
-    """One slot of an operator: which variables it takes or gives.
+    """One slot of an operator: its input or output variables.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class VarProto(ProtoValue):
         An output that only the gradient needs.
     shape_only : bool
         The kernel reads only the shape of the input, so its buffer may be freed. Its dtype is known
-        as any other's.
+        like any other.
     dtypes : tuple of str
         The dtypes that it may have; empty: any.
     same_as : str or None
@@ -251,7 +251,7 @@ class OpProto(ProtoValue):
         return filled
 
     def _fail_required(self, attr: AttrProto, attrs: Mapping[str, object]) -> NoReturn:
-        self._check_known(attrs)  # it may be given under another name
+        self._check_known(attrs)  # it may have another name
         kind = f"{describe_type(attr.type)} {attr.describe_range()}".rstrip()
         raise AttributeValueError(
             f"{self.type}: the attribute {attr.name!r} is required, got none; "

@@ -109,14 +109,14 @@ def name_operands(inputs: Slots, attrs: Attrs) -> Attrs:
 
 
 def hide_operands(inputs: Slots, attrs: Attrs) -> Attrs:
-    """Return attributes with None for numbers that a shape rule does not know."""
+    """Return attributes with None for numbers unknown to a shape rule."""
     return _replace(inputs, attrs, lambda _: repeat(None))
 
 
 def fill_operands(proto: OpProto, inputs: Slots, attrs: Attrs, find: Callable[[str], Any]) -> Attrs:
     """Return checked attributes with the elements of the array that `find` returns for each name.
 
-    ProgramError where a variable holds another number of them than the operator was made for.
+    ProgramError if a variable has another number of them than at the creation of the operator.
     """
     numbers = {
         name: [number for each in inputs[name] for number in np.asarray(find(each)).flat]

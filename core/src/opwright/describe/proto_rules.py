@@ -60,7 +60,7 @@ def check_random(proto: OpProto) -> None:
         )
 
 
-# The fields of Branch and Loop that name slots: the side, and whether the slot takes a list.
+# The fields of Branch and Loop that name slots: the side, and whether the slot is a list.
 _CONTROL_SLOTS: Final = (
     ("condition", "input", False),
     ("captured", "input", True),

@@ -14,7 +14,7 @@ from opwright.records import NamedTuple
 from opwright.vocabulary import ASSIGN, FILL_LIKE, GRAD_SUFFIX, OUT, STEP_SLOT, X
 
 Names: TypeAlias = "str | Sequence[str | None] | None"
-"""The variables that a rule gives to a slot: one name, a list of names, or None for absent."""
+"""The variables that a rule assigns to a slot: one name, a list of names, or None for absent."""
 
 Results: TypeAlias = "str | Sequence[str] | int | None"
 """The variables that a rule writes: names, or a number of fresh ones; None for absent."""
@@ -83,7 +83,7 @@ class RuleContext:
     def attr(self, name: str) -> Any:
         """Return an attribute of the operator, None where it is absent.
 
-        An operand has the names of variables instead of unknown numbers; `emit` takes them there,
+        An operand has the names of variables instead of unknown numbers; `emit` accepts them there,
         too.
         """
         value = self.attrs.get(name)
@@ -240,7 +240,7 @@ class GradientContext(RuleContext):
         slot : str
             The input slot.
         name : str or None
-            The variable that holds the gradient. None declares that it is zero everywhere.
+            The variable with the gradient. None declares that it is zero everywhere.
         index : int
             Which variable of a duplicable slot.
         """

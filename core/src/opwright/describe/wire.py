@@ -1,6 +1,6 @@
 """Writes operators and programs as the bytes of their messages, without protobuf.
 
-`opwright.describe.wire_reading` reads them, and has the tables. Protobuf takes 11 ms to import.
+`opwright.describe.wire_reading` reads them, and has the tables. Importing protobuf takes 11 ms.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ PROGRAM: Final = _schema(
 
 
 def read_value(message: Message, who: str, expected: AttrType | None = None) -> AttrValue:
-    """Return the value that a message holds.
+    """Return the value in a message.
 
     Raises FormatError, which begins with `who`, where it has none or not the `expected` type.
     """

@@ -60,8 +60,8 @@ class PythonDevices(Protocol):
     def open(self, number: int, /) -> PythonDevice:
         """Return the device of this number, at least 0; called once for each that is used.
 
-        All Contexts share the device, as long as one of them, a plan or a tensor holds it; only
-        after that it is opened again. Never called by two threads concurrently.
+        All Contexts share the device, as long as one of them, a plan or a tensor refers to it;
+        later it is opened again. Never called by two threads concurrently.
 
         Raises
         ------

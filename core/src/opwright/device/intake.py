@@ -6,8 +6,8 @@ operators, and arrays for `ScopeVariable.set` and `Tensor.from_numpy` it uses th
 
 - A NumPy array is borrowed where it is ready: C-contiguous, aligned, of native byte order. Any
   other is copied. One of a subclass is read as a plain array, a masked one is refused.
-- A NumPy scalar keeps its dtype. Python numbers and lists take the dtype of the arrays that they
-  are combined with, if that dtype holds them.
+- A NumPy scalar keeps its dtype. Python numbers and lists adopt the dtype of the arrays with which
+  they are combined, if that dtype can represent them.
 - An array of another library on the host is borrowed, by DLPack's C exchange API, by the buffer
   protocol or by ``__dlpack__``: `lend`, `read_host`. So are our own tensors and variables.
 - An array on a device has DLPack, or the attribute that its device names: `find_place`. On the
@@ -92,7 +92,7 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
     ------
     DtypeError
         For an array of a dtype that opwright does not have, for a masked one, for a value that is
-        no array of numbers, and for a number that the dtype does not hold.
+        not an array of numbers, and for a number that the dtype cannot represent.
     FeedError
         For an array that its library does not export.
     DeviceNotFoundError
@@ -224,8 +224,8 @@ def plain_array(value: Array, who: str) -> Array:
 def hold(value: Any, dtype: str | None, who: str, beside: str) -> Array:
     """Return Python numbers, lists or a NumPy scalar as an array that a kernel can read.
 
-    The parameters are the same as for `borrow_host`. DtypeError where the value is no array of
-    numbers, or the dtype does not hold one of them.
+    The parameters are the same as for `borrow_host`. DtypeError if the value is not an array of
+    numbers, or the dtype cannot represent one of them.
     """
     plain = _plain(value, who)
     if dtype is None or isinstance(value, np.generic):

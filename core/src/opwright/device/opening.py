@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 HOST_CODES: Final = (1, 3)
 """DLPack's kDLCPU and kDLCUDAHost: memory that NumPy reads."""
 
-# Devices that a Context has used stay open as long as its registry lives. The runtime itself holds
-# no device, but knows which are open: a device of one library, or one object, is opened once.
+# Devices that a Context has used stay open as long as its registry lives. The runtime itself owns
+# no device, but tracks the open ones: a device of one library, or one object, is opened once.
 _used: WeakKeyDictionary[DeviceEntry, dict[int, _runtime.Device]] = WeakKeyDictionary()
 _opening = threading.RLock()  # not held during imports, which may wait for threads
 

@@ -172,7 +172,7 @@ def discover(
     registries = merge(records, failures, disabled, notes)
     fresh = {index.key_of(r.source): r for r in records if not r.from_index and r.files}
     if fresh and path is not None:
-        # Records of plugins that OPWRIGHT_PLUGINS disables this time are kept.
+        # Records of plugins that OPWRIGHT_PLUGINS currently disables are kept.
         written = index.write(path, {**known, **fresh}.values())
         is_broken = state.startswith(("corrupt", "unreadable"))
         state = f"{state}; {written}" if is_broken else written

@@ -77,8 +77,8 @@ class OpRegistrar(_Registrar[OpRegistration]):
         hidden : bool
             Whether listings omit it, as a helper of gradients.
         aliases : list of str
-            Its names in other frameworks. It cannot be called by them: the error for such
-            a name asks ``did you mean``.
+            Its names in other frameworks. They cannot be called: the error for such a name asks
+            ``did you mean``.
 
         Raises
         ------

@@ -43,7 +43,7 @@ _KEPT_FILES: Final = 32
 """The most indexes in the folder; the oldest are removed."""
 
 _MOST_BYTES: Final = 1 << 26
-"""The most bytes of an index; a plugin takes some thousands."""
+"""The most bytes of an index; a plugin needs some thousands."""
 
 _SEPARATORS: Final = "\x1d\x1e\x1f"
 """Separators of the items of a tuple, by depth."""
@@ -237,7 +237,7 @@ def _is_valid(record: PluginRecord, source: Source | None) -> bool:
 
 
 def write(path: str, records: Iterable[PluginRecord]) -> str:
-    """Write the records that may be kept; return ``"written"``, or the reason why not.
+    """Write the records that may be stored; return ``"written"``, or the reason why not.
 
     Nothing is raised: without an index, the next process imports the hook modules again.
     """

@@ -164,7 +164,7 @@ def _list_distributions(folder: str, faults: list[str]) -> list[Source] | None:
         by_name.setdefault(item.distribution, []).append(item)
     listed: list[Source] = []
     for items in by_name.values():
-        # "acme-extra-1.0" is no version of acme, and only its metadata says so.
+        # "acme-extra-1.0" is not a version of acme, which only its metadata shows.
         is_certain = len(items) == 1 and items[0].version
         listed += items if is_certain else _select_newest(_read_name(i, faults) for i in items)
     return listed

@@ -32,10 +32,10 @@ LEAST_BYTES: Final = 1 << 12
 """The least bytes that an operator must write to be worth running again."""
 
 QUICK_NS_PER_BYTE: Final = 4 / BYTES_PER_NS
-"""The most seconds it may take one thread: it may read three bytes for each written one."""
+"""The time limit of one thread in seconds: it may read three bytes for each written one."""
 
 MOST_AGAIN: Final = 0.04
-"""The share of a plan's time that recomputed operators may take."""
+"""The largest share of a plan's time for recomputed operators."""
 
 
 Halves = tuple[list[tuple[Graph, LowerRequest]], dict[str, int | str], dict[str, tuple[int, ...]]]

@@ -44,7 +44,7 @@ class Target:
         that two runs may differ.
     n_threads : int
         Threads that kernels are prepared for, by default (0) as `deterministic` requires, the
-        fixed number or that of the process. A short plan takes one.
+        fixed number or that of the process. A short plan uses one.
     lock : Lock or None
         The only kernels that may be chosen; `passes` are then its passes.
     chosen_kernels : dict of KernelEntry to bool
@@ -149,7 +149,7 @@ class Persistables(NamedTuple):
     lasting: frozenset[str] = frozenset()  # names that are written to the scope
     keep_all: bool = False  # every written name is written to the scope (``Network.run``)
     stores: Sequence[str] = ()  # given names that are copied into the scope first
-    varying: frozenset[str] = frozenset()  # nothing is kept that depends on these alone
+    varying: frozenset[str] = frozenset()  # no value that depends on these alone is kept
 
 
 class Fetches(NamedTuple):
@@ -157,7 +157,7 @@ class Fetches(NamedTuple):
 
     names: Sequence[str] = ()  # whose last value is fetched, in order; a name may occur twice
     # CAPTURED for a branch, which writes into the outer plan; None for the body of a loop, which
-    # keeps its results until the next iteration has read them.
+    # needs its results until the next iteration has read them.
     role: Role | None = Role.FETCH
     on_device: bool = False  # they stay on the device; the runtime returns them as tensors
     stacked: Sequence[str] = ()  # of a loop: values that iterations write to outer arrays

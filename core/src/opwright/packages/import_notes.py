@@ -65,7 +65,7 @@ class ImportNotes:
     def noting(
         self, subject: str, package: Package, function: str, *arguments: Any
     ) -> Iterator[None]:
-        """Keep a note for the length of a block, which imports a module or opens a library.
+        """Keep a note during a block, which imports a module or opens a library.
 
         Warns (RuntimeWarning) where one process has ended in the middle of this import. After two,
         a separate process tries it first by a call of ``function(*arguments)``. Raises PluginError

@@ -60,7 +60,7 @@ class PluginReport:
     def lines(self, without: Container[Package] = (), first: str = "") -> Iterator[str]:
         """Yield one line for each installed plugin that provides nothing.
 
-        Packages in `without` are skipped; the plugin `first` comes first.
+        Packages in `without` are skipped; the plugin `first` precedes others.
         """
         failures = [failure for failure in self.failures if failure.package not in without]
         failures.sort(key=lambda failure: failure.package.plugin != first)

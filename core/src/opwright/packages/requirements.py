@@ -1,6 +1,6 @@
 """Finds missing requirements of an installed package that failed to import or open.
 
-Importing this module takes 26 ms, and it is rarely needed: import it where it is.
+Importing this module takes 26 ms, and it is rarely needed: import it on demand.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ def make_op(type: str, target: object, hidden: bool, aliases: object = ()) -> Op
 
 
 def check_kernel(given: KernelRegistration) -> KernelRegistration:
-    """Return a kernel as the registry keeps it, from fields as an author gave them.
+    """Return a kernel in the registry's form, from fields as given by an author.
 
     RegistrationError for anything malformed. The caller checks a target that is not a string.
     """

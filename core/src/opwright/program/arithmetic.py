@@ -69,7 +69,7 @@ SYMBOLS: Final = {
     "-x": "negative",
     "abs": "abs",
 }
-"""The operator type of each symbol; one for a plain number takes it as an attribute."""
+"""The operator type of each symbol; variants for a plain number have it as an attribute."""
 
 _RUN: Final = "fetch it: opwright.Network(block).compile(feed, fetch=[variable])"
 
@@ -150,9 +150,9 @@ _refuse_comparison = _refusing(
 class Arithmetic:
     """The symbols and the indexing of NumPy, for Variables.
 
-    ``==`` and ``!=`` compare identity, since Variables are kept in sets, lists and dicts. Elements
-    are compared by ``opwright.ops.equal`` and ``not_equal``; with a number or an array, an error
-    names these.
+    ``==`` and ``!=`` compare identity, since Variables are elements of sets, lists and dicts.
+    Elements are compared by ``opwright.ops.equal`` and ``not_equal``; with a number or an array, an
+    error names these.
     """
 
     __slots__ = ()

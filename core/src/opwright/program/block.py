@@ -150,7 +150,7 @@ class Block:
         stop_gradient : bool
             Whether gradients end here.
         initializer, optimize, regularizer : object
-            Kept for layers and optimizers.
+            Stored for layers and optimizers.
         """
         block = self.program.global_block()
         if name is None:

@@ -64,7 +64,7 @@ class BlockPlace:
         return inputs, attrs
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
-        """Return a name made of the type for the first output and lists, else of the output."""
+        """Return a name, of the type for the first output and lists, else of the output."""
         program = self.block.program
         if slot.duplicable or (slot is proto.outputs[0] and not slot.intermediate):
             return program.unique_name(proto.type)
@@ -194,8 +194,8 @@ def _infer_dtypes(
 ) -> dict[str, Sequence[Inferred]]:
     dtypes = definition.infer_dtypes(metas, attrs, counts)
     known = next((dtype for dtype in dtypes if dtype is not None), None)
-    # A dtype that the OpProto leaves open is most often the dtype of the inputs; lowering, which
-    # knows the ranks, decides it.
+    # A dtype that the OpProto leaves open is most often the dtype of the inputs; lowering, where
+    # ranks are known, decides it.
     default = known or next((slot[0].dtype for slot in metas if slot), DEFAULT_DTYPE)
     return {
         slot.name: [(None, dtype or default)] * count

@@ -1,4 +1,4 @@
-"""Appends an operator to operands as `opwright.ops` takes them: Variables, numbers and arrays.
+"""Appends an operator to operands in the form of `opwright.ops`: Variables, numbers and arrays.
 
 Numbers and arrays among operands become constants of the program. A number gets the dtype of the
 Variable next to it, an array keeps its own. Large arrays must be parameters or feeds: a program is

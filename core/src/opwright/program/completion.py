@@ -49,11 +49,11 @@ def complete_operator(
     """Return the complete and checked inputs, outputs and attributes of an operator, in order.
 
     An output that is not optional and has no names gets some: an aliased one is the variable of its
-    input, others are fresh, and a list is as long as ``count_outputs`` says. An optional output
-    that is aliased is present where its input is. `inputs` and `outputs` map slots to names, and
-    `outputs` may give a number of fresh variables instead. None among `attrs` means that no value
-    is given. Without a `place` outputs are named after the first one, and a random operator has the
-    step and stream 0 unless they are given.
+    input, others are fresh, and ``count_outputs`` determines the length of a list. An optional
+    output that is aliased is present where its input is. `inputs` and `outputs` map slots to names,
+    and `outputs` may have a number of fresh variables instead. None among `attrs` means that no
+    value is given. Without a `place` outputs are named after the first one, and a random operator
+    has the step and stream 0 unless they are given.
 
     Raises
     ------

@@ -27,7 +27,7 @@ STD_PLUGIN: Final = "std"
 """The entry point whose operator types have no prefix."""
 
 _MAX_DEPTH: Final = 64
-"""The deepest nesting of blocks; no sensible program comes near it."""
+"""The deepest nesting of blocks, far beyond sensible programs."""
 
 
 def program_from_proto(message: Any, program: Program) -> Program:

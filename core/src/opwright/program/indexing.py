@@ -1,7 +1,7 @@
 """Translates ``x[key]``, with the rules of NumPy, into slice, squeeze, unsqueeze and gather.
 
-A key holds ints, slices, ``...``, ``None`` and at most one array of positions: an integer Variable,
-a NumPy array or a list. None inserts an axis of length 1.
+A key consists of ints, slices, ``...``, ``None`` and at most one array of positions: an integer
+Variable, a NumPy array or a list. None inserts an axis of length 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Cut = tuple[int, int, int, int]
 
 
 def read_key(x: Variable, key: Any) -> list[Call]:
-    """Return the operators that index a variable, in order; none if the key takes all of it.
+    """Return the operators that index a variable, in order; none if the key selects all of it.
 
     ShapeError for more indices than x has axes, a position outside a known axis, a step of 0, and
     an unknown number of axes; SlotError for a mask, several arrays of positions, and no index.

@@ -222,7 +222,7 @@ def names_read_first(ops: Iterable[Operator]) -> tuple[str, ...]:
     written: set[str] = set()
     read: dict[str, None] = {}
     for op in ops:
-        for names in op.inputs.values():  # not `input_names`: every `Network.run` comes here
+        for names in op.inputs.values():  # not `input_names`: every `Network.run` calls this
             for name in names:
                 if name not in written:
                     read[name] = None

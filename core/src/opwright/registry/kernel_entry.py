@@ -46,7 +46,7 @@ class KernelEntry(Entry):
         Whether the kernel is compiled: its target is a library.
     find_refusal : str
         ``"module:attribute"`` of a function that returns why the kernel would refuse on this
-        machine, empty for none. Commands ask it, see `opwright.registry.kernels`; plans do not.
+        machine, empty for none. Commands query it, see `opwright.registry.kernels`; plans do not.
     """
 
     key: KernelKey
@@ -84,7 +84,7 @@ class KernelEntry(Entry):
         PluginError
             Where the target cannot be imported, or its library cannot be used.
         RegistrationError
-            If it is no kernel, does not take the operator's slots and attributes, or names
+            If it is not a kernel, does not accept the operator's slots and attributes, or names
             others.
         """
         loaded = self._load_native() if self.is_native else super()._load()
@@ -150,14 +150,14 @@ class KernelEntry(Entry):
 
     @property
     def layout(self) -> PythonLayout | None:
-        """How a plain function takes its slots and attributes; None with ``prepare``. Loads it."""
+        """The layout of arguments of a plain function; None with ``prepare``. Loads it."""
         self.load()
         return self._layout
 
     def check_prepared(self, prepared: Callable[..., object]) -> PythonLayout:
-        """Return the layout of the callable that ``prepare`` returned, which takes the slots alone.
+        """Return the layout of the callable that ``prepare`` returned, which accepts only slots.
 
-        RegistrationError where it does not take every slot.
+        RegistrationError if it does not accept every slot.
         """
         return self._read_signature(prepared, with_attributes=False)
 

@@ -1,7 +1,7 @@
 """The kernels that installed packages provide, and the order in which they are tried.
 
-Commands ask plugins here why kernels would refuse on this machine, to show the answers. A kernel
-itself refuses in its preparation.
+Commands query here why kernels would refuse on this machine, to show the reasons. A kernel itself
+refuses in its preparation.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class KernelRegistry:
         library's kernels come first, for every operator that is not pinned itself.
 
         The order is by priority; at equal priority an exact device comes before ``"*"``, an exact
-        dtype before ``"*"``, and then the library's name counts.
+        dtype before ``"*"``, and then the library's name decides.
         """
         try:
             entries = self._candidates[op_type, device, dtype]
@@ -232,13 +232,13 @@ def _apply_pins(
 
 
 def find_refusal(target: str, package: Package, options: Mapping[str, Any]) -> str | None:
-    """Ask a plugin's function why kernels would refuse on this machine; None if they would not.
+    """Return the reason of a plugin's function why kernels would refuse on this machine, or None.
 
     `target` is ``"module:attribute"`` of a function without arguments, or of ``options`` (the value
     of every option), which returns a text or None. The reason is one line. PluginError where the
     function cannot be imported, raises, or returns something else.
     """
-    from inspect import signature  # only where a function is asked
+    from inspect import signature  # only if a function is queried
 
     function: Any = load_target(target, "find_refusal", package)
     try:
@@ -265,7 +265,7 @@ def _broken(target: str, package: Package, got: str, error: BaseException) -> Pl
 def find_refusals(
     targets: Iterable[tuple[str, Package]], options: Mapping[str, Any]
 ) -> tuple[dict[tuple[str, Package], str], list[str]]:
-    """Ask each function once, as `find_refusal` does; empty targets are skipped.
+    """Query each function once, like `find_refusal`; empty targets are skipped.
 
     Returns the reasons, and the errors of functions that failed: their kernels are assumed
     to work.

@@ -265,7 +265,7 @@ class OptionRegistry(NamedRegistry[Entry]):
     ) -> dict[str, Any]:
         """Return the options that differ from their defaults, sorted by name.
 
-        Options in `before` hold where `chosen` does not name them. SettingError, which begins with
+        Options in `before` apply if `chosen` does not name them. SettingError, which begins with
         `who`, for an unknown option and for a value of another type.
         """
         if not isinstance(chosen, Mapping):
@@ -298,7 +298,7 @@ class OptionRegistry(NamedRegistry[Entry]):
 class AnnexRegistry(NamedRegistry[Entry]):
     """Annexes by topic and subject; a pair belongs to one plugin.
 
-    The core gives them no meaning. The package that asks for a topic defines its subjects, and
+    The core does not interpret them. The package that uses a topic defines its subjects, and
     the kind of its objects.
     """
 

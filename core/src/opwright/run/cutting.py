@@ -78,8 +78,8 @@ def cut(
 
     The call runs the operators without late feeds: a forward, with all its changes of state.
     ``backward(**late_feeds) -> list`` runs the rest. Both have the kernels of one plan.
-    ``backward`` keeps the values that it reads of the forward, in as few bytes as possible: no
-    parameter, no value whose shape alone is read, and none that is cheap to recompute. It may be
+    ``backward`` keeps the values that it reads of the forward, in as few bytes as possible: without
+    parameters, values whose shape alone is read, and values that are cheap to recompute. It may be
     called several times, and after other calls of ``f``.
 
     Parameters

@@ -25,7 +25,7 @@ from opwright.program.calls import append_constant
 from opwright.run.network import Network
 
 MAX_TRACES: Final = 64
-"""Compiled programs that one function keeps; the oldest is dropped first."""
+"""The number of compiled programs that a function keeps; the oldest is dropped first."""
 
 Argnums = int | Sequence[int]
 

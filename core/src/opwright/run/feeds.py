@@ -76,8 +76,8 @@ def check_feed(value: Any, variable: Variable, who: str) -> Any:
     ----------
     value : array_like
         A NumPy array must have the dtype of the variable, and is borrowed; Python numbers and lists
-        are converted to it, if it holds them. An array of another library is returned unchanged:
-        a network reads and checks it at the call.
+        are converted to it, if it can represent them. An array of another library is returned
+        unchanged: a network reads and checks it at the call.
     variable : Variable
         Its shape is checked at the call.
     who : str

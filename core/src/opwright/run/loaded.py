@@ -67,7 +67,7 @@ class LoadedProgram(Called):
     choices : dict
         The arguments `lock` and `options`.
     keep : callable or None
-        Lowers a request of a source, and keeps the plan.
+        Lowers a request of a source, and stores the plan.
     program_feeds : tuple of str
         The feeds of the whole program: also labels, if it was saved for training.
     """

@@ -58,7 +58,7 @@ def load(
         reads everything immediately.
     trainable : bool
         False freezes the parameters: none of them gets a gradient, and normalizations use their
-        running statistics and keep them.
+        running statistics without updating them.
     fetch : Variable or str, or list of these, optional
         The results of a call instead of the saved ones: any variables of the program,
         such as the output of a layer, ``fetch="hidden_out"``.
@@ -134,7 +134,7 @@ def load(
 
 
 def keeper(place: Place, loaded: LoadedProgram, generation: int | None) -> Any:
-    """Return a function that lowers, and keeps plans while program and scope are as saved."""
+    """Return a function that lowers, and stores plans while program and scope are as saved."""
     structure = loaded.scope.structure_version
 
     def keep(source: CompiledSource, request: LowerRequest) -> LoweredPlan:

@@ -96,7 +96,7 @@ class Network:
         return self._changes if self._block is None else self._block.program.generation
 
     def add_op(self, op: Operator) -> int:
-        """Append an operator and return its index, which `run` takes as `first` or `last`."""
+        """Append an operator and return its index, an argument `first` or `last` of `run`."""
         if not isinstance(op, Operator):
             raise ProgramError(
                 f"Network.add_op: must be given an Operator, got {type(op).__name__}; "
@@ -191,7 +191,7 @@ class Network:
     ) -> _runtime.CompiledNetwork:
         """Return a callable ``f(*feeds, **feeds) -> list`` that runs the current operators.
 
-        It also takes all feeds in one dict, and `out` and `fetch_as`, see `CompiledNetwork`.
+        It also accepts all feeds in one dict, and `out` and `fetch_as`, see `CompiledNetwork`.
 
         Parameters
         ----------

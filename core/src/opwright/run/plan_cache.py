@@ -1,4 +1,4 @@
-"""Plans kept in the cache folder, by content, so that later processes need no lowering.
+"""Plans stored in the cache folder, by content, so that later processes need no lowering.
 
 A saved state has a record, which is text, and a bundle without weights for each combination of
 shapes. The record has feeds, results, the positions of the parameters in their file, and all files
@@ -47,7 +47,7 @@ FORMAT: Final = 3
 
 _SWITCH: Final = "OPWRIGHT_KEEP_PLANS"
 _OTHER_PLANS: Final = ("OPWRIGHT_CHECKED", "OPWRIGHT_ISOLATE")
-"""Environment variables of plans that are not kept."""
+"""Environment variables that prevent the storage of plans."""
 
 _MOST_BYTES: Final = 1 << 26
 _BOOT: Final = "/proc/sys/kernel/random/boot_id"
@@ -95,7 +95,7 @@ def may_keep() -> bool:
 
 
 def find_place(path: object) -> Place | None:
-    """Return the place of a saved folder; None if its plans are not kept."""
+    """Return the place of a saved folder; None if its plans are not stored."""
     folder = find_cache_folder()
     if folder is None or not may_keep() or not isinstance(path, str | os.PathLike):
         return None
@@ -213,11 +213,11 @@ def see(path: str) -> list[Any]:
         return [*stat_of(path), time_ns()]  # equal to no other
 
 
-# -- a saved state that was kept -------------------------------------------------------------------
+# -- a stored state -------------------------------------------------------------------
 
 
 class CachedProgram(LoadedProgram):
-    """A saved state whose plans were kept; its program is read at the first access.
+    """A saved state with stored plans; its program is read at the first access.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ class CachedProgram(LoadedProgram):
         return self._plans if self._uses_plans else super()._callable()
 
     def _find_plan(self, arrays: tuple[Any, ...]) -> Any:
-        """Return the kept plan for these feeds, or lower one."""
+        """Return the stored plan for these feeds, or lower one."""
         plan = None
         if is_unchanged() and self.scope.structure_version == self._structure:
             bundle = open_bundle(self._place, self._record, metas_of(arrays))
@@ -315,7 +315,7 @@ class CachedProgram(LoadedProgram):
 
 
 def open_bundle(place: Place, record: Record, metas: object) -> _runtime.Bundle | None:
-    """Return the kept plan for feeds of these metas; None if there is no valid one."""
+    """Return the stored plan for feeds of these metas; None if there is no valid one."""
     folders = {os.path.dirname(file[0]): None for file in record.files if file[0].endswith(".so")}
     path = place.path_for(metas)
     try:
@@ -331,7 +331,7 @@ def metas_of(arrays: Iterable[Any]) -> list[tuple[tuple[int, ...], str]]:
 
 
 def open_cached(place: Place, *, mapped: bool, trainable: bool) -> LoadedProgram | None:
-    """Return a saved state with its kept plans; None if it has none."""
+    """Return a saved state with its stored plans; None if it has none."""
     record = read_record(place.stem)
     scope = record and _read_scope(place, record, mapped)
     return CachedProgram(place, record, scope, trainable) if record and scope else None

@@ -55,7 +55,7 @@ Keep = Callable[[Place, "LoadedProgram"], None]
 def lower_and_keep(
     place: Place, loaded: LoadedProgram, source: CompiledSource, request: LowerRequest
 ) -> LoweredPlan:
-    """Return the plan of a request, and keep it.
+    """Return the plan of a request, and store it.
 
     If the cache folder cannot be written, the next process lowers again.
     """
@@ -66,7 +66,7 @@ def lower_and_keep(
 
 
 def lower_to_keep(source: CompiledSource, request: LowerRequest) -> tuple[LoweredPlan, Keep | None]:
-    """Return the plan of a request, and a function that keeps it.
+    """Return the plan of a request, and a function that stores it.
 
     Plans that bundles cannot contain, such as with kernels in Python, are not kept, nor programs
     that write variables, nor plans of a Context other than the default one or with failed plugins.

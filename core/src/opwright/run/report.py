@@ -126,8 +126,8 @@ def memory() -> Memory:
     """Return the memory that operators and networks keep between calls.
 
     At most 4,096 plans of 48 MiB together are kept, 64 MiB of memory for their runs, and 128 MiB
-    of freed blocks. The plan that each network ran last, with its memory, is kept
-    besides. Variables of scopes, and arrays that were returned, are not counted.
+    of freed blocks. In addition, the plan that each network ran last is kept with its memory.
+    Variables of scopes, and arrays that were returned, are not counted.
 
     Returns
     -------

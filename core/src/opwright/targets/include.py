@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def get_include() -> str:
-    """Return the folder for ``-I`` of a C or C++ compiler: it holds ``opwright/abi.h``.
+    """Return the folder for ``-I`` of a C or C++ compiler, with ``opwright/abi.h``.
 
     Raises
     ------

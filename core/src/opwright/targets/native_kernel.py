@@ -82,12 +82,12 @@ class NativeKernel:
     def prepare_call(
         self, proto: OpProto, metas: _Metas, attrs: Mapping[str, Any], device: _runtime.Device
     ) -> _runtime.Prepared:
-        """Prepare the kernel for a `DeviceCall`, of an operator that it does not know."""
+        """Prepare the kernel for a `DeviceCall`, of an unknown operator."""
         return self.prepare(proto, metas, attrs, device=device, typed_by_value=True)
 
 
 def typed_attrs(proto: OpProto, attrs: Mapping[str, Any]) -> list[tuple[str, int, Any]]:
-    """Return attributes as the runtime takes them: name, number of the type, value."""
+    """Return attributes in the runtime's form: name, number of the type, value."""
     return [
         (attr.name, attr.type.value, value)
         for attr in proto.attrs
@@ -114,7 +114,7 @@ def _type_number(name: str, value: object) -> int:
 
 
 def coded_metas(slots: Sequence[Sequence[Meta]]) -> list[list[tuple[tuple[int, ...], int]]]:
-    """Return metas as the runtime takes them: shape and dtype code."""
+    """Return metas in the runtime's form: shape and dtype code."""
     return [[(meta.shape, dtype_to_code(meta.dtype)) for meta in metas] for metas in slots]
 
 

@@ -1,6 +1,6 @@
 """Imports the modules and opens the compiled libraries that registrations name, at first use.
 
-A note is kept while that runs, in case it ends the process.
+A note exists while that runs, in case it ends the process.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ def _unusable(text: str, package: Package, cause: OpwrightError) -> PluginError:
 def find_library_file(target: str, package: Package) -> str | None:
     """Return the path of the library of an installed package, or None where it is missing.
 
-    An editable install keeps compiled files apart from Python ones: the folders that the import
-    system knows for the package are searched first, then the files of the distribution. Nothing is
-    imported.
+    An editable install has compiled and Python files in separate folders: the folders that the
+    import system knows for the package are searched first, then the files of the distribution.
+    Nothing is imported.
     """
     import importlib.util
 

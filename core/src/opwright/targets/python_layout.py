@@ -1,4 +1,4 @@
-"""Reads and checks how a Python kernel takes slots and attributes, from its signature."""
+"""Reads and checks the slots and attributes in the signature of a Python kernel."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def check_signature(
         ``def swish(x, out, *, beta)``: named parameters, or ``*slots`` in OpProto order and
         ``**attributes``. A parameter with a leading underscore and a default is ignored.
     definition : OpDefinition
-        The operator. Every slot must be taken but shape-only ones, and every attribute except the
-        ones added later.
+        The operator. Every slot except shape-only ones must be accepted, and every attribute except
+        those added later.
     who : str
         The kernel in messages; by default the operator type.
     with_attributes : bool

@@ -19,7 +19,7 @@ Device old failed to build the program"""
 
 @pytest.fixture(scope="session", autouse=True)
 def device():
-    """Let these tests run where no device works, too."""
+    """Allow these tests to run without a working device, too."""
 
 
 class Error(Exception):

@@ -32,7 +32,7 @@ ROWS = np.full((2, 4), 0.25, np.float32)
     ],
 )
 def test_a_refusal_has_a_reason(run_on, op_type, arrays, attrs, reason):
-    if not reason:  # the layer is then taken apart, and every part has a kernel
+    if not reason:  # the layer is then decomposed, and every part has a kernel
         np.testing.assert_allclose(run_on("opencl", op_type, arrays, **attrs)[0].sum(1), 1)
         return
     with pytest.raises(KernelNotFoundError, match=f"(?s)every kernel refused.*{reason}"):

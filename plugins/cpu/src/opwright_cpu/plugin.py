@@ -45,7 +45,7 @@ measured within."""
 
 @plugin.hookimpl
 def opwright_ops(registry: plugin.OpRegistrar) -> None:
-    """Name the operators that passes put into plans."""
+    """Name the operators that passes insert into plans."""
     for module, types in PLAN_OPS:
         for name in types.split():
             target = f"opwright_cpu.plan_ops.{module}:{name.upper()}"
@@ -63,7 +63,7 @@ def opwright_passes(registry: plugin.PassRegistrar) -> None:
 
 @plugin.hookimpl
 def opwright_options(registry: plugin.OptionRegistrar) -> None:
-    """Declare how much time may be given for memory."""
+    """Declare how much time may be traded for memory."""
     registry.add(
         "recompute",
         default=RECOMPUTE_SHARE,

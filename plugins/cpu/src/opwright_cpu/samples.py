@@ -75,7 +75,7 @@ def fc_sgd(draw: Draw) -> Drawn:
 
 
 def _gelu_layer(draw: Draw) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
-    """Weights of whole vectors, and as many rows as the gradient takes; the shape of the output."""
+    """Weights of whole vectors, and the gradient's number of rows; the shape of the output."""
     inputs, outputs = 16 * draw.choice([1, 2, 5]), 16 * draw.choice([1, 3])
     leading = draw.choice([(48,), (7, 9), (3, 1, 31)])
     weight = (outputs, inputs) if draw.attrs["transpose_weight"] else (inputs, outputs)
@@ -133,7 +133,7 @@ def packed_attention_grad(draw: Draw) -> Drawn:
 
 
 def folded_matmul(draw: Draw) -> Drawn:
-    """Stacks of matrices whose heads come after their rows, with an axis of one kind last."""
+    """Stacks of matrices with heads after their rows, and rows or columns last."""
     batch, heads, m, n, k = (draw.other_length() for _ in range(5))
     inputs = {"x": draw.floats((batch, m, heads, k)), "y": draw.floats((batch, n, heads, k))}
     attrs = {"x_axes": [0, 2, 1, 3], "y_axes": [0, 2, 3, 1], "out_dtype": draw.dtype}

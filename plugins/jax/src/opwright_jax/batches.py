@@ -40,7 +40,7 @@ def find_batched(
 ) -> Batched | None:
     """Return one computation of `n` examples in axis 0 of some values; None where there is none.
 
-    It is taken only where it has the results of each example, in all shapes.
+    It is used only if it has the results of each example, for all shapes.
     """
     shapes = [v.shape[1:] if b else v.shape for v, b in zip(values, is_batched, strict=True)]
     call = innermost(what)
@@ -182,7 +182,7 @@ def _check(
         return None
     if not _fits(one, all_of_them, n, is_folded):
         return None
-    # Values saved for gradients must have the shapes that the program of the batch gives them.
+    # Values saved for gradients must have their shapes in the program of the batch.
     if piece and [piece.block.var(v).shape for v in piece.arguments] != [m.shape for m in metas]:
         return None
     return Batched(batched, align, [(n, *meta.shape) for meta in one.fetches])

@@ -14,7 +14,7 @@ from opwright_jax import ops
 from opwright_jax.dtypes import NARROW
 
 _TOLERANCE: Final = {"float16": 1e-2, "float32": 1e-5}
-"""Relative and absolute: sums of a loss come in another order."""
+"""Relative and absolute: sums of a loss have another order."""
 
 _OTHERS: Final = 1e-9
 N_EXAMPLES: Final = 2

@@ -76,7 +76,7 @@ def compile_piece(what: What, metas: Metas) -> Compiled:
 
 
 def digest_of(text: str) -> tuple[int, int]:
-    """Return two 64-bit numbers that stand for a text."""
+    """Return two 64-bit numbers that identify a text."""
     both = blake2b(text.encode(), digest_size=16).digest()
     high, low = (int.from_bytes(half, "little", signed=True) for half in (both[:8], both[8:]))
     return high, low
@@ -153,7 +153,7 @@ def _make_whole(whole: Whole, metas: Metas) -> Piece:
 
 
 def _widen(block: ow.Block, variable: ow.Variable, dtypes: Sequence[str]) -> ow.Variable:
-    """Return a 32-bit argument as one of 64 bits where an operator takes nothing else."""
+    """Return a 32-bit argument as 64 bits if an operator requires that."""
     dtype = variable.dtype
     wide = next((w for w, n in NARROW.items() if n == dtype and w in dtypes), None)
     if wide is None or not dtypes or dtype in dtypes:

@@ -43,7 +43,7 @@ def function(program: Any, feed: Any = None, fetch: Any = None) -> Callable[...,
     -------
     callable
         ``f(parameters, *inputs)``. `parameters` is a dict of each persistable variable that the
-        results depend on by its name, as ``loaded.parameters()`` returns it; nested dicts stand for
+        results depend on by its name, as ``loaded.parameters()`` returns it; nested dicts represent
         names with dots, ``{"fc": {"weight": w}}`` for ``"fc.weight"``.
 
     Raises

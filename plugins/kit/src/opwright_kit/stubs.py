@@ -123,7 +123,7 @@ def _function(definition: OpDefinition, first: str = "") -> str:
 
 
 def _requests(proto: OpProto) -> list[tuple[str, str]]:
-    """Return the types of ``returns``, and of the result where outputs are asked for."""
+    """Return the types of ``returns``, and of the result for requested outputs."""
     array = "_Array" if proto.inputs else "_NumPyArray"
     one = "_Tuple[{}, ...]" if any(slot.duplicable for slot in proto.outputs) else "{}"
     return [
@@ -175,7 +175,7 @@ def _attribute_type(attr: AttrProto) -> str:
         kind = f"{kind} | _Variable"
     if not attr.type.is_list:
         return kind
-    alone = "" if attr.type is AttrType.STRINGS else f" | {kind}"  # a number stands for all
+    alone = "" if attr.type is AttrType.STRINGS else f" | {kind}"  # a number means all
     return f"_Sequence[{kind}]{alone}"
 
 

@@ -177,7 +177,7 @@ def map_nodes(nodes: Sequence[int]) -> str:
 def pmi_variables(file: int, rank: int, size: int) -> dict[str, str]:
     """Return the variables for an MPI library's connection and rank.
 
-    The version keeps MPICH from using PMIx if the launcher itself runs under it.
+    The version prevents MPICH from using PMIx if the launcher itself runs under it.
     """
     place = {"PMI_RANK": str(rank), "PMI_SIZE": str(size)}
     return {_FILE: str(file), **place, "MPIR_CVAR_PMI_VERSION": "1"}

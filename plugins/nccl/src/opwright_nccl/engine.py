@@ -58,7 +58,7 @@ class NcclEngine(Engine):
         own = Connection(start.variables, None)
         self._watcher = Watcher(own, start.rank, lambda: self._deadline_s)
         self._source = Source.of_package("opwright_nccl", "cu/collectives.cu")
-        # Kept alive, since the library calls them until the process ends.
+        # Kept alive, since the library calls them until the end of the process.
         self._functions = (_LOAD(self._load), _CONNECT(self._connect), _PUBLISH(self._publish))
         address = ctypes.c_void_p(services_address())
         own_library().opwright_nccl_set_services(address, *self._functions)
@@ -203,7 +203,7 @@ class NcclEngine(Engine):
             self._abort(f"ended, and {late}")
 
     def _let_the_first_be_named(self) -> None:
-        """Give the launcher time to see a process that failed before this one."""
+        """Wait, so that the launcher detects a process that failed before this one."""
         with contextlib.suppress(DistError):
             _, ended = self._store.get([])
             if LOST in ended.values():

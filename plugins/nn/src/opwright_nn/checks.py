@@ -81,7 +81,7 @@ def check_float(
 
 
 def check_rate(who: str, name: str, value: object) -> float:
-    """Return a learning rate as a finite float of at least 0, which float32 holds."""
+    """Return a learning rate as a finite float of at least 0, which float32 can represent."""
     number = check_float(who, name, value, at_least=0.0)
     return check_float(who, name, number, at_least=0.0, at_most=MAX_FLOAT32)
 
@@ -208,7 +208,7 @@ def check_dtype(who: str, value: object) -> str:
 
 
 def find_array(values: Any) -> npt.NDArray[Any] | None:
-    """Return an array; None where it would hold objects, as of rows of different lengths."""
+    """Return an array; None if its elements would be objects, as for rows of different lengths."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -270,7 +270,7 @@ def check_callable(who: str, name: str, value: object) -> Callable[..., object]:
 
 
 def _find_int(value: object) -> int | None:
-    if isinstance(value, (bool, np.bool_)):  # NumPy 2.0 still takes its bool as an index
+    if isinstance(value, (bool, np.bool_)):  # NumPy 2.0 still accepts its bool as an index
         return None
     try:
         return operator.index(value)  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ class GradientClip(abc.ABC):
         Raises
         ------
         ProgramError
-            The class does not say how: it needs a method of this name, too.
+            The class does not support it: it needs a method of this name, too.
         """
         raise ProgramError(
             f"{type(self).__name__}: append_to_shards must clip parts of gradients for group "

@@ -16,7 +16,7 @@ from opwright.errors import FormatError
 Rule = Callable[[str, object], Any]
 
 MAX_COUNT: Final = 1 << 53
-"""The largest count: a history keeps counts as float64."""
+"""The largest count: a history stores counts as float64."""
 
 _SHOWN: Final = 60
 

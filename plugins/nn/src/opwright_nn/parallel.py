@@ -1,7 +1,7 @@
 """DataParallel: how a program trains in several processes, which another package connects.
 
 That package provides it by an entry point of the group ``opwright_nn.processes``, such as
-``opwright_dist``. It is imported where data-parallel training is asked for, and never before.
+``opwright_dist``. It is imported when data-parallel training is requested, never before.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Processes(Protocol):
     def broadcast_state(
         self, program: ow.Program, scope: ow.Scope | None, group: str, *, device: str = "cpu"
     ) -> None:
-        """Give every process the persistable variables of the first."""
+        """Broadcast the persistable variables of the first process to all."""
 
     def whole_program(self, program: ow.Program) -> ow.Program:
         """Return a program with the variables that one process would have."""
@@ -238,7 +238,7 @@ def has_parts(program: ow.Program) -> bool:
 
 
 def whole_program(who: str, program: ow.Program) -> ow.Program:
-    """Return a program with the variables that one process would have: as files hold it."""
+    """Return a program with the variables of a single process, as in files."""
     team = _find_dividing_team(who, program)
     return program if team is None else team.processes.whole_program(program)
 
@@ -263,7 +263,7 @@ def check_alike(
     who, what : str
         The caller, and the name of the comparison, for messages.
     program : Program, optional
-        Says which processes these are.
+        Determines the processes.
     describe : callable
         Returns a value in JSON's types.
     """

@@ -1,6 +1,6 @@
 """Learning rates that change from step to step, computed by operators of the training step.
 
-An optimizer takes a schedule as its ``learning_rate``. It keeps the number of the step in a
+A schedule can be the ``learning_rate`` of an optimizer. It stores the number of the step in a
 persistable variable, so that a checkpoint continues the schedule, and no plan is lowered again.
 """
 
@@ -33,8 +33,8 @@ class Schedule:
     Parameters
     ----------
     curve : callable
-        Takes that number as a float32 [1] array or Variable, and returns the rate as the same. It
-        computes with symbols and functions of `opwright.ops`, which take both:
+        Is called with this number as a float32 [1] array or Variable, and returns the rate in the
+        same form. It computes with symbols and functions of `opwright.ops`, which accept both:
         ``Schedule(lambda t: 0.1 / (1 + 0.01 * t))``.
     """
 
@@ -97,7 +97,7 @@ def step(rate: float, size: int, gamma: float = 0.1) -> Schedule:
 
 @arguments.suggest
 def cosine(rate: float, steps: int, warmup: int = 0, final: float = 0.0) -> Schedule:
-    """Let the rate fall to `final` along half a cosine, after a linear warm-up.
+    """Decrease the rate to `final` along half a cosine, after a linear warm-up.
 
     ``final + (rate - final) * (1 + cos(pi * p)) / 2``, p the share of the steps after the warm-up.
     Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2017.
@@ -147,7 +147,8 @@ def warmup(schedule: Rate, steps: int) -> Schedule:
 def one_cycle(
     rate: float, steps: int, rise: float = 0.3, start: float = 0.04, final: float = 4e-6
 ) -> Schedule:
-    """Let the rate rise from ``rate * start`` to `rate` and fall to ``rate * final``, by cosines.
+    """Increase the rate from ``rate * start`` to `rate` and decrease it to ``rate * final``, by
+    cosines.
 
     Smith and Topin, Super-Convergence: Very Fast Training of Neural Networks Using Large Learning
     Rates, 2018.

@@ -167,13 +167,13 @@ def _make_classes() -> dict[str, type[Message]]:
 
 
 def read(name: str, data: bytes) -> Any:
-    """Return a message, as ``"ModelProto"``; ValueError for bytes that only protobuf may take."""
+    """Return a message, as ``"ModelProto"``; ValueError for bytes that only protobuf may accept."""
     made = _CLASSES[name]
     return _build(made, read_message(data, made.schema))
 
 
 def _build(made: type[Message], fields: dict[str, Any]) -> Message:
-    """Return an object that takes the fields over, which it may change."""
+    """Return an object that adopts the fields, and may change them."""
     for key in made.inner.keys() & fields.keys():
         inner, value = made.inner[key], fields[key]
         many = value.__class__ is list

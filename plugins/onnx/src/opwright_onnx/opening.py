@@ -42,8 +42,8 @@ def load(
         A file, or its content. Other files in its folder are read only for a model that is given by
         its path.
     trainable : bool
-        Make parameters of the initializers that are floats of at least one axis. Then nothing that
-        depends on them is computed in advance.
+        Whether initializers that are floats with at least one axis become parameters. Then nothing
+        that depends on them is computed in advance.
     inputs : mapping of str to array
         Values of inputs that must be known when the model is loaded, such as the axes of a
         reduction. They are no feeds of the result. A sequence is a list of arrays.

@@ -51,7 +51,7 @@ def specialize(
 
 
 def read(path: Path, given: Mapping[str, Any]) -> ow.LoadedProgram:
-    """Return the model of a file; arrays in `given` may set values that the program needs."""
+    """Return the model of a file; arrays in `given` may set values that decide the program."""
     model, folder, weights = read_model(path)
     names = [entry.name for entry in model.graph.input]
     for name in given:

@@ -32,7 +32,7 @@ def report(
     program : Program, optional
         The training step, whose persistable variables are saved, as by `nn.checkpoint.save`.
     scope : Scope, optional
-        Holds them; the default scope by default.
+        Contains them; the default scope by default.
     state : mapping, optional
         Additional JSON data: ``{"epoch": epoch}``.
 

@@ -26,7 +26,7 @@ class OperatorShapes:
     Parameters
     ----------
     op : Operator
-        An operator in a block that holds its variables.
+        An operator in a block with its variables.
     """
 
     def __init__(self, op: ow.Operator) -> None:
@@ -143,7 +143,7 @@ FLOPS: Final[Mapping[str, Callable[[OperatorShapes], int]]] = {
 def count_flops(op: ow.Operator) -> int | None:
     """Return the floating-point operations of one run of an operator, None if unknown.
 
-    Control flow counts its bodies: a scan multiplies by its iterations, a branch takes the larger
+    Control flow counts its bodies: a scan multiplies by its iterations, a branch counts the larger
     body, and a loop with a data-dependent count is unknown.
     """
     bodies = op.block_attrs()

@@ -10,7 +10,7 @@ import numpy as np
 from opwright.errors import MissingRequirementError, OpwrightError
 
 _TOLERANCE: Final = {"float16": 1e-2, "float32": 1e-5}
-"""Relative and absolute: sums of a loss come in another order."""
+"""Relative and absolute: sums of a loss have another order."""
 
 _OTHERS: Final = 1e-9
 

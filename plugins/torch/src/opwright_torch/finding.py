@@ -15,7 +15,7 @@ from opwright.errors import OpwrightError
 from opwright_torch.plans.region import Region, Uncaptured
 
 Frame = tuple[CodeType, dict[str, Any]]
-"""The code of a function, and its globals, which hold Dynamo's compiled graphs."""
+"""The code of a function, and its globals, which include Dynamo's compiled graphs."""
 
 
 class NotCompiledError(OpwrightError, TypeError):

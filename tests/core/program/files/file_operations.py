@@ -90,7 +90,7 @@ class Recorder:
 
 @contextlib.contextmanager
 def recording(root: Path):
-    """Yield a list that gets every change below `root` that goes through `os`."""
+    """Yield a list that records every change below `root` by functions of `os`."""
     recorder = Recorder(root)
     try:
         for name in recorder.kept:

@@ -61,7 +61,7 @@ def build(width=3):
 
 
 def filled(value, width=3):
-    """Return a scope for `build` whose arrays hold `value`."""
+    """Return a scope for `build` whose arrays are filled with `value`."""
     w = np.full((4, width), value, np.float32)
     return ArrayScope(**{"w": w, "count": np.int64(value), "@step": np.array([value])})
 

@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
 
 
 def filled_scope(value, width=WIDTH):
-    """Return a scope of the runtime whose arrays hold `value`."""
+    """Return a scope of the runtime whose arrays are filled with `value`."""
     scope = ow.Scope()
     scope.set_all(saved_model.filled(value, width).arrays())
     return scope

@@ -24,7 +24,7 @@ from starving import build_native, build_python, libraries_of
 PROCESS = Path(__file__).parent / "starved_process.py"
 EVERY_ALLOCATION = os.environ.get("OPWRIGHT_EVERY_ALLOCATION") == "1"
 SAMPLE = 40 if EVERY else 12
-"""About how many allocations of Python the tests let fail in a save, and in a load."""
+"""The approximate number of Python's allocations that the tests fail in a save, and in a load."""
 
 STEPS = {"save": 2500 // SAMPLE, "load": 1700 // SAMPLE}
 MOST_OPEN = 2

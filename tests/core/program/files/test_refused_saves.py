@@ -1,4 +1,4 @@
-"""`save` writes nothing that `load` would refuse: the reader's rules hold before the first byte."""
+"""`save` writes nothing that `load` would refuse: it checks the reader's rules first."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _lend(address, out):
 
 
 def _describe(owner):
-    """The memory of an array, which keeps its description alive until the next one."""
+    """The memory of an array, which owns its description until the next one."""
     data = owner.array
     type(owner).lends += 1
     shape = (c_int64 * data.ndim)(*data.shape)

@@ -274,7 +274,7 @@ def test_masked_arrays_are_refused_for_their_mask_would_be_lost():
 
 
 class JaxArray(Buffered):
-    """As far as results are made of one."""
+    """The part of its interface that results need."""
 
     __module__ = "jaxlib._jax"
     committed = False

@@ -88,7 +88,7 @@ def test_shapes_that_depend_on_values():
 
 
 class _Dlpack:
-    """An array of another library, as far as DLPack goes."""
+    """An array of another library, reduced to DLPack."""
 
     def __init__(self, array):
         self.array = np.array(array)  # NumPy refuses read-only arrays in DLPack

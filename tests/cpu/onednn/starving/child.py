@@ -1,7 +1,7 @@
 """Fails allocations one by one, in a separate process: see test_want_of_memory.py.
 
-Prints one line of JSON at the end. Before each attempt it writes down which allocation comes next,
-so that a crash has a number.
+Prints one line of JSON at the end. Before each attempt it writes the number of the allocation, so
+that a crash has a number.
 """
 
 from __future__ import annotations

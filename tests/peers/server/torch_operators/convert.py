@@ -17,7 +17,7 @@ class NotExpressibleError(Exception):
 
 
 def require(condition: bool, lack: str) -> None:
-    """Raise that the peer lacks something, unless the condition holds."""
+    """Raise NotExpressibleError unless the condition is true."""
     if not condition:
         raise NotExpressibleError(lack)
 
@@ -34,7 +34,7 @@ def pad_spatial(x: torch.Tensor, paddings: Sequence[int], value: float) -> torch
 
 
 def of_axes(function: Function) -> Function:
-    """Leave out scalars with an axis named, which ours takes as lines of one."""
+    """Leave out scalars with a named axis, which ours treats as lines of one."""
 
     @wraps(function)
     def checked(**given: Any) -> Any:
@@ -46,7 +46,7 @@ def of_axes(function: Function) -> Function:
 
 
 def channels_first(function: Function) -> Function:
-    """Let a function of images with channels first honor `data_format`, in its first output."""
+    """Make a function of images with channels first honor `data_format`, in its first output."""
 
     def moved(x: torch.Tensor, data_format: str = "NCHW", **others: Any) -> Any:
         if data_format[1] == "C":

@@ -30,7 +30,7 @@ def _iou(x: Tensor, y: Tensor, border: float = 0.0) -> Tensor:
 
 
 def _keep(order: Sequence[int], overlaps: Tensor, threshold: float, eta: float = 1.0) -> list[int]:
-    """Return the boxes that suppression keeps, from boxes in an order."""
+    """Return the boxes kept by suppression, from boxes in an order."""
     kept: list[int] = []
     for box in order:
         if not any(bool(overlaps[other, box] > threshold) for other in kept):
@@ -219,7 +219,7 @@ def _roi_pool(
         extents = [max(bottom - top + 1, 1), max(right - left + 1, 1)]
         require(max(extents) < 2048 and max(abs(left), abs(top)) < 2048, "boxes far outside")
         border = [-left, left + extents[1] - width, -top, top + extents[0] - height]
-        # Padded before it is cut: a box may lie outside as a whole.
+        # Padded before it is cut: a box may be completely outside.
         outer = [max(n, 0) for n in border]
         window = F.pad(x[number.long()], outer, value=-torch.inf)
         window = F.pad(window, [min(n, 0) for n in border])

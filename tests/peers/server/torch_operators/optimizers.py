@@ -1,4 +1,4 @@
-"""Optimizers: one step of a class of ``torch.optim``, from a state that is given."""
+"""Optimizers: one step of a class of ``torch.optim``, from a given state."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _rmsprop(
     mean_grad: Tensor | None = None,
     velocity: Tensor | None = None,
 ) -> Any:
-    # No gradients have such means. Rounding may lead to them: ours takes 0 for their variance.
+    # No gradients have such means. Rounding may cause them: ours uses 0 as their variance.
     require(mean_grad is None or bool((mean_grad**2 <= mean_square).all()), "a negative variance")
     state = {"step": torch.tensor(0.0), "square_avg": mean_square}
     state |= {} if velocity is None else {"momentum_buffer": velocity}
@@ -151,7 +151,7 @@ def _adamax(
 
 
 def _counted(optimizer: type[Any]) -> Function:
-    """Return a step of NAdam or RAdam, whose state holds the number of the step."""
+    """Return a step of NAdam or RAdam, whose state includes the number of the step."""
 
     def run(
         param: Tensor,

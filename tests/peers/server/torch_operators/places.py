@@ -22,7 +22,7 @@ def _along(name: str) -> Function:
     function = getattr(torch, name)
 
     def write(x: Tensor, index: Tensor, updates: Tensor, axis: int, **more: Any) -> Tensor:
-        if x.dim() == 0:  # PyTorch takes only updates in the shape of x
+        if x.dim() == 0:  # PyTorch accepts only updates in the shape of x
             return write(x.reshape(1), index, updates, 0, **more).reshape(())
         places = _places(x, index, axis)
         is_sole = name == "index_add" or len(places.unique()) == len(places)

@@ -1,4 +1,4 @@
-"""Cases of functions of elements that are made of others: logarithms, powers, remainders, steps."""
+"""Cases of element-wise functions composed of others: logarithms, powers, remainders, steps."""
 
 from __future__ import annotations
 

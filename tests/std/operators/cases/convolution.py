@@ -40,7 +40,7 @@ def convolve(
 
 
 def images(shape: tuple[int, ...], data_format: str = "NCHW", **_: Any) -> Random:
-    """Return images of the shape [n, channels, *spatial], in the order of axes given."""
+    """Return images of the shape [n, channels, *spatial], in the given order of axes."""
     n, channels, *sizes = shape
     return Random((n, *sizes, channels) if data_format.endswith("C") else shape)
 

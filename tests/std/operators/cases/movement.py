@@ -38,7 +38,7 @@ def from_positions(shape: Sequence[int], find: Callable[..., Any]) -> Array:
 
 
 def to(shape: Sequence[int]) -> Callable[..., Array]:
-    """Return the reference that puts the elements in row-major order under a shape."""
+    """Return the reference that reshapes the elements in row-major order."""
 
     def reshape(x: Array, *_: Array, **attrs: Any) -> Array:
         numbers = iter(x.ravel().tolist())

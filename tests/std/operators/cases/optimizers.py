@@ -279,7 +279,7 @@ STATES: dict[str, dict[str, tuple[float, float] | Source]] = {
 }
 """Each state's range, or its number."""
 OPTIONAL = {"mean_grad": "centered", "velocity": "momentum"}
-"""States of rmsprop, and the attributes that ask for them."""
+"""States of rmsprop, and the attributes that require them."""
 
 
 def case(

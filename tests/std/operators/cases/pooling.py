@@ -158,7 +158,7 @@ def adaptive_avg_pool(x: Array, output_size: Sequence[int], data_format: str = "
 
 
 def images(shape: tuple[int, ...], data_format: str = "NCHW", **_: Any) -> Random:
-    """Return images of the shape [n, channels, *spatial], in the order of axes given."""
+    """Return images of the shape [n, channels, *spatial], in the given order of axes."""
     n, channels, *sizes = shape
     stored = (n, *sizes, channels) if data_format.endswith("C") else shape
     return Random(stored, distinct=True)

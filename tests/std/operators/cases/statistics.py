@@ -1,4 +1,4 @@
-"""Cases of the reductions that are made of others: logsumexp, norm, variance and the like."""
+"""Cases of reductions composed of others: logsumexp, norm, variance and the like."""
 
 from __future__ import annotations
 

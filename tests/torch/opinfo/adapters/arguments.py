@@ -19,7 +19,7 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 
 
 class UnmappedError(Exception):
-    """Raised for arguments that no operator of opwright takes."""
+    """Raised for arguments that no operator of opwright supports."""
 
 
 class RandomError(Exception):

@@ -119,7 +119,7 @@ def broadcast_shapes(*shapes: Any) -> Any:
 
 
 def window(op: str, **renamed: str) -> Adapter:
-    """Return a window of PyTorch's signal room, symmetric where nothing is said."""
+    """Return a window of torch.signal, symmetric by default."""
 
     def apply(m: int, *, sym: bool = True, dtype: Any = None, **given: Any) -> Any:
         attrs = {ours: given[theirs] for theirs, ours in renamed.items() if theirs in given}

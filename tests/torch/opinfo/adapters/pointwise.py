@@ -32,7 +32,7 @@ def of_floats(op: str) -> Adapter:
 
 
 def of_numbers(op: str) -> Adapter:
-    """Return an operator that takes whole numbers and floats."""
+    """Return an operator that accepts integers and floats."""
 
     def apply(x: Any) -> Any:
         return getattr(ops, op)(x)

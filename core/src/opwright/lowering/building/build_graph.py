@@ -149,7 +149,7 @@ class GraphBuilder:
         return self.request.given.numbers.get(name) if value is None else self._folding.find(value)
 
     def _unknown_operands(self, op: Operator) -> list[str]:
-        """Return the variables used as numbers whose values only a run knows."""
+        """Return the variables used as numbers whose values are known only in a run."""
         slots = [op.inputs.get(name, ()) for name in op.definition.proto.operands]
         names = dict.fromkeys(name for names in slots for name in names)
         return [name for name in names if self._find_numbers(name) is None]
@@ -220,7 +220,7 @@ class GraphBuilder:
     def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:
         """Return the values of an input slot that is overwritten; some are copied first.
 
-        Given values are copied, and constants, which are not computed again before the next run.
+        Given values and constants are copied; constants are not computed again before the next run.
         """
         for place, value in enumerate(op.inputs[slot]):
             external = value.buffer.external

@@ -27,7 +27,7 @@ FindNumbers: TypeAlias = "Callable[[Sequence[Operator]], Mapping[str, Array]]"
 """Maps the operators of a block to the known elements of the values that it captures."""
 
 LowerBlock: TypeAlias = "Callable[[str, Mapping[str, Meta], Fetches], LoweredPlan]"
-"""`_lower_block` of one operator: takes a block attribute, given metas and results."""
+"""`_lower_block` of one operator: its arguments are a block attribute, given metas and results."""
 
 
 class Part(NamedTuple):

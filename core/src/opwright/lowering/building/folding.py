@@ -26,7 +26,7 @@ Numbers = Mapping[str, Array]
 _MAX_ELEMENTS: Final = 4096
 _DIVISIONS: Final = ("floor_divide", "mod")
 _MAX_DEPTH: Final = 200
-"""Sizes come from few operators on small values; everything else is left to the run."""
+"""Sizes come from few operators on small values; everything else is computed in the run."""
 
 
 def reads_operands(ops: Iterable[Operator], program: Program | None) -> bool:

@@ -163,7 +163,7 @@ class Uses:
         return not op.has_effect
 
     def holds(self, value: Value, position: int, but: Collection[int] = ()) -> bool:
-        """Whether memory holds a value just before a position, ignoring writes at ``but``."""
+        """Whether memory contains a value just before a position, ignoring writes at ``but``."""
         begin = self.written_at(_own(value))
         return begin < position and not self.is_written_between(value, begin, position, but)
 

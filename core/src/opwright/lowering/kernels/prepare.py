@@ -152,7 +152,7 @@ def _make_context(
 
 
 def _slots_of(op: LoweredOp, unread: tuple[int, ...]) -> Iterator[str]:
-    """Yield the output slots whose flat arguments are all among those given."""
+    """Yield the output slots whose flat arguments are all in the given ones."""
     flat = sum(map(len, op.inputs))
     for slot, values in zip(op.definition.proto.outputs, op.outputs, strict=True):
         numbers = range(flat, flat + len(values))
@@ -207,7 +207,7 @@ def _prepare_call(
     call: DeviceCall, op: LoweredOp, device: str, target: Target
 ) -> _runtime.Prepared | Refuse:
     """Prepare the kernel of the device's library that a Python kernel calls."""
-    opened = open_device(target.device, target.context)  # first: its error says more
+    opened = open_device(target.device, target.context)  # first: its error is more specific
     helper = find_helper(device, call.kernel, target.context)
     metas = signature_of(op)
     try:

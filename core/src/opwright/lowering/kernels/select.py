@@ -1,9 +1,9 @@
 """Chooses the kernel of each operator: the first candidate that does not refuse.
 
 Prepared kernels of all existing plans are found in the context by (kernel, attributes, metas,
-threads, options): preparing one may take milliseconds, and equal layers share it. The kernels
-of a plan use the same number of threads: the process's number, or one if the plan turns out to be
-short. For a plan expected to be short they are first prepared for one thread.
+threads, options): preparation may take milliseconds, and equal layers share it. The kernels of a
+plan use the same number of threads: the process's number, or one if the plan turns out to be short.
+For a plan expected to be short they are first prepared for one thread.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""From a graph with kernels to a plan: memory laid out, steps handed to the runtime."""
+"""From a graph with kernels to a plan: memory laid out, steps passed to the runtime."""

@@ -7,8 +7,8 @@ handles needs no pointer arithmetic. On a device that shares no memory every buf
 exactly its size, so that a memory checker sees its ends.
 
 The largest buffers are placed first, each at the lowest offset that is free during its
-lifetime. For a training step the block is as large as the peak of live bytes; slots, as large as
-the largest value that was ever in them, take a third more.
+lifetime. For a training step the block is as large as the peak of live bytes; slots, each as large
+as its largest value, need a third more.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _find_lifetimes(graph: Graph) -> None:
 
 
 def _reuse_inputs(op: LoweredOp, position: int) -> None:
-    """Give an output the buffer of an input that no later operator reads, if the kernel may."""
+    """Assign an output the buffer of an input that no later operator reads, if allowed."""
     taken: list[Buffer] = []
     for out_slot, in_slot in op.reuse:
         old, new = op.outputs[out_slot][0].buffer, op.inputs[in_slot][0].buffer.root()
@@ -220,7 +220,7 @@ def _owned_buffers(graph: Graph) -> dict[str | None, dict[Buffer, None]]:
 
 
 def _assign_slots(buffers: Iterable[Buffer], device: _runtime.Device) -> list[int]:
-    """Assign slots: a buffer takes one at its first operator and frees it at its last."""
+    """Assign slots: a buffer gets one at its first operator and frees it at its last."""
     slots: list[int] = []
     if not device.shares_memory:
         for buffer in buffers:

@@ -210,7 +210,7 @@ class PlanAssembler:
         )
 
     def _kernel_bytes(self) -> int:
-        """Return the bytes that the prepared kernels of the operators hold."""
+        """Return the bytes of the operators' prepared kernels."""
         signatures = {id(op.signature): op.signature for op in self._graph.ops if op.signature}
         kernels = {c.prepared for s in signatures.values() for c in s.choices.values()}
         return sum(kernel.held_bytes for kernel in kernels)

@@ -1,4 +1,4 @@
-"""The graph as passes get it: they also ask for kernels, and collect changes."""
+"""The graph for passes, which also query kernels and collect changes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class PassGraph(Graph):
     def has_preferring_kernel(self, op: LoweredOp, attr: str) -> bool:
         """Choose the kernel of `has_kernel` if it prefers the value of an attribute of ``op``.
 
-        Return whether it does; its other preferences must also hold. Kernels after the last one
+        Return whether it does; its other preferences must also be met. Kernels after the last one
         with this preference (`opwright.kernel.KernelEntry.prefers`) are not prepared.
         """
         return find_preferring_kernel(op, attr, self)
 
     def estimate_ns(self, op: LoweredOp) -> int:
-        """Return how long one run of an operator takes by estimate, once it has a kernel."""
+        """Return the estimated time of one run of an operator that has a kernel."""
         return estimate_ns(op, self.device)
 
     def edit(self) -> Edit:

@@ -49,7 +49,7 @@ def make_if_served(
     attrs: Mapping[str, Any],
     like: LoweredOp,
 ) -> LoweredOp | None:
-    """Return a new operator, None if it does not take these dtypes or no kernel accepts it.
+    """Return a new operator, None if it does not support these dtypes or no kernel accepts it.
 
     Slots that are None are absent.
 

@@ -1,8 +1,8 @@
 """The generations of a folder: each save adds one, complete, under the next number.
 
 A generation is a folder. It is written under a temporary name and gets its number by a rename,
-which fails if another saver has taken the number. This rename publishes a save, and nothing else
-is needed to keep savers apart. See ``docs/decisions/0047-generations.md``.
+which fails if another saver has taken the number. This rename publishes a save, and no other
+synchronization of savers is needed. See ``docs/decisions/0047-generations.md``.
 
 The temporary names of a saver end with its token. It holds a lock on a file until it has saved; the
 system releases the lock when the process ends, for any reason. A lock decides only which files are
@@ -44,7 +44,7 @@ _NEW: Final = ".new-"
 _OLD: Final = ".old-"
 _LINK: Final = ".link-"
 _ABANDONED_S: Final = 24 * 3600
-"""Without file locks, a saver that started this long before another one is taken for ended."""
+"""Without file locks, a saver that started this long before another is assumed to have ended."""
 
 _NUMBER: Final = re.compile(r"[0-9]{8,15}")
 _MAX_NUMBER: Final = 10**15 - 1
@@ -127,20 +127,20 @@ def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -
         if published:
             sync_folder(folder / GENERATIONS)
             return
-        if new.exists():  # the requested number is taken
+        if new.exists():  # the requested number is in use
             remove_folder(new)
             return
-        # Else another saver took this one for ended, which it cannot know without locks.
+        # Else another saver assumed that this one ended, which it cannot know without locks.
     raise OSError(
         errno.EBUSY, "other savers remove the files that are being written", os.fspath(folder)
     )
 
 
 def _take_number(folder: Path, new: Path, only: int | None) -> bool:
-    """Rename a folder to the next number; False if it vanished, or the only number is taken."""
+    """Rename a folder to the next number; False if it vanished, or its only number is taken."""
     status = os.lstat(new)
     for _ in range(_MAX_TRIES):
-        # Makes an NFS client ask the server for the names, instead of using those it has cached.
+        # Makes an NFS client request the names from the server, instead of using cached ones.
         os.utime(folder / GENERATIONS)
         number = (find_newest(folder) or 0) + 1 if only is None else only
         if number > _MAX_NUMBER:

@@ -56,7 +56,7 @@ class ParamsMark(NamedTuple):
 
 
 def mark_of(arrays: Mapping[str, Array], program: bytes) -> ParamsMark:
-    """Return the mark of the file that holds these arrays for a program."""
+    """Return the mark of the file with these arrays of a program."""
     return ParamsMark(digest_of(program), _checksum_of(arrays))
 
 

@@ -344,7 +344,7 @@ def parse_saved(data: bytes, notes: Mapping[str, Any]) -> SavedProgram:
 def load_tensors(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Return the arrays of a safetensors file, such as a ``state_dict`` of PyTorch, by name.
 
-    No code in the file is run, and no more memory is taken than it has bytes.
+    No code in the file is run, and no more memory is used than it has bytes.
 
     Parameters
     ----------

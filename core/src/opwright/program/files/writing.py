@@ -70,7 +70,7 @@ def save(
     AttributeTypeError
         If an argument has another type; the folder comes first.
     AttributeValueError
-        If `keep` is no positive int, or `notes` change when JSON writes and reads them.
+        If `keep` is not a positive int, or `notes` change in a round trip through JSON.
     ProgramError
         If the scope lacks a persistable variable, or has one of another shape.
     FormatError

@@ -48,7 +48,7 @@ def make_function(
         "nan": math.nan,
     }
     name = proto.type.rpartition(".")[2]
-    exec(_source(name, proto), namespace)  # the text is made of checked identifiers and literals
+    exec(_source(name, proto), namespace)  # the text consists of checked identifiers and literals
     function: Callable[..., Any] = namespace[name]
     function.__doc__ = make_docstring(definition)
     function.__qualname__ = proto.type

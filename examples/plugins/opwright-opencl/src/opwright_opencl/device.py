@@ -37,9 +37,9 @@ class DeviceArray(NamedTuple):
 class OpenClDevice:
     """One OpenCL device, as `opwright.device.PythonDevice` describes it.
 
-    All work goes to one queue that runs it in order, so that nothing has to wait for anything but
-    copies to and from the host. A handle is a number that is never given twice: where opwright sees
-    the same handle it is the same memory.
+    All work goes to one queue that runs it in order, so that only copies to and from the host have
+    to wait. A handle is a number that is never reused: the same handle means the same memory to
+    opwright.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class OpenClDevice:
         return handle
 
     def free(self, handle: int, /) -> None:
-        """Give a buffer up; OpenCL keeps its memory until work that was enqueued is done."""
+        """Release a buffer; OpenCL keeps its memory until work that was enqueued is done."""
         with self._lock:
             self._used_bytes -= self._buffers.pop(handle).size
 
@@ -144,7 +144,7 @@ class OpenClDevice:
                 f"{self.label} gives at most {self._largest_bytes} bytes at once, "
                 f"got a need of {size_bytes}"
             )
-        # Drivers give more than there is, and fail or swap when it is written.
+        # Drivers allocate more than exists, and fail or swap when it is written.
         if self._used_bytes + size_bytes > self._memory_bytes:
             raise MemoryError(
                 f"{self.label} has {self._memory_bytes} bytes, {self._used_bytes} of them in use, "

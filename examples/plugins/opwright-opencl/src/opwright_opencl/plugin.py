@@ -28,7 +28,7 @@ REUSE = {
     "add subtract multiply divide": ["out=x", "out=y"],
     MOVES: ["out=x"],
 }
-"""Outputs that may lie where an input lies."""
+"""Outputs that may share the memory of an input."""
 
 
 @plugin.hookimpl

@@ -11,7 +11,7 @@ import numpy as np
 Shape = tuple[int, ...]
 
 MAX_DIMENSIONS = 4
-"""As many as `place_of` in ``formulas.cl`` takes."""
+"""The largest rank of `place_of` in ``formulas.cl``."""
 
 
 def merge_broadcast(shape: Shape, *operands: Shape) -> tuple[Shape, list[Shape]] | None:
@@ -76,7 +76,7 @@ class Lines(NamedTuple):
 
 
 def lines_over(shape: Shape, axes: Sequence[int]) -> Lines | None:
-    """Return the lines over these axes, None where other axes with elements lie between them."""
+    """Return the lines over these axes, None if other axes with elements are between them."""
     # For a number, axes 0 and -1 both mean its only element.
     chosen = {axis % len(shape) for axis in axes} if axes and shape else set(range(len(shape)))
     long = sorted(axis for axis in chosen if shape[axis] != 1)

@@ -90,7 +90,7 @@ class Work:
     # -- While it is prepared -------------------------------------------------------------------
 
     def slot(self, name: str) -> Slot:
-        """Return the argument that stands for a slot."""
+        """Return the argument of a slot."""
         return Slot(self._slots.index(name))
 
     def number(self, value: float) -> np.generic:
@@ -112,7 +112,7 @@ class Work:
             self._launches.append(Launch(name, items, group, arguments))
 
     def move(self, source: str, target: str, meta: Meta) -> None:
-        """Copy the bytes of one slot to another; nothing where they lie in one place."""
+        """Copy the bytes of one slot to another; do nothing if they share memory."""
         size_bytes = count_of(meta) * item_size(meta.dtype)
         if size_bytes:
             self._moves.append((self.slot(source), self.slot(target), size_bytes))
@@ -129,8 +129,8 @@ class Work:
 class _Bound:
     """The launches of one operator in one instance of a plan.
 
-    Its OpenCL kernels hold their arguments, so that a run sets none; no two threads run one
-    instance concurrently. It keeps all memory, for an OpenCL kernel does not keep its arguments.
+    Its OpenCL kernels store their arguments, so that a run sets none; no two threads run one
+    instance concurrently. It keeps all memory alive, since an OpenCL kernel does not.
     """
 
     def __init__(self, device: OpenClDevice, dtype: str, slots: tuple[Any, ...]) -> None:
@@ -214,7 +214,8 @@ class Kernel:
     Parameters
     ----------
     write : callable
-        Takes a PrepareContext and a Work; calls ``ctx.refuse(reason)`` for unsupported arguments.
+        Is called with a PrepareContext and a Work; calls ``ctx.refuse(reason)`` for unsupported
+        arguments.
     """
 
     def __init__(self, write: Callable[[PrepareContext, Work], None]) -> None:

@@ -53,8 +53,8 @@ def fuse_conv(graph: Graph) -> None:
         return
     edit = graph.edit()
     taken: set[LoweredOp] = set()
-    # From the back: of two convolutions that are added, the later one takes the sum, when the
-    # other one has been computed.
+    # From the end: of two added convolutions, the later one computes the sum, when the other one is
+    # done.
     for conv in reversed(graph.of_type("conv2d")):
         out = output_of(conv, "out")
         if out is None:

@@ -1,7 +1,8 @@
-"""``fuse_fc_sgd``: the gradient of a fully connected layer's weight goes straight into the update.
+"""``fuse_fc_sgd``: the gradient of a fully connected layer's weight is applied directly by the
+update.
 
 A gradient that only its own update reads is never stored: the product adds to the weight. The bias
-goes along where it is updated with the same rate.
+is included if it is updated with the same rate.
 """
 
 from __future__ import annotations

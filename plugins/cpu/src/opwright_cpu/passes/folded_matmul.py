@@ -32,7 +32,7 @@ def fuse_folded_matmul(graph: Graph) -> None:
         behind = _transpose_behind(graph, out)
         factors = _read_factors(graph, product, x, y)
         if _rank(x) != _rank(y) and (behind is not None or any(map(_moves_stack, factors))):
-            continue  # rows of a layer are multiplied as one tall matrix, which they must lie as
+            continue  # rows of a layer are multiplied, and must be stored, as one tall matrix
         if behind is None and [factor.value for factor in factors] == [x, y]:
             continue
         made = _make(graph, product, factors, behind)
@@ -52,7 +52,7 @@ def _order(transpose: LoweredOp) -> Axes:
 
 
 def _transpose_behind(graph: Graph, out: Value) -> LoweredOp | None:
-    """Return the only reader of a product if it is a transpose that keeps rows or columns last."""
+    """Return the only reader of a product if it is a transpose with rows or columns last."""
     reader = graph.uses().only_reader(out)
     if reader is None or reader.type != "transpose" or reader.inputs[0][0] is not out:
         return None  # nor an operator that reads a view of the product, in another shape
@@ -84,7 +84,7 @@ def _read(graph: Graph, value: Value, transposed: bool, may_widen: bool) -> _Fac
         elif not may_widen or not _widens(value.op):
             break
         value = value.op.inputs[0][0]
-        if len(axes) - 1 in axes[-2:]:  # kernels want rows or columns side by side
+        if len(axes) - 1 in axes[-2:]:  # kernels need contiguous rows or columns
             best = _Factor(value, axes)
     return best
 

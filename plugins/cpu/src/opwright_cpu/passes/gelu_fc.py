@@ -55,7 +55,7 @@ def _fuse_gradients(graph: Graph) -> set[LoweredOp]:
 
 
 def _fuse_sums(graph: Graph) -> None:
-    """Let the fused gradients add up their rows, if the next operator does that."""
+    """Let the fused gradients sum their rows, if the next operator does that."""
     edit = graph.edit()
     for fused in graph.of_type("cpu.gelu_fc_grad"):
         total = _sum_of_rows(graph, fused)

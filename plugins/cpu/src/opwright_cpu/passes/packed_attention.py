@@ -157,7 +157,7 @@ def _transposed(graph: Graph, out: Value) -> LoweredOp | None:
 
 
 def _joined_gradients(graph: Graph, gradient: LoweredOp) -> list[LoweredOp] | None:
-    """Return the operators that put the three gradients side by side, the last one at the end."""
+    """Return the operators that concatenate the three gradients, in order."""
     return _stacked_gradients(graph, gradient) or _concatenated_gradients(graph, gradient)
 
 

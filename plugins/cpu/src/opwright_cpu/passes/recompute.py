@@ -4,7 +4,7 @@ for it.
 In training a gradient reads values computed long before it, such as a normalized or a transposed
 array, and at the peak of memory all of these wait. The operator runs again, right before the last
 reader, while its inputs still exist: the same kernel computes the same bits. Option
-``cpu.recompute`` is how much of a step's time that may take.
+``cpu.recompute`` is the share of a step's time for recomputation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ LEAST_BYTES = 1 << 16
 """The least size of a value that is worth an operator."""
 
 QUICK_NS_PER_BYTE = 1.0
-"""Values that take one thread longer are stored: ten times as long as one core moves a byte."""
+"""Values that take one thread longer are stored: ten times the time in which a core moves a
+byte."""
 
 PRODUCTS = frozenset({
     "fc", "matmul", "gemm", "bilinear", "conv1d", "conv2d", "conv3d", "conv2d_transpose",
@@ -30,7 +31,7 @@ PRODUCTS = frozenset({
     "lstm_cell", "gru_cell",
 })  # fmt: skip
 PRODUCT_TIMES = 3
-"""How often the estimate of a product is taken: it holds for the best shapes. So few of them are
+"""The factor for the estimate of a product, which is valid for the best shapes. So few of them are
 quick, except those that compute a large value from few terms."""
 
 LEAST_SAVED = 0.01
@@ -133,7 +134,7 @@ def _cost_ns(graph: Graph, op: LoweredOp) -> int:
 
 
 def _is_repeatable(op: LoweredOp) -> bool:
-    """Whether a second run gives the same bits, and does nothing else."""
+    """Whether a second run has the same bits, and no other effect."""
     entry = op.entry
     if entry is None or entry.blocks or not entry.deterministic or op.prepared.needs_gil:
         return False
@@ -143,7 +144,7 @@ def _is_repeatable(op: LoweredOp) -> bool:
 
 
 def _lasts(value: Value, uses: Uses, lives: dict[Buffer, tuple[int, int]], end: int) -> bool:
-    """Whether a value is still there at a later position, without being kept for it."""
+    """Whether a value still exists at a later position anyway."""
     if not uses.holds(value, end):
         return False
     return not value.buffer.is_owned or lives[value.buffer][1] >= end
@@ -152,7 +153,7 @@ def _lasts(value: Value, uses: Uses, lives: dict[Buffer, tuple[int, int]], end: 
 def _choose(candidates: list[_Late], alive: np.ndarray, budget_ns: float) -> list[_Late]:
     """Return the values to recompute within a time limit: the largest per time first.
 
-    None is made of another one.
+    None is computed from another one.
     """
     before = alive.max()
     chosen: list[_Late] = []
@@ -177,7 +178,7 @@ def _choose(candidates: list[_Late], alive: np.ndarray, budget_ns: float) -> lis
 
 
 def _is_apart(late: _Late, chosen: list[_Late]) -> bool:
-    """Whether a value is made of no chosen one, and none of these of it."""
+    """Whether a value and the chosen ones do not depend on each other."""
     return not any(
         other.value in _read_by(late.op) or late.value in _read_by(other.op) for other in chosen
     )

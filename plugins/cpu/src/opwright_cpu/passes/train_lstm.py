@@ -1,4 +1,4 @@
-"""``train_lstm``: an LSTM that is trained keeps its gates, and neither its cells nor its states.
+"""``train_lstm``: an LSTM in training saves its gates, and neither its cells nor its states.
 
 Both follow from the gates, and a backward step computes them cheaply from gates in the cache. An
 LSTM and its gradient are replaced together, if no other operator reads the values saved between

@@ -1,4 +1,4 @@
-"""An LSTM in one direction that keeps for its gradient the gates, and the cells of a few steps."""
+"""An LSTM in one direction that saves the gates for its gradient, and the cells of a few steps."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _place(graph: Graph, buckets: list[_Bucket]) -> None:
     gone = {op for bucket in buckets for op in bucket.ops}
     behind: dict[int, list[LoweredOp]] = {}
     before: dict[int, list[LoweredOp]] = {}
-    # Starts keep the program order, equal on all processes, also after unfused reductions.
+    # Starts stay in program order, equal on all processes, also after unfused reductions.
     staying = [uses.position[op] for op in graph.of_type(*_WAITS_FOR) if op not in gone]
     started = -1
     for bucket in buckets:

@@ -28,7 +28,7 @@ Shape = tuple[int, ...]
 
 
 class ArrayWish(NamedTuple):
-    """The shape of one array, and its dtype where one is given."""
+    """The shape of one array, and its dtype if given."""
 
     shape: Shape
     dtype: str | None = None
@@ -39,19 +39,19 @@ _SEED: Final = 1
 
 
 def read_shapes(words: Iterable[str], proto: OpProto) -> dict[str, list[ArrayWish]]:
-    """Return shapes, and dtypes where they are given, by input slot.
+    """Return shapes, and given dtypes, by input slot.
 
     Parameters
     ----------
     words : iterable of str
         ``"x=64x10"`` each, again for each array of a slot that takes a list; ``"64x10"`` where the
-        operator has one required input. ``"x=()"`` is a scalar, ``"label=64x1:int64"`` says the
-        dtype too.
+        operator has one required input. ``"x=()"`` is a scalar, ``"label=64x1:int64"`` also
+        specifies the dtype.
 
     Raises
     ------
     CommandError
-        For text that is no shape, a slot given twice, and a required input without a shape: then
+        For text that is not a shape, a slot given twice, and a required input without a shape: then
         all inputs are listed.
     SlotError
         For an unknown slot.

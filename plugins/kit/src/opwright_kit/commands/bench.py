@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_sample(args: argparse.Namespace, context: Context) -> Sample:
-    """Return the inputs that the command line asks for."""
+    """Return the inputs for the arguments of the command line."""
     definition = context.ops.get(args.type)
     proto = definition.proto
     known = [e.dtype for e in context.kernels.sort(context.kernels.entries(args.type))]

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the package, and print the commands that come next."""
+    """Write the package, and print the next commands."""
     context = current_context()
     folder = args.into / args.name
     with resolving():

@@ -114,7 +114,7 @@ def _read_arrays(words: Iterable[str]) -> dict[str, Any]:
 
 
 def _write(path: Path, results: Arrays) -> None:
-    # numpy.savez takes no array of the name "file".
+    # numpy.savez does not accept an array named "file".
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in results.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:

@@ -51,7 +51,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """SVG elements with the size that they take."""
+    """SVG elements with their size."""
 
     svg: str
     width: float
@@ -65,7 +65,7 @@ def draw_boxes(
     left: float,
     top: float,
 ) -> Picture:
-    """Return boxes at the places of a layout, which knows the same boxes and lines.
+    """Return boxes at the places of a layout of the same boxes and lines.
 
     `left` and `top` are the corner of the whole in the coordinates of the SVG.
     """
@@ -131,7 +131,7 @@ class _Drawing:
         return bends[-1][1] if bends else self._layout.x[a]
 
     def _line(self, a: int, b: int) -> str:
-        """The first y is the bottom of the source; the others keep their way to the next row."""
+        """The first y is the bottom of the source; the others keep their path to the next row."""
         layout, line = self._layout, self._lines[a, b]
         far = (a, b) in layout.far
         row, x = layout.row[a], self._x[a]

@@ -1,4 +1,4 @@
-"""Gives the places of a layered layout their x: lines that continue downwards are in one column.
+"""Computes the x of places in a layered layout: lines that continue downwards are in one column.
 
 After Brandes and Köpf, "Fast and simple horizontal coordinate assignment", 2001: places of
 neighboring rows are aligned to blocks that do not cross, and blocks are packed. Here the longest

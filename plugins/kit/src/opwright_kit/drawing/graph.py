@@ -38,7 +38,7 @@ class Read:
 
 @dataclass(slots=True)
 class Node:
-    """An operator, or a variable that comes from outside of its block or leaves it.
+    """An operator, or an input or output variable of its block.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Node:
 class BlockGraph:
     """One block: its nodes in topological order.
 
-    ``edges`` are (source node, target node); ``owner`` says whose body the block is, as
+    ``edges`` are (source node, target node); ``owner`` is the operator whose body the block is, as
     (block, operator, attribute).
     """
 
@@ -102,7 +102,7 @@ def build_graphs(
     ----------
     ops : sequence of Operator
     block : Block or None
-        That holds them; None for loose operators, whose shapes are unknown.
+        Their block; None for loose operators, whose shapes are unknown.
     fetches : iterable of str
         Variables that are wanted at the end.
     """

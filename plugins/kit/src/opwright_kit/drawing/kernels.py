@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class KernelChoices:
-    """Explanations by operator type, device and dtype; each is asked for once.
+    """Explanations by operator type, device and dtype; each is queried once.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ from opwright.runtime import Prepared, prepare_python
 from opwright_kit.isolation.process import KernelCall, KernelProcess, Options
 
 TIME_LIMIT: Final = "OPWRIGHT_ISOLATE_TIME_LIMIT"
-"""The environment variable with the seconds that an isolated kernel may take."""
+"""The environment variable with the time limit of an isolated kernel in seconds."""
 
 _DEFAULT_LIMIT_S: Final = 60.0
 

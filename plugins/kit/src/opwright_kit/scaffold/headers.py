@@ -23,7 +23,7 @@ def get_abi_version() -> str:
     Raises
     ------
     ScaffoldError
-        Where ``abi.h`` does not say it.
+        If ``abi.h`` does not define it.
     """
     path = Path(get_include()) / "opwright" / "abi.h"
     numbers = dict(_VERSION.findall(path.read_text(encoding="utf-8")))

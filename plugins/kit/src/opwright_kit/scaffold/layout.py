@@ -119,7 +119,7 @@ _SUMMARIES: Final = {
 
 
 class Package(NamedTuple):
-    """A package that is to be written.
+    """A package to write.
 
     Attributes
     ----------

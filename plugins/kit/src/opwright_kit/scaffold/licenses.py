@@ -1,4 +1,4 @@
-"""The licenses that a new package can come under."""
+"""The possible licenses of a new package."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _split(name: str) -> PackageNames | None:
 
 
 def _find_clash(names: PackageNames, context: Context) -> str | None:
-    """Return the rule that names break because they are taken, None where they are free."""
+    """Return the rule that names break because they are taken, None if they are free."""
     for source in scan():
         if names.plugin == source.name:
             return (

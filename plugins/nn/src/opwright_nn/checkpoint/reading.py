@@ -62,7 +62,7 @@ def describe_saved(saved: Saved | None) -> str | None:
 
 
 def has_program(path: str | os.PathLike[str]) -> bool:
-    """Return whether a folder holds a saved program."""
+    """Return whether a folder contains a saved program."""
     try:
         ow.load_program(path)
     except FileMissingError:

@@ -120,7 +120,7 @@ def resume(
     Warns
     -----
     RuntimeWarning
-        The newest checkpoint is torn or damaged, and an older one is taken.
+        The newest checkpoint is torn or damaged, and an older one is used.
     """
     found = read_matching("checkpoint.resume", path, program)
     if found is None:

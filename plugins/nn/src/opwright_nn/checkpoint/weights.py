@@ -16,7 +16,7 @@ from opwright_nn import arguments, checks
 from opwright_nn.checkpoint.comparing import Array, list_some, persistables
 
 _COUNTER: Final = "num_batches_tracked"
-"""A count that PyTorch's batch normalization keeps, and computes nothing with by default."""
+"""A count of PyTorch's batch normalization, unused by default."""
 
 
 @arguments.suggest
@@ -153,6 +153,6 @@ def _compare(variable: ow.Variable, value: Array, source: str | transposed) -> s
 
 def _set(variable: ow.Variable, scope: ow.Scope, value: Any) -> None:
     if variable.shape != value.shape:
-        variable.shape = value.shape  # with the sizes that the first batch would give
+        variable.shape = value.shape  # with the sizes of the first batch
     array = np.ascontiguousarray(value).reshape(value.shape)
     scope.var(variable.name).set(array.astype(variable.dtype, copy=False))

@@ -302,7 +302,7 @@ def batches(
     -------
     Batches
         An iterator of tuples with one array [size, …] for each in `data`; of dicts, if `data` is a
-        mapping. `Model.save` and `Model.resume` take it, to continue an interrupted training.
+        mapping. `Model.save` and `Model.resume` accept it, to continue an interrupted training.
 
     Raises
     ------

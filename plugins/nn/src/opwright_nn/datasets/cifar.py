@@ -39,7 +39,7 @@ def read(
         The files, such as ``data_batch_1.bin``.
     kind : str
         ``"cifar10"``, ``"cifar100"`` (100 fine classes) or ``"cifar100-coarse"`` (20 classes). The
-        files do not say which they are; sizes and labels are checked against it.
+        files do not contain it; sizes and labels are checked against it.
     max_bytes : int, at least 0
         The size limit of each file.
 

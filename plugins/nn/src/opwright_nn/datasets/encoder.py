@@ -48,8 +48,8 @@ class TableEncoder:
     - a category, if it has few other texts: a feature for each, all 0 for a new text;
     - a text, if `columns` says so: the numbers of its words, as by a `Vocabulary`.
 
-    A missing value is the mean, or no category; a column that misses one when it is fitted gets a
-    feature that says where.
+    A missing value is the mean, or no category; a column with a missing value in the fit gets a
+    feature that marks them.
 
     Parameters
     ----------

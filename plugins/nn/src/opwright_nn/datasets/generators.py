@@ -20,7 +20,7 @@ __all__ = ["SHAPES", "reversed_sequences", "shapes", "spirals", "two_moons"]
 SHAPES = ("disc", "half disc", "ring", "square", "frame", "triangle", "cross", "star")
 """The classes of `shapes`."""
 
-_MAX_NOISE = 1e30  # float32 holds its sums
+_MAX_NOISE = 1e30  # float32 represents its sums
 
 
 @arguments.suggest

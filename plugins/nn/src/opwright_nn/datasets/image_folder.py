@@ -30,7 +30,7 @@ SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".
 _MAX_PIXELS = 1 << 26
 _BYTE = 255
 _BITS_PER_SAMPLE, _PHOTOMETRIC = 258, 262  # tags of TIFF
-_FORMATS_OF_16_BITS = ("PNG", "PPM")  # Pillow gives their numbers of 16 bits in 32
+_FORMATS_OF_16_BITS = ("PNG", "PPM")  # Pillow returns their 16-bit numbers in 32 bits
 
 
 @arguments.suggest
@@ -110,7 +110,8 @@ def decode(
     background: float | None = None,
     max_pixels: int = _MAX_PIXELS,
 ) -> npt.NDArray[np.float32]:
-    """Return one image as an array, upright as its file says; the first frame of several.
+    """Return one image as an array, upright by its orientation in the file; the first frame of
+    several.
 
     - The orientation of EXIF is applied.
     - 8 bits are divided by 255, grayscale images of 9 to 16 bits by the greatest number of their

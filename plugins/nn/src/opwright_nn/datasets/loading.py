@@ -56,7 +56,7 @@ class Decoder:
         return self.map_batch(batch, epoch, index, share.rank) if self.map_batch else batch
 
     def describe(self, number: int, share: Share) -> str:
-        """Return which items a batch is made of, for messages."""
+        """Return the items of a batch, for messages."""
         picked = self._pick(number, share)
         shown = ", ".join(map(str, picked[:_SHOWN])) + (", ..." if len(picked) > _SHOWN else "")
         if not is_plain(self.items):
@@ -227,8 +227,8 @@ def load_batches(
     Parameters
     ----------
     data : arrays, sequence of items, or callable
-        Arrays without `map`, as `batches` takes them: they are in memory, and `batches` returns
-        them. Items with `map`, such as paths. An object of your own class with ``__len__`` and
+        Arrays without `map`, as for `batches`: they are in memory, and `batches` returns them.
+        Items with `map`, such as paths. An object of your own class with ``__len__`` and
         ``__getitem__``, whose items are samples, or arguments of `map`. Or a function that returns
         an iterator of samples for each epoch.
     size : int, at least 1
@@ -239,7 +239,7 @@ def load_batches(
         epoch and the number of the item alone: samples are the same with any number of workers, and
         after a resume. With workers a module must define it.
     samples : int, at least 0, optional
-        How many samples a function as `data` gives in an epoch; required for it.
+        The number of samples of an epoch if `data` is a function; required then.
     workers : int, at least 0
         Processes that decode items, which keep the order: batches do not depend on their number. 0
         decodes in this process. They start at the first batch and live as long as the result
@@ -252,7 +252,7 @@ def load_batches(
         The first batches wait for the start of the workers, too. By default any time.
     epochs, first_epoch, seed, shuffle, drop_last, progress, shard, map_batch
         As for `batches`. Samples of a function are shuffled within a buffer of 1,024. With `shard`
-        a process decodes its own part alone; a function gives all samples to each process.
+        a process decodes its own part alone; a function returns all samples in each process.
 
     Returns
     -------
@@ -291,7 +291,7 @@ def load_batches(
 
 
 def _check_ahead(workers: Any, ahead: Any, timeout: Any) -> tuple[int, int, float | None]:
-    """Return how many processes decode, how far ahead, and how long they may take."""
+    """Return the number of decoding processes, how far ahead they decode, and their time limit."""
     workers = checks.check_int(_WHO, "workers", workers, at_least=0)
     ahead = checks.check_int(_WHO, "ahead", ahead, at_least=1)
     if timeout is not None:

@@ -26,7 +26,7 @@ def pad(
 
         words, lengths = nn.datasets.pad([[4, 1, 7], [2]])  # [[4, 1, 7], [2, 0, 0]], [3, 1]
 
-    Layers for sequences take both: ``model.lstm(words, 64, lengths="lengths")``.
+    Layers for sequences accept both: ``model.lstm(words, 64, lengths="lengths")``.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def pad(
         sequence fits.
     value : number
         The padding after the ends. Sequences of floats get the nearest number of their dtype, NaN
-        and infinity among them; a dtype of integers must hold the value.
+        and infinity among them; a dtype of integers must be able to represent the value.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def pad(
     Raises
     ------
     AttributeTypeError, AttributeValueError, ShapeError
-        There is no sequence, they differ, or the dtype does not hold the value.
+        There is no sequence, they differ, or the dtype cannot represent the value.
     """
     if isinstance(sequences, str | bytes) or not isinstance(sequences, Sequence):
         raise AttributeTypeError(
@@ -120,7 +120,7 @@ def _to_float(numbers: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[An
 
 
 def _to_whole(number: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
-    """Return a number in a dtype of integers or bools; None where that does not hold it."""
+    """Return a number in a dtype of integers or bools; None if that cannot represent it."""
     with np.errstate(invalid="ignore"):
         whole = number.astype(dtype)
     return whole if whole == number else None

@@ -27,7 +27,7 @@ class Map(NamedTuple):
     function : callable
         As users pass it.
     seed : int or None
-        The seed of the streams that it takes as ``rng``; None if it takes none.
+        The seed of the streams for its argument ``rng``; None if it has no such argument.
     """
 
     function: Callable[..., Any]
@@ -43,11 +43,11 @@ class Map(NamedTuple):
 
 
 def check_map(who: str, name: str, function: Any, seed: int) -> Map:
-    """Return the function, with the seed of its random streams where it takes one."""
+    """Return the function, with the seed of its random streams if it takes one."""
     checks.check_callable(who, name, function)
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # for a function of C, which takes the item alone
+    except (TypeError, ValueError):  # for a function of C, which accepts only the item
         return Map(function, None)
     required = [item.name for item in parameters if item.default is item.empty and item.kind < 2]
     if len(required) > 1 and required[1:] != ["rng"]:

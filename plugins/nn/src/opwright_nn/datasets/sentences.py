@@ -39,8 +39,8 @@ def opinions(n: int, seed: int = 0) -> tuple[list[str], list[int]]:
     A sentence has two clauses such as ``the plot was not very good``. The adjective decides about
     praise or blame, ``not`` and ``never`` reverse it, an adverb makes it weigh 1, 2 or 3. With
     ``but`` or ``although`` the second clause counts twice. Half of the clauses are reversed, so
-    that counts of words say nothing about the label: order matters. Sentences that weigh nothing
-    are not returned.
+    that counts of words contain no information about the label: order matters. Sentences that weigh
+    nothing are not returned.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def read_lines(
     encoding : str
         Of the file.
     keep_empty : bool
-        True keeps lines that have nothing but white space.
+        True keeps lines of white space.
     max_bytes : int, at least 0
         The size limit of the file.
 

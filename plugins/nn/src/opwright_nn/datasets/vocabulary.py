@@ -150,7 +150,7 @@ class Vocabulary(Sequence[str]):
 
 
 def _check_sequences(who: str, sequences: object) -> Iterator[list[str]]:
-    """Yield sequences that are strings or hold strings alone."""
+    """Yield sequences that are strings or contain only strings."""
     if isinstance(sequences, str) or not isinstance(sequences, Iterable):
         raise AttributeTypeError(
             f"{who}: sequences must be a list of sequences of words or characters, got a "

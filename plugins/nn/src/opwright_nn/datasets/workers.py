@@ -1,7 +1,7 @@
 """Worker processes that make batches ahead, in order, and live as long as the loader.
 
 Each worker has its own connection, and gets the number of a batch at a time: there is no queue and
-no lock that a killed worker could leave taken. Its end of the connection closes with it.
+no lock that a killed worker could leave locked. Its end of the connection closes with it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Request(NamedTuple):
 class Team:
     """Processes that make batches, which start at first use and end with this object.
 
-    Several iterators may share them: each takes its own batches.
+    Several iterators may share them: each receives its own batches.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Team:
     size, ahead : int
         The number of processes, and of batches that each makes ahead for an iterator.
     timeout : float or None
-        The seconds that a batch may keep the iterating process waiting; None for any time.
+        The longest wait of the iterating process for a batch in seconds; None for any time.
     describe : callable
         Returns the name of a batch in messages.
     """
@@ -164,7 +164,7 @@ class _Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it can serve requests."""
         return not self.connection.closed and self.process.is_alive()
 
     def ask(self, request: Request) -> None:
@@ -173,7 +173,7 @@ class _Worker:
             self.connection.send(request)
 
     def forget(self, request: Request) -> None:
-        """Drop the reply to a request, which has come or will come."""
+        """Drop the past or future reply to a request."""
         if self._replies.pop(request.ticket, None) is None:
             self._forgotten.add(request.ticket)
 

@@ -41,7 +41,7 @@ def attention(
     memory : Variable or str, [n, other time, other columns], optional
         The source of keys and values; x by default.
     mask : Variable or str, bool or dtype of x, optional
-        Broadcasts to [n, heads, time, other time]: False keys take no part; floats are added to the
+        Broadcasts to [n, heads, time, other time]: False keys are ignored; floats are added to the
         scores.
     lengths : Variable or str, int [n], optional
         The length of each sequence of keys; instead of `mask`. Later entries count as 0.

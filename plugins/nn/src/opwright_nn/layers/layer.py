@@ -53,7 +53,7 @@ def begin(who: str, name: object) -> Layer:
     program = ow.default_main_program()
     name = own_name or program.unique_name(who)
     while not own_name and program.global_block().find_var(f"{name}_out") is not None:
-        name = program.unique_name(who)  # a user has given this name to a layer
+        name = program.unique_name(who)  # a user has chosen this name for a layer
     return Layer(program.current_block(), name, program.free_name(f"{name}_out"))
 
 

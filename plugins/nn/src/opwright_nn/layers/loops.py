@@ -149,7 +149,7 @@ def while_loop(
     name: str | None = None,
     stack: bool = False,
 ) -> Carry | tuple[Carry, Carry]:
-    """Append a loop that runs as long as a condition holds, as `jax.lax.while_loop` does.
+    """Append a loop that runs while a condition holds, like `jax.lax.while_loop`.
 
     A run computes ``while condition(carry): carry = body(carry)``, with `init` as the first carry.
 
@@ -304,7 +304,7 @@ def _enter(
 
 
 def _check_variables(who: str, name: str, value: object) -> _Given:
-    """Return one or several variables that were given."""
+    """Return one or several given variables."""
     if isinstance(value, list | tuple):
         items = [checks.check_variable(who, f"each of {name}", item) for item in value]
         return _Given(tuple(items), False)

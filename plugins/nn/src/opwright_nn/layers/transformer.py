@@ -73,7 +73,7 @@ def transformer_encoder_block(
     dropout : float in [0, 1)
         For the outputs of both parts and of the activation; weights of attention are not dropped.
     norm_first : bool
-        Whether `layer_norm` comes before each part, not after each sum.
+        Whether `layer_norm` precedes each part, instead of following each sum.
     causal, mask, lengths
         As in `layers.attention`.
     epsilon : float, > 0

@@ -180,8 +180,7 @@ class Recall(_Counts):
 class F1(_Counts):
     """``2 * precision * recall / (precision + recall)``; 0 where a class is never right.
 
-    It is high only where a class is found and little else is taken for it, so that it serves where
-    classes are of unequal size.
+    It is high only if precision and recall are, so that it suits classes of unequal size.
 
     Parameters
     ----------

@@ -20,11 +20,11 @@ Source = ow.Variable | str | None
 class Metric(abc.ABC):
     """A number about predictions that is collected batch by batch; `nn.train` takes it.
 
-    Arrays are of any dtype of numbers, bool among them. NaN is never taken for a high score or a
-    low one: a row with it is wrong for `Accuracy`, a mean and `R2` become NaN, metrics that order
-    or compare scores refuse it.
+    Arrays are of any dtype of numbers, bool among them. NaN is never a high or a low score: a row
+    with it is wrong for `Accuracy`, a mean and `R2` become NaN, metrics that order or compare
+    scores refuse it.
 
-    ``update`` takes the arrays of a batch, ``result`` returns the number for all batches since the
+    ``update`` adds the arrays of a batch, ``result`` returns the number for all batches since the
     last ``reset``. It is no part of a program: no plan changes.
 
     Parameters

@@ -29,7 +29,7 @@ class _Differences(Metric):
     def update(self, predictions: npt.ArrayLike, targets: npt.ArrayLike) -> None:
         """Add a batch: predictions and targets of one shape."""
         found, wanted = _check_pair(self._who, predictions, targets)
-        with np.errstate(invalid="ignore", over="ignore"):  # infinities give NaN or inf
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities result in NaN or inf
             self._total += float(self._measure(found - wanted).sum())
         self._count += wanted.size
 
@@ -104,7 +104,7 @@ class R2(Metric):
         found, wanted = _check_pair(self._who, predictions, targets)
         if not wanted.size:
             return
-        with np.errstate(invalid="ignore", over="ignore"):  # infinities give NaN or -inf
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities result in NaN or -inf
             self._errors += float(np.square(found - wanted).sum())
             # Sums of squares about the mean are merged: about 0, they would lose digits.
             mean, total = float(wanted.mean()), self._count + wanted.size

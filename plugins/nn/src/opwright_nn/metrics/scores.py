@@ -1,4 +1,4 @@
-"""Scores and labels as the metrics take them: checked, and compared without a change of dtype."""
+"""Scores and labels in the form for metrics: checked, and compared without a change of dtype."""
 
 from __future__ import annotations
 

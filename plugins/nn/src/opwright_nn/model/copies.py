@@ -1,4 +1,4 @@
-"""Pickling and copying of a Model: its programs, and the values that its scope holds."""
+"""Pickling and copying of a Model: its programs, and the values in its scope."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def restore_model(model: Any, state: dict[str, Any]) -> None:
 
 
 def _values(scope: ow.Scope, *programs: ow.Program) -> dict[str, Any]:
-    """Return the persistable variables that a scope holds of programs, as NumPy arrays."""
+    """Return the persistable variables of programs in a scope, as NumPy arrays."""
     values = {}
     for program in programs:
         for variable in program.global_block().vars.values():

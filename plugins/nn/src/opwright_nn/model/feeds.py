@@ -59,9 +59,10 @@ def convert_named(program: ow.Program, cast: bool, who: str, name: str, value: A
 def convert_feed(who: str, value: Any, variable: ow.Variable, cast: bool) -> Any:
     """Return the value of a variable in its dtype.
 
-    An array is converted if the dtype of the variable holds every value of its dtype, as in NumPy's
-    safe casts: int32 to int64, uint8 to float32. With `cast` any numbers are: to floats by
-    rounding, to integers unchanged. Python numbers and lists are, where the dtype holds them.
+    An array is converted if the dtype of the variable can represent every value of its dtype, as in
+    NumPy's safe casts: int32 to int64, uint8 to float32. With `cast` any numbers are: to floats by
+    rounding, to integers unchanged. Python numbers and lists are converted if the dtype can
+    represent them.
 
     Raises
     ------

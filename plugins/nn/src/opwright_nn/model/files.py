@@ -148,7 +148,7 @@ class ModelFiles(LayerMethods):
         Raises
         ------
         FileMissingError
-            The folder holds no saved model.
+            The folder has no saved model.
         ProgramError
             This model and the saved one differ in an operator; nothing is changed.
         AttributeTypeError, AttributeValueError
@@ -191,10 +191,9 @@ class ModelFiles(LayerMethods):
     ) -> list[str]:
         """Load parameters and optimizer states from a folder that `save` wrote.
 
-        The folder must hold exactly the parameters of this model, with their shapes. The next `run`
+        The folder must have exactly the parameters of this model, with their shapes. The next `run`
         initializes states of the optimizer that are not in it. The seed and the step of random
-        numbers are loaded, too; the learning rate of this model remains. `resume` loads
-        everything.
+        numbers are loaded, too; the learning rate of this model remains. `resume` loads everything.
 
         With `only`, or without `strict`, it loads parameters and states of layers alone, for a
         model that shares a part with the saved one.

@@ -67,7 +67,7 @@ def input_names(program: ow.Program) -> list[str]:
 
 
 def persistable_names(program: ow.Program) -> list[str]:
-    """Return the names that a scope must hold: read before they are written, and persistable."""
+    """Return the names that a scope must contain: read before they are written, and persistable."""
     block = program.global_block()
     return [name for name in ow.names_read_first(block.ops) if block.var(name).persistable]
 

@@ -39,7 +39,7 @@ class LayerMethod(Generic[F]):
     def __get__(self, model: object, owner: type) -> F: ...
     def __get__(self, model: object, owner: type) -> Any:
         method = self._make()
-        setattr(self._owner, self._name, method)  # the next access does not come here
+        setattr(self._owner, self._name, method)  # the next access bypasses this
         return method if model is None else types.MethodType(method, model)
 
     def _make(self) -> Callable[..., Any]:

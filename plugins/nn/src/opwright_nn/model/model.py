@@ -51,7 +51,7 @@ class Model(ModelTraining):
     A new name declares an input: float32, int64 for classes, indices and lengths, bool for masks
     and conditions. Its shape, and with it the shapes of parameters that depend on it, comes from
     the first batch or from `initialize_parameters`; the first axis is the batch and may change.
-    Each function in `layers` has a method here, ``model.relu("img")``, and takes names itself
+    Each function in `layers` has a method here, ``model.relu("img")``, and accepts names itself
     within ``with model:``.
 
     A model may be pickled and copied: the copy has the same programs, its own scope with the same
@@ -77,8 +77,9 @@ class Model(ModelTraining):
         parameters of the first process. `run` returns the results of this process's part.
 
     cast : bool
-        Feeds become the dtype of their input where it holds all values of theirs: uint8 becomes
-        float32. True converts any numbers, such as float64; numbers that do not fit are an error.
+        Feeds are converted to the dtype of their input if it can represent all values of theirs:
+        uint8 becomes float32. True converts any numbers, such as float64; numbers that do not fit
+        are an error.
 
     Attributes
     ----------
@@ -177,8 +178,8 @@ class Model(ModelTraining):
         Parameters
         ----------
         seed : int, at least 0
-            The seed of the initial values and of random numbers in later steps. None keeps the
-            seeds of the programs, 0 at first: every run of a script starts from the same numbers.
+            The seed of the initial values and of random numbers in later steps. None uses the seeds
+            of the programs, 0 at first: every run of a script starts from the same numbers.
         **example_feeds
             Arrays that provide shapes: ``initialize_parameters(img=train.images)``.
         """
@@ -249,9 +250,9 @@ class Model(ModelTraining):
     def predict(self, variable: Input | Sequence[Input], /, **feeds: Any) -> Array | list[Array]:
         """Compute variables for inference: no loss, no update, no dropout.
 
-        `scope` does not change, and parameters and states have the values that it holds. Gradients
-        are computed only if `variable` is one or depends on one; random numbers are drawn as in
-        the next step.
+        `scope` does not change, and parameters and states have their values in it. Gradients are
+        computed only if `variable` is one or depends on one; random numbers are drawn as in the
+        next step.
 
         Parameters
         ----------
@@ -326,7 +327,7 @@ class Model(ModelTraining):
         Parameters
         ----------
         example_feeds : mapping of str to array
-            A batch, which provides shapes that the model does not know yet.
+            A batch, which provides the shapes still unknown to the model.
         fetch : iterable of Variable or str
             Variables that are returned after the results of `run`.
         """
@@ -353,7 +354,7 @@ class Model(ModelTraining):
             team.processes.broadcast_state(self.program, self.scope, team.group, device=device)
 
     def run_options(self) -> dict[str, Any]:
-        """Return device, fallback and determinism as ``Network.compile`` takes them."""
+        """Return device, fallback and determinism as arguments of ``Network.compile``."""
         return self._options._asdict()
 
     def _compile(self, inputs: list[str], fetches: list[str]) -> Step:

@@ -54,7 +54,7 @@ class Predictor:
     scope : Scope
         Holds the parameters.
     options : RunOptions
-        How it is compiled.
+        The options of compilation.
     given : iterable of str
         Variables of the network that are fed instead of being computed.
     cast : bool

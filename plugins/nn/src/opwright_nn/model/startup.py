@@ -25,7 +25,7 @@ class Startup:
     program, startup : Program
         The main program, and the program that initializes its persistable variables.
     scope : Scope
-        Holds their values.
+        The scope of their values.
     deferred : Deferred
         The variables without a shape yet.
     """
@@ -65,7 +65,7 @@ class Startup:
         return self._all_requested
 
     def settle(self, feeds: Mapping[str, Any], partly: bool = False) -> None:
-        """Give inputs without a shape the shape of `feeds`; see `Deferred`."""
+        """Set the shapes of inputs without one to the shapes of `feeds`; see `Deferred`."""
         variables = self._program.global_block().vars
         shapes = {name: _batch_shape(data) for name, data in feeds.items()}
         for name, shape in shapes.items():
@@ -81,7 +81,7 @@ class Startup:
         self._deferred.settle(self._program, self._block.program, shapes, partly)
 
     def _refine(self, shapes: Mapping[str, Shape]) -> None:
-        # A dimension declared as None may keep changing unless a parameter depends on it.
+        # A dimension declared as None may still change unless a parameter depends on it.
         variables = self._program.global_block().vars
         for name, shape in shapes.items():
             n_before, old = len(self._deferred), variables[name].shape
@@ -128,7 +128,7 @@ class Startup:
             append_initializer(startup, parameter, parameter.initializer, startup.next_stream())
 
     def check_initialized(self, who: str, program: ow.Program) -> None:
-        """Raise unless the scope holds the parameters and states of `program`, in their shapes."""
+        """Raise unless the scope has the parameters and states of `program`, in their shapes."""
         for name in persistable_names(program):
             if name != STEP and not self._is_set(name):
                 raise ProgramError(
@@ -167,7 +167,7 @@ class Startup:
 
     def _missing_ranges(self) -> Iterable[tuple[int, int]]:
         # Adjacent operators run as one plan; mostly no value is missing, or all are. Variables that
-        # are not kept are written for the next operator.
+        # are not stored are written for the next operator.
         ranges: list[tuple[int, int]] = []
         begin = 0
         for index, op in enumerate(self._block.ops):

@@ -30,12 +30,12 @@ class TrainedParameters:
         self._stopped: frozenset[str] = frozenset()
 
     def change(self, who: str, names: Iterable[str], value: bool, has_updates: bool) -> None:
-        """Make parameters trainable or not; where there are updates, take them out or back in.
+        """Make parameters trainable or not; remove or restore existing updates.
 
         Raises
         ------
         ProgramError
-            A parameter has no update that could be taken back in.
+            A parameter has no update that could be restored.
         """
         parameters = {parameter.name: parameter for parameter in self._program.parameters()}
         for name in names:
@@ -53,7 +53,8 @@ class TrainedParameters:
         self._settle_statistics(frozenset(names))
 
     def _settle_statistics(self, names: frozenset[str]) -> None:
-        """Have layers whose parameters are all frozen use their running statistics, and keep them.
+        """Make layers whose parameters are all frozen use their running statistics, without
+        updates.
 
         Otherwise a frozen backbone would change with every batch.
         """

@@ -152,9 +152,9 @@ class Optimizer:
         data_parallel : bool, str or DataParallel, optional
             The gradients are averaged over processes, each of which computes its part of the batch;
             the loss is then a mean over the examples of the process. True or "world" are all
-            processes, another name the processes of a group. The startup program gives all of them
-            the parameters and states of the first. In one process, the program computes the same as
-            without it.
+            processes, another name the processes of a group. The startup program broadcasts the
+            parameters and states of the first to all. In one process, the program computes the same
+            as without it.
 
         Returns
         -------

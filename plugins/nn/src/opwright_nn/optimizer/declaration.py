@@ -22,8 +22,8 @@ _COMMON = ("learning_rate", "regularizer", "clip")
 def declare(cls: type[T]) -> type[T]:
     """Make an optimizer of a class: its fields are attributes of the operator `op_type`.
 
-    The constructor takes the fields; the operator's description has their types and ranges, unless
-    `within` declares a narrower one. The options of all optimizers come last.
+    The fields are the constructor's arguments; the operator's description has their types and
+    ranges, unless `within` declares a narrower one. The options of all optimizers come last.
     """
     constructor: Any = dataclasses.dataclass(eq=False, repr=False)(cls).__init__
     signature = inspect.signature(constructor)
@@ -100,7 +100,7 @@ def _check_defaults(optimizer: Any) -> None:
 
 
 def _bounds(rule: AttrProto) -> dict[str, Any]:
-    """Return the range of an attribute as `checks.check_float` takes it."""
+    """Return the range of an attribute in the form for `checks.check_float`."""
     low = "above" if rule.min_exclusive else "at_least"
     high = "below" if rule.max_exclusive else "at_most"
     return {low: rule.min, high: rule.max}

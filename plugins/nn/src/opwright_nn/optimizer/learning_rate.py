@@ -32,7 +32,7 @@ class LearningRate:
     def __get__(self, optimizer: Any, owner: type) -> Rate | ow.Variable:
         if optimizer is None:
             if self._default is None:
-                raise AttributeError("learning_rate")  # which tells dataclasses of no default
+                raise AttributeError("learning_rate")  # which means no default to dataclasses
             return self._default
         variable: ow.Variable | None = optimizer._learning_rate
         if variable is None:
@@ -82,6 +82,6 @@ def _append_schedule(who: str, schedule: Schedule, rate: ow.Variable) -> None:
     count = make_state(who, name, lambda: (1,), Constant(0.0), "int64")
     block = program.global_block()
     step = operators.append(block, "cast", {"x": count}, {"dtype": "float32"}, prefix=name)
-    # Written to the variables themselves, so that a scope and a checkpoint hold them.
+    # Written to the variables themselves, so that a scope and a checkpoint contain them.
     block.append_op("assign", {"x": schedule.append(step)}, {"out": rate.name})
     block.append_op("increment", {"x": count}, {"out": count.name})

@@ -1,8 +1,8 @@
-"""Loss scaling: gradients that float16 can hold, and steps that are skipped where it cannot.
+"""Loss scaling: gradients in the range of float16, and skipped steps on overflow.
 
 The loss is multiplied by a factor, its gradients are divided by it. If one of these is not finite,
 the updates keep the old values and the factor is halved; after many steps without such an overflow
-it doubles. All of it is operators and variables of the program, which checkpoints hold.
+it doubles. All of it is operators and variables of the program, so checkpoints contain it.
 Micikevicius et al., Mixed Precision Training, 2018.
 """
 
@@ -42,7 +42,7 @@ class LossScale(NamedTuple):
 def append_gradients(
     who: str, loss: ow.Variable, parameters: Iterable[ow.Variable | str] | None = None
 ) -> list[Pair]:
-    """Append the gradients of a loss, scaled on their way where the policy says so.
+    """Append the gradients of a loss, with loss scaling if the policy has it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Checks the parameters and gradients that optimizers are given."""
+"""Checks the parameters and gradients passed to optimizers."""
 
 from __future__ import annotations
 

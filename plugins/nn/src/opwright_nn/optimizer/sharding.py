@@ -51,7 +51,7 @@ class Shards(NamedTuple):
             gradient.block.append_op(_STATES, inputs, {}, {"group": self.group})
 
     def append_join(self, parameters: Iterable[ow.Variable]) -> None:
-        """Append the operators that give every process the whole parameters."""
+        """Append the operators that gather the whole parameters in every process."""
         for parameter in parameters:
             part = self.variables.get(parameter.name)
             if part is not None:

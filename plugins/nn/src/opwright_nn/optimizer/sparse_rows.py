@@ -52,7 +52,7 @@ def get_sparse_rows(gradient: ow.Variable) -> SparseRows:
     Returns
     -------
     SparseRows
-        Variables of the program: fetch them, or give them to operators.
+        Variables of the program: fetch them, or pass them to operators.
 
     Raises
     ------

@@ -83,7 +83,7 @@ class MixedPrecision:
             return inputs
         floats = _find_floats(block, definition, inputs)
         if not {variable.dtype for variable in floats.values()} <= {_WIDE, *_NARROW}:
-            return inputs  # float64 was asked for by its user
+            return inputs  # the user requested float64
         target = self._choose(definition.op_type, floats.values())
         if target is None:
             return inputs
@@ -258,7 +258,7 @@ def _check_loss_scale(dtype: str, value: float | None) -> float | None:
 
 
 def check_policy(who: str, value: object) -> MixedPrecision | None:
-    """Return the policy that was given as one, as a dtype, or as None."""
+    """Return the policy, given as itself, as a dtype, or as None."""
     if value is None or isinstance(value, MixedPrecision):
         return value
     if not isinstance(value, str):

@@ -139,7 +139,7 @@ class Checkpoint(Callback):
         return own_values(who, program, values)
 
     def find_program(self) -> ow.Program | None:
-        """Return the program that was given, None where none was."""
+        """Return the given program, or None."""
         return self._program
 
     def get_program(self, program: ow.Program | None) -> ow.Program:

@@ -27,7 +27,7 @@ class History:
     """The result of `train`: a row for each epoch.
 
     ``history["loss"]`` is the list of one column, ``print(history)`` a table, and a loop over it
-    gives its rows.
+    iterates over its rows.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class History:
     def write_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the rows to a CSV file, with the names of the columns in its first line.
 
-        Numbers are written so that reading them gives the same bits.
+        Numbers are written so that they have the same bits when read.
         """
         with Path(path).open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, self.columns)

@@ -1,4 +1,4 @@
-"""Monitor: follows one number of the history, and knows when it was best."""
+"""Monitor: tracks one number of the history, and its best value."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def feed_names(model: Model | Step) -> tuple[str, ...] | None:
 
 
 def prepare_model(model: Model, setup: Setup) -> Training:
-    """Return the training of a model, which is compiled, and continued if `setup` says so."""
+    """Return the training of a model, which is compiled, and continued if `setup` requests it."""
     fetches = model._fetches()
     if model._loss is None:
         raise ProgramError(

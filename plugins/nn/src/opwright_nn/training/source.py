@@ -65,7 +65,7 @@ class Source:
 
     @property
     def is_shared(self) -> bool | None:
-        """Whether processes share each batch; None where only the data itself knows."""
+        """Whether processes share each batch; None if only the data determines it."""
         return self._data.is_shared if isinstance(self._data, Batches) else None
 
     def restore(self, position: Mapping[str, Any] | None) -> None:
@@ -172,7 +172,7 @@ def make_source(
     who : str
         The argument, for messages.
     data : Batches, arrays, iterable or callable
-        Arrays are a tuple, a dict, or a list of arrays; anything else iterable gives batches.
+        Arrays are a tuple, a dict, or a list of arrays; anything else iterable yields batches.
     names : tuple of str, optional
         The feeds of a tuple.
     epochs : int

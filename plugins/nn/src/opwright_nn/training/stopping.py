@@ -88,7 +88,7 @@ class EarlyStopping(_Watching):
             )
 
     def finish(self, training: Training) -> None:
-        """Restore the parameters of the best epoch, if that was asked for."""
+        """Restore the parameters of the best epoch, if that was requested."""
         if self._best is not None:
             self._best.set_values(training)
 

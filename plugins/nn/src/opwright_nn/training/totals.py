@@ -13,7 +13,7 @@ from opwright_nn.parallel import Team
 
 
 class Totals:
-    """Sums in float64, added in the order of the steps, so that parts of an epoch give its bits.
+    """Sums in float64, added in the order of the steps, so that a resumed epoch has the same bits.
 
     Parameters
     ----------

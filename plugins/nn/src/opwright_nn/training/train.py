@@ -37,7 +37,7 @@ P = ParamSpec("P")
 
 
 def _take_one_argument_of_data(function: Callable[P, History]) -> Callable[P, History]:
-    """Return the function; two arrays in a row, as other frameworks take them, are explained."""
+    """Return the function; two separate arrays, the form of other frameworks, are explained."""
 
     @functools.wraps(function)
     def checked(*args: P.args, **options: P.kwargs) -> History:
@@ -113,7 +113,7 @@ def train(
         For data of arrays: of the order of the rows, 0 by default. Parameters and dropout use the
         seed of `Model.initialize_parameters`.
     shuffle : bool
-        For data of arrays: False keeps the order of the rows; True by default.
+        For data of arrays: False preserves the order of the rows; True by default.
     progress : bool
         Whether lines on standard error report losses, metrics and samples per second.
 
@@ -130,7 +130,7 @@ def train(
     Warns
     -----
     RuntimeWarning
-        The newest checkpoint is damaged, and an older one is taken.
+        The newest checkpoint is damaged, and an older one is used.
     """
     model = _as_model(model, loss, optimizer)
     epochs = checks.check_int("train", "epochs", epochs, at_least=0)

@@ -32,12 +32,12 @@ class Trained(NamedTuple):
     Attributes
     ----------
     find_step : callable
-        Returns ``step(**feeds) -> list``, whose first value is the loss; asked before each epoch,
-        for a callback may have changed the model.
+        Returns ``step(**feeds) -> list``, whose first value is the loss; called before each epoch,
+        since a callback may have changed the model.
     names : tuple of str
         The names of its values in the history.
     scope : Scope or None
-        Holds the variables; None for a function that keeps them itself.
+        Holds the variables; None for a function with its own variables.
     program : Program or None
         The program of the step, if known.
     optimizer : Optimizer or None

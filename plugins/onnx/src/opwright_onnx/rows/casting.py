@@ -28,7 +28,7 @@ def cast_like(t: Translator, n: Node, x: Value, like: Value) -> Any:
 
 
 def convert(t: Translator, n: Node, x: Value, dtype: str) -> Value:
-    """Return `x` in a dtype; to float8 it saturates unless the node says otherwise."""
+    """Return `x` in a dtype; to float8 it saturates unless the node declares otherwise."""
     if t.dtype(x) == dtype:
         return x if isinstance(x, Codes) else t.op("assign", x)
     if isinstance(x, Codes):

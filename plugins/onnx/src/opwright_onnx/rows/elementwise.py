@@ -29,7 +29,7 @@ _BINARY = {
 
 
 def spread(t: Translator, n: Node, x: Value, y: Value) -> Value:
-    """Return `y` with its axes where opset 6 and older put them: from `axis` on."""
+    """Return `y` with its axes in the position of opset 6 and older: from `axis` on."""
     if n.opset >= MIN_OPSET or not n.attr("broadcast") or n.attr("axis") is None:
         return y
     behind = t.rank(x) - t.axis(n.attr("axis"), t.rank(x)) - t.rank(y)

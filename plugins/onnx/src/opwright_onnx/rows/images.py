@@ -70,7 +70,7 @@ def non_max_suppression(
 
 
 def _kept(t: Translator, index: Value, place: tuple[int, int]) -> Value:
-    """Return [kept, 3]: image, class and box of the boxes that one class of an image keeps."""
+    """Return [kept, 3]: image, class and index of the boxes kept for each class of an image."""
     column = t.op("unsqueeze", index, axis=[1])
     fixed = [t.op("fill_like", column, value=float(number)) for number in place]
     return t.op("concat", [*fixed, column], axis=1)

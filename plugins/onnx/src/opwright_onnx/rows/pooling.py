@@ -130,7 +130,7 @@ def _transposed_pads(
     dilations: list[int],
     extra: list[int],
 ) -> list[int]:
-    """Return begin and end of each axis, found from the output's shape where that is given."""
+    """Return begin and end of each axis, derived from the output's shape if that is given."""
     count = len(kernel)
     pads = n.attr("pads") or [0] * 2 * count
     automatic = n.attr("auto_pad") or "NOTSET"

@@ -127,7 +127,7 @@ def dynamic_quantize(t: Translator, n: Node, x: Value) -> Any:
 
 
 def centered(t: Translator, x: Value, zero: Value, axis: int) -> Value:
-    """Return x - zero in float64, which holds sums of products of bytes exactly."""
+    """Return x - zero in float64, which represents sums of products of bytes exactly."""
     wide = t.cast(x, "float64")
     if zero is None:
         return wide

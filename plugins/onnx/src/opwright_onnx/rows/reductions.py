@@ -132,7 +132,7 @@ def arg(t: Translator, n: Node, x: Value) -> Any:
 def top_k(t: Translator, n: Node, x: Value, k: Value = None) -> Any:
     count = n.attr("k") if n.opset < 10 else int(t.number(k, "K"))
     flags = {"largest": bool(n.attr("largest", 1)), "sorted": bool(n.attr("sorted", 1))}
-    if count == 0:  # ours gives one at least
+    if count == 0:  # ours returns at least one
         none = t.slice(x, [t.axis(n.attr("axis"), t.rank(x))], [0], [0])
         return none, t.cast(none, "int64")
     values, index = t.op("top_k", x, k=count, axis=n.attr("axis"), **flags, outputs=2)

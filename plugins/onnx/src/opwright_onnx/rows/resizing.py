@@ -85,7 +85,7 @@ def _is_ours(t: Translator, x: Value, changed: list[Any], rule: Rule) -> bool:
 
 
 def _resize(t: Translator, x: Value, changed: list[Any], rule: Rule) -> Value:
-    """Resize by our operator, which takes the last axes."""
+    """Resize by our operator, which works on the last axes."""
     places = [axis for axis, _, _ in changed]
     order = [i for i in range(t.rank(x)) if i not in places] + places
     factors = [factor for _, _, factor in changed]

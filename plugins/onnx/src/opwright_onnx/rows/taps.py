@@ -15,7 +15,7 @@ MAX_ELEMENTS: Final = 2**24
 
 
 class Rule(NamedTuple):
-    """Which elements a place of the output takes; see the operator Resize."""
+    """The elements that an output element reads; see the operator Resize."""
 
     mode: str
     coordinates: str

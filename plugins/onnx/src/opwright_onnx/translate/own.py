@@ -53,7 +53,7 @@ def find_own(domain: str, name: str) -> str:
 
 
 def write_attribute(attr: AttrProto, value: Any) -> AttributeProto:
-    """Return an attribute of a node, with floats as float64 where float32 does not hold them."""
+    """Return an attribute of a node, with floats as float64 if float32 cannot represent them."""
     from onnx import helper, numpy_helper  # only to write
 
     if attr.type.element is AttrType.FLOAT:
@@ -97,7 +97,7 @@ def read_own(t: Translator, n: Node) -> list[Value]:
     t.block.append_op(op_type, bound, outputs, named)
     found = {slot: iter(names) for slot, names in outputs.items()}
     results = [(slot, t.block.var(next(found[slot]))) for slot in slots]
-    # A copy of overwritten values: the walk gives a result the name that the model has for it.
+    # A copy of overwritten values: the walk renames a result to its name in the model.
     return [t.op("assign", v) if proto.output(slot).aliases else v for slot, v in results]
 
 

@@ -24,7 +24,7 @@ def newest_opset(wanted: int = 0) -> int:
 
 
 def find_defaults(op_type: str, domain: str, opset: int) -> dict[str, Any] | None:
-    """Return the defaults of attributes, None where only onnx knows them."""
+    """Return the defaults of attributes, None if only onnx has them."""
     if domain or opset > NEWEST:
         return None
     found: dict[str, Any] = {}

@@ -250,7 +250,7 @@ class Translator:
         return array.reshape(-1)[0].item()  # type: ignore[no-any-return]
 
     def sizes(self, value: Value) -> list[Any]:
-        """Return numbers for an attribute that takes Variables in their places."""
+        """Return numbers for an attribute that accepts Variables instead."""
         if isinstance(value, Sizes):
             return list(value.items)
         array = self.array(value)

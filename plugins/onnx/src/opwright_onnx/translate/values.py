@@ -76,7 +76,7 @@ def check_table(*sizes: int) -> None:
 
 
 def is_exact(array: Array, dtype: str) -> bool:
-    """Return whether attributes, which are float64, hold every element."""
+    """Return whether attributes, which are float64, can represent every element."""
     if dtype in ("int64", "uint64"):
         return bool((np.abs(array.astype(np.float64)) < 2**53).all())
     return dtype in FLOATS or dtype == "bool" or dtype.startswith(("int", "uint"))

@@ -1,4 +1,4 @@
-"""Walks the nodes of graphs and function bodies, in order, and hands each to its row."""
+"""Walks the nodes of graphs and function bodies, in order, and passes each to its row."""
 
 from __future__ import annotations
 
@@ -250,13 +250,13 @@ class Walk:
 
 
 def knows_old(row: Any) -> Any:
-    """Mark a row that knows versions of its operators older than the oldest supported opset."""
+    """Mark a row that supports versions of its operators older than the oldest supported opset."""
     row.knows_old = True
     return row
 
 
 def walks(row: Any) -> Any:
-    """Mark a row that is given the `Walk`, since it has graphs in its attributes."""
+    """Mark a row that needs the `Walk`, since its attributes contain graphs."""
     row.walks = True
     return row
 
@@ -301,7 +301,7 @@ def _explain(proto: NodeProto, reason: Exception) -> ModelError:
 
 
 def rename(t: Translator, before: int, value: Value, name: str) -> Value:
-    """Give a Variable that a node has written the name that the model has for it."""
+    """Rename a node's output Variable to its name in the model."""
     if not isinstance(value, ow.Variable) or t.program.free_name(name) != name:
         return value
     written = t.block.ops[before:]
@@ -319,7 +319,7 @@ def rename(t: Translator, before: int, value: Value, name: str) -> Value:
 
 
 def _is_supported(op_type: str, opset: int) -> bool:
-    """Return whether the row of an operator knows its version, or it has not changed since."""
+    """Return whether the row of an operator supports its version, or it has not changed since."""
     if opset >= MIN_OPSET or getattr(find_row("", op_type), "knows_old", False):
         return True
     old, oldest = find_schema(op_type, "", opset), find_schema(op_type, "", MIN_OPSET)

@@ -74,7 +74,7 @@ def split_weights(data: Buffer) -> tuple[bytes, dict[int, Buffer]] | None:
 def _strip_graph(
     data: Buffer, graph: _Field, weights: dict[int, Buffer]
 ) -> Iterator[Buffer | bytes]:
-    """Give the content of a graph in parts; enter the weights that it leaves out."""
+    """Yield the content of a graph in parts; add the omitted weights."""
     position, kept = -1, graph.content
     for field in _walk(data, graph.content, graph.end):
         if field.number != INITIALIZER or field.wire_type != _DELIMITED:
@@ -96,7 +96,7 @@ def _strip_graph(
 
 
 def _walk(data: Buffer, start: int, end: int) -> Iterator[_Field]:
-    """Give the fields of a message in its order."""
+    """Yield the fields of a message in its order."""
     place = start
     while place < end:
         tag, content = _read_varint(data, place, end)

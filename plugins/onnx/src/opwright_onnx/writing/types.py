@@ -25,7 +25,8 @@ def check_types(
 
     `output` is the dtype of the first output if the schema does not.
 
-    DeclinedError where ONNX has no such operator at the opset, or does not take one of the dtypes.
+    DeclinedError if ONNX has no such operator at the opset, or it does not accept one of the
+    dtypes.
     """
     found, allowed, outputs = _read_schema(op_type, domain, opset)
     if not found:

@@ -196,13 +196,13 @@ class Writer(Nodes):
         return [*ways, self._write_body] if op.definition.body is not None else ways
 
     def _turns_number(self, op: Op) -> bool:
-        """Return whether an operator goes along an axis of a number, which ONNX does not do."""
+        """Return whether an operator has an axis of a scalar, which ONNX does not support."""
         names = op.inputs.get("x", ())
         shape = self.var(names[0]).shape if len(names) == 1 else None
         return shape == () and op.attrs.get("axis") not in (None, ()) and op.type != "unsqueeze"
 
     def _write_wide(self, way: Callable[[Op], Any], op: Op) -> Any:
-        """Write an operator on 16-bit floats in float32, where ONNX does not take them."""
+        """Write an operator on 16-bit floats in float32, where ONNX does not support them."""
         before, self._env = self._env, self._env.new_child()
         self._is_wide = True
         try:

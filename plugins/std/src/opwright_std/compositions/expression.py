@@ -58,7 +58,7 @@ class Expression:
         return self.with_(op_type, self.filled(value))
 
     def choose(self, x: Expression, y: Expression) -> Expression:
-        """Return x where this condition holds, else y."""
+        """Return x where this condition is true, else y."""
         inputs = {"condition": self.name, "x": x.name, "y": y.name}
         return Expression(self._b, self._b.emit("where", inputs))
 
@@ -68,7 +68,7 @@ class Expression:
         return Expression(self._b, self._b.emit("take_along_axis", inputs, attrs={"axis": axis}))
 
     def reduce(self, op_type: str, axis: Sequence[int]) -> Expression:
-        """Reduce axes; they are kept with length 1."""
+        """Reduce axes, keeping them with length 1."""
         return self.then(op_type, axis=list(axis), keepdims=True)
 
     def __neg__(self) -> Expression:

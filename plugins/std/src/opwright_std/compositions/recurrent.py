@@ -88,7 +88,7 @@ def lstm_step(
     peephole: Expression | None,
     projection: Expression | None,
 ) -> Step:
-    """Return the step of an LSTM with peepholes, bounds and a projection where given."""
+    """Return the step of an LSTM, with peepholes, bounds and a projection if given."""
     clip = float(b.attr("clip"))
 
     def bounded(x: Expression) -> Expression:

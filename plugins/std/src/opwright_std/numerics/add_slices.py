@@ -15,7 +15,7 @@ def add_slices(slices: Array, ids: Array, out: Array, axis: int = 0) -> None:
     Parameters
     ----------
     slices : array [..., n, ...]
-        Any shape that holds ``ids.size`` slices of `out` along `axis`.
+        Any shape with ``ids.size`` slices of `out` along `axis`.
     ids : int64 array of n elements
         Each in [0, out.shape[axis]).
     out : array [..., count, ...]

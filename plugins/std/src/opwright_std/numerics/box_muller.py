@@ -7,7 +7,8 @@ that products and sums are not contracted (``-ffp-contract=off``, ``-fmad=false`
 float32 and the 16-bit types (rounded once at the store), float64 for float64; W is 32 or 64; every
 constant is a double, rounded to T.
 
-Numbers ``2j`` and ``2j + 1`` come from the words ``a = word[2j]``, ``b = word[2j + 1]`` of W bits:
+Numbers ``2j`` and ``2j + 1`` are computed from the words ``a = word[2j]``, ``b = word[2j + 1]`` of
+W bits:
 
 1. ``u = (T(a) + 0.5) * 2^-32`` (float32), ``u = (T(a >> 11) + 0.5) * 2^-53`` (float64).
 2. ``u = m * 2^e`` with m in [1/2, 1); where ``m < T(sqrt(1/2))``: ``m = 2m, e = e - 1``.

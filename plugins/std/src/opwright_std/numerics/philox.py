@@ -7,12 +7,12 @@ Words
     Block ``b`` is Philox 4x32-10 of
 
     - key ``(seed mod 2^32, seed >> 32)``: the 64-bit seed, negative seeds in two's complement;
-    - counter ``(b mod 2^32, b >> 32, stream, step)``, stream and step taken modulo 2^32.
+    - counter ``(b mod 2^32, b >> 32, stream, step)``, stream and step modulo 2^32.
 
     Its four results are the words ``4b``, ``4b + 1``, ``4b + 2``, ``4b + 3``. The logical
     (row-major) index of an element determines its words, never a thread or a chunk.
 Bernoulli, any dtype
-    Element ``i`` takes word ``i``; it is kept where ``word >= floor(p * 2^32)``, an integer test.
+    Element ``i`` uses word ``i``; it is kept if ``word >= floor(p * 2^32)``, an integer test.
 Uniform, float32 and the 16-bit types
     ``u = (word[i] >> 8) * 2^-24``, exact, in [0, 1 - 2^-24].
 Uniform, float64

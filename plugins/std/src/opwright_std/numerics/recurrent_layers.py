@@ -1,6 +1,6 @@
 """Recurrent layers in NumPy: several layers, both directions, batch-first or time-major.
 
-Functions take arrays by the slots of the operators; absent ones are None or no keys.
+Arguments are arrays by the slots of the operators; absent ones are None or missing keys.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class _Writer:
         self.b.set_output("out", joined.name)
 
     def simplify(self, part: _Part, others: Sequence[_Part]) -> _Part:
-        """Take diagonals, drop axes of length 1, and sum over axes that only this operand has."""
+        """Extract diagonals, drop axes of length 1, and sum over axes of this operand only."""
         for label in dict.fromkeys(part.labels):
             while part.labels.count(label) > 1:
                 part = self.diagonal(part, label)

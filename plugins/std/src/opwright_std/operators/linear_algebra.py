@@ -116,7 +116,7 @@ def _inverse_gradient(g: GradientContext) -> None:
 
 
 def _cholesky_gradient(g: GradientContext) -> None:
-    """S = L^-T P(L^T G) L^-1, symmetric; P takes the lower triangle and half of the diagonal."""
+    """S = L^-T P(L^T G) L^-1, symmetric; P selects the lower triangle and half of the diagonal."""
     lower, grad = g.output("out"), g.output_grad("out")
     if g.attr("upper"):
         lower, grad = _turned(g, lower), _turned(g, grad)

@@ -1,6 +1,6 @@
 """median and quantile: elements of the sorted x, or interpolations between them.
 
-Variants that ignore NaN take elements at positions that depend on the count of numbers per line.
+Variants that ignore NaN select elements at positions that depend on the count of numbers per line.
 """
 
 from __future__ import annotations

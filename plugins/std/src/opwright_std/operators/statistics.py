@@ -313,7 +313,7 @@ def _std_body(b: BodyContext) -> None:
 
 
 def _std_gradient(g: GradientContext) -> None:
-    # For equal elements the root has no derivative; it is taken as 0, as for norm.
+    # For equal elements the root has no derivative; it is defined as 0, as for norm.
     x, correction = _wide(g, g.input("x")), g.attr("correction")
     out = g.output("out")
     if _is_half(g):

@@ -61,7 +61,7 @@ def _window(b: BodyContext, dtype: str) -> Expression:
 
 
 def _window_of_unknown_length(b: BodyContext, window: Expression, dtype: str) -> Expression:
-    """Pad the window with n_fft zeros on both sides, and take the middle n_fft numbers."""
+    """Pad the window with n_fft zeros on both sides, and select the middle n_fft numbers."""
     n_fft = b.attr("n_fft")
     zeros = b.emit("fill", {}, attrs={"shape": [n_fft], "value": 0.0, "dtype": dtype})
     padded = b.emit("concat", {"x": [zeros, window.name, zeros]}, attrs={"axis": 0})

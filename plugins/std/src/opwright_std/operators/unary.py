@@ -111,7 +111,7 @@ RSQRT = function(
 
 
 def pow_scalar(x: Array, out: Array, *, exponent: float) -> None:
-    # For a scalar exponent NumPy takes a root, which -inf does not have.
+    # For a scalar exponent NumPy computes a root, which -inf does not have.
     np.power(x, np.full_like(x, exponent if x.dtype.kind == "f" else int(exponent)), out=out)
 
 

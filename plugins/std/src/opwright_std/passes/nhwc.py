@@ -1,7 +1,7 @@
 """``nhwc``: convert images to channels last where convolution kernels prefer it.
 
 oneDNN convolves plain NHWC images at full speed, plain NCHW ones at half of it; cuDNN's kernels for
-tensor cores transpose them on each call. Their registrations say so. Such convolutions are
+tensor cores transpose them on each call. Their registrations declare it. Such convolutions are
 converted, and so are the operators between them that do not depend on the order: each reads what
 its predecessors have written channels last, and is followed by a transposition for all other
 readers. Most transpositions are dead; the remaining ones are at the borders of such a chain.
@@ -73,7 +73,7 @@ def _kind(graph: Graph, op: LoweredOp) -> str:
 
 
 def _turn_all(graph: Graph) -> bool:
-    """Put each converted operator between transpositions."""
+    """Insert transpositions around each converted operator."""
     edit = graph.edit()
     turned: set[Value] = set()  # written channels last, and transposed back
     last: dict[Value, Value] = {}  # images, and they channels last

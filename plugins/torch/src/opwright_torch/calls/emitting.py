@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Deferred:
-    """A result of PyTorch that a variable cannot hold, such as complex numbers, or a part of one.
+    """A result of PyTorch that cannot be a variable, such as complex numbers, or a part of one.
 
     Its readers and its computation become one call.
     """

@@ -29,8 +29,8 @@ class Captured(NamedTuple):
     module : GraphModule
         Its placeholders are the inputs of Dynamo's graph, in order and by its names. Each node
         has a ``meta["val"]``, FakeTensors, SymInts or tuples of them; a ``meta["requires_grad"]``,
-        which is False where gradients stop; and a ``meta["stack_trace"]`` if Dynamo knows the line.
-        The output node holds one flat list.
+        which is False where gradients stop; and a ``meta["stack_trace"]`` if Dynamo has the line.
+        The output node has one flat list.
     mutations : tuple of Mutation
         Writes to apply before outputs are created.
     outputs : tuple of Output

@@ -84,7 +84,7 @@ class Output(NamedTuple):
         inputs: Sequence[Any],
         sizes: Mapping[sympy.Symbol, int],
     ) -> Any:
-        """Return the output, given values by position and the inputs, mutations already written."""
+        """Return the output, from values by position and the inputs, after mutations."""
         if self.source == "constant":
             return evaluate(self.value, sizes)
         base = (inputs if self.source == "input" else computed)[self.position]

@@ -36,7 +36,7 @@ class Module(nn.Module):
     from both. Parameters of the program become parameters, other persistable variables that the
     results depend on become buffers; a dot in a name separates modules.
 
-    A call takes tensors by position, by name, or in one dict, in the order of `feed_names`, and
+    A call accepts tensors by position, by name, or in one dict, in the order of `feed_names`, and
     returns a tensor; a tuple for several results. A scalar result is computed together with its
     gradients in one plan, others in two. Random operators draw from ``torch.manual_seed``.
 

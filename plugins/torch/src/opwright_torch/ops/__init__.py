@@ -2,8 +2,8 @@
 
 ``opwright_torch.ops.softmax(x, axis=-1)`` has the arguments, dtype rules and errors of
 ``opwright.ops.softmax``, and a third party's ``acme.swish`` is ``opwright_torch.ops.acme.swish``.
-Tensors come in and go out, on the CPU or, for operators with kernels there, on CUDA's current
-stream.
+Arguments and results are tensors, on the CPU or, for operators with kernels there, on CUDA's
+current stream.
 
 - **autograd**: gradients follow our rules, second ones too. An operator without a rule, or with a
   rule that can be differentiated once, raises GradientError in the backward pass. Integers and

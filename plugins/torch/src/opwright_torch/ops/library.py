@@ -1,10 +1,10 @@
 """``torch.ops.opwright.NAME``: every operator in PyTorch's dispatcher.
 
 An operator with a prefix has its own namespace: ``acme.swish`` is ``opwright_acme::swish``.
-Inputs come by position, attributes by name, with the types of the OpProto; sizes may be symbols.
-``opwright::NAME.returns`` takes the names of outputs and returns a list. Whole programs are one
-operator, ``opwright::_program``, whose text is the program; all gradients are another,
-``opwright::_vjp``, whose text is the differentiated call.
+Inputs are passed by position, attributes by name, with the types of the OpProto; sizes may be
+symbols. ``opwright::NAME.returns`` is called with the names of outputs and returns a list. Whole
+programs are one operator, ``opwright::_program``, whose text is the program; all gradients are
+another, ``opwright::_vjp``, whose text is the differentiated call.
 """
 
 from __future__ import annotations

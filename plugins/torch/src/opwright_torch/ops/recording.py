@@ -51,7 +51,7 @@ class Recorded(Function):
             listed = (results,) if layout.is_one else results
             kept += [listed[i] for i in layout.kept_places]
             ctx.save_for_backward(*kept)
-        if layout.shapes:  # a tensor saved only for its shape would keep its memory alive
+        if layout.shapes:  # a tensor saved only for its shape would retain its memory
             unread = [values[i] for i in layout.shapes]
             ctx.metas = [(v.shape, v.dtype, v.device) for v in unread]
         if layout.is_one:

@@ -50,9 +50,9 @@ def pick(indices: Sequence[int]) -> Pick:
 class Forward:
     """Computes the results of a graph, and updates the buffers that it mutates.
 
-    ``forward(args)`` takes the inputs of the graph and returns its results. Before a call, ``fits``
-    checks whether parameters, buffers and sizes are unchanged; ``adopt`` accepts new versions of
-    the tensors.
+    ``forward(args)`` maps the inputs of the graph to its results. Before a call, ``fits`` checks
+    whether parameters, buffers and sizes are unchanged; ``adopt`` accepts new versions of the
+    tensors.
     """
 
     kind = "inference"

@@ -20,7 +20,7 @@ class Size:
     """A size given by a symbol of PyTorch.
 
     Two sizes are equal only if they are for every value; `<` is an error if it depends on the
-    value. Decisions of a row therefore hold for all values.
+    value. Decisions of a row are therefore valid for all values.
     """
 
     __slots__ = ("symbol",)
@@ -128,7 +128,7 @@ def _decide(holds: Any, fails: Any) -> bool:
 
 
 def has_size(value: Any) -> bool:
-    """Tell whether an attribute has a size that is no number."""
+    """Tell whether an attribute has a size that is not a number."""
     items = value if isinstance(value, (list, tuple)) else [value]
     return any(isinstance(item, Size) for item in items)
 

@@ -329,7 +329,7 @@ class Translator:
             return self._write_pieces(node, reason)
 
     def _write_pieces(self, node: Node, reason: Exception) -> Value:
-        """Write the operators that a composite is made of; raise `reason` where it is none."""
+        """Write the operators of a composite; raise `reason` if it is not one."""
         try:
             opened = open_composite(node)
         except Exception as error:  # a kernel of PyTorch's may raise anything

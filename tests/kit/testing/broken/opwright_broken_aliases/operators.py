@@ -25,7 +25,7 @@ REVERSE = (
 
 
 def accumulate(total, x, new_total):
-    # Takes new_total to be total: the operator does not say so.
+    # Assumes that new_total is total, without a declaration of the operator.
     np.add(new_total, x, out=new_total)
 
 

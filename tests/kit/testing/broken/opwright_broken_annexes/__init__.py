@@ -1,4 +1,4 @@
-"""A plugin whose annex breaks the rule of the package that asks for it."""
+"""A plugin whose annex breaks the rule of the package that uses it."""
 
 import opwright.plugin as plugin
 

@@ -1,4 +1,4 @@
-"""A plugin that says nothing of its order of adding, which is another one in every run."""
+"""A plugin without a declaration of its summation order, which differs in every run."""
 
 import opwright.plugin as plugin
 

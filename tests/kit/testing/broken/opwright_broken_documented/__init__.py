@@ -1,4 +1,4 @@
-"""A plugin whose operator has comments that say nothing."""
+"""A plugin whose operator has meaningless comments."""
 
 import opwright.plugin as plugin
 

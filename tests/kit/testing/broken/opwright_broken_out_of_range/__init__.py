@@ -1,4 +1,4 @@
-"""A plugin whose kernels take positions as they come."""
+"""A plugin whose kernels do not check positions."""
 
 import opwright.plugin as plugin
 

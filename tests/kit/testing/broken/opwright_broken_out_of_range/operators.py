@@ -1,4 +1,4 @@
-"""Operators that take positions, and refuse them in other words or not at all."""
+"""Operators that read positions, and refuse them with other messages or not at all."""
 
 import numpy as np
 

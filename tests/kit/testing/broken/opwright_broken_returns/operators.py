@@ -1,4 +1,4 @@
-"""Copies that end the process or themselves never, where they are given no elements, or nine.
+"""Copies that kill the process for no elements, or never end for nine.
 
 And a look-up that ends it if a position is outside.
 """

@@ -1,4 +1,4 @@
-"""Keeps one scratch buffer for each size, shared by all threads."""
+"""Has one scratch buffer for each size, shared by all threads."""
 
 import numpy as np
 

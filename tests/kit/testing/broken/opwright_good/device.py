@@ -1,4 +1,4 @@
-"""A device whose functions hold a lock."""
+"""A device whose functions lock."""
 
 import ctypes
 import threading

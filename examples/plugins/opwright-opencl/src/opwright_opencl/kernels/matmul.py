@@ -73,7 +73,7 @@ def _matmul(ctx: PrepareContext, work: Work) -> None:
 
 
 def _are_alike(first: Shape, second: Shape) -> bool:
-    """Tell whether two stacks differ in nothing but ones in front."""
+    """Tell whether two stacks differ only in leading ones."""
     longer, shorter = sorted((first, second), key=len, reverse=True)
     added = len(longer) - len(shorter)
     return longer[added:] == shorter and all(dim == 1 for dim in longer[:added])

@@ -11,7 +11,7 @@ from opwright_opencl.shapes import Lines, lines_over
 from opwright_opencl.work import Kernel, Local, Scratch, Slot, Work, group_for
 
 COLUMNS = 32
-"""Sums that a work-group makes side by side where they lie so: a whole line of memory."""
+"""Adjacent sums that a work-group computes together: a whole line of memory."""
 
 PART = 2048
 """Elements that a work-group adds up before another one helps."""

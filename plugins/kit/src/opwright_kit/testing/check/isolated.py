@@ -19,10 +19,10 @@ from opwright_kit.testing.results.notes import Note
 from opwright_kit.testing.results.scorecard import FAILED, SKIPPED, Finding, Result, Scorecard
 
 TIME_LIMIT_S: Final = 60.0
-"""For one sample of one rule, which takes milliseconds; enough on a busy machine, too."""
+"""The time for one sample of one rule, which takes milliseconds; enough on a busy machine, too."""
 
 _START_LIMIT_S: Final = 60.0
-"""For the process to start and to list the plugins, however little a sample may take."""
+"""The time to start the process and list the plugins, even with a short limit for samples."""
 
 
 class IsolatedCheck:
@@ -35,7 +35,7 @@ class IsolatedCheck:
     distribution : str
         Its name, as pip knows it.
     time_limit_s : float
-        How long one sample of one rule may take.
+        The time limit of one sample of one rule.
     seed : int
         Of the samples.
     **options
@@ -52,7 +52,7 @@ class IsolatedCheck:
     ------
     CommandError, DtypeError
         For an unknown distribution, rule, subject or dtype; lists those that exist. Also if the
-        process ends before it knows them, or the time limit is not more than 0.
+        process ends before it has listed them, or the time limit is not above 0.
     """
 
     def __init__(

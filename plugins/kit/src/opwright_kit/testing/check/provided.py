@@ -1,8 +1,8 @@
 """Rules that other packages provide: an operator inside the framework that a package serves.
 
 An annex of the topic ``rule`` is a function ``check(op_type, uses)``, and its subject the name of
-the rule. The function is given an operator type and a few `Use` objects of it. It yields pairs of
-a use and its fault, and may return a reason why there was nothing to check.
+the rule. The arguments of the function are an operator type and a few `Use` objects of it. It
+yields pairs of a use and its fault, and may return a reason why there was nothing to check.
 """
 
 from __future__ import annotations

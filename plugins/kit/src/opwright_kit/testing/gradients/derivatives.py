@@ -39,7 +39,7 @@ class Derivative(ABC):
 
     @abstractmethod
     def weighted(self, forward: Sample) -> list[Array] | None:
-        """Return the outputs that the gradient is taken of; None if the operator fails."""
+        """Return the outputs to differentiate; None if the operator fails."""
 
     @abstractmethod
     def gradients(self, forward: Sample, out_grad: float | None = None) -> Outputs | None:

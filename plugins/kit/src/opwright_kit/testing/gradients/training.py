@@ -16,7 +16,7 @@ from opwright_kit.testing.results.subjects import OperatorSubject
 from opwright_kit.testing.samples.sample import Array, Sample
 
 _NEEDED: Final = ("multiply", "sum", "add_n")
-"""Operators that the loss is made of."""
+"""Operators of the loss."""
 
 
 class Training(NamedTuple):

@@ -26,8 +26,8 @@ class KernelRun:
     broken_guards : tuple of str
         Writes outside of every array: ``"3 bytes before out"``.
     untouched : dict of str to list of ndarray of bool
-        By output slot, true where an element holds nothing but poison. A kernel may have written
-        just that: an element is unwritten where this holds for two different poisons.
+        By output slot, true where an element contains only poison. A kernel may have written just
+        that: an element is unwritten where this holds for two different poisons.
     """
 
     outputs: dict[str, list[Array]]

@@ -1,7 +1,7 @@
 """One kernel on memory of ours: guard bytes around every array, outputs poisoned before the run.
 
 A plan of one step is built manually. It takes an image of the whole memory, with inputs and poison
-in their places, runs the kernel on it and gives the image back. So it works the same for Python
+in their places, runs the kernel on it and returns the image. So it works the same for Python
 kernels, compiled kernels and any device, and everything that a kernel did shows in the bytes.
 """
 

@@ -137,7 +137,7 @@ class Layout:
         before, after : list of ndarray
             The images.
         resized : sequence of ndarray
-            The outputs that the kernel gave their shapes.
+            The outputs whose shapes the kernel set.
         originals : mapping of str to sequence of ndarray
             The inputs; inputs outside of the memory are returned unchanged.
         poison : int

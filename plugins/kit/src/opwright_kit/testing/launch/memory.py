@@ -38,7 +38,7 @@ class Place:
     Attributes
     ----------
     name : str
-        The slot, with a number where it holds several.
+        The slot, with a number if it has several variables.
     meta : Meta
     region : int
         Number of the image that contains it.

@@ -1,4 +1,4 @@
-"""A plan of one step, built manually: it takes images of the memory, and gives them back."""
+"""A plan of one step, built manually: it reads images of the memory, and returns them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Parameters:
     packs : sequence of int
         Flat inputs that the kernel packs.
     device : Device
-        Where they lie.
+        The device of their memory.
 
     Attributes
     ----------

@@ -33,9 +33,8 @@ class BadValue(NamedTuple):
     slot : str
     value : int
     sample : Sample
-        Holds the value in the first element of the slot.
-    is_declared : bool
-        Whether the package says that it must be refused.
+        Its slot has the value in the first element. is_declared : bool Whether the package declares
+        that it must be refused.
     """
 
     slot: str
@@ -49,15 +48,15 @@ class BadValue(NamedTuple):
         return not self.is_declared and 0 <= self.value < _FAR[0]
 
     def must_be_refused(self, entry: KernelEntry, context: CheckContext) -> bool:
-        """Return whether the package says so, or another kernel refuses it."""
+        """Return whether the package declares it, or another kernel refuses it."""
         return self.is_declared or is_refused_elsewhere(entry, self.sample, context)
 
 
 def find_position_slots(definition: OpDefinition) -> list[str]:
     """Return the integer input slots that may hold positions.
 
-    Slots that are updated, such as a counter of steps, hold none; nor does the slot that selects
-    the kernel if it takes floats as well, because its numbers are computed with.
+    Slots that are updated, such as a counter of steps, have none; neither does the slot that
+    selects the kernel if it also accepts floats, because it is an operand.
     """
     updated = {slot.aliases for slot in definition.proto.outputs}
     return [
@@ -93,7 +92,7 @@ def find_bad_values(sample: Sample, slots: list[str]) -> Iterator[tuple[tuple[st
 
 
 def _values(sample: Sample, declared: Sequence[int] | None) -> Iterator[tuple[str, int]]:
-    """Yield kinds and values; only a package can say which axis a position indexes."""
+    """Yield kinds and values; only a package can declare the axis of a position."""
     dims = {d for arrays in sample.inputs.values() for a in arrays for d in a.shape}
     beyond = max(dims, default=1) + 1
     if declared is None:

@@ -176,8 +176,8 @@ class CheckContext:
     def widen(self, sample: Sample, dtype: str = "float64") -> Sample | None:
         """Return a sample with a wider dtype instead of its dispatch dtype; None if none fits.
 
-        Forward outputs that a gradient operator reads are computed again: they hold rounded
-        values, such as a norm that is exactly a bound.
+        Forward outputs that a gradient operator reads are computed again: they have rounded values,
+        such as a norm that is exactly a bound.
         """
         definition = self.context.ops.get(sample.op_type)
         narrow = is_float(sample.dtype) and item_size(sample.dtype) < item_size(dtype)
@@ -302,7 +302,7 @@ class CheckContext:
         launch = self._launches.get(key)
         if launch is None:
             launch = self.new_launch(entry, sample, **options)
-            self._launches[key] = launch  # which keeps the sample, so that its id stays
+            self._launches[key] = launch  # which keeps the sample alive, so that its id stays
             if len(self._launches) > _MOST_LAUNCHES:
                 self._launches.popitem(last=False)
         return launch
@@ -335,7 +335,7 @@ class CheckContext:
             except Refuse as refusal:
                 if "packed" in options or isinstance(refusal, Unsupported):
                     raise
-                with suppress(OpwrightError):  # it may take nothing but parameters
+                with suppress(OpwrightError):  # its inputs may all be parameters
                     return prepare(packed=True)
                 raise
 

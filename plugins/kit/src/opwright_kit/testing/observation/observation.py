@@ -44,7 +44,7 @@ class Observation(NamedTuple):
     second: KernelRun
 
     def repeats(self) -> bool:
-        """Return whether equal inputs in equal memory give equal bits, judging by several runs."""
+        """Return whether equal inputs in equal memory have equal results in several runs."""
         return repeats(self.launch, self.first)
 
     def find(self, rule: str, subject: KernelSubject, message: str) -> Finding:

@@ -1,6 +1,6 @@
-"""A kernel that says it is deterministic gives equal bits for equal inputs.
+"""A kernel that is declared deterministic has equal bits for equal inputs.
 
-So does it for every number of threads, unless it says that these decide.
+The same for every number of threads, unless it declares that these matter.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 def _compare_counts(
     observation: Observation, subject: KernelSubject, context: CheckContext
 ) -> Iterator[Finding]:
-    """Yield the sample if another number of threads gives other bits, and none was declared to."""
+    """Yield the sample if another number of threads changes bits without a declaration."""
     entry = observation.entry
     if entry.device != HOST_DEVICE or entry.by_threads or not observation.repeats():
         return  # the threads are the host's

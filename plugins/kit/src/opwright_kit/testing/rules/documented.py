@@ -1,4 +1,4 @@
-"""An operator, its slots and its attributes have comments that say something."""
+"""An operator, its slots and its attributes have meaningful comments."""
 
 from __future__ import annotations
 

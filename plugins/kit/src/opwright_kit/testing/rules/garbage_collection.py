@@ -1,8 +1,8 @@
 """The garbage collector may run inside every function of a device, and free values on it.
 
 Python runs it whenever an object is created, even while a device holds a lock. A thread uses the
-device, and at each line of the plugin's code a reference cycle is collected that holds a tensor on
-the device and an array from `view`.
+device, and at each line of the plugin's code a reference cycle with a tensor on the device and an
+array from `view` is collected.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COUNT: Final = 64
 _SHAPE: Final = (16,)
 
 _STUCK_S: Final = 5.0
-"""A thread that reaches no other line in this time is taken to wait forever."""
+"""A thread that reaches no other line in this time is assumed to hang."""
 
 _in_use: list[object] = []
 """Values on devices that wait forever, which must not be freed."""

@@ -1,4 +1,4 @@
-"""An attribute changes a result of some sample, or else the package says why it does not.
+"""An attribute changes a result of some sample, or else the package declares why it does not.
 
 Comparisons with a reference and with differences miss an attribute that every kernel ignores.
 """
@@ -73,7 +73,7 @@ def _can_be_tried(attr: AttrProto) -> bool:
 
 
 def _has_effect(attr: AttrProto, entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
-    """Return whether another value gives another result, is refused, or fails."""
+    """Return whether another value changes the result, is refused, or fails."""
     definition = context.context.ops.get(sample.op_type)
     expected = context.run(entry, sample).outputs
     for value in attributes.others(attr, context.rng(sample)):

@@ -1,7 +1,8 @@
 """Positions are checked before they are used, so that no value reaches other memory.
 
-A position may come from a file, or from another operator. A kernel refuses an index out of range
-with an error that names the input, its range and its value; or it computes the same as a reference.
+A position may originate from a file, or from another operator. A kernel refuses an index out of
+range with an error that names the input, its range and its value; or it computes the same as a
+reference.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def compare_programs(
     Raises
     ------
     Skipped
-        If the package gives a reason why nothing that can be drawn is changed.
+        If the package declares why no drawn program is changed.
     """
     context.need_device(subject.device)
     reason = context.reasons.get(subject.name)

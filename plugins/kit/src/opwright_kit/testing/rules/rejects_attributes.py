@@ -80,7 +80,7 @@ def _check_inside(subject: KernelSubject, context: CheckContext) -> Iterator[Fin
                 yield _fails(subject, sample, what, entry, context)
             continue
         if subject.definition.plan_only:
-            continue  # passes give inputs that belong to the attributes
+            continue  # passes provide inputs that match the attributes
         for attr in subject.definition.proto.attrs:
             for value in attributes.unusual(attr):
                 changed = _with_attr(sample, attr, value)
@@ -110,7 +110,7 @@ def _with_attr(sample: Sample, attr: AttrProto, value: Any) -> Sample:
 
 
 def _accepts(sample: Sample, subject: KernelSubject) -> bool:
-    """Return whether OpProto and shape rule let a sample through."""
+    """Return whether OpProto and shape rule accept a sample."""
     definition = subject.definition
     try:
         attrs = definition.proto.fill_attrs(sample.attrs)

@@ -48,7 +48,7 @@ def _check_unknown_dims(subject: OperatorSubject, context: CheckContext) -> Iter
                 try:
                     guessed = definition.infer(unknown, sample.attrs, counts)
                 except OpwrightError:
-                    continue  # it may ask for dims that it needs
+                    continue  # it may query dims that it needs
                 fault = _find_difference(subject, known, guessed)
                 if fault is not None:
                     inputs = ", ".join(str(meta) for metas in unknown for meta in metas)

@@ -47,7 +47,7 @@ _MOST_REPEATS: Final = 64
 little time is spent between the runs."""
 
 _LINES: Final = 24
-"""At how many lines of a Python kernel another thread comes between."""
+"""The number of lines of a Python kernel where another thread interrupts."""
 
 _WAIT_S: Final = 0.2
 """How long a line waits for the other thread, which may need a lock that is held here."""

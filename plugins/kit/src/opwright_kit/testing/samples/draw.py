@@ -86,8 +86,8 @@ class Draw:
     """Draws the arrays of one sample; the argument of a package's own function.
 
     The function is named in ``opwright.samples`` and takes a `Draw`. It returns the inputs
-    by slot (an array, or a list for a slot that takes several) and the attributes that differ from
-    their defaults; or None if this attempt gave no valid sample.
+    by slot (an array, or a list for a duplicable slot) and the attributes that differ from their
+    defaults; or None if this attempt has no valid sample.
 
     >>> def gather(draw):
     ...     x = draw.floats((draw.length, 3))
@@ -179,7 +179,7 @@ class Draw:
     ) -> Array:
         """Return numbers between `low` and `high`, by default of the dispatch dtype.
 
-        An integer dtype gives integers, bool either value.
+        An integer dtype draws integers, bool either value.
         """
         name = dtype or self.dtype
         kind = dtype_to_numpy(name)

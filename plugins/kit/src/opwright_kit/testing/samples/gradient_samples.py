@@ -79,4 +79,4 @@ def _normal(array: Array, rng: np.random.Generator) -> Array:
 
 
 def _is_float(array: Array) -> bool:
-    return array.dtype.kind in "fV"  # V: bfloat16, which NumPy does not know
+    return array.dtype.kind in "fV"  # V: bfloat16, unknown to NumPy

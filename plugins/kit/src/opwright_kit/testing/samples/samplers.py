@@ -1,4 +1,4 @@
-"""Loads the functions that draw inputs for operators whose OpProto says too little about them.
+"""Loads the functions that draw inputs for operators whose OpProto constrains them too little.
 
 A distribution names a dict in the entry-point group ``opwright.samples``, operator type to a
 function that draws one sample. Only the kit reads it, so it costs users nothing.
@@ -10,7 +10,7 @@ function that draws one sample. Only the kit reads it, so it costs users nothing
 
 A pass that changes no program that can be drawn has the reason there, as ``"pass fuse_swish"``.
 
-The operator type ``"*.multi_sgd"`` stands for plan-only operators of any package, since a pass for
+The operator type ``"*.multi_sgd"`` matches plan-only operators of any package, since a pass for
 every device creates them; an exact type takes precedence.
 """
 

@@ -52,7 +52,7 @@ def with_number(sample: Sample, place: Place, number: float) -> Sample:
     """Return the sample with another number in one place."""
     arrays = list(sample.inputs[place.slot])
     changed = np.array(arrays[place.item])
-    with np.errstate(over="ignore"):  # a narrower input than the others holds infinity then
+    with np.errstate(over="ignore"):  # a narrower input than the others is infinite then
         changed[place.at] = number
     arrays[place.item] = changed
     inputs = {**sample.inputs, place.slot: tuple(arrays)}

@@ -12,7 +12,7 @@ from opwright_kit.testing.samples.sample import Array, Sample, SlotMetas, meta_o
 
 
 def find_wrong_metas(definition: OpDefinition, metas: SlotMetas) -> Iterator[tuple[str, SlotMetas]]:
-    """Give each variant with one wrong meta, after its description: ``"x float32[3, 2]"``."""
+    """Yield each variant with one wrong meta, after its description: ``"x float32[3, 2]"``."""
     for i, slot in enumerate(definition.proto.inputs):
         for k, meta in enumerate(metas[i]):
             for other in _others(meta):
@@ -21,7 +21,7 @@ def find_wrong_metas(definition: OpDefinition, metas: SlotMetas) -> Iterator[tup
 
 
 def find_wrong_samples(sample: Sample) -> Iterator[Sample]:
-    """Give samples with one wrong array: the same numbers, cut off or repeated to fill it."""
+    """Yield samples with one wrong array: the same numbers, truncated or repeated to fill it."""
     for slot, arrays in sample.inputs.items():
         for k, array in enumerate(arrays):
             for other in _others(meta_of(array)):

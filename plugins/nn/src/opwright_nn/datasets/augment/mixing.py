@@ -78,7 +78,7 @@ def mixup(
 ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.float32]]:
     """Return ``s * a + (1 - s) * b`` of images a, and of b, the same in another order; so labels.
 
-    Losses take the labels with ``soft_label=True``.
+    Losses accept the labels with ``soft_label=True``.
 
     Parameters
     ----------

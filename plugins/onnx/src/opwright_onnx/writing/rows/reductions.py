@@ -152,7 +152,7 @@ def matmul(w: Writer, op: Op) -> Any:
         name = w.input(op, slot)
         if is_turned and rank > 1:
             name = w.node("Transpose", name, perm=[*range(rank - 2), rank - 1, rank - 2])
-        # ONNX Runtime merges a Transpose into the product, and takes a vector for a matrix there.
+        # ONNX Runtime merges a Transpose into the product, and treats a vector as a matrix there.
         if rank == 1:
             name = w.node("Unsqueeze", name, w.ints([0 if slot == "x" else -1]))
         sides.append(name)

@@ -56,7 +56,7 @@ def conv_transpose(w: Writer, op: Op) -> Any:
 
 
 def _rounding(w: Writer, op: Op) -> int:
-    """Return ceil_mode: 0 where both give one number of windows, which old opsets miscount."""
+    """Return ceil_mode: 0 if both have the same number of windows, which old opsets miscount."""
     if not op.attrs["ceil_mode"]:
         return 0
     rank = len(op.attrs["kernel"])
