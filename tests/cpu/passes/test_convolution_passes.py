@@ -14,6 +14,7 @@ from thread_counts import thread_counts
 
 import opwright as ow
 import opwright_nn as nn
+from opwright.lowering.kernels import select
 from opwright_cpu.plan_ops.convolution import ACTIVATIONS
 from opwright_nn import layers
 
@@ -39,6 +40,22 @@ def test_a_residual_network_becomes_fused_convolutions_between_two_transposition
     assert types["cpu.fold_batch_norm"] == 4
     assert types["transpose"] <= 2
     assert not types.keys() & {"conv2d", "batch_norm", "add", "relu"}
+
+
+def test_kernels_of_fused_convolutions_are_prepared_channels_last_alone(monkeypatch):
+    orders: list[str] = []
+
+    def prepare(entry, op, *given):
+        if op.type == "cpu.conv2d_fused":
+            orders.append(op.attrs["data_format"])
+        return prepare_kernel(entry, op, *given)
+
+    prepare_kernel = select.prepare_kernel
+    monkeypatch.setattr(select, "prepare_kernel", prepare)
+    Net(residual_net, shape=(2, 3, 13, 11)).run(None)
+    assert set(orders) == {"NHWC"}
+    Net(residual_net, shape=(2, 3, 13, 11)).run(["fuse_conv"])
+    assert set(orders) == {"NCHW", "NHWC"}
 
 
 @needs_bfloat16

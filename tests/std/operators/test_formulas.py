@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import opwright as ow
+from opwright_std.passes import formulas
 
 Written = Callable[[Any, Any, Any], Any]
 """Inputs: x [2, 5, 16], and two vectors [16]."""
@@ -211,3 +212,16 @@ def test_a_curve_of_a_long_sum_is_left_alone() -> None:
     found, types = run(write, ["fuse_formulas"])
     assert types["sigmoid"] == 1
     np.testing.assert_array_equal(found, run(write, [])[0])
+
+
+def test_a_curve_is_read_only_where_the_graph_has_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(formulas, "_read_activation", lambda graph, op: read.append(op.type))
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        x = main.global_block().create_var("x", shape=[3])
+        total = ops.add(ops.tanh(x), x)
+        product = ops.multiply(total, x)
+    for out, curves in ((total, []), (product, ["tanh"])):
+        network = ow.Network(main.global_block())
+        network.compile(feed=["x"], fetch=[out], passes=["fuse_formulas"])(x=np.ones(3, "float32"))
+        assert read == curves

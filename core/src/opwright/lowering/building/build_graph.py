@@ -130,16 +130,18 @@ class GraphBuilder:
             numbers = partial(self.known_numbers, values=op.data_reads())
             outs = lower_control(op, definition.control, counts, self.request, self.lower, numbers)
             op.signature = Signature(definition, metas_of(op.inputs), outs, attrs)
-        body = definition.body
-        before = {} if body is None else {n: self.env.get(n) for slot in names for n in slot}
-        self._write_outputs(op, names, op.signature)
+        # The body of a composite may write a variable that it also reads.
+        written = self.env if definition.body is None else {}
+        self._write_outputs(op, names, op.signature, written)
         if self._has_constants:
             mark_constants(op)
-        if body is not None and not self.graph.has_kernel(op):
-            from opwright.lowering.building.expand import open_composite
+        if definition.body is not None:
+            if not self.graph.has_kernel(op):
+                from opwright.lowering.building.expand import open_composite
 
-            if open_composite(self, op, inputs, outputs, before):
-                return None
+                if open_composite(self, op, inputs, outputs, written):
+                    return None
+            self.env.update(written)
         self._ops.append(op)
         return op
 
@@ -190,19 +192,24 @@ class GraphBuilder:
         return tuple(slots), tuple(metas)
 
     def _write_outputs(
-        self, op: LoweredOp, names: Sequence[Sequence[str]], signature: Signature
+        self,
+        op: LoweredOp,
+        names: Sequence[Sequence[str]],
+        signature: Signature,
+        written: dict[str, Value],
     ) -> None:
+        """Set the outputs of an operator, and add them to ``written`` by name."""
         if len(names) == 1 == len(names[0]) and not op.definition.alias_slots:  # nearly always
             name, meta, size = names[0][0], signature.outputs[0][0], signature.sizes[0][0]
             if size and name not in self._elsewhere and not self._keep_all:
                 value = Value(name, meta, Buffer(size), op)
             else:
                 value = self._write(name, meta, size, op)
-            self.env[name] = value
+            written[name] = value
             op.outputs = ((value,),)
             return
         aliased = dict(op.definition.alias_slots)
-        written: list[tuple[Value, ...]] = []
+        outputs: list[tuple[Value, ...]] = []
         for slot, slot_names in enumerate(names):
             shared = self._own_inputs(op, aliased[slot]) if slot in aliased else ()
             values: list[Value] = []
@@ -213,9 +220,9 @@ class GraphBuilder:
                 else:
                     value = self._write(name, meta, signature.sizes[slot][k], op)
                 values.append(value)
-                self.env[name] = value
-            written.append(tuple(values))
-        op.outputs = tuple(written)
+                written[name] = value
+            outputs.append(tuple(values))
+        op.outputs = tuple(outputs)
 
     def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:
         """Return the values of an input slot that is overwritten; some are copied first.

@@ -22,17 +22,14 @@ def open_composite(
     op: LoweredOp,
     inputs: Names,
     outputs: Names,
-    before: Mapping[str, Value | None],
+    written: Mapping[str, Value],
 ) -> bool:
     """Append the operators of ``op``'s body to the builder's graph, if there is a body.
 
-    ``before`` are the earlier values of the names of the outputs: the body may write a variable
-    that it also reads.
+    ``written`` are the outputs of ``op`` by name, which the builder does not have yet.
     """
     env = builder.env
-    promised = {name: env.pop(name) for name in before}
-    env.update({name: value for name, value in before.items() if value is not None})
-    metas = {name: value.meta for name, value in promised.items()}
+    metas = {name: value.meta for name, value in written.items()}
 
     def find_meta(name: str) -> Meta:
         value = env.get(name)
@@ -57,7 +54,4 @@ def open_composite(
         free_name=builder.free_name,
         add=add,
     )
-    if emitter.write():
-        return True
-    env.update(promised)
-    return False
+    return emitter.write()

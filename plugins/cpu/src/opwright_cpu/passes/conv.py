@@ -8,6 +8,8 @@ these when a parameter has changed. Elsewhere the factors are computed in each r
 
 from __future__ import annotations
 
+from typing import Any
+
 from opwright.rewriting import (
     Graph,
     LoweredOp,
@@ -116,8 +118,32 @@ def _make(graph: Graph, chain: _Chain) -> list[LoweredOp] | None:
             inputs["weight"] = _written(folded[0])
             inputs["bias"] = _written(folded[-1]) if len(folded) > 1 else shift
     attrs = {name: conv.attrs[name] for name in SHARED} | {"activation": chain.activation}
-    fused = make_if_served(graph, "cpu.conv2d_fused", inputs, {"out": chain.out}, attrs, conv)
+    given = {slot: value for slot, value in inputs.items() if value is not None}
+    fused = _make_fused(graph, given, chain.out, attrs, conv)
     return None if fused is None else [*made, fused]
+
+
+def _make_fused(
+    graph: Graph, inputs: dict[str, Value], out: Value, attrs: dict[str, Any], conv: LoweredOp
+) -> LoweredOp | None:
+    """Return a fused convolution, None if no kernel accepts it.
+
+    Pass ``nhwc`` converts those whose kernel prefers channels last. oneDNN has every float32
+    convolution in both orders, so only the kernel of that order is prepared, for both passes.
+    """
+    if out.meta.dtype == "float32" and attrs["data_format"] == "NCHW":
+        images = {slot: value for slot, value in inputs.items() if slot in ("x", "residual")}
+        last = {slot: _channels_last(graph, value) for slot, value in images.items()}
+        written, others = {"out": _channels_last(graph, out)}, {**attrs, "data_format": "NHWC"}
+        turned = graph.make("cpu.conv2d_fused", inputs | last, written, others, like=conv)
+        if graph.has_preferring_kernel(turned, "data_format"):
+            return graph.make("cpu.conv2d_fused", inputs, {"out": out}, attrs, like=conv)
+    return make_if_served(graph, "cpu.conv2d_fused", inputs, {"out": out}, attrs, conv)
+
+
+def _channels_last(graph: Graph, image: Value) -> Value:
+    n, channels, height, width = image.meta.shape
+    return graph.value(image.name, image.meta._replace(shape=(n, height, width, channels)))
 
 
 def _make_factors(graph: Graph, norm: LoweredOp) -> LoweredOp | None:

@@ -139,9 +139,9 @@ def _steps(ops: Sequence[LoweredOp], dtypes: Sequence[str]) -> Steps:
         if known is None:
             continue
         read, written, numbers = known
-        inputs: tuple[Value, ...] = ()
-        for place in read:
-            inputs += op.inputs[place]
+        inputs = op.inputs[read[0]]
+        if len(read) > 1:  # no kind reads more than two
+            inputs += op.inputs[read[1]]
         outputs = op.outputs[written]
         if outputs and len(inputs) == len(read) and outputs[0].meta.dtype in dtypes:
             found[op] = inputs, outputs[0], numbers(op.attrs) if numbers else NO_NUMBERS

@@ -41,11 +41,13 @@ curve, the polynomial of x inside of the curve, and the polynomial of x and the 
 
 def fuse_formulas(graph: Graph) -> None:
     """Fuse operators into ``softmax``, ``layer_norm``, ``rms_norm`` and activations."""
-    for op_types, read in (
-        (("divide",), _read_softmax),
-        (ROOTS, _read_norm),
-        (CURVES, _read_activation),
+    for op_types, other, read in (
+        (("divide",), "sum", _read_softmax),
+        (ROOTS, "mean", _read_norm),
+        (CURVES, "multiply", _read_activation),
     ):
+        if not graph.of_type(other):  # in every such formula
+            continue
         edit = graph.edit()
         for op in graph.of_type(*op_types):
             formula = read(graph, op)
