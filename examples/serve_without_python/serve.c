@@ -18,7 +18,7 @@ static void check(int32_t status) {
   exit(1);
 }
 
-/* Makes the tensor that a model takes or gives first, for a batch of n. */
+/* Creates the tensor of a model's first input or output, for a batch of n. */
 static DLTensor make_tensor(const ow_model* model, uint32_t kind, int64_t n, int64_t* shape) {
   ow_description description = {.size = sizeof description};
   check(ow_describe(model, kind, 0, &description, &error));

@@ -18,7 +18,7 @@ __global__ void sound(float* out, const float* in, int n) {
     out[t] = partial[0] + partial[1];
     __syncthreads();
   }
-  // Half a warp among itself, then the whole one.
+  // Half a warp exchanges values, then the whole one.
   float x = in[t];
   if (t % 32 < 16) x += __shfl_xor_sync(0x0000ffffu, x, 1);
   __syncwarp();
@@ -102,7 +102,7 @@ __global__ void shared_overrun(float* out, const float* in, int n) {
 }
 
 __global__ void dynamic_overrun(float* out, const float* in, int n) {
-  OW_DYNAMIC_SHARED(float, row);  // the launch asks for 64 floats
+  OW_DYNAMIC_SHARED(float, row);  // the launch requests 64 floats
   const int t = static_cast<int>(threadIdx.x);
   row[t + n - 63] = in[t];
   out[t] = 0.0f;
@@ -150,7 +150,7 @@ __global__ void misaligned_atomic(float* out, const float* in, int n) {
   atomicAdd(reinterpret_cast<int32_t*>(between), 1);
 }
 
-// An array of vectors is aligned for them, and so is the memory that a launch asks for.
+// An array of vectors is aligned for them, and so is the memory requested by a launch.
 __global__ void aligned_vectors(float* out, const float* in, int n) {
   using Four = Vector<float, 4>;
   OW_SHARED(Four, rows, kThreads / 4);

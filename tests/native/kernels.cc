@@ -99,7 +99,7 @@ int32_t Nonzero(const ow_call* call) {
 // Claims to have a dynamic output, and never resizes it.
 int32_t Lazy(const ow_call*) { return OW_OK; }
 
-// out = x + w, where the packed form of w is its negative.
+// out = x + w, with the negative of w as its packed form.
 int32_t PreparePacked(ow_prepare* prepare) {
   if ((prepare->arg_flags[1] & OW_ARG_PACKABLE) == 0) {
     std::snprintf(prepare->message, prepare->message_bytes, "w must be packable");

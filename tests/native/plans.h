@@ -1,4 +1,4 @@
-// Hand-made plans over the kernels of kernels.cc, on vectors of float.
+// Manually built plans over the kernels of kernels.cc, on vectors of float.
 #ifndef OPWRIGHT_TESTS_PLANS_H_
 #define OPWRIGHT_TESTS_PLANS_H_
 

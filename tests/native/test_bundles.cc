@@ -78,7 +78,7 @@ void AddSum(Writer* plan, int64_t x, int64_t y, int64_t out, bool only_better = 
   plan->Ints({0, 2'000'000});  // no attributes; an estimate in ns: a run polls after each
 }
 
-// out = x, doubled three times; out + out where `flag` holds, else out + x.
+// out = x, doubled three times; out + out if `flag` is true, else out + x.
 std::string MakePlans(bool only_better) {
   Writer plans;
   plans.Int(4);
@@ -199,7 +199,7 @@ void ThreadsShareOneModel() {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Calls a function at the begin of each kernel while this lives; an open bundle holds the library.
+// Calls a function at the begin of each kernel while this lives; an open bundle owns the library.
 struct OnRun {
   explicit OnRun(void (*function)()) { Set(function); }
   ~OnRun() { Set(nullptr); }
@@ -230,7 +230,7 @@ bool Has(const std::string& text, const char* part) { return text.find(part) != 
 Session* current = nullptr;
 std::atomic<int> n_kernels{0};
 
-// The thread that cancels has ended before the first kernel goes on: no other one may follow.
+// The canceling thread has ended before the first kernel continues: no other kernel may follow.
 void CancelEndsARunBehindTheKernelThatRuns() {
   const File file(Descriptor());
   Session session(file.Open());
@@ -317,7 +317,7 @@ bool Survives(const std::string& descriptor) {
   }
 }
 
-// One to three bytes change, move, come again or are cut off; the checksum fits.
+// One to three bytes are changed, moved, repeated or cut off; the checksum fits.
 std::string Mutate(std::string bytes, std::mt19937* random) {
   const auto below = [random](size_t n) { return (*random)() % n; };
   for (size_t i = below(3) + 1; i > 0 && !bytes.empty(); --i) {

@@ -1,5 +1,5 @@
-// How far the elementary functions are from the exact values, in units in the last place, over a
-// dense sweep and every edge. Prints the errors and fails where one is above its bound.
+// Errors of the elementary functions, in units in the last place, over a dense sweep and every
+// edge. Prints the errors and fails if one is above its bound.
 #include <opwright/functors.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The memory of the host: aligned, given again, and never more of it kept than promised.
+// The memory of the host: aligned, reused, with a bound on freed memory.
 #include <cstdint>
 #include <cstring>
 #include <set>
@@ -43,7 +43,7 @@ void ALargeBlockIsGivenAgain() {
   FreeHost(first);
   void* again = AllocateHost(8 * kMiB - 1000);
   CHECK(again == first);
-  void* other = AllocateHost(8 * kMiB);  // the kept one is in use
+  void* other = AllocateHost(8 * kMiB);  // the freed one is in use again
   CHECK(other != first);
   FreeHost(again);
   FreeHost(other);

@@ -1,4 +1,4 @@
-// Objects that only plugins free, and the order and time of it.
+// Objects that only plugins free, with the order and time of this.
 #include <functional>
 #include <mutex>
 #include <string>

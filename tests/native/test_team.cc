@@ -132,7 +132,7 @@ void AChildOfForkHasATeamOfItsOwn() {
   Counts before(4);
   Team::OfProcess().Run(2, 4, Counts::Count, &before);
 #if defined(__SANITIZE_THREAD__)
-  return;  // ThreadSanitizer lets a child of several threads start none
+  return;  // under ThreadSanitizer a child of several threads cannot start any
 #endif
   const pid_t child = fork();
   CHECK(child >= 0);

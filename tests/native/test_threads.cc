@@ -173,7 +173,8 @@ void ChainsGrowInManyThreads() {
   const auto plan = make.Build();
   InThreads([&plan](int i) {
     for (int run = 0; run < kRuns; ++run) {
-      const int n = (i + run) % 9;  // one shape more than is kept: some are evicted while they run
+      const int n =
+          (i + run) % 9;  // one shape more than the limit: some are evicted while they run
       vector<float> given(8, 0);
       for (int k = 0; k < n; ++k) given[static_cast<size_t>(k)] = 1;
       const auto outcome = plans::Run(plan, nullptr, {given});
@@ -182,7 +183,7 @@ void ChainsGrowInManyThreads() {
   });
 }
 
-// Hooks that check their own order: release and acquire alternate, polls come in between.
+// Hooks that check their own order: release and acquire alternate, with polls in between.
 struct Lock {
   static std::atomic<int>& Held() {
     thread_local std::atomic<int> held{1};

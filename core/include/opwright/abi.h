@@ -10,7 +10,7 @@
  *   another major version is not loaded. The minor number never refuses anything.
  * - A struct of this interface begins with `size`, the sizeof that its writer was compiled with, or
  *   is frozen for the whole major version (ow_string, ow_reuse, ow_pack, ow_error).
- * - Fields are only appended, never moved, never given another meaning. A reader checks
+ * - Fields are only appended, never moved, never redefined. A reader checks
  *   OW_HAS(pointer, field) before it reads a field that an older writer lacks. The fields of minor
  *   version 0 may be read without that check.
  * - Reserved fields and unknown flag bits are written as 0 and ignored when read.
@@ -163,7 +163,7 @@ typedef struct ow_prepare {
   uint32_t pack_capacity;
   /* The results, zero before the call. */
   void* prepared;           /* immutable from now on, used by all threads */
-  uint64_t workspace_bytes; /* scratch memory for run, given aligned to 64 bytes, not kept */
+  uint64_t workspace_bytes; /* scratch memory for run, aligned to 64 bytes, not kept between runs */
   uint64_t estimate_ns;     /* duration of one run with n_threads threads; 0 if unknown */
   ow_pack* packs;           /* room for pack_capacity requests, n_packs of them filled in */
   uint32_t n_packs;
@@ -185,7 +185,7 @@ typedef struct ow_call {
   DLTensor* const* args;
   const uint32_t* slot_begin;
   uint32_t n_slots;
-  int32_t n_threads; /* prepare's; a kernel never asks its thread library for a count */
+  int32_t n_threads; /* prepare's; a kernel never uses its thread library's count */
   void* prepared;
   void* bound;  /* from bind, or NULL */
   void* stream; /* the device's; NULL on the host */

@@ -116,7 +116,7 @@ OW_RUN int32_t ow_get_requirement(const ow_model* model, uint64_t i, ow_requirem
                                   const ow_error* error);
 
 OW_RUN int32_t ow_session_new(ow_model* model, ow_session** session, const ow_error* error);
-/* No run of it may be in progress. NULL is allowed. */
+/* None of its runs may be in progress. NULL is allowed. */
 OW_RUN void ow_session_free(ow_session* session);
 
 /* Copy a variable of OW_STATE to or from a compact tensor of its dtype and shape on the CPU. */

@@ -8,8 +8,8 @@
 
 namespace opwright {
 
-// A destructor runs where the last reference is dropped: also in the garbage collector, which may
-// start inside a plugin's function that holds the plugin's lock. So no destructor calls a plugin.
+// A destructor runs when the last reference is dropped, even in the garbage collector, which may
+// start inside a plugin's function that owns the plugin's lock. So no destructor calls a plugin.
 // The object waits in a queue, which is freed when a call enters the runtime from outside of any
 // plugin.
 class Retirable {

@@ -34,7 +34,7 @@ static int answer_metadata(const ffi_frame* frame) {
     ffi_metadata* metadata = ((ffi_metadata_extension*)at)->metadata;
     const ffi_version* version = frame->api == NULL ? NULL : &frame->api->version;
     metadata->version.major = FFI_MAJOR;
-    /* jaxlib 0.6 does not say which version it has: it is the oldest that we know. */
+    /* jaxlib 0.6 does not report its version: it is the oldest one that we support. */
     metadata->version.minor =
         version != NULL && version->major == FFI_MAJOR ? version->minor : FFI_OLDEST_MINOR;
     metadata->traits = 0;
@@ -102,7 +102,7 @@ static uint64_t item_bytes(int32_t dtype) {
   return dtype >= 0 && dtype < (int32_t)sizeof(bytes) ? bytes[dtype] : 0;
 }
 
-/* The address of each buffer. 0 where the plan has other sizes: the text of an
+/* The address of each buffer. 0 if the plan has other sizes: the text of an
    exported program is not trusted. */
 static int read_buffers(const ffi_buffers* buffers, uint32_t n, const uint64_t* bytes,
                         void** data) {

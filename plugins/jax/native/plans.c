@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key lies in one of kWays slots from its place on. */
+/* A key is in one of kWays slots from its place on. */
 enum { kSlots = 4096, kWays = 8 };
 
 static plan_slot slots[kSlots + kWays];
@@ -41,7 +41,7 @@ static void set_key(plan_slot* slot, plan_key key) {
   atomic_store(&slot->low, key.low);
 }
 
-/* Whether a slot could be taken from its key: no thread is in it, and none enters any more. */
+/* Whether a slot could be detached from its key: no thread is in it, and none enters any more. */
 static int take(plan_slot* slot) {
   const plan_key key = {atomic_load(&slot->high), atomic_load(&slot->low)};
   set_key(slot, (plan_key){0, 0});
@@ -89,7 +89,7 @@ static void fill(plan_slot* slot, const plan_slot* content, plan_key key) {
 }
 
 /*
- * Adds a plan, whose number Python has given. Returns the number of a plan that is not used any
+ * Adds a plan, whose number Python has chosen. Returns the number of a plan that is not used any
  * more: an evicted one, or this one if its key has a plan, or no slot or memory is free; else -1.
  * `bytes` has the size of each argument, then of each result; `order` the argument that each feed
  * of the plan is.

@@ -32,7 +32,7 @@ typedef struct plan_slot {
   int64_t number; /* the key of the plan in Python */
 } plan_slot;
 
-/* The slot of a key, which stays unchanged until `plan_leave`; NULL where there is none. */
+/* The slot of a key, which stays unchanged until `plan_leave`; NULL if there is none. */
 plan_slot* plan_enter(plan_key key);
 void plan_leave(plan_slot* slot);
 

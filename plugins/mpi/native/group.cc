@@ -66,7 +66,7 @@ int SpinsOf(int n_processes) {
   return is_known && CPU_COUNT(&cores) < n_processes ? kFewSpins : kSpins;
 }
 
-// Messages between two processes besides collectives; kept until they are sent.
+// Messages between two processes besides collectives; stored until they are sent.
 struct Letter {
   int64_t content[2];
   Request request;
@@ -196,7 +196,7 @@ Status Group::Wait(const char* who, const Poll& poll, const std::function<int()>
 }
 
 void Group::Send(int to, Message message) {
-  static auto* letters = new std::deque<Letter>;  // a process that never arrives keeps its memory
+  static auto* letters = new std::deque<Letter>;  // a process that never arrives retains its memory
   while (!letters->empty()) {
     int done = 0;
     Mpi().Test(&letters->front().request, &done, nullptr);

@@ -141,7 +141,7 @@ Status Group::Settle(const char* who, const opwright::RunContext& ctx, int code)
     }
   }
   if (code == kSuccess) return Status::Ok();
-  OPWRIGHT_RETURN_IF_ERROR(Check(who));  // why it was ended, where it was
+  OPWRIGHT_RETURN_IF_ERROR(Check(who));  // the reason if it was ended
   Fail(opwright::detail::Concat(who, ": group '", name, "': NCCL failed: ", ErrorText(code)));
   return Check(who);
 }

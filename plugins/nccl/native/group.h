@@ -63,8 +63,8 @@ class Group {
   // same point in all processes.
   opwright::Status Enter(const char* who, void* device);
 
-  // Runs `enqueue`, which puts NCCL's calls on a stream of the group, after the work on the call's
-  // stream; it returns NCCL's code.
+  // Runs `enqueue`, which enqueues NCCL's calls on a stream of the group, after the work on the
+  // call's stream; it returns NCCL's code.
   opwright::Status Begin(const opwright::RunContext& ctx, Operation operation, const Fork& fork,
                          const std::function<int(Comm, Stream)>& enqueue);
   // Makes the call's stream wait for that.

@@ -1,4 +1,4 @@
-// GPU memory that a kernel keeps between runs.
+// GPU memory that a kernel retains between runs.
 #ifndef OPWRIGHT_NCCL_MEMORY_H_
 #define OPWRIGHT_NCCL_MEMORY_H_
 

@@ -258,7 +258,7 @@ class Shared : public opwright::Device {
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-// Does work on the stream, or at once where there is none.
+// Does work on the stream, or immediately if there is none.
 template <typename Step>
 void Do(const opwright::RunContext& ctx, Step step) {
   if (auto* queue = ctx.stream<Queue>()) {
@@ -322,7 +322,7 @@ OPWRIGHT_REGISTER_KERNEL(negative, "plain", PlainNegative, float);
 OPWRIGHT_REGISTER_KERNEL(negative, "recorded", RecordedNegative, float);
 OPWRIGHT_PLUGIN("test", plain, queued, recorded, shared, add, negative);
 
-// Lets a function of every device fail from now on: "Allocate", "throws"; none for "".
+// Makes a function of every device fail from now on: "Allocate", "throws"; none for "".
 extern "C" __attribute__((visibility("default"))) void set_fault(const char* function,
                                                                  const char* how) {
   faulty_function = function;

@@ -21,7 +21,7 @@ struct ScaleKernel {
   }
 };
 
-// Prepare says which attributes are read where Run leaves it open.
+// Prepare determines the read attributes if Run does not.
 template <typename T>
 class PlainKernel {
  public:

@@ -1,4 +1,4 @@
-// Kernels that let the host's threads do their work.
+// Kernels that run their work on the host's threads.
 #include <opwright/sdk.hpp>
 
 using opwright::Status;

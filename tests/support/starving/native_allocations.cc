@@ -41,7 +41,7 @@ bool Fails(size_t size, const void* caller) {
   if (!counts) return false;
   count.fetch_add(1);
   if (left.fetch_sub(1) != 1) return false;
-  left.store(-1);  // counts on, and never comes to 1
+  left.store(-1);  // continues to count, and never reaches 1
   errno = ENOMEM;
   return true;
 }

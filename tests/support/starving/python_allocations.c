@@ -64,7 +64,7 @@ void starve_write_stacks(void) {
   signal(SIGABRT, WriteStack);
 }
 
-// Lets the k-th allocation from now on fail.
+// Makes the k-th allocation from now on fail.
 void starve_arm(long k) {
   count = 0;
   left = k;

@@ -1,6 +1,6 @@
 // Two standard normal numbers from two random words, by the same operations in the same order as
 // numerics/box_muller.py of opwright-std.
-// Compiled without contraction (-ffp-contract=off, -fmad=false) it gives the same bits everywhere.
+// Compiled without contraction (-ffp-contract=off, -fmad=false) it has the same bits everywhere.
 //
 // NVRTC needs the integer types of <cstdint> to be defined.
 #ifndef OPWRIGHT_FUNCTORS_BOX_MULLER_H_
@@ -39,7 +39,7 @@ struct BoxMullerFormat<float> {
   static constexpr float kUniform = 0x1p-32f;
   static constexpr float kTurn = 0x1p-29f;
 
-  // The whole word, as numpy rounds it: a sum of two exact halves is rounded once.
+  // The whole word, rounded as by numpy: a sum of two exact halves is rounded once.
   static OPWRIGHT_FUNCTOR float Number(Word a) {
     const auto high = static_cast<float>(static_cast<Int>(a >> 16)) * 65536.0f;
     return high + static_cast<float>(static_cast<Int>(a & 0xFFFF));

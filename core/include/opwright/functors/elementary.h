@@ -12,8 +12,8 @@
 //   NormalCdf                      within 6 + 1.5 x**2 ulp, since the square is rounded
 //
 // for float and double; tests/native/test_functors.cc checks these bounds, with and without fused
-// multiply-add. Denormal arguments and results are kept, NaN gives NaN, infinities give the limit.
-// The polynomials are nearly minimax: their own error is below a sixth of an ulp. Only
+// multiply-add. Denormal arguments and results are exact, NaN results in NaN, infinities in the
+// limit. The polynomials are nearly minimax: their own error is below a sixth of an ulp. Only
 // -fno-trapping-math and -fno-math-errno may be given; reassociation (-ffast-math) would remove
 // roundings on which the argument reductions depend.
 //
@@ -69,8 +69,8 @@ OPWRIGHT_FUNCTOR double Log1pUpTo1(double x) { return ::log1p(x); }
 OPWRIGHT_FUNCTOR float Quotient(float x, float y) { return ::__fdividef(x, y); }
 OPWRIGHT_FUNCTOR double Quotient(double x, double y) { return x / y; }
 
-// e**x / (1 + e**x) keeps its relative accuracy in the left tail; at the bound the quotient is 1
-// in either type, and the power is still finite.
+// e**x / (1 + e**x) has full relative accuracy in the left tail; at the bound the quotient is 1 in
+// either type, and the power is still finite.
 template <typename T>
 OPWRIGHT_FUNCTOR T Sigmoid(T x) {
   const T power = Exp(x > T(40) ? T(40) : x);
@@ -197,7 +197,7 @@ OPWRIGHT_FUNCTOR T Rsqrt(T x) {
 
 namespace detail {
 
-// e**a / 2 for a >= 0, infinite only where that is.
+// e**a / 2 for a >= 0, infinite only if that is.
 template <typename T>
 OPWRIGHT_FUNCTOR T HalfExp(T a) {
   constexpr T kMost = Format<T>::kMostExp + T(2);
@@ -245,7 +245,7 @@ OPWRIGHT_FUNCTOR T Tanh(T x) {
   return detail::WithSignOf(expm1 / (expm1 + T(2)), x);
 }
 
-// e**x / (1 + e**x) = p / (p + 2**-n) with e**x = 2**n * p keeps its relative accuracy in the left
+// e**x / (1 + e**x) = p / (p + 2**-n) with e**x = 2**n * p has full relative accuracy in the left
 // tail. Both sides are scaled by 2**-shift, so that neither 2**-n overflows nor the result's
 // denormals are lost; from 40 on it is 1 in either type.
 template <typename T>

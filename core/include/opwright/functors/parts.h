@@ -71,7 +71,7 @@ struct Reduced {
   typename Format<T>::Bits bits;
 };
 
-// Adding 1.5 * 2**m rounds to the nearest whole number, which then are the sum's low bits: no
+// Adding 1.5 * 2**m rounds to the nearest integer, which is then in the sum's low bits: no
 // conversion, which older instruction sets lack for vectors of double. With an offset, a shift
 // makes them the exponent of a power of two.
 template <typename T>

@@ -124,7 +124,7 @@ OPWRIGHT_FUNCTOR float SineOfTurned(float x, uint64_t turns) {
       odd ? -0.00138866807505 : -0.000198393340826, odd ? 2.43834827674e-05 : 2.71830422495e-06};
   return static_cast<float>(WithSignOfTurns(first * z * Polynomial(z, c) + first, turns));
 }
-// tan(r) = r + r z Q(z), and -1 / tan(r) a quarter turn further.
+// tan(r) = r + r z Q(z), and -1 / tan(r) after a quarter turn.
 OPWRIGHT_FUNCTOR float TangentOf(float x) {
   constexpr double c[] = {0.333333497838,  0.133326623181,    0.054060035244,  0.0212815578664,
                           0.0108374855244, 8.73660360772e-05, 0.00437736923729};

@@ -213,8 +213,8 @@ class RunContext {
     return static_cast<T*>(call_->workspace);
   }
 
-  // For a kernel with options.blocks, about every millisecond that it waits: not ok where the run
-  // is to end, after Ctrl-C say. Run returns that. A host older than 1.1 never ends a wait.
+  // For a kernel with options.blocks, about every millisecond that it waits: not ok if the run must
+  // end, for example after Ctrl-C. Run returns that. A host older than 1.1 never ends a wait.
   Status Poll() const {
     if (!OW_HAS(call_->host, poll)) return Status::Ok();
     return Status(call_->host->poll(call_), "");

@@ -46,7 +46,7 @@ struct SlotDescription {
   std::string aliases;
 };
 
-// Deques, since makers of single slots and attributes keep pointers into them.
+// Deques, since makers of single slots and attributes store pointers into them.
 struct OpDescription {
   std::string type;
   std::string comment;
@@ -63,7 +63,7 @@ struct OpDescription {
   bool hidden = false;
 };
 
-// Writes an AttrValue: exactly one member, also where it is 0 or an empty list.
+// Writes an AttrValue: exactly one member, even if it is 0 or an empty list.
 struct ValueEncoder {
   ProtoEncoder& value;
 

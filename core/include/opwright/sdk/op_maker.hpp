@@ -62,7 +62,7 @@ class SlotMaker {
   SlotMaker(const std::string* op_type, detail::SlotDescription* slot)
       : op_type_(op_type), slot_(slot) {}
 
-  // Takes a list of one or more variables.
+  // Accepts a list of one or more variables.
   SlotMaker& AsDuplicable() { return Set(&slot_->duplicable); }
   // May be absent.
   SlotMaker& AsOptional() { return Set(&slot_->optional); }

@@ -237,7 +237,7 @@ OPWRIGHT_LOCAL inline int32_t EnterPlugin(const ow_host* host, const ow_plugin**
 #define OPWRIGHT_JOIN_(a, b) a##b
 #define OPWRIGHT_JOIN(a, b) OPWRIGHT_JOIN_(a, b)
 
-// Puts code that fills the tables into the library's list; `tag` is a string, or nullptr.
+// Adds code that fills the tables to the library's list; `tag` is a string, or nullptr.
 #define OPWRIGHT_REGISTRATION_(tag, id, ...)                                                  \
   OPWRIGHT_COLD static void OPWRIGHT_JOIN(opwright_fill_,                                     \
                                           id)(::opwright::detail::PluginTables * tables) {    \

@@ -24,7 +24,7 @@ class ProtoEncoder {
     if (value) Int(field, 1);
   }
 
-  // Always written, since its presence says which member of a oneof is set.
+  // Always written, since its presence identifies which member of a oneof is set.
   void Int(uint32_t field, int64_t value) {
     Tag(field, kVarint);
     Varint(static_cast<uint64_t>(value));

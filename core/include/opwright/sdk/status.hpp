@@ -70,7 +70,7 @@ class [[nodiscard]] Status {
     return Status(OW_UNSUPPORTED, detail::Concat(parts...));
   }
 
-  // An allocation failed; the message may say how much memory is left.
+  // An allocation failed; the message may contain the amount of free memory.
   template <typename... Parts>
   static Status OutOfMemory(const Parts&... parts) {
     return Status(OW_OUT_OF_MEMORY, detail::Concat(parts...));
@@ -135,7 +135,7 @@ int32_t AtBorder(char* message, uint64_t message_bytes, Function&& function) noe
 
 }  // namespace opwright
 
-// Returns an error from a function that returns a Status, unless the condition holds. The message
+// Returns an error from a function that returns a Status, unless the condition is true. The message
 // is the concatenation of the further arguments: the rule, and the value that broke it.
 #define OPWRIGHT_ENFORCE(condition, ...)                             \
   do {                                                               \

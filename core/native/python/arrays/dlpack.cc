@@ -14,7 +14,7 @@ namespace opwright {
 
 namespace {
 
-// Owns the tensor while the consumer keeps the content of the capsule.
+// Owns the tensor while the consumer has the content of the capsule.
 template <typename Managed>
 struct Export {
   std::shared_ptr<const Tensor> tensor;

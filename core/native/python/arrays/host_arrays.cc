@@ -66,7 +66,7 @@ bool HasMemory(const DLTensor& tensor) {
 
 // The strides, in bytes, of a tensor that kernels cannot read directly.
 Shape StridesOf(const DLTensor& tensor) {
-  Shape strides(static_cast<size_t>(tensor.ndim) + 1);  // never empty: NULL stands for compact
+  Shape strides(static_cast<size_t>(tensor.ndim) + 1);  // never empty: NULL means compact
   if (IsCompact(tensor)) {
     FillRowMajorStrides(tensor.shape, tensor.ndim, strides.data());
   } else {
@@ -77,7 +77,7 @@ Shape StridesOf(const DLTensor& tensor) {
 }
 
 // An ndarray over a tensor on the host with at most NumPy's number of dimensions, which keeps
-// `owner`; throws for an unknown dtype.
+// `owner` alive; throws for an unknown dtype.
 PyObject* ViewOf(const DLTensor& tensor, bool read_only, PyObject* owner) {
   PyArray_Descr* descr = DescrOf(DtypeFromCode(DtypeToCode(tensor.dtype)));
   const bool is_ready = IsCompact(tensor) && IsAligned(DataOf(tensor), ItemSize(tensor.dtype));
@@ -140,7 +140,7 @@ void ReleaseBuffer(PyObject* capsule) {
   PyBuffer_Release(buffer.get());
 }
 
-// A capsule rather than a memoryview, which takes two objects more.
+// A capsule rather than a memoryview, which needs two more objects.
 PyObject* LendByBuffer(PyObject* array) {
   auto buffer = std::make_unique<Py_buffer>();
   if (PyObject_GetBuffer(array, buffer.get(), PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0) {
@@ -161,7 +161,7 @@ PyObject* LendByBuffer(PyObject* array) {
                 owner);
 }
 
-// A result handed to a library; exists until the library returns it.
+// A result passed to a library; exists until the library releases it.
 struct Given {
   DLManagedTensorVersioned managed{};
   PyObject* array = nullptr;
@@ -218,7 +218,7 @@ PyObject* GiveTuple(const ArrayKind& kind, PyObject* results) {
   return given;
 }
 
-// The newest table of a type that we know; null if it has none.
+// The newest table of a type that we support; null if it has none.
 const DLPackExchangeAPI* FindApi(PyTypeObject* type) {
   PyObject* capsule =
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__");

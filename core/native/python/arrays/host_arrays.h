@@ -43,13 +43,13 @@ class Detaching {
 // Whether its library would record operations on an array, which it cannot do with ours.
 bool RequiresGradient(const ArrayKind& kind, PyObject* array);
 
-// An ndarray, of any strides, over an array's memory on the host, which it keeps; null without an
-// error if its library does not export it; throws std::bad_alloc. With `is_read` it is read-only,
-// and marked so, which some libraries require.
+// An ndarray, of any strides, over an array's memory on the host, which it keeps alive; null
+// without an error if its library does not export it; throws std::bad_alloc. With `is_read` it is
+// read-only, and marked so, which some libraries require.
 PyObject* Lend(const ArrayKind& kind, PyObject* array, bool is_read);
 
-// An ndarray, or a tuple of them, as arrays of a library with an exchange API, which keep them.
-// NULL with an error set.
+// An ndarray, or a tuple of them, as arrays of a library with an exchange API, which keep them
+// alive. NULL with an error set.
 PyObject* GiveToLibrary(const ArrayKind& kind, PyObject* result) noexcept;
 
 // A ready array with the values of an ndarray or exported array: itself, over its memory,

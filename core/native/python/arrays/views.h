@@ -1,7 +1,7 @@
-// The arrays that a Python kernel gets: created in advance over a plan's memory, and safe to keep.
+// The arrays that a Python kernel gets: created in advance over a plan's memory, and safe to store.
 //
-// A view has no owner while it is ours: the instance keeps the memory. If a kernel kept it, which
-// its reference count shows, it gets an owner and we create a new one; so a kept array never
+// A view has no owner while it is ours: the instance owns the memory. If a kernel stored it, which
+// its reference count shows, it gets an owner and we create a new one; so a stored array never
 // dangles, and the usual step costs a few comparisons.
 #ifndef OPWRIGHT_PYTHON_VIEWS_H_
 #define OPWRIGHT_PYTHON_VIEWS_H_
@@ -13,7 +13,7 @@ namespace opwright {
 
 struct View {
   PyArrayObject* array = nullptr;  // borrowed from `home`
-  PyObject** home = nullptr;       // the slot that holds it: an argument, or an item of a tuple
+  PyObject** home = nullptr;       // the slot that contains it: an argument, or an item of a tuple
   const DLTensor* tensor = nullptr;
   void* data = nullptr;  // the address that the array must have
   PyArray_Descr* descr = nullptr;
@@ -24,11 +24,12 @@ struct View {
   bool is_numpy = true;  // false: made by the `view` of its device
 };
 
-// Creates the array for the tensor's current memory and puts it into the view's home, whose old
+// Creates the array for the tensor's current memory and stores it in the view's home, whose old
 // reference is dropped. With `keep` it owns its memory. False with an error set.
 bool MakeView(Instance* instance, View* view, bool keep) noexcept;
 
-// Gives the array an owner, so that code that kept it can still read it. False with an error set.
+// Sets an owner of the array, so that code that stored it can still read it. False with an error
+// set.
 bool GiveOwner(Instance* instance, View* view) noexcept;
 
 // Updates the address of the array; called before each run, for views that move.
@@ -43,7 +44,7 @@ inline bool Follow(Instance* instance, View* view) noexcept {
   return true;
 }
 
-// Whether no other object holds the array and it is unchanged; called after each run.
+// Whether no other object references the array and it is unchanged; called after each run.
 inline bool IsUntouched(const View& view) noexcept {
   if (!view.is_numpy) return true;
   const PyArrayObject_fields* array = FieldsOf(view.array);

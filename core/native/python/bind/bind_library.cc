@@ -100,7 +100,7 @@ std::shared_ptr<Device> OpenDevice(const std::shared_ptr<Library>& self, uint64_
   if (auto open = FindOpenDevice(&table, device_id)) return open;
   std::shared_ptr<Device> opened;
   {
-    const GilReleased released;  // a driver may take long
+    const GilReleased released;  // a driver may be slow
     opened = MakeRetirable<Device>(&table, device_id, self, origin);
   }
   return KeepOpenDevice(&table, device_id, std::move(opened));

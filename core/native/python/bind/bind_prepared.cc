@@ -36,11 +36,11 @@ std::shared_ptr<Prepared> PrepareFromAddress(uintptr_t kernel_address, const Nam
   request.is_deterministic = deterministic;
   request.device = device ? device : HostDevice();
   const auto* kernel = reinterpret_cast<const ow_kernel*>(kernel_address);
-  // The library itself is kept: releasing it must not need the GIL.
+  // The library itself stays: releasing it must not need the GIL.
   auto held = py::isinstance<Library>(keep_alive)
                   ? std::shared_ptr<void>(keep_alive.cast<std::shared_ptr<Library>>())
                   : HoldObject(keep_alive);
-  const GilReleased released;  // a plugin's prepare may take long
+  const GilReleased released;  // a plugin's prepare may be slow
   return PrepareNative(kernel, request, std::move(held));
 }
 

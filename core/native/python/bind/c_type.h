@@ -20,7 +20,7 @@ struct References {
   }
 };
 
-// A function of any signature, as a table of methods holds it.
+// A function of any signature, in the form of a table of methods.
 template <typename Function>
 PyCFunction AsMethod(Function* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));

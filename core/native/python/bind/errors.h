@@ -17,7 +17,7 @@ void RaiseKind(ErrorKind kind, const char* message) noexcept;
 // A plugin's text, with bytes that are not UTF-8 replaced. Null with an error set.
 PyObject* NewText(const char* text) noexcept;
 
-// Takes Python's current error, normalized, or null if there is none.
+// Fetches Python's current error, normalized, or null if there is none.
 PyObject* TakeError() noexcept;
 
 // Defines RefusedError, UnsupportedError, and lets pybind11 translate our exceptions.

@@ -1,4 +1,4 @@
-// How Python objects keep shared, immutable objects of the runtime.
+// How Python objects own shared, immutable objects of the runtime.
 #ifndef OPWRIGHT_PYTHON_HANDLES_H_
 #define OPWRIGHT_PYTHON_HANDLES_H_
 
@@ -34,7 +34,7 @@ py::tuple DlpackDevice(const Tensor& tensor);
 
 // Whether an array other than an ndarray declares that it is on a device other than the host.
 bool IsOnDevice(const py::handle& array, const std::shared_ptr<Device>& device);
-// Such an array as a tensor that keeps it, ordered after the work of its library on it; throws
+// Such an array as a tensor that owns it, ordered after the work of its library on it; throws
 // kFeed, beginning with `who`, if it is not contiguous.
 std::shared_ptr<const Tensor> FromArray(const py::handle& array,
                                         const std::shared_ptr<Device>& device, const char* who);

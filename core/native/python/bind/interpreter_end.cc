@@ -82,11 +82,11 @@ void BindInterpreterEnd(py::module_& module) {
 
 }  // namespace opwright
 
-// Until Python 3.13 a thread that wants the GIL of an interpreter that ends is ended by
+// Until Python 3.13 a thread that requests the GIL of an ending interpreter is ended by
 // pthread_exit, which unwinds its stack. Frames of C++ do not survive that: a noexcept frame, or
 // one that catches everything, aborts the process, and destructors would give up references without
 // the GIL. The unwinder calls each frame's personality function, the innermost first and before any
-// destructor. So the linker gives the frames of this module the following one (--wrap), at no cost
+// destructor. So the linker replaces it in this module by the following one (--wrap), at no cost
 // for any call: the thread stops there, as in Python from 3.14 on.
 extern "C" {
 

@@ -64,7 +64,7 @@ void Register(py::module_& module) {
   opwright::BindInterpreterEnd(module);
   opwright::BindDevice(module);
   opwright::BindScope(module);
-  opwright::BindLibrary(module);  // before the functions that take one
+  opwright::BindLibrary(module);  // before the functions with such an argument
   opwright::BindPrepared(module);
   opwright::BindResizer(module);
   opwright::BindPlan(module);
@@ -86,8 +86,8 @@ PYBIND11_MODULE(_registered, module) {
   RunWithoutSignals([&module] { Register(module); });
 }
 
-// Python calls it to import the module. pybind11 takes the GIL of the main interpreter even before
-// it runs anything of the module: a subinterpreter would wait for it for ever.
+// Python calls it to import the module. pybind11 acquires the GIL of the main interpreter before it
+// runs any code of the module: a subinterpreter would wait for it for ever.
 extern "C" PYBIND11_EXPORT PyObject* PyInit__runtime() {
   if (PyInterpreterState_Get() == PyInterpreterState_Main()) return PyInit__registered();
   PyErr_SetString(PyExc_ImportError,

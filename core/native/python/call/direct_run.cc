@@ -66,7 +66,7 @@ int32_t RunDirectOn(Instance* instance, void* const* feeds, void* const* results
   if (!instance->IsBound(nullptr) && !instance->Bind(no_scope, &problem)) {
     throw Error(problem.kind, problem.message);
   }
-  // No Python object owns the memory that Python kernels see; None stands for the caller.
+  // No Python object owns the memory that Python kernels see; None means the caller.
   for (size_t i = 0; i < plan.feeds.size(); ++i) {
     instance->SetExternal(plan.feeds[i], feeds[i], Py_None);
   }

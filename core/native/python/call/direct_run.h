@@ -12,7 +12,7 @@ namespace opwright {
 void CheckDirect(const Plan& plan);
 
 // Runs the `Plan` at `plan`. Each feed and each result is the address of an array as
-// the plan was made for, on its device. Takes the GIL only for plans with steps in Python and to
+// the plan was made for, on its device. Acquires the GIL only for plans with steps in Python and to
 // describe a failure. Any number of threads may call it.
 int32_t RunDirect(const void* plan, void* const* feeds, void* const* results, char* message,
                   uint64_t message_bytes) noexcept;

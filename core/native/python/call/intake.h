@@ -84,7 +84,7 @@ struct FeedMeta {
 };
 
 // The values of one call, in order, each an array that kernels can read or a tensor on the device;
-// all are kept while this lives.
+// all are alive while this lives.
 class Intake {
  public:
   Intake() = default;
@@ -97,7 +97,7 @@ class Intake {
   // Reads a value for a call on `device`, null for the host. False without an error if only Python
   // can read it; throws std::bad_alloc.
   bool Read(PyObject* value, const std::shared_ptr<Device>& device);
-  // Whether it is of a type that Read reads; then its library is asked once.
+  // Whether it is of a type that Read reads; then its library is called once.
   static bool MayRead(PyObject* value);
   // Adds a value that Python has read, and steals the reference. False if it is not ready.
   bool Add(PyObject* ready);

@@ -1,4 +1,4 @@
-// The type CompiledNetwork: made, kept and freed.
+// The type CompiledNetwork: created, kept alive and freed.
 #include "python/call/network.h"
 
 #include "python/bind/c_type.h"

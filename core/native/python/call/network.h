@@ -34,7 +34,7 @@ inline NetworkObject* NetworkOf(PyObject* object) {
   return reinterpret_cast<NetworkObject*>(object);
 }
 
-// Throws where the garbage collector has cleared it.
+// Throws if the garbage collector has cleared it.
 PyObject* SourceOf(NetworkObject* self);
 
 // Its vectorcall.

@@ -22,8 +22,8 @@ PyObject* FetchAs(const NetworkObject* self) {
   return self->fetch_as == Py_None ? nullptr : self->fetch_as;
 }
 
-// Provides the values of a call in the order of feed_names: positional ones come first. False
-// where they are not one for each name.
+// Provides the values of a call in the order of feed_names: positional ones come first. False if
+// their number differs from the names'.
 bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_positional,
                 PyObject* names, PyObject** feeds) {
   const Py_ssize_t n = PyTuple_GET_SIZE(self->feed_names);
@@ -124,7 +124,7 @@ EntryPtr FindEntry(NetworkObject* self, const Intake& intake) {
             [&] { return intake.Hash(); });
 }
 
-// The entry for these values, lowered where there is none. `outdated` does not fit the scope.
+// The entry for these values; lowers a plan if there is none. `outdated` does not fit the scope.
 EntryPtr NeedEntry(NetworkObject* self, const Intake& intake, const PlanEntry* outdated) {
   if (outdated == nullptr) {
     auto known = FindEntry(self, intake);
@@ -152,8 +152,8 @@ inline EntryPtr FindLast(const NetworkObject* self, PyObject* const* feeds, size
   return self->network->plans->UseLast();
 }
 
-// A result as its importer makes it. A type with an exchange API takes it without a call of Python.
-// NULL with an error set; throws.
+// A result as its importer makes it. A type with an exchange API imports it without a call of
+// Python. NULL with an error set; throws.
 PyObject* Import(PyObject* fetch_as, PyObject* result) {
   if (!PyArray_CheckExact(result)) return PyObject_CallOneArg(fetch_as, result);
   ArrayKind kind;
@@ -167,8 +167,8 @@ PyObject* Import(PyObject* fetch_as, PyObject* result) {
   return PyObject_CallOneArg(fetch_as, tensor.ptr());
 }
 
-// The list of results as the caller wants them, followed by the plan's extra result; the
-// reference is taken and returned.
+// The list of results in the requested form, followed by the plan's extra result; steals the
+// reference and returns it.
 PyObject* Deliver(const PlanEntry& entry, PyObject* results, const CallOptions& options) {
   const bool is_usual = options.fetch_as == nullptr && !entry.handed;
   if (__builtin_expect(is_usual, 1) || results == nullptr) return results;
@@ -183,7 +183,7 @@ PyObject* Deliver(const PlanEntry& entry, PyObject* results, const CallOptions& 
   return held.release().ptr();
 }
 
-// `outdated` does not fit the scope; null where no plan has been tried.
+// `outdated` does not fit the scope; null if no plan has been tried.
 __attribute__((noinline)) PyObject* CallWith(NetworkObject* self, PyObject* const* feeds,
                                              size_t n_feeds, EntryPtr outdated,
                                              const CallOptions& options) {

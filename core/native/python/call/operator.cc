@@ -13,7 +13,7 @@ namespace opwright {
 
 namespace {
 
-// Which kinds of arguments an operator takes.
+// The kinds of arguments of an operator.
 struct Signature {
   size_t n_inputs;
   uint64_t duplicable;  // bit i: input i is a list
@@ -23,10 +23,10 @@ struct OperatorObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* plans;  // a Plans
   PlanSet* set;     // of `plans`
-  PyObject* slow;   // takes values that are not ready
+  PyObject* slow;   // handles values that are not ready
   PyObject* lower;  // makes the plan for arguments that are ready
   PyObject*
-      as_given;  // converts a result to the kind of array of the arguments; null: keeps NumPy's
+      as_given;  // converts a result to the kind of array of the arguments; null: stays NumPy's
   std::shared_ptr<const Epoch>* epoch;
   Signature signature;
   ResultForm form;
@@ -97,7 +97,7 @@ bool IsDuplicable(const Signature& signature, size_t i) {
   return i < 64 && ((signature.duplicable >> i) & 1) != 0;
 }
 
-// Reads the inputs with `read`; false where it cannot read one.
+// Reads the inputs with `read`; false if it cannot read one.
 template <typename ReadOne>
 bool ReadInputs(const Signature& signature, PyObject* const* args, size_t n_args,
                 const ReadOne& read) {
@@ -149,7 +149,7 @@ py::object FreezeAll(PyObject* const* attributes, size_t n) {
   return std::move(frozen);
 }
 
-// The plan that `lower` makes for ready arguments; kept, if their attributes can be compared.
+// The plan from `lower` for ready arguments; cached if their attributes can be compared.
 EntryPtr Lower(OperatorObject* self, PyObject* const* args, size_t n_args, const Intake& intake) {
   if (self->lower == nullptr) {
     Throw(ErrorKind::kProgram, "eager operator: the garbage collector has taken it apart");

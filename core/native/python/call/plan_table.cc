@@ -33,7 +33,7 @@ void PlanSet::SetLast(EntryPtr entry) {
 
 void PlanSet::Add(EntryPtr entry, const PlanEntry* replaced) {
   PlanTable::Dropped
-      dropped;  // freed at the end, when the table is whole: that may run Python code
+      dropped;  // freed at the end, when the table is consistent: that may run Python code
   PlanTable& table = PlanTable::Get();
   const bool has_outdated = newest_made_at_ != entry->made_at;
   newest_made_at_ = entry->made_at;
@@ -88,8 +88,8 @@ void PlanTable::KeepBound(Dropped* dropped) {
       }
     }
     if (uses.empty()) break;
-    // Several together where there are many: to look for the oldest each time would take longer
-    // than to lower a small plan.
+    // Several at a time if there are many: a search for the oldest each time would take longer than
+    // lowering a small plan.
     const auto newest = uses.begin() + static_cast<int64_t>(uses.size() / kDroppedShare);
     std::nth_element(uses.begin(), newest, uses.end());
     Drop(

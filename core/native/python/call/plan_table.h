@@ -1,7 +1,7 @@
 // The table of plans that calls may run again, of eager operators, networks and models.
 //
 // It is bounded in number and in bytes for the whole process. An owner finds its own plans without
-// inspecting other owners' plans. All of it is guarded by the GIL.
+// inspecting other owners' plans. Everything is guarded by the GIL.
 #ifndef OPWRIGHT_PYTHON_PLAN_TABLE_H_
 #define OPWRIGHT_PYTHON_PLAN_TABLE_H_
 
@@ -35,7 +35,8 @@ struct PlanEntry {
   uint64_t made_at = 0;  // the epoch when its making began
   uint64_t last_used = 0;
   int64_t bytes = 0;
-  int64_t n_references = 0;  // guarded by the GIL: an atomic count takes a tenth of a small call
+  int64_t n_references =
+      0;  // guarded by the GIL: an atomic count would take a tenth of a small call
 
   bool IsCurrent() const { return epoch->now() == made_at; }
 };
@@ -81,7 +82,7 @@ class PlanSet {
   PlanSet(const PlanSet&) = delete;
   PlanSet& operator=(const PlanSet&) = delete;
 
-  // The current entry that `matches`, or null. `hash` is asked for only if the last one does not.
+  // The current entry that `matches`, or null. `hash` is computed only if the last one does not.
   template <typename Matches, typename Hash>
   EntryPtr Find(const Matches& matches, const Hash& hash) {
     if (last_ && last_->IsCurrent() && matches(*last_)) return Use(last_);
@@ -135,7 +136,7 @@ class PlanTable {
   static constexpr int64_t kMostBytes = int64_t{48} << 20;
 
   static PlanTable& Get();
-  // Every set with plans: label, plans, bytes they hold, and bytes of their idle instances.
+  // Every set with plans: label, plans, their bytes, and the bytes of their idle instances.
   py::list Describe() const;
   // Drops every plan but the last one of each owner, and with `all` the last ones too.
   void Release(bool all);

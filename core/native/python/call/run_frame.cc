@@ -88,7 +88,7 @@ int32_t Poll(RunState* state) {
   ParkIfEnded();
   Frame& frame = FrameOf(state);
   if (frame.sees_signals < 0) {
-    // Python handles signals only in the main thread; other threads need not take the GIL.
+    // Python handles signals only in the main thread; other threads need not acquire the GIL.
     frame.sees_signals = syscall(SYS_gettid) == getpid() ? 1 : 0;
   }
   const int64_t now = NowNs();

@@ -23,14 +23,14 @@ struct RunRequest {
   const std::shared_ptr<Scope>& scope;
   PyObject* const* feeds = nullptr;  // ready arrays, or Tensors
   const uint32_t* order =
-      nullptr;  // the feed of each feed external of the plan; null: as they come
+      nullptr;  // the feed of each feed external of the plan; null: in the given order
   ResultForm form = ResultForm::kNothing;
-  bool fetch_device = false;  // Tensors where the values live, instead of arrays
+  bool fetch_device = false;  // Tensors on the values' device, instead of arrays
   // For each fetch the result of BorrowMemory, to write the fetch into, or null for new memory.
   const std::vector<py::object>* out = nullptr;
 };
 
-// Runs a plan with the GIL held; the caller keeps plan, scope and feeds until it returns. NULL with
+// Runs a plan with the GIL held; the caller owns plan, scope and feeds until it returns. NULL with
 // Python's error set; or NULL without one and `problem` filled in, when the plan does not fit the
 // scope.
 PyObject* RunPlan(const RunRequest& request, BindProblem* problem) noexcept;

@@ -37,7 +37,7 @@ class Reader {
 
   py::str attribute_;
   py::object type_;                // holds the getter
-  PyGetSetDef* getter_ = nullptr;  // of the type, null where it computes the attribute otherwise
+  PyGetSetDef* getter_ = nullptr;  // of the type, null if it computes the attribute in another way
 };
 
 class Watch {

@@ -17,7 +17,7 @@ struct PythonTable {
   ow_device table{};
   std::string name;
   PyObject* object = nullptr;
-  PyObject* source = nullptr;  // kept for its address, the key of the open device
+  PyObject* source = nullptr;  // kept alive for its address, the key of the open device
   int32_t number = 0;
 
   // Acquiring the GIL throws if Python cannot create a state for this thread, which is fatal.

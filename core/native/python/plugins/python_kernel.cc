@@ -73,7 +73,7 @@ bool Binding::FillArg(uint32_t arg, PyObject** home) {
   }
   for (const auto& [packed, function] : kernel_.packs) {
     if (packed != arg) continue;
-    *home = Py_NewRef(Py_None);  // until Pack, which comes before the first run
+    *home = Py_NewRef(Py_None);  // until Pack, which precedes the first run
     packed_.emplace_back(arg, home);
     return true;
   }
@@ -154,9 +154,9 @@ PyObject* Binding::CallOnStream() noexcept {
   return result;
 }
 
-// The bound object keeps the arrays, so they own their memory, and it is bound again when one of
-// them has moved: the memory of a kept array cannot be given to another one meanwhile, hence equal
-// addresses mean the same memory.
+// The bound object refers to the arrays, so they own their memory, and it is bound again when one
+// of them has moved: the memory of a referenced array cannot be assigned to another one meanwhile,
+// hence equal addresses mean the same memory.
 PyObject* Binding::CallBound() noexcept {
   bool moved = bound_ == nullptr;
   for (const size_t i : moving_) moved = moved || views_[i].data != views_[i].tensor->data;
@@ -190,7 +190,7 @@ bool Binding::CheckResult(PyObject* result) const noexcept {
   return false;
 }
 
-// Arrays that the kernel kept or altered are released; we create new ones.
+// Arrays that the kernel stored or altered are released; we create new ones.
 bool Binding::Renew() noexcept {
   bool done = true;
   for (PyObject*& list : lists_) {
@@ -243,7 +243,7 @@ int32_t Binding::Run() noexcept {
     }
     if (!renewed) return OW_ERROR;
   }
-  // A kernel in C gives Python no chance to see Ctrl-C.
+  // A kernel in C does not let Python handle Ctrl-C.
   return good && PyErr_CheckSignals() == 0 ? OW_OK : OW_ERROR;
 }
 

@@ -6,8 +6,8 @@
 
 namespace opwright {
 
-// The object that makes arrays and streams for Python kernels of a compiled device, borrowed; null
-// if none was given.
+// The object that creates arrays and streams for Python kernels of a compiled device, borrowed;
+// null if none was given.
 inline PyObject* DeviceArrays(const Device& device) {
   return static_cast<PyObject*>(device.arrays());
 }
@@ -17,7 +17,7 @@ class StreamScope {
  public:
   // False with an error set.
   bool Enter(const Device& device, void* stream) noexcept;
-  // Passes the current error to the context manager, and keeps it. False with an error set if
+  // Passes the current error to the context manager, and leaves it set. False with an error set if
   // there was none and the exit failed.
   bool Leave() noexcept;
 

@@ -110,7 +110,7 @@ Session::Tensors ListTensors(const DLTensor* const* tensors, uint64_t n, const c
   return list;
 }
 
-// Copies the part of a struct that its reader knows.
+// Copies the part of a struct that its reader supports.
 template <typename T>
 void Fill(const T& made, T* into) {
   const uint64_t size = std::min<uint64_t>(into->size, sizeof(T));
@@ -226,7 +226,7 @@ int32_t ow_describe(const ow_model* model, uint32_t kind, uint64_t i, ow_descrip
       made.name = bundle.written()[i].c_str();
       const auto variable = bundle.scope()->FindVar(made.name);
       const auto tensor = variable ? variable->tensor() : nullptr;
-      if (tensor) {  // the scope's, which keeps it
+      if (tensor) {  // the scope's, which owns it
         made.dtype = tensor->dtype;
         made.ndim = tensor->ndim();
         made.steps = kNoSteps;

@@ -20,7 +20,7 @@ constexpr char kMagic[8] = {'\x89', 'O', 'W', 'B', '\r', '\n', '\x1a', '\n'};
 constexpr uint32_t kVersion = 1;
 constexpr uint64_t kMostDescriptor = uint64_t{1} << 30;
 constexpr uint64_t kTensorAlignment = 64;
-// The most plans to keep: each has an arena, and every batch would keep another.
+// The limit of cached plans: each has an arena, and every batch size would add another.
 constexpr size_t kMostKept = 64;
 
 struct Header {
@@ -89,7 +89,7 @@ std::shared_ptr<Bundle> Bundle::OpenMemory(const void* data, uint64_t bytes, con
 }
 
 void Bundle::Read(const uint8_t* data, uint64_t bytes, const std::shared_ptr<void>& owner) {
-  ForkCount();  // from now on a forked child knows that it is one
+  ForkCount();  // from now on a forked child is recognized as one
   Mutex();
   Header header;
   if (bytes < sizeof(header) || std::memcmp(data, kMagic, sizeof(kMagic)) != 0) {
@@ -191,7 +191,7 @@ void Bundle::ReadTensor(Tokens* tokens, const uint8_t* data, uint64_t bytes,
   const uint8_t* place = data + begin + offset;
   const bool is_aligned = reinterpret_cast<uintptr_t>(place) % kTensorAlignment == 0;
   if (is_aligned || size == 0) {
-    // Another one's memory needs an owner, who is the caller where there is none.
+    // Memory of another tensor needs an owner, by default the caller.
     const std::shared_ptr<void> held = owner ? owner : std::make_shared<char>();
     tensor->storage = MakeRetirable<Storage>(HostDevice(), const_cast<uint8_t*>(place), size, held,
                                              /*is_read_only=*/true);

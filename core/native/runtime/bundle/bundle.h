@@ -37,7 +37,7 @@ struct Requirement {
 };
 
 struct BundleOptions {
-  std::vector<std::string> folders;  // where libraries are looked for first
+  std::vector<std::string> folders;  // where libraries are searched first
   bool check_tensors = false;        // whether the checksums of weights are compared
 };
 
@@ -52,7 +52,7 @@ class Bundle : public std::enable_shared_from_this<Bundle> {
   // Throws kFormat for a file that is damaged or foreign, kPlugin for a library that is missing, of
   // another version or cannot be opened.
   static std::shared_ptr<Bundle> Open(const std::string& path, const BundleOptions& options);
-  // The same of memory that the caller keeps as long as this; `who` begins errors.
+  // The same for memory that the caller keeps valid as long as this; `who` begins errors.
   static std::shared_ptr<Bundle> OpenMemory(const void* data, uint64_t bytes, const char* who,
                                             const BundleOptions& options);
 
@@ -70,7 +70,7 @@ class Bundle : public std::enable_shared_from_this<Bundle> {
   // The plan for a batch and a number of threads: a cached one, or a new one. Throws kFeed for a
   // batch out of range, kKernel if no kernel accepts it.
   std::shared_ptr<const Plan> PlanFor(int64_t batch, int32_t n_threads);
-  // The variables: weights, on the file itself where that can be.
+  // The variables: weights, in the mapped file if possible.
   const std::shared_ptr<Scope>& scope() const { return scope_; }
   // A scope with its own copies of the variables that runs write; the common one if there are none.
   std::shared_ptr<Scope> NewScope() const;
@@ -119,7 +119,7 @@ class Bundle : public std::enable_shared_from_this<Bundle> {
   void ReadVariants(Tokens* tokens);
   std::vector<std::string> ListFolders() const;
   void OpenLibrary(Requirement* requirement) const;
-  // Throws kPlugin where there is none.
+  // Throws kPlugin if there is none.
   const ow_kernel& FindKernel(uint32_t number);
   std::shared_ptr<const Plan> MakePlan(const Variant& variant, int64_t batch, int32_t n_threads);
 

@@ -54,7 +54,7 @@ class PlanReader {
   Tokens& tokens_;
   const int32_t n_threads_;
   std::vector<std::shared_ptr<const Plan>> plans_;
-  std::vector<uint64_t> sizes_;  // by plan: the instances that one of it consists of
+  std::vector<uint64_t> sizes_;  // by plan: the instances that one of its instances consists of
   uint64_t size_ = 1;            // of the plan that is read
   std::vector<Meta> metas_;      // of its values
   std::vector<bool> are_read_;   // whether a value has elements

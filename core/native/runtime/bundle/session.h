@@ -29,8 +29,8 @@ class Session {
   const Bundle& bundle() const { return *bundle_; }
   // Creates the plan of a batch and its memory.
   void Warm(int64_t batch);
-  // Writes into the memory of the outputs. Throws kFeed before anything runs where tensors do not
-  // fit; Cancelled; kKernel with operator and index where one fails.
+  // Writes into the memory of the outputs. Throws kFeed before anything runs if tensors do not fit;
+  // Cancelled; kKernel with operator and index if one fails.
   void Run(const Tensors& inputs, const Tensors& outputs);
   // Ends a started run before its next operator.
   void Cancel() noexcept { is_cancelled_.store(true, std::memory_order_relaxed); }

@@ -81,7 +81,7 @@ std::string NameBeside(const Device& device, const Device& other);
 // The host: memory aligned to 64 bytes, for vector loads and whole cache lines.
 const std::shared_ptr<Device>& HostDevice();
 
-// One allocation, freed with its last owner; or foreign memory, whose owner it keeps.
+// One allocation, freed with its last owner; or foreign memory, whose owner it keeps alive.
 class Storage : public Retirable {
  public:
   Storage(std::shared_ptr<Device> device, uint64_t bytes, const std::string& what);
@@ -89,7 +89,7 @@ class Storage : public Retirable {
           bool is_read_only = false);
   ~Storage() override { Free(); }
   bool needs_plugin() const { return OwnsMemory() && !device_->is_host(); }
-  // Before its end, where the device is called in any case.
+  // Before its end, at points where the device is called in any case.
   void Free() noexcept;
 
   void* handle() const { return handle_; }  // NULL for 0 bytes

@@ -14,7 +14,7 @@ namespace opwright {
 // is not held here, and so closed with its last user. Both functions are safe to call from several
 // threads.
 
-// Null where none is open.
+// Null if none is open.
 std::shared_ptr<Device> FindOpenDevice(const void* source, int32_t number);
 
 // Adds an opened device; returns the one added before if it is still open.

@@ -42,7 +42,7 @@ bool HasSize(const int64_t* shape, int32_t ndim) {
 int32_t SetOutput(const ow_infer* infer, uint32_t slot, uint32_t index, int32_t ndim,
                   const int64_t* shape, DLDataType dtype) {
   auto* state = static_cast<InferState*>(infer->infer_handle);
-  if (state == nullptr) return OW_ERROR;  // outside of infer a message cannot be kept
+  if (state == nullptr) return OW_ERROR;  // outside of infer a message cannot be stored
   if (slot >= state->outputs.size() || index >= state->outputs[slot].size()) {
     return Complain(infer, Concat("set_output: got output ", index, " of slot ", slot,
                                   ", which is not wanted; see output_counts"));

@@ -13,9 +13,9 @@ namespace opwright {
 // that it has started, such as OpenMP's, run its code even if nothing of it is in use.
 class Library {
  public:
-  // Opens a file with local visibility and asks its entry function for the tables. A real file,
-  // with any path, is opened once. Throws kPlugin, beginning with `path` and naming the rule
-  // that is broken; safe to call from several threads.
+  // Opens a file with local visibility and calls its entry function for the tables. A real file,
+  // with any path, is opened once. Throws kPlugin, beginning with `path` and naming the rule that
+  // is broken; safe to call from several threads.
   static std::shared_ptr<Library> Open(const std::string& path);
 
   ~Library();

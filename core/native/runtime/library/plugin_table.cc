@@ -26,7 +26,7 @@ template <typename... Parts>
   Throw(ErrorKind::kPlugin, parts...);
 }
 
-// Bytes of the character of UTF-8 at `text`, 0 where there is none. Reads no byte after a NUL.
+// Bytes of the character of UTF-8 at `text`, 0 if there is none. Reads no byte after a NUL.
 size_t CharacterBytes(const unsigned char* text) {
   const unsigned char first = text[0];
   const size_t n = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
@@ -191,7 +191,7 @@ void CheckKernels(const ow_plugin& plugin) {
   }
 }
 
-// Functions that must be given together or not at all.
+// Functions that must be set together or not at all.
 void CheckTogether(const std::string& who, const char* names, std::initializer_list<bool> there) {
   const auto n = static_cast<size_t>(std::count(there.begin(), there.end(), true));
   if (n == 0 || n == there.size()) return;

@@ -36,7 +36,7 @@ bool IsInside(const Plan& plan, const PlanStep& step) {
   return plan.values[copy.source].device == 0 && plan.values[copy.destination].device == 0;
 }
 
-// Why a kernel cannot be part of a graph; empty where it can.
+// Why a kernel cannot be part of a graph; empty if it can.
 std::string RefuseKernel(const Plan& plan, const PlanStep& step) {
   const std::string& device = plan.devices[step.device].device->name();
   const std::string who = Concat(step.prepared->op_type, "[", device, "]: ");

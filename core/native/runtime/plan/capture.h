@@ -21,8 +21,8 @@ struct StepRange {
 };
 
 // The steps that can be one graph: everything that the plan's device does between the copies of the
-// feeds to it and the copies of the fetches from it. Empty where not all of it can be recorded;
-// then `refusal` says why.
+// feeds to it and the copies of the fetches from it. Empty if not all of it can be recorded; then
+// `refusal` is the reason.
 StepRange FindCapturable(const Plan& plan, std::string* refusal);
 
 // A recorded graph.
@@ -52,7 +52,7 @@ class Recorder {
 
   void* stream() const { return stream_; }
   int32_t Begin(const ow_error* error) noexcept;
-  // Null where the device failed.
+  // Null if the device failed.
   std::unique_ptr<Graph> End(const ow_error* error);
 
  private:

@@ -42,7 +42,7 @@ void WithElements(const DLTensor& tensor, const Function& function) {
   }
 }
 
-// Elements that still hold their marks, in runs too long to be an accident.
+// Elements that still have their marks, in runs too long to be an accident.
 struct Marked {
   int64_t count = 0;
   int64_t first = -1;

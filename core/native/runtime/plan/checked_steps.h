@@ -25,7 +25,7 @@ class ShownTensors {
  public:
   ShownTensors(const Instance& instance, const PlanStep& step, const ow_call& call);
 
-  // Undoes the kernel's changes, and returns their description; empty where there are none.
+  // Undoes the kernel's changes, and returns their description; empty if there are none.
   std::string Restore() const;
 
  private:

@@ -1,4 +1,4 @@
-// Metas of slots as the flat arrays of the ABI: one list of tensors, and where each slot begins.
+// Metas of slots as the flat arrays of the ABI: one list of tensors, and the offset of each slot.
 #ifndef OPWRIGHT_RUNTIME_FLAT_ARGS_H_
 #define OPWRIGHT_RUNTIME_FLAT_ARGS_H_
 

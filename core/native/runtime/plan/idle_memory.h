@@ -18,7 +18,7 @@ class Plan;
 class IdleMemory {
  public:
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
-  // An instance that has more is not kept: many others would be dropped for it.
+  // A larger instance is not kept: many others would be dropped for it.
   static constexpr int64_t kMostOfOne = kMostBytes / 4;
   // Plans that need less are not counted: they themselves need about as much.
   static constexpr uint64_t kFewBytes = 4096;
@@ -34,7 +34,7 @@ class IdleMemory {
 
   void Count(int64_t bytes) noexcept { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // Drops idle instances until the bound holds. Inside a plugin nothing is done: the kernels that
+  // Drops idle instances until the bound is met. Inside a plugin nothing is done: the kernels that
   // are unbound might wait for a lock that it holds; a later call does it.
   void KeepBound() noexcept {
     if (__builtin_expect(bytes() > kMostBytes, 0)) Shrink();

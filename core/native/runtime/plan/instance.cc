@@ -185,7 +185,7 @@ void Instance::Resize(uint32_t value, int32_t ndim, const int64_t* shape) {
   const int64_t numel = CheckedNumel("resize", shape, ndim, ItemSize(info.dtype));
   const auto bytes = static_cast<uint64_t>(numel * ItemSize(info.dtype));
   DynamicSlot& slot = dynamic_[static_cast<size_t>(info.index)];
-  // Memory of an earlier run serves again, unless a kernel kept a view of it.
+  // Memory of an earlier run is reused, unless a kernel stored a view of it.
   const std::shared_ptr<Device>& device = plan_.devices[info.device].device;
   const bool reusable = slot.storage && slot.storage.use_count() == 1 &&
                         (slot.storage->bytes() == bytes ||
@@ -209,7 +209,7 @@ void Instance::Resize(uint32_t value, int32_t ndim, const int64_t* shape) {
 int32_t Instance::MakeConstants() noexcept {
   const std::vector<uint32_t>& sources = plan_.constant_sources;
   for (size_t i = 0; i < sources.size(); ++i) {
-    // Read before they are: a write meanwhile makes the next run do so again.
+    // Read before them: after a concurrent write the next run does so again.
     const uint64_t version = externals_[sources[i]].variable->version();
     if (constant_versions_[i] == version) continue;
     constant_versions_[i] = version;
@@ -225,7 +225,7 @@ int32_t Instance::MakeConstants() noexcept {
 int32_t Instance::Pack(bool constants) noexcept {
   for (PackSlot& slot : packs_) {
     if ((slot.external == kConstant) != constants) continue;
-    // Read before the copy is made: a write meanwhile makes the next run pack again.
+    // Read before the copy: after a concurrent write the next run packs again.
     const uint64_t version =
         constants ? n_times_made_ : externals_[slot.external].variable->version();
     if (slot.is_packed && slot.version == version) continue;
@@ -255,7 +255,7 @@ void Instance::TouchWritten() noexcept {
 }
 
 int32_t Instance::Fail(const PlanStep* step, int32_t status) noexcept {
-  if (state_->status != OW_OK) return status;  // a child has said why
+  if (state_->status != OW_OK) return status;  // a child has set the reason
   state_->status = status;
   state_->failed_plan = &plan_;
   state_->failed_op = step == nullptr ? -1 : step->op_index;
@@ -278,7 +278,7 @@ int32_t Instance::RunSteps(const StepRange& range) noexcept {
       status = step->run(&step->call);
       if (__builtin_expect(status != OW_OK, 0)) break;
     }
-  } catch (...) {  // from a kernel's run; costs nothing where none throws
+  } catch (...) {  // from a kernel's run; costs nothing if none throws
     status = CatchAtBorder(message_, sizeof(message_));
   }
   if (step != end) Fail(&plan_.steps[static_cast<size_t>(step - steps_.data())], status);

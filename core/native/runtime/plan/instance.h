@@ -26,8 +26,8 @@ struct StepHandle {
   const PlanStep* step;
 };
 
-// The owner of a value's memory: a storage, or an object that the caller of the run holds
-// (a Python array) and alone interprets. Neither for memory without elements.
+// The owner of a value's memory: a storage, or an object that the caller of the run owns (a Python
+// array) and alone interprets. Neither for memory without elements.
 struct Owner {
   std::shared_ptr<Storage> storage;
   void* foreign = nullptr;
@@ -170,7 +170,7 @@ class Instance {
   std::unique_ptr<Graph> Record(const StepRange& range) noexcept;
   void SetStream(const StepRange& range, void* stream) noexcept;
   void TouchWritten() noexcept;
-  // `step` is NULL where no single one failed.
+  // `step` is NULL if no single one failed.
   int32_t Fail(const PlanStep* step, int32_t status) noexcept;
 
   const Plan& plan_;

@@ -124,7 +124,7 @@ int32_t Instance::PackTogether(const std::vector<size_t>& outdated) {
   for (const size_t i : outdated) {
     PackSlot& slot = packs_[i];
     const std::shared_ptr<ScopeVariable>& variable = externals_[slot.external].variable;
-    // Read before the copy is made: a write meanwhile makes the next run pack again.
+    // Read before the copy: after a concurrent write the next run packs again.
     const uint64_t version = variable->version();
     void* data = AlignedAt(block->handle(), used, PackAlignment(slot.wish));
     used += PackRoom(slot.wish);

@@ -14,9 +14,9 @@
 
 namespace opwright {
 
-// The packed form on the host of a variable at a version; not written again while others hold it.
+// The packed form on the host of a variable at a version; not written again while others use it.
 struct PackedCopy {
-  std::shared_ptr<Storage> block;  // keeps the memory, of several copies
+  std::shared_ptr<Storage> block;  // owns the memory, of several copies
   void* data = nullptr;
   uint64_t bytes = 0;
   std::shared_ptr<ScopeVariable> variable;

@@ -8,7 +8,7 @@
 namespace opwright {
 
 namespace {
-// Idle instances beyond the hot one. Each holds an arena, so a burst of threads must not pin more.
+// Idle instances beyond the hot one. Each has an arena, so a burst of threads must not pin more.
 constexpr size_t kMaxIdle = 7;
 }  // namespace
 

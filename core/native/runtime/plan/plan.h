@@ -121,13 +121,13 @@ struct Staging {
 
 struct Carried {
   uint32_t value;     // of the parent
-  uint32_t external;  // of the body, where it reads it
+  uint32_t external;  // of the body, if it reads it
   uint32_t next;      // of the body: the next content
 };
 
 // An array of the parent with one element, along axis 0, for each iteration of a loop, or a part.
 struct Elements {
-  int64_t value;        // of the parent; -1: it is not read, and so not kept
+  int64_t value;        // of the parent; -1: it is not read, and so not stored
   uint32_t external;    // of the body: the element
   uint64_t offset = 0;  // of the first iteration's element, in bytes
   uint64_t bytes = 0;   // of one
@@ -159,7 +159,7 @@ struct ContinueDetail : StepDetail {
     std::shared_ptr<const Plan> plan;
     std::vector<std::pair<uint32_t, uint32_t>> bindings;
   };
-  // Null after an error that the resolver holds (Python's error indicator).
+  // Null after an error that the resolver stores (Python's error indicator).
   using Resolver = std::function<std::shared_ptr<const Plan>(const std::vector<Shape>&)>;
 
   std::vector<uint32_t> values;
@@ -242,7 +242,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   bool needs_scope = false;        // it or a child has persistables
   bool holds_bound = false;        // an instance has bound kernels or is on a plugin's device
   bool has_device_feeds = false;   // and a step, the last one that reads them
-  StepRange graph;                 // empty where its device cannot record the plan
+  StepRange graph;                 // empty if its device cannot record the plan
   std::shared_ptr<void> describe;  // owned by the binding
 
  private:

@@ -12,7 +12,7 @@ namespace opwright {
 
 namespace {
 
-// Briefer plans wake no sleeping thread, which takes 15 to 20 us on a virtual machine.
+// Briefer plans do not wake sleeping threads, which takes 15 to 20 us on a virtual machine.
 constexpr uint64_t kBriefNs = 80'000;
 
 }  // namespace
@@ -177,7 +177,7 @@ void PlanBuilder::CheckExternals() const {
   }
 }
 
-// Whether its instances hold objects that only plugins free: bound kernels, graphs, events.
+// Whether its instances own objects that only plugins free: bound kernels, graphs, events.
 bool PlanBuilder::HoldsBound() const {
   const auto is_outside = [](const DeviceMemory& memory) { return !memory.device->is_host(); };
   const auto binds = [](const PlanStep& step) {

@@ -65,8 +65,8 @@ void PlanBuilder::CheckGrowing(const Elements& one, const Value& array,
   }
 }
 
-// Kernels on the host take elements at any address; on other devices unaligned elements are staged,
-// and the device must have addresses within its buffers.
+// Kernels on the host accept elements at any address; on other devices unaligned elements are
+// staged, and the device must have addresses within its buffers.
 void PlanBuilder::AddElements(const Plan& body, int64_t turns, std::vector<Elements>* list) {
   for (Elements& one : *list) {
     if (one.external >= body.externals.size() ||

@@ -25,7 +25,7 @@ struct Block {
 constexpr size_t kMostPacked = 2048;
 
 // Places blocks from `base` on, the largest first, each at the lowest offset that is free during
-// its lifetime; returns where they end. False where that is beyond 64 bits.
+// its lifetime; returns their end. False if that is beyond 64 bits.
 bool Pack(Block* const* begin, Block* const* end, uint64_t alignment, int64_t* base) {
   struct Placed {
     int64_t begin;

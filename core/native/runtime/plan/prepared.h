@@ -41,8 +41,8 @@ class Prepared : public Retirable {
 
   const ow_kernel& kernel() const { return *kernel_; }
   void* state() const { return state_; }
-  // Whether its threads are gone after a fork. Then nothing of it may be used
-  // or freed: a release that joins threads would wait for ever.
+  // Whether its threads are gone after a fork. Then no part of it may be used or freed: a release
+  // that joins threads would wait forever.
   bool is_orphan() const;
   bool needs_gil() const { return (kernel_->flags & OW_KERNEL_NEEDS_GIL) != 0; }
 

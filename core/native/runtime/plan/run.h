@@ -32,21 +32,21 @@ struct BindError : Error {
 struct RunHooks {
   void (*release)(RunState* state);  // lets other threads of the caller's language run
   void (*acquire)(RunState* state);
-  int32_t (*poll)(RunState* state);                       // not OW_OK: stop, the caller knows why
+  int32_t (*poll)(RunState* state);  // not OW_OK: stop, the caller has the reason
   int32_t (*start)(RunState* state, Instance* instance);  // before the next plan of a chain
-  // After a recording that failed: makes the error that is set, if any, a message. Not OW_OK
-  // where it must not be skipped; it stays then.
+  // After a recording that failed: makes the error that is set, if any, a message. Not OW_OK if it
+  // must not be skipped; it stays then.
   int32_t (*forget_error)(RunState* state, char* message, uint64_t message_bytes);
 };
 
 struct RunState {
   const RunHooks* hooks = nullptr;
-  // Borrowed: the caller keeps the scope, and counting references costs 10 ns a call.
+  // Borrowed: the caller owns the scope, and counting references costs 10 ns per call.
   const std::shared_ptr<Scope>* scope = nullptr;
   void* user = nullptr;
   int32_t released = 0;  // nested releases; hooks see only the outermost
 
-  // The plans of a chain after the first, and the instance that ended it and holds the fetches.
+  // The plans of a chain after the first, and the last instance, with the fetches.
   std::vector<Lease> chain;
   Instance* last = nullptr;
   int32_t depth = 0;  // of the child plan that runs; a chain within one has no fetches

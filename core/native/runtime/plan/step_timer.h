@@ -18,8 +18,8 @@ struct PlanStep;
 // Nanoseconds on the steady clock.
 int64_t SteadyNs();
 
-// Replaces the steps in the frames of one instance, and belongs to it: the loop over the
-// steps knows nothing of it.
+// Replaces the steps in the frames of one instance, and belongs to it: the loop over the steps is
+// independent of it.
 class StepTimer {
  public:
   struct Times {
@@ -43,7 +43,7 @@ class StepTimer {
   Instance* Next(const std::shared_ptr<const Plan>& plan);
   // Ends a run: its readings become one figure of each step, here and in children.
   void EndRun();
-  // Drops the runs so far, which have warmed up the kernels.
+  // Discards the runs so far, which were the warm-up of the kernels.
   void Clear();
 
   const Instance& instance() const { return instance_; }

@@ -14,7 +14,7 @@ int32_t RunChild(Instance* parent, const Child& child) {
   return RunAsChild(instance, parent->state());
 }
 
-// The chain's next plan for the shapes found: known, or asked for.
+// The chain's next plan for the found shapes: cached, or requested.
 std::shared_ptr<const ContinueDetail::Known> FindNext(ContinueDetail* detail,
                                                       std::vector<Shape> shapes,
                                                       bool bounds_memory) {

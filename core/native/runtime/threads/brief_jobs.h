@@ -6,10 +6,10 @@
 
 namespace opwright {
 
-// Waking a thread takes its waker longer than the thread's share of a brief job is worth. It pays
-// if such jobs follow each other so closely that the thread stays awake between them. So they
-// run in their callers' threads alone until they have taken as long, without a pause, as waking
-// takes: a job loses at most as much as a wrong guess costs.
+// Waking a thread costs more time than its share of a brief job saves. It pays if such jobs follow
+// each other so closely that the thread stays awake between them. So they run in their callers'
+// threads alone until they have taken as long, without a pause, as waking takes: a job loses at
+// most as much as a wrong guess costs.
 class BriefJobs {
  public:
   // Whether a job that begins now should wake threads, which spin for `spin_ns` between two

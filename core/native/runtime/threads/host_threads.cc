@@ -21,7 +21,7 @@ bool IsOpenMp(const char* path) {
   return false;
 }
 
-// The loader must not be called in its own iteration, so the paths come first.
+// The loader must not be called in its own iteration, so the paths are collected first.
 std::vector<std::string> OpenMpPaths() {
   std::vector<std::string> paths;
   const auto visit = [](dl_phdr_info* info, size_t, void* data) {

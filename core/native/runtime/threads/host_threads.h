@@ -9,10 +9,10 @@
 namespace opwright {
 
 // OpenMP's threads spin for milliseconds after each parallel region. A program that calls PyTorch
-// and a plan alternately would have two pools that keep each other from the processors. So if jobs
-// stall, or find no helper, while other threads of this process are busy, jobs run on the OpenMP
-// runtime that the process has loaded: its threads are awake then. Another process that takes the
-// processors has no effect.
+// and a plan alternately would have two pools that compete for the processors. So if jobs stall, or
+// find no helper, while other threads of this process are busy, jobs run on the OpenMP runtime that
+// the process has loaded: its threads are awake then. Another process that takes the processors has
+// no effect.
 class HostThreads {
  public:
   // `GOMP_parallel` of GNU's runtime, which LLVM's and Intel's export, too: calls function(data) in
@@ -25,8 +25,8 @@ class HostThreads {
   explicit HostThreads(Parallel parallel)
       : parallel_(parallel), caller_(pthread_self()), is_chosen_(true) {}
 
-  // The runtime of the calling thread's jobs; null: the team's own threads. OpenMP keeps threads
-  // for each thread that calls it, so only the thread that stalled uses them.
+  // The runtime of the calling thread's jobs; null: the team's own threads. OpenMP has separate
+  // threads for each thread that calls it, so only the thread that stalled uses them.
   Parallel OfCaller() const {
     return parallel_ != nullptr && pthread_equal(caller_, pthread_self()) != 0 ? parallel_
                                                                                : nullptr;
@@ -48,7 +48,7 @@ class HostThreads {
   void AfterStall(int64_t now_ns, int64_t others_ns);
 
   // The OpenMP runtime that was loaded after `known`: the first one for null, and after the last;
-  // null where there is none.
+  // null if there is none.
   static Parallel FindNext(Parallel known);
 
   // The OpenMP runtime that a loaded library is, or is linked with; null for any other path.
@@ -56,7 +56,7 @@ class HostThreads {
 
  private:
   static constexpr int64_t kBusyPart = 4;       // of one processor
-  static constexpr int64_t kBriefNs = 100'000;  // a thread that wakes may come too late for less
+  static constexpr int64_t kBriefNs = 100'000;  // for less, a waking thread may be too late
   static constexpr int64_t kLongestAloneNs = 8'000'000;
 
   Parallel parallel_ = nullptr;

@@ -9,13 +9,13 @@
 namespace opwright {
 
 // A thread that has begun a share and loses its processor to another process gets it back some
-// milliseconds later, while the caller of the job waits. If that takes more of the time
-// than a second thread saves, jobs run in their callers' threads alone for a while, and longer each
-// time that it is still so afterwards.
+// milliseconds later, while the caller of the job waits. If that takes more time than a second
+// thread saves, jobs run in their callers' threads alone for a while, and longer each time it
+// happens again.
 //
 // A spinning thread is ready immediately; waking a sleeping one takes some ten microseconds of its
-// waker's time, on virtual machines. But where others want the processor, spinning takes it from
-// them, and the system then takes it from the thread when it has work.
+// waker's time, on virtual machines. But if others need the processor, spinning takes it from them,
+// and the system then preempts the thread when it has work.
 //
 // An idle virtual processor may resume milliseconds late. So a job after a pause
 // does not measure the load, and neither do earlier ones.

@@ -89,7 +89,7 @@ thread_local bool work_is_brief = false;
 
 void ForgetTeam() { process_team.store(nullptr, std::memory_order_relaxed); }
 
-// Blocks all signals for the threads that are started meanwhile: they are the main thread's.
+// Blocks all signals for threads started in its scope: signals belong to the main thread.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -219,8 +219,8 @@ bool Team::AreAwake(int32_t n_lanes) const noexcept {
   return true;
 }
 
-// Returns how many threads there are, the caller's included: fewer than wanted where the system
-// gives no more.
+// Returns the number of threads including the caller's: fewer than requested if the system refuses
+// more.
 int32_t Team::StartWorkers(int32_t n_wanted) noexcept {
   n_wanted = std::min(n_wanted, kMostThreads);
   int32_t n_lanes = n_workers_.load(std::memory_order_relaxed) + 1;

@@ -12,8 +12,8 @@
 
 namespace opwright {
 
-// Runs the shares of one job at a time. The caller's thread takes part, so a job always ends, also
-// where no other thread gets a processor: a share that no thread has begun is the caller's own.
+// Runs the shares of one job at a time. The caller's thread takes part, so a job always ends, even
+// if no other thread gets a processor: the caller runs every share that no thread has begun.
 //
 // A job started while the team runs another one runs in its caller's thread alone, and so does a
 // job within a share: the processors are busy.
@@ -60,9 +60,10 @@ class Team {
   // The state of one thread of the team; lane 0 is the caller's. Two cache lines, because
   // processors fetch them in pairs.
   struct alignas(128) Lane {
-    // Epoch of the job (32 bits), end (16) and next (16) of the shares that nothing has taken yet.
+    // Epoch of the job (32 bits), end (16) and next (16) of the shares that no thread has taken
+    // yet.
     std::atomic<uint64_t> shares{0};
-    std::atomic<uint32_t> epoch{0};  // of the newest job that this thread may take part in
+    std::atomic<uint32_t> epoch{0};  // of the newest job that this thread may join
     std::atomic<bool> is_asleep{false};
     pthread_t thread{};
   };
@@ -88,14 +89,15 @@ class Team {
   void Work(int32_t own_lane, uint32_t seen) noexcept;
 
   std::atomic_flag has_job_ = ATOMIC_FLAG_INIT;
-  // The following are written while has_job_ is held, and read by threads that have taken a share.
+  // The following are written while has_job_ is locked, and read by threads that have taken a
+  // share.
   Function function_ = nullptr;
   void* data_ = nullptr;
   uint32_t epoch_ = 0;
   LoadWatch load_;
   HostThreads host_;
   BriefJobs brief_jobs_;
-  std::atomic<int32_t> n_lanes_{1};  // of the job; a thread that comes late may see the next one's
+  std::atomic<int32_t> n_lanes_{1};  // of the job; a late thread may see the next one's
   std::atomic<int32_t> n_workers_{0};
   Lane callers_lane_;
   std::array<Lane*, kMostThreads> lanes_{};

@@ -48,7 +48,7 @@ class Scope : public std::enable_shared_from_this<Scope> {
   uint64_t structure_version() const {
     return tree_->structure_version.load(std::memory_order_acquire);
   }
-  // This scope's own variable, made empty where there is none.
+  // This scope's own variable, created empty if there is none.
   std::shared_ptr<ScopeVariable> Var(const std::string& name);
   // Looks here, then in the parents; null if not found.
   std::shared_ptr<ScopeVariable> FindVar(const std::string& name) const;

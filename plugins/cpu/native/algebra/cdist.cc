@@ -1,5 +1,5 @@
-// cdist: distances from their differences, which lose no digits where vectors are close, in tiles
-// of the output that stay in registers.
+// cdist: distances from their differences, which lose no digits if vectors are close, in tiles of
+// the output that stay in registers.
 #include <algorithm>
 #include <cmath>
 #include <limits>

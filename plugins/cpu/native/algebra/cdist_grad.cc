@@ -1,4 +1,4 @@
-// The gradients of cdist, from differences as the distances are: none is kept in memory.
+// The gradients of cdist, from differences like the distances: none is stored in memory.
 #include <algorithm>
 
 #include "algebra/attributes.h"

@@ -30,7 +30,7 @@ struct Side {
   const T* out_grad;
 };
 
-// Whole vectors of numbers of each vector, missing ones being 0.
+// Whole SIMD vectors of numbers of each vector, with missing ones 0.
 template <typename T>
 void LayOut(const T* from, int64_t count, int64_t k, int64_t chunks, T* to) {
   for (int64_t j = 0; j < count; ++j) {

@@ -90,7 +90,7 @@ class LineBatch {
     });
   }
 
-  // Writes where lines begin whose axis has `length` elements.
+  // Writes the offsets of lines whose axis has `length` elements.
   Lines At(int64_t first, int64_t count, int64_t length, int64_t* starts) const {
     for (int64_t l = 0; l < count; ++l) {
       const int64_t line = first + l;

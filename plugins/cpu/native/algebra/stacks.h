@@ -34,7 +34,7 @@ class Stacks {
  private:
   struct Axis {
     int64_t length;  // of the output
-    int64_t stride;  // of the input, 0 where it is broadcast
+    int64_t stride;  // of the input, 0 if it is broadcast
   };
   std::vector<Axis> axes_;  // innermost first
 };

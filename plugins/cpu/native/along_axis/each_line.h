@@ -10,7 +10,7 @@
 
 namespace opwright_cpu {
 
-// Calls function(first element, step) for each line, from its end where it is walked back.
+// Calls function(first element, step) for each line, from its end if it is reversed.
 template <typename Function>
 void EachLine(const Lines& lines, bool reverse, int32_t n_threads, const Function& function) {
   if (lines.numel() == 0) return;

@@ -117,7 +117,7 @@ struct LogCumsumAttrs {
 
 constexpr int64_t kLogBlock = 256;
 
-// e**(x - y), 1 where both are the same infinity.
+// e**(x - y), 1 if both are the same infinity.
 template <typename T>
 OPWRIGHT_CPU_CLONES void PowersOfDifferences(const T* x, const T* y, int64_t n, T* out) {
 #pragma GCC ivdep
@@ -132,7 +132,7 @@ OPWRIGHT_CPU_CLONES void AddLogarithms(const T* x, const T* sums, int64_t n, T* 
   for (int64_t i = 0; i < n; ++i) out[i] = x[i] + functors::Log(sums[i]);
 }
 
-// The sum is kept in shares of e to the largest element so far, `tops`. Only the sum itself waits
+// The sum is stored relative to e to the largest element so far, `tops`. Only the sum itself waits
 // for the previous one: powers and logarithms are computed for a whole block.
 template <typename T>
 void LogCumsumLine(const T* x, int64_t n, int64_t step, T* out) {
@@ -157,8 +157,8 @@ void LogCumsumLine(const T* x, int64_t n, int64_t step, T* out) {
   }
 }
 
-// Each element has a share e**(x - out) of every sum from its own on. `total`
-// is their common part, kept in shares of e**out, which only rises.
+// Each element has a share e**(x - out) of every sum from its own on. `total` is their common part,
+// relative to e**out, which only increases.
 template <typename T>
 void LogCumsumGradLine(const T* x, const T* out, const T* out_grad, int64_t n, int64_t step,
                        T* x_grad) {

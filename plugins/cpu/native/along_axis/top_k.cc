@@ -111,7 +111,7 @@ struct TopKGradKernel {
     const int64_t* indices = ctx.input(1).data<int64_t>();
     const T* grad = ctx.input(2).data<T>();
     const int64_t k = k_, inner = lines_.inner, size = lines_.length * inner;
-    // A program may give other indices than top_k makes.
+    // A program may pass other indices than top_k's.
     const int64_t* last = indices + lines_.count() * k;
     const int64_t* wrong =
         std::find_if(indices, last, [this](int64_t i) { return i < 0 || i >= lines_.length; });

@@ -1,5 +1,5 @@
-// scaled_dot_product_attention: a softmax over blocks of keys, whose maximum and sum are kept up to
-// date. Dao et al., FlashAttention, 2022.
+// scaled_dot_product_attention: a softmax over blocks of keys, whose maximum and sum are updated.
+// Dao et al., FlashAttention, 2022.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -17,8 +17,8 @@ namespace {
 // Multiplications that a second thread needs to be worth waking it.
 constexpr int64_t kThreadWork = 64 * 1024;
 
-// Slots: as in `Slots`; out, log_sum_exp. Items of 16 bits are widened where a block is worked
-// on: queries and sums for a block of queries, keys for a unit, values for a block of keys.
+// Slots: as in `Slots`; out, log_sum_exp. Items of 16 bits are widened block by block: queries and
+// sums for a block of queries, keys for a unit, values for a block of keys.
 template <typename Item, typename Slots>
 struct AttentionKernelOf {
   using Attrs = typename Slots::Attrs;
@@ -62,7 +62,7 @@ struct AttentionKernelOf {
   }
 
  private:
-  // Queries so few that to transpose the keys would take as long as to multiply with them.
+  // So few queries that transposing the keys would take as long as multiplying with them.
   static constexpr int64_t kFewest = 3;
   // The offset of widened items in a thread's memory, after the scores.
   static constexpr int64_t kWidened = kGemmScratch + kQueryBlock * (kKeyBlock + 3);

@@ -1,5 +1,5 @@
-// Code shared by the kernels of attention: extents, the mask, and the blocks of work. Scores
-// are made for a block of queries and a block of keys at a time and never as a whole.
+// Code shared by the kernels of attention: extents, the mask, and the blocks of work. Scores are
+// computed for a block of queries and a block of keys at a time, never all at once.
 #ifndef OPWRIGHT_CPU_ATTENTION_ATTENTION_H_
 #define OPWRIGHT_CPU_ATTENTION_ATTENTION_H_
 
@@ -55,7 +55,7 @@ struct AttentionShape {
   int64_t query_block = kQueryBlock;
   RowLayout q_rows, k_rows, v_rows, out_rows;  // units of keys and values by groups
 
-  // From one row of a block of scores to the next: whole vectors.
+  // The stride of rows of a block of scores: whole vectors.
   int64_t ScoreStride() const { return std::min(kKeyBlock, RoundUpKeys(keys)); }
 
   int64_t n_blocks() const { return (queries + query_block - 1) / query_block; }
@@ -112,7 +112,7 @@ class MaskLayout {
   bool is_bool_ = false;
 };
 
-// The part of the mask that a block of scores has: one of the two is not NULL where there is any.
+// The part of the mask that a block of scores has: one of the two is not NULL if there is a mask.
 template <typename T>
 struct MaskBlock {
   const bool* allowed = nullptr;
@@ -129,7 +129,7 @@ struct MaskBlock {
   }
 };
 
-// No mask where the tensor is NULL.
+// No mask if the tensor is NULL.
 template <typename T>
 MaskBlock<T> MaskOf(const MaskLayout& layout, const opwright::InputTensor* mask, int64_t unit) {
   MaskBlock<T> block;
@@ -159,7 +159,7 @@ struct ScoreBlock {
 };
 
 // Turns scores into exp(score - maximum), with the maximum of all blocks of the row so
-// far; `maximum` and `total`, the sum of these powers, are kept from block to block. `factor`
+// far; `maximum` and `total`, the sum of these powers, are carried from block to block. `factor`
 // gets the factor for the sums of earlier blocks.
 template <typename T>
 void ExponentiateRows(const ScoreBlock<T>& block, T* maximum, T* total, T* factor);

@@ -126,7 +126,7 @@ struct AttentionGradKernelOf {
     }
 
     // The blocks of queries from the last one on, which sees all keys that any of them sees: it is
-    // the first to write their gradients, or the gradients are 0 where there is no query.
+    // the first to write their gradients, or the gradients are 0 if there is no query.
     void RunQueries(int64_t group, int64_t shared, int64_t key, int64_t n) {
       const bool causal = kernel_->causal_;
       for (int64_t block = s_.n_blocks(); block-- > 0;) {

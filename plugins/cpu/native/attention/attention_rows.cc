@@ -111,7 +111,7 @@ OPWRIGHT_CPU_INLINE int64_t MaskRow(const ScoreBlock<T>& block, int64_t row, T* 
   return n;
 }
 
-// Rows are worked on in groups of as many keys as the widest vector has: whole ones, with
+// Rows are processed in groups of as many keys as the widest vector has: whole ones, with
 // -inf for keys after the n that a row sees. Nothing runs key by key, and no single keys are stored
 // that loads of vectors would wait for.
 constexpr int32_t kGroup = 16;

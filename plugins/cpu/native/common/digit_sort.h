@@ -39,7 +39,7 @@ struct UnsignedOf<8> {
 };
 
 // An unsigned number with the order of the elements. For a negative float all
-// other bits are inverted; both zeros give one number, and NaN gives the greatest.
+// other bits are inverted; both zeros have one number, and NaN the greatest.
 template <typename T, typename Key>
 Key KeyOf(T x) {
   constexpr Key kSign = static_cast<Key>(Key(1) << (8 * sizeof(Key) - 1));
@@ -65,7 +65,7 @@ Key KeyOf(T x) {
 template <typename Key>
 struct Keyed {
   Key key;
-  // As wide as the key where that suffices: less memory is moved.
+  // As wide as the key if that suffices: less memory is moved.
   std::conditional_t<sizeof(Key) == 8, int64_t, uint32_t> position;
 };
 
@@ -83,7 +83,7 @@ void SortByDigit(const Keyed<Key>* from, int64_t n, int shift, const int64_t* co
 }
 
 // Sorts by one byte after the other, and skips bytes that are equal in all keys. Only digits
-// between the least and the greatest that can occur are counted: few where many elements are equal.
+// between the least and the greatest that can occur are counted: few if many elements are equal.
 template <typename Key>
 Keyed<Key>* SortByBytes(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
   static_assert(kShort <= std::numeric_limits<uint16_t>::max(), "places fit into 16 bits");

@@ -11,7 +11,7 @@
 //    the kernel for float between copies of its tensors.
 //
 // Which instructions convert is decided at run time. Those for float16 are the processor's own from
-// AVX2 on (F16C). For bfloat16 there is one, too (AVX512-BF16), but it takes denormals for zeros: a
+// AVX2 on (F16C). For bfloat16 there is one, too (AVX512-BF16), but it treats denormals as zeros: a
 // few operations on whole numbers are as fast as memory and right.
 #ifndef OPWRIGHT_CPU_COMMON_HALF_ROWS_H_
 #define OPWRIGHT_CPU_COMMON_HALF_ROWS_H_

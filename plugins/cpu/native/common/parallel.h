@@ -9,8 +9,8 @@
 
 namespace opwright_cpu {
 
-// Elements of a simple loop below which a second thread costs more than it saves: to wake it and
-// wait for it takes a few microseconds.
+// Elements of a simple loop below which a second thread costs more than it saves: waking it and
+// waiting for it takes a few microseconds.
 constexpr int64_t kElementGrain = 32768;
 
 // The part [begin, end) of n things that is thread's of n_threads; parts begin at multiples of
@@ -39,7 +39,7 @@ void Parallel(int32_t n_threads, const Function& function) {
 template <typename Function>
 void ParallelFor(int32_t n_threads, int64_t n, int64_t grain, int64_t step,
                  const Function& function) {
-  if (n_threads <= 1 || n < 2 * grain) {  // no divisions where the work is smaller than they
+  if (n_threads <= 1 || n < 2 * grain) {  // no divisions if the work is smaller than they
     if (n > 0) function(int64_t{0}, n);
     return;
   }

@@ -1,4 +1,4 @@
-// Stores past the caches, for results that no cache would hold until they are read.
+// Stores that bypass the caches, for results that would leave every cache before they are read.
 #ifndef OPWRIGHT_CPU_COMMON_STREAM_H_
 #define OPWRIGHT_CPU_COMMON_STREAM_H_
 
@@ -25,12 +25,12 @@ constexpr int64_t kLineBytes = 64;
 // two wait for each other, and a sigmoid takes half as long again.
 constexpr int64_t kStreamBlockBytes = 8 * kLineBytes;
 
-// How far from `destination` the next line begins.
+// The distance from `destination` to the next line.
 inline int64_t BytesToLine(const void* destination) {
   return static_cast<int64_t>(-reinterpret_cast<uintptr_t>(destination) % kLineBytes);
 }
 
-// Elements of a block of results, fewer where they lead up to the beginning of a line.
+// Elements of a block of results, fewer if they end at the beginning of a line.
 inline int64_t StreamCount(const void* destination, int64_t block, int64_t item_bytes) {
   const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(destination) % kLineBytes);
   return offset == 0 ? block : block - offset / item_bytes;  // a division is as long as a block
@@ -50,7 +50,7 @@ OPWRIGHT_CPU_INLINE void FetchAhead(const void* source, int64_t n) {
   FetchLines(static_cast<const char*>(source) + kAheadBytes, n);
 }
 
-// Stores whole lines, one after the other; `destination` is where a line begins.
+// Stores whole lines, one after the other; `destination` is the beginning of a line.
 template <int64_t kBytes>
 OPWRIGHT_CPU_INLINE void StreamLines(const char* source, char* destination) {
 #ifdef __SSE2__
@@ -64,8 +64,8 @@ OPWRIGHT_CPU_INLINE void StreamLines(const char* source, char* destination) {
 }
 
 // Store one whole line, for the oldest instruction set and two newer ones. Few wide stores: each
-// waits for its turn in a queue of some fifty, and while that is full nothing is computed. A tenth
-// to a fifth faster than four stores a line.
+// waits in a queue of some fifty, and while that is full nothing is computed. A tenth to a fifth
+// faster than four stores a line.
 struct LineStore {
   static OPWRIGHT_CPU_INLINE void Store(const char* source, char* destination) {
     StreamLines<kLineBytes>(source, destination);
@@ -150,9 +150,9 @@ inline void StreamBlock(const void* source, void* destination, int64_t n) {
   if (done < n) std::memcpy(to + done, from + done, static_cast<size_t>(n - done));
 }
 
-// Copies n bytes that do not overlap; a fence must follow. Two pages at a time, as the C library
-// does: the memory has two rows open at once, and stores of whole lines never wait for each other.
-// A tenth faster than one line after the other.
+// Copies n bytes that do not overlap; a fence must follow. Two pages at a time, like the C library:
+// the memory has two rows open at once, and stores of whole lines never wait for each other. A
+// tenth faster than one line after the other.
 inline void StreamCopy(const char* source, char* destination, int64_t n) {
   constexpr int64_t kPage = 4096;
   constexpr int64_t kChunk = 2 * kLineBytes;

@@ -29,7 +29,7 @@ class StreamedRow {
 
   OPWRIGHT_CPU_INLINE int64_t waiting() const { return whole_ - stored_; }
 
-  // Only where a line waits.
+  // Only if a line waits.
   OPWRIGHT_CPU_INLINE void StoreLine() {
     const int64_t first = head_ + stored_ * kLineItems<T>;
     alignas(kLineBytes) T results[kLineItems<T>];

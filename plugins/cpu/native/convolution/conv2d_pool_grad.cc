@@ -1,6 +1,6 @@
 // The gradients of a convolution whose output is read by maximum pooling only.
 //
-// The pooling hands back one output gradient for each of its maxima; at all other pixels of the
+// The pooling passes one output gradient to each of its maxima; at all other pixels of the
 // convolution's output the output gradient is zero. So each sum runs over the maxima, a quarter of
 // the pixels for windows of 2 by 2, and the images of output gradients, four times as large as the
 // pooled ones, are never written.
@@ -33,7 +33,7 @@ constexpr int64_t kMostLanes = 4;  // for each element of a window
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // A window is read and written in runs: the pixels of one of its rows with
-// all of their channels are contiguous. They are taken in blocks of as many as one call sums up.
+// all of their channels are contiguous. They are processed in blocks of as many as one call sums.
 //
 // Weights are packed block by block, and in a block filter by filter, with zeros after a run.
 struct WindowRuns {

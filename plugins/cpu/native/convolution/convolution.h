@@ -11,9 +11,9 @@
 
 namespace opwright_cpu {
 
-// Sizes, and the layouts between steps: images as data_format says, weights as
-// [out_channels, in_channels / groups, *kernel], or [in_channels, out_channels / groups,
-// *kernel] where it is transposed. oneDNN's dimensions have channels first in both formats.
+// Sizes, and the layouts between steps: images by data_format, weights as [out_channels,
+// in_channels / groups, *kernel], or [in_channels, out_channels / groups, *kernel] if it is
+// transposed. oneDNN's dimensions have channels first in both formats.
 class ConvolutionShape {
  public:
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
@@ -22,12 +22,12 @@ class ConvolutionShape {
 
   // The same for some of the images.
   ConvolutionShape OfImages(int64_t n) const;
-  // The same where windows of one element stand side by side: an image is one column of its pixels,
-  // which parts for threads can be cut from anywhere.
+  // The same for adjacent windows of one element: an image is one column of its pixels, which can
+  // be divided among threads at any pixel.
   ConvolutionShape AsColumn() const;
 
-  // Whether rows of an output can be computed by themselves: channels are last, and every window
-  // reads a row of x or, where they are transposed, every row of the output is one of a window.
+  // Whether rows of an output can be computed separately: channels are last, and every window reads
+  // a row of x or, if transposed, every row of the output belongs to one window.
   bool has_parts() const;
   // Sizes of the output's first spatial axis.
   int64_t rows() const { return out_.get_dims()[2]; }

@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Sums of nothing where images or weights have no elements: the outputs are zero, but for the bias.
+// Empty sums if images or weights have no elements: the outputs are zero, except for the bias.
 bool IsEmpty(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out) {
   return x.numel() == 0 || weight.numel() == 0 || out.numel() == 0;
 }

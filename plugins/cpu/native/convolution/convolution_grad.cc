@@ -352,7 +352,7 @@ struct ConvolutionGradKernel {
   ExactGradients exact_;  // of bfloat16
   ConvolutionShape shape_;
   SplitPipeline parts_;  // of images
-  SplitPipeline whole_;  // the weight's gradient, where oneDNN divides the weights
+  SplitPipeline whole_;  // the weight's gradient, if oneDNN divides the weights
   LayoutChange weight_change_;
   LayoutChange weight_grad_change_;
   memory::desc weight_used_;

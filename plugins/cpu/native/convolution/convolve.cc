@@ -32,10 +32,10 @@ struct Epilogue {
 // The numbers of the tensors that a pipeline works on.
 enum Tensor : Operand { kX, kWeight, kBias, kScale, kShift, kResidual, kOut, kTensors };
 
-// How images are shared among threads: as by ImageSplit, but where there are fewer of them than
-// threads each image is shared by its rows, `step` of them or more, and by threads of oneDNN's own
-// only where that cannot be. Those wait for work for a millisecond afterwards, on processors that
-// the team's threads want, so that little work is left to one thread.
+// How images are divided among threads: as by ImageSplit, but if there are fewer of them than
+// threads each image is divided by its rows, `step` of them or more, and among oneDNN's own threads
+// only if that is impossible. Those wait for work for a millisecond afterwards, on processors that
+// the team's threads need, so that little work is left to one thread.
 struct ConvolutionSplit {
   static constexpr int64_t kNoRows = 0;
 
@@ -72,7 +72,7 @@ class ConvolutionPipeline {
  public:
   static constexpr bool kIsTransposed = std::is_same_v<Forward, dnnl::deconvolution_forward>;
 
-  // The weight is read packed where that is of use and `may_pack` is true.
+  // The weight is read packed if that helps and `may_pack` is true.
   opwright::Status Make(opwright::PrepareContext& ctx, const ConvolutionShape& shape,
                         const Epilogue& epilogue, bool may_pack) {
     weight_plain_ = shape.weight();

@@ -28,7 +28,7 @@ OPWRIGHT_CPU_CLONES void AddMultiple(int64_t n, T factor, const T* x, int64_t fr
 
 template <typename T>
 OPWRIGHT_CPU_CLONES T Dot(int64_t n, const T* a, const T* b, int64_t stride) {
-  constexpr int64_t kLanes = 8;  // separate sums, which the compiler keeps in a vector
+  constexpr int64_t kLanes = 8;  // separate sums, which the compiler puts in a vector
   T sums[kLanes] = {};
   int64_t i = 0;
   for (; stride == 1 && i + kLanes <= n; i += kLanes) {

@@ -19,7 +19,7 @@ bool HasSpecial(int64_t n, const opwright::BFloat16* numbers);
 
 // oneDNN's code for bfloat16 fills borders and tiles with zeros and multiplies them like all
 // others: next to NaN, gradients that do not depend on it become NaN. Its code for float32 skips
-// zeros, so that code computes the gradients again. This happens where training has failed already,
+// zeros, so that code computes the gradients again. This happens when training has failed already,
 // so memory is saved instead of time: image by image, in one thread.
 class ExactGradients {
  public:

@@ -1,4 +1,5 @@
-// The factor and the summand of each channel that batch normalization without training comes to.
+// The factor and the summand of each channel by which batch normalization is applied without
+// training.
 #include <opwright/functors.h>
 
 #include "common/clones.h"

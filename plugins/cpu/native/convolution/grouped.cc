@@ -45,7 +45,7 @@ bool IsGroupedByFew(const opwright::Shape& x, const opwright::Shape& weight,
                     const ConvolutionAttrs& attrs) {
   const int64_t group = weight.dim(1);
   if (x.rank() != 4 || attrs.data_format != "NHWC" || attrs.groups == 1) return false;
-  // Else the zeros around an image would take more memory than the image.
+  // Else the zeros around an image would need more memory than the image.
   for (size_t i = 0; i < attrs.paddings.size(); ++i) {
     const int64_t kernel = weight.dim(static_cast<int32_t>(2 + i / 2));
     if (attrs.dilations[i / 2] != 1 || attrs.paddings[i] >= kernel) return false;
@@ -69,7 +69,7 @@ void GroupedConvolution::Make(const opwright::Shape& x, const opwright::Shape& w
   const int64_t work = n_ * at_.out.pixels() * weight.numel();
   n_threads_ = static_cast<int32_t>(
       std::clamp<int64_t>(work / kGrain, 1, std::min<int64_t>(n_threads, n_ * n_units_)));
-  // Images are shared by channels where there are too few of them for equal parts.
+  // Images are divided by channels if there are too few of them for equal parts.
   const bool are_shared = n_ % n_threads_ != 0;
   units_at_once_ = are_shared ? (n_units_ + n_threads_ - 1) / n_threads_ : n_units_;
   MakeSweep(false, &forward_);
@@ -124,7 +124,7 @@ void GroupedConvolution::Pack(const float* weight, void* packed) const {
 }
 
 // Calls function(place in [filters, group, taps], place in [units, taps, unit / 8, group, 8]) for
-// each weight: a lane is a filter, or an input channel where the sweep is backward.
+// each weight: a lane is a filter, or an input channel in the backward pass.
 template <typename Function>
 void GroupedConvolution::OverWeights(bool is_backward, const Function& function) const {
   const int64_t n_taps = at_.taps(), blocks = unit_ / kGroupedLanes;

@@ -13,12 +13,13 @@
 
 namespace opwright_cpu {
 
-// Whether float32 images are convolved so: groups of 2, 4, 8, 16 or 32 channels that give as many.
+// Whether float32 images are convolved in this way: groups of 2, 4, 8, 16 or 32 input and output
+// channels.
 bool IsGroupedByFew(const opwright::Shape& x, const opwright::Shape& weight,
                     const ConvolutionAttrs& attrs);
 
-// Immutable after Make. Shapes have elements and are taken by IsGroupedByFew. Each
-// number is the sum of one thread in one order, for any number of threads.
+// Immutable after Make. Shapes have elements and satisfy IsGroupedByFew. Each number is the sum of
+// one thread in one order, for any number of threads.
 class GroupedConvolution {
  public:
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
@@ -59,7 +60,7 @@ class GroupedConvolution {
 
   ImageWindows at_;
   int64_t n_ = 0, group_ = 0, unit_ = 0, n_units_ = 0;
-  int64_t units_at_once_ = 0;  // most of them that a thread takes of an image
+  int64_t units_at_once_ = 0;  // the most of them that a thread processes in an image
   int32_t n_threads_ = 1;
   GroupedSweep forward_, backward_;
 };

@@ -55,7 +55,7 @@ struct RowsAtHand {
   int64_t n = 0;
 };
 
-// The inputs of one row. Units are blocks of channels that hold whole groups.
+// The inputs of one row. Units are blocks of channels with whole groups.
 struct RowWork {
   const GroupedSweep* sweep;
   RowsAtHand rows;

@@ -37,7 +37,7 @@ struct ProductFactor {
 ProductFactor Plain(int64_t columns) { return {columns, 1}; }
 ProductFactor Transposed(int64_t columns) { return {1, columns}; }
 
-// Stays empty where oneDNN has no such product.
+// Stays empty if oneDNN has no such product.
 Product MakeProduct(const GemmSize& size, ProductFactor x, ProductFactor y, bool with_bias,
                     int32_t n_threads) {
   ProductRequest request;
@@ -50,7 +50,7 @@ Product MakeProduct(const GemmSize& size, ProductFactor x, ProductFactor y, bool
   return product;
 }
 
-// Sets the activation that loops of our own know; returns whether they do.
+// Sets the activation for our own loops; returns whether they support it.
 bool FindActivation(const Eltwise* eltwise, Activation* activation) {
   if (eltwise == nullptr) return true;
   *activation = eltwise->op == "relu" ? Activation::kRelu : Activation::kRelu6;
@@ -125,8 +125,8 @@ int64_t PointwisePixels::RowOf(int64_t row) const {
 void OwnForward::Make(const OwnConvolutionRequest& request) {
   const ConvolutionAttrs& attrs = *request.attrs;
   const int64_t filters = request.weight.dim(0), channels = request.weight.dim(1);
-  // Measured: groups of 16 channels, a whole vector,
-  // are faster by oneDNN, groups of 8 without strides.
+  // Measured: groups of 16 channels, a whole vector, are faster in oneDNN, groups of 8 without
+  // strides.
   if (IsGroupedByFew(request.x, request.weight, attrs) &&
       (channels <= 4 || (channels <= 8 && HasStride(attrs))) &&
       FindActivation(request.activation, &activation_)) {
@@ -150,8 +150,8 @@ void OwnForward::Make(const OwnConvolutionRequest& request) {
                          Transposed(channels), request.with_bias, request.n_threads);
 }
 
-// Measured: of more pixels oneDNN's convolution is faster, and of some where each thread has all of
-// the weight in its second cache.
+// Measured: for more pixels oneDNN's convolution is faster, and for some if each thread has the
+// whole weight in its second cache.
 bool OwnForward::MakePanels(const OwnConvolutionRequest& request) {
   constexpr int64_t kOne = 4, kFew = 64, kManyWeights = 512 * 1024;
   filters_ = request.weight.dim(0);

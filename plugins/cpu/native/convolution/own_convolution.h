@@ -21,7 +21,7 @@ class PointwisePixels {
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
             const ConvolutionAttrs& attrs, int32_t n_threads);
   bool are_all() const { return are_all_; }
-  uint64_t workspace_bytes() const;                   // where they are not all
+  uint64_t workspace_bytes() const;                   // if they are not all
   void Gather(const float* x, float* pixels) const;   // to [pixels, channels]
   void Scatter(const float* pixels, float* x) const;  // zeros elsewhere
 
@@ -46,11 +46,11 @@ struct OwnConvolutionRequest {
 };
 
 // A convolution in groups of few channels; of 3 x 3 taps by Winograd's transform; or of windows of
-// one pixel of channels last, as a matrix product: of few pixels, where threads share the weight
+// one pixel of channels last, as a matrix product: for few pixels, where threads divide the weight
 // instead of the pixels, and with a weight that changes, which oneDNN's convolutions would copy.
 class OwnForward {
  public:
-  // Stays empty where oneDNN's convolution is the better one.
+  // Stays empty if oneDNN's convolution is faster.
   void Make(const OwnConvolutionRequest& request);
 
   bool empty() const {
@@ -87,7 +87,7 @@ class OwnForward {
 // The gradients of the same.
 class OwnGradients {
  public:
-  // Stays empty where oneDNN's are the better ones.
+  // Stays empty if oneDNN's are faster.
   void Make(const OwnConvolutionRequest& request);
 
   bool empty() const { return !is_grouped_ && winograd_.empty() && of_input_.empty(); }

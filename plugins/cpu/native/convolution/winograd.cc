@@ -61,7 +61,7 @@ bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
   // a weight, whose taps have to be gathered.
   constexpr int64_t kTransform = 5, kWeightTransform = 30;
   // For a weight that changes: its copy, and the sums of its gradient, take 64 bytes
-  // for each of these in every run, where a training step needs the most memory.
+  // for each of these in every run, when a training step needs the most memory.
   constexpr int64_t kMostChanging = 1 << 17;
   const int64_t products = made.channels * made.filters;
   const int64_t plain = kTaps * made.images * made.out_height * made.out_width * products;
@@ -81,9 +81,9 @@ void Winograd::Make(const WinogradShape& shape, bool is_backward, int32_t n_thre
   const int64_t tiles = shape.tiles(), n_panels = CeilOf(shape.filters, product_.width);
   const int64_t all = tiles * kTilePlaces * shape.channels * shape.filters;
   n_threads_ = static_cast<int32_t>(std::clamp<int64_t>(all / kGrain, 1, n_threads));
-  // Threads share tiles, so that each reads all weights, or filters,
-  // so that each transforms all tiles: the choice takes less time in
-  // vectors multiplied, with the bytes from beyond the second cache.
+  // Threads share tiles, so that each reads all weights, or filters, so that each transforms all
+  // tiles: the choice minimizes the number of multiplied vectors, with the bytes from beyond the
+  // second cache.
   constexpr double kBytesPerProduct = 4.0;
   constexpr int64_t kCacheFloats = 160 * 1024, kFewestTiles = 48;
   double least = 0.0;

@@ -23,8 +23,8 @@ struct WinogradShape {
   int64_t tile_rows() const { return (out_height + 1) / 2; }
   int64_t tile_columns() const { return (out_width + 1) / 2; }
   int64_t tiles() const { return images * tile_rows() * tile_columns(); }
-  // The pixels of x that tile `tile` reads; `zeros` where there are none, and false in `is_inside`
-  // if that is wanted.
+  // The pixels of x that tile `tile` reads; `zeros` if there are none, and false in `is_inside` if
+  // requested.
   TileSource SourceOf(const float* x, int64_t tile, const float* zeros,
                       bool* is_inside = nullptr) const;
   // Calls function(p, pixel) for each pixel p of the four of a tile that the result has.
@@ -43,8 +43,9 @@ struct WinogradShape {
   WinogradShape Backward() const;
 };
 
-// Matrices [tiles, channels], one for each place of a tile, lie so far apart: a line more than they
-// take, because at distances of powers of two all of them would lie in the same lines of a cache.
+// Matrices [tiles, channels], one for each place of a tile, are at this distance: a line more than
+// their size, because at distances of powers of two all of them would be in the same sets of a
+// cache.
 constexpr int64_t kLineFloats = 16;
 inline int64_t StepOf(int64_t tiles, int64_t channels) { return tiles * channels + kLineFloats; }
 
@@ -56,8 +57,8 @@ bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
                        bool is_transformed_once, WinogradShape* shape);
 
 // The convolution, or the gradient of its images. Immutable after Make. Each number is the sum of
-// one thread in one order, for any number of threads. Tiles whose sums are not finite are added up
-// plainly: infinities and NaN reach only the pixels whose windows hold them.
+// one thread in one order, for any number of threads. Tiles whose sums are not finite are computed
+// by plain sums: infinities and NaN reach only the pixels whose windows contain them.
 class Winograd {
  public:
   // With `is_backward`, `shape` is the gradient's.

@@ -16,7 +16,7 @@ OPWRIGHT_CPU_INLINE const Lanes& At(const float* place) {
 }
 OPWRIGHT_CPU_INLINE Lanes& At(float* place) { return *reinterpret_cast<Lanes*>(place); }
 
-// A number times 0 is 0, or NaN where it is infinite or NaN.
+// A number times 0 is 0, or NaN if it is infinite or NaN.
 OPWRIGHT_CPU_INLINE bool AreZero(const Lanes& lanes) {
   float sum = 0.0f;
   for (int64_t lane = 0; lane < kTileLanes; ++lane) sum += lanes[lane];

@@ -60,7 +60,7 @@ bool TransformWeights(const WeightView& weight, int64_t channels, float* to, int
 void CopyWeights(const WeightView& weight, int64_t channels, float* to, int64_t step, int64_t row);
 
 // The pixels of the result by plain sums: of 16 result channels, from transformed weights, or from
-// copied ones where `is_plain`.
+// copied ones if `is_plain`.
 void SumTilePlainly(const TileSource& tile, const bool* is_inside, int64_t channels,
                     const float* weights, int64_t step, int64_t row, bool is_plain,
                     const GroupedEpilogue& epilogue, const TileResult& result);

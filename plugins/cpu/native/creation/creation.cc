@@ -31,7 +31,7 @@ struct EyeAttrs {
   OPWRIGHT_ATTRIBUTES(k);
 };
 
-// The shape rule has seen to it that a whole dtype holds the value.
+// The shape rule has checked that an integer dtype can represent the value.
 template <typename T>
 T ItemOf(double value) {
   if constexpr (std::is_same_v<T, bool>) return value != 0;

@@ -12,8 +12,8 @@ namespace {
 
 double KeepScale(double probability) { return probability < 1 ? 1 / (1 - probability) : 0; }
 
-// Keeps an element whose word is at least `threshold`, and none unless `any`. A
-// dropped one is 0 for every x: infinity times 0 is not.
+// Keeps an element if its word is at least `threshold`, none unless `any`. A dropped one is 0 for
+// every x: infinity times 0 is not.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Drop(const uint32_t* words, uint32_t threshold, bool any, T scale,
                               const T* x, T* out, uint8_t* mask, int64_t n) {

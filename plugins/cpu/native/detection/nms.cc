@@ -1,4 +1,4 @@
-// nms: goes through the boxes by falling score; batched_nms does so for each class.
+// nms: visits the boxes by decreasing score; batched_nms does so for each class.
 #include <algorithm>
 #include <limits>
 
@@ -56,7 +56,7 @@ struct NmsKernel {
 };
 
 // Slots: boxes, scores, classes; out. Workspace: the scores and the memory of the
-// sort, the boxes that are kept, ranks by class, and of each rank whether it is kept.
+// sort, the boxes that are kept, ranks by class, and for each rank whether it is kept.
 template <typename T>
 struct BatchedNmsKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

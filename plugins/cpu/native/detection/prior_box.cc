@@ -16,7 +16,7 @@ struct Size {
   double height;
 };
 
-// 1 and the other ratios, each one once, followed by its reciprocal where that is wanted.
+// 1 and the other ratios, each one once, followed by its reciprocal on request.
 std::vector<double> ExpandRatios(const PriorBoxAttrs& attrs) {
   std::vector<double> found = {1.0};
   for (double ratio : attrs.aspect_ratios) {

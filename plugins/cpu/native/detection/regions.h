@@ -1,4 +1,4 @@
-// Boxes in images, as roi_align and roi_pool take them: [boxes, 4] and the image of each.
+// Boxes in images, for roi_align and roi_pool: [boxes, 4] and the image of each.
 #ifndef OPWRIGHT_CPU_DETECTION_REGIONS_H_
 #define OPWRIGHT_CPU_DETECTION_REGIONS_H_
 

@@ -15,8 +15,8 @@ namespace {
 using opwright::functors::PooledSpan;
 using opwright::functors::PooledSpanOf;
 
-// The greatest element of rows [top, bottom) and columns [left, right), -1 where there is none. NaN
-// is greater than all numbers, and of equal elements the first one counts.
+// The greatest element of rows [top, bottom) and columns [left, right), -1 if there is none. NaN is
+// greater than all numbers, and of equal elements the first one counts.
 template <typename T>
 int64_t PlaceOfMaximum(const T* plane, int64_t width, int64_t top, int64_t bottom, int64_t left,
                        int64_t right) {

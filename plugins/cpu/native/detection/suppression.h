@@ -21,8 +21,7 @@ OPWRIGHT_CPU_INLINE double AreaOf(double left, double top, double right, double 
   return (width < 0 ? 0.0 : width + border) * (height < 0 ? 0.0 : height + border);
 }
 
-// Whether one of n boxes, given as five columns, shares more than `threshold` of both areas with
-// the box.
+// Whether one of n boxes, in five columns, shares more than `threshold` of both areas with the box.
 bool AnyOverlaps(const double* columns, int64_t stride, int64_t n, const double* box,
                  double threshold, double border);
 
@@ -66,7 +65,7 @@ using ScoreKey = typename UnsignedOf<sizeof(T)>::Type;
 template <typename T>
 using Scored = Keyed<ScoreKey<T>>;
 
-// Sorted by digits, the best score comes first; of equal ones the first, and NaN before all.
+// Sorted by digits, the best score is first; equal ones stay in order, NaN precedes all.
 template <typename T>
 Scored<T> ScoredAt(const T* scores, int64_t i) {
   const auto key = static_cast<ScoreKey<T>>(~KeyOf<T, ScoreKey<T>>(scores[i]));

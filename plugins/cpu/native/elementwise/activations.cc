@@ -35,8 +35,8 @@ OPWRIGHT_CPU_FUNCTION_1(TanhGelu, functors::GeluTanh(x));
 OPWRIGHT_CPU_FUNCTION_2(ErfGeluGrad, functors::GeluGrad(x, y));
 OPWRIGHT_CPU_FUNCTION_2(TanhGeluGrad, functors::GeluTanhGrad(x, y));
 
-// One of two functions, as the first parameter says: a loop for each, since the compiler does not
-// divide one into two.
+// One of two functions, by the first parameter: a loop for each, since the compiler does not divide
+// one into two.
 template <typename F, typename OtherF>
 void EitherLoop(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
   (parameters.first != 0 ? MapLoop<OtherF> : MapLoop<F>)(inputs, out, n, parameters);
@@ -72,7 +72,7 @@ struct ReluOfBits : Function<uint16_t, 1> {
   }
 };
 
-// By bits, since widening and rounding would take longer than reading and writing.
+// On bits, since widening and rounding would take longer than reading and writing.
 struct ReluKernel : UnaryKernel<> {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs& attrs) {
     const DLDataType dtype = ctx.input(0).dtype();

@@ -66,7 +66,7 @@ class AddNKernel {
   }
 
   int64_t n_ = 0;
-  HalfRows rows_;  // none where the terms are no 16-bit floats
+  HalfRows rows_;  // none if the terms are not 16-bit floats
   int64_t item_bytes_ = 0;
   uint32_t n_terms_ = 0;
   Loop add_ = nullptr;

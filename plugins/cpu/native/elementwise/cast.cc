@@ -19,8 +19,8 @@ using opwright::functors::Float8OfFloat;
 using opwright::functors::FloatOfFloat8;
 using opwright::functors::OddFloatOfDouble;
 
-// C++ does not define the conversion of a float that an integer type does not hold. As in NumPy, it
-// is converted to the signed type that processors convert to, and keeps the low bits.
+// C++ does not define the conversion of a float out of the range of an integer type. As in NumPy,
+// it is converted to the signed type that processors convert to, and keeps the low bits.
 template <typename To, typename From>
 OPWRIGHT_CPU_INLINE To Convert(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>) {
@@ -183,7 +183,7 @@ Conversion SelectFromFloat(DLDataType to) {
   return to.code == kDLBfloat ? &NarrowLoop<opwright::BFloat16> : &NarrowLoop<opwright::Float16>;
 }
 
-// For doubles, which float would round twice; null where that makes no difference.
+// For doubles, which float would round twice; null if that makes no difference.
 Conversion SelectFromDouble(DLDataType to) {
   if (IsE4M3Fn(to)) return &Float8OfDoubleLoop<Float8E4M3FnFormat>;
   if (IsFloat8(to)) return &Float8OfDoubleLoop<Float8E5M2Format>;

@@ -89,7 +89,7 @@ class ChainKernel {
   std::vector<Link> links_;
   int64_t n_registers_ = 0;
   int64_t block_bytes_ = 0;  // of a register
-  HalfRows rows_;            // none where the inputs are no 16-bit floats
+  HalfRows rows_;            // none if the inputs are not 16-bit floats
   double ns_ = 0;
   bool stream_ = false;
   int64_t bytes_per_thread_ = 0;

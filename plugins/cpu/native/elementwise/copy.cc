@@ -43,7 +43,7 @@ class AssignKernel {
   int64_t bytes_ = 0;
 };
 
-// The value as an item of the dtype, or false where it has none: converting would be undefined.
+// The value as an item of the dtype, or false if it has none: conversion would be undefined.
 template <typename T>
 bool MakeItem(double value, char* item) {
   if constexpr (std::is_integral_v<T>) {

@@ -1,4 +1,4 @@
-// Quotients that are rounded down to whole numbers, and remainders.
+// Quotients rounded down to integers, and remainders.
 #include <opwright/functors.h>
 
 #include <limits>

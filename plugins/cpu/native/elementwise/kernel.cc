@@ -85,7 +85,7 @@ opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& p
     widest = std::max(widest, in_bytes_[i]);
     bytes += static_cast<double>(input.numel() * in_bytes_[i]);
   }
-  // At least a cache line of the output, which for bool holds as many elements as two blocks of
+  // At least a cache line of the output, which for bool has as many elements as two blocks of
   // double.
   stream_block_ = std::max(kStreamBlockBytes / widest, kLineBytes / out_bytes_);
   stream_ = n_ * out_bytes_ >= kStreamBytes;

@@ -25,7 +25,7 @@ struct MapPlan {
   Parameters parameters;
   double ns_per_element = 0;          // of arithmetic, in one thread
   std::vector<uint32_t> slots = {0};  // inputs that the loop reads, in its order
-  Loop line_loop = nullptr;           // the same over whole lines, past the caches; may be NULL
+  Loop line_loop = nullptr;           // the same for whole lines, bypassing the caches; may be NULL
   bool moves_bits = false;            // 16-bit floats are not shown to the loop as float
 };
 
@@ -57,7 +57,7 @@ class MapKernel {
  private:
   using Inputs = std::array<const void*, kMaxInputs>;
 
-  // Without the checks of ctx.input, which Plan has made: they take as long as a step on few
+  // Without the checks of ctx.input, which Plan has done: they take as long as a step on few
   // numbers.
   static char* DataOf(const opwright::RunContext& ctx, uint32_t arg) {
     const DLTensor* tensor = ctx.frame()->args[arg];
@@ -77,7 +77,7 @@ class MapKernel {
   HalfRows rows_;        // of the 16-bit floats that are widened; none otherwise
   bool round_ = false;   // the output is one of them
   Loop loop_ = nullptr;
-  Loop line_loop_ = nullptr;  // NULL where anything broadcasts, too
+  Loop line_loop_ = nullptr;  // NULL if anything broadcasts, too
   Parameters parameters_;
   int64_t n_ = 0;
   int64_t stream_block_ = 0;  // elements that are made and streamed at a time

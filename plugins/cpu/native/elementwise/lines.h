@@ -10,10 +10,11 @@
 
 namespace opwright_cpu {
 
-// A Loop over whole cache lines of the output, which begins at one and is not the memory of an
-// input; a fence must follow. Between the arithmetic of other lines each line is stored and one is
-// prefetched, so that memory never waits for the arithmetic, nor the reverse: a quarter faster than
-// to compute a block and then store it. Short functions, such as a copy, gain nothing by it.
+// A Loop over whole cache lines of the output, which begins at a cache line and is not the memory
+// of an input; a fence must follow. Between the arithmetic of other lines each line is stored and
+// one is prefetched, so that memory never waits for the arithmetic, nor the reverse: a quarter
+// faster than to compute a block and then store it. Short functions, such as a copy, gain nothing
+// by it.
 template <typename F, typename Store>
 OPWRIGHT_CPU_INLINE void MapLines(const void* const* inputs, void* out, int64_t n,
                                   const Parameters& parameters) {
@@ -65,7 +66,7 @@ Loop SelectLineLoop(DLDataType dtype) {
   return loop;
 }
 
-// A function whose arithmetic takes `ns` for a float.
+// A function whose arithmetic takes `ns` per float.
 template <template <typename> class F, typename... Dtypes>
 void AddLongFunction(Functions& functions, const char* op_type, double ns) {
   AddFunction<F, Dtypes...>(functions, op_type, ns);

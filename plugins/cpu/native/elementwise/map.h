@@ -12,7 +12,7 @@
 
 namespace opwright_cpu {
 
-// The attributes of a function, which knows the meaning of each.
+// The attributes of a function, which interprets them.
 struct Parameters {
   double first = 0;
   double second = 0;
@@ -24,7 +24,7 @@ using Loop = void (*)(const void* const* inputs, void* out, int64_t n,
                       const Parameters& parameters);
 
 // F is constructed from Parameters, and declares its types: In, Out, and kInputs values of In.
-// No iteration needs another, also where the output is an input.
+// Iterations are independent, even if the output is an input.
 template <typename F>
 OPWRIGHT_CPU_CLONES void MapLoop(const void* const* inputs, void* out, int64_t n,
                                  const Parameters& parameters) {
@@ -103,7 +103,7 @@ struct NamedFunction {
   const char* op_type = nullptr;
   Loop (*select)(DLDataType dtype) = nullptr;  // NULL for a dtype that it is not for
   int n_inputs = 0;
-  double ns = 0;  // of one float, where the arithmetic takes longer than memory
+  double ns = 0;  // per float, if the arithmetic takes longer than memory
   Loop (*select_lines)(DLDataType dtype) = nullptr;  // see lines.h; NULL for short functions
 };
 using Functions = std::vector<NamedFunction>;

@@ -46,7 +46,7 @@ class Operand {
   enum class Kind { kDirect, kScalar, kTile, kRow, kGeneral };
   struct Axis {
     int64_t size;
-    int64_t stride;  // in elements, 0 where the operand repeats
+    int64_t stride;  // in elements, 0 if the operand repeats
   };
 
   const void* ReadRepeated(const void* data, int64_t position, int64_t* count, void* buffer) const;

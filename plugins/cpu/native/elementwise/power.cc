@@ -20,7 +20,7 @@ namespace functors = opwright::functors;
 // float's.
 OPWRIGHT_CPU_INLINE double WidePowerOf(float base, float exponent) {
   constexpr double kInfinity = __builtin_inf();
-  constexpr double kRound = 6755399441055744.0;  // adding it rounds to whole numbers
+  constexpr double kRound = 6755399441055744.0;  // adding it rounds to integers
   const double x = static_cast<double>(base);
   const double y = static_cast<double>(exponent);
   const double size = x < 0 ? -x : x;
@@ -132,7 +132,7 @@ class PowerKernel : public MapKernel {
   int64_t n_exponents_ = 0;
 };
 
-// factor * x**y, also where the power alone over- or underflows.
+// factor * x**y, even if the power alone over- or underflows.
 OPWRIGHT_CPU_INLINE float TimesPower(double factor, float x, float y) {
   return static_cast<float>(factor * WidePowerOf(x, y));
 }
@@ -146,8 +146,8 @@ inline double TimesPower(double factor, double x, double y) {
   return (std::signbit(power) ? -factor : factor) * root * root;
 }
 
-// y x**(y - 1), and 0 for the constant x**0 even where x is 0 or out_grad infinite. If x**y is NaN
-// the derivative is too, though y - 1 may round to an integer.
+// y x**(y - 1), and 0 for the constant x**0 even if x is 0 or out_grad infinite. If x**y is NaN the
+// derivative is too, though y - 1 may round to an integer.
 template <typename T>
 OPWRIGHT_CPU_INLINE T GradOfBase(T x, T y, T out, T out_grad) {
   const double factor = static_cast<double>(y) * static_cast<double>(out_grad);
@@ -155,7 +155,7 @@ OPWRIGHT_CPU_INLINE T GradOfBase(T x, T y, T out, T out_grad) {
   const T defined = out == out ? derivative : out;
   return y == T(0) ? T(0) : defined;
 }
-// x**y ln(x), and 0 where x is 0, its limit for every y above 0.
+// x**y ln(x), and 0 if x is 0, its limit for every y above 0.
 template <typename T>
 OPWRIGHT_CPU_INLINE T GradOfExponent(T x, T y, T out, T out_grad) {
   const T derivative = out * out_grad * functors::Log(x);
@@ -172,8 +172,8 @@ OPWRIGHT_CPU_CLONES void PowerGradLoop(const T* x, const T* y, const T* out, con
   }
 }
 
-// x, y, out, out_grad -> x_grad, y_grad: each absent where it is not wanted. The
-// gradient of a broadcast operand is added up in double, by one thread.
+// x, y, out, out_grad -> x_grad, y_grad: each absent if not requested. The gradient of a broadcast
+// operand is added up in double, by one thread.
 template <typename T>
 class PowerGradKernel {
  public:

@@ -27,7 +27,7 @@ OPWRIGHT_CPU_CLONES bool AnyIsFar(const typename F::In* const* inputs, int64_t n
 }
 
 // The same loop gives the near elements for all their
-// neighbors: the result of an element does not depend on the begin of a block. `out` may be an
+// neighbors: the result of an element does not depend on the position of a block. `out` may be an
 // input.
 template <typename F>
 void MapMixedBlock(const typename F::In* const* inputs, typename F::Out* out, int64_t n,
@@ -51,7 +51,7 @@ void MapMixedBlock(const typename F::In* const* inputs, typename F::Out* out, in
   }
 }
 
-// F says of arguments whether they are far, and Far computes the results of these.
+// F decides whether arguments are far, and Far computes the results of far ones.
 template <typename F>
 void RangedLoop(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
   auto* to = static_cast<typename F::Out*>(out);
@@ -78,7 +78,7 @@ Loop SelectRangedLoop(DLDataType dtype) {
   return nullptr;
 }
 
-// A function of floats whose arithmetic takes `ns`.
+// A function of floats whose arithmetic takes `ns` per element.
 template <template <typename> class F>
 void AddRangedFunction(Functions& functions, const char* op_type, double ns) {
   functions.push_back({op_type, &SelectRangedLoop<F>, F<float>::kInputs, ns, nullptr});

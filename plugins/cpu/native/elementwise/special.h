@@ -6,7 +6,7 @@
 //   Polygamma           within 5 ulp for x > 0 and orders up to 5
 //   ErfInv              within 4 ulp
 //
-// Found by comparison with mpmath. Arguments up to 0 are far: theirs are the C library's and
+// Found by comparison with mpmath. Arguments up to 0 are far: they use the C library and
 // reflections, whose errors are relative to the larger of two terms.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_SPECIAL_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_SPECIAL_H_
@@ -23,7 +23,7 @@ namespace opwright_cpu {
 namespace functors = opwright::functors;
 
 constexpr double kPi = 3.14159265358979323846;
-constexpr int kGammaShift = 10;  // where the asymptotic series have all digits
+constexpr int kGammaShift = 10;  // from where the asymptotic series have all digits
 
 // ln(gamma(2 + u)) / u for |u| <= 1 / 2, nearly minimax.
 OPWRIGHT_CPU_INLINE double LogGammaNearTwo(double u) {
@@ -67,7 +67,7 @@ OPWRIGHT_CPU_INLINE T LogGamma(T x) {
                           T(1.0 / 1188), T(-691.0 / 360360), T(1.0 / 156)};
   const T r = T(1) / x;
   const T tail = functors::detail::Polynomial(r * r, series) * r;
-  // (ln(2 pi) - 1) / 2; in this form an infinite x gives no difference of infinities.
+  // (ln(2 pi) - 1) / 2; in this form an infinite x does not lead to a difference of infinities.
   const T far = (x - T(0.5)) * (logarithm - T(1)) + (T(0.41893853320467274178) + tail);
   return is_near ? near + signed_logarithm : far;
 }

@@ -13,7 +13,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Whole numbers wrap around, as NumPy's do; through unsigned ones, where that is defined.
+// Integers wrap around, like NumPy's; as unsigned ones, where that is defined.
 template <typename T>
 OPWRIGHT_CPU_INLINE T NegativeOf(T x) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -79,14 +79,14 @@ using SquareBits = Square<BitsOf<T>>;
 template <typename T>
 struct Line : Function<T, 1> {
   explicit Line(const Parameters& p)
-      // Adding -0 changes nothing; 0 would take the sign of -0.
+      // Adding -0 changes nothing; 0 would remove the sign of -0.
       : scale(static_cast<T>(p.first)), bias(static_cast<T>(p.second == 0 ? -0.0 : p.second)) {}
   OPWRIGHT_CPU_INLINE T operator()(T x) const { return x * scale + bias; }
   T scale;
   T bias;
 };
 
-// The bound in the dtype: whole numbers take the nearest one inside, or the end of their range.
+// The bound in the dtype: for integers the nearest one inside, or the end of their range.
 template <typename T>
 T BoundOf(double bound, double (*round)(double)) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -14,8 +14,8 @@ template <typename T>
 void FinishRows(Activation activation, const T* parts, int64_t n_parts, int64_t stride,
                 const T* bias, int64_t rows, int64_t n, T* out);
 
-// grad[i, j] *= the derivative where the activation returned out[i, j]; rows of n numbers, `stride`
-// apart. If bias_grad is not NULL, it gets the sums of the columns. Not for softmax.
+// grad[i, j] *= the derivative of the activation with the result out[i, j]; rows of n numbers,
+// `stride` apart. If bias_grad is not NULL, it gets the sums of the columns. Not for softmax.
 template <typename T>
 void MultiplyByDerivative(Activation activation, const T* out, T* grad, int64_t rows, int64_t n,
                           int64_t stride, T* bias_grad);

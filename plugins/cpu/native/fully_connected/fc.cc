@@ -57,7 +57,7 @@ OPWRIGHT_CPU_CLONES void FinishTanh(int64_t n, const T* bias, T* row) {
   for (int64_t j = 0; j < n; ++j) row[j] = functors::Tanh(row[j]);
 }
 
-// The greatest element is taken off first, so that no power overflows.
+// The greatest element is subtracted first, so that no power overflows.
 template <typename T>
 OPWRIGHT_CPU_CLONES void FinishSoftmax(int64_t n, const T* bias, T* row) {
   AddBias(n, bias, row);

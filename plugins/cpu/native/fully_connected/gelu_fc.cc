@@ -1,5 +1,5 @@
 // A fully connected layer after gelu: out = gelu(x) w + b. The results
-// of gelu are multiplied block by block and never stored as a whole.
+// of gelu are multiplied block by block and never stored completely.
 #include <algorithm>
 #include <type_traits>
 
@@ -71,8 +71,8 @@ struct GeluFcKernel {
   static constexpr int64_t kRows = 126;   // at once: with kTerms a quarter of the second cache
   static constexpr int64_t kTerms = 512;
 
-  // Each thread has the rows of a turned weight for itself: it would wait for others less long than
-  // it takes to make them, but the products read them from its own cache.
+  // Each thread computes the rows of a transposed weight for itself: waiting for other threads
+  // would be shorter, but the products read them from its own cache.
   int64_t OwnFloats() const { return BlockFloats() + (layer_.is_turned ? layer_.k * layer_.n : 0); }
   int64_t BlockFloats() const { return kRows * std::min(kTerms, layer_.k); }
 

@@ -18,7 +18,7 @@ struct GeluLayer {
   PanelGemm product{};
 
   // Numbers of elements: of the weight, and of the layer's output. Refuses a weight whose rows are
-  // no whole vectors, or whose products would need packed operands.
+  // not whole vectors, or whose products would need packed operands.
   opwright::Status Describe(const opwright::Meta& weight, const opwright::Meta& out,
                             const GeluFcAttrs& attrs) {
     constexpr int64_t kVector = 16;
@@ -38,7 +38,7 @@ struct GeluLayer {
 };
 
 // Writes [columns, rows] of a matrix [rows, columns], whose rows begin at distances of `stride`.
-// Rows are whole vectors, and the rows of a cache line are taken at a time.
+// Rows are whole vectors, and the rows of a cache line are processed at a time.
 inline void TransposeRows(const float* from, int64_t stride, int64_t rows, int64_t columns,
                           float* to) {
   constexpr int64_t kBlock = 16;

@@ -19,7 +19,7 @@ OPWRIGHT_CPU_INLINE float GeluGradOf(float x, float grad) {
   return kTanh ? functors::GeluTanhGrad(x, grad) : functors::GeluGrad(x, grad);
 }
 
-// Rows that are fetched ahead: parts of longer ones, where the processor's own prefetching stops.
+// Prefetched rows: parts of longer ones, where the processor's own prefetching stops.
 constexpr int64_t kAhead = 8;
 
 OPWRIGHT_CPU_INLINE void FetchRow(const float* row, int64_t n) {

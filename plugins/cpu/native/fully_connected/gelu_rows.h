@@ -16,11 +16,11 @@ struct GeluBlock {
   float* activated;
 };
 
-// activated = gelu(x), its tanh approximation where `tanh` says so.
+// activated = gelu(x), its tanh approximation if `tanh`.
 void ActivateRows(const GeluBlock& block, bool tanh);
 
-// The gradient through gelu: `grad` of its output, whose rows follow each other; `x_grad`, whose
-// rows lie x_stride apart and which may be x; `sums` of the columns of x_grad, or NULL.
+// The gradient through gelu: `grad` of its output, whose rows follow each other; `x_grad`, with the
+// row stride x_stride, which may be x; `sums` of the columns of x_grad, or NULL.
 struct GeluBack {
   const float* grad;
   float* x_grad;

@@ -1,9 +1,10 @@
 // Matrix products of our own, in float32, float64 and whole numbers of 32 and 64 bits, whose sums
 // wrap around; one thread each.
 //
-// The caller owns the threads, so that a kernel can let one thread own the same rows of a weight in
-// every product that reads or writes it: rows that two threads use alternately travel between their
-// caches. Nothing is packed but one panel at a time, which suits operands that stay in the caches.
+// The caller owns the threads, so that a kernel can assign the same rows to one thread of a weight
+// in every product that reads or writes it: rows that two threads use alternately travel between
+// their caches. Nothing is packed but one panel at a time, which suits operands that stay in the
+// caches.
 #ifndef OPWRIGHT_CPU_GEMM_GEMM_H_
 #define OPWRIGHT_CPU_GEMM_GEMM_H_
 
@@ -45,7 +46,7 @@ GemmFn<T> BestGemm();
 // Products with a b that is in panels already: of `width` columns, or fewer in the last one,
 // side by side, so that b_row is n. n is a multiple of kPanelStep, alpha 1 and scratch not used.
 // `multiply` fetches the panel after the current one; `multiply_cached` is for one row, m 1, and a
-// b that lies in a cache: with so few sums to make fetching would take as long as they do.
+// b in a cache: with so few sums, fetching would take as long as computing.
 struct PanelGemm {
   int64_t width;
   GemmFn<float> multiply;

@@ -1,6 +1,7 @@
-// The product for one instruction set. A file that includes this chooses the set by a pragma and
-// says how many registers a tile has. All functions are static and no library header is included:
-// otherwise the linker might choose a function that was compiled for AVX-512 for all processors.
+// The product for one instruction set. A file that includes this chooses the instruction set by a
+// pragma and defines the number of registers of a tile. All functions are static and no library
+// header is included: otherwise the linker might choose a function that was compiled for AVX-512
+// for all processors.
 #ifndef OPWRIGHT_CPU_GEMM_GEMM_KERNEL_H_
 #define OPWRIGHT_CPU_GEMM_GEMM_KERNEL_H_
 
@@ -14,9 +15,8 @@ namespace {
 template <typename T, int kLanes>
 constexpr int kLineVectors = kLanes * sizeof(T) < 64 ? 64 / (kLanes * sizeof(T)) : 1;
 
-// One tile of c: kRows rows, kVectors vectors of kLanes columns, all sums in registers. After
-// a panel that is among others the next one begins: it is
-// fetched meanwhile, or few rows would wait for memory.
+// One tile of c: kRows rows, kVectors vectors of kLanes columns, all sums in registers. The panel
+// after the current one is fetched meanwhile, or few rows would wait for memory.
 template <typename T, int kLanes, int kRows, int kVectors, bool kIsLaid>
 OPWRIGHT_CPU_TILE void Tile(const GemmCall<T>& call, const T* a, const T* b, int64_t ldb, T* c,
                             int64_t ldc) {
@@ -164,7 +164,7 @@ void AnyPanel(const GemmCall<T>& call, int64_t column, int64_t width) {
     Panel<T, kLanes, kRows, kVectors>(call, b, ldb, c, call.ldc);
     return;
   }
-  // A narrow last panel: into whole vectors first, a few rows at a time, then its own columns.
+  // A narrow last panel: computed in whole vectors, a few rows at a time, then cut to its columns.
   T narrow[kRows * kWidth];
   GemmCall<T> rows = call;
   rows.beta = T(0);

@@ -9,7 +9,7 @@ namespace opwright_cpu {
 namespace {
 
 // The sums of one group for kRuns runs, all of them in registers of kLanes elements. Adjacent
-// runs are read at distances that the compiler knows, which takes half of the instructions.
+// runs are read at constant distances, which takes half of the instructions.
 template <int kLanes, int kRuns, bool kSideBySide>
 OPWRIGHT_CPU_TILE void SumGroup(const RunSums& call, const Run* runs, int64_t i, int64_t end,
                                 float* to) {

@@ -29,7 +29,7 @@ class AxisWalk {
   struct Share {
     Part groups;
     Part columns;
-    Part along;      // of the index, where no element is written twice
+    Part along;      // of the index, if no element is written twice
     Part positions;  // of x
   };
 
@@ -46,8 +46,8 @@ class AxisWalk {
   Share ShareOfOther(int32_t thread, int32_t n_threads) const;
 
   // Calls function(offset in x, offset in the other tensor) for each element of a share, in reverse
-  // along the axis where kReverse. Returns false at the first position that is out of range, and
-  // does not visit the rest.
+  // along the axis if kReverse. Returns false at the first position that is out of range, and does
+  // not visit the rest.
   template <bool kReverse, typename Index, typename Function>
   bool Visit(const Index* index, const Share& share, const Function& function) const {
     for (int64_t group = share.groups.begin; group < share.groups.end; ++group) {
@@ -123,7 +123,7 @@ class AxisWalk {
     return true;
   }
 
-  // The same where other threads own some positions. The processor cannot predict the owner of the
+  // The same if other threads own some positions. The processor cannot predict the owner of the
   // next one, so a branch for each would cost more than the rest: a thread lists its own of a block
   // first.
   template <typename Index, typename Function>

@@ -1,4 +1,4 @@
-// Bags of ids: where each begins and ends, and the ids, which are checked before rows are read.
+// Bags of ids: begin and end of each, and the ids, which are checked before rows are read.
 #ifndef OPWRIGHT_CPU_INDEXING_BAGS_H_
 #define OPWRIGHT_CPU_INDEXING_BAGS_H_
 
@@ -24,7 +24,7 @@ class WholeNumbers {
   bool is_long_;
 };
 
-// Slots 1 and 2 of embedding_bag and its gradient: index, and offsets where the index is [n].
+// Slots 1 and 2 of embedding_bag and its gradient: index, and offsets if the index is [n].
 class Bags {
  public:
   Bags(const opwright::RunContext& ctx, int64_t count)

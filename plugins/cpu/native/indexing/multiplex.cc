@@ -38,7 +38,8 @@ struct MultiplexKernel {
   int64_t row_bytes_ = 0;
 };
 
-// Inputs index, x (shapes only) and out_grad; one output for each x, 0 in rows that were not taken.
+// Inputs index, x (shapes only) and out_grad; one output for each x, 0 in rows that were not
+// selected.
 template <typename T>
 struct MultiplexGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

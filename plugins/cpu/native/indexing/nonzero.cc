@@ -7,7 +7,7 @@
 namespace opwright_cpu {
 namespace {
 
-// An element is 0 where none of these bits is set: of floats the sign does not count.
+// An element is 0 if none of these bits is set: the sign of floats is ignored.
 template <typename Word>
 OPWRIGHT_CPU_CLONES int64_t Count(const Word* x, int64_t n, Word bits) {
   int64_t count = 0;
@@ -31,7 +31,7 @@ void Find(const Word* x, Word bits, const Rows& rows, int64_t begin, int64_t at,
   for (int64_t row = begin; at < end; ++row) {
     const int64_t first = at;
     const Word* line = x + row * rows.length;
-    // Each position is written, and kept only where the element is not 0: a branch could not be
+    // Each position is written, and kept only if the element is not 0: a branch could not be
     // predicted. The loop ends with the last element that is kept.
     for (int64_t j = 0; j < rows.length && at < end; ++j) {
       last[at] = j;
@@ -85,7 +85,7 @@ struct NonzeroKernel {
     const int64_t grain_rows = kElementGrain / std::max<int64_t>(length, 1) + 1;
     const auto threads =
         static_cast<int32_t>(std::clamp<int64_t>(n_rows_ / grain_rows, 1, ctx.n_threads()));
-    // Both passes take the same parts for any number of threads.
+    // Both passes have the same parts for any number of threads.
     const auto each_part = [&](const auto& function) {
       Parallel(threads, [&](int32_t thread, int32_t count) {
         for (int32_t part = thread; part < threads; part += count) {

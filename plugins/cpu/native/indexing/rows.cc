@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kAhead = 8;  // rows between the prefetched one and the used one
 
-// Positions jump, so that the processor cannot foresee the next row. Into the second cache, where
-// more lines can be on their way than into the first.
+// Positions jump, so that the processor cannot foresee the next row. Into the second cache, which
+// allows more outstanding lines than the first.
 OPWRIGHT_CPU_INLINE void FetchRow(const char* row, int64_t bytes) {
   for (int64_t i = 0; i < std::min<int64_t>(bytes, 512); i += 64) __builtin_prefetch(row + i, 0, 2);
 }
@@ -135,8 +135,8 @@ void AddRowsAt(const RowBlocks& blocks, const T* rows, const Positions& index, T
       if (blocks.outer >= threads) {
         outer = PartOf(blocks.outer, 1, thread, threads);
       } else if (blocks.row * item >= 512 * threads) {
-        // Threads divide columns, so that each has as much to do however often a position occurs;
-        // in whole cache lines of a compact table.
+        // Threads divide columns, so that the work is equal for any frequency of positions; in
+        // whole cache lines of a compact table.
         const Part columns = PartOf(blocks.row, 64 / item, thread, threads);
         share.column_begin = columns.begin;
         share.column_end = columns.end;

@@ -67,7 +67,7 @@ opwright::Status ScatterBy(const Scattered& scattered, const opwright::RunContex
   });
 }
 
-// Dtypes of one width share a function where only bits matter, or where numbers wrap.
+// Dtypes of one width share a function if only bits matter, or if numbers wrap.
 template <typename T>
 Scatter SelectRule(Reduction reduction) {
   using Bits = typename UnsignedOf<sizeof(T)>::Type;

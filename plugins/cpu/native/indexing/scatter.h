@@ -26,7 +26,7 @@ enum class Reduction { kNone, kAdd, kMul, kMax, kMin };
 
 Reduction ReductionOf(const std::string& name);
 
-// The slots x, index and updates come first, of the operators and of their gradients.
+// The slots x, index and updates are the first, for operators and their gradients.
 class Scattered {
  public:
   void Prepare(const opwright::PrepareContext& ctx, const ScatterAttrs& attrs);

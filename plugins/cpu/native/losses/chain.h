@@ -62,7 +62,7 @@ OPWRIGHT_CPU_CLONES void SumColumns(const T* weights, const T* exponents, int64_
   }
 }
 
-// The greatest of logs[i] + column[i * stride]; -inf where there is none.
+// The greatest of logs[i] + column[i * stride]; -inf if there is none.
 template <typename T>
 T GreatestSum(const T* logs, const T* column, int64_t stride, int64_t tags) {
   T top = logs[0] + column[0];

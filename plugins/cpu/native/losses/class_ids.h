@@ -1,4 +1,4 @@
-// Class ids given as labels: their range, and reading them in either index dtype.
+// Class ids as labels: their range, and reading them in either index dtype.
 #ifndef OPWRIGHT_CPU_LOSSES_CLASS_IDS_H_
 #define OPWRIGHT_CPU_LOSSES_CLASS_IDS_H_
 
@@ -17,7 +17,7 @@ class ClassIds {
     return is_wide_ ? static_cast<const int64_t*>(data_)[i] : static_cast<const int32_t*>(data_)[i];
   }
 
-  // Fails unless every id is in [0, n_classes), or is `ignored` where that is given. Kernels ask
+  // Fails unless every id is in [0, n_classes), or is `ignored` if that is set. Kernels check
   // before they write.
   opwright::Status Check(int64_t n_classes, const int64_t* ignored = nullptr) const {
     for (int64_t i = 0; i < n_; ++i) {

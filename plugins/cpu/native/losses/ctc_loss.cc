@@ -73,7 +73,7 @@ struct CtcLossKernel {
   CtcPlan plan_;
 };
 
-// Subtracts from the gradient how much of the likelihood goes through each class at each time.
+// Subtracts from the gradient the share of the likelihood through each class at each time.
 template <typename T>
 void GoBack(const T* x, const CtcShape& shape, double end, T out_grad, CtcRow& row, T* x_grad) {
   const int64_t n = row.n();
@@ -99,8 +99,7 @@ void GoBack(const T* x, const CtcShape& shape, double end, T out_grad, CtcRow& r
 }
 
 // Slots: x, label, lengths, label_lengths, out_grad; x_grad. The forward pass is computed again: 16
-// bits would be too coarse for its results, and storing them takes much memory for the time it
-// saves.
+// bits would be too coarse for its results, and storing them needs much memory for little time.
 template <typename T>
 struct CtcLossGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -1,6 +1,6 @@
 // The paths of ctc_loss through the states of a row, all of it as logarithms. States 0, 2, ..., 2n
-// are blanks, state 2i + 1 is label i; a step stays, goes on by one, or leaves out a blank between
-// two labels that differ.
+// are blanks, state 2i + 1 is label i; a step stays, advances by one, or skips a blank between two
+// different labels.
 #ifndef OPWRIGHT_CPU_LOSSES_CTC_LOSS_H_
 #define OPWRIGHT_CPU_LOSSES_CTC_LOSS_H_
 
@@ -95,7 +95,7 @@ OPWRIGHT_CPU_CLONES void StepBack(const double* onward, const double* skips, int
   }
 }
 
-// shares[k] = how much of the likelihood goes through state k.
+// shares[k] = the share of the likelihood through state k.
 OPWRIGHT_CPU_CLONES void FindShares(const double* alphas, const double* betas, double end,
                                     int64_t n, double* shares) {
   for (int64_t k = 0; k < n; ++k) shares[k] = opwright::functors::Exp(alphas[k] + betas[k] - end);

@@ -6,7 +6,7 @@
 namespace opwright_cpu {
 namespace {
 
-// logs[i] -= their maximum, which is returned; NaN where one of them is.
+// logs[i] -= their maximum, which is returned; NaN if one of them is.
 template <typename T>
 OPWRIGHT_CPU_CLONES T TakeMaximumAway(T* logs, int64_t n) {
   T top = logs[0];

@@ -14,7 +14,7 @@ namespace opwright_cpu {
 
 namespace functors = opwright::functors;
 
-// kCost: how many times as long an element takes as one of mse.
+// kCost: the time of an element relative to mse.
 template <typename T>
 struct Mse {
   using Attrs = opwright::NoAttrs;
@@ -142,7 +142,7 @@ struct LogLoss {
   }
 };
 
-// 0 where the label's probability is 0.
+// 0 if the label's probability is 0.
 template <typename T>
 struct KlDiv {
   using Attrs = KlDivAttrs;

@@ -161,7 +161,7 @@ struct SoftmaxLossGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Takes the gradient off where the class is; ignored lines are zero, though softmax be NaN.
+  // Subtracts the gradient at the class; ignored lines are zero, even if softmax is NaN.
   void MarkClasses(const ClassIds& ids, const T* grad, int64_t ignore_index, int64_t begin,
                    int64_t end, T* x_grad) const {
     for (int64_t line = begin; line < end; ++line) {

@@ -1,5 +1,5 @@
 // Matrix products of any layout in one thread: of integers and float64, which oneDNN does not
-// multiply, and of float32 where a call of oneDNN costs more than it saves.
+// multiply, and of float32 if a call of oneDNN costs more than it saves.
 #ifndef OPWRIGHT_CPU_MATMUL_GEMM_H_
 #define OPWRIGHT_CPU_MATMUL_GEMM_H_
 

@@ -1,5 +1,5 @@
 // Matrix products: large float32 ones and bfloat16 through oneDNN, the others by our own loops. The
-// fused operator reads factors, and writes the product, where transposes around it have their axes.
+// fused operator reads factors and writes the product in place of transposes around it.
 #include <cstring>
 #include <type_traits>
 

@@ -60,7 +60,7 @@ std::vector<int64_t> OutStrides(const std::vector<int64_t>& dims,
   return strides;
 }
 
-// Adds an axis inside the others, as one with its neighbor where the strides allow it.
+// Adds an axis inside the others, joined with its neighbor if the strides allow it.
 void AddAxis(const StackAxis& axis, std::vector<StackAxis>* stack) {
   if (axis.size == 1) return;
   if (!stack->empty()) {
@@ -75,7 +75,7 @@ void AddAxis(const StackAxis& axis, std::vector<StackAxis>* stack) {
   stack->push_back(axis);
 }
 
-// Many matrices times one are one tall matrix times it, where the rows follow each other.
+// Many matrices times one are one tall matrix times it, if the rows are contiguous.
 void JoinRows(MatrixShape* shape) {
   if (shape->stack.size() != 1 || shape->stack[0].y_stride != 0) return;
   const StackAxis axis = shape->stack[0];
@@ -206,7 +206,7 @@ std::vector<MatrixPart> SplitProduct(const MatrixShape& shape, int32_t n_parts) 
   if (stacked != shape.stack.end()) {
     return SplitStack(whole, static_cast<size_t>(stacked - shape.stack.begin()), n_parts);
   }
-  // Every thread reads the whole of one factor: the smaller one, best.
+  // Every thread reads all of one factor: preferably the smaller one.
   return shape.size.m >= shape.size.n ? SplitRows(whole, n_parts) : SplitColumns(whole, n_parts);
 }
 

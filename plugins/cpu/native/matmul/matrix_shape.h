@@ -9,8 +9,8 @@
 
 namespace opwright_cpu {
 
-// One axis of a stack: how far the next matrix of each factor is, 0 where it is repeated, and the
-// next one of out.
+// One axis of a stack: the distance to the next matrix of each factor, 0 if it is repeated, and of
+// out.
 struct StackAxis {
   int64_t size;
   int64_t x_stride;
@@ -24,7 +24,7 @@ struct Laid {
   std::vector<int64_t> strides;
 };
 
-// Axis i is axis axes[i] of a compact array of this shape; none given: the same one.
+// Axis i is axis axes[i] of a compact array of this shape; none: the same one.
 Laid LaidBy(const std::vector<int64_t>& shape, const std::vector<int64_t>& axes);
 
 // out[s] = x[s] y[s] for every matrix s of a stack; the columns of out are contiguous.
@@ -61,8 +61,8 @@ struct MatrixPart {
 // At most n_parts parts of about the same size, whose rows and columns are whole vectors.
 std::vector<MatrixPart> SplitProduct(const MatrixShape& shape, int32_t n_parts);
 
-// Axis i of out, [stack, m, n], is axis out_axes[i] of x y; none given: the same one. The shape
-// rule has checked that all fit.
+// Axis i of out, [stack, m, n], is axis out_axes[i] of x y; none: the same one. The shape rule has
+// checked that all fit.
 MatrixShape MakeMatrixShape(const Laid& x, const Laid& y, const std::vector<int64_t>& out_axes);
 
 // Of compact arrays.

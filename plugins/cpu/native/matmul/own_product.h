@@ -16,8 +16,8 @@ namespace opwright_cpu {
 // Multiplications that a second thread needs to be worth waking it.
 constexpr int64_t kProductGrain = 64 * 1024;
 
-// Whether our own loops multiply float32 faster than oneDNN: where its call costs more than the
-// work (measured), and for a vector and a matrix, which plain sums of products do at the speed of
+// Whether our own loops multiply float32 faster than oneDNN: if its call costs more than the work
+// (measured), and for a vector and a matrix, which plain sums of products compute at the speed of
 // memory.
 inline bool IsSmall(const MatrixShape& shape) {
   constexpr int64_t kSmallProduct = 16 * 1024;
@@ -28,8 +28,8 @@ inline bool IsOwn(const MatrixShape& shape) {
   return is_vector || IsSmall(shape);
 }
 
-// Float32 runs at about 64 multiplications a nanosecond and thread where vectors are long; products
-// of few rows or columns wait for the larger factor, which comes from a cache.
+// Float32 runs at about 64 multiplications a nanosecond and thread if vectors are long; products of
+// few rows or columns wait for the larger factor, which comes from a cache.
 template <typename T>
 uint64_t EstimateProductNs(const MatrixShape& shape, int32_t n_threads) {
   constexpr double kBytesPerNs = 32.0;

@@ -22,7 +22,7 @@ void PanelProduct::Make(const MatrixShape& shape, int32_t n_threads) {
   n_threads_ =
       static_cast<int32_t>(std::clamp<int64_t>(shape.Multiplications() / kGrain, 1, n_threads));
   // By columns each thread reads its own part of the weight; by rows all of it, which is better
-  // only where columns leave threads idle.
+  // only if columns leave threads idle.
   width_ = FindWidth();
   const int64_t threads = n_threads_;
   const int64_t tiles = (size.m + kRowStep - 1) / kRowStep;

@@ -15,8 +15,7 @@ namespace opwright_cpu {
 // number is the sum of one thread in one order, for any number of threads.
 class PanelProduct {
  public:
-  // Stays empty where oneDNN's product is the better
-  // one: x is many rows, or is not contiguous.
+  // Stays empty if oneDNN's product is faster: x has many rows, or is not contiguous.
   void Make(const MatrixShape& shape, int32_t n_threads);
   bool empty() const { return size_.m == 0; }
 
@@ -46,8 +45,8 @@ class PanelProduct {
   static constexpr int64_t kRowsAtOnce =
       126;  // that stay in the second cache together with a panel
 
-  // The last panel but one is narrower where the last would have a single vector, whose sums wait
-  // for each other.
+  // The second to last panel is narrower if the last one would have a single vector, whose sums
+  // wait for each other.
   int64_t WidthOf(int64_t column) const {
     const int64_t left = size_.n - column;
     if (left <= width_) return left;

@@ -21,7 +21,7 @@ memory::desc FactorDesc(const MatrixShape& shape, memory::data_type dtype, bool 
   dims.push_back(is_x ? shape.size.m : shape.size.k);
   dims.push_back(is_x ? shape.size.k : shape.size.n);
   strides.insert(strides.end(), matrix_strides, matrix_strides + 2);
-  // oneDNN asks for plausible strides of axes of size 1, too.
+  // oneDNN requires plausible strides of axes of size 1, too.
   for (size_t axis = dims.size(); axis-- > 0;) {
     if (dims[axis] == 1)
       strides[axis] = axis + 1 < dims.size() ? dims[axis + 1] * strides[axis + 1] : 1;

@@ -21,7 +21,7 @@ struct ProductRequest {
   dnnl::memory::data_type out_dtype = dnnl::memory::data_type::f32;  // and of a bias
   bool with_bias = false;
   const Eltwise* activation = nullptr;  // NULL for none
-  bool pack_y = false;                  // y may be kept in the layout that the primitive likes best
+  bool pack_y = false;                  // y may be stored in the layout preferred by the primitive
   int32_t n_threads = 1;
 };
 
@@ -30,7 +30,7 @@ struct ProductRequest {
 // by their strides.
 class Product {
  public:
-  // Refuses where this machine has no instructions for the dtype.
+  // Refuses if this machine has no instructions for the dtype.
   opwright::Status Make(const ProductRequest& request);
 
   bool empty() const { return parts_.empty(); }

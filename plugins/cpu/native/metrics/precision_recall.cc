@@ -44,7 +44,7 @@ struct PrecisionRecallKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const opwright::NoAttrs&) {
     rows_ = LinesAlong(ctx.input(0).shape(), 1);
-    // The class that each row is taken for, and the counts of the batch.
+    // The predicted class of each row, and the counts of the batch.
     ctx.SetWorkspace(static_cast<uint64_t>(rows_.outer + kCounts * rows_.length) * sizeof(int64_t));
     ctx.SetEstimate(static_cast<uint64_t>(20 + rows_.numel() + 10 * rows_.length));
     return opwright::Status::Ok();

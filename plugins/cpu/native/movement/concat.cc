@@ -7,8 +7,8 @@
 namespace opwright_cpu {
 namespace {
 
-// One tensor seen as whole and as parts that follow each other along an axis: concat writes the
-// whole, split and the gradient of concat write the parts.
+// One tensor as a whole and as consecutive parts along an axis: concat writes the whole, split and
+// the gradient of concat write the parts.
 class Parts {
  public:
   void Begin(const std::vector<int64_t>& whole, int64_t axis, int64_t item_bytes) {

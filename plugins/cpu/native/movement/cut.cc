@@ -6,7 +6,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Python's slice.indices: below 0 from the back, clipped to where an element is.
+// Python's slice.indices: below 0 from the end, clipped to existing elements.
 int64_t FirstPosition(int64_t start, int64_t step, int64_t length) {
   const int64_t least = step < 0 ? -1 : 0;
   const int64_t most = step < 0 ? length - 1 : length;

@@ -46,7 +46,7 @@ bool Holds(double value) {
   if constexpr (std::is_floating_point_v<T>) {
     return true;
   } else {
-    // 2^bits is exact in a double where the largest integer is not.
+    // 2^bits is exact in a double, the largest integer is not.
     const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
     return value > (std::is_signed_v<T> ? -end - 1 : -1) && value < end;
   }
@@ -217,7 +217,7 @@ struct PadGradKernel {
     AddAxis(grad, row, index, shown_.size() - 1);
   }
 
-  // Axes before `axis` are to be walked yet; `index` counts the rows within them.
+  // Axes before `axis` are not visited yet; `index` counts the rows within them.
   void AddAxis(const T* grad, T* row, int64_t index, size_t axis) const {
     if (axis == 0) {
       AddRow(grad, row);

@@ -37,7 +37,7 @@ struct SliceKernel {
   int64_t offset_ = 0;
 };
 
-// Inputs x (its shape only) and out_grad; output x_grad, 0 where nothing was cut out.
+// Inputs x (its shape only) and out_grad; output x_grad, 0 outside of the slice.
 template <typename T>
 struct SliceGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -1,4 +1,4 @@
-// Copying and filling long rows, past the caches where they are too many for them.
+// Copying and filling long rows, bypassing the caches if they are too large for them.
 #ifndef OPWRIGHT_CPU_MOVEMENT_STREAM_H_
 #define OPWRIGHT_CPU_MOVEMENT_STREAM_H_
 

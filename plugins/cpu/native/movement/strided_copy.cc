@@ -134,7 +134,7 @@ void InterleaveRows(const char* source, char* destination, const CopyAxis& outer
 template <typename T>
 void CopyItems(const char* source, char* destination, const CopyAxis& outer,
                const CopyAxis& inner) {
-  // The longer axis goes inside.
+  // The longer axis becomes the inner one.
   const bool swap = outer.length > inner.length;
   const CopyAxis& slow = swap ? inner : outer;
   const CopyAxis& fast = swap ? outer : inner;
@@ -284,7 +284,7 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
     kernel_ = SelectReverseKernel(item_bytes_);
   } else {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
-    // A short row that is one item may lie a fraction of its length from the next one.
+    // The distance of short rows that are one item may be a fraction of their length.
     const bool is_step = inner_.source > 0 && inner_.source <= kLongestStep * item_bytes_ &&
                          inner_.source % item_bytes_ == 0 && item_bytes_ <= 8 &&
                          inner_.length >= kLeastReversed;

@@ -17,9 +17,9 @@ struct CopyAxis {
   int64_t destination;
 };
 
-// A box, made once: axes are sorted by their stride in the destination, merged where they follow
-// each other in both, and cut into units of work. Items are only moved, so that any dtype is one
-// of the sizes 1, 2, 4 and 8.
+// A box, made once: axes are sorted by their stride in the destination, merged if they are
+// contiguous in both, and cut into units of work. Items are only moved, so that any dtype is one of
+// the sizes 1, 2, 4 and 8.
 class StridedCopy {
  public:
   StridedCopy() = default;

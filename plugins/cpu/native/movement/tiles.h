@@ -1,4 +1,4 @@
-// Transposing small tiles in registers: as fast as memory, where a loop of single items is not.
+// Transposing small tiles in registers: as fast as memory, unlike a loop of single items.
 #ifndef OPWRIGHT_CPU_MOVEMENT_TILES_H_
 #define OPWRIGHT_CPU_MOVEMENT_TILES_H_
 
@@ -35,7 +35,8 @@ OPWRIGHT_CPU_INLINE typename Register<T>::Vector Interleave(typename Register<T>
   return __builtin_shuffle(a, b, mask);
 }
 
-// Writes a register where it belongs; a stream store passes the caches, and needs alignment to 16.
+// Writes a register where it belongs; a stream store bypasses the caches, and needs alignment to
+// 16.
 template <bool kStream, typename Vector>
 OPWRIGHT_CPU_INLINE void Store(char* destination, Vector value) {
 #ifdef __SSE2__

@@ -9,8 +9,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Sums begin with the first element: a mean is exact where all elements are equal. A small error
-// would be large compared with deviations that are almost 0.
+// Sums begin with the first element: a mean is exact if all elements are equal. A small error would
+// be large compared with deviations that are almost 0.
 template <typename T>
 OPWRIGHT_CPU_INLINE T FirstOrZero(T first) {
   return first - first == T(0) ? first : T(0);
@@ -237,7 +237,7 @@ struct BatchNormKernel {
   }
 
   Lines lines_;
-  RowPieces pieces_;  // where moments of pieces are put together
+  RowPieces pieces_;  // where moments of pieces are combined
   Bounds<T> bounds_;
   bool uses_batch_ = false;
 };

@@ -1,6 +1,6 @@
 // Code shared by batch_norm and its gradient. An array is [batch, channels, inner]: a channel
-// is `batch` runs of `inner` elements. Threads share channels; but where inner is 1 and
-// channels are contiguous, rows of all channels, so that memory is read in its order.
+// is `batch` runs of `inner` elements. Threads share channels; but if inner is 1 and channels are
+// contiguous, rows of all channels, so that memory is read in order.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_BATCH_NORM_H_
 #define OPWRIGHT_CPU_NORMALIZATION_BATCH_NORM_H_
 
@@ -28,7 +28,7 @@ struct Extent {
   Part channels;
 };
 
-// Calls write(i, c) for all elements; i counts the whole array's, c channels.
+// Calls write(i, c) for all elements; i counts elements of the whole array, c channels.
 template <typename Write>
 OPWRIGHT_CPU_INLINE void ForElements(const Lines& lines, const Extent& extent, const Write& write) {
   const int64_t inner = lines.inner, stride = lines.length * inner;

@@ -7,8 +7,7 @@ namespace opwright_cpu {
 namespace {
 
 // The origin of the gradient of the normalized values. kOutGrad: it is out_grad. After an
-// activation it depends on where that cut off: kAnew computes its input again, kOut reads its
-// output.
+// activation it depends on where that was 0: kAnew computes its input again, kOut reads its output.
 enum class Source { kOutGrad, kAnew, kOut };
 
 template <typename E>

@@ -1,4 +1,4 @@
-// layer_norm, rms_norm (whose mean is not taken off: not kCentered): an array is rows, the
+// layer_norm, rms_norm (which does not subtract the mean: not kCentered): an array is rows, the
 // normalized axes being one row.
 #include <algorithm>
 #include <cstring>
@@ -162,7 +162,7 @@ struct HalfRowNormKernel {
     return opwright::Status::Ok();
   }
 
-  // The factor and the addend of every row; NULL where it is absent.
+  // The factor and the addend of every row; NULL if it is absent.
   const float* Widened(const opwright::RunContext& ctx, uint32_t slot, float* to) const {
     if (!ctx.has_input(slot)) return nullptr;
     half_.widen(ctx.input(slot).raw(), to, lines_.length);

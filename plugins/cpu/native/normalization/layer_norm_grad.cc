@@ -75,7 +75,7 @@ struct RowNormGradKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const LayerNormAttrs& attrs) {
     rows_ = NormalizedRows(ctx.input(0).shape(), attrs.begin_norm_axis);
-    // Many rows a block where they are short, and not more than 64 blocks, to be added in order.
+    // Many rows per block if they are short, and at most 64 blocks, to be added in order.
     block_ = std::max((rows_.outer + 63) / 64, kRowBlock);
     n_blocks_ = (rows_.outer + block_ - 1) / block_;
     if (ctx.has_output(1) || (kCentered && ctx.has_output(2))) {

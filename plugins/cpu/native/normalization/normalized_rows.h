@@ -1,5 +1,5 @@
 // Rows that are normalized by their own statistics: the arithmetic of layer_norm, of rms_norm
-// (whose mean is not taken off) and of group_norm.
+// (which does not subtract the mean) and of group_norm.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_NORMALIZED_ROWS_H_
 #define OPWRIGHT_CPU_NORMALIZATION_NORMALIZED_ROWS_H_
 
@@ -33,8 +33,8 @@ struct RowStatistics {
   bool is_ordinary = true;
 };
 
-// 1 / sqrt(mean((x - mean)**2) + epsilon) where these squares over- or underflow: seldom. A loop
-// that calls it is slower, though it be for no row.
+// 1 / sqrt(mean((x - mean)**2) + epsilon) if these squares over- or underflow: rare. A loop that
+// calls it is slower, though it be for no row.
 template <typename T>
 __attribute__((noinline, cold)) T InverseOfExtremeRow(const T* x, int64_t n, T mean, T epsilon) {
   opwright::functors::SquareSum<T> sum{};
@@ -61,7 +61,7 @@ OPWRIGHT_CPU_INLINE RowStatistics<T> StatisticsOf(const T* x, int64_t n, T epsil
 }
 
 // x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad times the scale,
-// without mean(g) where not kCentered. With a scale, g is in x_grad, rounded: in one operation with
+// without mean(g) if not kCentered. With a scale, g is in x_grad, rounded: in one operation with
 // the difference it would leave its rounding error, times a large inv_std, where g equals its mean.
 template <bool kCentered, typename T>
 OPWRIGHT_CPU_INLINE void XGradRow(const T* x, const T* scaled, int64_t n,

@@ -29,8 +29,8 @@ OPWRIGHT_CPU_ACTIVATION(Silu)
 
 // The same of vectors, x / (1 + 2**t) with t = -x log2(e), in two thirds of the time: for an x that
 // is off by half an ulp, within 3 ulp, and 0 below -88.8, where results are about to be denormal.
-// 2**t is 2**round(t) times a polynomial of the rest. Vectors go step by step together: the
-// processor does not look far enough ahead to begin with one while it waits for another.
+// 2**t is 2**round(t) times a polynomial of the rest. Vectors advance together step by step: the
+// processor does not look far enough ahead to start one while it waits for another.
 template <int kVectors>
 OPWRIGHT_CPU_AVX512 inline void SiluOfVectors(__m512* x) {
   constexpr float kMinusLog2E = -1.44269504f;

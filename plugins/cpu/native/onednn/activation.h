@@ -17,12 +17,11 @@ struct Eltwise {
   float beta = 0;
 };
 
-// Returns NULL where oneDNN has no such function, as of softmax, which looks at a whole row.
+// Returns NULL if oneDNN has no such function, as for softmax, which needs a whole row.
 //
-// oneDNN's own relu makes 0 of NaN in most convolutions: parameters that have become NaN would give
-// a finite loss. x * min(max(a x, 0), 1) with the largest a is x for all normal x > 0, -0 below and
-// NaN for NaN, but for -inf, too. As oneDNN's silu and hard_swish, which are products with x as
-// well.
+// oneDNN's own relu turns NaN into 0 in most convolutions: NaN parameters would have a finite loss.
+// x * min(max(a x, 0), 1) with the largest a is x for all normal x > 0, -0 below and NaN for NaN,
+// but for -inf, too. As oneDNN's silu and hard_swish, which are products with x as well.
 inline const Eltwise* FindEltwise(std::string_view op) {
   static constexpr Eltwise kAll[] = {
       {"relu", dnnl::algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0.f},
@@ -45,13 +44,13 @@ inline void AppendEltwise(const Eltwise& eltwise, dnnl::post_ops* post_ops) {
 // A function of n float32 numbers, in place: a loop of our own after a primitive.
 using OwnActivation = void (*)(float* numbers, int64_t n);
 
-// Returns NULL where oneDNN has the function and is as fast, or where there is no loop for it.
+// Returns NULL if oneDNN has the function and is as fast, or if there is no loop for it.
 //
 // Measured with AVX-512: oneDNN's silu after the sums takes twice as long as the loop with its
 // pass over memory, and is off by more ulps; its sigmoid, tanh and hard_swish are about as fast.
 OwnActivation FindOwnActivation(std::string_view op);
 
-// For use after our own products: the loop of every function that FindEltwise knows, else NULL.
+// For use after our own products: the loop of every function of FindEltwise, else NULL.
 OwnActivation FindActivationLoop(std::string_view op);
 
 }  // namespace opwright_cpu

@@ -39,7 +39,7 @@ bool IsOnSearchPath() {
   return false;
 }
 
-// Throws std::runtime_error where the library lacks the function.
+// Throws std::runtime_error if the library lacks the function.
 template <typename Function>
 Function Find(void* library, const char* name) {
   void* function = dlsym(library, name);
@@ -68,8 +68,8 @@ void* OpenDnnl() {
         "cpu: oneDNN must be of version 3.2 or a later 3, got ", found->major, ".", found->minor,
         ".", found->patch, "; ", kRemedy));
   }
-  // Plans and their Context keep prepared primitives. oneDNN's own cache would also keep
-  // those that it could not make in a moment without memory, and crash on them later.
+  // Plans and their Context keep prepared primitives. oneDNN's own cache would also keep those
+  // whose creation failed for lack of memory, and crash on them later.
   const char* name = "dnnl_set_primitive_cache_capacity";
   Find<decltype(&dnnl_set_primitive_cache_capacity)>(library, name)(0);
   return library;

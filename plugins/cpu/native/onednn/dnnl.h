@@ -1,5 +1,5 @@
-// oneDNN's interface in C++. Opening its library takes longer than all else that a small network
-// needs, whose products are our own: it is opened when one of its functions is first called.
+// oneDNN's interface in C++. Opening its library takes longer than everything else of a small
+// network with our own products: it is opened at the first call of one of its functions.
 #ifndef OPWRIGHT_CPU_ONEDNN_DNNL_H_
 #define OPWRIGHT_CPU_ONEDNN_DNNL_H_
 
@@ -9,10 +9,10 @@
 
 namespace opwright_cpu {
 
-// Throws std::runtime_error where the loader finds no library: opening it then fails later, too.
+// Throws std::runtime_error if the loader finds no library: opening it then fails later, too.
 void CheckDnnlExists();
-// A function of the library. Throws std::runtime_error where it cannot be opened or has another
-// version, std::bad_alloc where there is no memory for it.
+// A function of the library. Throws std::runtime_error if it cannot be opened or has another
+// version, std::bad_alloc if there is no memory for it.
 void* FindDnnlFunction(const char* name);
 
 // The same, searched for once. Without a lock, which a fork could leave locked in its child.

@@ -1,9 +1,9 @@
 // A failed allocation leaves no state.
 //
 // oneDNN writes into small objects without a look at whether there was memory for them. So it is
-// called only where there is room to spare. If a larger allocation fails it skips an implementation
-// and uses a slower one, or reports that it has none; both would be cached for the life of the
-// process. So whether memory was lacking is asked of the C library, not of oneDNN.
+// called only if there is enough free memory. If a larger allocation fails it skips an
+// implementation and uses a slower one, or reports that it has none; both would be cached for the
+// life of the process. So the C library, not oneDNN, reports whether memory was lacking.
 #ifndef OPWRIGHT_CPU_ONEDNN_LACK_OF_MEMORY_H_
 #define OPWRIGHT_CPU_ONEDNN_LACK_OF_MEMORY_H_
 
@@ -30,8 +30,8 @@ inline void CheckOneDnn(dnnl_status_t status, const char* what) {
   dnnl::error::wrap_c_api(status, what);
 }
 
-// Throws std::bad_alloc where there is less room than oneDNN takes for a kernel. Asked of the
-// system, for the allocator would draw conclusions from so large a piece.
+// Throws std::bad_alloc if there is less memory than oneDNN needs for a kernel. Requested from the
+// system, since so large a block would change the allocator's thresholds.
 inline void CheckRoom() {
   constexpr size_t kRoomBytes = size_t{16} << 20;
   const int kind = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -58,7 +58,7 @@ void CallInNewThread(const Function& function) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// Calls a function that makes objects of oneDNN, and tells whether there was memory for all.
+// Calls a function that creates objects of oneDNN, and returns whether there was memory for all.
 template <typename Function>
 bool HadMemory(const Function& function) {
   CheckRoom();
@@ -83,7 +83,7 @@ void CallOneDnn(const Function& function) {
   });
 }
 
-// The same for prepare(&made), where `made` is a new kernel that takes the place of *kernel.
+// The same for prepare(&made), where `made` is a new kernel that replaces *kernel.
 template <typename Kernel, typename Function>
 opwright::Status PrepareWithMemory(Kernel* kernel, const Function& prepare) {
   opwright::Status status;

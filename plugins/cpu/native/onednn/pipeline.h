@@ -1,4 +1,4 @@
-// Primitives that run one after the other, with reorders between them where layouts differ.
+// Primitives that run one after the other, with reorders between them if layouts differ.
 #ifndef OPWRIGHT_CPU_ONEDNN_PIPELINE_H_
 #define OPWRIGHT_CPU_ONEDNN_PIPELINE_H_
 

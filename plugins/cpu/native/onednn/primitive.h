@@ -24,7 +24,7 @@ OPWRIGHT_LOCAL inline const dnnl::engine& CpuEngine() {
   return *engine;
 }
 
-// Primitives do not allocate scratch memory: the plan gives it, once for all of its steps.
+// Primitives do not allocate scratch memory: the plan provides it, once for all of its steps.
 inline dnnl::primitive_attr UserScratchpad() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -37,7 +37,7 @@ inline dnnl::memory::desc Strided(const dnnl::memory::dims& dims, dnnl::memory::
 }
 
 // A primitive and the descriptors of its arguments. Its code is generated when a running instance
-// first asks for it: passes have more kernels prepared than a plan runs.
+// first needs it: passes prepare more kernels than a plan runs.
 class Primitive {
  public:
   // The memory of the generated code of one, measured over products and convolutions.
@@ -112,7 +112,7 @@ class Execution {
     Execute(n_threads);
   }
 
-  // The same in two steps, where the number of arguments varies.
+  // The same in two steps, for a varying number of arguments.
   void SetData(size_t i, void* data) {
     if (data_[i] == data) return;
     CheckOneDnn(dnnl_memory_set_data_handle(memories_[i].get(), data),

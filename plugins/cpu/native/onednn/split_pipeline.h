@@ -17,9 +17,9 @@
 
 namespace opwright_cpu {
 
-// How images are shared among threads: one part for each of them, or, where there are fewer images
-// than threads, one part that oneDNN shares among its own; but where bits must not depend on how
-// many these are, a part for each image.
+// How images are shared among threads: one part for each of them, or, if there are fewer images
+// than threads, one part that oneDNN divides among its own; but if bits must not depend on their
+// number, a part for each image.
 struct ImageSplit {
   ImageSplit() = default;
   ImageSplit(int64_t images, const opwright::PrepareContext& ctx) : n_images(images) {
@@ -57,8 +57,8 @@ using ImageBytes = std::array<int64_t, kFirstTemporary>;
 // Immutable after Prepare.
 class SplitPipeline {
  public:
-  // Adds a part that begins with these bytes of the tensors, if steps for such parts are there;
-  // tells whether they are. Creating them again would compile the same code again.
+  // Adds a part that begins at these bytes of the tensors, if steps for such parts exist; returns
+  // whether they do. Creating them again would compile the same code again.
   bool AddLike(const PartSizes& sizes, const ImageBytes& offsets) {
     for (size_t i = 0; i < pipelines_.size(); ++i) {
       if (pipelines_[i].sizes != sizes) continue;
@@ -145,7 +145,7 @@ class LayoutChange {
  private:
   friend class LayoutChangeExecution;
 
-  // Elements of the first axis that a layout keeps together.
+  // Elements of the first axis that are adjacent in a layout.
   static int64_t BlockOf(const dnnl::memory::desc& layout) {
     const dnnl::memory::dims blocks = layout.get_inner_blks(), axes = layout.get_inner_idxs();
     int64_t block = 1;

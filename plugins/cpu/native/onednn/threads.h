@@ -1,4 +1,5 @@
-// The thread count of oneDNN, which asks OpenMP for it when a primitive is made and when it runs.
+// The thread count of oneDNN, which reads it from OpenMP when a primitive is created and when it
+// runs.
 #ifndef OPWRIGHT_CPU_ONEDNN_THREADS_H_
 #define OPWRIGHT_CPU_ONEDNN_THREADS_H_
 

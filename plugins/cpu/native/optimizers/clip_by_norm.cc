@@ -62,7 +62,7 @@ struct ClipKernel {
     double total = 0;
     for (int64_t i = 0; i < n_blocks; ++i) total += sums[i];
     const double norm = std::sqrt(total);
-    // Exactly 1 within the bound; NaN where the norm is.
+    // Exactly 1 within the bound; NaN if the norm is.
     const T factor = norm <= attrs.max_norm ? T(1) : static_cast<T>(attrs.max_norm / norm);
     ParallelFor(ctx.n_threads(), n_blocks, kGrain, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {

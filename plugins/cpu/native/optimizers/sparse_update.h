@@ -60,7 +60,8 @@ struct SparseUpdateKernel {
     if constexpr (kIsHalf) half_rows_ = HalfRowsOf(ctx.input(0).dtype());
     ctx.SetWorkspace(ScratchBytes() * static_cast<uint64_t>(threads_) +
                      TouchedRows::WorkspaceBytes(firsts_.back()));
-    // A row of the table lies anywhere in memory: it takes a few times as long as reading in order.
+    // A row of the table is anywhere in memory: random access takes a few times as long as reading
+    // in order.
     ctx.SetEstimate(
         4 *
         MoveNanoseconds(elements * static_cast<int64_t>((1 + 2 * kTables) * sizeof(T)), threads_));
@@ -115,7 +116,7 @@ struct SparseUpdateKernel {
   }
 
   // Rows jump, and the pages of a large table are in no buffer of the processor. Into the second
-  // cache, where more lines can be on their way than into the first.
+  // cache, which allows more outstanding lines than the first.
   void FetchRow(const T* row) const {
     const auto* bytes = reinterpret_cast<const char*>(row);
     const int64_t end = std::min<int64_t>(size_ * static_cast<int64_t>(sizeof(T)), 512);

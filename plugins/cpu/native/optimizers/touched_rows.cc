@@ -48,8 +48,8 @@ int64_t TouchedRows::BucketOf(int64_t row) const {
   return static_cast<int64_t>((static_cast<uint64_t>(row) * 0x9E3779B97F4A7C15u) >> (64 - bits_));
 }
 
-// A thread has a range of the buckets, so that it has every lookup of its rows. Its
-// entries come after those of the threads before it, which it counts itself.
+// A thread has a range of the buckets, so that it has every lookup of its rows. Its entries follow
+// those of previous threads, which it counts itself.
 int32_t TouchedRows::Find(int32_t thread, int32_t n_threads) {
   const Part own = PartOf(int64_t{1} << bits_, 1, thread, n_threads);
   std::fill(buckets_ + own.begin, buckets_ + own.end, kNone);

@@ -11,10 +11,10 @@
 namespace opwright_cpu {
 
 // Lookups are counted through all index tensors. Each thread lists those of its rows as entries, in
-// their order: those of one row are a chain, and so are its rows, each as its first entry. All
-// of it is in the workspace: a table of hashes, and a few numbers for each lookup. Nothing is as
-// long as the table. The data that a thread writes is
-// contiguous, so that threads do not take each other's lines.
+// their order: those of one row are a chain, and so are its rows, each as its first entry.
+// Everything is in the workspace: a table of hashes, and a few numbers for each lookup. Nothing is
+// as long as the table. The data that a thread writes is contiguous, so that threads do not contend
+// for cache lines.
 class TouchedRows {
  public:
   static constexpr int32_t kNone = -1;
@@ -24,7 +24,7 @@ class TouchedRows {
   // Lists n lookups in `workspace`, which is aligned to 8 bytes.
   TouchedRows(int64_t n, void* workspace);
 
-  // Says which rows lookups [first, first + n of index) name; those of `skipped` are left out.
+  // Determines the rows of lookups [first, first + n of index), without those in `skipped`.
   void Take(const Positions& index, int64_t n, int64_t first, int64_t skipped);
 
   // Finds the rows of one of n_threads threads; returns the first of them, or kNone. Every row has

@@ -22,7 +22,7 @@ struct Scalars {
 };
 
 // The elements of one share. States and parameter are overwritten
-// in place: the outputs alias the inputs. A state that the operator was not given is null.
+// in place: the outputs alias the inputs. An absent state is null.
 template <typename T>
 struct Elements {
   T* param;
@@ -36,8 +36,8 @@ inline double ReadScalar(const opwright::InputTensor& tensor) {
                                    : static_cast<double>(*tensor.data<float>());
 }
 
-// The contents of the slots of a step whose learning rate is slot kRate: the
-// states come after it, and after them the scalars. Outputs are param, the states and the scalars.
+// The contents of the slots of a step whose learning rate is slot kRate: the states follow it, then
+// the scalars. Outputs are param, the states and the scalars.
 template <typename Rule, uint32_t kRate>
 struct StepSlots {
   static constexpr uint32_t kFirstScalar = kRate + 1 + Rule::kStates;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kUpdateGrain = 16384;  // elements that are worth a thread
 
-// The part of one thread of a large parameter: whole rows where there are enough.
+// The part of one thread of a large parameter: whole rows if there are enough.
 Part RowsOf(const std::vector<int64_t>& shape, int64_t numel, int32_t thread, int32_t n_threads) {
   const int64_t rows = shape.empty() ? 1 : shape[0];
   if (rows < n_threads) return PartOf(numel, 16, thread, n_threads);

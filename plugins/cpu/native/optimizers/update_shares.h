@@ -14,9 +14,9 @@ struct UpdateShare {
   int64_t end;
 };
 
-// The shares of every thread. A large parameter is split by rows, as the kernels that read it split
-// it, so that its cache lines stay with their cores; a small one goes as a whole to the thread with
-// the least work.
+// The shares of every thread. A large parameter is split by rows, like in the kernels that read it,
+// so that its cache lines stay with their cores; a small one is assigned to the thread with the
+// least work.
 std::vector<std::vector<UpdateShare>> DealOut(const std::vector<std::vector<int64_t>>& shapes,
                                               int32_t n_threads);
 

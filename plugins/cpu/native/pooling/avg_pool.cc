@@ -1,4 +1,4 @@
-// Average pooling, over sliding windows and over a given number of bins, and the gradients.
+// Average pooling, over sliding windows and over a number of bins, and the gradients.
 #include <algorithm>
 
 #include "common/clones.h"
@@ -15,7 +15,7 @@ OPWRIGHT_CPU_CLONES void AddInto(int64_t n, const T* x, T* sums) {
   for (int64_t i = 0; i < n; ++i) sums[i] += x[i];
 }
 
-// The same of rows of n that follow each other, several at a time: sums are written less often.
+// The same for consecutive rows of n, several at a time: sums are written less often.
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddRowsInto(int64_t rows, int64_t n, const T* x, T* sums) {
   constexpr int64_t kAtOnce = 4;
@@ -30,7 +30,7 @@ OPWRIGHT_CPU_CLONES void AddRowsInto(int64_t rows, int64_t n, const T* x, T* sum
   }
 }
 
-// The same of the rows that a window covers.
+// The same for the rows that a window covers.
 template <typename T>
 void AddWindowInto(const Window& window, int64_t n, const T* x, T* sums) {
   if (window.step == 1) {
@@ -70,7 +70,7 @@ struct AveragePoolShape : PoolWindows {
   int64_t divisor = 0;  // 0: the number of elements
 };
 
-// Runs function(row of all planes, row of sums) over all rows, in several threads where it pays.
+// Runs function(row of all planes, row of sums) over all rows, in several threads if it pays.
 template <typename Function>
 void OverRows(const opwright::RunContext& ctx, int64_t n_rows, int64_t row_work, uint64_t row_bytes,
               const Function& function) {

@@ -68,7 +68,7 @@ struct MaxPoolShape : PoolWindows {
 
 template <typename T, typename Attrs>
 struct MaxPool {
-  static constexpr int64_t kMostColumns = 256;  // whose maxima are kept at once
+  static constexpr int64_t kMostColumns = 256;  // whose maxima are stored at once
 
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
 
@@ -145,7 +145,7 @@ struct MaxPool {
   }
 
   // Channels first, windows that are no even distance apart. In most rows no element is greater
-  // than the maximum so far: the place of one is looked for only where there is.
+  // than the maximum so far: its place is searched only if there is one.
   void TakeBins(const T* x, int32_t first, T* out, int32_t* index) const {
     for (int64_t j = 0; j < shape_.out.width; ++j) {
       const Window& columns = shape_.columns[static_cast<size_t>(j)];
@@ -174,7 +174,8 @@ struct MaxPool {
     }
   }
 
-  // Channels last: windows that cover the same pixels, but for their places, are taken together.
+  // Channels last: windows that cover the same pixels are processed together, except for their
+  // places.
   void PoolPixels(const Window& slices, const Window& rows, const T* plane, T* out,
                   int32_t* index) const {
     const int64_t run = shape_.x.run, width = shape_.out.width;
@@ -197,7 +198,7 @@ struct MaxPool {
     bool is_first = true;
     Taps taps;
     const auto take = [&] {
-      // A pixel that is taken again is not greater than itself.
+      // A repeated pixel is not greater than itself.
       for (int t = taps.count; t < kTaps; ++t) {
         taps.elements[t] = taps.elements[0];
         taps.positions[t] = taps.positions[0];
@@ -284,8 +285,8 @@ struct MaxPoolGrad {
     });
   }
 
-  // Each pixel of a row takes from the windows that cover it, so it is written once. It is compared
-  // with the places of all channels: that is a vector's work.
+  // Each pixel of a row gathers from the windows that cover it, so it is written once. It is
+  // compared with the places of all channels: that is a vector's work.
   void TakeRow(int64_t row, const int32_t* index, const T* grad, T* x_grad) const {
     constexpr int64_t kMostChannels = 256;
     T sums[kMostChannels];

@@ -1,4 +1,4 @@
-// The innermost loops of maximum pooling: elements are taken into the maxima so far of windows.
+// The innermost loops of maximum pooling: elements update the maxima of windows.
 #ifndef OPWRIGHT_CPU_POOLING_MAX_POOL_STEPS_H_
 #define OPWRIGHT_CPU_POOLING_MAX_POOL_STEPS_H_
 
@@ -11,8 +11,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Takes element `position` of several windows into their maxima so far. A window that has none yet
-// (index -1) takes any.
+// Updates the maxima of several windows with element `position`. A window without a maximum yet
+// (index -1) accepts any.
 template <typename T, int64_t kStride>
 OPWRIGHT_CPU_INLINE void TakeInto(int64_t n, const T* x, int64_t stride, int32_t position, T* best,
                                   int32_t* index) {
@@ -109,7 +109,7 @@ OPWRIGHT_CPU_CLONES void TakeColumns(int64_t n, const T* x, int64_t stride, int3
   }
 }
 
-// The greatest of n > 0 elements, in the form of comparisons; NaN where there is one.
+// The greatest of n > 0 elements, in the form of comparisons; NaN if there is one.
 template <typename T>
 OPWRIGHT_CPU_CLONES typename Order<T>::Key GreatestOf(const T* x, int64_t n) {
   using Key = typename Order<T>::Key;

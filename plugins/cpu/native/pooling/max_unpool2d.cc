@@ -1,5 +1,5 @@
-// The inverse of maximum pooling, and its gradient: elements go to their places, output gradients
-// come back.
+// The inverse of maximum pooling, and its gradient: elements are written to their places, output
+// gradients are read from there.
 #include <algorithm>
 
 #include "common/parallel.h"

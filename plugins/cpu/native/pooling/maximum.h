@@ -1,5 +1,5 @@
-// How elements are compared where the greatest is sought: the first of equals stays, and NaN is
-// greater than every number.
+// The comparison in a search for the maximum: the first of equals stays, and NaN is greater than
+// every number.
 #ifndef OPWRIGHT_CPU_POOLING_MAXIMUM_H_
 #define OPWRIGHT_CPU_POOLING_MAXIMUM_H_
 
@@ -26,7 +26,7 @@ struct Order {
 };
 
 // A 16-bit float needs no conversion: its bits without the sign are in the order of its magnitude.
-// Both zeros are 0, and every NaN is the greatest whole number of 16 bits.
+// Both zeros are 0, and every NaN is the greatest integer of 16 bits.
 template <typename T, int16_t kInfinity>
 struct OrderOfBits {
   using Key = int16_t;
@@ -44,7 +44,7 @@ struct Order<opwright::Float16> : OrderOfBits<opwright::Float16, 0x7c00> {};
 template <>
 struct Order<opwright::BFloat16> : OrderOfBits<opwright::BFloat16, 0x7f80> {};
 
-// Whether an element takes the place of the maximum so far.
+// Whether an element replaces the maximum so far.
 template <typename T>
 OPWRIGHT_CPU_INLINE bool IsGreater(T value, T kept) {
   return Order<T>::IsGreater(Order<T>::Of(value), Order<T>::Of(kept));

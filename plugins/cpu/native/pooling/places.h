@@ -1,5 +1,5 @@
-// Places of maxima, as max_pool2d writes them: their range is checked before anything is written
-// there, for a program may hand over others.
+// Places of maxima, as written by max_pool2d: their range is checked before anything is written
+// there, since a program may pass others.
 #ifndef OPWRIGHT_CPU_POOLING_PLACES_H_
 #define OPWRIGHT_CPU_POOLING_PLACES_H_
 
@@ -18,7 +18,7 @@ class PlaceCheck {
   // Whether all of them are in [0, count); records one outside.
   bool Admits(const int32_t* places, int64_t n);
 
-  // To be asked when the threads are done.
+  // To be read when the threads are done.
   opwright::Status ToStatus() const;
 
  private:

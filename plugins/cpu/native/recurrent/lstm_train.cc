@@ -53,7 +53,7 @@ struct LstmTrainKernel {
     T* zeros;    // [n, size]
     T* cells;    // [n, size], of the step
     T* weights;  // weight_hh in panels
-    T* rows;     // where x has n before t: the inputs of a layer, then its states
+    T* rows;     // if x has n before t: the inputs of a layer, then its states
   };
 
   Buffers TakeBuffers(Arena<T>* arena) const {

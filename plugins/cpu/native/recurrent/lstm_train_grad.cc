@@ -51,7 +51,7 @@ struct LstmTrainGradKernel {
     T* cells;       // [part_steps, n, size], the results of steps
     T* states;      // [1 + part_steps, n, size], with the state before them
     T* flow;        // [part_steps, n, size], the gradient of the output of a layer
-    T* rows;        // [part_steps, n, inputs], where x has n before t: x, then its gradient
+    T* rows;        // [part_steps, n, inputs], if x has n before t: x, then its gradient
     T* state_grad;  // [n, size]
     T* cell_grad;
     T* weights;  // weight_hh in panels

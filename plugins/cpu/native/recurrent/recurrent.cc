@@ -71,7 +71,7 @@ struct RecurrentKernel {
   }
 
  private:
-  // Asks for packed copies of all weights, where no training changes them.
+  // Requests packed copies of all weights, unless training changes them.
   void PackWeights(const opwright::PrepareContext& ctx) {
     const uint32_t count = ctx.input_count(1);
     is_packed_ = s_.size > 0 && s_.inputs > 0;
@@ -79,7 +79,8 @@ struct RecurrentKernel {
       is_packed_ = is_packed_ && ctx.packable(1, i) && ctx.packable(2, i);
     }
     if (!is_packed_) return;
-    auto* frame = const_cast<ow_prepare*>(ctx.frame());  // ctx.Pack knows the first of a list alone
+    auto* frame =
+        const_cast<ow_prepare*>(ctx.frame());  // ctx.Pack supports only the first of a list
     for (uint32_t slot = 1; slot <= 2; ++slot) {
       for (uint32_t i = 0; i < count; ++i) {
         const opwright::Meta weight = ctx.input(slot, i);
@@ -91,8 +92,8 @@ struct RecurrentKernel {
 
   struct Buffers {
     T* zeros;    // [n, size]
-    T* source;   // the input of a layer, where it must be put together
-    T* weights;  // weight_hh of each direction, in panels, where it is not packed already
+    T* source;   // the input of a layer, if it must be concatenated
+    T* weights;  // weight_hh of each direction, in panels, if it is not packed already
   };
 
   Buffers TakeBuffers(Arena<T>* arena) const {

@@ -59,7 +59,7 @@ inline opwright::Status MakeRecurrentShape(opwright::PrepareContext& ctx, bool h
   return opwright::Status::Ok();
 }
 
-// Hands out parts of a workspace, in order; from NULL it only counts.
+// Allocates parts of a workspace, in order; from NULL it only counts.
 template <typename T>
 class Arena {
  public:

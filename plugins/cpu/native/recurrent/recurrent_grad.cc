@@ -73,9 +73,8 @@ struct RecurrentGradKernel {
     T* weights;  // weight_hh of each direction, in panels
   };
 
-  // The gradient of the input of a layer; NULL where it is not wanted. Steps come from the
-  // end, and narrower rows lie there: so they never reach those of `flow` that are still to be
-  // read.
+  // The gradient of the input of a layer; NULL if it is not requested. Steps run from the end,
+  // where narrower rows are: so they never reach unread rows of `flow`.
   T* TargetOf(const opwright::RunContext& ctx, int64_t layer, const Buffers& at) const {
     if (layer > 0) return at.flow;
     if (!ctx.has_output(0)) return nullptr;

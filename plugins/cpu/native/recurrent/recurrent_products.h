@@ -12,8 +12,8 @@
 
 namespace opwright_cpu {
 
-// A matrix [rows, columns] that every step multiplies with, where one product reads it:
-// element (p, j) is at data[p * row + j * column], or in panels as PackPanels writes them.
+// A matrix [rows, columns] that every step multiplies with, for one product: element (p, j) is at
+// data[p * row + j * column], or in panels as PackPanels writes them.
 template <typename T>
 struct StepWeight {
   const T* data;
@@ -90,7 +90,7 @@ constexpr int64_t SharedGates(Recurrent kind) {
 }
 
 // weight_hh [gates, size] as a step reads it, transposed, and as a step back does. In panels the
-// shared gates come first, then those apart.
+// shared gates are first, then the separate ones.
 template <typename T>
 StepWeight<T> PackForward(Recurrent kind, const T* weight, int64_t size, T* to) {
   const int64_t shared = SharedGates(kind) * size, apart = GatesOf(kind) * size - shared;

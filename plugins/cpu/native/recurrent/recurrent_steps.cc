@@ -138,8 +138,8 @@ OPWRIGHT_CPU_CLONES void RunStep(Recurrent kind, const StepRows<T>& at) {
   }
 }
 
-// Rows that are fetched ahead: nothing but the gates takes time here, and a row is often a page,
-// where the processor's own prefetching stops.
+// Prefetched rows: only the gates take time here, and a row is often a page, where the processor's
+// own prefetching stops.
 constexpr int64_t kAhead = 2;
 
 template <typename T>

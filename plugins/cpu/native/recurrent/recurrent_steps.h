@@ -14,7 +14,8 @@ enum class Recurrent { kLstm, kGru, kTanh, kRelu };
 constexpr int64_t GatesOf(Recurrent kind) {
   return kind == Recurrent::kLstm ? 4 : kind == Recurrent::kGru ? 3 : 1;
 }
-// Parts of the kept results of a step. A GRU's fourth is the part of its state in n, apart from x.
+// Parts of the stored results of a step. A GRU's fourth is the part of its state in n, apart from
+// x.
 constexpr int64_t WidthOf(Recurrent kind) { return GatesOf(kind) == 1 ? 1 : 4; }
 
 // Rows of one step; all arrays but `gates` have `size` numbers a row.
@@ -24,7 +25,7 @@ struct StepRows {
   int64_t size;
   const int64_t* lengths;  // of these rows; NULL: no sequence has ended
   int64_t step;
-  T* gates;  // sums before the step, and its kept results after it
+  T* gates;  // sums before the step, and its stored results after it
   const T* old_state;
   const T* old_cell;  // of an LSTM
   T* state;           // may be `gates` of a plain layer
@@ -38,7 +39,7 @@ void RunStep(Recurrent kind, const StepRows<T>& at);
 template <typename T>
 void RunCellsAgain(const StepRows<T>& at);
 
-// And the states, from gates and cells; zeros where a sequence has ended.
+// And the states, from gates and cells; zeros if a sequence has ended.
 template <typename T>
 void RunStatesAgain(const StepRows<T>& at);
 
@@ -59,7 +60,7 @@ struct StepBack {
 template <typename T>
 void RunStepBack(Recurrent kind, const StepBack<T>& back);
 
-// The gradient of a state that the loss depends on directly: `given`, or zeros where it is NULL.
+// The gradient of a state that the loss depends on directly: `given`, or zeros if it is NULL.
 template <typename T>
 void StartGrad(const T* given, int64_t n, T* grad) {
   if (given == nullptr) {

@@ -61,7 +61,7 @@ struct WeightGrads {
 
  private:
   int64_t rows() const { return (steps.end - steps.begin) * s.n; }
-  // 1 where other steps have been here.
+  // 1 after the first steps.
   T kept() const { return steps.end == s.steps ? T(0) : T(1); }
 
   T* Out(uint32_t parameter) const {

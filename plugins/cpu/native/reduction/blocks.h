@@ -25,7 +25,7 @@ OPWRIGHT_CPU_INLINE T SumBlock(int64_t begin, int64_t end, const Term& term) {
   return sum;
 }
 
-// Sum of term(i), for i in [0, n), pairwise: partial[k] holds the sum of 2**k blocks.
+// Sum of term(i), for i in [0, n), pairwise: partial[k] is the sum of 2**k blocks.
 template <typename T, typename Term>
 OPWRIGHT_CPU_INLINE T SumOver(int64_t n, const Term& term) {
   if (n <= kSumBlock) return SumBlock<T>(0, n, term);
@@ -48,7 +48,7 @@ OPWRIGHT_CPU_INLINE T SumOf(const T* x, int64_t n) {
   return SumOver<T>(n, [x](int64_t i) OPWRIGHT_CPU_TERM { return x[i]; });
 }
 
-// Largest of n numbers, -inf (or the least integer) where there is none. NaN is skipped.
+// Largest of n numbers, -inf (or the least integer) if there is none. NaN is skipped.
 template <typename T>
 OPWRIGHT_CPU_INLINE T MaxOf(const T* x, int64_t n) {
   T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
@@ -58,7 +58,7 @@ OPWRIGHT_CPU_INLINE T MaxOf(const T* x, int64_t n) {
   return best;
 }
 
-// How sums are reduced. Whole numbers are added up in another type than they are read in.
+// How sums are reduced. Integers are summed in another type than they are read in.
 template <typename T>
 struct Sum {
   template <typename In>
@@ -145,7 +145,7 @@ struct Extremum {
     return has_nan != 0 ? std::numeric_limits<T>::quiet_NaN() : best;
   }
 
-  // Without the flag, which is wider than short integers and would keep their lanes few.
+  // Without the flag, which is wider than short integers and would reduce their lanes.
 
   static OPWRIGHT_CPU_INLINE T RowOfIntegers(const T* x, int64_t n) {
     T best = x[0];

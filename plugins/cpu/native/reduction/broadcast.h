@@ -19,7 +19,7 @@ class Broadcast {
   void Run(const void* x, void* out, int32_t n_threads) const;
 
  private:
-  // One run of axes: how far apart its elements are, in the source 0 where it is repeated.
+  // One run of axes: the distance of its elements, in the source 0 if it is repeated.
   struct Loop {
     int64_t size;
     int64_t x_stride;

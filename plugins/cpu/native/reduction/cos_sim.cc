@@ -12,7 +12,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Two vectors: where they begin, how far apart their elements are, and which norms are theirs.
+// Two vectors: their offsets, the strides of their elements, and the indices of their norms.
 struct Pair {
   int64_t x, y;
   int64_t x_line, y_line;
@@ -62,7 +62,7 @@ class Pairs {
  private:
   struct Loop {
     int64_t size;
-    int64_t x_step;  // in lines, 0 where it is repeated
+    int64_t x_step;  // in lines, 0 if it is repeated
     int64_t y_step;
   };
 
@@ -183,7 +183,7 @@ template <typename T>
 struct Derivatives {
   T norm;
   T other_norm;
-  T cosine;  // 0 where the norm is held at epsilon and does not move
+  T cosine;  // 0 if epsilon bounds the norm, which is then constant
   T factor;  // out_grad / norm
   T scale;
 };
@@ -220,7 +220,7 @@ struct CosSimGradKernel {
     const int64_t strides[] = {pairs_.x().inner, pairs_.y().inner};
     const int64_t n = pairs_.length();
     const T epsilon = static_cast<T>(attrs.epsilon), scale = static_cast<T>(attrs.scale);
-    // A vector that is repeated gathers the gradients of several lines: one thread adds them up.
+    // A repeated vector has the gradients of several lines: one thread sums them.
     const int32_t n_threads = pairs_.is_plain() ? ctx.n_threads() : 1;
     for (uint32_t side = 0; side < 2; ++side) {
       if (!ctx.has_output(side)) continue;

@@ -13,8 +13,8 @@ namespace {
 // Floats that are widened at a time, half of the first-level cache at most.
 constexpr int64_t kWideFloats = 4096;
 constexpr int64_t kHalfStrip = 512;  // columns of a piece
-// Elements of one piece where threads share a line. Fixed, so that results do not depend on the
-// number of threads.
+// Elements of one piece if threads share a line. Fixed, so that results do not depend on the number
+// of threads.
 constexpr int64_t kChunk = 65536;
 constexpr int64_t kManyPieces = 64;
 // Blocks that are added up by themselves: sums of long columns lose fewer digits.

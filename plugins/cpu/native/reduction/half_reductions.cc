@@ -70,7 +70,7 @@ using MinOfHalves = HalfReductionKernel<Extremum<float, false>, false, AxesAttrs
 template <typename>
 using SumLikeOfHalves = HalfReductionKernel<Sum<float>, false, opwright::NoAttrs>;
 
-// x_grad of sum and mean: out_grad repeated, of mean a share of it. Slots: x, out_grad.
+// x_grad of sum and mean: out_grad repeated, for mean divided by the count. Slots: x, out_grad.
 template <bool kMean>
 struct HalfSpreadKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

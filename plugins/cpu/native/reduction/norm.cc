@@ -16,7 +16,7 @@ struct NormAttrs {
   OPWRIGHT_ATTRIBUTES(axis, p);
 };
 
-// An element of the input, which a rule tells from a sum of such.
+// An element of the input, a type that rules distinguish from sums.
 template <typename T>
 struct Element {
   T value;

@@ -6,7 +6,7 @@
 
 namespace opwright_cpu {
 
-// NaN that come of infinities among the sums stay: `Rest` adds those up.
+// NaN from infinities among the sums stay: `Rest` adds those up.
 template <typename T>
 struct NumberSum {
   using Rest = Sum<T>;

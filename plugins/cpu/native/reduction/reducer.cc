@@ -97,7 +97,7 @@ void Stages::RunStage(const Stage& stage, const Step& step, int32_t n_threads) {
                  At(step.out, begin * step.again.item_bytes));
     });
   } else {
-    // Narrow rows are joined only where a part has all of their columns.
+    // Narrow rows are joined only if a part has all of their columns.
     const int64_t columns = inner <= kNarrow ? inner : 64;
     ParallelFor(n_threads, lines.count(), std::max<int64_t>(64, kElementGrain / length), columns,
                 [&](int64_t begin, int64_t end) {

@@ -82,7 +82,7 @@ class Reducer {
   reducer::Stages stages_;
 };
 
-// Whole numbers are added up and multiplied in 64 bits, unsigned: there wrapping is defined.
+// Integers are summed and multiplied in unsigned 64 bits, where wrapping is defined.
 template <typename T>
 using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 

@@ -12,8 +12,8 @@
 namespace opwright_cpu {
 namespace reducer {
 
-// Width of the strip of columns that is kept in the first cache, and the rows that are added up
-// there before they join the rest: sums of long columns lose fewer digits.
+// Width of the strip of columns in the first cache, and the number of rows that are summed there
+// before they are added to the rest: sums of long columns lose fewer digits.
 constexpr int64_t kStrip = 2048;
 constexpr int64_t kStripRows = 256;
 // out = rows reduced to one; eight at a time, so that `out` is read and written less.

@@ -1,4 +1,4 @@
-// Sums and products, of whole numbers in 64 bits.
+// Sums and products, for integers in 64 bits.
 #include "reduction/number_sum.h"
 #include "reduction/reducer_kernel.h"
 

@@ -104,7 +104,7 @@ using MaxKernel = ReductionKernel<Readable<T>, Extremum<Readable<T>, true>, fals
 template <typename T>
 using MinKernel = ReductionKernel<Readable<T>, Extremum<Readable<T>, false>, false>;
 
-// Whether a whole number is 0 does not depend on its sign.
+// Whether an integer is 0 does not depend on its sign.
 template <typename T, bool kAll>
 using TruthKernel = ReductionKernel<uint8_t, Truth<kAll>, false, SumType<Readable<T>>>;
 template <typename T>
@@ -112,7 +112,7 @@ using AnyKernel = TruthKernel<T, false>;
 template <typename T>
 using AllKernel = TruthKernel<T, true>;
 
-// x_grad of sum and mean: out_grad repeated, of mean a share of it. Slots: x, out_grad.
+// x_grad of sum and mean: out_grad repeated, for mean divided by the count. Slots: x, out_grad.
 template <typename T, bool kMean>
 struct SpreadKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -160,13 +160,13 @@ OPWRIGHT_CPU_CLONES void MarkExtrema(const T* x, T* best, int64_t n) {
   }
 }
 
-// Never 0: a program may give other numbers than the extrema.
+// Never 0: a program may pass other numbers than the extrema.
 template <typename T>
 OPWRIGHT_CPU_CLONES void ShareGradient(const T* out_grad, T* counts, int64_t n) {
   for (int64_t i = 0; i < n; ++i) counts[i] = out_grad[i] / (counts[i] < T(1) ? T(1) : counts[i]);
 }
 
-// Infinite shares leave 0 where the element is no extremum.
+// With infinite shares, elements other than the extremum get 0.
 template <typename T>
 OPWRIGHT_CPU_CLONES void KeepMarked(const T* marks, T* shares, int64_t n) {
   for (int64_t i = 0; i < n; ++i) shares[i] = marks[i] == T(0) ? T(0) : shares[i];

@@ -1,4 +1,4 @@
-// The elements of an axis that each place of a resized axis takes, and their shares.
+// The elements of an axis that each place of a resized axis reads, and their shares.
 #ifndef OPWRIGHT_CPU_SAMPLING_AXIS_TAPS_H_
 #define OPWRIGHT_CPU_SAMPLING_AXIS_TAPS_H_
 
@@ -85,7 +85,7 @@ inline double Rounded(double at, const std::string& rounding) {
   return rounding == "floor" ? std::floor(at) : std::ceil(at);
 }
 
-// The share of an element that far away: a triangle, or Keys' cubic function.
+// The share of an element by distance: a triangle, or Keys' cubic function.
 inline double ShareOf(double distance, bool is_cubic, double a) {
   const double d = std::fabs(distance);
   if (!is_cubic) return std::max(1 - d, 0.0);

@@ -62,7 +62,7 @@ void Pad(const GridShape& shape, const AxisRule<T>& rule, int64_t n, T* place, T
   Hold<T>(n, rule.last, place, factor);
 }
 
-// Whole places as indices; those outside have no share, and the index 0.
+// Integer places as indices; those outside have no share, and the index 0.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Index(int64_t n, T last, const T* place, T* share, T* derivative,
                                int32_t* index) {

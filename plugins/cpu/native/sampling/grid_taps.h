@@ -46,7 +46,7 @@ struct GridTaps {
   T share[kMaxGridTaps][kGridBlock];
   T derivative[kMaxGridTaps][3][kGridBlock];
 
-  // Reads `count` places of `rank` coordinates each; derivatives, by coordinate, only where wanted.
+  // Reads `count` places of `rank` coordinates each; derivatives, by coordinate, only on request.
   void Fill(const GridShape& shape, const T* grid, int64_t count, bool with_derivatives);
 
  private:

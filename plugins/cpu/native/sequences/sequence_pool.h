@@ -56,7 +56,7 @@ struct PoolColumns {
 template <typename T>
 void SumRows(const T* x, int64_t length, int64_t stride, int64_t width, T* out);
 
-// NaN where one is NaN.
+// NaN if one is NaN.
 template <typename T>
 void MaxRows(const T* x, int64_t length, int64_t stride, int64_t width, T* out);
 

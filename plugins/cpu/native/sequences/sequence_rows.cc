@@ -6,7 +6,7 @@
 namespace opwright_cpu {
 namespace {
 
-constexpr int64_t kSumLanes = 32;  // sums side by side where there is one column
+constexpr int64_t kSumLanes = 32;  // parallel sums if there is one column
 
 template <typename T>
 OPWRIGHT_CPU_INLINE T Greater(T x, T best) {

@@ -1,4 +1,4 @@
-// Sequences of several lengths in one padded tensor [n, t, ...].
+// Sequences of different lengths in one padded tensor [n, t, ...].
 #ifndef OPWRIGHT_CPU_SEQUENCES_SEQUENCES_H_
 #define OPWRIGHT_CPU_SEQUENCES_SEQUENCES_H_
 

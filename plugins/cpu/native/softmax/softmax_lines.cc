@@ -38,7 +38,8 @@ OPWRIGHT_CPU_INLINE void WriteLine(const T* x, int64_t n, T maximum, T total, T*
 constexpr int64_t kLanes = 16;
 
 // The powers of the last elements of a line, which fill no vector: of a vector that ends with them,
-// whose first elements have been counted. One by one they would take longer than all others.
+// whose first elements have been counted. Processed one by one they would take longer than all
+// others.
 template <typename T>
 struct LastPowers {
   OPWRIGHT_CPU_INLINE LastPowers(const T* x, int64_t n, T maximum) {

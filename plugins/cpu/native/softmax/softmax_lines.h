@@ -58,7 +58,7 @@ class SoftmaxLines {
 
   Lines lines_;
   int64_t n_chunks_ = 1;  // of a line that is too long for the caches
-  int64_t buffer_ = 0;    // elements for each thread, where results go past the caches
+  int64_t buffer_ = 0;    // elements for each thread, if results bypass the caches
   uint64_t workspace_bytes_ = 0;
 };
 

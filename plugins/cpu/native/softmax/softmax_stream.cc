@@ -13,7 +13,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// The results of a line: of its powers, which were kept, or with kLog of its elements.
+// The results of a line: from its stored powers, or with kLog from its elements.
 template <typename T, bool kLog>
 struct LineResult {
   const T* kept;
@@ -25,9 +25,9 @@ struct LineResult {
   }
 };
 
-// Largest element of a row, four cache lines at a time; any element where one is NaN, since then
-// all results are NaN. Meanwhile a few lines of the waiting row are stored, and the beginning of
-// the next row is prefetched. The rest follows while the powers are computed, which takes some five
+// Largest element of a row, four cache lines at a time; any element if one is NaN, since then all
+// results are NaN. Meanwhile a few lines of the waiting row are stored, and the beginning of the
+// next row is prefetched. The rest follows while the powers are computed, which takes some five
 // times as long.
 constexpr int64_t kMaxLines = 4;
 
@@ -62,8 +62,8 @@ OPWRIGHT_CPU_INLINE T PowerOf(T x, T maximum, T* kept) {
   return power;
 }
 
-// Sum of exp(x - maximum); with kLog the powers are not kept. Meanwhile the waiting row is stored,
-// as far as this one reaches, and the rest of the next one is prefetched.
+// Sum of exp(x - maximum); with kLog the powers are not stored. Meanwhile the waiting row is
+// stored, as far as this one reaches, and the rest of the next one is prefetched.
 template <typename T, bool kLog, typename Row>
 OPWRIGHT_CPU_INLINE T AddPowers(const T* x, int64_t n, T maximum, T* kept, Row* waiting) {
   const int64_t lines = n / kLineItems<T>;

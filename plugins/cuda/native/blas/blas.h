@@ -37,7 +37,7 @@ struct ProductSpec {
     kAccumulates,  // 1: D is added to
     kAlignment,    // alignment of every pointer in bytes
     kWorkspace,    // bytes
-    kMostTried,    // algorithms to benchmark; 1: take the first
+    kMostTried,    // algorithms to benchmark; 1: use the first
     kNumbers
   };
   std::array<int64_t, kNumbers> numbers{};

@@ -43,7 +43,7 @@ Status OpenCudnn(const CudnnApi** api);
 // The path of libcudnn, set by Python before its first use.
 void SetCudnnPath(const std::string& path);
 
-// A descriptor of the backend API. Errors are kept until Finalize.
+// A descriptor of the backend API. Errors are stored until Finalize.
 class CudnnDescriptor {
  public:
   CudnnDescriptor() = default;

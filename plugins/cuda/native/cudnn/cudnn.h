@@ -20,7 +20,7 @@ namespace opwright_cuda {
 //
 //   data type of inputs and outputs (cudnnDataType), permissions of engines as bits: 1 to use
 //   tensor cores, 2 to compute other bits in another run, the most bytes of workspace, how many
-//   engines are tried out: 1 takes the first that works, number of tensors; of each: whether it
+//   engines are tried out: 1 uses the first that works, number of tensors; of each: whether it
 //   is virtual (a float32 that is never stored), the index of its pointer in the constants, 4
 //   extents and 4 strides in the order n, channels, height, width; number of operations; of each:
 //   its kind, the tensors x, second operand (weight), result, and for a convolution strides,
@@ -112,7 +112,7 @@ class OperationGraph {
   Status FindFastest(const std::vector<CudnnCandidate>& candidates, size_t* fastest);
   uint64_t BytesOf(const OperationGraphSpec::Tensor& tensor) const;
   Status Pack(const std::vector<void*>& pointers, void* workspace);
-  // The handle belongs to this thread meanwhile.
+  // The handle belongs to this thread for now.
   Status Execute(const CudnnDescriptor& plan, const std::vector<void*>& pointers, void* workspace,
                  CUstream stream);
 
@@ -140,7 +140,7 @@ class Cudnn {
   Cudnn& operator=(const Cudnn&) = delete;
 
   // `record` is the source of the specification: while a graph of it is in use, it is returned
-  // again. A kernel that defers work is prepared twice, and an engine may take seconds.
+  // again. A kernel that defers work is prepared twice, and an engine may need seconds.
   Status Make(const std::vector<int64_t>& record, OperationGraphSpec spec,
               std::shared_ptr<OperationGraph>* graph);
 

@@ -51,7 +51,7 @@ Current::Current(const Device& device) : driver_(device.driver()) {
 }
 
 Current::~Current() {
-  // A thread without a context keeps this one for the next call.
+  // A thread without a context retains this one for the next call.
   if (changed_ && before_ != nullptr) driver_.CtxSetCurrent(before_);
 }
 

@@ -53,7 +53,7 @@ class Device {
 
   // The product library on this device, opened by the first caller.
   Status GetBlas(const Blas** blas);
-  // The same of cuDNN.
+  // The same for cuDNN.
   Status GetCudnn(Cudnn** cudnn);
 
  private:
@@ -64,7 +64,7 @@ class Device {
   int ordinal_ = 0;
   CUdevice handle_ = 0;
   CUcontext context_ = nullptr;
-  CUmemoryPool pool_ = nullptr;     // null where the device has none
+  CUmemoryPool pool_ = nullptr;     // null if the device has none
   CUstream main_stream_ = nullptr;  // the first one created, which orders allocations and frees
   bool is_blocking_ = false;
   Fault* fault_ = nullptr;  // in host memory that the device writes

@@ -25,7 +25,7 @@ void* Enter(void* device) {
 }
 
 void Leave(void* device, void* before) {
-  // As Current: a thread without a context keeps this one.
+  // Like Current: a thread without a context retains this one.
   if (before != nullptr && before != Of(device).context()) {
     Of(device).driver().CtxSetCurrent(static_cast<CUcontext>(before));
   }

@@ -1,8 +1,8 @@
 /* Services of opwright-cuda for libraries of other packages whose kernels work on device "cuda":
- * they are registered as any kernels, put work on the stream of the call, and link nothing.
+ * they are registered like any kernels, enqueue work on the stream of the call, and link nothing.
  *
  * launcher.so exports opwright_cuda_services_v1. `device` is ow_prepare.device_state of a kernel
- * for "cuda". Members are only appended; ask size before you read one. */
+ * for "cuda". Members are only appended; check size before you read one. */
 #ifndef OPWRIGHT_CUDA_SERVICES_H_
 #define OPWRIGHT_CUDA_SERVICES_H_
 
@@ -14,7 +14,7 @@ extern "C" {
 
 typedef struct opwright_cuda_services {
   uint64_t size;
-  /* A function of NVIDIA's driver by its symbol, such as "cuEventRecord"; NULL where it has none.
+  /* A function of NVIDIA's driver by its symbol, such as "cuEventRecord"; NULL if it has none.
    */
   void* (*find)(const char* symbol);
   /* The number of the GPU. */

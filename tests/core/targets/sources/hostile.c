@@ -1,4 +1,4 @@
-/* The plugin with kernels that break the rules of the border: `fault` says which one. */
+/* The plugin with kernels that break the rules of the border: `fault` selects one. */
 #include "scale.h"
 
 static const int64_t kAbsurd = (int64_t)1 << 40;
@@ -40,7 +40,7 @@ static void ask_for_packs(ow_prepare* prepare, const char* fault) {
     add_pack(prepare, 0, 64, 64);
   }
   if (is(fault, "pack_frame")) {
-    prepare->packs = own; /* not the room that it was given */
+    prepare->packs = own; /* not the provided room */
     prepare->n_packs = 1;
     prepare->pack_capacity = 1000;
   }
@@ -129,7 +129,7 @@ static int32_t hostile_infer(const ow_infer* infer) {
   return OW_OK;
 }
 
-/* nonzero of one axis; the length of x says how it misuses resize. */
+/* nonzero of one axis; the length of x selects the misuse of resize. */
 static int32_t hostile_nonzero(const ow_call* call) {
   const int64_t absurd[] = {1, (int64_t)1 << 62};
   const int64_t shape[] = {1, 4};

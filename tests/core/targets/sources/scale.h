@@ -13,7 +13,7 @@
 #define PLUGIN_NAME "acme"
 #endif
 
-/* The attribute `fault` says where this kernel fails. */
+/* The attribute `fault` selects the failing function. */
 typedef struct scale_state {
   double factor;
   const char* fault;

@@ -1,5 +1,5 @@
-// One loop for all element-wise functions, written as functors: the call operator takes the inputs
-// in their compute type, and returns the output.
+// One loop for all element-wise functions, written as functors: the call operator receives the
+// inputs in their compute type, and returns the output.
 #include "columns.h"
 #include "conversions.h"
 #include "functions.h"

@@ -65,7 +65,7 @@ struct LaneTeam : Share {
     }
     return value;
   }
-  // Whether it holds for any line whose team shares Reduce barriers with this one.
+  // Whether it is true for any line whose team shares Reduce barriers with this one.
   OW_INLINE bool IsAny(bool is_true) const { return __any_sync(0xffffffffu, is_true); }
   OW_INLINE bool IsFirst() const { return is_there && thread == 0; }
 };

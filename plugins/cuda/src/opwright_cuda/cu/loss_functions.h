@@ -75,7 +75,7 @@ struct LogLoss {
   }
 };
 
-// 0 where the label's probability is 0.
+// 0 if the label's probability is 0.
 template <typename T, bool is_log>
 struct KlLoss {
   static OW_INLINE T WeightOf(T label) { return is_log ? functors::Exp(label) : label; }

@@ -18,7 +18,7 @@ struct Scores {
   }
 };
 
-// Reads a line once, and its label meanwhile. Outputs may share memory with x, since they are
+// Reads a line once, and concurrently its label. Outputs may share memory with x, since they are
 // written later.
 template <Left left, typename Line, typename T>
 OW_INLINE Scores<Compute<T>> ReadScores(Line& line, const T* x, const Labels& labels) {

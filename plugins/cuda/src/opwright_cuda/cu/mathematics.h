@@ -119,7 +119,7 @@ OW_FUNCTION_2(Prelu, functors::LeakyRelu(x, y));
 OW_FUNCTION_2(Atan2, functors::Atan2(x, y));
 OW_FUNCTION_2(Atan2Derivative, functors::Atan2Derivative(x, y));
 
-// As in NumPy: for integers 0 where y is 0; the minimum divided by -1 is itself.
+// As in NumPy: for integers 0 if y is 0; the minimum divided by -1 is itself.
 template <typename T>
 OW_INLINE T ModOf(T x, T y) {
   if constexpr (IsFloat<T>::value) {

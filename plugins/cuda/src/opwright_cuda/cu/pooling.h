@@ -57,7 +57,7 @@ OW_INLINE Span DilatedWindowAt(int32_t i, const PoolAxis& axis, bool with_paddin
   return {first, min(end, axis.size)};
 }
 
-// The same of any window, or bin; every `dilation`-th element counts.
+// The same for any window, or bin; every `dilation`-th element counts.
 OW_INLINE Span WindowAt(int32_t i, const PoolAxis& axis) {
   if (axis.dilation != 1) return DilatedWindowAt(i, axis, false);
   if (axis.kernel != 0) return SlidingWindowAt(i, axis);

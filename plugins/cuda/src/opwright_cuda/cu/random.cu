@@ -149,7 +149,7 @@ __global__ void dropout(const T* x, T* out, bool* mask, int64_t n, RandomKey key
   }
 }
 
-// 1 where the word of an element is below floor(x * 2^32). Values outside of [0, 1] are reported.
+// 1 if the word of an element is below floor(x * 2^32). Values outside of [0, 1] are reported.
 template <typename T>
 __global__ void bernoulli(const T* x, T* out, int64_t n, RandomKey key, Fault* fault,
                           int32_t text) {

@@ -1,10 +1,10 @@
 // Small matrix products, bound by the latency of reads: as many blocks as fit on the GPU, with all
 // threads reading directly into registers.
 //
-// A thread accumulates 4 x 4 sums. A few adjacent lanes form a tile; the other lanes and warps take
-// other steps of the inner dimension, four adjacent ones at a time, so that no element is needed
-// twice and shared memory would save nothing. Partial sums are combined there at the end, in an
-// order determined by the shape.
+// A thread accumulates 4 x 4 sums. A few adjacent lanes form a tile; the other lanes and warps
+// process other steps of the inner dimension, four adjacent ones at a time, so that no element is
+// needed twice and shared memory would save nothing. Partial sums are combined there at the end, in
+// an order determined by the shape.
 #ifndef OPWRIGHT_CUDA_SMALL_PRODUCTS_H_
 #define OPWRIGHT_CUDA_SMALL_PRODUCTS_H_
 

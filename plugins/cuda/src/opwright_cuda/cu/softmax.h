@@ -78,7 +78,7 @@ struct PowersOf {
   }
 };
 
-// Reads a line once, and calls meanwhile() while its reads are in flight.
+// Reads a line once, and calls meanwhile() during its reads.
 template <Left left, typename Line, typename T, typename Function>
 OW_INLINE Powers<Compute<T>> ReadPowers(Line& line, const T* x, Function meanwhile) {
   using C = Compute<T>;

@@ -54,7 +54,7 @@ __global__ void top_k_of_short(const T* x, T* out, int64_t* places, Lines lines,
 template <typename R>
 struct Limit {
   R rank;           // of the k-th best
-  int64_t n_equal;  // number of elements to take with this rank, the first ones
+  int64_t n_equal;  // number of selected elements with this rank, the first ones
 };
 
 // Radix select from the highest digit: elements that match all digits so far are counted by the

@@ -273,7 +273,8 @@ void Block::RunThreads() {
   if (!error_.empty()) TheFibers().GiveUp();
 }
 
-// As far as possible without the others: an exchange within a warp does not block other warps.
+// Advances as far as possible without the others: an exchange within a warp does not block other
+// warps.
 bool Block::RunWarp(int first) {
   first_ = first;
   n_order_ = std::min(kWarp, n_ - first);

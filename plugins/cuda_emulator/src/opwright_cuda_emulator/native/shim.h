@@ -85,7 +85,7 @@ inline unsigned Ballot(unsigned mask, bool vote, int line) {
   return static_cast<unsigned>(Runtime().ballot(mask, vote, line));
 }
 
-// The parameters of a kernel as cuLaunchKernel takes them, and the call of one thread.
+// The parameters of a kernel in the form for cuLaunchKernel, and the call of one thread.
 template <auto kernel>
 struct Entry;
 template <typename... P, void (*kernel)(P...)>

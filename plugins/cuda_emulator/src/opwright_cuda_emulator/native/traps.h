@@ -5,7 +5,7 @@
 
 namespace shim {
 
-// While one lives, in any thread, traps of kernels are errors. Other traps keep the previous
+// While one lives, in any thread, traps of kernels are errors. Other traps use the previous
 // handlers.
 class Traps {
  public:

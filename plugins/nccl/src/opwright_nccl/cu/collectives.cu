@@ -105,7 +105,7 @@ __global__ void pack(const T* x, A* to, Parts of, A weight) {
   }
 }
 
-// The sum of the weights is one of the reduced numbers, or given.
+// The sum of the weights is one of the reduced numbers, or an argument.
 template <typename A, typename T, typename Code>
 __global__ void unpack(const A* from, T* out, Parts of, const A* sum, A divisor) {
   const A by = sum != nullptr ? *sum : divisor;
@@ -149,7 +149,7 @@ __global__ void put_part(int64_t* part, const int64_t* rows, int32_t rank, int32
   part[2] = total;
 }
 
-// ---- How far collectives are
+// ---- Progress of collectives
 // ---------------------------------------------------------------------
 
 __global__ void begin(Progress* progress, int32_t operation) {

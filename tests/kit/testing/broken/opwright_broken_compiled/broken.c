@@ -31,7 +31,7 @@ static int32_t writes_past_end(const ow_call* call) {
   float* out = (float*)call->args[1]->data;
   const int64_t n = count(call->args[0]);
   for (int64_t i = 0; i < n; ++i) out[i] = x[i];
-  if (n > 0) out[n] = 0; /* as one does that rounds its length up to whole vectors */
+  if (n > 0) out[n] = 0; /* like a kernel that rounds its length up to whole vectors */
   return OW_OK;
 }
 
@@ -57,7 +57,7 @@ static int32_t reads_before_begin(const ow_call* call) {
   return copy(call);
 }
 
-/* In blocks of 16 whose tail of one element is forgotten after four whole blocks. */
+/* In blocks of 16 without a tail of one element after four whole blocks. */
 static int32_t leaves_tail(const ow_call* call) {
   const float* x = (const float*)call->args[0]->data;
   float* out = (float*)call->args[1]->data;

@@ -29,7 +29,7 @@ static int32_t aborts(const ow_call* call) {
   return copy(call);
 }
 
-/* Holds the GIL, as a short native run does: no thread of Python could end it. */
+/* Holds the GIL, like a short native run: no thread of Python could end it. */
 static int32_t spins(const ow_call* call) {
   volatile int64_t n = count(call->args[0]);
   while (n == 9) {

@@ -1,5 +1,5 @@
-// The arithmetic of every kernel of this package, written once: the C++ compiler makes the CPU's
-// kernels of it and NVRTC the GPU's.
+// The arithmetic of every kernel of this package, written once: the C++ compiler builds the CPU's
+// kernels from it and NVRTC the GPU's.
 #ifndef OPWRIGHT_COSINE_COSINE_H_
 #define OPWRIGHT_COSINE_COSINE_H_
 

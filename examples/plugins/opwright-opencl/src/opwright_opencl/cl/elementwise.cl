@@ -69,8 +69,8 @@ __kernel void spread(const ulong n, __global const T* xs, __global T* outs, cons
   if (i < n) outs[i] = xs[place_of(i, shape, x_strides)] / divisor;
 }
 
-// param - rate * (grad + decay * param); `next` may lie on `param`. The rate may be a float where
-// T is double.
+// param - rate * (grad + decay * param); `next` may share `param`'s memory. The rate may be a float
+// if T is double.
 #define SGD(NAME, RATE)                                                                   \
   __kernel void NAME(const ulong n, __global const T* param, __global const T* grad,      \
                      __global const RATE* rate, __global T* next, const T decay) {        \

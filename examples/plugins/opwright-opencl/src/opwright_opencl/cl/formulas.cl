@@ -1,4 +1,4 @@
-// Formulas that several kernels share. T, the type of the elements, is given when the program is
+// Formulas that several kernels share. T, the type of the elements, is set when the program is
 // built; everything is compiled once for each T.
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -7,7 +7,7 @@
 // NaN is not below 0 and passes, as in NumPy's maximum.
 T relu_of(const T x) { return x <= 0 ? (T)0 : x; }
 
-// Far on the left exp(-x) is infinite, and the quotient 0, as it should be.
+// For very negative x exp(-x) is infinite, and the quotient 0, as it should be.
 T sigmoid_of(const T x) { return (T)1 / ((T)1 + exp(-x)); }
 
 T tanh_of(const T x) { return tanh(x); }
@@ -23,7 +23,7 @@ uint place_of(uint index, const uint4 shape, const uint4 strides) {
 }
 
 // The sum, or the largest, of one value from each item along a work-group whose size is a power of
-// two, in an order that is always the same; every item gets it. `scratch` holds one T for each.
+// two, in an order that is always the same; every item gets it. `scratch` has one T for each.
 T sum_of_group(const T value, __local T* scratch) {
   const size_t me = get_local_id(0);
   scratch[me] = value;

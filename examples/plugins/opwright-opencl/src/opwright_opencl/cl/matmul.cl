@@ -1,16 +1,16 @@
 // out = activation(x @ y + bias) for stacks of matrices. A work-group makes TILE by TILE elements,
-// each of its items ROWS by WIDTH of them. It goes along the depth in tiles that it copies to local
-// memory, so that an element is read from global memory once for TILE products, and sums lie in
-// registers: ROWS + WIDTH reads of local memory serve ROWS * WIDTH products. Drivers for CPUs turn
-// the vectors into SIMD instructions.
+// each of its items ROWS by WIDTH of them. It advances along the depth in tiles that it copies to
+// local memory, so that an element is read from global memory once for TILE products, and sums are
+// in registers: ROWS + WIDTH reads of local memory serve ROWS * WIDTH products. Drivers for CPUs
+// turn the vectors into SIMD instructions.
 #define PASTE(A, B) A##B
 #define VECTOR_NAME(T, N) PASTE(T, N)
 #define VECTOR VECTOR_NAME(T, WIDTH)
 #define LOAD VECTOR_NAME(vload, WIDTH)
 #define STORE VECTOR_NAME(vstore, WIDTH)
-#define PITCH (TILE + WIDTH)  // columns of a tile then lie in different banks
+#define PITCH (TILE + WIDTH)  // columns of a tile are then in different banks
 
-// A tile of a matrix whose elements lie at row * row_stride + column * column_stride, with zeros
+// A tile of a matrix whose elements are at row * row_stride + column * column_stride, with zeros
 // beyond its ends. Neighboring items read neighboring addresses, for both layouts of the matrix.
 void load_tile(__local T* tile, __global const T* matrix, const size_t first_row,
                const size_t first_column, const size_t rows, const size_t columns,

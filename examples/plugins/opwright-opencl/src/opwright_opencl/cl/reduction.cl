@@ -1,6 +1,6 @@
 // Sums over the middle of [outer, length, inner]. A work-group has `columns` neighboring places of
-// inner, so that its items read side by side, and goes down a part of the length in local_size /
-// columns steps at once; `parts` results for one sum are added up by a second launch.
+// inner, so that its items read adjacent elements, and advances along a part of the length by
+// local_size / columns at a time; `parts` results for one sum are added up by a second launch.
 __kernel void sum_lines(__global const T* xs, __global T* outs, const ulong length,
                         const ulong inner, const ulong columns, const ulong parts,
                         const ulong chunk, const T divisor, __local T* scratch) {

@@ -1,5 +1,5 @@
-// Softmax and its losses: one work-group for each line. Element k of line l lies at
-// (l / inner * length + k) * inner + l % inner; there are as many class ids as lines.
+// Softmax and its losses: one work-group for each line. Element k of line l is at (l / inner *
+// length + k) * inner + l % inner; there are as many class ids as lines.
 #define FIRST_OF(LINE, LENGTH, INNER) ((LINE) / (INNER) * (LENGTH) * (INNER) + (LINE) % (INNER))
 
 T largest_of_line(__global const T* line, const ulong length, const ulong inner,
@@ -49,7 +49,7 @@ __kernel void softmax_grad(__global const T* outs, __global const T* out_grads,
   }
 }
 
-// `fault` keeps the first line with a class id that is none. The host looks at it. `softmax` may be
+// `fault` stores the first line with an invalid class id. The host looks at it. `softmax` may be
 // null.
 #define SOFTMAX_LOSS(NAME, ID)                                                                  \
   __kernel void NAME(__global const T* logits, __global const ID* labels, __global T* outs,     \
