@@ -193,9 +193,9 @@ def _check_regular(path: StrPath, mode: int) -> None:
         raise FormatError(f"{path}: must be a regular file, got {kind_of(mode)}")
 
 
-def read_small(path: StrPath, handle: int, max_bytes: int) -> bytes:
-    """Return the content of an open file of at most `max_bytes`."""
-    size_bytes = os.fstat(handle).st_size
+def read_small(path: StrPath, handle: int, max_bytes: int, size_bytes: int | None = None) -> bytes:
+    """Return the beginning of an open file, by default all of it, at most `max_bytes`."""
+    size_bytes = os.fstat(handle).st_size if size_bytes is None else size_bytes
     if size_bytes > max_bytes:
         raise FormatError(f"{path}: must have at most {max_bytes} bytes, got {size_bytes}")
     data = bytearray(size_bytes)

@@ -49,7 +49,7 @@ def write_message(message: Message, schema: Schema) -> bytes:
             continue
         if is_list and kind in _PACKED:
             packed = b"".join(map(_PACKED[kind], value))
-            parts += [_tag(number, _LENGTH), _varint(len(packed)), packed]
+            parts += [_tag(number, _LENGTH), varint(len(packed)), packed]
             continue
         for item in value if is_list else (value,):
             if kind in _PACKED:
@@ -58,15 +58,16 @@ def write_message(message: Message, schema: Schema) -> bytes:
             data = item
             if not isinstance(item, bytes):
                 data = write_message(item, inner) if kind == "m" else item.encode()
-            parts += [_tag(number, _LENGTH), _varint(len(data)), data]
+            parts += [_tag(number, _LENGTH), varint(len(data)), data]
     return b"".join(parts)
 
 
 def _tag(number: int, wire_type: int) -> bytes:
-    return _varint(number << 3 | wire_type)
+    return varint(number << 3 | wire_type)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """Return a number of at least 0 in groups of 7 bits, the lowest first."""
     if value < 128:
         return bytes((value,))
     groups = bytearray()
@@ -83,7 +84,7 @@ def _write_int(kind: str) -> Callable[[int], bytes]:
     def write(value: int) -> bytes:
         if not least <= value < end:
             raise ValueError(f"it must be in [{least}, {end})")
-        return _varint(value % 2**64)
+        return varint(value % 2**64)
 
     return write
 

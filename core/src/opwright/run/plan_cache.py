@@ -32,7 +32,7 @@ from opwright.cache_folder import (
 )
 from opwright.context.guard import default_epoch, is_unchanged
 from opwright.context.threads import get_num_threads, is_deterministic
-from opwright.disk import digest_of, empty_bytes, map_large, open_regular, read_into
+from opwright.disk import digest_of, empty_bytes, map_large, open_regular, read_into, read_small
 from opwright.errors import FormatError, OpwrightError
 from opwright.records import NamedTuple
 from opwright.run.bundles.opening import PlanSource, open_bundle_file
@@ -131,12 +131,7 @@ def _find_newest(folder: str) -> str:
 def _read(path: str, size_bytes: int | None = None) -> bytes:
     """Return the beginning of a file, or all of it."""
     with open_regular(path, follow=True) as handle:
-        size_bytes = os.fstat(handle).st_size if size_bytes is None else size_bytes
-        if size_bytes > _MOST_BYTES:
-            raise FormatError(f"{path}: must have at most {_MOST_BYTES} bytes to be kept")
-        data = bytearray(size_bytes)
-        read_into(path, handle, memoryview(data), 0)
-        return bytes(data)
+        return read_small(path, handle, _MOST_BYTES, size_bytes)
 
 
 def describe_installed() -> str:

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from opwright.describe.wire import varint
 from opwright.lowering.layout.recording import About, Size
 from opwright.records import NamedTuple
 
@@ -64,8 +65,7 @@ def encode(tokens: Iterable[Any]) -> bytes:
     for token in tokens:
         if isinstance(token, Affine):
             data.append(_AFFINE)
-            _add_signed(data, token.step)
-            _add_signed(data, token.base)
+            data += _signed(token.step) + _signed(token.base)
         elif isinstance(token, float):
             data.append(_FLOAT)
             data += struct.pack("<d", token)
@@ -75,23 +75,15 @@ def encode(tokens: Iterable[Any]) -> bytes:
             if known is None:
                 texts[text] = len(texts)
                 data.append(_TEXT)
-                _add_varint(data, len(text))
-                data += text
+                data += varint(len(text)) + text
             else:
                 data.append(_SAME_TEXT)
-                _add_varint(data, known)
+                data += varint(known)
         else:
             data.append(_INT)
-            _add_signed(data, int(token))
+            data += _signed(int(token))
     return bytes(data)
 
 
-def _add_signed(data: bytearray, value: int) -> None:
-    _add_varint(data, value << 1 if value >= 0 else (-value << 1) - 1)
-
-
-def _add_varint(data: bytearray, value: int) -> None:
-    while value > 0x7F:
-        data.append(value & 0x7F | 0x80)
-        value >>= 7
-    data.append(value)
+def _signed(value: int) -> bytes:
+    return varint(value << 1 if value >= 0 else (-value << 1) - 1)
