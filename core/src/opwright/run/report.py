@@ -112,14 +112,14 @@ class Memory(NamedTuple):
         return kept + sum(row.plan_bytes + row.idle_bytes for row in self.plans)
 
     def __str__(self) -> str:
-        lines = [f"{'MB':>9}  {'plans':>6}  kept by"]
-        for row in self.plans:
-            size = (row.plan_bytes + row.idle_bytes) / 1e6
-            lines.append(f"{size:9.2f}  {row.n_plans:6}  {row.owner}")
-        lines.append(f"{self.packed_bytes / 1e6:9.2f}  {'':6}  packed parameters")
-        lines.append(f"{self.block_bytes / 1e6:9.2f}  {'':6}  freed blocks")
-        lines.append(f"{self.total_bytes / 1e6:9.2f}  {'':6}  in all")
-        return "\n".join(lines)
+        rows: list[tuple[int, object, str]] = [
+            *((row.plan_bytes + row.idle_bytes, row.n_plans, row.owner) for row in self.plans),
+            (self.packed_bytes, "", "packed parameters"),
+            (self.block_bytes, "", "freed blocks"),
+            (self.total_bytes, "", "in all"),
+        ]
+        lines = [f"{size / 1e6:9.2f}  {n_plans:>6}  {owner}" for size, n_plans, owner in rows]
+        return "\n".join([f"{'MB':>9}  {'plans':>6}  kept by", *lines])
 
 
 def memory() -> Memory:

@@ -88,14 +88,12 @@ class Placement:
             f"device        {self.device}",
             f"operators     {self.operators}",
             f"python steps  {self.python_steps}",
+            *(f"  {name:<11} {count}" for name, count in sorted(self.kernels.items())),
+            *(f"  {who}: {reason}" for who, reason in sorted(self.refusals.items())),
+            f"threads       {self.n_threads}",
+            f"copies        {self.copies} ({self.bytes_moved} bytes a run)",
+            f"prepare       {self.prepare_s * 1e3:.2f} ms",
         ]
-        for name, count in sorted(self.kernels.items()):
-            lines.append(f"  {name:<11} {count}")
-        for who, reason in sorted(self.refusals.items()):
-            lines.append(f"  {who}: {reason}")
-        lines.append(f"threads       {self.n_threads}")
-        lines.append(f"copies        {self.copies} ({self.bytes_moved} bytes a run)")
-        lines.append(f"prepare       {self.prepare_s * 1e3:.2f} ms")
         if self.device != HOST_DEVICE:
             lines.append(f"graph         {self.graph_refusal or 'one, recorded and replayed'}")
         return "\n".join(lines)
