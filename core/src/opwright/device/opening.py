@@ -124,16 +124,13 @@ def find_device_name(code: int, number: int, context: Context) -> DeviceName | N
     """
     if code in HOST_CODES:
         return HOST
-    for kind in context.devices.names():
-        entry = context.devices.find(kind)
-        if entry is None:
-            continue
+    for entry in context.devices.entries():
         try:
             loaded = entry.load()
         except PluginError:  # reported where the device is used by name
             continue
         if getattr(loaded, "dlpack_code", None) == code:
-            return DeviceName(kind, number)
+            return DeviceName(entry.name, number)
     return None
 
 
@@ -144,9 +141,8 @@ def find_interface_place(value: Any, context: Context) -> tuple[int, int] | None
     """
     if hasattr(value, "__dlpack__"):
         return None
-    for kind in context.devices.names():
-        entry = context.devices.find(kind)
-        if entry is None or not entry.is_native:
+    for entry in context.devices.entries():
+        if not entry.is_native:
             continue
         try:
             arrays: Any = entry.load_arrays()

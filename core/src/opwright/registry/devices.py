@@ -144,6 +144,10 @@ class DeviceRegistry(NamedRegistry[DeviceEntry]):
             return Package("core", "opwright", "(built in)")
         return super().find_owner(name)
 
+    def entries(self) -> list[DeviceEntry]:
+        """Return every device but the host, sorted by name; nothing is imported."""
+        return sorted(self._all(), key=lambda entry: str(entry.name))
+
     def names(self) -> list[str]:
         """Return every device type, the host first, the others sorted."""
         return [HOST_DEVICE, *sorted(self._registered)]

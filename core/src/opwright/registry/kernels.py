@@ -137,10 +137,9 @@ class KernelRegistry:
         """Return every kernel of an operator type, one entry for each dtype, as registered."""
         entries = self._entries.get(op_type)
         if entries is None:
-            entries = []
-            for registration, package in self._registered.get(op_type, ()):
-                entries += self._make_entries(registration, package)
-            entries = self._entries.setdefault(op_type, entries)
+            registered = self._registered.get(op_type, ())
+            made = [entry for item in registered for entry in self._make_entries(*item)]
+            entries = self._entries.setdefault(op_type, made)
         return entries
 
     def registrations(self) -> list[tuple[KernelRegistration, Package]]:
