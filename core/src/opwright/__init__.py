@@ -75,23 +75,17 @@ __all__ = [*_HOMES, *_MODULES, "__version__"]  # noqa: PLE0604 - all are strings
 """`__init__.pyi` lists these names for type checkers, which do not run this file."""
 
 
-class _UnknownNameError(AttributeError):
-    """Looks for the nearest name only when shown: ``from opwright import a_module`` discards it."""
-
-    def __str__(self) -> str:
-        from opwright.messages.names import hint
-
-        (name,) = self.args
-        near = hint(name, __all__) if not name.startswith("_") else ""
-        return f"module 'opwright' has no attribute {name!r}{near}"
-
-
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"opwright.{name}")
     home = _HOMES.get(name)
     if home is None:
-        raise _UnknownNameError(name)
+        near = ""
+        if not name.startswith("_"):  # as of a private module, which is imported then
+            from opwright.messages.names import hint
+
+            near = hint(name, __all__)
+        raise AttributeError(f"module 'opwright' has no attribute {name!r}{near}")
     value = getattr(import_module(home), name)
     globals()[name] = value  # later accesses find it directly
     return value
