@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from opwright.backward.routing import ForwardOp, Versions
 from opwright.describe.op_proto import OpProto, VarProto
 from opwright.describe.operands import names_in
@@ -46,23 +48,18 @@ class GradientEmitter(BlockPlace):
         GradientError if a forward value is overwritten before the operator reads it.
         """
         definition = definition_of(type)
-        for slot_name, names in inputs.items():
-            slot = definition.proto.read_slots.get(slot_name)
-            if slot is not None and not slot.shape_only:
-                for name in names:
-                    self.check_unchanged(name, type)
-        for name in names_in(definition.proto, attrs):
+        slots = definition.proto.read_slots
+        reads = (names for s, names in inputs.items() if s in slots and not slots[s].shape_only)
+        for name in (*chain.from_iterable(reads), *names_in(definition.proto, attrs)):
             self.check_unchanged(name, type)
         # Names from a rule may carry versions, which must not reach the program.
         plain = {slot: tuple(map(str, names)) for slot, names in inputs.items()}
         op = self.make(definition, plain, outputs, attrs)
         self.block.add_op(op)
-        for slots in (op.inputs, op.outputs):
-            for names in slots.values():
-                for name in names:
-                    mentions = self._mentions.get(name)
-                    if mentions is not None and (not mentions or mentions[-1] is not op):
-                        mentions.append(op)
+        for name in (*op.input_names(), *op.output_names()):
+            mentions = self._mentions.get(name)
+            if mentions is not None and (not mentions or mentions[-1] is not op):
+                mentions.append(op)
         return {slot: list(names) for slot, names in op.outputs.items()}
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:

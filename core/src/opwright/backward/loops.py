@@ -259,15 +259,14 @@ class _LoopGradient:
 
     def _results(self, finals: list[str], arrays: list[str]) -> InputGrads:
         control, n_carried = self._control, len(self._carried)
-        results: InputGrads = {}
-        for i, name in zip(self._carried, finals, strict=False):
-            if self._gives_init(i):
-                results[control.carried, i] = name
-        for i, name in zip(self._captured.values(), finals[n_carried:], strict=True):
-            results[control.captured, i] = name
-        for i, name in zip(self._sequences.values(), arrays, strict=True):
-            results[str(control.sequences), i] = name
-        return results
+        carried = zip(self._carried, finals, strict=False)
+        captured = zip(self._captured.values(), finals[n_carried:], strict=True)
+        sequences = zip(self._sequences.values(), arrays, strict=True)
+        return {
+            **{(control.carried, i): name for i, name in carried if self._gives_init(i)},
+            **{(control.captured, i): name for i, name in captured},
+            **{(str(control.sequences), i): name for i, name in sequences},
+        }
 
 
 def _scan_control(forward: ForwardOp) -> Loop:

@@ -58,11 +58,9 @@ def cut(
             f"{dynamic.type}: its output shape depends on values, and later operators "
             f"write feeds on the host only, got writes={sorted(written)}; fetch them"
         )
-    needed = dict.fromkeys((*request.fetches.names, *written))
     rest = request.ops[position:]
-    for op in rest:
-        for names in op.inputs.values():
-            needed.update(dict.fromkeys(names))
+    read = (name for op in rest for name in op.input_names())
+    needed = dict.fromkeys((*request.fetches.names, *written, *read))
     crossing = {
         name: builder.env[name]
         for name in needed

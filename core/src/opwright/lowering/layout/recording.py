@@ -183,10 +183,9 @@ class Recorder:
     def _flags(self, op: LoweredOp) -> list[int]:
         """Return the uses of its arguments that the kernel received."""
         signature = signature_of(op)
-        arguments = Arguments()
-        for key, choice in signature.choices.items():
-            if choice.prepared is op.prepared and not isinstance(key, str):
-                arguments = key[2]
+        chosen = [key for key, c in signature.choices.items() if c.prepared is op.prepared]
+        known = [key[2] for key in chosen if not isinstance(key, str)]
+        arguments = known[-1] if known else Arguments()
         proto = op.definition.proto
         inputs, outputs = signature.inputs, signature.outputs
         return arg_flags(proto, inputs, outputs, arguments.packable, arguments.unread)
