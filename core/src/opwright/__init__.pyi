@@ -13,7 +13,7 @@ from opwright import vocabulary as vocabulary
 from opwright._runtime import Scope as Scope
 from opwright._runtime import detach_guard as detach_guard
 from opwright._version import __version__ as __version__
-from opwright.backward import append_backward as append_backward
+from opwright.backward.append import append_backward as append_backward
 from opwright.context.context import Context as Context
 from opwright.context.context import context_guard as context_guard
 from opwright.context.context import current_context as current_context
@@ -35,8 +35,8 @@ from opwright.program import default_startup_program as default_startup_program
 from opwright.program import name_guard as name_guard
 from opwright.program import program_guard as program_guard
 from opwright.program import scope_guard as scope_guard
-from opwright.program.files import load_tensors as load_tensors
-from opwright.program.files import save as save
+from opwright.program.files.opening import load_tensors as load_tensors
+from opwright.program.files.writing import save as save
 from opwright.program.journal import transaction as transaction
 from opwright.program.operator import names_read_first as names_read_first
 from opwright.program.operator import operators_between as operators_between

@@ -87,10 +87,6 @@ class PluginReport:
         self.failures = (*self.failures, failure)
         return True
 
-    def has_loaded(self, distribution: str) -> bool:
-        """Tell whether a plugin of this distribution is in use."""
-        return any(package.distribution == distribution for package in self.loaded)
-
     def find_failure(self, plugin: str) -> PluginFailure | None:
         """Return the failure of the plugin of this name, or None."""
         return next((f for f in self.failures if f.package.plugin == plugin), None)
@@ -118,7 +114,7 @@ def advise_plugin(name: str, report: PluginReport) -> str | None:
 
 
 def _advise_distribution(distribution: str, argument: str, report: PluginReport) -> str | None:
-    if report.has_loaded(distribution):
+    if any(package.distribution == distribution for package in report.loaded):
         return None
     # Of a disabled one a line about OPWRIGHT_PLUGINS reports that it is installed.
     is_disabled = any(package.distribution == distribution for package in report.disabled)

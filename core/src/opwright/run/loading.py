@@ -105,7 +105,7 @@ def load(
     if place and kept:
         kept.keep = keeper(place, kept, None)
         return kept
-    from opwright.program.files import read_whole
+    from opwright.program.files.opening import read_whole
     from opwright.program.transforms import freeze
     from opwright.program.variable import list_names
 
@@ -163,7 +163,7 @@ def load_program(path: str | os.PathLike[str]) -> LoadedProgram:
     FileMissingError, FormatError, OperatorNotFoundError
         As `load` does.
     """
-    from opwright.program.files import read_alone
+    from opwright.program.files.opening import read_alone
 
     saved = read_alone(path)
     return LoadedProgram(saved.program, None, saved.fetches, saved.feeds, notes=saved.notes)

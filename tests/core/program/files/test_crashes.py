@@ -23,7 +23,7 @@ import os, pathlib, resource, signal, sys
 sys.path[:0] = [{str(HERE)!r}, {str(HERE.parents[2] / "support")!r}]
 import saved_model, toy_operators
 from opwright.context.context import context_guard
-from opwright.program.files import save
+from opwright.program.files.writing import save
 context = context_guard(toy_operators.context())
 context.__enter__()
 """
