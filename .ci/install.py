@@ -16,7 +16,7 @@ from typing import TextIO
 
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install")
 PIN = re.compile(r"^[\w.-]+==", re.MULTILINE)
-# pip prints one of these for each pin; the second where the pin is for another Python or system.
+# pip prints one of these for each pin; the second if the pin is for another Python or system.
 PIN_DONE = re.compile(r"^(?:Collecting |Ignoring |Requirement already satisfied: )")
 UNIT_DONE = re.compile(r"^\s*\[(\d+)/(\d+)\] ")  # ninja's
 SOURCES = {".c", ".cc", ".cu"}
@@ -31,7 +31,7 @@ class Progress:
         self._tenth = -1
 
     def show(self, done: float) -> None:
-        """Print the percentage where it has changed enough."""
+        """Print the percentage if it has changed enough."""
         percent = int(100 * min(done, self._total) / self._total)
         line = f"{self._title}: {percent} %"
         if self._stream.isatty():
@@ -48,7 +48,7 @@ class Progress:
 
 
 def run(command: list[str]) -> Iterator[str]:
-    """Yield the lines that a command prints; leave with its status and with them where it fails."""
+    """Yield the lines that a command prints; leave with its status and with them if it fails."""
     printed: list[str] = []
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"

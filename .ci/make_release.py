@@ -88,7 +88,7 @@ def build_wheel(python: Path, source: Path, folder: Path) -> Path:
 
 
 def build_wheels(sources: Sequence[Path], pythons: dict[str, str], folder: Path) -> None:
-    """Build one wheel of each source distribution, or one for each Python where it needs that."""
+    """Build one wheel of each source distribution, or one for each Python if it needs that."""
     with tempfile.TemporaryDirectory() as made:
         builders = [make_environment(python, Path(made) / v) for v, python in pythons.items()]
         for source in sources:
@@ -122,7 +122,7 @@ def find_faults(distribution: Path) -> Iterator[str]:
 
 
 def check(folder: Path) -> None:
-    """Leave with an error where a distribution of the folder is not fit to be uploaded."""
+    """Leave with an error if a distribution of the folder is not fit to be uploaded."""
     distributions = sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
     run(sys.executable, "-m", "twine", "check", "--strict", *distributions)
     faults = [fault for path in distributions for fault in find_faults(path)]

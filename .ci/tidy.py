@@ -1,7 +1,7 @@
 """Run clang-tidy over C++ files, several at once: ``tidy.py COMPILE_COMMANDS [PART ...]``.
 
-A file is checked where its path contains one of the parts; without any, all are. Findings in a
-header that several files include are printed once. Exit status 1 when there is one.
+A file is checked if its path contains one of the parts; without any, all are. Findings in a header
+that several files include are printed once. Exit status 1 when there is one.
 """
 
 from __future__ import annotations

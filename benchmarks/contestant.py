@@ -22,7 +22,7 @@ from typing import Any, TextIO
 from contest import NotAvailableError, Timed, Workload, load_workloads
 
 # Long enough for the clock and for the cost of this loop to vanish, short enough for many; longer
-# where the wait for a device at its end must vanish, too.
+# if the wait for a device at its end must vanish, too.
 REPEAT_NS = 2_000_000
 WAITING_REPEAT_NS = 20_000_000
 MIN_REPEATS, MAX_REPEATS = 5, 200

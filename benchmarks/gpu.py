@@ -158,8 +158,8 @@ def time_training(program: OurProgram, n_steps: int) -> Timed:
 def open_torch(tf32: bool = False, deterministic: bool = False) -> tuple[Any, str]:
     """Return PyTorch with the flags of ours, and its device.
 
-    Products of 16 bits are summed up in float32, cuDNN tries its algorithms out, where it is not to
-    be `deterministic` those whose results vary from run to run, too.
+    Products of 16 bits are summed up in float32, cuDNN tries its algorithms out, unless
+    `deterministic` also those whose results vary from run to run.
     """
     import torch
 
@@ -204,7 +204,7 @@ def time_torch(
     parameters : sequence of Tensor
         The updated parameters.
     optimizer : Optimizer
-        Of these; for a graph, one that may be recorded, whose states are 0 at first.
+        The optimizer of these; for a graph, one that can be recorded, with states of 0 at first.
     loss_of : callable
         Computes the loss of data that lie on the device.
     n_steps : int

@@ -1,8 +1,8 @@
 """Shows the kernels that a GPU runs in the calls of a workload, by PyTorch's profiler.
 
 ``gpu_kernels.py mlp-train-64 opwright`` profiles one contestant of a workload of
-``benchmarks/cuda``, also where its calls replay a graph; it prints a line for each kernel, the
-largest share of time first, and the time between the kernels.
+``benchmarks/cuda``, even if its calls replay a graph; it prints a line for each kernel, the largest
+share of time first, and the time between the kernels.
 """
 
 from __future__ import annotations

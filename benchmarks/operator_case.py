@@ -55,7 +55,7 @@ class Case:
     inputs : mapping
     attrs : mapping
     graded : tuple of str
-        Inputs whose gradient is measured, too; none where the operator has none.
+        Inputs whose gradient is measured, too; none if the operator has none.
     """
 
     op: str

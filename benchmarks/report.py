@@ -50,7 +50,7 @@ def describe_goal(workload: Workload, goal: Goal) -> str:
 
 
 def check_goal(workload: Workload, results: list[Result], ours: Result, goal: Goal) -> bool | None:
-    """Return whether the goal is reached, None where it was not measured."""
+    """Return whether the goal is reached, None if it was not measured."""
     if ours.median is None or ours.problem:
         return None
     limit = goal.figure
@@ -110,7 +110,7 @@ def format_row(row: Row) -> str:
 
 
 def find_gpu() -> str:
-    """Return the name and driver of the first GPU of NVIDIA's; empty where there is none."""
+    """Return the name and driver of the first GPU of NVIDIA's; empty if there is none."""
     if shutil.which("nvidia-smi") is None:
         return ""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "-i", "0"]

@@ -54,7 +54,7 @@ class Result:
     contestant : str
         Its name.
     problem : str
-        Why there are no times; empty where there are.
+        Why there are no times; empty if there are.
     is_wrong : bool
         Whether it failed, or computed something else than the others: nothing to be silent about.
     values : list of float
@@ -77,7 +77,7 @@ class Result:
 
     @property
     def median(self) -> float | None:
-        """The figure, None where there is none."""
+        """The figure, None if there is none."""
         return statistics.median(self.figures) if self.figures else None
 
 
@@ -89,7 +89,7 @@ class Process:
     python : str
         The interpreter.
     file : Path
-        Of the workload.
+        The file of the workload.
     workload : Workload
         A workload of that file.
     contestant : str

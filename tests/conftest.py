@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     home = Path(tempfile.mkdtemp(prefix="opwright-home-"))
     config.add_cleanup(partial(shutil.rmtree, home, ignore_errors=True))
     move_in(home, os.environ)
-    # Kept between runs where there is a folder for it, since compiling takes most of the time.
+    # Kept between runs if there is a folder for it, since compiling takes most of the time.
     os.environ.setdefault("OPWRIGHT_EMULATOR_DIR", str(home / "emulator"))
     # A shell makes its background jobs ignore Ctrl-C, which the processes of tests would inherit.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -117,7 +117,7 @@ def time_program(
 
 
 def torch(operator: str) -> Timed:
-    """The same by PyTorch, without autograd, into an array that exists where it can."""
+    """The same by PyTorch, without autograd, into an array that exists if it can."""
     torch, device = open_torch()
     from torch.nn import functional as F  # noqa: N812
 

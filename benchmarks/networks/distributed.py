@@ -72,7 +72,7 @@ def torch_reduction(n: int) -> Prepared:
 
 
 def opwright_training(make: Callable[..., Any], batch: Any, parallel: bool, n: int) -> Prepared:
-    """A compiled step; gradients are averaged where it is parallel."""
+    """A compiled step; gradients are averaged if it is parallel."""
     import opwright as ow
     import opwright_dist as dist
 

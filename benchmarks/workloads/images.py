@@ -47,13 +47,13 @@ def opwright(network: ImageNetwork, dtype: str = "float32") -> Timed:
 
 
 def opwright_bfloat16(network: ImageNetwork) -> Timed:
-    """The same with all arrays in bfloat16, where the processor can multiply them."""
+    """The same with all arrays in bfloat16, if the processor can multiply them."""
     check_bfloat16()
     return opwright(network, "bfloat16")
 
 
 def check_bfloat16() -> None:
-    """Raise where the processor cannot multiply bfloat16."""
+    """Raise if the processor cannot multiply bfloat16."""
     flags = Path("/proc/cpuinfo").read_text().split()
     if "avx512_bf16" not in flags and "amx_bf16" not in flags:
         raise NotAvailableError("this processor has no bfloat16 instructions")

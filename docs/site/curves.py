@@ -35,7 +35,7 @@ _JUMP: Final = 0.5
 
 
 def draw_operator(proto: OpProto, context: Context) -> str:
-    """Return the picture of an operator as one block of HTML; empty where it is not element-wise.
+    """Return the picture of an operator as one block of HTML; empty if it is not element-wise.
 
     It is drawn with the defaults of its attributes, so an operator with required attributes has
     none.
@@ -55,7 +55,7 @@ def draw_operator(proto: OpProto, context: Context) -> str:
 
 
 def find_function(proto: OpProto, context: Context) -> Function | None:
-    """Return the function that an operator applies to each element, None where it does not."""
+    """Return the function that an operator applies to each element, None if it does not."""
     required = [slot for slot in proto.inputs if not slot.optional]
     if len(required) != 1 or required[0].duplicable or len(proto.outputs) != 1:
         return None
@@ -153,7 +153,7 @@ def _path(
     low: float,
     high: float,
 ) -> str:
-    """Lines through the points; interrupted where there is no value or none that fits."""
+    """Lines through the points; interrupted if there is no value or none that fits."""
     is_inside = np.isfinite(data) & (data >= low) & (data <= high)
     with np.errstate(invalid="ignore"):
         jumps = np.abs(np.diff(data, prepend=data[:1])) > _JUMP

@@ -84,7 +84,7 @@ def names_in(formula: Formula) -> set[str]:
 
 
 def _read(name: str, text: str) -> Formula | None:
-    """Return the formula that a text begins with, None where it is none up to its end."""
+    """Return the formula that a text begins with, None if it is none up to its end."""
     target = ast.parse(name, mode="eval").body
     cases = _CASES.match(text)
     if cases:
@@ -135,7 +135,7 @@ def _is_plain(expression: ast.expr) -> bool:
 
 
 def typeset(formulas: list[Formula]) -> str:
-    """Return formulas as one block of HTML; empty where there are none."""
+    """Return formulas as one block of HTML; empty if there are none."""
     lines = "\n".join(f'<math display="block">{_equation(formula)}</math>' for formula in formulas)
     return f'<div class="formula">\n{lines}\n</div>' if lines else ""
 

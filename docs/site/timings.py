@@ -26,7 +26,7 @@ _MARKS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 def load_timings(file: Path = FILE) -> dict[str, Any]:
-    """Return the measured times; empty where there is no file."""
+    """Return the measured times; empty if there is no file."""
     if not file.exists():
         return {}
     timings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -34,7 +34,7 @@ def load_timings(file: Path = FILE) -> dict[str, Any]:
 
 
 def describe_timings(op_type: str, timings: Mapping[str, Any]) -> str:
-    """Return the times of one operator as Markdown; empty where it was not measured."""
+    """Return the times of one operator as Markdown; empty if it was not measured."""
     measured = timings.get("operators", {}).get(op_type)
     if measured is None:
         return ""

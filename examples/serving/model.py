@@ -96,7 +96,7 @@ class Model:
         self.version = self._load(1)
 
     def reload(self) -> Version:
-        """Load the path again; where that fails, raise, and go on with the version that serves."""
+        """Load the path again; if that fails, raise, and continue with the current version."""
         with self._lock:
             version = self._load(self.version.number + 1)
             self.version = version  # immediately: readers of the old one finish with it

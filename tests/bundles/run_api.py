@@ -71,7 +71,7 @@ class Library:
         self.functions.ow_count.restype = ctypes.c_uint64
 
     def call(self, name: str, *args: Any) -> None:
-        """Call a function whose last argument is an error; RunError where it fails."""
+        """Call a function whose last argument is an error; RunError if it fails."""
         text = ctypes.create_string_buffer(2048)
         error = _Error(ctypes.cast(text, ctypes.c_char_p), len(text))
         status = getattr(self.functions, name)(*args, ctypes.byref(error))

@@ -144,7 +144,7 @@ DESCRIBING = {
 
 
 def catchers():
-    """Yield where the core catches every exception and does not raise it again."""
+    """Yield the places where the core catches every exception and does not raise it again."""
     folder = Path(opwright.__file__).parent
     for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -56,9 +56,9 @@ class Launcher:
         Raises
         ------
         AssertionError
-            Where the emulator reports a fault of the kernel, or the kernel one of its values.
+            If the emulator reports a fault of the kernel, or the kernel one of its values.
         NotImplementedError
-            Where the kernel is a product of cuBLASLt.
+            If the kernel is a product of cuBLASLt.
         """
         metas = metas_of(sample, called)
         record = prepare(sample, called, metas).attrs

@@ -25,7 +25,7 @@ MOST_DRAWN = 12
 
 
 class Sample(NamedTuple):
-    """A kernel of the registry in one dtype, and which of the kit's samples, where it is one."""
+    """A kernel of the registry in one dtype, and which of the kit's samples, if it is one."""
 
     op_type: str
     dtype: str

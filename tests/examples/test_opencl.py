@@ -71,7 +71,7 @@ class Installed:
         return done.stdout
 
     def needs_device(self) -> None:
-        """Skip the test where no OpenCL device works, with the reason."""
+        """Skip the test if no OpenCL device works, with the reason."""
         reason = self.run(f"python -c '{OPEN}'").strip()
         if reason:
             pytest.skip(reason)

@@ -42,9 +42,9 @@ class Amount(NamedTuple):
     Attributes
     ----------
     share : int
-        Of the time.
+        The share of the time.
     cases : int
-        Of each seed, where cases are counted.
+        The number of cases of each seed, in runs by count.
     """
 
     share: int

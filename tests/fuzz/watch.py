@@ -31,7 +31,7 @@ class Ending(NamedTuple):
     done : int
         Cases that ended.
     index : int
-        The case that ended the worker, -1 where none did.
+        The case that ended the worker, -1 if none did.
     reason, text : str
         The fault, empty if there was none, and the worker's report of it.
     """
@@ -106,7 +106,7 @@ def _wait(child: subprocess.Popen[bytes], progress: Path, hang_s: float) -> bool
 
 
 def _cpu_s(pid: int) -> float:
-    """Return the processor time of a process, of all its threads; 0 where it is gone."""
+    """Return the processor time of a process, of all its threads; 0 if it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""Runs the cases of one target in this process, which ends early only where a case crashes it.
+"""Runs the cases of one target in this process, which ends early only if a case crashes it.
 
 ``worker.py run JOB`` runs cases, ``worker.py record JOB`` writes one into a file without running
 it, ``worker.py replay FILE...`` runs recorded ones. A job is JSON, see `Job`.

@@ -34,7 +34,7 @@ SAME_NAME: tuple[tuple[Any, str, str], ...] = (
     (lax, "below one", "erf_inv:erfinv"),
     (special, "positive", "logit"),
 )
-"""Modules, the indices of their arguments, and names, with ours where it differs."""
+"""Modules, the indices of their arguments, and names, with ours if it differs."""
 
 BINARY = (
     "add subtract multiply divide maximum minimum fmax fmin fmod arctan2:atan2 hypot copysign "

@@ -10,7 +10,7 @@ import torch
 from torch.library import Library
 
 _SCHEMAS = Library("torchvision", "FRAGMENT")
-for _name in ("nms", "qnms"):  # torchvision's builds for CUDA lack them where there is no CUDA
+for _name in ("nms", "qnms"):  # torchvision's builds for CUDA lack them if there is no CUDA
     if not hasattr(torch.ops.torchvision, _name):
         _SCHEMAS.define(f"{_name}(Tensor boxes, Tensor scores, float threshold) -> Tensor")
 

@@ -82,7 +82,7 @@ def find_reason(name: str) -> str | None:
 
 
 def run_case(case: Any) -> None:
-    """Run a case; AssertionError where a result, a shape or a dtype differs."""
+    """Run a case; AssertionError if a result, a shape or a dtype differs."""
     prepared = OpwrightBackend.prepare(case.model, "CPU")
     for given, expected in case.data_sets:
         outputs = prepared.run([_normalize_tensor(item) for item in given])

@@ -69,7 +69,7 @@ def run_again(model: ModelProto, fed: dict[str, Any]) -> list[Any]:
 
 
 def run_elsewhere(model: ModelProto, fed: dict[str, Any]) -> list[Any]:
-    """Return ONNX Runtime's results; NotImplementedError where it lacks a dtype."""
+    """Return ONNX Runtime's results; NotImplementedError if it lacks a dtype."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4

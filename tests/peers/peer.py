@@ -83,7 +83,7 @@ class Peer:
         Raises
         ------
         LackingError
-            Where the peer has no such operator, dtype or call.
+            If the peer has no such operator, dtype or call.
         """
         answer = self._send({"peer": peer, **vars(request)})
         if "lacks" in answer:

@@ -28,7 +28,7 @@ class Drawing:
     Attributes
     ----------
     block : Block
-        Of ours.
+        A block of opwright.
     feeds : dict
         Array by variable, parameters too.
     parameters : list of str

@@ -15,7 +15,7 @@ Train = Callable[[dict[str, Any]], dict[str, float] | None]
 
 @pytest.fixture(scope="session")
 def ray() -> Any:
-    """Return the module, where it is installed."""
+    """Return the module, if it is installed."""
     reason = "Ray is not installed in this environment; make test-ray installs it in one of its own"
     module = pytest.importorskip("ray", reason=reason)
     pytest.importorskip("ray.train", reason=reason)

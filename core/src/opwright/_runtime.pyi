@@ -115,7 +115,7 @@ def free_retired() -> None:
     """
 
 def find_python_device(source: object, number: int) -> Device | None:
-    """Return the device of this number that an object provided, None where none is open."""
+    """Return the device of this number that an object provided, None if none is open."""
 
 def make_python_device(
     obj: object, number: int = 0, source: object = None, origin: str = ""
@@ -234,7 +234,7 @@ class Scope:
     def structure_version(self) -> int:
         """One number for the whole tree, raised when a variable is created, replaced or erased."""
     def var(self, name: str) -> ScopeVariable:
-        """Return this scope's own variable, made empty where there is none."""
+        """Return this scope's own variable, made empty if there is none."""
     def find_var(self, name: str) -> ScopeVariable | None:
         """Look here, then in the parents."""
     def set_all(self, arrays: Mapping[str, ArrayLike]) -> None:
@@ -291,7 +291,7 @@ def read_host_array(array: object, who: str) -> np.ndarray[Any, Any]:
 def give_like(result: Any, like: object) -> Any:
     """Return an ndarray, or a tuple of them, as arrays of the library of `like`, without a copy.
 
-    None where that library has no C exchange API of DLPack.
+    None if that library has no C exchange API of DLPack.
     """
 
 @final

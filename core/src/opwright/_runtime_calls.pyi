@@ -86,7 +86,7 @@ class Watch:
     Parameters
     ----------
     arguments : tuple
-        Of that call. The objects are not held: drop the watch with the first of them.
+        The arguments of that call. The objects are not held: drop the watch with the first of them.
     positions : sequence of int
         The arguments that are watched.
     attribute : str
@@ -155,8 +155,8 @@ class EagerOperator:
 
         With `detach`, arrays that require a gradient are read as their ``detach()``.
 
-        ``as_given(result, array)`` makes it the kind of array that the first one of another
-        library is, where that has no exchange API; without it such arrays go the slow way.
+        ``as_given(result, array)`` converts it to an array of the first argument's library, if that
+        has no exchange API; without it `slow` handles such arrays.
         """
     def __call__(self, *args: Any) -> Any: ...
     def call_ready(self, *args: Any) -> Any:

@@ -140,7 +140,7 @@ class Library:
         Raises
         ------
         KernelError
-            With the device's reason, or where there is none of this number.
+            With the device's reason, or if there is none of this number.
         """
     def infer(
         self,

@@ -43,8 +43,8 @@ class PlanBuilder:
         """
     def external(self, role: int, name: str, *, create: bool = False) -> int:
         """Add memory that comes from outside. The first value on it fixes its meta. A PERSISTABLE
-        with `create` is made, or replaced, in the run's own scope where it is missing or has
-        another meta; its first content is zero.
+        with `create` is made, or replaced, in the run's own scope if it is missing or has another
+        meta; its first content is zero.
         """
     def arena(self, size_bytes: int, device: Device | None = None) -> None:
         """Set the arena's size on a device (None: the plan's, like `arena_bytes`)."""
@@ -142,7 +142,7 @@ class PlanBuilder:
 
         For a step that failed, ``describe.fail(op_index, message, cause)`` creates the exception:
         `message` is the kernel's own or the runtime's, `cause` the exception of a Python kernel or
-        None. ``describe.fail_bind`` does so where a kernel could not be bound, before any step has
+        None. ``describe.fail_bind`` does so if a kernel could not be bound, before any step has
         run. `describe` must not hold the plan.
         """
 
@@ -172,7 +172,7 @@ class Plan:
         """How often an instance has recorded its steps as a graph of the device."""
     @property
     def capture_refusal(self) -> str:
-        """Why the steps are launched one by one; empty where the device replays them as a graph."""
+        """Why the steps are launched one by one; empty if the device replays them as a graph."""
     @property
     def feed_names(self) -> list[str]: ...
     @property
@@ -282,4 +282,4 @@ class Bundle:
         """Return a scope with copies of the variables that runs write, and the weights."""
 
     def plan_for(self, arrays: tuple[Any, ...], n_threads: int) -> Plan:
-        """Return the plan for arrays, in the order of the inputs; FeedError where none fits."""
+        """Return the plan for arrays, in the order of the inputs; FeedError if none fits."""

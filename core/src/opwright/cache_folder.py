@@ -64,7 +64,7 @@ def check_trust(path: str, status: os.stat_result) -> None:
 
 
 def write_trusted(path: str, chunks: Iterable[bytes | memoryview]) -> None:
-    """Write or replace a file, in a folder that is made where it is missing; OSError if it fails.
+    """Write or replace a file, in a folder that is made if it is missing; OSError if it fails.
 
     The file is not synchronized: after a crash it may be damaged, which readers must detect.
     """

@@ -90,7 +90,7 @@ class Channel:
                 rest = rest[self._socket.send(rest, socket.MSG_DONTWAIT) :]
 
     def receive(self, timeout_s: float = math.inf, since: float | None = None) -> Any:
-        """Return the next message; EOFError where the other end is closed."""
+        """Return the next message; EOFError if the other end is closed."""
         deadline = (time.monotonic() if since is None else since) + timeout_s
         mark, checksum, size = _HEAD.unpack(self._read(_HEAD.size, deadline))
         is_ours = mark == _MARK and size <= _MOST_BYTES
@@ -176,7 +176,7 @@ class Child(Channel):
             If it ends instead, does not answer in time, or something else writes into the
             connection. It is killed then, with all processes that it has started.
         ChildRaised, OpwrightError
-            Where its function raises.
+            If its function raises.
         """
         message = self._exchange(timeout_s, super().receive, timeout_s, since)
         if isinstance(message, Exception):
@@ -280,7 +280,7 @@ def end_without_core() -> None:
 
 
 def describe_exit(code: int) -> str:
-    """Return how a process ended, by its exit code, or by the signal where that is negative."""
+    """Return how a process ended, by its exit code, or by the signal if that is negative."""
     if code >= 0:
         return f"ended the process with exit code {code}"
     return f"crashed with {signal.Signals(-code).name}"

@@ -76,7 +76,7 @@ class PluginError(OpwrightError, RuntimeError):
     Attributes
     ----------
     advice : str or None
-        The command that is most likely to help, where it is known.
+        The command that is most likely to help, if it is known.
     """
 
     def __init__(self, *args: object, advice: str | None = None) -> None:

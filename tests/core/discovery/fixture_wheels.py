@@ -177,7 +177,7 @@ def write_wheel(
     table : str
         Its hook module.
     version : str
-        Of the distribution.
+        The version of the distribution.
     distribution : str, optional
         Its name; by default ``opwright-<name>``.
     files : mapping of str to bytes, optional

@@ -1,4 +1,4 @@
-"""Passes of a compiled network: switched by name, and refused where they lose a value."""
+"""Passes of a compiled network: switched by name, and refused if they lose a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetches are delivered where the caller wants them: in given arrays, or as another library's."""
+"""Fetches are delivered as requested: in given arrays, or as another library's."""
 
 from __future__ import annotations
 

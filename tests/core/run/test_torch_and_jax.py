@@ -1,4 +1,4 @@
-"""Tensors of PyTorch and arrays of JAX themselves, where they are installed."""
+"""Tensors of PyTorch and arrays of JAX themselves, if they are installed."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class Acme:
     def doctor(self) -> subprocess.CompletedProcess[str]:
         """Run ``opwright doctor`` in a fresh process that sees it in addition to this environment.
 
-        Of the other plugins it examines one: all of them take three times as long.
+        It examines one of the other plugins: all of them take three times as long.
         """
         boot = f"import sys; sys.path.insert(0, {str(self.site)!r})\n"
         code = boot + "from opwright.cli import main; sys.exit(main(['doctor']))"

@@ -230,7 +230,7 @@ def elsewhere(needy, acme):
 
 @pytest.mark.usefixtures("elsewhere")
 def test_a_library_of_a_required_package_is_found_off_the_search_path(acme):
-    # In a separate process, where the library stays open.
+    # In a separate process, in which the library stays open.
     text = acme.python("import numpy, opwright\nprint(opwright.ops.acme.scale(numpy.ones(2)))")
     assert text.strip() == "[2. 2.]"
 

@@ -1,4 +1,4 @@
-"""The kernels of the room onednn where the case table does not reach: long, in threads, forked."""
+"""The kernels of the room onednn beyond the case table: long, in threads, forked."""
 
 from __future__ import annotations
 

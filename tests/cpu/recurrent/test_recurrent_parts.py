@@ -1,4 +1,4 @@
-"""The gradients of recurrent layers go through the steps in parts, where there are many rows."""
+"""The gradients of recurrent layers process the steps in parts, if there are many rows."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ NATIVE, NUMPY = "native", "numpy"
 
 
 def pinned(op: str, library: str, threads: int) -> Any:
-    """Choose the library of an operator and of its gradient where it has one, and the threads."""
+    """Choose the library of an operator and of its gradient if it has one, and the threads."""
     ow.set_num_threads(threads)
     context = ow.current_context()
     types = [t for t in (op, f"{op}_grad") if library in context.kernels.libraries_of(t)]

@@ -42,7 +42,7 @@ TENSOR_CORES = 5
 
 @pytest.fixture(autouse=True)
 def installed(request: pytest.FixtureRequest) -> None:
-    """Skip where there is a GPU, but no cuDNN."""
+    """Skip if there is a GPU, but no cuDNN."""
     if request.node.get_closest_marker("cuda_kernels") and request.getfixturevalue("gpu") is None:
         skip_without_cudnn()
 

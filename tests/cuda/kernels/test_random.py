@@ -81,7 +81,7 @@ def test_dropout_keeps_the_same_elements_as_the_cpu(
     probability: float, shape: tuple[int, ...], dtype: str, seed: int, stream: int
 ) -> None:
     x = np.linspace(-3, 5, int(np.prod(shape))).reshape(shape).astype(dtype)
-    x.flat[0] = np.inf  # 0 where it is dropped
+    x.flat[0] = np.inf  # 0 if it is dropped
     given = (x, probability, seed, stream)
     for on_gpu, on_cpu in zip(drop("cuda", *given), drop("cpu", *given), strict=True):
         assert_same_bits(on_gpu, on_cpu)

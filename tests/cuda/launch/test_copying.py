@@ -1,4 +1,4 @@
-"""Copies of memory that a plan launches: every byte, no other one, and none where nothing moves."""
+"""Copies of memory that a plan launches: every byte, no other one, and none if nothing moves."""
 
 from __future__ import annotations
 

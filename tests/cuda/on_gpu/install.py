@@ -39,7 +39,9 @@ class Need(NamedTuple):
     Attributes
     ----------
     name : str
-        Its name for pip. least : str The oldest supported version.
+        Its name for pip.
+    least : str
+        The oldest supported version.
     optional : str
         The tests left out without it; empty: it is required.
     """
@@ -200,7 +202,7 @@ def make_wheels() -> int:
 
 
 def find_own_wheels(with_cpu: bool) -> list[str]:
-    """Return the wheels of the packages; none where they are of other sources or another Python."""
+    """Return the wheels of the packages; none if they are of other sources or another Python."""
     made_from = OURS / "sources"
     if not made_from.exists() or made_from.read_text() != fingerprint(True):
         return []

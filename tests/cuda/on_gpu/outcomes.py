@@ -18,7 +18,7 @@ class Report:
     Attributes
     ----------
     name, title : str
-        Of the section.
+        Name and title of the section.
     counts : Counter
         Tests that passed, failed, were skipped, crashed, or were not reached.
     seconds : float

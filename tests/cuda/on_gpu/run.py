@@ -114,7 +114,7 @@ class Runner:
     Parameters
     ----------
     env : dict
-        Of the processes.
+        The environment of the processes.
     results : Path
         Folder of the results.
     deadline : float
@@ -200,7 +200,7 @@ class Runner:
         return command + self.more
 
     def _run_process(self, command: list[str], env: dict[str, str], output: Any) -> int | None:
-        """Run a process; return its status, None where it was ended because the time is up."""
+        """Run a process; return its status, None if it was ended because the time is up."""
         left = self.deadline - time.monotonic()
         if left < 1:
             return None

@@ -39,7 +39,7 @@ class Step:
         Returns the result for both.
     dtype : str
     shape : tuple of int
-        Of x and y.
+        The shape of x and y.
     """
 
     def __init__(

@@ -220,7 +220,7 @@ def test_our_own_kernel_serves_where_cublaslt_refuses() -> None:
     x, y, expected = operands(((5, 1, 5, 1), (5, 1, 5)), (2, 2, 3), TRANSPOSES[0], "float16")
     with recorded() as told:
         np.testing.assert_array_equal(multiply(x, y, TRANSPOSES[0]), expected)
-    # Twice where the kernel had to be compiled first.
+    # Twice if the kernel had to be compiled first.
     assert set(told) == {"multiply<Half, Half>"}
     x, y, expected = operands(((), ()), (2, 2, 3), TRANSPOSES[0], "float16")
     with recorded() as told, pytest.MonkeyPatch.context() as patch:

@@ -89,7 +89,7 @@ def _interrupted() -> Iterator[None]:
 
 
 def _array_of(variable: Any, lengths: list[int]) -> np.ndarray | None:
-    """Return an array for a variable, None where it has none of a reasonable size."""
+    """Return an array for a variable, None if it has none of a reasonable size."""
     if variable.shape is None:
         return None
     shape = [lengths[i % 4] if dim == -1 else dim for i, dim in enumerate(variable.shape)]

@@ -1,4 +1,4 @@
-"""A program in a notebook: its page in a frame, and text where there is nothing to draw."""
+"""A program in a notebook: its page in a frame, and text if there is nothing to draw."""
 
 from __future__ import annotations
 

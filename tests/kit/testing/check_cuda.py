@@ -32,7 +32,7 @@ COLLECTING = ["--rule", "refusals", "--rule", "shape-rule"]
 
 
 def exact_context() -> ow.Context:
-    """Return a Context without the kernels that refuse where nothing may be rounded to TF32.
+    """Return a Context without the kernels that refuse to compute without TF32.
 
     With freedom to round, products and convolutions would not compute the results of NumPy.
     """

@@ -14,7 +14,7 @@ COLUMNS, HEADS, WORDS = 16, 4, 11
 
 
 def sizes_of(x, *axes):
-    """Return lengths of axes: numbers where they are declared, else variables."""
+    """Return lengths of axes: numbers if they are declared, else variables."""
     lengths = ops.shape(x)
     return [x.shape[axis] if x.shape[axis] != -1 else lengths[axis] for axis in axes]
 

@@ -102,7 +102,7 @@ def live(train: Train, folder: Path, result: Path, steps: int | None, pause_s: f
             traceback.print_exc()
             os._exit(1)
     os.close(writing)
-    word, n_steps = os.read(reading, 1), 1  # empty where it has ended
+    word, n_steps = os.read(reading, 1), 1  # empty if it has ended
     while n_steps != steps and os.read(reading, 1):
         n_steps += 1
     if n_steps == steps:

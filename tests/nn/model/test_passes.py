@@ -105,7 +105,7 @@ def test_training_is_the_same_with_and_without_passes(build, name):
     [
         (digits, 4, {0}),  # there is nothing to remove
         (digits, 1, {2}),  # the two gradients of biases sum over one row
-        (normed, 4, {4, 5}),  # five where no kernel serves fc as a whole
+        (normed, 4, {4, 5}),  # five if no kernel supports all of fc
         (branched, 4, {2}),
         (embedded, 4, {1}),
     ],

@@ -21,7 +21,7 @@ def bind(
     Parameters
     ----------
     function : callable
-        Of the table of a peer.
+        A function in the table of a peer.
     inputs : mapping
         By slot.
     attrs, defaults : mapping
@@ -32,7 +32,7 @@ def bind(
     Raises
     ------
     NotExpressibleError
-        Where the function lacks an input or an attribute that is not its default.
+        If the function lacks an input or an attribute that is not its default.
     """
     parameters = inspect.signature(function).parameters.values()
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)

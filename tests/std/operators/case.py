@@ -59,7 +59,7 @@ class Random:
     distinct : bool
         Whether all numbers differ by as much as possible, for functions that compare them.
     dtype : str, optional
-        The case's where none is given.
+        By default the case's.
     """
 
     shape: tuple[int, ...]

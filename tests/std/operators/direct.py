@@ -54,13 +54,13 @@ def call(
     kernel : function or class
         As registered.
     definition : OpDefinition
-        Of its operator.
+        The definition of its operator.
     inputs : mapping
         Arrays by slot, passed read-only.
     attrs : mapping, optional
         Attributes that differ from the defaults.
     counts : mapping, optional
-        Number of variables in output slots, 1 where not given.
+        Number of variables in output slots, 1 if not given.
     reuse : sequence of (output, input)
         Outputs in the memory of an input, besides aliases.
     """

@@ -78,7 +78,7 @@ def targets(case: Case, dtype: str) -> tuple[Target, ...]:
 
 
 def skip_without_cudnn() -> None:
-    """Skip a test where there is a GPU, but not this library, which is an extra."""
+    """Skip a test if there is a GPU, but not this library, which is an extra."""
     from opwright_cuda import cudnn  # where there is a target, there is the package
 
     reason = cudnn.find_refusal()

@@ -62,7 +62,7 @@ def with_empty_axes(arrays: Arrays) -> Iterator[dict[str, list[Array]]]:
 
 
 def find_operator(case: Case, arrays: Arrays) -> OneOperator | None:
-    """Return the program; None where the operator refuses shapes, or values such as positions."""
+    """Return the program; None if the operator refuses shapes, or values such as positions."""
     try:
         one = build(case, arrays)
         compiled(one.block, one.feeds, [v for slot in one.outputs.values() for v in slot])(

@@ -43,7 +43,8 @@ ACCEPTED = {
     "multi_head_attention": "scores are products, which are not numbers of the dtype",
     "lrn": "squares are pooled as they are; in a scale of their own they would be pooled twice",
 }
-"""Operators whose result may be ordinary where a step before is not, and why that is left so."""
+"""Operators whose result may be ordinary though an intermediate step is not, and the reason to
+accept it."""
 
 SQUARES = {"batch_norm": ("variance_out",)}
 """Outputs that are squares themselves, next to ordinary outputs."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class Difference(NamedTuple):
-    """A choice: expressions for each library, an empty one where it has no such operator."""
+    """A choice: expressions for each library, an empty one if it has no such operator."""
 
     topic: str
     ours: str

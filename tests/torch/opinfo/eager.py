@@ -14,7 +14,7 @@ from opwright_torch.plans.building import draft
 def run_eagerly(sample: Sample) -> tuple[list[Any], set[str]] | None:
     """Return the results of a sample and the operators that computed them.
 
-    None where PyTorch computes a part of it, where it draws numbers or changes its inputs.
+    None if PyTorch computes a part of it, or if it draws numbers or changes its inputs.
     """
     region = compile_sample(sample)
     drafted = draft(region.job, {})

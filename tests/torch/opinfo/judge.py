@@ -202,7 +202,7 @@ def compare(
     truth: torch.Tensor,
     exact: Callable[[], torch.Tensor],
 ) -> None:
-    """Raise WrongError where a result is neither PyTorch's in its dtype nor in float64."""
+    """Raise WrongError if a result is neither PyTorch's in its dtype nor in float64."""
     truth = truth.detach()
     if task.reference is not None:  # NumPy has its own dtypes
         result = result.to(truth.dtype)

@@ -94,7 +94,7 @@ LACKING: Final[dict[str, str]] = {
 
 
 def reason_of(name: str) -> str | None:
-    """Return why a name has no adapter, or None where it has one."""
+    """Return why a name has no adapter, or None if it has one."""
     if name in ADAPTERS:
         return None
     reasons = [why for pattern, why in {**LEFT_OUT, **LACKING}.items() if fnmatch(name, pattern)]

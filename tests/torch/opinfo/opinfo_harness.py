@@ -50,11 +50,11 @@ class Sample(NamedTuple):
 
 
 class WrongError(Exception):
-    """Raised where a plan and PyTorch differ."""
+    """Raised if a plan and PyTorch differ."""
 
 
 class RefusedError(Exception):
-    """Raised where there is no plan to compare."""
+    """Raised if there is no plan to compare."""
 
 
 def draw(entry: Any, dtype: torch.dtype, most: int | None, gradient: bool) -> Iterator[Sample]:
@@ -205,7 +205,7 @@ def _differentiate(targets: Tensors, wanted: Tensors, weights: Tensors) -> Any:
 def check_one(
     label: str, result: torch.Tensor, truth: torch.Tensor, random: bool, tolerance: float
 ) -> None:
-    """Raise WrongError where a result differs from PyTorch's."""
+    """Raise WrongError if a result differs from PyTorch's."""
     if (result.dtype, result.shape) != (truth.dtype, truth.shape):
         raise WrongError(
             f"{label}: {result.dtype} {list(result.shape)} instead of {truth.dtype} "

@@ -63,11 +63,11 @@ def append_backward(
     Raises
     ------
     GradientError
-        Where a wanted variable gets no gradient; where a gradient must flow through an operator
-        without a rule; where a value that a gradient reads is overwritten before; where a key of
-        `grads` is no target, or its variable does not fit it.
+        If a wanted variable gets no gradient; if a gradient must flow through an operator without a
+        rule; if a value that a gradient reads is overwritten before; if a key of `grads` is no
+        target, or its variable does not fit it.
     ProgramError
-        Where the body of a composite breaks a rule for bodies (`opwright.op.BodyContext`).
+        If the body of a composite breaks a rule for bodies (`opwright.op.BodyContext`).
 
     Examples
     --------
@@ -216,8 +216,8 @@ def _is_unused(walk: Walk, key: Key) -> bool:
 def _may_be_left_out(walk: Walk, key: Key, is_default: bool, targets: list[str]) -> bool:
     """Whether the user has cut off a wanted variable that got no gradient.
 
-    False if the rules define its gradient as zero. Raises GradientError where the gradient ended
-    for another reason: it is never silently zero.
+    False if the rules define its gradient as zero. Raises GradientError if the gradient ended for
+    another reason: it is never silently zero.
     """
     if key not in walk.route.paths.influence:
         return False

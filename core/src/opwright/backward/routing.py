@@ -88,7 +88,7 @@ class ForwardOp:
         return RuleOperator(self.op.type, reads, writes, self.op.attrs)
 
     def captured_name(self, slot: str, name: str) -> str:
-        """Return a name with its version where the slot captures it, else the name itself."""
+        """Return a name with its version if the slot captures it, else the name itself."""
         keys = {key.name: key for key in self.reads.get(slot, ())}
         return ForwardName.of(keys[name]) if name in keys else name
 
@@ -221,7 +221,7 @@ class Paths:
         return None
 
     def find_blocks(self, wanted: Key) -> list[tuple[ForwardOp, Stop]]:
-        """Return each operator where the gradient of one value ends, and why, in order."""
+        """Return each operator that ends the gradient of one value, and the reason, in order."""
         needed = self.find_needed([wanted])
         blocks = []
         for forward in self._versions.forward:

@@ -145,7 +145,7 @@ class Walk:
         self.add(key, str(name))
 
     def _close(self, key: Key) -> str | None:
-        """Sum and name the gradients that were added for a value; None where there are none."""
+        """Sum and name the gradients that were added for a value; None if there are none."""
         partials = self._partials.pop(key, None)
         if partials is None:
             return None

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table; return 1 where no kernel fits."""
+    """Print the table; return 1 if no kernel fits."""
     with resolving():
         explanation = explain(args.type, args.device, args.dtype)
     print_report(args, explanation.to_json(), [str(explanation)])

@@ -118,7 +118,7 @@ def _known_devices(context: Context, kernels: Iterable[_Kernel]) -> list[str]:
 
 
 def _known_dtypes(kernels: Iterable[_Kernel]) -> list[str]:
-    """Return the dtypes that a kernel names, or all where one is for any."""
+    """Return the dtypes that a kernel names, or all if one is for any."""
     named = {dtype for registration, _ in kernels for dtype in registration.dtypes}
     return [dtype for dtype in DTYPES if fits_dtype(named, dtype)]
 

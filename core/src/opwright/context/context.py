@@ -152,7 +152,7 @@ class Context:
         ----------
         op_type : str
             An operator type: only this library's kernels are used for it, on every device, and it
-            is an error where they do not fit. ``"*"``: the library's kernels come first for every
+            is an error if they do not fit. ``"*"``: the library's kernels come first for every
             operator that has one, and others serve the rest.
         library : str
             ``"numpy"``, ``"onednn"``, a plugin's name.
@@ -160,7 +160,7 @@ class Context:
         Raises
         ------
         KernelNotFoundError
-            Where the library provides no kernel for it.
+            If the library provides no kernel for it.
         """
         self._check_pin(op_type, library)
         return self._unpin_after(op_type, self._set_pin(op_type, library))
@@ -182,7 +182,7 @@ class Context:
             self._set_pin(op_type, before)
 
     def unpin(self, op_type: str) -> None:
-        """Remove the pin of one operator type or of ``"*"``, where there is one."""
+        """Remove the pin of one operator type or of ``"*"``, if there is one."""
         self._set_pin(op_type, None)
 
     def with_pins(self, pins: Mapping[str, str]) -> Context:

@@ -86,7 +86,7 @@ class Explanation:
 
     @property
     def chosen(self) -> KernelEntry | None:
-        """The kernel that is used, or None where none fits."""
+        """The kernel that is used, or None if none fits."""
         return next((c.entry for c in self.candidates if c.verdict == "chosen"), None)
 
     def to_json(self) -> dict[str, Any]:

@@ -189,9 +189,9 @@ class AttrProto(ProtoValue):
         Raises
         ------
         AttributeTypeError
-            Where the value has another type; a bool is no int, and an int no bool.
+            If the value has another type; a bool is no int, and an int no bool.
         AttributeValueError
-            Where the value, or an element of a list, is outside the range or not allowed.
+            If the value, or an element of a list, is outside the range or not allowed.
         """
         if type(value) is self._exact and (self._free or self._admits(value)):
             return value  # type: ignore[no-any-return]

@@ -77,7 +77,7 @@ def describe_type(type: AttrType) -> str:
 
 
 def convert_element(type: AttrType, value: object) -> Any:
-    """Return `value` as exactly the Python type of an element, or None where the types differ.
+    """Return `value` as exactly the Python type of an element, or None if the types differ.
 
     A bool is not an int, and an int is not a bool. Arrays of one element without axes are accepted,
     NumPy scalars among them. An int becomes a
@@ -116,7 +116,7 @@ def find_inexact(values: Iterable[AttrValue | None]) -> int | None:
 
 
 def convert_value(type: AttrType, value: object, length: int | None = None) -> Any:
-    """Return `value` with its exact type, a list as a tuple, or None where the types differ.
+    """Return `value` with its exact type, a list as a tuple, or None if the types differ.
 
     With `length`, a single number or bool becomes a list of that length.
     """

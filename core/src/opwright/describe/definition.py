@@ -248,7 +248,7 @@ class OpDefinition:
         Raises
         ------
         SlotError
-            Where the number of a duplicable output is unknown, or above `MAX_OUTPUTS`.
+            If the number of a duplicable output is unknown, or above `MAX_OUTPUTS`.
         """
         counts = []
         for slot in self.proto.outputs:

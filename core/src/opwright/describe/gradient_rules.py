@@ -141,8 +141,8 @@ def grad_op(
         The rule that differentiates the gradient operator again, such as `linear_in`.
     body : callable, optional
         Instead of `gradient`: the gradient operator as a composition, such as `by_derivative` and
-        `by_differentiating` make. It is written where a second gradient is needed, and where a
-        device has no kernel. Without either, the operator can be differentiated once.
+        `by_differentiating` make. It is written if a second gradient is needed, and if a device has
+        no kernel. Without either, the operator can be differentiated once.
     unaffected_by : sequence of str
         Attributes added later (`OpMaker.as_added`) without an effect on the gradient: its older
         kernels serve every value.
@@ -177,7 +177,7 @@ def graded_inputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
 def derive_grad_definition(forward: OpDefinition) -> OpDefinition:
     """Return the definition of ``<type>_grad`` of an operator whose gradient is a `grad_op`.
 
-    Raises RegistrationError where the forward operator has no such rule, or names clash.
+    Raises RegistrationError if the forward operator has no such rule, or names clash.
     """
     rule = forward.gradient
     if not isinstance(rule, GradOp):

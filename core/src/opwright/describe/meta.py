@@ -68,7 +68,7 @@ class InferContext:
         self._counts = counts
         self._blocks = blocks
         self.outputs: list[tuple[Meta, ...] | None] = [None if n else () for n in counts]
-        """The metas set so far, slot by slot: None where one is wanted and not yet set."""
+        """The metas set so far, slot by slot: None if one is wanted and not yet set."""
 
     @property
     def op_type(self) -> str:
@@ -76,14 +76,14 @@ class InferContext:
         return self._definition.op_type
 
     def input(self, slot: str) -> Meta:
-        """Return the meta of an input; SlotError where the slot is unknown or absent."""
+        """Return the meta of an input; SlotError if the slot is unknown or absent."""
         try:
             return self._inputs[self._definition.input_index[slot]][0]
         except (KeyError, IndexError):
             self._fail_input(slot)
 
     def inputs(self, slot: str) -> list[Meta]:
-        """Return the metas of all variables of a slot, none where it is absent."""
+        """Return the metas of all variables of a slot, none if it is absent."""
         index = self._definition.input_index.get(slot)
         if index is None:
             self._fail_input(slot)
@@ -112,7 +112,7 @@ class InferContext:
         return self._counts[self._find_output(slot)]
 
     def attr(self, name: str) -> Any:
-        """Return the value of an attribute, None where it is absent."""
+        """Return the value of an attribute, None if it is absent."""
         value = self._attrs.get(name)
         if value is None and name not in self._definition.attr_names:
             known = hint(name, self._definition.attr_names, "attributes")
@@ -131,7 +131,7 @@ class InferContext:
         shape : sequence of int or None
             Dimensions, -1 or None where unknown.
         dtype : str, optional
-            Only where the slot has neither `same_as` nor a single dtype.
+            Only if the slot has neither `same_as` nor a single dtype.
         """
         index = self._find_output(slot)
         if self._counts[index] == 1:
@@ -174,7 +174,7 @@ class InferContext:
             self.fail(message)
 
     def require_shape(self, slot: str, shape: Sequence[int]) -> None:
-        """Raise ShapeError unless each input of a slot, where it is given, has this shape.
+        """Raise ShapeError unless each input of a slot, if it is given, has this shape.
 
         -1 means any size on both sides.
         """
@@ -293,7 +293,7 @@ def merge_dims(a: int, b: int) -> int:
 
 
 def numel(shape: Iterable[int]) -> int:
-    """Return the number of elements; -1 where a dimension is unknown, 0 where one is 0."""
+    """Return the number of elements; -1 if a dimension is unknown, 0 if one is 0."""
     count = sign = 1
     for dim in shape:
         if dim < 0:
@@ -368,7 +368,7 @@ def normalize_axes(
     Raises
     ------
     ShapeError
-        Where one is outside [-rank, rank) or given twice.
+        If one is outside [-rank, rank) or given twice.
     """
     if not axes:
         return tuple(range(rank))

@@ -253,7 +253,7 @@ class OpMaker:
             ``infer_shape(ctx: InferContext)``: sets the meta of every output.
         gradient : callable or NoGradient, optional
             `grad_op`, a function of a `GradientContext`, or `no_gradient`. Without one,
-            `append_backward` refuses the operator, or expands it where it has a body.
+            `append_backward` refuses the operator, or expands it if it has a body.
         body : callable, optional
             For a composite: writes simpler operators through a `BodyContext`. A composite that
             draws random numbers is built with `random`; the operators of the body use its stream.
@@ -269,10 +269,10 @@ class OpMaker:
             ``upgrade(desc, from_version) -> desc``.
         count_outputs : callable, optional
             ``count_outputs(ctx: InferContext) -> int``: how many variables the duplicable output
-            has where no names are given, as in ``opwright.ops``.
+            has if no names are given, as in ``opwright.ops``.
         effect : bool
             Whether it has effects beyond its outputs, such as communication with other
-            processes: it always runs, in order, even where its outputs are not used.
+            processes: it always runs, in order, even if its outputs are not used.
         unchanged : callable, optional
             ``unchanged(attrs) -> bool``: whether, with these attributes, outputs in the memory of
             inputs (`aliases`) leave these unchanged. Such inputs count as never written.
@@ -283,7 +283,7 @@ class OpMaker:
         Raises
         ------
         RegistrationError
-            Where a rule for operators is broken.
+            If a rule for operators is broken.
         """
         definition = OpDefinition(
             self._make_proto(),

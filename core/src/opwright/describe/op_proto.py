@@ -107,8 +107,8 @@ class OpProto(ProtoValue):
     dynamic_output : bool
         Whether the shapes of outputs depend on values, so that the kernel resizes them.
     dispatch_slot : str
-        `dispatch`, or where that is None the first required input, or else the first dtype
-        attribute; empty where there is none of these.
+        `dispatch`, or if that is None the first required input, or else the first dtype attribute;
+        empty if there is none of these.
     input_slots, output_slots : dict of str to VarProto
         The slots by name, in order.
     attr_protos : dict of str to AttrProto
@@ -187,15 +187,15 @@ class OpProto(ProtoValue):
         self._set(read_slots={**self.input_slots, **more})
 
     def input(self, name: str) -> VarProto:
-        """Return an input slot by name; SlotError names the nearest where there is none."""
+        """Return an input slot by name; SlotError names the nearest if there is none."""
         return self.get_slot(self.input_slots, name, "input")
 
     def output(self, name: str) -> VarProto:
-        """Return an output slot by name; SlotError names the nearest where there is none."""
+        """Return an output slot by name; SlotError names the nearest if there is none."""
         return self.get_slot(self.output_slots, name, "output")
 
     def get_slot(self, slots: Mapping[str, VarProto], name: str, side: str) -> VarProto:
-        """Return one of the slots of a side; SlotError names the nearest where there is none."""
+        """Return one of the slots of a side; SlotError names the nearest if there is none."""
         if name not in slots:
             near = hint_argument(str(name), slots, f"{side}s")
             raise SlotError(f"{self.type}: unknown {side}, got {name!r}{near}")
@@ -280,9 +280,9 @@ class OpProto(ProtoValue):
         Raises
         ------
         FormatError
-            Where the bytes are foreign, or a value does not have the type of its attribute.
+            If the bytes are foreign, or a value does not have the type of its attribute.
         RegistrationError
-            Where the operator breaks a rule for operators.
+            If the operator breaks a rule for operators.
         """
         data = message if isinstance(message, bytes) else message.SerializeToString()
         fields = read_op_proto(data)

@@ -24,7 +24,7 @@ _MAX_LENGTH = 64  # more than the axes of an array
 
 
 def check_op_proto(proto: OpProto) -> None:
-    """Raise RegistrationError where an OpProto breaks a rule for operators."""
+    """Raise RegistrationError if an OpProto breaks a rule for operators."""
     check_op_type(proto.type)
     if not proto.comment.strip():
         _fail(proto, "add_comment must say what the operator computes, got none")
@@ -85,7 +85,7 @@ _LOOP_ATTRS: Final = (
 
 
 def check_control(proto: OpProto, control: Control) -> None:
-    """Raise RegistrationError where the slots and attributes of control flow are missing."""
+    """Raise RegistrationError if the slots and attributes of control flow are missing."""
     slots: list[tuple[str, str | None, str, bool]] = [
         (role, getattr(control, role, None), side, is_list)
         for role, side, is_list in _CONTROL_SLOTS

@@ -46,7 +46,7 @@ class Emitter(Protocol):
         """
 
     def meta(self, name: str) -> Meta | None:
-        """Return the meta of a variable; None where its rank is unknown."""
+        """Return the meta of a variable; None if its rank is unknown."""
 
 
 class RuleOperator(NamedTuple):
@@ -81,7 +81,7 @@ class RuleContext:
         return self.emitter.program
 
     def attr(self, name: str) -> Any:
-        """Return an attribute of the operator, None where it is absent.
+        """Return an attribute of the operator, None if it is absent.
 
         An operand has the names of variables instead of unknown numbers; `emit` accepts them there,
         too.
@@ -97,27 +97,27 @@ class RuleContext:
         return bool(self.inputs(slot))
 
     def input(self, slot: str) -> str | None:
-        """Return the name of the variable of an input slot, None where it is absent."""
+        """Return the name of the variable of an input slot, None if it is absent."""
         return next(iter(self.inputs(slot)), None)
 
     def inputs(self, slot: str) -> list[str]:
-        """Return the names of the variables of an input slot, none where it is absent."""
+        """Return the names of the variables of an input slot, none if it is absent."""
         if slot not in self.op.inputs:
             self.proto.input(slot)  # SlotError for an unknown one
         return list(self.op.inputs.get(slot, ()))
 
     def output(self, slot: str) -> str | None:
-        """Return the name of the variable of an output slot, None where it is absent."""
+        """Return the name of the variable of an output slot, None if it is absent."""
         return next(iter(self.outputs(slot)), None)
 
     def outputs(self, slot: str) -> list[str]:
-        """Return the names of the variables of an output slot, none where it is absent."""
+        """Return the names of the variables of an output slot, none if it is absent."""
         if slot not in self.op.outputs:
             self.proto.output(slot)  # SlotError for an unknown one
         return list(self.op.outputs.get(slot, ()))
 
     def meta(self, name: str) -> Meta | None:
-        """Return the meta of a variable; None where its rank is unknown."""
+        """Return the meta of a variable; None if its rank is unknown."""
         return self.emitter.meta(name)
 
     def emit(
@@ -200,7 +200,7 @@ class GradientContext(RuleContext):
     ) -> None:
         """Make the context of one call of a rule for the forward operator `op`.
 
-        `output_grads` maps output slots to the gradient of each variable, None where it is zero;
+        `output_grads` maps output slots to the gradient of each variable, None if it is zero;
         `wanted` maps input slots to whether the gradient of each variable is wanted.
         """
         super().__init__(op, proto, emitter)
@@ -211,11 +211,11 @@ class GradientContext(RuleContext):
         """Gradients set so far, by (slot, index); None: declared to be zero."""
 
     def output_grad(self, slot: str) -> str | None:
-        """Return the name of the gradient of an output, None where it is zero."""
+        """Return the name of the gradient of an output, None if it is zero."""
         return next(iter(self.output_grads(slot)), None)
 
     def output_grads(self, slot: str) -> list[str | None]:
-        """Return the gradients of all variables of an output slot, None where one is zero."""
+        """Return the gradients of all variables of an output slot, None if one is zero."""
         self._asked.add(slot)
         grads = list(self._output_grads.get(slot, ()))
         return grads or [None] * len(self.outputs(slot))
@@ -259,7 +259,7 @@ class GradientContext(RuleContext):
             self.input_grads[slot, index] = name
 
     def check_complete(self) -> None:
-        """Raise GradientError where the rule, having run, omitted a gradient.
+        """Raise GradientError if the rule, having run, omitted a gradient.
 
         It must have set every gradient that is wanted, and read every output gradient that is not
         zero: otherwise a part of the sum would silently be zero.
@@ -282,7 +282,7 @@ class GradientContext(RuleContext):
     def filled_output_grads(self, slot: str) -> list[str]:
         """Return the gradients of all variables of an output slot, zeros written out.
 
-        Returns an empty list where all of them are zero.
+        Returns an empty list if all of them are zero.
         """
         grads = self.output_grads(slot)
         if all(grad is None for grad in grads):

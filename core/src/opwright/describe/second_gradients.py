@@ -73,7 +73,7 @@ def same_again(g: GradientContext) -> None:
 
 
 class Composition:
-    """The body of a gradient operator, which replaces it where it is differentiated.
+    """The body of a gradient operator, which replaces it when it is differentiated.
 
     Attributes
     ----------
@@ -230,7 +230,7 @@ class _Tape:
                 partials.setdefault(op.inputs[slot][index], []).append(name)
 
     def _close(self, partials: dict[str, list[str]], name: str) -> str | None:
-        """Return the sum of the gradients of a variable; None where there is none."""
+        """Return the sum of the gradients of a variable; None if there is none."""
         listed = partials.pop(name, None)
         if listed is None:
             return None

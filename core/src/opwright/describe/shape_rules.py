@@ -16,7 +16,7 @@ def same_shape_as(slot: str, *outputs: str) -> InferShape:
     slot : str
         The input.
     *outputs : str
-        The outputs; all of them where none is named.
+        The outputs; all of them if none is named.
     """
 
     def infer_shape(ctx: InferContext) -> None:
@@ -35,11 +35,11 @@ def elementwise_shape(*slots: str, out: str = "out", dtype: str | None = None) -
     Parameters
     ----------
     *slots : str
-        The inputs, ``"x", "y"`` where none is named; absent ones are skipped.
+        The inputs, ``"x", "y"`` if none is named; absent ones are skipped.
     out : str
         The output.
     dtype : str, optional
-        Its dtype, where the OpProto leaves it open.
+        Its dtype, if the OpProto leaves it open.
     """
     names = slots or ("x", "y")
 

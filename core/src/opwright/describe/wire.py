@@ -185,8 +185,7 @@ def op_to_message(
 def program_to_bytes(message: Message) -> bytes:
     """Return a program as bytes, with its format, version and checksum set.
 
-    Raises FormatError where it is larger than `MAX_PROGRAM_BYTES`, or cannot hold a name or a
-    number.
+    Raises FormatError if it is larger than `MAX_PROGRAM_BYTES`, or cannot hold a name or a number.
     """
     head = {"format": PROGRAM_FORMAT, "format_version": FORMAT_VERSION, "checksum": None}
     try:

@@ -96,7 +96,7 @@ PROGRAM: Final = _schema(
 def read_value(message: Message, who: str, expected: AttrType | None = None) -> AttrValue:
     """Return the value in a message.
 
-    Raises FormatError, which begins with `who`, where it has none or not the `expected` type.
+    Raises FormatError, which begins with `who`, if it has none or not the `expected` type.
     """
     if not message:
         raise FormatError(f"{who}: must have a value, got an empty AttrValue")
@@ -125,7 +125,7 @@ def _add_rests(numbers: Sequence[float], rests: Sequence[int], who: str) -> tupl
 
 
 def _add_rest(number: float, rest: int, who: str) -> int:
-    """Return the whole number of a double and a rest; FormatError where no writer writes both."""
+    """Return the whole number of a double and a rest; FormatError if no writer writes both."""
     whole = int(number) + rest if math.isfinite(number) else 0
     if convert_element(AttrType.FLOAT, whole) != whole or float(whole) != number:
         raise FormatError(f"{who}: must be a whole number of 64 bits, got {number!r} + {rest}")
@@ -138,8 +138,8 @@ def _add_rest(number: float, rest: int, who: str) -> int:
 def read_op_proto(data: bytes) -> dict[str, Any]:
     """Return the arguments of the OpProto that the bytes of a message describe.
 
-    Its slots and attributes are arguments as well, and no rule is checked. FormatError where the
-    bytes are too many or foreign, or a value does not have the type of its attribute.
+    Its slots and attributes are arguments as well, and no rule is checked. FormatError if the bytes
+    are too many or foreign, or a value does not have the type of its attribute.
     """
     check_size("operator", data, MAX_OP_PROTO_BYTES)
     message = _read("operator", data, OP_PROTO)
@@ -217,7 +217,7 @@ def _read_slots(slots: Sequence[Message], who: str) -> dict[str, tuple[str, ...]
 def read_program(data: bytes, max_bytes: int = MAX_PROGRAM_BYTES) -> Message:
     """Return the program in untrusted bytes, at most `max_bytes` of them.
 
-    FormatError where they are too many, foreign, truncated, damaged or of a newer format.
+    FormatError if they are too many, foreign, truncated, damaged or of a newer format.
     """
     check_size("program", data, max_bytes)
     if not data.startswith(_PROGRAM_START):
@@ -236,7 +236,7 @@ def read_program(data: bytes, max_bytes: int = MAX_PROGRAM_BYTES) -> Message:
 def parse_program(data: bytes) -> Message:
     """Return the program of the bytes of a message, without its checksum being checked.
 
-    FormatError where it is no program, or of a newer format.
+    FormatError if it is no program, or of a newer format.
     """
     message = _read("program", data, PROGRAM)
     if message.get("format") != PROGRAM_FORMAT:
@@ -258,7 +258,7 @@ def checksum_field(data: bytes) -> bytes:
 
 
 def check_size(what: str, data: bytes, max_bytes: int) -> None:
-    """Raise FormatError where there are too many bytes."""
+    """Raise FormatError if there are too many bytes."""
     if len(data) > max_bytes:
         raise FormatError(f"{what}: must have at most {max_bytes} bytes, got {len(data)}")
 

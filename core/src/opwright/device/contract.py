@@ -66,8 +66,8 @@ class PythonDevices(Protocol):
         Raises
         ------
         DeviceNotFoundError
-            Where there is none of this number, or a requirement is missing: the user sees this
-            text unchanged. Any other error is reported as the plugin's.
+            If there is none of this number, or a requirement is missing: the user sees this text
+            unchanged. Any other error is reported as the plugin's.
         """
 
 

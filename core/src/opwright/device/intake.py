@@ -4,8 +4,8 @@ The runtime inspects each value of a call once, and reads arrays of NumPy, array
 libraries export directly, and arrays on a network's own device. For all other feeds, arguments of
 operators, and arrays for `ScopeVariable.set` and `Tensor.from_numpy` it uses this module:
 
-- A NumPy array is borrowed where it is ready: C-contiguous, aligned, of native byte order. Any
-  other is copied. One of a subclass is read as a plain array, a masked one is refused.
+- A NumPy array is borrowed if it is ready: C-contiguous, aligned, of native byte order. Any other
+  is copied. One of a subclass is read as a plain array, a masked one is refused.
 - A NumPy scalar keeps its dtype. Python numbers and lists adopt the dtype of the arrays with which
   they are combined, if that dtype can represent them.
 - An array of another library on the host is borrowed, by DLPack's C exchange API, by the buffer
@@ -60,7 +60,7 @@ def find_place(value: Any, context: Context, who: str = "array") -> tuple[int, i
 
 
 def describe_place(code: int, number: int, context: Context) -> str:
-    """Return a device of DLPack as messages show it: by name where a plugin provides it."""
+    """Return a device of DLPack as messages show it: by name if a plugin provides it."""
     name = find_device_name(code, number, context)
     return str(name) if name else f"DLPack device type {code}, number {number}"
 
@@ -77,7 +77,7 @@ def lend(value: Any) -> Any:
 
 
 def read_host(value: Any, who: str, dtype: str | None = None, beside: str = "") -> Array:
-    """Return a value as `borrow_host` does, copied where a kernel could not read it."""
+    """Return a value as `borrow_host` does, copied if a kernel could not read it."""
     return make_ready(borrow_host(value, who, dtype, beside))
 
 

@@ -44,11 +44,11 @@ def get_device(name: str, context: Context) -> _runtime.Device:
     Raises
     ------
     DeviceNotFoundError
-        Where no plugin provides it, or the number is not valid.
+        If no plugin provides it, or the number is not valid.
     PluginError
-        Where the plugin names something that is no device, or its library cannot be used.
+        If the plugin names something that is no device, or its library cannot be used.
     KernelError
-        Where the device cannot be opened, or there are fewer devices.
+        If the device cannot be opened, or there are fewer devices.
     """
     return open_device(DeviceName.parse(name), context)
 
@@ -80,7 +80,7 @@ def _give_arrays(device: _runtime.Device, entry: DeviceEntry) -> None:
 def find_helper(kind: str, kernel: str, context: Context) -> NativeKernel:
     """Return a kernel of the library that provided a device; see `opwright.kernel.DeviceCall`.
 
-    PluginError where the device is in no library, or the library has no such kernel.
+    PluginError if the device is in no library, or the library has no such kernel.
     """
     entry = context.devices.get(kind)
     if not entry.is_native:
@@ -118,7 +118,7 @@ def find_lack_of_arrays(name: DeviceName, context: Context) -> str | None:
 
 
 def find_device_name(code: int, number: int, context: Context) -> DeviceName | None:
-    """Return the device of DLPack's (code, number), None where no plugin provides it.
+    """Return the device of DLPack's (code, number), None if no plugin provides it.
 
     The libraries and modules of the registered devices are opened; no device is.
     """
@@ -127,7 +127,7 @@ def find_device_name(code: int, number: int, context: Context) -> DeviceName | N
     for entry in context.devices.entries():
         try:
             loaded = entry.load()
-        except PluginError:  # reported where the device is used by name
+        except PluginError:  # reported if the device is used by name
             continue
         if getattr(loaded, "dlpack_code", None) == code:
             return DeviceName(entry.name, number)
@@ -150,11 +150,11 @@ def find_interface_place(value: Any, context: Context) -> tuple[int, int] | None
             if interface is None or not hasattr(value, interface):
                 continue
             code: int = cast("NativeDevice", entry.load()).dlpack_code
-        except PluginError:  # reported where the device is used by name
+        except PluginError:  # reported if the device is used by name
             continue
         try:
             number = arrays.locate(getattr(value, interface)).number
-        except (ValueError, OpwrightError):  # reported where the array is read
+        except (ValueError, OpwrightError):  # reported if the array is read
             number = 0
         return code, number or 0
     return None

@@ -93,7 +93,7 @@ def read(path: str | None, sources: Iterable[Source]) -> tuple[dict[str, PluginR
     """Return the records in the file, by `key_of`, of plugins that are unchanged; and its state.
 
     The state, for `opwright doctor`, is ``"read"``, ``"read in part"``, ``"absent"``,
-    ``"unreadable: <why>"``, ``"corrupt: <why>"``, or ``"off: <why>"`` where there is no path.
+    ``"unreadable: <why>"``, ``"corrupt: <why>"``, or ``"off: <why>"`` if there is no path.
     """
     if path is None:
         return {}, "off: there is no cache folder"

@@ -94,7 +94,7 @@ def describe_failure(package: Package, error: BaseException) -> PluginFailure:
 
 
 def _trace_plugin(error: BaseException) -> str:
-    """Return the traceback from the plugin's own code on; empty where none of it ran."""
+    """Return the traceback from the plugin's own code on; empty if none of it ran."""
     inner = error.__traceback__
     while inner is not None and is_machinery(inner.tb_frame.f_code.co_filename):
         inner = inner.tb_next
@@ -181,7 +181,7 @@ def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, .
     """Return the files that the registrations may depend on, with their times and sizes.
 
     These are the hook module, its parent packages, and the modules of their own distribution that
-    they imported. Empty where a file has no time, or changed while it was read.
+    they imported. Empty if a file has no time, or changed while it was read.
     """
     top = module.partition(".")[0]
     # The imports of a module loaded earlier are unknown: then the whole package counts.

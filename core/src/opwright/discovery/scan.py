@@ -148,7 +148,7 @@ def normalize(name: str) -> str:
 
 
 def _list_distributions(folder: str, faults: list[str]) -> list[Source] | None:
-    """Return the distributions whose metadata is in a folder; None where it is no folder."""
+    """Return the distributions whose metadata is in a folder; None if it is no folder."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(e.name for e in entries if e.name.endswith((".dist-info", ".egg-info")))
@@ -260,7 +260,7 @@ def parse_entry_points(text: str, group: str = GROUP) -> Iterator[tuple[str, str
 def _zip_distributions(path: str) -> Iterable[Distribution]:
     if not os.path.isfile(path):  # noqa: PTH113 - hot
         return ()
-    from importlib.metadata import distributions  # 26 ms, only where there is a zip
+    from importlib.metadata import distributions  # 26 ms, only if there is a zip
 
     return distributions(path=[path])
 

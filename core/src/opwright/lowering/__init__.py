@@ -88,7 +88,7 @@ def _lower(request: LowerRequest, finish: Callable[[Graph], Result]) -> Result:
 
 
 def _check_unread(graph: Graph, names: frozenset[str]) -> None:
-    """Raise FeedError where an operator reads the elements of a feed without elements."""
+    """Raise FeedError if an operator reads the elements of a feed without elements."""
     if not names:
         return
     kept = (*graph.keeps, *(value for value, _ in graph.sinks))

@@ -46,8 +46,8 @@ position of a fetch of the first, or the name of one of its feeds; then the late
 def cut_graph(graph: Graph, request: LowerRequest) -> Halves:
     """Cut a graph in which kernels are chosen.
 
-    FeedError if a fetch of the first half depends on a late feed; ProgramError where a shape is
-    known only in the run.
+    FeedError if a fetch of the first half depends on a late feed; ProgramError if a shape is known
+    only in the run.
     """
     if graph.continuation is not None:
         raise ProgramError(

@@ -120,7 +120,7 @@ class Given(NamedTuple):
     copied: bool = True
     # Elements of given values, as far as they are known: shape operands are computed from them.
     numbers: Mapping[str, Array] = MappingProxyType({})
-    # Feeds of the second plan where the graph is cut into two, each with the variable of its shape.
+    # Feeds of the second plan if the graph is cut into two, each with the variable of its shape.
     late: Mapping[str, str] = MappingProxyType({})
     written: frozenset[str] = frozenset()  # feeds that the plan writes in place
     shape_only: frozenset[str] = frozenset()  # feeds that have no elements
@@ -162,7 +162,7 @@ class Fetches(NamedTuple):
     on_device: bool = False  # they stay on the device; the runtime returns them as tensors
     stacked: Sequence[str] = ()  # of a loop: values that iterations write to outer arrays
     carried: Sequence[str] = ()  # of a loop: given values that need memory even if never read
-    n_early: int = 0  # how many of them the first plan returns where the graph is cut into two
+    n_early: int = 0  # how many of them the first plan returns if the graph is cut into two
 
 
 class LowerRequest(NamedTuple):

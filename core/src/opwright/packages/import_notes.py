@@ -67,9 +67,9 @@ class ImportNotes:
     ) -> Iterator[None]:
         """Keep a note during a block, which imports a module or opens a library.
 
-        Warns (RuntimeWarning) where one process has ended in the middle of this import. After two,
-        a separate process tries it first by a call of ``function(*arguments)``. Raises PluginError
-        where that ends, too, or has before, so that it is not tried again.
+        Warns (RuntimeWarning) if one process has ended in the middle of this import. After two, a
+        separate process tries it first by a call of ``function(*arguments)``. Raises PluginError if
+        that ends, too, or has before, so that it is not tried again.
         """
         about = (package, subject)
         ended = [item for item in self.find_ended() if (item.package, item.subject) == about]
@@ -193,7 +193,7 @@ def _refuse(reason: str, package: Package) -> NoReturn:
 
 
 def _write_note(folder: str | None, subject: str, package: Package) -> tuple[str, int] | None:
-    """Write a note and lock it; return its path and descriptor, None where it cannot be written.
+    """Write a note and lock it; return its path and descriptor, None if it cannot be written.
 
     The lock ends with the process. The number of the process would not suffice: containers that
     share the folder use the same numbers.
@@ -258,7 +258,7 @@ def _read(path: str) -> EndedImport | None:
 
 def _has_changed(item: EndedImport) -> bool:
     """Tell whether a file of the package is newer than the note, and so may be fixed."""
-    import importlib.util  # only where a process has ended
+    import importlib.util  # only if a process has ended
 
     top = item.subject.partition("/")[0].partition(".")[0]
     try:

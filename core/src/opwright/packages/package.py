@@ -1,6 +1,6 @@
 """Packages of plugins, and advice about missing and broken ones.
 
-Advice about a plugin that is missing or broken is a command where there is one.
+Advice about a plugin that is missing or broken is a command if there is one.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class PluginReport:
         return "\n".join(lines if advice is None else [*lines, f"  to get it: {advice}"])
 
     def quarantine(self, failure: PluginFailure, origin: str) -> bool:
-        """Add a failure at first use; False where its module or library has one already."""
+        """Add a failure at first use; False if its module or library has one already."""
         key = (failure.package, origin)
         if key in self._quarantined:
             return False
@@ -107,7 +107,7 @@ def advise_operator(op_type: str, report: PluginReport) -> str | None:
 def advise_plugin(name: str, report: PluginReport) -> str | None:
     """Return the package to install for the device or topic of opwright's own plugin of a name.
 
-    None where there is no such plugin, or it is in use.
+    None if there is no such plugin, or it is in use.
     """
     argument = find_requirement(name)
     return argument and _advise_distribution(f"{CORE}-{name}", argument, report)

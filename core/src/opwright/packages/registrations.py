@@ -84,7 +84,7 @@ class KernelRegistration(NamedTuple):
 
 
 class DeviceRegistration(NamedTuple):
-    """One device of ``opwright_devices``; `arrays` is empty where none are given."""
+    """One device of ``opwright_devices``; `arrays` is empty if none are given."""
 
     name: str
     target: Any

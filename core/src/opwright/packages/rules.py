@@ -123,7 +123,7 @@ def check_arrays(arrays: object, who: str, target: object) -> None:
 
 
 def check_library_says(who: str, **properties: bool) -> None:
-    """Raise where a hook repeats a property of a compiled kernel that its library declares."""
+    """Raise if a hook repeats a property of a compiled kernel that its library declares."""
     for word, is_given in properties.items():
         if is_given:
             raise RegistrationError(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opwright.program.block import Block
 
 Inferred = tuple[tuple[int, ...] | None, str]
-"""Shape and dtype of one output; the shape is None where the rank is unknown."""
+"""Shape and dtype of one output; the shape is None if the rank is unknown."""
 
 _STRIDES: Final = (0x9E3779B1, 0xBB67AE85, 0x3C6EF373, 0xA54FF53B)
 """The increment of the step per iteration, by depth. Random numbers depend on 32 bits of the
@@ -71,7 +71,7 @@ class BlockPlace:
         return program.free_name(derived_name(proto, slot, named))
 
     def meta(self, name: str) -> Meta | None:
-        """Return the meta of a variable; None where its rank is unknown."""
+        """Return the meta of a variable; None if its rank is unknown."""
         return self.block.var(name).meta
 
     def make(
@@ -164,7 +164,7 @@ def infer_outputs(
     attrs: Mapping[str, Any],
     outputs: Slots,
 ) -> dict[str, Sequence[Inferred]]:
-    """Return shape and dtype of every output; shapes are None where an input's rank is unknown."""
+    """Return shape and dtype of every output; shapes are None if an input's rank is unknown."""
     proto = definition.proto
     if proto.operands:
         attrs = hide_operands(inputs, attrs)

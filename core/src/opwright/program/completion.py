@@ -50,7 +50,7 @@ def complete_operator(
 
     An output that is not optional and has no names gets some: an aliased one is the variable of its
     input, others are fresh, and ``count_outputs`` determines the length of a list. An optional
-    output that is aliased is present where its input is. `inputs` and `outputs` map slots to names,
+    output that is aliased is present if its input is. `inputs` and `outputs` map slots to names,
     and `outputs` may have a number of fresh variables instead. None among `attrs` means that no
     value is given. Without a `place` outputs are named after the first one, and a random operator
     has the step and stream 0 unless they are given.
@@ -58,8 +58,8 @@ def complete_operator(
     Raises
     ------
     SlotError
-        For a slot that is unknown, missing or has too many variables, and where the length of a
-        list is unknown.
+        For a slot that is unknown, missing or has too many variables, and if the length of a list
+        is unknown.
     AttributeTypeError, AttributeValueError
         As `OpProto.fill_attrs` does.
     """
@@ -155,13 +155,13 @@ class BodyEmitter:
     Parameters
     ----------
     definition, inputs, outputs, attrs
-        Of the composite.
+        The composite's definition, slots and attributes.
     promised : mapping of str to Meta or None
         The metas of the outputs, by name; None for an unknown rank.
     find_definition : callable
         Returns the definition of an operator type that is allowed in a program.
     find_meta : callable
-        Returns the meta of an existing variable; None where its rank is unknown.
+        Returns the meta of an existing variable; None if its rank is unknown.
     free_name : callable
         Returns an unused name, derived from the given one.
     add : callable
@@ -198,7 +198,7 @@ class BodyEmitter:
     def write(self) -> bool:
         """Call the body; return whether it supports these attributes and inputs.
 
-        ProgramError where it breaks a rule or does not write an output.
+        ProgramError if it breaks a rule or does not write an output.
         """
         if self._definition.body is None:
             raise ProgramError(
@@ -242,7 +242,7 @@ class BodyEmitter:
             self._fail_output(name, str(meta))
 
     def meta(self, name: str) -> Meta | None:
-        """Return the meta of a variable; None where its rank is unknown."""
+        """Return the meta of a variable; None if its rank is unknown."""
         if name not in self._inputs and name not in self._own:
             self._fail(f"ask for metas of its inputs, outputs and own variables only, got {name!r}")
         return self._find_meta(str(name))
@@ -252,7 +252,7 @@ class BodyEmitter:
     ) -> tuple[Names, Attrs]:
         """Return inputs and attributes with step, seed and stream that follow from the composite's.
 
-        Raises ProgramError where the composite is not random: it then has no stream and no step.
+        Raises ProgramError if the composite is not random: it then has no stream and no step.
         """
         op = self._op
         if not self._definition.random:

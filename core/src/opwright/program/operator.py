@@ -100,19 +100,19 @@ class Operator:
         return op
 
     def input(self, slot: str) -> Names:
-        """Return the names in an input slot, () where it is absent."""
+        """Return the names in an input slot, () if it is absent."""
         if slot not in self.inputs:
             self.definition.proto.input(slot)  # SlotError for an unknown one
         return self.inputs.get(slot, ())
 
     def output(self, slot: str) -> Names:
-        """Return the names in an output slot, () where it is absent."""
+        """Return the names in an output slot, () if it is absent."""
         if slot not in self.outputs:
             self.definition.proto.output(slot)  # SlotError for an unknown one
         return self.outputs.get(slot, ())
 
     def attr(self, name: str) -> AttrValue | None:
-        """Return the value of an attribute, None where it is absent."""
+        """Return the value of an attribute, None if it is absent."""
         if name not in self.attrs:
             self.definition.proto.attr(name)  # AttributeValueError for an unknown one
         return self.attrs.get(name)

@@ -82,7 +82,7 @@ class KernelEntry(Entry):
         Raises
         ------
         PluginError
-            Where the target cannot be imported, or its library cannot be used.
+            If the target cannot be imported, or its library cannot be used.
         RegistrationError
             If it is not a kernel, does not accept the operator's slots and attributes, or names
             others.

@@ -234,7 +234,7 @@ def find_refusal(target: str, package: Package, options: Mapping[str, Any]) -> s
     """Return the reason of a plugin's function why kernels would refuse on this machine, or None.
 
     `target` is ``"module:attribute"`` of a function without arguments, or of ``options`` (the value
-    of every option), which returns a text or None. The reason is one line. PluginError where the
+    of every option), which returns a text or None. The reason is one line. PluginError if the
     function cannot be imported, raises, or returns something else.
     """
     from inspect import signature  # only if a function is queried

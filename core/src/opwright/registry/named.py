@@ -133,7 +133,7 @@ class NamedRegistry(Generic[_Entry]):
         return None if registered is None else registered[1]
 
     def find(self, name: str) -> _Entry | None:
-        """Return the entry of this name, or None where no plugin provides it."""
+        """Return the entry of this name, or None if no plugin provides it."""
         return self._find(name)
 
     def _find(self, name: str) -> _Entry | None:
@@ -317,14 +317,14 @@ class AnnexRegistry(NamedRegistry[Entry]):
         return tuple(sorted(entries, key=lambda entry: entry.subject))
 
     def find(self, topic: str, subject: str) -> Entry | None:  # type: ignore[override]  # of two names
-        """Return one annex, not yet imported, or None where no plugin names it."""
+        """Return one annex, not yet imported, or None if no plugin names it."""
         return self._find(key_text(topic, subject))
 
     def get(self, topic: str, subject: str) -> Entry:  # type: ignore[override]  # likewise
         """Return one annex, not yet imported.
 
-        MissingRequirementError where no plugin names it: with the nearest subject, plugins that
-        failed to load, and the package to install.
+        MissingRequirementError if no plugin names it: with the nearest subject, plugins that failed
+        to load, and the package to install.
         """
         entry = self.find(topic, subject)
         if entry is not None:

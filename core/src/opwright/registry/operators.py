@@ -65,7 +65,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         """Return the package of an operator; a derived gradient belongs to the package of its
         forward operator.
 
-        OperatorNotFoundError where no plugin provides it.
+        OperatorNotFoundError if no plugin provides it.
         """
         owner = self.find_owner(type)
         if owner is not None:

@@ -104,7 +104,7 @@ def cut(
         If a feed or fetch is no variable; if there is no late feed, or its shape is not known. The
         call raises it if a result of the forward depends on a late feed.
     ProgramError
-        As for `Network.compile`; the call raises it where a shape depends on values.
+        As for `Network.compile`; the call raises it if a shape depends on values.
     OpwrightError
         As for `Network.compile`.
     """

@@ -200,7 +200,7 @@ class EagerSource:
     ) -> _runtime.Plan:
         """Return the plan for ready arrays, `counts` of them for each input, and attributes.
 
-        Tensors are on the device where the operator will run.
+        Tensors are on the device of the operator.
         """
         proto = self._proto
         inputs: dict[str, tuple[str, ...]] = {}

@@ -86,7 +86,7 @@ def check_feed(value: Any, variable: Variable, who: str) -> Any:
     Raises
     ------
     FeedError
-        Where the dtype does not fit the variable.
+        If the dtype does not fit the variable.
     """
     spec = FeedSpec(variable.name, None, variable.dtype, who)
     is_lent = is_array(value) and not isinstance(value, np.ndarray)

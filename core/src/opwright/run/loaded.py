@@ -172,7 +172,7 @@ class LoadedProgram(Called):
             Shapes of feeds, None for the batch: ``{"x": [None, 3, 224, 224]}``. By default the
             shapes of the variables, with an unknown first dimension as the batch.
         batch : (int, int), optional
-            The least and the largest batch; needed where a shape has one. For a large network some
+            The least and the largest batch; needed if a shape has one. For a large network some
             batches are tried: between them Python could choose other kernels.
 
         Raises

@@ -217,7 +217,7 @@ class CachedProgram(LoadedProgram):
     Parameters
     ----------
     place, record
-        Of the saved state.
+        The place and record of the saved state.
     scope : Scope
         With its parameters.
     trainable : bool

@@ -41,7 +41,7 @@ def load_translated(
     Parameters
     ----------
     content : bytes-like
-        Of the file.
+        The content of the file.
     translate : callable
         Returns the program for `device` and `options`.
     choices : str

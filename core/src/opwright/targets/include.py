@@ -11,7 +11,7 @@ def get_include() -> str:
     Raises
     ------
     FileNotFoundError
-        Where the headers are neither in the installed package nor in the source tree.
+        If the headers are neither in the installed package nor in the source tree.
     """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "include", package.parents[1] / "include"):

@@ -38,7 +38,7 @@ class NativeDevice(NamedTuple):
     def find_helper(self, name: str) -> NativeKernel:
         """Return a kernel of the same library that other kernels of the device use.
 
-        PluginError where the library has none of this name.
+        PluginError if the library has none of this name.
         """
         helper = self.helpers.get(name)
         if helper is None:
@@ -51,7 +51,7 @@ class NativeDevice(NamedTuple):
     def open(self, number: int, package: Package) -> _runtime.Device:
         """Return the runtime's device of this number; it is opened again once it was freed.
 
-        KernelError where it cannot be opened, with its reason, or where there are fewer devices.
+        KernelError if it cannot be opened, with its reason, or if there are fewer devices.
         """
         origin = f"{package.label} ({self.library.path})"
         return self.library.open_device(self.position, number, origin)
@@ -70,7 +70,7 @@ class NativeLibrary:
     def load_definition(self, type: str, hidden: bool = False) -> OpDefinition:
         """Return the definition of one of the library's operators.
 
-        PluginError where the library has none of this type; RegistrationError where its description
+        PluginError if the library has none of this type; RegistrationError if its description
         breaks a rule, or does not agree with `hidden` in the hook.
         """
         if type not in self._ops:
@@ -100,9 +100,9 @@ class NativeLibrary:
         return OpDefinition(proto, infer_shape, gradient)
 
     def find_kernel(self, key: KernelKey) -> NativeKernel:
-        """Return the kernel of a key; one for every dtype is used where there is none for this one.
+        """Return the kernel of a key; one for every dtype is used if there is none for this one.
 
-        PluginError where the library has none.
+        PluginError if the library has none.
         """
         for dtype in (key.dtype, ANY):
             for kernel in self._siblings(key.op_type, key.device, key.library):

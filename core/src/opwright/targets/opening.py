@@ -34,8 +34,7 @@ def load_target(target: str, who: str, package: Package, notes: ImportNotes = NO
 
     `who` is the operator, kernel, device or pass that needs it, and begins errors. `notes` records
     the import while it runs, in case it kills the process. OutOfMemoryError if there is no
-    memory for it now; PluginError where it fails, has ended processes before, or lacks the
-    attribute.
+    memory for it now; PluginError if it fails, has ended processes before, or lacks the attribute.
     """
     module = target.partition(":")[0]
     notes = NO_NOTES if module in sys.modules else notes
@@ -77,7 +76,7 @@ class LibraryTable:
         Raises
         ------
         OutOfMemoryError
-            Where there is no memory for its tables at the moment.
+            If there is no memory for its tables at the moment.
         PluginError
             If it is missing, is no plugin library, is for another machine or ABI, or has killed
             processes that opened it.
@@ -153,7 +152,7 @@ def _unusable(text: str, package: Package, cause: OpwrightError) -> PluginError:
 
 
 def find_library_file(target: str, package: Package) -> str | None:
-    """Return the path of the library of an installed package, or None where it is missing.
+    """Return the path of the library of an installed package, or None if it is missing.
 
     An editable install has compiled and Python files in separate folders: the folders that the
     import system knows for the package are searched first, then the files of the distribution.

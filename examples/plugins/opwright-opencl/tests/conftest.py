@@ -20,7 +20,7 @@ Arrays = Mapping[str, np.ndarray]
 
 @pytest.fixture(scope="session", autouse=True)
 def device() -> OpenClDevice:
-    """Return the first device; where none works there is nothing to test."""
+    """Return the first device; if none works there is nothing to test."""
     try:
         return DEVICES.open(0)
     except DeviceNotFoundError as error:

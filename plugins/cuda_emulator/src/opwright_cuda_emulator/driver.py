@@ -47,7 +47,7 @@ def start(
         Folder of the driver and compiled kernels: by default ``OPWRIGHT_EMULATOR_DIR``, or a
         temporary one.
     flags : sequence of str
-        Of the compiler.
+        The flags of the compiler.
     environ : mapping, optional
         More environment variables to be set, such as ``OPWRIGHT_EMULATOR_ORDER``.
     """

@@ -38,7 +38,7 @@ class Batched(NamedTuple):
 def find_batched(
     what: What, values: Sequence[Any], is_batched: Sequence[bool], n: int
 ) -> Batched | None:
-    """Return one computation of `n` examples in axis 0 of some values; None where there is none.
+    """Return one computation of `n` examples in axis 0 of some values; None if there is none.
 
     It is used only if it has the results of each example, for all shapes.
     """

@@ -10,7 +10,7 @@ class Call(NamedTuple):
     """A call of an operator; its arguments are the arrays of all input slots, in order."""
 
     type: str
-    counts: tuple[int, ...]  # arrays in each input slot, -1 where it is absent
+    counts: tuple[int, ...]  # arrays in each input slot, -1 if it is absent
     attrs: str  # JSON, which distinguishes 0.0 from -0.0, and 1 from True
     returned: tuple[str, ...]  # output slots
     is_wide: bool  # whether JAX has 64-bit types

@@ -34,7 +34,7 @@ def check_operator(op_type: str, uses: Iterable[Any]) -> Generator[tuple[Any, st
     Returns
     -------
     str
-        Why no use could be checked; empty where one was.
+        Why no use could be checked; empty if one was.
     """
     reason = "no use could be called"
     for use in uses:

@@ -58,7 +58,7 @@ def differentiable(what: What) -> Callable[..., list[Any]]:
 
 
 def _compute(what: What, values: Sequence[Any]) -> list[Any]:
-    """Return the results; gradients are zeros where no result depends on the argument."""
+    """Return the results; gradients are zeros if no result depends on the argument."""
     results = compute(what, values)
     vjp = what.of if isinstance(what, Forward) else what
     if not isinstance(vjp, Vjp):
@@ -112,7 +112,7 @@ def _choose(
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Return the results that may have a gradient, and the inputs of the gradients.
 
-    GradientError where no result has one.
+    GradientError if no result has one.
     """
     piece = make_piece(what, metas)
     block = piece.block
@@ -136,7 +136,7 @@ def _has_gradient(what: What, metas: Metas, result: int, wanted: tuple[int, ...]
 
 
 def _give_gradients(residual: Residual, grads: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the gradients of all arguments, None where there is none."""
+    """Return the gradients of all arguments, None if there is none."""
     kept, values = residual.kept, residual.values
     begin, count = (0, 0) if kept is None else kept.left_out
     none = (None,) * (len(values) + count)

@@ -50,7 +50,7 @@ class Compiled(NamedTuple):
 def compile_piece(what: What, metas: Metas) -> Compiled:
     """Return the custom call of a computation for arguments of these metas.
 
-    ShapeError where the shape of a result is not known before it is computed.
+    ShapeError if the shape of a result is not known before it is computed.
     """
     piece = make_piece(what, metas)
     places = {name: i for i, name in enumerate(piece.arguments)}
@@ -185,7 +185,7 @@ class Gradients(NamedTuple):
 
 
 def differentiate(of: What, metas: Metas, given: Sequence[int], wanted: Sequence[int]) -> Gradients:
-    """Append the gradients of a computation; GradientError where a rule is missing."""
+    """Append the gradients of a computation; GradientError if a rule is missing."""
     base = make_piece(of, metas)
     block = base.block
     results = [block.var(str(base.results[i])) for i in given]

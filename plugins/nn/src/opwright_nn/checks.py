@@ -239,7 +239,7 @@ def check_variable(who: str, name: str, value: object) -> ow.Variable:
 def check_instance(
     who: str, name: str, value: object, cls: type, *, required: bool = False
 ) -> None:
-    """Raise unless `value` is of a class; None passes where it is not required."""
+    """Raise unless `value` is of a class; None passes if it is not required."""
     if isinstance(value, cls) or (value is None and not required):
         return
     article = "an" if cls.__name__[0] in "AEIOUaeiou" else "a"
@@ -296,7 +296,7 @@ def _raise_value(who: str, name: str, rule: str, value: object, fix: str) -> NoR
 
 
 def _show(value: object) -> str:
-    """Return a value for a message, not all of it where it is long."""
+    """Return a value for a message, not all of it if it is long."""
     try:
         text = repr(value)
     except ValueError:  # an int of more digits than Python prints
@@ -314,7 +314,7 @@ def _advise_int(at_least: int | None, at_most: int | None) -> int:
 def _advise_float(
     above: float | None, at_least: float | None, below: float | None, at_most: float | None
 ) -> float:
-    """Return a round number that a rule allows; 0.1 where it does."""
+    """Return a round number that a rule allows; 0.1 if it does."""
     if at_least is not None:
         return at_least
     low, high = -math.inf if above is None else above, math.inf

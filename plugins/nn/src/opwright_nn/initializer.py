@@ -70,7 +70,7 @@ class Initializer(abc.ABC):
         block.append_op(op_type, inputs=inputs, outputs={"out": variable}, attrs=attrs)
 
     def _check_range(self, attrs: dict[str, Any], variable: ow.Variable) -> None:
-        """Raise where an element, or a difference that the operator computes, would be infinite."""
+        """Raise if an element, or a difference that the operator computes, would be infinite."""
         value, mean, std = (attrs.get(name, 0.0) for name in ("value", "mean", "std"))
         low, high = attrs.get("min", 0.0), attrs.get("max", 0.0)
         greatest = max(abs(value), abs(mean) + _MAX_DEVIATIONS * std, -low, high, high - low)
@@ -173,10 +173,10 @@ class _Scaled(Initializer):
 class Xavier(_Scaled):
     """Zero mean, standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
 
-    Keeps the variance of activations and gradients where the activation is near its origin.
-    `gain` is the inverse of the activation's derivative there: 1 for tanh and none, 4 for sigmoid.
-    Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks,
-    2010, section 4.2.
+    Keeps the variance of activations and gradients for activations near the origin. `gain` is the
+    inverse of the activation's derivative there: 1 for tanh and none, 4 for sigmoid. Glorot and
+    Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010, section
+    4.2.
 
     Parameters
     ----------

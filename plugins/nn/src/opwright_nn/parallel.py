@@ -34,7 +34,7 @@ class Processes(Protocol):
     """The interface of a package that connects processes; a group has a name, all are "world"."""
 
     def rank(self, group: str) -> int:
-        """Return the number of this process in a group, -1 where it does not belong to it."""
+        """Return the number of this process in a group, -1 if it does not belong to it."""
 
     def size(self, group: str) -> int:
         """Return how many processes a group has."""
@@ -248,7 +248,7 @@ def _find_dividing_team(who: str, program: ow.Program) -> Team | None:
 
 
 def own_values(who: str, program: ow.Program, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return whole arrays by name as the variables of a program: parts, where it has parts."""
+    """Return whole arrays by name as the variables of a program: parts, if it has parts."""
     team = _find_dividing_team(who, program)
     return dict(values) if team is None else team.processes.shard_values(program, values)
 

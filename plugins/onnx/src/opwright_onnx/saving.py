@@ -42,7 +42,7 @@ class SaveReport(NamedTuple):
     own_nodes : dict of str to str
         The operator types of which there are nodes that only opwright runs, and why.
     files : tuple of Path
-        The model, and the file of its tensors where there is one.
+        The model, and the file of its tensors if there is one.
     """
 
     opset: int

@@ -1,4 +1,4 @@
-"""The file of a lock: readable, whole or absent, and refused where it is damaged or foreign."""
+"""The file of a lock: readable, whole or absent, and refused if it is damaged or foreign."""
 
 from __future__ import annotations
 

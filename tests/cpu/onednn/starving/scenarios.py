@@ -66,7 +66,7 @@ def product() -> Work:
         _forget_kernels()
         network = ow.Network([operator])
         (out,) = network.compile(["x", "y"], ["out"])(x=x, y=y)
-        # Another kernel must not serve where one lacks memory: BLAS may end the process.
+        # Another kernel must not replace one that lacks memory: BLAS may end the process.
         return [out, np.array("onednn" in str(network.placement()))]
 
     return work

@@ -23,7 +23,7 @@ def require(condition: bool, lack: str) -> None:
 
 
 def axes_of(axis: Sequence[int], x: torch.Tensor) -> tuple[int, ...]:
-    """Return the axes of a reduction, all of them where none is named."""
+    """Return the axes of a reduction, all of them if none is named."""
     return tuple(axis) if axis else tuple(range(x.dim()))
 
 

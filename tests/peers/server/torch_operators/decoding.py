@@ -18,7 +18,7 @@ def _count(lengths: Tensor | None, row: int, steps: int) -> int:
 
 
 def _ends(x: Tensor, *ends: Tensor | None) -> list[Tensor]:
-    """Return the weights of the first and the last tag, zeros where there are none."""
+    """Return the weights of the first and the last tag, zeros if there are none."""
     return [torch.zeros(x.shape[-1], dtype=x.dtype) if end is None else end for end in ends]
 
 

@@ -55,7 +55,7 @@ def _conv_transpose(rank: int) -> Function:
 
 
 def _begins(paddings: Sequence[int], kernel: Sequence[int]) -> list[int] | None:
-    """Return the paddings in PyTorch's form, one for an axis; None where it does not."""
+    """Return the paddings in PyTorch's form, one for an axis; None if it does not."""
     pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
     fits = all(a == b and 2 * a <= k for (a, b), k in zip(pairs, kernel, strict=True))
     return [a for a, _ in pairs] if fits else None

@@ -1,4 +1,4 @@
-"""Computes shape operands while a plan is made, where they depend on shapes alone."""
+"""Computes shape operands while a plan is made, if they depend on shapes alone."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Folding:
         self._known: dict[Value, Array | None] = {}
 
     def find(self, value: Value) -> Array | None:
-        """Return the elements of a value, None where they depend on data of a run."""
+        """Return the elements of a value, None if they depend on data of a run."""
         value = _original(value)
         if value not in self._known:
             ops: dict[LoweredOp, None] = {}

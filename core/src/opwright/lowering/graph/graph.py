@@ -134,7 +134,7 @@ class Graph:
         )
 
     def definition(self, op_type: str) -> OpDefinition | None:
-        """Return the definition of an operator, or None where no plugin provides it."""
+        """Return the definition of an operator, or None if no plugin provides it."""
         return self.target.context.ops.find(op_type)
 
     def of_type(self, *types: str) -> list[LoweredOp]:
@@ -166,7 +166,7 @@ class Graph:
         Raises
         ------
         ShapeError
-            Where the dtype or the number of elements differs.
+            If the dtype or the number of elements differs.
         """
         return view_value(source, meta)
 

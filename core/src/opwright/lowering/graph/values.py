@@ -65,7 +65,7 @@ class External:
 
 
 class Buffer:
-    """Memory of one value, or of several where an operator works in place (``is_shared``).
+    """Memory of one value, or of several if an operator works in place (``is_shared``).
 
     ``device`` is None for the plan's own device. ``first`` and ``last`` are positions in
     `Graph.ops`, set by the memory planner together with ``slot`` and the ``offset`` in it.

@@ -180,7 +180,7 @@ class PrepareContext:
         self.packs[slot] = function
 
     def defer(self, complete: Complete, work: Any) -> bool:
-        """Defer slow work, such as compiling; False where it must be done now.
+        """Defer slow work, such as compiling; False if it must be done now.
 
         If it returns True, the object that ``prepare`` returns then is checked and used to lay out
         the plan, and never run. Once all kernels of the plan are chosen, `complete` is called with
@@ -191,7 +191,7 @@ class PrepareContext:
         ----------
         complete : callable
             Takes a list of `work`, of all kernels that passed this same function. It must not raise
-            where one work fails: the ``prepare`` of the kernel that needs it does.
+            if one work fails: the ``prepare`` of the kernel that needs it does.
         work : object
             The work of this kernel.
         """

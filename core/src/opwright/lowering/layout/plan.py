@@ -28,7 +28,7 @@ class Placement:
     Attributes
     ----------
     device : str
-        Type, and number where that is not 0.
+        Type, and number if that is not 0.
     n_threads : int
         Number of threads of the plan itself; a body of control flow has its own.
     prepare_s : float
@@ -108,7 +108,7 @@ class LoweredPlan(NamedTuple):
     errors : StepErrors
         Makes the errors of its steps; holds its operators.
     n_threads : int
-        Of its kernels.
+        The thread count of its kernels.
     prepare_s : float
         Seconds spent in the ``prepare`` of kernels.
     target : Target

@@ -187,7 +187,7 @@ def read_link(path: StrPath) -> str | None:
 
 
 def _replace_link(path: Path, text: str, saver: Saver) -> None:
-    """Replace a file by a link; where the file system has no links, only remove it."""
+    """Replace a file by a link; if the file system has no links, only remove it."""
     try:
         saver.new_link.symlink_to(text)
     except OSError as error:
@@ -199,7 +199,7 @@ def _replace_link(path: Path, text: str, saver: Saver) -> None:
 
 
 def remove_old(folder: Path, saver: Saver, keep: int) -> None:
-    """Remove all but the newest `keep` generations; warn where that fails."""
+    """Remove all but the newest `keep` generations; warn if that fails."""
     try:
         for number in list_numbers(folder)[:-keep]:
             saver.retire(folder / GENERATIONS / name_of(number))
@@ -301,7 +301,7 @@ def _remove_work(folder: Path, generations: Path, token: str) -> None:
 
 
 def _try_lock(handle: int) -> bool | None:
-    """Take a lock; return whether it was free, None where the file system has no locks."""
+    """Take a lock; return whether it was free, None if the file system has no locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -58,7 +58,7 @@ def encode(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> list[Chu
 
     FormatError where `read_header` or `read_array` would refuse them.
     """
-    # Aligned to their item size, and to cache lines where they fill some.
+    # Aligned to their item size, and to cache lines if they fill some.
     names = sorted(arrays, key=lambda name: _rank(name, arrays[name]))
     header: dict[str, Any] = {METADATA: {**metadata, **_describe_stored(arrays)}}
     chunks: list[Chunk] = []

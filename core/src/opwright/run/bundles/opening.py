@@ -53,7 +53,7 @@ class PlanSource:
         return read_feed(value, label, spec.dtype, open_device(HOST, context), context)
 
     def __call__(self, arrays: tuple[Any, ...]) -> Any:
-        """Return the plan for feeds that are ready, in order; FeedError where there is none."""
+        """Return the plan for feeds that are ready, in order; FeedError if there is none."""
         return self._find_plan(arrays)
 
 

@@ -26,7 +26,7 @@ class Affine(NamedTuple):
 def join(first: Sequence[Any], n: int, last: Sequence[Any], m: int) -> list[Any] | None:
     """Return the tokens that equal `first` for a batch of n and `last` for one of m > n.
 
-    None where there are none.
+    None if there are none.
     """
     if len(first) != len(last):
         return None

@@ -58,7 +58,7 @@ class OpenClDevice:
     largest_group : int
         Items in a work-group, a power of two.
     tile : int
-        Rows and columns of a product that one work-group makes, 0 where none would fit.
+        Rows and columns of a product that one work-group makes, 0 if none would fit.
     """
 
     name = "opencl"
@@ -91,7 +91,7 @@ class OpenClDevice:
         Raises
         ------
         MemoryError
-            Where it is larger than the device allows, or more than it has left.
+            If it is larger than the device allows, or more than it has left.
         """
         buffer = self.make_buffer(size)
         with self._lock:

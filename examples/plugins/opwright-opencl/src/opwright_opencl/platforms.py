@@ -21,7 +21,7 @@ def load_pyopencl() -> ModuleType:
     Raises
     ------
     DeviceNotFoundError
-        Where it cannot be imported, with the command that helps.
+        If it cannot be imported, with the command that helps.
     """
     try:
         import pyopencl
@@ -93,7 +93,7 @@ def get_device(number: int) -> cl.Device:
 
 
 def find_fault(device: cl.Device) -> str | None:
-    """Return why a driver cannot build an empty kernel, None where it can.
+    """Return why a driver cannot build an empty kernel, None if it can.
 
     An installed driver that is older than the processor may list it, but generate no code for it.
     """

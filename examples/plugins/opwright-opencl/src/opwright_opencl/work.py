@@ -23,7 +23,7 @@ SMALL_GROUP = 32
 
 
 class Slot(NamedTuple):
-    """An argument: the buffer of this slot of the operator, NULL where it is absent or empty."""
+    """An argument: the buffer of this slot of the operator, NULL if it is absent or empty."""
 
     number: int
 
@@ -41,7 +41,7 @@ class Scratch(NamedTuple):
 
 
 class Fault:
-    """An argument: where a kernel leaves the first line with a wrong class id."""
+    """An argument: the address for the first line with a wrong class id."""
 
 
 class Launch(NamedTuple):
@@ -70,7 +70,7 @@ class Work:
     ctx : PrepareContext
         Attributes and metas.
     dtype : str
-        Of the elements that are computed.
+        The dtype of the computed elements.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Work:
     def launch(
         self, name: str, groups: tuple[int, ...], group: tuple[int, ...], *arguments: object
     ) -> None:
-        """Launch work-groups of this shape; nothing where there are none."""
+        """Launch work-groups of this shape; nothing if there are none."""
         if 0 not in groups:
             items = tuple(n * size for n, size in zip(groups, group, strict=True))
             self._launches.append(Launch(name, items, group, arguments))

@@ -129,8 +129,8 @@ class Network:
         collective : str
             Without ``dist.``: ``"all_reduce"`` and so on.
         size_bytes : int
-            Of the whole tensor: the input of all_reduce, broadcast, reduce_scatter and all_to_all,
-            the output of all_gather; for exchange_rows the maximum rows of one process.
+            The size of the whole tensor: the input of all_reduce, broadcast, reduce_scatter and
+            all_to_all, the output of all_gather; for exchange_rows the maximum rows of one process.
         ranks : int
             At least 1; a single process sends nothing.
 
@@ -268,7 +268,7 @@ def fit_link(sizes_bytes: list[int], seconds: list[float], ranks: int) -> Link:
     Returns
     -------
     Link
-        Of the ring; latency and bandwidth by least squares of relative errors.
+        The link of the ring; latency and bandwidth by least squares of relative errors.
 
     Raises
     ------

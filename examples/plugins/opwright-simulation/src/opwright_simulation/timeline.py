@@ -40,7 +40,7 @@ class Timeline(NamedTuple):
     step_s : float
         Duration of the step.
     wait_s : float
-        Of that: seconds that the process waits for the network or works for it.
+        The part of it, in seconds, in which the process waits for the network or works for it.
     latency_s, transfer_s : float
         Totals of all collectives, hidden by computation or not.
     """

@@ -163,7 +163,7 @@ def _make_factors(graph: Graph, norm: LoweredOp) -> LoweredOp | None:
 def _fold(graph: Graph, conv: LoweredOp, scale: Value, shift: Value) -> list[LoweredOp] | None:
     """Return operators that multiply weight and bias by a factor for each filter and add the shift.
 
-    None where one of them changes from run to run, or is rounded to 16 bits.
+    None if one of them changes from run to run, or is rounded to 16 bits.
     """
     weight, bias = input_of(conv, "weight"), input_of(conv, "bias")
     read = [value for value in (weight, bias, scale, shift) if value is not None]

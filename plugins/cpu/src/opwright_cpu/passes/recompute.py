@@ -58,7 +58,7 @@ class _Late(NamedTuple):
 
 
 def recompute(graph: Graph) -> None:
-    """Compute quick values again before their last readers, where that saves memory."""
+    """Compute quick values again before their last readers, if that saves memory."""
     if not _is_worth_a_look(graph):
         return
     share = graph.target.context.options.fill(dict(graph.target.options or ()))[OPTION]

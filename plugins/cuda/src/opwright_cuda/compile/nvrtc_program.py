@@ -17,7 +17,7 @@ class Program(NamedTuple):
     Attributes
     ----------
     name, text : str
-        Of the file.
+        Name and text of the file.
     headers : tuple of (str, str)
         Name and text of each includable header.
     options : tuple of str

@@ -68,7 +68,7 @@ class OperationGraph:
     Parameters
     ----------
     dtype : str
-        Of all tensors in memory; sums are float32.
+        The dtype of all tensors in memory; sums are float32.
     """
 
     def __init__(self, dtype: str) -> None:

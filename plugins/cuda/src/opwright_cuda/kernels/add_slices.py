@@ -67,7 +67,7 @@ class Slices:
     index : Pointer
         The indices.
     index_meta : Meta
-        Of the indices.
+        The meta of the indices.
     """
 
     pointer: Pointer
@@ -135,7 +135,7 @@ def launch_add_listed(
     plan : LaunchPlan
         The plan to extend.
     dtype : str
-        Of the slices.
+        The dtype of the slices.
     slices : Slices
         The input; slices with indices out of range are ignored.
     look_up : LookUp

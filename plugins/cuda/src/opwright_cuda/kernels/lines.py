@@ -178,7 +178,7 @@ def streamed(lines: Lines, dtype: str, may_split: bool = False) -> Team:
     lines : Lines
         The lines to process.
     dtype : str
-        Of the elements.
+        The dtype of the elements.
     may_split : bool
         Whether several teams may share a line.
     """
@@ -196,7 +196,7 @@ def streamed_by_lanes(lines: Lines, dtype: str) -> Team:
     lines : Lines
         The lines to process, contiguous.
     dtype : str
-        Of the elements.
+        The dtype of the elements.
     """
     each = 16 if lines.n_lines * lines.length > 4 * FEW_ELEMENTS else 4
     lanes = _floor_power_of_two(lines.length // each)
@@ -241,7 +241,7 @@ def team_to_keep(lines: Lines, dtype: str, n_arrays: int = 1) -> Team:
     lines : Lines
         The lines to process.
     dtype : str
-        Of the elements.
+        The dtype of the elements.
     n_arrays : int
         Number of arrays read: for one an element is kept, for two a pair.
     """
@@ -278,7 +278,7 @@ def team_to_sum(lines: Lines, dtype: str) -> Team:
     lines : Lines
         The lines to process.
     dtype : str
-        Of the elements.
+        The dtype of the elements.
     """
     if lines.inner > 1:
         return tiles_of(lines, f"StreamedLine<TileTeam, {compute_type(dtype)}, 1>")

@@ -218,7 +218,7 @@ def _launch(
     name : str
         In pooling.cu.
     meta : Meta
-        Of the images.
+        The meta of the images.
     pooling : Pooling
         The windows.
     pointers, behind : sequence

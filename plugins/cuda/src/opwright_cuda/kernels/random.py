@@ -68,7 +68,7 @@ TRUNCATED_NORMAL: Final = Kernel(_fill_in_truncated_normal)
 
 
 def _fill_in_bernoulli(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write 1 where the word is below the probability."""
+    """Write 1 for words below the probability."""
     (meta,) = ctx.inputs["x"]
     n = count_of(meta)
     text = plan.fault_text("bernoulli: x must be in [0, 1], got a number outside")

@@ -29,7 +29,7 @@ class BlockTeam(NamedTuple):
     room : Struct
         ``Room`` of room.h.
     shared_bytes : int
-        Of each block.
+        The shared memory of each block.
     """
 
     n_blocks: int

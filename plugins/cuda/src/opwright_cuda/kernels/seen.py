@@ -23,7 +23,7 @@ class Weighing(NamedTuple):
     turned : bool
         Whether the weights are stored as [groups, terms, rows].
     dtype : str
-        Of all.
+        The common dtype.
     """
 
     groups: int

@@ -49,7 +49,7 @@ def launch_transpose(
     out, x : Pointer
         Output and input, both compact.
     shape : sequence of int
-        Of x.
+        The shape of x.
     axes : sequence of int
         The axes of x in their new order, counted from the front.
     item_bytes : int

@@ -175,7 +175,7 @@ def find_unfolded(
     plan : LaunchPlan
         The plan to extend.
     x, weight, out : Meta
-        Of the convolution.
+        The metas of the convolution.
     """
     attrs = ctx.attrs
     is_plain = attrs["data_format"] == "NCHW" and attrs["groups"] == 1

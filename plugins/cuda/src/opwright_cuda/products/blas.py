@@ -212,7 +212,7 @@ def tell_blas_path() -> None:
         from cuda import pathfinder
 
         found = pathfinder.load_nvidia_dynamic_lib("cublasLt")
-    except (ImportError, RuntimeError) as error:  # the latter where the library is missing
+    except (ImportError, RuntimeError) as error:  # the latter if the library is missing
         reason = str(error).partition("\n")[0].partition(": ")[0]  # then: the searched folders
         raise MissingRequirementError(
             f"CUDA: matrix products need cuBLASLt, got {type(error).__name__}: {reason}; "

@@ -24,7 +24,7 @@ class LayerGrads(NamedTuple):
     rows, inputs, outputs : int
         Extents.
     dtype : str
-        Of all tensors.
+        The dtype of all tensors.
     has_bias : bool
         Whether the bias gradient is requested.
     """

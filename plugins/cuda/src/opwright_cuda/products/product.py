@@ -24,9 +24,9 @@ class Product(NamedTuple):
     stacks : Layout
         The batch dimensions, and the strides of x, y and out along them in elements.
     dtype : str
-        Of x and y.
+        The dtype of x and y.
     out_dtype : str
-        Of out.
+        The dtype of out.
     """
 
     m: int

@@ -220,7 +220,7 @@ def get_engine(name: str, who: str = ENGINE_VARIABLE) -> type[Engine]:
     Parameters
     ----------
     name : str
-        Of its entry point, such as ``"mpi"``.
+        The name of its entry point, such as ``"mpi"``.
     who : str
         The user of the name, for errors.
 

@@ -38,7 +38,7 @@ class Tool(NamedTuple):
     Attributes
     ----------
     name : str
-        Of the command.
+        The name of the command.
     library : str
         The library that connects the processes, for messages.
     more : str

@@ -68,7 +68,7 @@ def join(who: str, address: str, token: str, rank: int | None) -> socket.socket:
     address : str
         ``host:port``.
     token : str
-        Of the run.
+        The token of the run.
     rank : int or None
         Rank of this process; None for a further connection.
 

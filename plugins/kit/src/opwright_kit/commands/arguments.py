@@ -44,7 +44,7 @@ def read_shapes(words: Iterable[str], proto: OpProto) -> dict[str, list[ArrayWis
     Parameters
     ----------
     words : iterable of str
-        ``"x=64x10"`` each, again for each array of a slot that takes a list; ``"64x10"`` where the
+        ``"x=64x10"`` each, again for each array of a slot that takes a list; ``"64x10"`` if the
         operator has one required input. ``"x=()"`` is a scalar, ``"label=64x1:int64"`` also
         specifies the dtype.
 
@@ -189,7 +189,7 @@ def make_sample(
     Raises
     ------
     OpwrightError
-        Where the operator does not accept them.
+        If the operator does not accept them.
     """
     rng = np.random.default_rng(_SEED)
     dtypes = _input_dtypes(definition.proto, attrs, dtype)

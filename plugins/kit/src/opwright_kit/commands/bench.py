@@ -124,7 +124,7 @@ _ALONE = "alone"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Time the kernels and print the table; 1 where one fails, differs, or none ran."""
+    """Time the kernels and print the table; 1 if one fails, differs, or none ran."""
     context = current_context()
     try:
         with resolving():

@@ -102,7 +102,7 @@ class Example(NamedTuple):
         }
 
     def shapes(self, unknown: bool = False) -> str | None:
-        """Return ``x [2, 3], y [3] -> out [2, 3]``; None where the rule refuses.
+        """Return ``x [2, 3], y [3] -> out [2, 3]``; None if the rule refuses.
 
         With `unknown` the first axis of the first input, and of all others of its shape, is
         unknown, as for a fed batch.
@@ -133,14 +133,14 @@ class Example(NamedTuple):
 
 
 def find_example(definition: OpDefinition, context: Context) -> Example | None:
-    """Return an example that has run on the host, or has crashed there; None where there is none.
+    """Return an example that has run on the host, or has crashed there; None if there is none.
 
     It runs in a separate process, so that a kernel that crashes ends nothing else.
 
     Raises
     ------
     PluginError
-        Where a package's own samples cannot be loaded.
+        If a package's own samples cannot be loaded.
     """
     if definition.plan_only or definition.control is not None:
         return None

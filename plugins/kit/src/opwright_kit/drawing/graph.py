@@ -22,7 +22,7 @@ class Read:
     Attributes
     ----------
     slot, name, type : str
-        ``type`` is dtype and shape; empty where nothing is known.
+        ``type`` is dtype and shape; empty if nothing is known.
     source : int
         The node that wrote it, or that represents it; -1 for a variable of the scope.
     kind : str

@@ -68,7 +68,7 @@ def lay_out(widths: Sequence[float], edges: Sequence[tuple[int, int]], gap: floa
     Parameters
     ----------
     widths : sequence of float
-        Of the nodes.
+        The widths of the nodes.
     edges : sequence of (int, int)
         From one node to another with a higher number: numbers are an order in which all can run.
     gap : float

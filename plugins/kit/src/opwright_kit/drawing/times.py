@@ -49,7 +49,7 @@ class StepTimes:
         return f"{100 * math.fsum(row.share for row in begun.values()):.0f} %"
 
     def color(self, block: int, *indices: int) -> str:
-        """Return the color of heat; empty where nothing was measured."""
+        """Return the color of heat; empty if nothing was measured."""
         if not any((block, index) in self._rows for index in indices):
             return ""
         # The square root makes small fractions visible; a layer may have more than any operator.
@@ -70,7 +70,7 @@ class StepTimes:
         return f"{format_seconds(seconds)} {100 * share:.0f} %"
 
     def kernel(self, block: int, index: int) -> str:
-        """Return the kernel that ran; empty where it is not known or there were several."""
+        """Return the kernel that ran; empty if it is not known or there were several."""
         kernels = {row.kernel for row in self._rows.get((block, index), ())}
         return kernels.pop() if len(kernels) == 1 else ""
 

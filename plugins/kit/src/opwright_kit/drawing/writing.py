@@ -10,14 +10,14 @@ from opwright.errors import FileTakenError
 
 
 def check_target(path: Path, *, force: bool) -> None:
-    """Raise where a file cannot be written as `write_whole` would.
+    """Raise if a file cannot be written as `write_whole` would.
 
     Raises
     ------
     FileTakenError
-        Where the file exists and `force` is not given.
+        If the file exists and `force` is not given.
     IsADirectoryError, FileNotFoundError
-        Where the path is a folder, or in none.
+        If the path is a folder, or in none.
     """
     if path.is_dir():
         raise IsADirectoryError(f"graph: must be given a file to write, got the folder {path}")
@@ -35,7 +35,7 @@ def write_whole(path: Path, text: str, *, force: bool) -> None:
     FileTakenError, IsADirectoryError, FileNotFoundError
         As `check_target` does.
     OSError
-        Where it cannot be written; an old file is as before.
+        If it cannot be written; an old file is as before.
     """
     check_target(path, force=force)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

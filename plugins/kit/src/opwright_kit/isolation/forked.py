@@ -23,7 +23,7 @@ class Outcome(NamedTuple):
     told : list
         The items that it reported, in order, as plain data.
     end : str
-        ``"crashed with SIGSEGV"``, or ``"ended the process with exit code 3"``; empty where it
+        ``"crashed with SIGSEGV"``, or ``"ended the process with exit code 3"``; empty if it
         completed.
     """
 

@@ -78,9 +78,9 @@ def find_formula(op_type: str, context: Context) -> Formula:
     Raises
     ------
     OperatorNotFoundError
-        Where no installed package provides the operator, with the nearest name.
+        If no installed package provides the operator, with the nearest name.
     ScaffoldError
-        Where a kernel for it cannot be generated, with the supported operators.
+        If a kernel for it cannot be generated, with the supported operators.
     """
     known = ", ".join(FORMULAS)
     try:

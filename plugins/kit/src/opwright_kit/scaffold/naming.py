@@ -71,7 +71,7 @@ def check_names(name: str, context: Context) -> PackageNames:
 
 
 def _split(name: str) -> PackageNames | None:
-    """Return the names that follow from a distribution's, None where it is malformed."""
+    """Return the names that follow from a distribution's, None if it is malformed."""
     plugin = name.removeprefix(_PREFIX).replace("-", "_")
     module = name.replace("-", "_")
     if not _NAME.fullmatch(name) or not all(map(is_name, (plugin, module))):

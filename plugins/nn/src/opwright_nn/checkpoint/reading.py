@@ -71,7 +71,7 @@ def has_program(path: str | os.PathLike[str]) -> bool:
 
 
 def read_newest(who: str, path: str | os.PathLike[str]) -> Saved | None:
-    """Return the newest generation of a folder that is whole, None where there is none.
+    """Return the newest generation of a folder that is whole, None if there is none.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class Checkpoint(NamedTuple):
     saved : Saved
         The contents of the folder.
     values : dict
-        The arrays of the persistable variables, by name: parts, where this process has parts.
+        The arrays of the persistable variables, by name: parts, if this process has parts.
     state : dict
         The argument `state` of `save`.
     """
@@ -107,7 +107,7 @@ def resume(
     Returns
     -------
     dict or None
-        The argument `state` of `save`; None where nothing has been saved.
+        The argument `state` of `save`; None if nothing has been saved.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def resume(
 
 
 def read_matching(who: str, path: str | os.PathLike[str], program: ow.Program) -> Checkpoint | None:
-    """Return the newest whole checkpoint of a folder; ProgramError where it fits not `program`."""
+    """Return the newest whole checkpoint of a folder; ProgramError if it fits not `program`."""
     saved = read_newest(who, path)
     check_alike(who, program, "checkpoint", lambda: describe_saved(saved))
     if saved is None:

@@ -19,7 +19,7 @@ MISSING: Final = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a",
 
 
 def read_table(who: str, table: Any, missing: Sequence[str]) -> dict[str, Cells]:
-    """Return the cells of each column: None where one is missing, texts without outer spaces.
+    """Return the cells of each column: None if one is missing, texts without outer spaces.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def sort_texts(texts: Iterable[str]) -> list[str]:
 
 
 def find_number(cell: Any) -> float | None:
-    """Return a cell as a finite number; None where it is none."""
+    """Return a cell as a finite number; None if it is none."""
     if isinstance(cell, datetime.date) or (isinstance(cell, str) and "_" in cell):
         return None
     with suppress(TypeError, ValueError, OverflowError):
@@ -112,7 +112,7 @@ def find_number(cell: Any) -> float | None:
 
 
 def find_date(cell: Any, form: str | None = None) -> datetime.datetime | None:
-    """Return a cell as a moment, without its zone in UTC; None where it is none.
+    """Return a cell as a moment, without its zone in UTC; None if it is none.
 
     Texts have ISO 8601, or the form of ``strptime``.
     """

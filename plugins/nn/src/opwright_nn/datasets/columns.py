@@ -100,7 +100,7 @@ class Column(NamedTuple):
 
 
 def fit_column(who: str, name: str, cells: Cells, kind: str | None, max_categories: int) -> Column:
-    """Return a column of a kind, which is found where it is None.
+    """Return a column of a kind, which is found if it is None.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def find_kind(who: str, name: str, cells: Cells, max_categories: int) -> str:
 
 
 def read_numbers(who: str, name: str, cells: Cells) -> list[float | None]:
-    """Return cells as numbers, None where they are missing."""
+    """Return cells as numbers, None if they are missing."""
     numbers = [None if cell is None else find_number(cell) for cell in cells]
     _check_parsed(who, name, cells, numbers, "a finite number")
     return numbers
@@ -161,7 +161,7 @@ def read_numbers(who: str, name: str, cells: Cells) -> list[float | None]:
 def read_moments(
     who: str, name: str, cells: Cells, form: str | None
 ) -> list[datetime.datetime | None]:
-    """Return cells as moments, None where they are missing."""
+    """Return cells as moments, None if they are missing."""
     moments = [None if cell is None else find_date(cell, form) for cell in cells]
     rule = "a date of ISO 8601" if form is None else f"a date of the form {form}"
     _check_parsed(who, name, cells, moments, rule)

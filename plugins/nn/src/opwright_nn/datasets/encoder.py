@@ -88,7 +88,7 @@ class TableEncoder:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes of the target; none where it is a number."""
+        """The names of the classes of the target; none if it is a number."""
         column = self._columns.get(self._target or "")
         return () if column is None else tuple(column.words)
 
@@ -138,7 +138,7 @@ class TableEncoder:
         -------
         dict of str to ndarray
             ``features``, float32 [n, len(feature_names)]; int64 [n, words] for each text, by its
-            name; and the target where the table has it, int64 [n] of classes, float32 [n, 1] of
+            name; and the target if the table has it, int64 [n] of classes, float32 [n, 1] of
             numbers.
 
         Raises

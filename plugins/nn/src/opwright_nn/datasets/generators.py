@@ -74,7 +74,7 @@ def spirals(
     noise : float in [0, 1e30]
         The standard deviation of the noise in both coordinates.
     seed : int, at least 0
-        Of the noise and the order.
+        The seed of the noise and the order.
     turns : float in (0, 1e6]
         How often each spiral turns around the origin from r = 0 to 1.
 
@@ -171,11 +171,11 @@ def reversed_sequences(
     n : int, at least 1
         The number of sequences. They may repeat: there are ``symbols ** length`` different ones.
     length : int, at least 1
-        Of each sequence.
+        The length of each sequence.
     symbols : int, at least 2
         The number of symbols: 0 to ``symbols - 1``, all equally likely.
     seed : int, at least 0
-        Of the symbols.
+        The seed of the symbols.
 
     Returns
     -------

@@ -50,7 +50,7 @@ class Graph(NamedTuple):
     def adjacency(self) -> npt.NDArray[np.float32]:
         """Return the matrix A, [nodes, nodes]: 1 where an edge connects two nodes, else 0.
 
-        AttributeValueError where an edge connects a node that is none.
+        AttributeValueError if an edge connects a node that is none.
         """
         self._check_edges()
         matrix = np.zeros((len(self.labels), len(self.labels)), np.float32)

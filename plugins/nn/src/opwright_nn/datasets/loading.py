@@ -248,7 +248,7 @@ def load_batches(
     ahead : int, at least 1
         Batches that each worker decodes ahead.
     timeout : float in (0, 2000000], optional
-        The seconds to wait for a batch, where a worker may be stuck: a `LoadError` names its items.
+        The seconds to wait for a batch, since a worker may be stuck: a `LoadError` names its items.
         The first batches wait for the start of the workers, too. By default any time.
     epochs, first_epoch, seed, shuffle, drop_last, progress, shard, map_batch
         As for `batches`. Samples of a function are shuffled within a buffer of 1,024. With `shard`

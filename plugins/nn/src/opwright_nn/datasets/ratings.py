@@ -71,12 +71,12 @@ def generate(n: int, users: int = 1000, films: int = 500, seed: int = 0) -> Rati
     users, films : int, at least 2
         Drawn for each rating, all equally likely.
     seed : int, at least 0
-        Of everything.
+        The seed of all random numbers.
 
     Returns
     -------
     Ratings
-        Of n rows.
+        The ratings, n rows.
     """
     who = "ratings.generate"
     n = checks.check_int(who, "n", n, at_least=1)

@@ -34,7 +34,7 @@ def load(
         columns, 3 classes), ``"breast_cancer"`` (569 rows, 30 columns, 2 classes) or ``"iris"``
         (150 rows, 4 columns, 3 classes).
     seed : int, at least 0
-        Of the split.
+        The seed of the split.
     test_fraction : float in (0, 1)
         The share of the rows in the test set; their number is rounded up.
     standardize : bool

@@ -47,7 +47,7 @@ def opinions(n: int, seed: int = 0) -> tuple[list[str], list[int]]:
     n : int, at least 1
         The number of sentences.
     seed : int, at least 0
-        Of the choices.
+        The seed of the choices.
 
     Returns
     -------

@@ -43,7 +43,7 @@ def find_share(who: str, shard: bool | str | None, size: int, rows: int, drop_la
     size : int
         Rows in a batch.
     rows : int
-        Of all data.
+        The number of all rows.
     drop_last : bool
         Whether a last batch with fewer rows is skipped.
 

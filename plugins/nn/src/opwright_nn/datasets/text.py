@@ -43,7 +43,7 @@ def read_lines(
     path : str or path
         The file. Lines end by LF, CR LF or CR; a byte order mark of UTF-8 is skipped.
     encoding : str
-        Of the file.
+        The encoding of the file.
     keep_empty : bool
         True keeps lines of white space.
     max_bytes : int, at least 0

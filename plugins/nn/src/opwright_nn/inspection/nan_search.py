@@ -64,7 +64,7 @@ def find_nan(
 ) -> NonFinite | None:
     """Run a step operator by operator; return where the first NaN or infinity begins.
 
-    That is an operator whose output has a NaN where no input has one, or an infinity where all
+    That is an operator whose output has a NaN though no input has one, or an infinity though all
     inputs are finite. Outputs of operators without inputs, such as the -inf of a mask, are
     considered intended. The step works on copies: parameters, states and random numbers are as
     before.
@@ -194,7 +194,7 @@ class _Search:
         return None
 
     def _array(self, name: str) -> Any:
-        """Return a variable as floats, None where it has none."""
+        """Return a variable as floats, None if it has none."""
         variable = self._scope.find_var(name)
         if variable is None or not variable.is_set:
             return None

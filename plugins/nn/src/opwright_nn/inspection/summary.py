@@ -33,9 +33,9 @@ class LayerSummary:
     op_types : tuple of str
         Its operators, in order.
     output_shape : tuple of int or None
-        The shape of its last output, -1 for an unknown dimension; None where nothing is known.
-    parameters : int or None
-        Elements of its parameters; those shared with an earlier layer count there.
+        The shape of its last output, -1 for an unknown dimension; None if nothing is known.
+        parameters : int or None Elements of its parameters; those shared with an earlier layer
+        count there.
     parameter_bytes : int or None
         Their size.
     output_bytes : int or None
@@ -59,7 +59,7 @@ class LayerSummary:
 class Summary:
     """The layers of a network: ``print(nn.summary(model))``.
 
-    A number is None where a shape is unknown; sums leave these out, and `is_complete` is False.
+    A number is None if a shape is unknown; sums leave these out, and `is_complete` is False.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ def summary(
         It is not changed. The shapes of a Model's parameters may follow from its first batch:
         before, numbers that depend on them are unknown.
     batch_size : int, at least 1
-        The size of the first axis of inputs where the program leaves it open.
+        The size of the first axis of inputs if the program leaves it open.
     shapes : mapping of str to sequence of int, optional
         Inputs to their whole shapes, where other axes are open, too.
 

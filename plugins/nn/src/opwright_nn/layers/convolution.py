@@ -277,7 +277,7 @@ class ConvolutionLayer:
         return output
 
     def _bias(self) -> dict[str, ow.Variable]:
-        """Return the bias by its slot, where there is one."""
+        """Return the bias by its slot, if there is one."""
         if not self._with_bias:
             return {}
         filters, dtype = self._filters, self.images.variable.dtype

@@ -151,7 +151,7 @@ def sigmoid_cross_entropy_with_logits(
     name : str, optional
         The prefix of the names of its variables.
     positive_weight : float, > 0, optional
-        A factor for ``label * log(s)``, where the label 1 is rare.
+        A factor for ``label * log(s)``, for rare labels 1.
     reduction : str
         "none", "mean" or "sum".
     """

@@ -32,7 +32,7 @@ def embedding(
     input : Variable or str, int32 or int64
         Each in [0, rows).
     size : (rows, columns)
-        Of the table.
+        The shape of the table.
     padding_index : int
         The index of a row that reads as 0 and is not trained; -1 for none.
     sparse : bool

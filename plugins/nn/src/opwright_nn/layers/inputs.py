@@ -29,12 +29,12 @@ def data(
         None for each dimension that may change from run to run, such as the batch. The shape may be
         omitted only in a `Model`, which takes it from the first batch.
     dtype : str or NumPy dtype
-        Of the arrays.
+        The dtype of the arrays.
 
     Returns
     -------
     Variable
-        Of the global block.
+        A variable of the global block.
     """
     checks.check_str("data", "name", name)
     dims = None if shape is None else checks.check_shape("data", shape)

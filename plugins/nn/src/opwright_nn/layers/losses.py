@@ -71,7 +71,7 @@ def smooth_l1(
     Parameters
     ----------
     input, label : Variable or str
-        Of one shape and dtype.
+        Variables of one shape and dtype.
     beta : float, at least 0
         The distance below which the loss is ``(x - label)**2 / (2 * beta)``.
     name : str, optional
@@ -95,7 +95,7 @@ def huber(
     Parameters
     ----------
     input, label : Variable or str
-        Of one shape and dtype.
+        Variables of one shape and dtype.
     delta : float, > 0
         The distance from which the loss is linear.
     name : str, optional

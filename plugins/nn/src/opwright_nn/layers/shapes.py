@@ -45,7 +45,7 @@ def reshape(
     Parameters
     ----------
     input : Variable or str
-        Of any shape.
+        A variable of any shape.
     shape : iterable of int or Variable
         0 copies the dimension of x at that axis; a single -1 (or None) is inferred. Variables have
         whole numbers that are computed from shapes, as ``ow.ops.shape(x)[0]``; one alone has all.
@@ -89,7 +89,7 @@ def transpose(input: Input, axes: Iterable[int], name: str | None = None) -> ow.
     Parameters
     ----------
     input : Variable or str
-        Of any shape.
+        A variable of any shape.
     axes : iterable of int
         For each axis of the output, the axis of x.
     name : str, optional
@@ -105,7 +105,7 @@ def squeeze(input: Input, axis: int | Iterable[int] = (), name: str | None = Non
     Parameters
     ----------
     input : Variable or str
-        Of any shape.
+        A variable of any shape.
     axis : int or iterable of int
         The axes; all of size 1 by default.
     name : str, optional
@@ -121,7 +121,7 @@ def unsqueeze(input: Input, axis: int | Iterable[int], name: str | None = None) 
     Parameters
     ----------
     input : Variable or str
-        Of any shape.
+        A variable of any shape.
     axis : int or iterable of int
         Where the new axes are in the output.
     name : str, optional

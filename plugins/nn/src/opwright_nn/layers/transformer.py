@@ -77,7 +77,7 @@ def transformer_encoder_block(
     causal, mask, lengths
         As in `layers.attention`.
     epsilon : float, > 0
-        Of `layer_norm`.
+        The epsilon of `layer_norm`.
     name : str, optional
         The prefix of the names of its variables: ``<name>_attention``, ``<name>_norm_0``,
         ``<name>_hidden``, ``<name>_columns``.
@@ -144,7 +144,7 @@ def transformer_decoder_block(
     heads, hidden, activation, dropout, norm_first, epsilon
         As in `layers.transformer_encoder_block`.
     causal, lengths
-        Of the attention of x to itself, as in `layers.attention`.
+        Options of the self-attention of x, as in `layers.attention`.
     memory_mask, memory_lengths
         Which keys of the memory take part, as `mask` and `lengths` in `layers.attention`.
     name : str, optional

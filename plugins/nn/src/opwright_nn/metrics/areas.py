@@ -91,8 +91,8 @@ class AUC(_Area):
     labels : Variable or str, [n] or [n, 1], optional
         The class of each row.
     label : int, optional
-        The class that counts; by default 1 where a row has one score, else the mean over all
-        classes, each against the others.
+        The class that counts; by default 1 if a row has one score, else the mean over all classes,
+        each against the others.
     """
 
     @staticmethod

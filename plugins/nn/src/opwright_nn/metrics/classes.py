@@ -140,17 +140,17 @@ class _Counts(Metric):
 
 
 class Precision(_Counts):
-    """The share of rows predicted as a class that are of it; 0 where none is predicted.
+    """The share of rows predicted as a class that are of it; 0 if none is predicted.
 
     Parameters
     ----------
     scores, labels : Variable or str, optional
         As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
     threshold : float
-        The least score of the class 1, where a row has one score.
+        The least score of the class 1, if a row has one score.
     label : int, optional
-        The class that counts; by default 1 where a row has one score, else the mean over all
-        classes that are predicted or true anywhere.
+        The class that counts; by default 1 if a row has one score, else the mean over all classes
+        that are predicted or true anywhere.
     """
 
     def result(self) -> float:
@@ -159,17 +159,17 @@ class Precision(_Counts):
 
 
 class Recall(_Counts):
-    """The share of rows of a class that are predicted as it; 0 where there is none.
+    """The share of rows of a class that are predicted as it; 0 if there is none.
 
     Parameters
     ----------
     scores, labels : Variable or str, optional
         As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
     threshold : float
-        The least score of the class 1, where a row has one score.
+        The least score of the class 1, if a row has one score.
     label : int, optional
-        The class that counts; by default 1 where a row has one score, else the mean over all
-        classes that are predicted or true anywhere.
+        The class that counts; by default 1 if a row has one score, else the mean over all classes
+        that are predicted or true anywhere.
     """
 
     def result(self) -> float:
@@ -178,7 +178,7 @@ class Recall(_Counts):
 
 
 class F1(_Counts):
-    """``2 * precision * recall / (precision + recall)``; 0 where a class is never right.
+    """``2 * precision * recall / (precision + recall)``; 0 if a class is never right.
 
     It is high only if precision and recall are, so that it suits classes of unequal size.
 
@@ -187,10 +187,10 @@ class F1(_Counts):
     scores, labels : Variable or str, optional
         As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
     threshold : float
-        The least score of the class 1, where a row has one score.
+        The least score of the class 1, if a row has one score.
     label : int, optional
-        The class that counts; by default 1 where a row has one score, else the mean over all
-        classes that are predicted or true anywhere.
+        The class that counts; by default 1 if a row has one score, else the mean over all classes
+        that are predicted or true anywhere.
     """
 
     def result(self) -> float:
@@ -206,7 +206,7 @@ class ClassScores(NamedTuple):
     ----------
     name : str
     precision, recall, f1 : float
-        In [0, 1]; 0 where there is nothing to divide by.
+        In [0, 1]; 0 if there is nothing to divide by.
     rows : int
         The number of rows that are of the class.
     """
@@ -232,7 +232,7 @@ class ConfusionMatrix(_Counts):
     scores, labels : Variable or str, optional
         As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
     threshold : float
-        The least score of the class 1, where a row has one score.
+        The least score of the class 1, if a row has one score.
     names : sequence of str, optional
         The names of the classes, in their order.
 
@@ -310,7 +310,7 @@ class ConfusionMatrix(_Counts):
 
 
 def _divide(right: npt.NDArray[np.int64], of: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return right rows as a share of others; 0 where there are no others."""
+    """Return right rows as a share of others; 0 if there are no others."""
     return np.asarray(right / np.where(of > 0, of, 1), np.float64)
 
 

@@ -54,7 +54,7 @@ class Metric(abc.ABC):
 
     @abc.abstractmethod
     def result(self) -> float:
-        """Return the number for all batches since `reset`; NaN where there were none."""
+        """Return the number for all batches since `reset`; NaN if there were none."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.result():.6g})"
@@ -89,7 +89,7 @@ class Mean(Metric):
         value : array
             Numbers of any shape.
         weight : float, at least 0
-            How much each counts: the rows of the batch, where the last batch is smaller.
+            How much each counts, such as the rows of the batch if the last batch is smaller.
         """
         factor = checks.check_float(self._who, "weight", weight, at_least=0.0)
         numbers = checks.check_numbers(self._who, "value", value).astype(np.float64)

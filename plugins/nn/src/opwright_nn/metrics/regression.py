@@ -114,7 +114,7 @@ class R2(Metric):
         self._count = total
 
     def result(self) -> float:
-        """Return the share, at most 1; NaN where all targets are equal."""
+        """Return the share, at most 1; NaN if all targets are equal."""
         return 1 - self._errors / self._spread if self._spread else math.nan
 
 

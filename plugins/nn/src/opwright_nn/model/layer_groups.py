@@ -49,7 +49,7 @@ def _name_of(op: ow.Operator) -> str:
 
 
 def _find_start(groups: Sequence[LayerGroup], name: str) -> int:
-    """Return the first group that belongs to the layer, the number of groups where none does."""
+    """Return the first group that belongs to the layer, the number of groups if none does."""
     if groups and groups[-1].name == name:
         return len(groups) - 1
     for number, group in enumerate(groups):

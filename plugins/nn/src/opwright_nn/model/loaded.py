@@ -33,7 +33,7 @@ def make_model(
     ProgramError
         The program has no parameters, updates that `optimizer` would repeat, or none without it.
     """
-    scope = loaded.scope  # raises where it has no parameters
+    scope = loaded.scope  # raises if it has no parameters
     if loss is None:
         names = ", ".join(repr(fetch.name) for fetch in loaded.fetches)
         raise AttributeValueError(

@@ -34,7 +34,7 @@ class RunOptions(NamedTuple):
 
 
 def check_options(who: str, device: object, fallback: object, deterministic: object) -> RunOptions:
-    """Return the options; raise where one has another type or value than it may have."""
+    """Return the options; raise if one has another type or value than it may have."""
     return RunOptions(
         checks.check_str(who, "device", device),
         None if fallback is None else checks.check_choice(who, "fallback", fallback, ("cpu",)),
@@ -107,7 +107,7 @@ class Predictor:
             feeds = {**feeds, STEP: self._step()}
         try:
             return self._call(**feeds)
-        except FeedError:  # mostly of another dtype, which costs nothing where it is right
+        except FeedError:  # mostly of another dtype, which costs nothing if it is right
             convert = partial(convert_named, self.program, self._cast, "Model.predict")
             converted = {name: convert(name, value) for name, value in feeds.items()}
             if all(converted[name] is value for name, value in feeds.items()):

@@ -72,7 +72,7 @@ class ModelPrograms:
 
     @contextlib.contextmanager
     def _building(self) -> Iterator[None]:
-        """Make layer functions append to this model, or change nothing where one fails."""
+        """Make layer functions append to this model, or change nothing if one fails."""
         with self.guard(), ow.transaction():
             yield
 

@@ -19,7 +19,7 @@ class LearningRate:
     Parameters
     ----------
     default : float, at least 0, optional
-        Of the argument; without it the argument is required.
+        The default of the argument; without it the argument is required.
     """
 
     def __init__(self, default: float | None = None) -> None:

@@ -49,7 +49,7 @@ def append_gradients(
     who : str
         The caller, for messages.
     loss : Variable
-        Of the default main program.
+        A variable of the default main program.
     parameters : iterable of Variable or str, optional
         As of `append_backward`.
 
@@ -120,7 +120,7 @@ class Updates:
     pairs : sequence of (Variable, Variable)
         All parameters and gradients. If no loss is scaled, nothing is appended for them.
     group : str
-        The processes each of which has a part of every gradient; "" where none are divided.
+        The processes each of which has a part of every gradient; "" if none are divided.
     """
 
     def __init__(self, pairs: Sequence[Pair], group: str = "") -> None:

@@ -67,9 +67,9 @@ def check_sparse(
     is_read : bool
         Whether the optimizer has an operator for rows of a table.
     clip : GradientClip, optional
-        Of the optimizer.
+        The optimizer's clip.
     regularizer : Regularizer, optional
-        Of the optimizer.
+        The optimizer's regularizer.
     """
     sparse = find_sparse_rows(gradient for _, gradient in pairs)
     for parameter, gradient in pairs:
@@ -91,7 +91,7 @@ def check_sparse(
 
 
 def check_dense(who: str, pairs: Sequence[Pair], group: str) -> None:
-    """Raise ProgramError where a gradient is a few rows of a table: these are not averaged.
+    """Raise ProgramError if a gradient is a few rows of a table: these are not averaged.
 
     The gradients of a table that the processes of the group divide need not be.
     """
@@ -108,7 +108,7 @@ def check_dense(who: str, pairs: Sequence[Pair], group: str) -> None:
 def check_divided(
     who: str, pairs: Sequence[Pair], *, elementwise: bool, clip: GradientClip | None
 ) -> None:
-    """Raise where this process has a part of a gradient that must be whole.
+    """Raise if this process has a part of a gradient that must be whole.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ class Shards(NamedTuple):
     Attributes
     ----------
     variables : dict of str to Variable
-        By the names of the parameters; empty where nothing is divided.
+        By the names of the parameters; empty if nothing is divided.
     group : str
         The processes that have the parts.
     """

@@ -93,7 +93,7 @@ def _is_sparse_lookup(op: ow.Operator) -> bool:
 
 
 def _find_lookups(name: str, ops: Sequence[ow.Operator], writers: Mapping[str, int]) -> list[int]:
-    """Return the sparse lookups whose gradients alone make up `name`; none where there is more."""
+    """Return the sparse lookups whose gradients alone make up `name`; none if there is more."""
     index = writers.get(name)
     if index is None:
         return []

@@ -103,7 +103,7 @@ class MixedPrecision:
         return self.dtype == _WIDE or op_type in self._float32
 
     def _choose(self, op_type: str, floats: Iterable[ow.Variable]) -> str | None:
-        """Return the dtype of the float inputs of an operator, None where they stay."""
+        """Return the dtype of the float inputs of an operator, None if they stay."""
         if self.computes_in_float32(op_type):
             return _WIDE
         if op_type in self._reduced:

@@ -48,7 +48,7 @@ class Checkpoint(Callback):
     mode : str, optional
         "min" or "max" for `best`, as in `EarlyStopping`.
     program : Program, optional
-        The program of the step, where a step and not a Model is trained.
+        The program of the step, if a step and not a Model is trained.
     """
 
     is_last = True
@@ -111,7 +111,7 @@ class Checkpoint(Callback):
             self._best.restore(state)
 
     def read(self, program: ow.Program) -> Saved | None:
-        """Return the newest checkpoint that is whole, None where there is none."""
+        """Return the newest checkpoint that is whole, None if there is none."""
         saved = read_matching("train", self.folder, program)
         if saved is not None and _STATE not in saved.state:
             raise ProgramError(

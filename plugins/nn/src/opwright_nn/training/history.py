@@ -108,7 +108,7 @@ class History:
 
         chosen = self._find_curves() if columns is None else list(columns)
         for name in chosen:
-            self[name]  # raises where there is no such column
+            self[name]  # raises if there is no such column
         plot(self, path, chosen)
 
     def _find_curves(self) -> list[str]:

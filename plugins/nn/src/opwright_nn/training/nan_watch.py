@@ -28,7 +28,7 @@ class NonFiniteError(OpwrightError, FloatingPointError):
     step : int
         The number of the step, from 1.
     found : NonFinite or None
-        Where it began; None where the step did not repeat it.
+        Where it began; None if the step did not repeat it.
     """
 
     @arguments.suggest

@@ -70,7 +70,7 @@ def check_shared(source: Source, team: Team | None) -> None:
 
 
 def feed_names(model: Model | Step) -> tuple[str, ...] | None:
-    """Return the inputs of a model or step, in their order; None where they are not known."""
+    """Return the inputs of a model or step, in their order; None if they are not known."""
     if isinstance(model, Model):
         inputs = set(input_names(model.program))
         return tuple([name for name in model.program.global_block().vars if name in inputs])
@@ -156,7 +156,7 @@ def _restore(training: Training, saved: Saved) -> None:
 
 
 class _ModelStep:
-    """The step of a model, compiled again where the model has been changed.
+    """The step of a model, compiled again if the model has been changed.
 
     Parameters
     ----------

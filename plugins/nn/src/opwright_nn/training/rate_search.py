@@ -63,15 +63,15 @@ def find_learning_rate(
         search = nn.find_learning_rate(model, (x, y))
         model.learning_rate = search.best
 
-    The model does not change. The search ends where the loss is four times the least one, or no
-    number. Smith, Cyclical Learning Rates for Training Neural Networks, 2017, section 3.3.
+    The model does not change. The search ends when the loss is four times the lowest one, or NaN.
+    Smith, Cyclical Learning Rates for Training Neural Networks, 2017, section 3.3.
 
     Parameters
     ----------
     model : Model
         With a loss, and an optimizer whose rate is a number.
     data, batch_size, seed
-        As of `train`; data is repeated where it has fewer batches than steps.
+        As of `train`; data is repeated if it has fewer batches than steps.
     lowest, highest : float, > 0
         The first and the last rate; those between are a geometric sequence.
     steps : int, at least 10

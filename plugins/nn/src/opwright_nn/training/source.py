@@ -53,7 +53,7 @@ class Source:
 
     @property
     def per_epoch(self) -> int | None:
-        """The number of batches in an epoch, None where it is not known."""
+        """The number of batches in an epoch, None if it is not known."""
         if isinstance(self._data, Batches):
             return self._data.per_epoch
         return len(self._data) if hasattr(self._data, "__len__") else None
@@ -91,7 +91,7 @@ class Source:
         )
 
     def once(self) -> Iterator[Feeds]:
-        """Return the batches of one epoch, for an evaluation: whole, also where they are shared."""
+        """Return the batches of one epoch, for an evaluation: whole, also if they are shared."""
         data = self._data.whole() if isinstance(self._data, Batches) else self._iterate()
         return map(self._name, data)
 

@@ -120,7 +120,7 @@ class TensorBoard(Callback):
     def begin(self, training: Training) -> None:
         """Open the file, in the first of processes that train together.
 
-        MissingRequirementError where no writer is installed.
+        MissingRequirementError if no writer is installed.
         """
         self._writer = EventWriter(self._folder) if training.is_first else None
         self._match(training)

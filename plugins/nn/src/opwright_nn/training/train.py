@@ -102,13 +102,13 @@ def train(
     validation : arrays, Batches, iterable or callable, optional
         Data on which loss and metrics are computed after each epoch, without dropout and update.
     metrics : mapping of str to Metric, Variable or str, optional
-        Computed after each epoch, of the validation data where there is any, else of `data`.
-        Variables have a single number for a batch.
+        Computed after each epoch, of the validation data if there is any, else of `data`. Variables
+        have a single number for a batch.
     callbacks : iterable of Callback
         `EarlyStopping`, `Plateau`, `Checkpoint`, `TensorBoard`, or your own.
     resume : str, optional
         "latest" continues from the newest checkpoint in the folder of the callback `Checkpoint`,
-        bit for bit as if the training had not been interrupted; where there is none, it begins.
+        bit for bit as if the training had not been interrupted; if there is none, it begins.
     seed : int, at least 0
         For data of arrays: of the order of the rows, 0 by default. Parameters and dropout use the
         seed of `Model.initialize_parameters`.

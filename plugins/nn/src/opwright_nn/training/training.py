@@ -152,7 +152,7 @@ class Training:
 
     @property
     def learning_rate(self) -> float | None:
-        """The rate of the last step, None where there is no optimizer."""
+        """The rate of the last step, None if there is no optimizer."""
         return None if self.optimizer is None else self.read_learning_rate(self.optimizer)
 
     def read_learning_rate(self, optimizer: Optimizer) -> float:
@@ -331,7 +331,7 @@ class Training:
 
 
 def _restore_callback(name: str, callback: Callback, state: Mapping[str, Any]) -> None:
-    """Restore a callback; FormatError where it fails: its state comes from a file."""
+    """Restore a callback; FormatError if it fails: its state comes from a file."""
     try:
         callback.restore(state)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Report or convert; 1 where an operator is missing."""
+    """Report or convert; 1 if an operator is missing."""
     if importlib.util.find_spec("onnx") is None:  # help is shown without it
         raise CommandError("onnx: the package onnx must be installed, got none; pip install onnx")
     if args.action == "report":

@@ -1,4 +1,4 @@
-"""Rows of Resize: by our `resize`, or by matrices of weights where that has no counterpart."""
+"""Rows of Resize: by our `resize`, or by matrices of weights if that has no counterpart."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _divide(count: Any, length: int | None) -> float | None:
 
 
 def _check_batch(t: Translator, x: Value, batch: Any) -> Value:
-    """Return `x`; a run fails where its batch is not the size that a model computed."""
+    """Return `x`; a run fails if its batch is not the size that a model computed."""
     if not isinstance(batch, ow.Variable):
         return x
     return t.reshape(x, [batch, *(0 if dim is None else dim for dim in t.shape(x)[1:])])
@@ -138,7 +138,7 @@ def _multiply(
 def _targets(
     t: Translator, n: Node, x: Value, axes: list[int], scales: Value, sizes: Value
 ) -> tuple[list[Any], list[Any]]:
-    """Return the new length of each axis, and its factor, None where a run decides it."""
+    """Return the new length of each axis, and its factor, None if a run decides it."""
     shape = t.shape(x)
     if scales is not None and 0 not in t.shape(scales):
         factors = [float(f) for f in t.need(scales, "scales").reshape(-1)]

@@ -1,7 +1,7 @@
 """Nodes of the domains ``opwright.PLUGIN``: operators of ours that ONNX has no counterpart of.
 
 Such a node has the attributes of the operator. Its inputs and outputs are the variables of the
-slots in the order of the OpProto; where one is absent or has several variables, the attributes
+slots in the order of the OpProto; if one is absent or has several variables, the attributes
 ``_inputs`` and ``_outputs`` name the slot of each.
 """
 

@@ -48,7 +48,7 @@ class Sizes:
         self._variable: ow.Variable | None = None
 
     def variable(self, t: Translator) -> ow.Variable:
-        """Return a Variable with all items, made where the translator is."""
+        """Return a Variable with all items, created at the translator's position."""
         made = self._variable
         if made is not None and t.block.find_var(made.name) is made:
             return made
@@ -65,7 +65,7 @@ class Sizes:
 def make_sizes(
     items: Sequence[Item], shape: tuple[int, ...], dtype: str, is_natural: bool
 ) -> Sizes | np.ndarray[Any, Any]:
-    """Return an array where all items are known."""
+    """Return an array if all items are known."""
     if any(isinstance(item, ow.Variable) for item in items):
         return Sizes(items, shape, dtype, is_natural)
     return np.array(items, dtype).reshape(shape)

@@ -220,13 +220,13 @@ class Translator:
         self._names[id(array)] = array, name
 
     def array(self, value: Value) -> Array | None:
-        """Return the elements of a value, None where a run computes them."""
+        """Return the elements of a value, None if a run computes them."""
         if isinstance(value, ow.Variable):
             return self.arrays.get(value.name)
         return None if isinstance(value, Sizes) else np.asarray(value)
 
     def need(self, value: Value, what: str) -> Array:
-        """Return the elements of a value; ValueNeededError where a run computes them."""
+        """Return the elements of a value; ValueNeededError if a run computes them."""
         array = self.array(value)
         if array is None:
             inputs = self.sources(value)
@@ -356,7 +356,7 @@ class Translator:
         return self.op("reshape", x, shape=list(shape))
 
     def transpose(self, x: Value, axes: Sequence[int]) -> Value:
-        """Return `x` with its axes in another order; itself where they are in order."""
+        """Return `x` with its axes in another order; itself if they are in order."""
         if list(axes) == list(range(len(axes))):
             return x
         if isinstance(x, np.ndarray) and x.nbytes <= self._bytes_left:
@@ -365,7 +365,7 @@ class Translator:
         return self.op("transpose", x, axes=list(axes))
 
     def dim(self, x: Value, axis: int) -> Any:
-        """Return a size as a number, or as a Variable [1] where it is not known."""
+        """Return a size as a number, or as a Variable [1] if it is not known."""
         size, axis = self.shape(x)[axis], axis % self.rank(x)
         if size is not None:
             return size

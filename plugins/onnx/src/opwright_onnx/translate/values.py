@@ -67,7 +67,7 @@ def count_bytes(meta: Any) -> int:
 
 
 def check_table(*sizes: int) -> None:
-    """Raise ModelError where an array of these sizes is too large to be made at load."""
+    """Raise ModelError if an array of these sizes is too large to be made at load."""
     count = math.prod(sizes)
     if count > MAX_TABLE:
         raise ModelError(

@@ -10,7 +10,7 @@ from opwright.op import BodyContext, Meta
 
 
 def open_body(op: ow.Operator, block: ow.Block) -> ow.Block | None:
-    """Return a block with the operators of a composite's body, None where it has none for it.
+    """Return a block with the operators of a composite's body, None if it has none for it.
 
     The block names inputs and outputs as the operator does.
     """

@@ -34,8 +34,8 @@ def broadcast_rule(**formulas: Formula) -> Rule:
     ----------
     **formulas : callable
         By input slot, its formula of the gradient of out. `formulas` must name every input that
-        determines the shape of out: the rule leaves a gradient unsummed where no other named
-        input can be larger.
+        determines the shape of out: the rule leaves a gradient unsummed if no other named input can
+        be larger.
 
     Returns
     -------

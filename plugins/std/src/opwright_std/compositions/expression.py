@@ -161,7 +161,7 @@ def shape_of(b: BodyContext, slot: str) -> tuple[int, ...]:
     Raises
     ------
     GradientError
-        Where it is unknown.
+        If it is unknown.
     """
     name = b.input(slot) or ""
     meta = b.meta(name)

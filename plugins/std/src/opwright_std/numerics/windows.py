@@ -321,7 +321,7 @@ def height_axis(data_format: str) -> int:
 
 
 def channels_first_shape(b: BodyContext, slot: str) -> tuple[int, ...]:
-    """Return batch, channels and sizes of images, -1 where one is unknown."""
+    """Return batch, channels and sizes of images, -1 if one is unknown."""
     data_format, meta = b.attr("data_format"), b.meta(b.inputs(slot)[0])
     if meta is None:
         return (-1,) * len(data_format)

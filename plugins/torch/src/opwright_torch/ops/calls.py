@@ -16,7 +16,7 @@ class Call(NamedTuple):
     """A call of an operator; its arguments are the tensors of all input slots, in order."""
 
     type: str
-    counts: tuple[int, ...]  # tensors in each input slot, -1 where it is absent
+    counts: tuple[int, ...]  # tensors in each input slot, -1 if it is absent
     attrs: tuple[Any, ...]  # in the order of the OpProto, None where absent
     returned: tuple[str, ...]  # output slots
 

@@ -71,7 +71,7 @@ class Dimensions:
         Parameters
         ----------
         shapes : mapping
-            Of the feeds.
+            The shapes of the feeds.
         graph : Graph
             The captured one.
 

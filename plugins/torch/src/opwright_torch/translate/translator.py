@@ -193,7 +193,7 @@ class Translator:
         return dtype_name((value[0] if isinstance(value, (tuple, list)) else value).dtype)
 
     def size(self, value: Any) -> Any:
-        """Return a size as a number; as a `Size` where it is not known before a run."""
+        """Return a size as a number; as a `Size` if it is not known before a run."""
         return as_size(value, self._sizes)
 
     def shape(self, x: ow.Variable | None = None) -> list[Any]:

@@ -37,7 +37,7 @@ class IsolatedCheck:
     time_limit_s : float
         The time limit of one sample of one rule.
     seed : int
-        Of the samples.
+        The seed of the samples.
     **options
         Restrictions of the check, as of `PackageCheck`.
 

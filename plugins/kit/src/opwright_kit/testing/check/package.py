@@ -50,11 +50,11 @@ class PackageCheck:
     distribution : str
         Its name, as pip knows it.
     rules : iterable of str
-        Names of the only rules to check; all where none is given.
+        Names of the only rules to check; all if none is given.
     subject : str, optional
         The only operator or kernel to check, or an operator type with all its kernels.
     seed : int
-        Of the samples.
+        The seed of the samples.
     sample : int, optional
         Number of the only sample.
     dtype : str, optional

@@ -49,7 +49,7 @@ class Use:
     results : list of ndarray
         What ``opwright.ops`` returns.
     places : tuple of int
-        The arguments that have a gradient; empty where none has.
+        The arguments that have a gradient; empty if none has.
     weights : list of ndarray or None
         The weight of each result, in the loss ``sum(weight * result)``; None for one without a
         gradient.
@@ -137,7 +137,7 @@ def _draw(subject: OperatorSubject, context: CheckContext) -> Iterator[Use]:
 
 
 def _make_use(definition: OpDefinition, sample: Sample, context: CheckContext) -> Use | None:
-    """Return a sample with its results and gradients; None where the operator refuses it."""
+    """Return a sample with its results and gradients; None if the operator refuses it."""
     if definition.random and "step" in definition.proto.input_slots:
         sample = replace(sample, inputs={**sample.inputs, "step": (np.array([3]),)})
     slots = [slot for slot in definition.proto.inputs if sample.inputs.get(slot.name)]

@@ -100,7 +100,7 @@ class KernelDerivative(Derivative):
     sample : Sample
         A sample of the gradient operator.
     forward : Sample
-        Of the operator.
+        A sample of the operator.
     context : CheckContext
     """
 

@@ -49,7 +49,7 @@ class GuardPages:
         self.open()
 
     def open(self) -> None:
-        """Open the pages that this thread has closed; needed where the kernel failed."""
+        """Open the pages that this thread has closed; needed if the kernel failed."""
         if getattr(self._closed, "address", None) is not None:
             self._protect(_PROT_READ_WRITE)
             self._closed.address = None

@@ -166,7 +166,7 @@ class Launch:
         self._kept = threading.local()
 
     def _prepare(self, n_threads: int, reuse: dict[str, str], packed: bool) -> PreparedKernel:
-        """Return the kernel made ready; Refuse where it packs nothing although it should."""
+        """Return the kernel made ready; Refuse if it packs nothing although it should."""
         proto, inputs = self._definition.proto, self._metas[0]
         kernel = prepare_one(
             self.entry,

@@ -47,7 +47,7 @@ class Place:
     index : int
         How the runtime addresses the place: the offset, or the number of the buffer.
     strides : tuple of int or None
-        In elements; None where it is compact.
+        In elements; None if it is compact.
     """
 
     name: str

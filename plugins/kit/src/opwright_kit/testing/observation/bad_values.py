@@ -33,8 +33,9 @@ class BadValue(NamedTuple):
     slot : str
     value : int
     sample : Sample
-        Its slot has the value in the first element. is_declared : bool Whether the package declares
-        that it must be refused.
+        Its slot has the value in the first element.
+    is_declared : bool
+        Whether the package declares that it must be refused.
     """
 
     slot: str

@@ -47,7 +47,7 @@ class CheckContext:
     context : Context
         The registries.
     seed : int
-        Of the samples.
+        The seed of the samples.
     only_sample : int, optional
         Number of the only sample to draw.
     only_dtype : str, optional
@@ -98,8 +98,8 @@ class CheckContext:
     def samples(self, definition: OpDefinition, dtype: str) -> list[Sample]:
         """Return the samples of an operator for a dispatch dtype, drawn once.
 
-        The samples of a gradient operator follow from its forward operator. Empty where nothing
-        could be drawn.
+        The samples of a gradient operator follow from its forward operator. Empty if nothing could
+        be drawn.
         """
         samples = self._all_samples(definition, dtype)
         if self._only_sample is not None:
@@ -262,7 +262,7 @@ class CheckContext:
         return sorted(dtypes, key=order.index)
 
     def declared_dtypes(self, definition: OpDefinition) -> tuple[str, ...]:
-        """Return the dispatch dtypes that an operator declares, all where it names none."""
+        """Return the dispatch dtypes that an operator declares, all if it names none."""
         proto = definition.proto
         slot = proto.input_slots.get(proto.dispatch_slot)
         attr = proto.attr_protos.get(proto.dispatch_slot)

@@ -79,7 +79,7 @@ def find_on(
 
 
 def observe(subject: KernelSubject, context: CheckContext) -> list[Observation]:
-    """Run the kernels of a subject on every sample that they do not refuse, packed where they pack.
+    """Run the kernels of a subject on every sample that they do not refuse, packed if they pack.
 
     A run that fails is left out: the rule `shape-rule` reports it.
 

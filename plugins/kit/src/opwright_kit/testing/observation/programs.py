@@ -150,7 +150,7 @@ class ProgramDrawer:
         return [sample for sample in samples if 0 < count_elements(sample) <= _MOST_ELEMENTS]
 
     def draw(self, rng: np.random.Generator) -> DrawnProgram | None:
-        """Return a program, None where no operator has samples, or an operator accepts nothing."""
+        """Return a program, None if no operator has samples, or an operator accepts nothing."""
         if not self._last:
             return None
         is_training = bool(rng.random() < 0.5)
@@ -170,7 +170,7 @@ class ProgramDrawer:
 
 
 class _Writer:
-    """Appends operators to a block; each reads earlier results where it can."""
+    """Appends operators to a block; each reads earlier results if it can."""
 
     def __init__(
         self, block: Block, context: Context, rng: np.random.Generator, is_training: bool
@@ -265,7 +265,7 @@ class _Writer:
         return inputs
 
     def differentiate(self) -> None:
-        """Append the gradients of all parameters, where they have some."""
+        """Append the gradients of all parameters, if they have some."""
         targets = [self._block.var(n) for n in self._results if is_float(self._written[n].dtype)]
         if not targets or not self._parameters:
             return

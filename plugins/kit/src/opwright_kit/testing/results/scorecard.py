@@ -80,7 +80,7 @@ class Scorecard:
     distribution, version : str
         The checked distribution.
     seed : int
-        Of the samples.
+        The seed of the samples.
     results : list of Result
         In the order of the check.
     """

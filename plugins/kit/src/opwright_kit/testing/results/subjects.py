@@ -20,7 +20,7 @@ class PackageSubject:
     Attributes
     ----------
     name, version : str
-        Of the distribution.
+        Name and version of the distribution.
     records : tuple of PluginRecord
         The registrations of its hooks, one for each entry point.
     failures : tuple of PluginFailure

@@ -31,7 +31,7 @@ _SHOWN: Final = 4
 
 # The cost of core does not count: it is imported before a hook module. importlib.import_module is
 # not shown by -X importtime, __import__ is. How long the process waited for a processor (the second
-# number of schedstat, where there is one) says only how busy those are.
+# number of schedstat, if there is one) shows only how busy processors are.
 _CODE: Final = """
 import sys, time, opwright.plugin
 def waited_ns():

@@ -32,7 +32,7 @@ SUMMARY = "two threads that run one kernel at once get the same results as one"
 SUBJECT = KernelSubject
 
 _THREADS: Final = 4
-"""More than two: where there are few processors, one must be interrupted by another."""
+"""More than two: if there are few processors, one must be interrupted by another."""
 
 _SPAN_S: Final = 0.06
 """For how much time of a processor each thread runs a compiled kernel: hundreds of times."""
@@ -91,7 +91,7 @@ def _disturb(observation: Observation, context: CheckContext) -> str | None:
 
 
 def _repeat(observation: Observation, context: CheckContext) -> Launch:
-    """Return a launch that runs the kernel often; once where it resizes an output."""
+    """Return a launch that runs the kernel often; once if it resizes an output."""
     definition = context.context.ops.get(observation.entry.op_type)
     if definition.proto.dynamic_output:
         return observation.launch

@@ -43,7 +43,7 @@ def draw(
 
 
 def draw_value(attr: AttrProto, rng: np.random.Generator) -> Any:
-    """Return a value in the declared range; a small number where it is unbounded."""
+    """Return a value in the declared range; a small number if it is unbounded."""
     if not attr.type.is_list:
         return _draw_element(attr, rng)
     count = int(rng.integers(0, 4)) if attr.default is None else _length(attr)

@@ -36,7 +36,7 @@ class Sample:
     attrs : mapping
         Complete attributes, as `OpProto.fill_attrs` gives them.
     outputs : mapping of str to int
-        Number of variables in each output slot, 1 where not given.
+        Number of variables in each output slot, 1 if not given.
     label : str
         Its description: ``"empty"``, ``"length 17"``, ``"beta at its minimum"``.
     dtype : str
@@ -50,14 +50,14 @@ class Sample:
     without_effect : mapping of str to str
         Attributes that change no result, each with the reason.
     drops_nan : str
-        Why NaN or infinity in an input may give a number; empty where it may not.
+        Why NaN or infinity in an input may give a number; empty if it may not.
     loses_tails : str
-        Why the gradient may lose its digits far from 0; empty where it may not.
+        Why the gradient may lose its digits far from 0; empty if it may not.
     flat_at_nan : str
-        Why the gradient of a NaN that reaches an output may be 0; empty where it may not.
+        Why the gradient of a NaN that reaches an output may be 0; empty if it may not.
     tolerance : (float, str)
-        How far results may differ from other kernels, relative to the largest number, and
-        why; 0 where rounding alone is allowed.
+        The allowed difference from other kernels, relative to the largest number, and its reason;
+        0 if only rounding is allowed.
     """
 
     op_type: str
@@ -83,7 +83,7 @@ class Sample:
     def output_counts(self, definition: OpDefinition) -> tuple[int, ...]:
         """Return the number of variables in each output slot.
 
-        An optional output that aliases an input is there where its input is.
+        An optional output that aliases an input is there if its input is.
         """
 
         def count(slot: VarProto) -> int:
@@ -154,7 +154,7 @@ def count_elements(sample: Sample) -> int:
 
 
 def find_first(mask: Array) -> tuple[int, ...] | None:
-    """Return the index of the first element that is true, None where none is."""
+    """Return the index of the first element that is true, None if none is."""
     if not np.any(mask):
         return None
     return tuple(int(i) for i in np.argwhere(mask)[0])

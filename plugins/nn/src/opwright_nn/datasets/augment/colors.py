@@ -125,7 +125,7 @@ def adjust_hue(images: Images, shifts: Factors) -> Images:
     images : ndarray of uint8 or floats, [channels, height, width] or [n, channels, height, width]
         Images of 3 channels; images of 1 channel do not change.
     shifts : float or array, [n], in [-0.5, 0.5]
-        Of all images, or of each.
+        The shift of all images, or of each.
 
     Returns
     -------

@@ -17,7 +17,7 @@ MAX_HEADS: int = 2**16
 
 
 def factors(w: Writer, op: Op, sizes: Any) -> tuple[str, str]:
-    """Return scale and bias, 1 and 0 of known sizes where they are absent."""
+    """Return scale and bias, 1 and 0 of known sizes if they are absent."""
     found = []
     for slot, value in (("scale", 1), ("bias", 0)):
         if not op.inputs.get(slot) and min(sizes, default=1) < 0:

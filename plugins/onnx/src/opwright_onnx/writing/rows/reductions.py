@@ -27,7 +27,7 @@ _NARROW = ("int16", "uint16", "bool")
 
 
 def reduce(w: Writer, op: Op, name: str, x: str) -> str:
-    """Reduce the axes of an operator; all of them where it names none."""
+    """Reduce the axes of an operator; all of them if it names none."""
     axes = w.known(op, "axis")
     keeps = int(op.attrs["keepdims"])
     return str(w.node(name, x, w.ints(axes) if axes else "", keepdims=keeps))
