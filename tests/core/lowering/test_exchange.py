@@ -6,7 +6,7 @@ import pytest
 
 from opwright import context_guard
 from opwright.errors import PluginError
-from opwright.lowering.rewriting.verify import find_violation
+from opwright.lowering.rewriting.passes import find_violation
 
 from .toy_graphs import graph_of, op, sgd, types
 

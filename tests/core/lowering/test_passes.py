@@ -8,7 +8,7 @@ import pytest
 import opwright as ow
 from opwright.discovery.discover import Settings
 from opwright.errors import PluginError
-from opwright.lowering.rewriting.verify import find_violation
+from opwright.lowering.rewriting.passes import find_violation
 
 from .toy_graphs import TOY, VEC, fuse_add_relu, graph_of, op, sgd
 

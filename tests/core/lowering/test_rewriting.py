@@ -7,7 +7,7 @@ import pytest
 from opwright import context_guard
 from opwright.errors import PluginError, ShapeError, SlotError
 from opwright.lowering.graph.uses import Uses
-from opwright.lowering.rewriting.verify import find_violation
+from opwright.lowering.rewriting.passes import find_violation
 from opwright.op import Meta
 from opwright.rewriting import make_if_served
 
