@@ -20,6 +20,17 @@ heavy = {"onnx", "google.protobuf", "opwright_onnx.loading", "opwright.lowering"
 print(result.tobytes().hex(), len(heavy & {*sys.modules}), "google.protobuf" in sys.modules)
 """
 
+UNNEEDED = {
+    "opwright.lowering.building.continuing",
+    "opwright.lowering.cut",
+    "opwright.program.deserialize",
+    "opwright.program.indexing",
+    "opwright.program.text",
+    "opwright.run.bundles.opening",
+    "opwright.run.loading",
+    "opwright_onnx.translate.own",
+}
+
 CHANGED = """
 import sys
 import numpy as np
@@ -61,6 +72,16 @@ def test_a_second_process_needs_no_protobuf_where_the_file_is_all(
     assert first[0] == second[0] != third[0]
     assert (first[1] != "0", second[1] == "0", third[1] != "0") == (True, not external, True)
     assert {first[2], second[2], third[2]} == {"False"}
+
+
+def test_the_first_process_imports_no_modules_that_other_models_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPWRIGHT_KEEP_PLANS", "0")
+    script = f"{SCRIPT}print(sorted({UNNEEDED} & {{*sys.modules}}))"
+    command = [sys.executable, "-c", script, str(save(tmp_path / "model.onnx", 1.5))]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[1] == "[]"
 
 
 def test_a_model_that_was_changed_before_its_first_call_is_not_kept(

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import opwright as ow
 
 BEGIN = """
 import threading, time
@@ -122,3 +125,22 @@ def test_plans_of_a_changed_program_are_not_kept_in_memory(run) -> None:
 
 def test_a_model_that_cannot_be_saved_is_removed_and_computes(run) -> None:
     assert run(FAILED) == ["12.0", "24.0", "36.0", "[]"]
+
+
+def test_the_operators_of_a_call_are_copied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    copies: list[ow.Program] = []
+    clone = ow.Program.clone
+
+    def note(program: ow.Program, **choices: bool) -> ow.Program:
+        copies.append(program)
+        return clone(program, **choices)
+
+    monkeypatch.setattr(ow.Program, "clone", note)
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        x = main.global_block().create_var("x", shape=[-1, 8], is_data=True)
+        y = ow.ops.relu(x)
+        ow.ops.tanh(x)
+    program = ow.LoadedProgram(main, ow.Scope(), [y.name], ["x"])
+    assert program.report().operators == {"relu": 1}
+    program(np.ones((2, 8), "float32"))
+    assert copies == [main]

@@ -15,7 +15,6 @@ from opwright.describe.attribute_values import AttrType, AttrValue, describe_typ
 from opwright.describe.dtypes import FLOAT_DTYPES
 from opwright.describe.operands import check_rest
 from opwright.describe.proto_rules import check_op_proto
-from opwright.describe.wire_reading import read_op_proto
 from opwright.errors import AttributeValueError, SlotError
 from opwright.messages.names import hint_argument
 
@@ -284,6 +283,8 @@ class OpProto(ProtoValue):
         RegistrationError
             If the operator breaks a rule for operators.
         """
+        from opwright.describe.wire_reading import read_op_proto
+
         data = message if isinstance(message, bytes) else message.SerializeToString()
         fields = read_op_proto(data)
         for side in ("inputs", "outputs"):

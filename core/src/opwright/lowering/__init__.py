@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from opwright.device.opening import open_device
 from opwright.errors import FeedError
 from opwright.lowering.building.build_graph import GraphBuilder
-from opwright.lowering.cut import Halves, cut_graph
 from opwright.lowering.graph.constants import hoist_constants
 from opwright.lowering.graph.graph import Graph
 from opwright.lowering.graph.values import LoweredOp, Role
@@ -25,6 +24,9 @@ from opwright.lowering.layout.order import advance_updates
 from opwright.lowering.layout.plan import LoweredPlan, Placement, PlanAssembler
 from opwright.lowering.request import Fetches, Given, LowerRequest, Persistables, Target
 from opwright.lowering.rewriting.passes import remove_dead_ops, run_passes
+
+if TYPE_CHECKING:  # imported where a graph is cut
+    from opwright.lowering.cut import Halves
 
 __all__ = [
     "Fetches",
@@ -53,6 +55,7 @@ def lower(request: LowerRequest) -> LoweredPlan:
 
 def lower_halves(request: LowerRequest) -> tuple[list[LoweredPlan], Halves]:
     """Lower one graph to two plans; the second depends on ``request.given.late``."""
+    from opwright.lowering.cut import cut_graph
 
     def finish(graph: Graph) -> tuple[list[LoweredPlan], Halves]:
         halves = cut_graph(graph, request)

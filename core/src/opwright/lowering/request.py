@@ -176,3 +176,8 @@ class LowerRequest(NamedTuple):
     program: Program | None = None  # with the blocks and the seed of the operators
     first_index: int = 0  # of the first operator in its network, for messages
     advances_step: bool = False  # raises ``@step`` at the end even if no operator reads it
+
+
+def result_name(position: int) -> str:
+    """Return the memory's name for a result that a body returns to its outer plan."""
+    return f"@result {position}"

@@ -33,6 +33,7 @@ TRIAL_S: Final = 20.0
 
 _PREFIX: Final = "importing-"
 _MOST_BYTES: Final = 4096
+_NEW: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
 
 
 class EndedImport(NamedTuple):
@@ -203,8 +204,11 @@ def _write_note(folder: str | None, subject: str, package: Package) -> tuple[str
     path = os.path.join(folder, f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
     lines = [*package, subject, sys.prefix, str(os.getpid())]
     try:
-        os.makedirs(folder, exist_ok=True)
-        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            file = os.open(path, _NEW, 0o600)
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)
+            file = os.open(path, _NEW, 0o600)
     except OSError:
         return None
     try:

@@ -17,7 +17,6 @@ import numpy as np
 from opwright.context.context import current_context
 from opwright.describe.dtypes import Array, is_float
 from opwright.errors import DtypeError, ProgramError
-from opwright.program.indexing import read_key
 
 if TYPE_CHECKING:
     from opwright.program.variable import Variable
@@ -208,6 +207,8 @@ class Arithmetic:
         return _append(SYMBOLS["abs"], self)
 
     def __getitem__(self, key: Any) -> Variable:
+        from opwright.program.indexing import read_key
+
         out: Any = self
         for op_type, index, attrs in read_key(out, key):
             out = _append(op_type, out, *index, **attrs)

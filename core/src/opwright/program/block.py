@@ -15,7 +15,6 @@ from opwright.program.calls import append_call
 from opwright.program.journal import transaction
 from opwright.program.names import is_text
 from opwright.program.operator import Given, Operator, definition_of
-from opwright.program.text import format_block
 from opwright.program.variable import DEFAULT_DTYPE, Parameter, Variable
 
 if TYPE_CHECKING:
@@ -378,6 +377,8 @@ class Block:
         return f"Block({self.idx}, {len(self.vars)} variables, {len(self.ops)} operators)"
 
     def __str__(self) -> str:
+        from opwright.program.text import format_block
+
         return format_block(self)
 
 

@@ -12,7 +12,6 @@ from opwright.describe.op_proto import AttrType, AttrValue, OpProto
 from opwright.errors import ProgramError, SlotError
 from opwright.messages.names import hint_argument
 from opwright.program.completion import Slots, complete_operator
-from opwright.program.text import format_operator
 from opwright.program.variable import Variable
 from opwright.registry import OpRegistry
 
@@ -144,6 +143,8 @@ class Operator:
         )
 
     def __repr__(self) -> str:
+        from opwright.program.text import format_operator
+
         return format_operator(self)
 
 

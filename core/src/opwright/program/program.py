@@ -12,18 +12,14 @@ from opwright.context.guard import setting
 from opwright.errors import AttributeTypeError, AttributeValueError, ProgramError
 from opwright.messages.arguments import suggest_arguments
 from opwright.program.block import Block
-from opwright.program.deserialize import program_from_proto
 from opwright.program.journal import record
 from opwright.program.names import make_name
 from opwright.program.operator import names_read_first
-from opwright.program.text import format_program
 from opwright.program.transforms import (
     copy_block,
     drop_training,
-    drop_unused_vars,
     infer_block,
-    prune_block,
-    renumbered_blocks,
+    prune_program,
     stop_training,
 )
 from opwright.program.variable import Parameter, Variable, list_names
@@ -248,14 +244,8 @@ class Program:
         targets : Variable, name, or list of these
             Variables of the global block.
         """
-        names = list_names(targets)
         twin = self.clone()
-        block = twin.global_block()
-        for name in names:
-            block.var(name)
-        prune_block(block, set(names))
-        drop_unused_vars(block, names)
-        twin.replace_blocks(renumbered_blocks(twin))
+        prune_program(twin, list_names(targets))
         return twin
 
     def to_proto(self) -> Any:
@@ -270,6 +260,8 @@ class Program:
     @staticmethod
     def from_proto(message: Any) -> Program:
         """Return the program that a ProgramDesc, or its bytes, describes."""
+        from opwright.program.deserialize import program_from_proto
+
         return program_from_proto(message, Program())
 
     def replace_blocks(self, blocks: list[Block]) -> None:
@@ -294,6 +286,8 @@ class Program:
         return f"Program({len(self.blocks)} blocks, {ops} operators)"
 
     def __str__(self) -> str:
+        from opwright.program.text import format_program
+
         return format_program(self)
 
     def _repr_html_(self) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from opwright.errors import OpwrightError
@@ -71,6 +71,16 @@ def infer_block(block: Block) -> None:
                 variable = block.vars.get(name)
                 if variable is not None and not variable.persistable:
                     block.define_var(name, shape, dtype)
+
+
+def prune_program(program: Program, names: Sequence[str]) -> None:
+    """Keep only the operators that compute these variables of the global block."""
+    block = program.global_block()
+    for name in names:
+        block.var(name)
+    prune_block(block, set(names))
+    drop_unused_vars(block, names)
+    program.replace_blocks(renumbered_blocks(program))
 
 
 def prune_block(block: Block, needed: set[str]) -> None:

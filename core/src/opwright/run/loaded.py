@@ -214,9 +214,13 @@ class LoadedProgram(Called):
         """Return the operators of a call; all, for a program without results."""
         with self._lock:
             if self._part is None:
-                self._part = self.program
+                part = self.program
                 if self._names:
-                    self._part = self.program.clone(for_inference=True).prune(self._names)
+                    from opwright.program.transforms import prune_program
+
+                    part = part.clone(for_inference=True)
+                    prune_program(part, self._names)
+                self._part = part
             return self._part
 
     def _list_feeds(self) -> list[str]:

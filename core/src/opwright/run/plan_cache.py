@@ -35,7 +35,6 @@ from opwright.context.threads import get_num_threads, is_deterministic
 from opwright.disk import digest_of, empty_bytes, map_large, open_regular, read_into, read_small
 from opwright.errors import FormatError, OpwrightError
 from opwright.records import NamedTuple
-from opwright.run.bundles.opening import PlanSource, open_bundle_file
 from opwright.run.loaded import LoadedProgram
 from opwright.run.results import ArraySpec
 
@@ -237,6 +236,8 @@ class CachedProgram(LoadedProgram):
         self._uses_plans: bool | None = None  # once it was called
         self._last: tuple[Any, ...] = ()
         names = [spec.name for spec in record.feeds]
+        from opwright.run.bundles.opening import PlanSource
+
         source = PlanSource(record.feeds, self._find_plan)
         label = f"network of {record.n_ops} operators"
         self._plans = _runtime.CompiledNetwork(scope, names, source, None, default_epoch, label)
@@ -311,6 +312,8 @@ class CachedProgram(LoadedProgram):
 
 def open_bundle(place: Place, record: Record, metas: object) -> _runtime.Bundle | None:
     """Return the stored plan for feeds of these metas; None if there is no valid one."""
+    from opwright.run.bundles.opening import open_bundle_file
+
     folders = {os.path.dirname(file[0]): None for file in record.files if file[0].endswith(".so")}
     path = place.path_for(metas)
     try:

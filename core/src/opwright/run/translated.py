@@ -14,7 +14,6 @@ from opwright.disk import digest_of
 from opwright.errors import FormatError
 from opwright.messages.arguments import suggest_arguments
 from opwright.run.loaded import LoadedProgram
-from opwright.run.loading import load
 from opwright.run.plan_cache import Place, describe_installed, may_keep, read_record
 
 if TYPE_CHECKING:  # they lower
@@ -61,6 +60,8 @@ def load_translated(
     parts = describe_installed(), choices, digest_of(content)
     folder = os.path.join(cache, "models", digest_of(repr(parts).encode())[:32])
     if _is_private(os.path.dirname(folder)) and read_record(folder) is not None:
+        from opwright.run.loading import load
+
         try:
             return load(folder, device=device, options=options)
         except (FormatError, OSError):  # it is damaged: written again

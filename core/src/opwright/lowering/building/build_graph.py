@@ -17,7 +17,6 @@ from opwright.describe.dtypes import Array
 from opwright.describe.meta import Meta
 from opwright.describe.operands import fill_operands
 from opwright.errors import FeedError, OpwrightError, ProgramError
-from opwright.lowering.building.continuing import cut, cut_before, result_name
 from opwright.lowering.building.folding import Folding, Numbers, reads_operands
 from opwright.lowering.graph.constants import mark_constants
 from opwright.lowering.graph.graph import Graph
@@ -35,7 +34,7 @@ from opwright.lowering.graph.values import (
     new_value,
 )
 from opwright.lowering.kernels.estimate import first_target
-from opwright.lowering.request import LowerRequest
+from opwright.lowering.request import LowerRequest, result_name
 from opwright.lowering.rewriting.pass_graph import PassGraph
 from opwright.messages.names import hint
 from opwright.program import Operator
@@ -88,6 +87,8 @@ class GraphBuilder:
             proto = op.definition.proto
             try:
                 if proto.operands and (unknown := self._unknown_operands(op)):
+                    from opwright.lowering.building.continuing import cut_before  # rarely needed
+
                     cut_before(self, unknown, index - first)
                     return self.graph
                 lowered = self.append(op.definition, op.inputs, op.outputs, op.attrs, index)
@@ -95,6 +96,8 @@ class GraphBuilder:
                 error.add_note(f"in operator {index}: {op}")
                 raise
             if proto.dynamic_output and lowered is not None and lowered.is_dynamic:
+                from opwright.lowering.building.continuing import cut
+
                 cut(self, lowered, index - first + 1)
                 return self.graph
         self._advance_step(first + len(ops))

@@ -18,7 +18,7 @@ from opwright.lowering.graph.values import (
     Value,
     external_value,
 )
-from opwright.lowering.request import Given, LowerRequest
+from opwright.lowering.request import Given, LowerRequest, result_name
 from opwright.program import Operator
 
 if TYPE_CHECKING:
@@ -104,11 +104,6 @@ def _cross_results(
         results[name] = external_value(External(Role.CAPTURED, name, meta))
     builder.graph.fetches = list(results.values())
     return results
-
-
-def result_name(position: int) -> str:
-    """Return the memory's name for a result that a body returns to its outer plan."""
-    return f"@result {position}"
 
 
 def _lower_rest(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opwright import _runtime
 from opwright.context.context import Context
@@ -35,7 +35,9 @@ from opwright.lowering.request import Target
 from opwright.packages import PluginFailure
 from opwright.packages.package import advise_command
 from opwright.registry import HOST_DEVICE, KernelEntry
-from opwright.targets.python_layout import PythonLayout
+
+if TYPE_CHECKING:
+    from opwright.targets.python_layout import PythonLayout
 
 
 def find_load_failure(entry: KernelEntry, context: Context) -> str | None:

@@ -15,7 +15,8 @@ from opwright_onnx.loading import read_dims, read_model
 from opwright_onnx.messages import GraphProto, ModelProto, NodeProto
 from opwright_onnx.opening import load
 from opwright_onnx.translate.model import read_opsets
-from opwright_onnx.translate.own import PREFIX, find_own
+from opwright_onnx.translate.node import PREFIX
+from opwright_onnx.translate.own import find_own
 from opwright_onnx.translate.schemas import find_schema
 from opwright_onnx.translate.table import TOPIC
 

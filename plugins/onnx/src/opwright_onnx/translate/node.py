@@ -11,6 +11,9 @@ from opwright_onnx.messages import AttributeProto, AttributeType, NodeProto
 from opwright_onnx.translate.schemas import find_defaults, find_schema
 from opwright_onnx.translate.tensors import read_sparse, read_tensor
 
+PREFIX: Final = "opwright."
+"""The begin of the domains of opwright's own operators, see `opwright_onnx.translate.own`."""
+
 
 class Node:
     """The arguments of a row.

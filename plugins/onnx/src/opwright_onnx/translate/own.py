@@ -17,11 +17,10 @@ from opwright.op import INT_MIN, AttrProto, AttrType, OpProto
 from opwright.vocabulary import STEP_SLOT
 from opwright_onnx.errors import ModelError
 from opwright_onnx.messages import AttributeProto, AttributeType
-from opwright_onnx.translate.node import Node
+from opwright_onnx.translate.node import PREFIX, Node
 from opwright_onnx.translate.translator import Translator
 from opwright_onnx.translate.values import Value
 
-PREFIX: Final = "opwright."
 INPUTS: Final = "_inputs"
 OUTPUTS: Final = "_outputs"
 MARK: Final = INT_MIN

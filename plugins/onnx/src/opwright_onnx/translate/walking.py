@@ -22,8 +22,7 @@ from opwright_onnx.messages import (
 )
 from opwright_onnx.translate.codes import Codes
 from opwright_onnx.translate.model import MAX_DEPTH, MIN_OPSET, read_opsets
-from opwright_onnx.translate.node import Node, describe_node, read_attributes
-from opwright_onnx.translate.own import PREFIX, read_own
+from opwright_onnx.translate.node import PREFIX, Node, describe_node, read_attributes
 from opwright_onnx.translate.schemas import find_schema, newest_opset
 from opwright_onnx.translate.table import find_row
 from opwright_onnx.translate.tensors import read_sparse, read_tensor
@@ -161,6 +160,8 @@ class Walk:
         if function is not None:
             return self._function(function, node)
         if node.domain.startswith(PREFIX):
+            from opwright_onnx.translate.own import read_own
+
             return read_own(t, node)
         row = find_row(node.domain, node.op_type)
         try:

@@ -14,12 +14,12 @@ import opwright as ow
 from opwright.errors import OpwrightError
 from opwright_onnx.dtypes import element_type
 from opwright_onnx.errors import DeclinedError, UnsupportedError
+from opwright_onnx.translate.node import PREFIX
 from opwright_onnx.translate.own import (
     INPUTS,
     MARK,
     MORE,
     OUTPUTS,
-    PREFIX,
     name_own,
     write_attribute,
 )
