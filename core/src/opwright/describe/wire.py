@@ -26,7 +26,7 @@ from opwright.describe.wire_reading import (
 from opwright.errors import FormatError
 
 if TYPE_CHECKING:
-    from opwright.describe.op_proto import AttrProto, OpProto, VarProto
+    from opwright.describe.op_proto import AttrProto, OpProto
 
 _VARINT, _FIXED64, _LENGTH = 0, 1, 2
 """Wire types of protobuf."""
@@ -131,15 +131,12 @@ def op_proto_to_bytes(proto: OpProto) -> bytes:
         name: getattr(proto, name)
         for name in ("type", "comment", "version", "dispatch", "dynamic_output")
     }
+    slot_fields = [name for name, *_ in OP_PROTO[3][3].values()]
     for side in ("inputs", "outputs"):
-        message[side] = [_slot_to_message(slot) for slot in getattr(proto, side)]
+        slots = getattr(proto, side)
+        message[side] = [{name: getattr(slot, name) for name in slot_fields} for slot in slots]
     message["attrs"] = [_attr_to_message(attr, proto.type) for attr in proto.attrs]
     return write_message(message, OP_PROTO)
-
-
-def _slot_to_message(slot: VarProto) -> Message:
-    fields = OP_PROTO[3][3].values()
-    return {name: getattr(slot, name) for name, *_ in fields}
 
 
 def _attr_to_message(attr: AttrProto, op_type: str) -> Message:

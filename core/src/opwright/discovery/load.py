@@ -62,7 +62,10 @@ def load_all(
             with notes.noting(subject, package, "opwright.discovery.load:load", source):
                 records.append(load(source))
         except KeyboardInterrupt as error:
-            error.add_note(_describe_interrupted(package))
+            error.add_note(
+                f"plugin {package.plugin!r} of {package.label} was being loaded; to see what it "
+                "does: opwright doctor; to leave it out: name the others in OPWRIGHT_PLUGINS"
+            )
             raise
         except BaseException as error:
             failure = describe_failure(package, error)
@@ -70,14 +73,6 @@ def load_all(
                 raise strict_error(failure) from error
             failures.append(failure)
     return records, failures
-
-
-def _describe_interrupted(package: Package) -> str:
-    """Return a note for an interrupt while a plugin loads."""
-    return (
-        f"plugin {package.plugin!r} of {package.label} was being loaded; to see what it does: "
-        "opwright doctor; to leave it out: name the others in OPWRIGHT_PLUGINS"
-    )
 
 
 def describe_failure(package: Package, error: BaseException) -> PluginFailure:

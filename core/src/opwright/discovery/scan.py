@@ -117,7 +117,10 @@ def scan(
         where = (finder if isinstance(finder, type) else type(finder)).__qualname__
         with _reporting(where, faults):
             sources += _scan_slowly(_custom_distributions(finder), group, seen, where, faults)
-    return sorted(sources, key=lambda source: _sort_key(source, own))
+    ranks = {name: rank for rank, name in enumerate(dict.fromkeys(own))}
+    return sorted(
+        sources, key=lambda s: (ranks.get(s.distribution, len(ranks)), s.distribution, s.name)
+    )
 
 
 @contextlib.contextmanager
@@ -129,11 +132,6 @@ def _reporting(where: str, faults: list[str]) -> Iterator[None]:
         raise
     except BaseException as error:  # noqa: BLE001 - a finder may raise anything
         faults.append(f"{show(where, '')}: {describe_error(error)}")
-
-
-def _sort_key(source: Source, own: list[str]) -> tuple[int, str, str]:
-    name = source.distribution
-    return own.index(name) if name in own else len(own), name, source.name
 
 
 def _read_own(core: Source) -> list[str]:

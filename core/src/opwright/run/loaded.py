@@ -253,7 +253,10 @@ class LoadedProgram(Called):
 
     def _describe(self, names: Iterable[str]) -> tuple[ArraySpec, ...]:
         variables = [self.program.global_block().var(name) for name in names]
-        return tuple(ArraySpec(v.name, _open_shape(v.shape), v.dtype) for v in variables)
+        return tuple(
+            ArraySpec(v.name, v.shape and tuple(None if d < 0 else d for d in v.shape), v.dtype)
+            for v in variables
+        )
 
 
 def _size_bytes(variable: ScopeVariable) -> int:
@@ -262,7 +265,3 @@ def _size_bytes(variable: ScopeVariable) -> int:
     from opwright.describe.dtypes import dtype_to_numpy
 
     return math.prod(variable.shape) * dtype_to_numpy(variable.dtype).itemsize
-
-
-def _open_shape(shape: tuple[int, ...] | None) -> tuple[int | None, ...] | None:
-    return None if shape is None else tuple(None if dim < 0 else dim for dim in shape)

@@ -42,7 +42,9 @@ class Finder:
         if name.startswith("__"):
             raise AttributeError(f"module {self._names['__name__']!r} has no attribute {name!r}")
         context = current_context()
-        functions = self._select(context)
+        functions = context.functions.setdefault((self._prefix, self._make), {})
+        # The runtime finds the functions of the current Context in this table.
+        self._names["__table__"] = (guarded_context, guarded_context.get(), functions)
         value = functions.get(name)
         if value is None:
             value = functions[name] = self._make_value(name, context)
@@ -53,12 +55,6 @@ class Finder:
         types = current_context().ops.types()
         inner = {t[len(self._prefix) :] for t in types if t.startswith(self._prefix)}
         return sorted({name.partition(".")[0] for name in inner})
-
-    def _select(self, context: Context) -> dict[str, Any]:
-        """Set the table of the runtime to the current Context's; return its functions."""
-        functions = context.functions.setdefault((self._prefix, self._make), {})
-        self._names["__table__"] = (guarded_context, guarded_context.get(), functions)
-        return functions
 
     def _make_value(self, name: str, context: Context) -> Callable[..., Any] | ModuleType:
         from opwright.run.ops.function import make_function
