@@ -27,10 +27,8 @@ def find_cache_folder(environ: Mapping[str, str] | None = None) -> str | None:
         return os.path.abspath(env["OPWRIGHT_CACHE_DIR"])
     if env.get("XDG_CACHE_HOME"):
         return os.path.join(os.path.abspath(env["XDG_CACHE_HOME"]), "opwright")
-    home = os.path.expanduser("~")
-    if not os.path.isabs(home):  # no home folder, as in some containers
-        return None
-    return os.path.join(home, ".cache", "opwright")
+    home = os.path.expanduser("~")  # relative if there is none, as in some containers
+    return os.path.join(home, ".cache", "opwright") if os.path.isabs(home) else None
 
 
 def read_switch(name: str, default: bool = False) -> bool:

@@ -109,18 +109,12 @@ def _clashes(
     for registry, registrations in _pair(record, registries):
         if clash := registry.find_clash(registrations):
             yield f"{clash[0]}: {registry.noun} is registered", clash[1]
-    yield from _name_clashes(record, registries.ops, loaded)
-
-
-def _name_clashes(
-    record: PluginRecord, ops: OpRegistry, loaded: list[Package]
-) -> Iterator[tuple[str, Package]]:
     name = record.source.name
     for package in loaded:
         if package.plugin == name:
             yield f"{name}: name of a plugin is used", package
     # opwright.ops.NAME cannot be both an operator and the namespace of a plugin.
-    owner = ops.find_owner(name)
+    owner = registries.ops.find_owner(name)
     if owner is not None and any("." in op.type for op in record.ops):
         yield f"{name}: name of an operator and of a plugin is used", owner
 

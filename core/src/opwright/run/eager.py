@@ -149,10 +149,8 @@ class EagerSource:
         self, given: list[list[Any]], attrs: dict[str, Any], variables: Sequence[Variable]
     ) -> Any:
         """Append to the current block of the variables' program, or of the guarded one."""
-        if variables:
-            block = variables[0].block.program.current_block()
-        else:
-            block = default_main_program().current_block()
+        program = variables[0].block.program if variables else default_main_program()
+        block = program.current_block()
         op = append_call(block, self._proto, given, attrs, self._requested)
         names = [name for slot in self._returned for name in op.output(slot.name)]
         results = [block.var(name) for name in names]
