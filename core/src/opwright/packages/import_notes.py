@@ -19,7 +19,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from opwright.errors import OpwrightError, PluginError
 from opwright.packages.package import Package
@@ -81,8 +81,10 @@ class ImportNotes:
             note = _write_note(self._folder, subject, package)
             if note is not None:
                 os.close(note[1])  # unlocked: the trial is one more process that has ended
-            reason = f"{describe_ended(ended)}, as did one that only tried it; it is left out"
-            _refuse(reason, package)
+            raise PluginError(
+                f"{describe_ended(ended)}, as did one that only tried it; it is left out",
+                advice=advise_retry(package.plugin),
+            )
         note = _write_note(self._folder, subject, package)
         try:
             yield
@@ -178,19 +180,13 @@ def _judge(ended: list[EndedImport]) -> None:
         return
     package = ended[0].package
     if is_left_out(ended):
-        _refuse(describe_ended(ended), package)
+        raise PluginError(describe_ended(ended), advice=advise_retry(package.plugin))
     warnings.warn(
         f"plugin {package.plugin!r}: {describe_ended(ended)}; if that happens again, it is "
         "skipped; to see the reason: opwright doctor",
         RuntimeWarning,
         stacklevel=2,
     )
-
-
-def _refuse(reason: str, package: Package) -> NoReturn:
-    error = PluginError(reason)
-    error.advice = advise_retry(package.plugin)
-    raise error
 
 
 def _write_note(folder: str | None, subject: str, package: Package) -> tuple[str, int] | None:
