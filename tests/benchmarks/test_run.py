@@ -59,7 +59,7 @@ def measure(tmp_path: Path) -> Any:
     return measure
 
 
-def test_every_contestant_is_measured_beside_the_best_peer(measure: Any) -> None:
+def test_every_contestant_is_compared_with_the_best_peer(measure: Any) -> None:
     done, found = measure("good")
     assert done.returncode == 0, done.stdout + done.stderr
     peers = [found["peer"]["median"], found["noisy"]["median"]]
@@ -97,7 +97,7 @@ def test_a_failing_peer_is_reported_and_stops_no_other(measure: Any) -> None:
     assert found["opwright"]["ratio_to_best_peer"] > 0
 
 
-def test_who_computes_something_else_is_loud_and_is_no_best_peer(measure: Any) -> None:
+def test_a_contestant_with_wrong_results_is_reported_and_never_the_best_peer(measure: Any) -> None:
     done, found = measure("wrong")
     assert done.returncode == 1
     assert "DISAGREES with peer by 2.2e-02" in found["wrong"]["problem"]
@@ -108,7 +108,7 @@ def test_who_computes_something_else_is_loud_and_is_no_best_peer(measure: Any) -
     )
 
 
-def test_ours_may_be_given_arrays_of_a_peer(measure: Any) -> None:
+def test_our_function_accepts_arrays_of_a_peer(measure: Any) -> None:
     done, found = measure("lent")
     assert done.returncode == 0, done.stdout + done.stderr
     assert found["opwright"]["median"] > 0
@@ -178,7 +178,9 @@ def test_a_step_of_two_processes_is_timed_on_the_first_of_them(tmp_path: Path) -
         assert found["least"] <= found["best_tenth"] <= found["median"]
 
 
-def test_the_chart_shows_ours_beside_the_best_peer_with_date_and_processor(tmp_path: Path) -> None:
+def test_the_chart_compares_ours_with_the_best_peer_and_shows_date_and_processor(
+    tmp_path: Path,
+) -> None:
     chart, out = tmp_path / "out.svg", tmp_path / "out.json"
     done = run("good", "--folder", str(WORKLOADS), "--json", str(out), "--chart", str(chart))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -241,7 +241,7 @@ def test_damaged_parameters_are_refused_as_ever(folder: Path, tmp_path: Path) ->
         ow.load(tmp_path / "model")
 
 
-def test_a_variable_of_another_shape_is_lowered_anew(folder: Path, tmp_path: Path) -> None:
+def test_a_variable_of_another_shape_is_lowered_again(folder: Path, tmp_path: Path) -> None:
     ow.load(save(tmp_path / "model"))(X)
     loaded = ow.load(tmp_path / "model")
     loaded(X)
@@ -268,7 +268,7 @@ def test_a_model_that_cannot_be_bundled_runs_without_the_cache(
 @pytest.mark.parametrize(
     "option", [{"scope": True}, {"options": {}}, {"off": "0"}, {"unwritable": True}]
 )
-def test_nothing_is_kept_for_a_choice_of_its_own(
+def test_nothing_is_kept_when_disabled_unwritable_or_in_a_given_scope(
     option: dict[str, Any], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "off" in option:

@@ -81,7 +81,7 @@ def test_the_value_of_a_function_is_its_answer(functions: str) -> None:
         assert child.receive() == 6
 
 
-def test_requests_are_answered_in_turn(functions: str) -> None:
+def test_requests_are_answered_one_after_another(functions: str) -> None:
     with Child(f"{functions}echo") as child:
         for message in ((1, "a"), {"x": float("inf")}, b"y" * 3_000_000):
             assert child.ask(message, 60.0) == message

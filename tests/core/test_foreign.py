@@ -95,7 +95,7 @@ def test_an_exception_that_a_caller_is_handling_is_not_raised_again(handler):
         assert describe_error(raised.value) == "ValueError: torn"
 
 
-def test_an_exception_of_the_plugin_is_no_signal_s(handler):
+def test_an_exception_of_the_plugin_is_not_taken_for_that_of_a_signal(handler):
     def plugin(number, frame):
         raise TimeIsUpError
 

@@ -61,7 +61,7 @@ def train() -> list[np.ndarray]:
     return [*losses, *kept]
 
 
-def test_training_beside_busy_processes_has_the_same_bits() -> None:
+def test_training_while_other_processes_are_busy_has_the_same_bits() -> None:
     calm = train()
     with busy_processes():
         busy = train()

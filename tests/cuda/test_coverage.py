@@ -41,7 +41,7 @@ def test_every_standard_operator_has_a_kernel_in_every_dtype_or_a_dated_reason()
 
 
 @pytest.mark.parametrize("op_type", NOT_THERE)
-def test_a_reason_is_dated_and_about_an_operator_that_is_missing(op_type: str) -> None:
+def test_a_reason_has_a_date_and_concerns_a_missing_operator(op_type: str) -> None:
     assert op_type in standard_kernels()
     assert op_type in missing()
     assert re.search(r" \(\d{4}-\d\d-\d\d\)$", NOT_THERE[op_type])

@@ -85,7 +85,7 @@ def test_parameters_that_are_filled_or_loaded_count_in_the_next_step() -> None:
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
 
 
-def test_a_variable_that_is_replaced_on_the_device_is_recorded_anew() -> None:
+def test_a_variable_that_is_replaced_on_the_device_is_recorded_again() -> None:
     network = ow.Network([ow.Operator("add", x="w", y="x", out="w")])
     scope, x = ow.Scope(), np.arange(6, dtype=np.float32) - 2
     scope.var("w").set(x)
@@ -125,7 +125,7 @@ def test_batches_of_several_sizes_have_a_graph_each() -> None:
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
 
 
-def test_two_models_take_turns() -> None:
+def test_two_models_alternate() -> None:
     batches = digits_batches(STEPS)
     first, second = (make_digits_model("cuda")[0] for _ in range(2))
     losses: list[list[float]] = [[], []]

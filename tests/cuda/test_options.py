@@ -25,7 +25,7 @@ def test_tensor_cores_multiply_single_precision_only_on_request(gpu: Any) -> Non
 
 
 @pytest.mark.cuda_kernels
-def test_equal_layers_of_one_process_follow_the_options_that_each_was_compiled_with(
+def test_equal_layers_of_one_process_follow_their_own_compile_options(
     gpu: Any,
 ) -> None:
     given = feeds(1 + 2.0**-20)

@@ -125,7 +125,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
-def test_processes_that_compile_the_same_write_no_file_of_each_other(
+def test_processes_that_compile_the_same_code_do_not_write_the_same_file(
     tmp_path: Path, log: Path
 ) -> None:
     source = Source("go_on.cu", GOING_ON, own_source("elementwise.cu").headers)

@@ -108,7 +108,7 @@ def test_a_missing_barrier_changes_results_with_the_order(
         ("missing_lane", "if (t != 5)", "31 of 64 threads wait at {} (a warp's exchange)"),
     ],
 )
-def test_waiting_for_who_never_comes_is_reported(
+def test_waiting_for_an_absent_thread_is_reported(
     planted: Planted, kernel: str, line: str, report: str, order: str
 ) -> None:
     wrong = planted.result(kernel, order=order)["wrong"]
@@ -127,7 +127,7 @@ def test_waiting_for_who_never_comes_is_reported(
         ("misaligned_atomic", range(64)),
     ],
 )
-def test_an_access_that_is_misaligned_for_its_type_is_reported(
+def test_a_misaligned_access_is_reported(
     planted: Planted, kernel: str, threads: range, order: str
 ) -> None:
     wrong = planted.result(kernel, order=order)["wrong"]

@@ -78,7 +78,7 @@ def test_work_of_another_stream_in_between_is_part_of_the_graph(driver: Driver) 
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_stream_that_does_not_come_back_spoils_the_graph(driver: Driver, goes_on: bool) -> None:
+def test_a_stream_that_is_not_joined_spoils_the_graph(driver: Driver, goes_on: bool) -> None:
     main, other = driver.make("cuStreamCreate"), driver.make("cuStreamCreate")
     ready, done = driver.make("cuEventCreate"), driver.make("cuEventCreate")
     byte = ctypes.c_ubyte(0)

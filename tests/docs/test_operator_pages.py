@@ -102,7 +102,7 @@ def test_the_formula_of_softmax_comes_with_its_definitions() -> None:
         ("out = x @ w for rows, and z = 3 * x.", ["out = x @ w for rows"]),
     ],
 )
-def test_no_half_of_a_formula_is_shown(comment: str, expected: list[str]) -> None:
+def test_a_broken_formula_is_not_shown(comment: str, expected: list[str]) -> None:
     assert read(comment) == expected
 
 
@@ -118,7 +118,7 @@ def test_formulas_are_mathml_that_loads_nothing() -> None:
     assert n_shown > 40
 
 
-def test_parentheses_stand_where_the_meaning_asks_for_them() -> None:
+def test_parentheses_appear_if_the_meaning_requires_them() -> None:
     (formula,) = formulas.find_formulas(ow.op_proto("mse"))
     assert re.sub(r"<[^>]+>", "", formulas.typeset([formula])).strip() == "out=(x−label)2"
     (formula,) = formulas.find_formulas(ow.op_proto("sgd"))
@@ -179,7 +179,7 @@ def measured_times() -> dict[str, Any]:
     }
 
 
-def test_times_are_shown_with_date_and_processor_and_only_where_measured() -> None:
+def test_times_are_shown_with_date_and_processor_and_only_if_measured() -> None:
     text = timings.describe_timings("exp", measured_times())
     assert "2026-11-01 on A\\_Processor" in text
     assert "| 1,000 | forward | 1 µs | 2 µs | 0.50 | 4 µs |" in text

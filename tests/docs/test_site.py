@@ -72,7 +72,7 @@ def test_every_operator_has_a_page_and_a_place_in_the_index(site: Path) -> None:
 
 
 @of_the_site
-def test_an_operators_page_shows_its_proto(site: Path) -> None:
+def test_an_operators_page_shows_its_definition(site: Path) -> None:
     page = (site / "operators" / "softmax.html").read_text()
     text = re.sub(r"<[^>]+>", "", page)
     for part in ("the axis of the classes", "opwright-cpu", "shape and dtype of x", "Gradient"):

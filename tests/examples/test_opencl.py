@@ -102,7 +102,7 @@ def test_its_own_tests_pass(installed: Installed) -> None:
     assert " passed" in installed.run(OWN_TESTS)
 
 
-def test_where_no_device_works_its_own_tests_and_the_kit_skip_with_the_reason(
+def test_without_a_working_device_its_tests_and_the_kit_skip_with_the_reason(
     package: Installed, tmp_path: Path
 ) -> None:
     """A pyopencl that finds no platform, since loaders differ in how to hide them."""

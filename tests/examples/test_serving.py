@@ -80,7 +80,7 @@ def test_requests_that_arrive_together_share_a_call(modules, tmp_path):
     assert service.batcher.batches == 1
 
 
-def test_a_call_has_at_most_so_many_rows(modules, tmp_path):
+def test_a_call_has_a_limited_number_of_rows(modules, tmp_path):
     export(tmp_path)
     answers, service = ask(tmp_path, [body(X[:2])] * 5, max_batch=4, max_wait_s=0.5)
     assert [answer.status_code for answer in answers] == [200] * 5
@@ -129,13 +129,13 @@ def test_more_requests_than_may_wait_are_refused_at_once(modules, tmp_path):
     assert service.counts == {200: statuses.count(200), 503: statuses.count(503)}
 
 
-def test_a_request_without_a_result_in_time_is_given_up(modules, tmp_path):
+def test_a_request_without_a_result_in_time_is_abandoned(modules, tmp_path):
     export(tmp_path)
     (answer,), _ = ask(tmp_path, [body(X)], timeout_s=0.01, max_wait_s=0.2, max_batch=64)
     assert (answer.status_code, answer.json()["error"]) == (504, "no result within 0.01 s")
 
 
-def test_a_model_that_cannot_be_loaded_again_serves_on(modules, tmp_path):
+def test_a_model_that_cannot_be_reloaded_keeps_serving(modules, tmp_path):
     from app import Service
 
     export(tmp_path / "model")

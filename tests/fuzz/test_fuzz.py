@@ -100,7 +100,7 @@ def test_growth_is_a_fault_of_the_case_that_grew(tmp_path):
     assert line["fault"] == "more than 1 GB of growth"
 
 
-def test_a_refusal_is_no_fault(tmp_path):
+def test_a_refusal_is_not_a_fault(tmp_path):
     assert run_planted(tmp_path, "refusal") == []
 
 

@@ -91,7 +91,7 @@ def test_a_mesh_computes_on_shards_or_gathers_with_one_warning(axes: str) -> Non
     jax.jit(ops.gelu)(sharded)
 
 
-def test_numbers_and_weak_types_follow_the_arrays_beside_them() -> None:
+def test_numbers_and_weak_types_follow_the_other_arrays() -> None:
     half = X.astype(jnp.bfloat16)
     assert ops.add(half, 2).dtype == jnp.bfloat16
     assert ops.add(half, jnp.asarray(2.0)).dtype == jnp.bfloat16

@@ -94,7 +94,7 @@ ow.ops.dist.all_reduce(X)
     assert "rank 1 has ended before this collective" in done.stderr + done.stdout
 
 
-def test_a_rank_that_does_not_come_is_named_after_the_deadline(run) -> None:
+def test_an_absent_rank_is_named_after_the_deadline(run) -> None:
     script = """
 if r == 1:
     time.sleep(60)
@@ -115,7 +115,7 @@ except ow.errors.OpwrightError as error:
     assert "is unusable since a collective failed" in text
 
 
-def test_a_rank_that_goes_on_after_the_others_have_ended_is_named(run) -> None:
+def test_a_rank_that_continues_after_the_others_have_ended_is_named(run) -> None:
     done = run(HEAD + "if r == 1:\n    time.sleep(1000)\n", 2, deadline=1.0)
     assert done.returncode == 1
     assert "opwright-mpi: rank 0 ended, and rank 1 did not within 1 s" in done.stderr
@@ -187,7 +187,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert "or name it by OPWRIGHT_MPI_LIBRARY" in done.stdout
 
 
-def test_a_library_that_does_not_hear_the_launcher_is_refused(run) -> None:
+def test_a_library_that_does_not_support_the_launcher_is_refused(run) -> None:
     script = """
 import os
 os.environ["OPWRIGHT_MPI_RANKS"] = "3"
@@ -219,7 +219,7 @@ ow.ops.dist.all_reduce(X)
     assert done.stdout.count("a forked child has no connection to the other processes") == 2
 
 
-def test_python_threads_go_on_while_a_rank_waits(run) -> None:
+def test_python_threads_keep_running_while_a_rank_waits(run) -> None:
     script = """
 import threading
 ticks = []

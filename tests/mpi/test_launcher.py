@@ -51,7 +51,7 @@ def test_processes_share_the_cpus_by_default(run, monkeypatch, choice) -> None:
     assert sorted(done.stdout.splitlines()) == [f"[0] {expected}", f"[1] {expected}"]
 
 
-def test_a_line_comes_before_its_process_ends(tmp_path: Path, command) -> None:
+def test_a_line_is_forwarded_before_its_process_ends(tmp_path: Path, command) -> None:
     script = tmp_path / "script.py"
     script.write_text("print('first')\ninput()\nprint('second')\n")
     with subprocess.Popen(
@@ -143,7 +143,7 @@ def test_a_signal_to_the_launcher_ends_all(
     assert not any(map(is_running, pids))
 
 
-def test_processes_end_with_a_launcher_that_is_killed(tmp_path: Path, command) -> None:
+def test_processes_end_when_their_launcher_is_killed(tmp_path: Path, command) -> None:
     script = tmp_path / "script.py"
     script.write_text(CONNECT + "print(os.getpid(), flush=True)\ntime.sleep(1000)\n")
     with subprocess.Popen(command(2, script), stdout=subprocess.PIPE) as process:
@@ -270,7 +270,7 @@ print(dist.size(), dist.gather(b"%d" % dist.rank()))
     assert sorted(done.stdout.splitlines()) == [f"[{r}] 2 [b'0', b'1']" for r in range(2)], done
 
 
-def test_a_process_that_a_rank_has_started_has_no_part(run) -> None:
+def test_a_process_started_by_a_rank_is_not_a_member(run) -> None:
     script = """
 import subprocess
 code = "import opwright_dist as dist; dist.rank()"

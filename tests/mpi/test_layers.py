@@ -39,7 +39,7 @@ guard.__enter__()
 
 
 @pytest.mark.parametrize("ranks", [2, 1, 4])
-def test_rows_go_where_they_are_counted(run, ranks: int) -> None:
+def test_rows_reach_the_processes_that_count_them(run, ranks: int) -> None:
     done = run(CALLS + EXCHANGE, ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == ranks
@@ -133,7 +133,7 @@ except dist.DistError as error:
     assert done.stdout.count(rule) == 4, done.stdout + done.stderr
 
 
-def test_rows_go_the_same_way_by_plain_collectives(run) -> None:
+def test_plain_collectives_send_rows_the_same_way(run) -> None:
     done = run(WITHOUT_KERNELS + CALLS + EXCHANGE, 3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 3

@@ -99,7 +99,7 @@ def test_the_table_has_a_limit(server: PmiServer) -> None:
     assert join(server, 1).ask("cmd=get_appnum") == ["cmd=appnum appnum=0 rc=0"]
 
 
-def test_a_stranger_has_no_part(server: PmiServer) -> None:
+def test_a_stranger_is_not_a_member(server: PmiServer) -> None:
     host, _, port = server.environment(0)["PMI_PORT"].rpartition(":")
     for words in (b"cmd=initack pmiid=1\n", b"cmd=init\n", b"opwright 00 1\n"):
         with socket.create_connection((host, int(port)), timeout=60) as stranger:
@@ -138,7 +138,7 @@ def test_a_process_without_a_connection_of_its_own_is_refused() -> None:
             prepare_connection(named)
 
 
-def test_processes_that_go_do_not_end_it(server: PmiServer) -> None:
+def test_processes_that_leave_do_not_end_it(server: PmiServer) -> None:
     first = join(server, 0)
     first.socket.sendall(b"cmd=barrier_in\n")
     first.file.close()

@@ -101,7 +101,7 @@ def test_reductions_may_be_awaited_in_another_order_than_they_started(
     assert done.stdout.count("good") == ranks
 
 
-def test_where_one_process_shares_no_memory_none_does(run) -> None:
+def test_if_one_process_shares_no_memory_none_does(run) -> None:
     script = f"""
 import os
 import sys
@@ -182,7 +182,7 @@ except ow.errors.OpwrightError as error:
 """
 
 
-def test_a_rank_that_does_not_come_to_a_large_reduction_is_named_within_a_second_more(run) -> None:
+def test_a_rank_absent_from_a_large_reduction_is_named_within_a_second_more(run) -> None:
     done = run(HANGING, 2, deadline=1.5)
     text = done.stdout + done.stderr
     assert done.returncode != 0
@@ -256,7 +256,7 @@ print("good")
 
 
 @pytest.mark.parametrize("choice", ["1", "0"])
-def test_a_reduction_is_split_only_where_something_runs_meanwhile(
+def test_a_reduction_is_split_only_if_something_runs_meanwhile(
     run, monkeypatch: pytest.MonkeyPatch, choice: str
 ) -> None:
     monkeypatch.setenv(VARIABLE, choice)

@@ -37,7 +37,7 @@ def test_shards_follow_the_order_of_memory(run, ranks: int) -> None:
     assert done.stdout.count("good") == ranks
 
 
-def test_rows_go_where_they_are_counted(run) -> None:
+def test_rows_reach_the_processes_that_count_them(run) -> None:
     done = run(VALUES + ROWS, 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("good") == 2
@@ -50,7 +50,7 @@ def test_plans_that_wait_after_every_operator_have_the_same_results(run) -> None
     assert done.stdout.count("good") == 2
 
 
-def test_a_process_alone_may_run_the_kernels(run) -> None:
+def test_a_single_process_may_run_the_kernels(run) -> None:
     done = run(ALONE, 1)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("good\n")

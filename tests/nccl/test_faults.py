@@ -122,7 +122,7 @@ compiled("all_gather")(x=X)
     assert "rank 1 has ended before this collective" in done.stderr + done.stdout
 
 
-def test_a_rank_that_does_not_come_to_connect_is_named(run) -> None:
+def test_a_rank_that_does_not_connect_is_named(run) -> None:
     script = """
 if r == 1:
     time.sleep(60)
@@ -135,7 +135,7 @@ raise SystemExit(1)
     assert "is unusable since a collective failed" in done.stdout
 
 
-def test_a_rank_that_does_not_come_is_named_after_the_deadline(run) -> None:
+def test_an_absent_rank_is_named_after_the_deadline(run) -> None:
     script = """
 known = compiled("all_reduce")
 for _ in range(3):
@@ -163,7 +163,7 @@ compiled("all_gather")(x=X)
     assert "opwright-nccl: rank 1 was ended by SIGKILL: all are ended" in done.stderr
 
 
-def test_a_rank_that_goes_on_after_the_others_have_ended_is_named(run) -> None:
+def test_a_rank_that_continues_after_the_others_have_ended_is_named(run) -> None:
     done = run(HEAD + "if r == 1:\n    time.sleep(1000)\n", 2, deadline=1.0)
     assert done.returncode == 1
     assert "opwright-nccl: rank 0 ended, and rank 1 did not within 1 s" in done.stderr
@@ -211,7 +211,7 @@ call(x=X)
     assert done.stdout.count("a forked child has no connection to the other processes") == 4
 
 
-def test_python_threads_go_on_while_a_rank_waits(run) -> None:
+def test_python_threads_keep_running_while_a_rank_waits(run) -> None:
     script = """
 import threading
 call = compiled("all_reduce")
@@ -240,7 +240,7 @@ print("good")
     assert done.stdout.count("good") == 2, done.stdout + done.stderr
 
 
-def test_ids_out_of_range_are_reported_and_the_others_go_on(run) -> None:
+def test_ids_out_of_range_are_reported_and_the_others_continue(run) -> None:
     script = """
 network = ow.Network(
     [ow.Operator("dist.route_rows", ids="ids", rows="r", places="p", counts="c", size=11)]

@@ -45,7 +45,7 @@ def check(tmp_path: Path, script: str, ranks: int) -> None:
     assert done.stdout.count("good") == ranks
 
 
-def test_a_process_alone_connects_with_itself(tmp_path: Path) -> None:
+def test_a_single_process_connects_to_itself(tmp_path: Path) -> None:
     check(tmp_path, ALONE, 1)
 
 

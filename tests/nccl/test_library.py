@@ -84,7 +84,7 @@ def test_doctor_prints_the_version_and_why_no_self_test_ran() -> None:
     assert "not run: there is no /dev/nvidia0" in done.stdout or "GPU" in done.stdout
 
 
-def test_doctor_finds_nothing_wrong_where_the_wheel_is_left_out(
+def test_doctor_finds_nothing_wrong_if_the_wheel_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(library.LIBRARY_VARIABLE, raising=False)

@@ -47,7 +47,7 @@ def test_gather_returns_all_values_in_the_order_of_the_group(connections: list[C
     assert [results[rank] for rank in range(N)] == [([b"22", b"", b"1"], [], {})] * N
 
 
-def test_whoever_does_not_come_is_named(connections: list[Connection]) -> None:
+def test_absent_processes_are_named(connections: list[Connection]) -> None:
     first, *_ = connections
     assert first.gather("key", 0, range(N), b"", 0.05) == ([], [1, 2], {})
 

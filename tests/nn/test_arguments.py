@@ -68,7 +68,7 @@ def test_the_documentation_of_a_layer_names_arguments_rather_than_slots():
         assert quoted & slots <= inspect.signature(layer).parameters.keys(), name
 
 
-def test_an_error_from_within_is_not_one_of_the_arguments():
+def test_an_error_from_within_is_not_blamed_on_the_arguments():
     @suggest
     def broken(x):
         return x + "1"
@@ -141,7 +141,7 @@ def test_a_constructor_that_is_generated_names_its_fields(call, message):
         call()
 
 
-def test_a_tuple_with_named_fields_is_copied_and_pickled_as_any():
+def test_a_tuple_with_named_fields_is_copied_and_pickled_like_any_other():
     choice = nn.DataParallel("pair", shard_optimizer=True)
     assert pickle.loads(pickle.dumps(choice)) == copy.copy(choice) == choice
     assert choice._replace(group="world") == nn.DataParallel(shard_optimizer=True)
@@ -185,7 +185,7 @@ def test_a_prediction_without_variables_names_the_missing_argument():
         (lambda n, d, p: nn.History().write_csv(pth=p), "'pth'; did you mean 'path'"),
     ],
 )
-def test_methods_of_their_results_do_so_too(call, rule, tmp_path):
+def test_methods_of_their_results_are_covered_too(call, rule, tmp_path):
     network = ow.Network([ow.Operator("relu", x="x", out="a")])
     with pytest.raises(AttributeTypeError, match=rule):
         call(network, nn.batches(([1, 2],), 1), tmp_path)

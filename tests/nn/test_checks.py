@@ -20,7 +20,7 @@ def test_ints_of_all_kinds_become_int():
 
 
 @pytest.mark.parametrize("value", [True, np.True_, 3.0, "3", None, [3]])
-def test_a_value_that_is_no_int_is_refused(value):
+def test_a_value_that_is_not_an_int_is_refused(value):
     with pytest.raises(AttributeTypeError, match=r"^w: n must be an int, got .*; write n=1, f"):
         checks.check_int("w", "n", value)
 
@@ -39,7 +39,7 @@ def test_numbers_of_all_kinds_become_float():
 
 
 @pytest.mark.parametrize("value", [True, np.True_, "1", None, 1j, np.ones(1)])
-def test_a_value_that_is_no_number_is_refused(value):
+def test_a_value_that_is_not_a_number_is_refused(value):
     with pytest.raises(AttributeTypeError, match="w: x must be a finite number, got"):
         checks.check_float("w", "x", value)
 
@@ -119,7 +119,7 @@ HUGE = {"int": 10**400, "negative": -(10**400), "digits": 10**5000, "part": Frac
 
 
 @pytest.mark.parametrize("kind", sorted(HUGE))
-def test_a_number_beyond_a_double_is_out_of_range_and_not_printed_whole(kind):
+def test_a_number_beyond_a_double_is_out_of_range_and_shortened_in_the_message(kind):
     with pytest.raises(AttributeValueError, match="w: x must be a finite number, got") as raised:
         checks.check_float("w", "x", HUGE[kind])
     assert len(str(raised.value)) < 700
@@ -167,7 +167,7 @@ def test_unknown_dimensions_of_a_shape_become_minus_one():
 
 
 @pytest.mark.parametrize("value", [3, "33", b"33", None, [2.0], ["2"], [True], [[2]]])
-def test_a_value_that_is_no_shape_is_refused(value):
+def test_a_value_that_is_not_a_shape_is_refused(value):
     with pytest.raises(AttributeTypeError, match="w: shape must be a list of ints of at least 0"):
         checks.check_shape("w", value)
 

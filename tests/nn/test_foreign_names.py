@@ -92,11 +92,11 @@ def test_an_unknown_name_of_a_module_leads_to_ours(module, name, text):
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
-def test_no_answer_of_a_module_is_for_a_name_that_it_has(module):
+def test_a_module_gives_no_hint_for_a_name_that_it_has(module):
     assert not [name for name in MODULES[module] if hasattr(module, name)]
 
 
-def test_no_answer_is_for_a_name_that_there_is_and_each_leads_to_one():
+def test_no_hint_is_for_an_existing_name_and_each_leads_to_one():
     assert not [name for name in METHODS if hasattr(nn.Model, name)]
     assert not [name for name in NAMES if hasattr(nn, name)]
     roots = {"nn": nn, "model": nn.Model(), "ow": ow, "layers": nn.layers}

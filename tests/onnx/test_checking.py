@@ -63,9 +63,7 @@ def find_faults(context: ow.Context, rows: dict[str, Any]) -> list[str]:
     return [finding.message for finding in annexes.check(subject, CheckContext(context))]
 
 
-def test_one_row_makes_an_operator_of_a_third_party_travel(
-    context: ow.Context, tmp_path: Path
-) -> None:
+def test_one_row_translates_a_third_party_operator(context: ow.Context, tmp_path: Path) -> None:
     rows = {"acme::Sloped": (1, "acme.sloped", {"alpha": "slope"})}
     assert find_faults(context, rows) == []
     program = ow.Program()

@@ -91,7 +91,7 @@ def test_a_model_is_run_for_the_arrays_of_files(weights: dict[str, Any]) -> None
         np.testing.assert_allclose(results["scores"], run_perceptron(weights, x), rtol=1e-5)
 
 
-def test_an_input_that_decides_a_shape_is_no_feed_of_the_program(
+def test_an_input_that_decides_a_shape_is_not_a_feed_of_the_program(
     weights: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes = [node("ReduceSum", ["x", "axes"], ["total"], keepdims=0)]
@@ -136,7 +136,7 @@ def test_wrong_usage_exits_with_two_and_a_message(
     assert message in capsys.readouterr().err
 
 
-def test_a_file_that_is_no_model_ends_with_one(
+def test_a_file_that_is_not_a_model_exits_with_status_one(
     weights: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("bad.onnx").write_bytes(b"\xff" * 9)

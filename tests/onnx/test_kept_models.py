@@ -57,7 +57,7 @@ IO = (("x", 64), ("y", 32))
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_a_second_process_needs_no_protobuf_where_the_file_is_all(
+def test_a_second_process_needs_no_protobuf_if_the_file_has_everything(
     external: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))

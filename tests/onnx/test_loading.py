@@ -24,7 +24,7 @@ from opwright_onnx import ModelError, UnsupportedError, ValueNeededError
 FEW = np.random.default_rng(1).standard_normal((5, 4)).astype(np.float32)
 
 
-def test_a_model_is_called_by_position_and_by_names_that_are_no_identifiers() -> None:
+def test_a_model_is_called_by_position_and_by_names_that_are_not_identifiers() -> None:
     model, weights = make_perceptron()
     loaded = opwright_onnx.load(model)
     expected = run_perceptron(weights, FEW)
@@ -58,7 +58,7 @@ def test_a_reshape_to_computed_sizes_keeps_the_batch_open() -> None:
         np.testing.assert_array_equal(loaded(x)[0], x.reshape(count, 2, 6))
 
 
-def test_initializers_are_parameters_where_the_model_is_trained() -> None:
+def test_initializers_are_parameters_if_the_model_is_trained() -> None:
     model, weights = make_perceptron()
     loaded = opwright_onnx.load(model, trainable=True)
     assert [p.name for p in loaded.program.parameters()] == ["w1", "b1", "w2"]
@@ -125,7 +125,7 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
         opwright_onnx.load(folder / "model.onnx")
 
 
-def test_a_branch_that_the_run_chooses_runs_alone() -> None:
+def test_only_the_chosen_branch_runs() -> None:
     def graph(name: str, number: float) -> onnx.GraphProto:
         nodes = [node("Mul", ["x", f"{name}_by"], [f"{name}_y"])]
         by = numpy_helper.from_array(np.array(number, np.float32), f"{name}_by")
@@ -233,7 +233,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         opwright_onnx.load(tmp_path / "none.onnx")
 
 
-def test_sizes_that_are_known_stay_numbers_where_others_are_open() -> None:
+def test_known_sizes_stay_numbers_even_if_others_are_open() -> None:
     nodes = [
         node("Shape", ["x"], ["sizes"]),
         node("Gather", ["sizes", "first"], ["rows"]),
@@ -254,7 +254,7 @@ def test_sizes_that_are_known_stay_numbers_where_others_are_open() -> None:
     np.testing.assert_array_equal(loaded(x)[0], x.reshape(2, 6))
 
 
-def test_a_sequence_that_leaves_a_model_has_a_result_for_each_element() -> None:
+def test_a_sequence_returned_by_a_model_has_a_result_for_each_element() -> None:
     nodes = [node("SplitToSequence", ["x"], ["parts"], axis=0, keepdims=0)]
     parts = helper.make_tensor_sequence_value_info("parts", TensorProto.FLOAT, None)
     loaded = opwright_onnx.load(make_model(nodes, [tensor("x", [2, 3])], [parts]))

@@ -18,7 +18,7 @@ CASES = {name: case for name, case in load_cases().items() if EVERY or is_one_in
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_model_that_is_read_and_written_is_the_one_of_protobuf(name: str) -> None:
+def test_a_model_that_is_read_and_written_matches_protobuf(name: str) -> None:
     data = CASES[name].model.SerializeToString()
     again = onnx.ModelProto.FromString(read("ModelProto", data).SerializeToString())
     assert read("ModelProto", again.SerializeToString()).SerializeToString() == (

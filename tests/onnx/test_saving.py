@@ -104,7 +104,7 @@ def test_only_onnx_refuses_operators_without_a_counterpart_by_name(tmp_path: Pat
     assert not path.exists()
 
 
-def test_attributes_that_float32_does_not_hold_come_back(tmp_path: Path) -> None:
+def test_attributes_that_float32_does_not_hold_survive_a_round_trip(tmp_path: Path) -> None:
     program = make_unary("polygamma", [2, 2], n=1)
     block = program.global_block()
     block.append_op("clip_by_norm", {"x": "y"}, {"out": "z"}, {"max_norm": 0.1})

@@ -66,7 +66,7 @@ def test_the_copied_folder_of_a_device_can_be_installed(
     environment.uninstall("opwright-opencl")
 
 
-def test_it_is_found_and_sound(example: Path, environment: Any) -> None:
+def test_it_is_found_and_passes_its_checks(example: Path, environment: Any) -> None:
     """Without opwright-cuda's own requirements and without a GPU."""
     assert example.name in environment.run("opwright", "plugins")
     assert environment.run("opwright", "doctor").endswith("\nno problem found\n")

@@ -100,7 +100,7 @@ def test_onednn_is_required_and_not_contained(wheelhouse: Path) -> None:
     assert [line for line in list_requirements(wheel) if line.startswith("onednn-cpu-gomp")]
 
 
-def test_a_bare_environment_trains_with_nothing_but_these_wheels(
+def test_a_bare_environment_trains_with_only_these_wheels(
     wheelhouse: Path, bare_environment: Any
 ) -> None:
     """Packages of others come from pip's index, ours from the folder alone."""

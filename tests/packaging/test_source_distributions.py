@@ -44,7 +44,7 @@ def unpack(sources, tmp_path_factory):
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_nothing_in_it_leads_out_of_it(unpack, sources, package):
+def test_no_link_leads_out_of_it(unpack, sources, package):
     root = unpack(package)
     assert not [path for path in root.rglob("*") if path.is_symlink()]
     assert (root / "LICENSE").read_text() == (sources / "LICENSE").read_text()

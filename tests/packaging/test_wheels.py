@@ -81,7 +81,7 @@ def test_native_code_is_built_on_all_processors(wheels: list[Path], package: str
         assert "\nCMAKE_GENERATOR:INTERNAL=Ninja\n" in cache.read_text()
 
 
-def test_the_plugins_are_found_and_sound(environment: Any) -> None:
+def test_the_plugins_are_found_and_pass_their_checks(environment: Any) -> None:
     listed = json.loads(environment.run("opwright", "plugins", "--json"))
     text = json.dumps(listed)
     assert "opwright-std" in text

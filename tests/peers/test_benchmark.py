@@ -13,7 +13,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "operator_times.py"
 
 
-def test_the_script_measures_beside_peers_and_names_the_kernel(tmp_path: Path) -> None:
+def test_the_script_compares_with_peers_and_names_the_kernel(tmp_path: Path) -> None:
     python = os.environ.get("OPWRIGHT_TEST_PEERS")
     if python is None:
         pytest.skip("no peers: run make test-peers")

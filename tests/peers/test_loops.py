@@ -114,7 +114,7 @@ def test_a_scan_is_a_recurrent_network(activation: str, dtype: str, peer: Peer) 
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_scan_of_cells_is_a_whole_lstm(dtype: str, peer: Peer) -> None:
+def test_a_scan_of_cells_equals_a_whole_lstm(dtype: str, peer: Peer) -> None:
     shapes = {"x": (STEPS, *X), "h0": H0, "c0": H0, "w": (4 * HIDDEN, SIZE)}
     feeds = draw({**shapes, "u": (4 * HIDDEN, HIDDEN)}, dtype)
     block = begin(feeds)
@@ -145,7 +145,7 @@ def test_a_scan_of_cells_is_a_whole_lstm(dtype: str, peer: Peer) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("turns", [0, 1, 6])
-def test_a_loop_is_as_many_steps_as_its_condition_holds(turns: int, dtype: str, peer: Peer) -> None:
+def test_a_loop_runs_as_long_as_its_condition_holds(turns: int, dtype: str, peer: Peer) -> None:
     feeds = draw({"x": H0, "w": (HIDDEN, HIDDEN)}, dtype)
     block = begin(feeds)
     counter = {"shape": [1], "value": 0.0, "dtype": "float32"}
@@ -180,7 +180,7 @@ def test_a_loop_is_as_many_steps_as_its_condition_holds(turns: int, dtype: str, 
 
 
 @pytest.mark.parametrize("chosen", [True, False])
-def test_a_branch_is_the_block_that_is_chosen(chosen: bool, peer: Peer) -> None:
+def test_only_the_chosen_branch_runs(chosen: bool, peer: Peer) -> None:
     feeds = draw({"x": H0, "w": (HIDDEN,)}, "float64")
     block, twin = begin(feeds), begin(feeds)
     block.append_op(

@@ -29,7 +29,7 @@ def two_machines(ray: Any, folder: Path) -> Iterator[Any]:
     cluster.shutdown()
 
 
-def test_workers_on_two_machines_meet(two_machines, train, tmp_path: Path) -> None:
+def test_workers_on_two_machines_connect(two_machines, train, tmp_path: Path) -> None:
     options: Any = {"num_workers": 2, "placement": "SPREAD", "config": {"epochs": 2}}
     result = OpwrightTrainer(train, storage_path=tmp_path, **options).fit()
     assert result.metrics["size"] == 2

@@ -50,7 +50,7 @@ def test_an_exception_is_raised_by_fit_and_names_the_rank(cluster, fit, train) -
     assert "a fault of the user" in str(errors[1])
 
 
-def test_a_worker_that_does_not_come_is_named_after_the_deadline(cluster, fit, train) -> None:
+def test_an_absent_worker_is_named_after_the_deadline(cluster, fit, train) -> None:
     config = {"epochs": 8, "fault": "import time; time.sleep(1000)"}
     with pytest.raises(cluster.train.TrainingFailedError) as caught:
         fit(train, num_workers=2, config=config, deadline_s=1)

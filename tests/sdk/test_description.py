@@ -57,7 +57,7 @@ def test_the_bytes_match_protobuf(features):
     assert features.proto_bytes("test.everything") == expected
 
 
-def test_the_table_contains_the_functions_beside_the_description(features):
+def test_the_table_contains_the_functions_and_the_description(features):
     row = features.ops["test.everything"]
     assert (row.flags, row.no_gradient_reason, row.gradient_type) == (1, b"it is a test", None)
     assert features.ops["test.unary"].flags == 0

@@ -134,7 +134,7 @@ def test_events_order_two_streams_and_fail_as_the_others(rows, let):
     table.row.close(table.state)
 
 
-def test_a_destructor_that_throws_goes_to_the_log(rows, let, host):
+def test_a_destructor_that_throws_is_logged(rows, let, host):
     table = Table(rows["plain"])
     let(b"close", b"fails")
     table.row.close(table.state)

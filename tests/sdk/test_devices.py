@@ -127,7 +127,7 @@ def test_the_constructor_is_given_the_number_and_kernels_the_object(devices):
         devices.run("plain:2", negative)
 
 
-def test_a_fetch_stays_there_and_is_copied_within(devices):
+def test_a_fetch_stays_there_and_can_be_copied(devices):
     network = ow.Network([UPDATE])
     scope = ow.Scope()
     scope.var("w").set(X)
@@ -238,7 +238,7 @@ def test_a_replay_that_throws_is_an_error_of_the_plan(devices):
     np.testing.assert_array_equal(call(x=2 * X)[0], 4 * X)
 
 
-def test_a_free_that_throws_goes_to_the_log(devices, capfd):
+def test_a_free_that_throws_is_logged(devices, capfd):
     call = devices.compile("plain")[1]
     call(x=X)
     devices.let("Free", "fails")

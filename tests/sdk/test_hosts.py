@@ -45,7 +45,7 @@ def make_step(library, fails):
     return Step(library, kernel, [x], [out], {"fails": fails}), out
 
 
-def test_a_library_computes_in_each_host_with_the_threads_that_it_has(library):
+def test_a_library_computes_in_each_host_with_the_available_threads(library):
     step, out = make_step(library, fails=N)
     step.run()
     step.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_sources_compiled_as_one_are_listed_each_by_itself(tmp_path: Path) -> None:
+def test_sources_compiled_together_are_listed_separately(tmp_path: Path) -> None:
     build = tmp_path / "package" / "build" / "any"
     unity = build / "CMakeFiles" / "sums.dir" / "Unity" / "unity_0_cxx.cxx"
     unity.parent.mkdir(parents=True)

@@ -51,7 +51,7 @@ def check_message(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
-def test_every_package_has_the_version_that_stands_in_one_file(package: Path) -> None:
+def test_every_package_has_the_version_given_in_one_file(package: Path) -> None:
     """A separate number in a package would be one more place to forget."""
     project = read_project(package)
     assert "version" in project["dynamic"]
@@ -92,7 +92,7 @@ def test_a_release_is_tested_and_built_for_every_python_before_it_is_published()
     assert jobs["publish"]["permissions"] == {"id-token": "write"}, "no password is needed"
 
 
-def test_the_hooks_of_git_call_the_tools_of_make_lint_where_it_finds_them() -> None:
+def test_the_git_hooks_run_the_tools_of_make_lint_if_installed() -> None:
     """So their versions come from requirements-dev.txt alone."""
     commands = [[word.replace("$(BIN)", ".venv/bin") for word in c] for c in list_lint_commands()]
     assert len(commands) >= 6

@@ -47,7 +47,7 @@ def show_all(module: ModuleType, stream: io.StringIO, total: int) -> str:
     return stream.getvalue()
 
 
-def test_elsewhere_than_on_a_terminal_each_tenth_is_a_line(module: ModuleType) -> None:
+def test_without_a_terminal_each_tenth_is_a_line(module: ModuleType) -> None:
     lines = show_all(module, io.StringIO(), 300).splitlines()
     assert lines == [f"compiling: {percent} %" for percent in range(0, 101, 10)]
 
@@ -78,7 +78,7 @@ def test_units_of_ninja_count_by_the_sources_of_their_package(
     assert percents == [12, 25, 62, 100]
 
 
-def test_each_pin_counts_independently_of_pip(
+def test_each_pin_is_in_force_independently_of_pip(
     module: ModuleType, fake_pip: Path, tmp_path: Path
 ) -> None:
     done = ("Collecting a==1", "Ignoring b: markers", "Requirement already satisfied: c==1")

@@ -96,7 +96,7 @@ def test_an_environment_is_pinned_to_one_release(python: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(list_sources()))
-def test_pins_are_exact_hashed_and_name_no_place(name: str) -> None:
+def test_pins_are_exact_hashed_and_name_no_path(name: str) -> None:
     assert not re.search(r"://|^\s*--(?!hash)|file:", (PINS / name).read_text(), re.MULTILINE)
     for pin, hashes in read_pins(name):
         assert re.fullmatch(r"==[^*,]+", str(pin.specifier)), pin
@@ -111,7 +111,7 @@ def test_make_test_takes_nothing_from_the_registry_but_pins() -> None:
     assert [stamp for stamp, recipe in recipes if "$(PIP)" in recipe] == ["nccl"]
 
 
-def test_each_night_the_newest_releases_are_tried() -> None:
+def test_each_night_the_newest_releases_are_tested() -> None:
     workflow = yaml.safe_load((WORKFLOWS / "newest.yml").read_text(encoding="utf-8"))
     assert workflow[True]["schedule"]  # YAML reads the word "on" as a boolean
     job = workflow["jobs"]["newest"]

@@ -120,7 +120,7 @@ def test_several_targets_are_summed(block, values, interpret):
     np.testing.assert_allclose(interpret(block, values)[gradient.name], 2 * w + 4 * w**3)
 
 
-def test_the_gradient_of_a_target_by_itself_is_one(block, values, interpret):
+def test_the_gradient_of_a_target_with_respect_to_itself_is_one(block, values, interpret):
     ((_, gradient),) = append_backward(block.var("w"), parameters=["w"])
     assert gradient.name == "w_grad"
     np.testing.assert_array_equal(interpret(block, values)["w_grad"], np.ones((4, 4)))
@@ -138,7 +138,7 @@ def test_composites_without_a_rule_are_expanded(block, values, check_gradients):
     check_gradients(block, "loss", pairs, values)
 
 
-def test_a_rewritten_name_is_two_values(block, values, check_gradients):
+def test_a_name_written_twice_holds_two_values(block, values, check_gradients):
     block.append_op("matmul", {"x": "x", "y": "w"}, {"out": "h"})
     block.append_op("scale", {"x": "h"}, {"out": "h"}, {"scale": 3.0})
     block.append_op("relu", {"x": "h"}, {"out": "h"})

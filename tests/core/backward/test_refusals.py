@@ -61,7 +61,7 @@ def test_integers_have_no_gradient(block):
         append_backward(loss)
 
 
-def test_a_value_saved_for_a_gradient_has_none_where_other_operators_read_it(block):
+def test_a_value_saved_for_a_gradient_has_no_gradient_if_other_operators_read_it(block):
     block.append_op("dropout", {"x": "h"}, {"out": "d", "mask": "mask"}, {"stream": 1})
     loss = append(block, "cast", "mask", "y", dtype="float32")
     with pytest.raises(GradientError, match=r"dropout .*: Variable\('mask', bool.* no float"):

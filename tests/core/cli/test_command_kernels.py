@@ -36,7 +36,7 @@ def rivals(site):
     return site
 
 
-def test_a_cell_holds_the_libraries_in_the_order_in_which_they_are_tried(rivals):
+def test_a_cell_lists_libraries_in_the_order_in_which_they_are_tried(rivals):
     done = rivals.command("kernels", "acme.swish")
     cells = matrix(done.stdout)
     assert done.returncode == 0
@@ -63,7 +63,7 @@ def test_a_gap_of_the_matrix_is_a_point(rivals):
     assert cells == {("acme.swish", "npu"): {"i8": "S"}, ("acme.swish_grad", "npu"): {"i8": "."}}
 
 
-def test_more_libraries_than_a_cell_shows_are_a_plus(site):
+def test_libraries_that_do_not_fit_in_a_cell_are_shown_as_a_plus(site):
     site.add("acme")
     line = "    registry.add('acme.swish', device='cpu', dtypes='*', kernel='a:b', library='{}')\n"
     site.add("many", KERNEL_HOOK + "pass\n" + "".join(line.format(f"l{i}") for i in range(5)))

@@ -68,7 +68,7 @@ def test_explain_prints_the_table_and_sets_its_exit_code(site):
     assert data["candidates"][0]["library"] == "acme"
 
 
-def test_doctor_finds_nothing_where_nothing_is_broken(site):
+def test_doctor_finds_nothing_if_nothing_is_broken(site):
     site.add("acme")
     done = site.command("doctor")
     assert done.returncode == 0, done.stdout
@@ -211,7 +211,7 @@ def test_doctor_reports_the_consequences_of_a_fault_once(site):
     assert text.startswith("late.op0 and 8 more: 'not_there:X' of opwright-late 1.0 failed to load")
 
 
-def test_doctor_does_not_wait_for_ever(site):
+def test_doctor_does_not_wait_forever(site):
     site.add("acme")
     site.add("sleepy", "import time\ntime.sleep(600)\n")
     done = site.command("doctor", "--timeout", "2")
@@ -269,7 +269,7 @@ def test_every_command_has_an_example_in_the_guide(name):
     )
 
 
-def test_a_closed_pipe_is_no_traceback(site):
+def test_a_closed_pipe_causes_no_traceback(site):
     site.add("acme")
     code = (
         "import sys, os; from opwright.cli import main\n"

@@ -36,7 +36,7 @@ def test_the_output_of_a_plugin_is_not_in_the_json(noisy: Site, words: tuple[str
             assert text in done.stderr
 
 
-def test_a_document_that_a_command_prints_by_itself_is_kept(site: Site) -> None:
+def test_a_document_printed_only_by_a_command_is_kept(site: Site) -> None:
     package = site.add("acme", modules={"show": SHOW})
     [info] = site.folder.glob("*.dist-info")
     with (info / "entry_points.txt").open("a") as file:

@@ -150,7 +150,7 @@ def test_doctor_reports_a_broken_find_refusal(broken):
         assert f"\n  find_refusal of l{n}: {text}" in done.stdout
 
 
-def test_a_function_that_is_not_there_is_a_fault_of_its_plugin(rival):
+def test_a_missing_function_is_a_fault_of_its_plugin(rival):
     site = rival(LACK, HOOK.replace("fast:find_refusal", "fast:find_reason"))
     done = site.command("explain", "acme.swish", "--dtype", "float32")
     assert "'opwright_rival.fast:find_reason' of opwright-rival 1.0 failed to load" in done.stdout

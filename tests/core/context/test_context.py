@@ -32,7 +32,7 @@ def order(context):
     return [entry.library for entry in context.candidates("acme.swish", "cpu", "float32")]
 
 
-def test_a_guard_replaces_the_context_and_puts_it_back(context):
+def test_a_guard_replaces_the_context_and_restores_it(context):
     other = Context()
     with context_guard(context) as inner:
         assert inner is current_context() is context
@@ -42,7 +42,7 @@ def test_a_guard_replaces_the_context_and_puts_it_back(context):
     assert current_context() not in {context, other}
 
 
-def test_a_guard_puts_the_context_back_after_an_error(context):
+def test_a_guard_restores_the_context_after_an_error(context):
     with pytest.raises(ZeroDivisionError, match="by zero"), context_guard(context):
         _ = 1 / 0
     assert current_context() is not context
@@ -147,7 +147,7 @@ def test_a_fresh_context_is_empty():
     assert context.records == ()
 
 
-def test_a_context_of_other_paths_sees_these(site, monkeypatch):
+def test_a_context_with_other_paths_finds_their_plugins(site, monkeypatch):
     site.add("faraway")
     monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(site.cache))
     monkeypatch.syspath_prepend(str(site.folder))

@@ -98,7 +98,7 @@ def test_a_pin_decides_and_is_reported(context):
     assert "the Context pins acme.swish to the library 'numpy'" in str(found)
 
 
-def test_a_pin_for_all_goes_first(context):
+def test_a_pin_for_all_takes_precedence(context):
     with context.pin("*", "numpy"):
         found = explain("acme.swish", dtype="float32", context=context)
     assert [v for v in verdicts(found) if v[1]] == [

@@ -117,7 +117,7 @@ def test_an_advised_list_satisfies_its_rule(type, rule):
     assert list(proto.check("op", advised)) == advised
 
 
-def test_where_no_round_number_meets_a_rule_no_list_is_advised():
+def test_no_list_is_advised_if_no_round_number_meets_the_rule():
     rule = {"min": 0.1, "max": 0.2, "min_exclusive": True, "max_exclusive": True}
     with pytest.raises(AttributeTypeError, match="a list of floats, got value='x'$"):
         attr(FLOATS, **rule).check("op", "x")
@@ -228,7 +228,7 @@ def test_filled_attributes_come_in_the_order_of_the_operator():
     assert list(PROTO.fill_attrs(given)) == ["axis", "scale", "starts", "limit"]
 
 
-def test_none_is_not_given():
+def test_none_counts_as_not_given():
     given = {"axis": 1, "scale": None, "limit": None}
     assert PROTO.fill_attrs(given) == {"axis": 1, "scale": 1.0, "starts": (0,)}
     with pytest.raises(

@@ -27,7 +27,7 @@ def define(infer_shape, *, out="x", **how):
     return chain.build(infer_shape, **how)
 
 
-def test_shapes_and_dtypes_go_from_inputs_to_outputs(add):
+def test_shapes_and_dtypes_are_inferred_from_inputs(add):
     metas = (Meta((-1, 3), "float32"),), (Meta((3,), "float32"),)
     assert add.infer(metas, {}, (1,)) == ((Meta((-1, 3), "float32"),),)
 
@@ -374,7 +374,7 @@ def test_one_shape_for_a_list_of_outputs_is_refused():
         definition.infer(((F32,), (), ()), {}, (2, 0))
 
 
-def test_whether_a_slot_can_hold_floats_follows_where_its_dtype_comes_from():
+def test_a_slot_can_hold_floats_if_the_source_of_its_dtype_can():
     chain = OpMaker("op").add_comment("c").add_input("x", "c").dtypes("int8")
     chain.add_attr("kind", str, "c").as_dtype("int8", "float32").required()
     chain.add_attr("index", str, "c").as_dtype("int32", "int64").required()

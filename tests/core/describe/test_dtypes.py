@@ -25,7 +25,7 @@ from opwright.op import (
 
 
 @pytest.mark.parametrize("name", DTYPES)
-def test_every_dtype_goes_to_numpy_and_dlpack_and_back(name):
+def test_every_dtype_survives_a_round_trip_through_numpy_and_dlpack(name):
     if name in ("bfloat16", *NARROW_DTYPES):
         pytest.importorskip("ml_dtypes")
     assert dtype_from_numpy(dtype_to_numpy(name)) == name

@@ -70,18 +70,18 @@ def whole_proto() -> OpProto:  # that uses every field of every message
     )
 
 
-def test_an_operator_comes_back_as_it_went():
+def test_an_operator_survives_a_round_trip():
     proto = whole_proto()
     assert OpProto.from_proto(proto.to_proto().SerializeToString()) == proto
     assert OpProto.from_proto(proto.to_proto()) == proto
 
 
-def test_the_smallest_operator_comes_back():
+def test_the_smallest_operator_survives_a_round_trip():
     proto = OpMaker("op").add_comment("c").add_input("x", "c").build(lambda ctx: None).proto
     assert OpProto.from_proto(proto.to_proto().SerializeToString()) == proto
 
 
-def test_a_version_that_is_not_set_is_the_first():
+def test_an_unset_version_means_version_one():
     message = whole_proto().to_proto()
     message.version = 0
     assert OpProto.from_proto(message).version == 1
@@ -106,7 +106,7 @@ VALUES = {
 
 
 @given(st.sampled_from(AttrType).flatmap(lambda type: st.tuples(st.just(type), VALUES[type])))
-def test_every_value_comes_back_with_its_type(pair):
+def test_every_value_keeps_its_type_in_a_round_trip(pair):
     type, value = pair
     data = messages.value_to_bytes(type, value, "op")
     assert pb.AttrValue.FromString(data).SerializeToString() == data
@@ -116,7 +116,7 @@ def test_every_value_comes_back_with_its_type(pair):
     assert back.__class__ is value.__class__
 
 
-def test_nan_comes_back():
+def test_nan_survives_a_round_trip():
     data = messages.value_to_bytes(AttrType.FLOAT, math.nan, "op")
     again = _runtime.read_message(data, wire_reading.VALUE)
     assert math.isnan(wire_reading.read_value(again, "op"))
@@ -206,7 +206,7 @@ def test_rules_for_ranges_hold_for_messages_too():
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff", b"hello world", b"\x0a\x7f"])
-def test_foreign_bytes_are_no_operator(data):
+def test_foreign_bytes_are_not_an_operator(data):
     with pytest.raises(FormatError, match=r"operator: truncated or foreign bytes"):
         OpProto.from_proto(data)
 
@@ -232,7 +232,7 @@ def read_op(message):
     return wire_reading.read_op(_runtime.read_message(data, wire_reading.OP))
 
 
-def test_an_operator_of_a_program_comes_back_as_it_went():
+def test_an_operator_of_a_program_survives_a_round_trip():
     inputs = {"x": ("a", "b"), "like": (), "state": ("s",)}
     outputs = {"out": ("c",), "state_out": ("s",)}
     attrs = {"block": 1, "i": 5, "floats": (), "f": -1.0, "s": "é", "bools": (True,)}

@@ -55,7 +55,7 @@ def test_the_error_of_a_foreign_argument_name_has_ours(name, known, meant):
     assert hint_argument(name, known) == f"; did you mean {meant!r}?"
 
 
-def test_an_argument_that_is_called_so_nowhere_gets_the_hint_of_its_letters():
+def test_an_argument_name_unknown_to_all_frameworks_gets_the_nearest_name():
     assert hint_argument("strids", ["strides"]) == "; did you mean 'strides'?"
     assert hint_argument("dim", ["x", "value"], "inputs") == "; inputs are 'x', 'value'"
 
@@ -72,7 +72,7 @@ def test_hints_do_not_depend_on_the_order_of_a_set():
     }
 
 
-def test_unique_names_count_by_prefix_and_pass_over_taken_ones():
+def test_unique_names_count_by_prefix_and_skip_taken_ones():
     counts: dict[str, int] = {}
     taken = {"fc_2", "fc_3"}.__contains__
     names = [make_name(prefix, counts, taken) for prefix in ("fc", "fc", "conv", "fc", "fc")]

@@ -190,7 +190,7 @@ def test_an_operator_needs_a_dtype_that_selects_its_kernel():
         creation.build(lambda ctx: None)
 
 
-def test_a_version_begins_with_one():
+def test_versions_begin_with_one():
     chain = OpMaker("op", version=0).add_comment("c").add_input("x", "c")
     with pytest.raises(RegistrationError, match=r"op: version must be at least 1, got 0"):
         chain.build(same_shape_as("x"))
@@ -326,7 +326,7 @@ def test_control_flow_that_does_not_fit_is_refused(control, message):
         cond_maker().build(lambda ctx: None, control=control)
 
 
-def test_counting_outputs_needs_one_list_of_them():
+def test_counting_outputs_requires_exactly_one_list_of_them():
     with pytest.raises(
         RegistrationError, match=r"acme.op: count_outputs needs one required duplica"
     ):

@@ -284,6 +284,6 @@ def test_an_operator_type_is_lower_snake(type):
 
 
 @pytest.mark.parametrize("type", ["lambda", "acme.class"])
-def test_an_operator_type_is_no_keyword(type):
+def test_an_operator_type_is_not_a_keyword(type):
     with pytest.raises(RegistrationError, match=r"must not be a Python keyword"):
         OpMaker(type)

@@ -60,7 +60,7 @@ def test_a_program_is_written_as_protobuf_writes_it():
     assert len(data) == len(sealed(message.SerializeToString()))  # entries of a map have no order
 
 
-def test_a_program_comes_back_as_it_went():
+def test_a_program_survives_a_round_trip():
     message = program()
     again = wire_reading.read_program(to_bytes(message))
     head = {"format", "format_version", "checksum"}
@@ -112,7 +112,7 @@ def test_a_program_with_any_byte_changed_is_refused():
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 a zip", b"\x08\x01", bytes(1000)])
-def test_foreign_bytes_are_no_program(data):
+def test_foreign_bytes_are_not_a_program(data):
     with pytest.raises(FormatError, match=r"program: no program of opwright, got bytes that begin"):
         wire_reading.read_program(data)
 

@@ -79,7 +79,7 @@ def test_a_broadcast_of_unknown_dimensions_holds_for_every_known_one(a, b):
         ((-1,), (0,), (0,)),
     ],
 )
-def test_an_unknown_dimension_takes_the_one_beside_it_unless_that_is_one(a, b, out):
+def test_an_unknown_dimension_takes_the_known_one_unless_that_is_one(a, b, out):
     assert broadcast_shapes(a, b, CTX) == out
 
 
@@ -118,7 +118,7 @@ def test_a_number_may_count_as_one_element_along_one_axis():
         normalize_axis(CTX, 1, 0, scalar=True)
 
 
-def test_axes_are_all_where_none_is_given():
+def test_without_given_axes_all_axes_are_meant():
     assert normalize_axes(CTX, (), 3) == (0, 1, 2)
     assert normalize_axes(CTX, (-1, 0), 3) == (2, 0)
     with pytest.raises(ShapeError, match=r"op: axis must name each axis once, got axis=\[0, -2\]"):
@@ -134,7 +134,7 @@ def test_reduced_shapes_match_numpy(shape, data):
 
 
 @given(shape_and_mask())
-def test_the_number_of_elements_is_known_or_minus_one(pair):
+def test_the_number_of_elements_is_minus_one_if_unknown(pair):
     shape, masked = pair
     assert numel(shape) == int(np.prod(shape))
     assert numel(masked) in (-1, numel(shape))
@@ -144,7 +144,7 @@ def test_an_empty_tensor_is_empty_however_large_the_rest():
     assert numel((0, -1)) == 0
 
 
-def test_dimensions_match_where_one_is_unknown():
+def test_an_unknown_dimension_matches_any_other():
     assert dims_match(3, 3)
     assert dims_match(-1, 3)
     assert dims_match(3, -1)

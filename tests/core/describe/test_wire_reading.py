@@ -94,7 +94,7 @@ def test_bytes_and_floats_of_foreign_messages_are_read() -> None:
     assert _runtime.read_message(data, schema) == {"data": b"\xff\x00", "numbers": [1.0]}
 
 
-def test_messages_within_each_other_have_a_limit() -> None:
+def test_nesting_of_messages_has_a_limit() -> None:
     schema: dict[int, tuple[str, str, bool, object]] = {}
     schema[1] = ("inner", "m", False, schema)
     data = b""

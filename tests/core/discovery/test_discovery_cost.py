@@ -53,7 +53,7 @@ def test_only_needed_modules_are_imported(full_site):
     assert called == ["opwright_p7", "opwright_p7.swish"]
 
 
-def test_after_the_first_time_each_file_is_opened_once_and_the_tools_of_import_rest(full_site):
+def test_later_scans_open_each_file_once_and_do_not_use_importlib(full_site):
     answer = full_site.json("""
     import sys
     import opwright.context.context

@@ -200,7 +200,7 @@ def test_concurrent_first_processes_leave_one_complete_index(site):
     assert site.json(LOOK)["state"] == "read"
 
 
-def test_failures_are_never_kept(site):
+def test_failures_are_never_cached(site):
     table = "import not_there\n"
     package = site.add("acme", table)
     assert site.failures() == [["acme", "ModuleNotFoundError: No module named 'not_there'"]]

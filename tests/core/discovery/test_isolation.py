@@ -44,7 +44,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_plugin_is_quarantined_and_the_rest_goes_on(site, name):
+def test_a_broken_plugin_is_quarantined_and_the_others_work(site, name):
     table, reason = BROKEN[name]
     site.add("acme")
     site.add(name, table)
@@ -244,7 +244,7 @@ def test_a_hook_module_that_needs_the_registries_is_reported(site):
     )
 
 
-def test_a_ctrl_c_is_no_failure_of_a_plugin(site):
+def test_ctrl_c_is_not_a_failure_of_a_plugin(site):
     site.add("acme", "raise KeyboardInterrupt\n")
     done = site.run(
         "-c", "from opwright.context.context import current_context; current_context()", check=False

@@ -122,7 +122,7 @@ ADVICE = {
 }
 
 
-def test_core_and_the_other_plugins_go_on(installed: Installed) -> None:
+def test_the_core_and_other_plugins_keep_working(installed: Installed) -> None:
     answer = installed.json("""
     import numpy as np, opwright as ow
     x = np.full(2, -1.0)
@@ -142,7 +142,7 @@ def test_core_and_the_other_plugins_go_on(installed: Installed) -> None:
         assert failures[name][2] == ADVICE[name]
 
 
-def test_nothing_stays_of_a_plugin_that_raised_in_its_last_hook(installed: Installed) -> None:
+def test_nothing_remains_of_a_plugin_that_raised_in_its_last_hook(installed: Installed) -> None:
     answer = installed.json("""
     import opwright as ow
     context = ow.current_context()

@@ -89,7 +89,7 @@ def test_an_egg_info_of_an_editable_install_is_found(tmp_path):
     assert (source.distribution, source.version) == ("opwright-acme", "3.1")
 
 
-def test_a_zip_file_on_the_path_is_found_the_slow_way(tmp_path):
+def test_a_zip_file_on_the_path_is_found_by_importlib(tmp_path):
     path = tmp_path / "plugins.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("acme-1.5.dist-info/METADATA", "Name: acme\nVersion: 1.5\n")
@@ -257,7 +257,7 @@ def test_two_distributions_that_share_a_first_part_are_both_found(tmp_path):
     }
 
 
-def test_names_that_a_terminal_would_obey_are_escaped(tmp_path):
+def test_control_characters_in_names_are_escaped(tmp_path):
     install(tmp_path, "acme", entries="acme\x1b[2J\u202e = acme")
     [source] = scan([str(tmp_path)], [])
     assert source.name == "acme\\x1b[2J\\u202e"

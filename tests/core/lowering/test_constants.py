@@ -81,7 +81,7 @@ def test_it_runs_once_and_again_when_the_parameter_is_set(runs) -> None:
     assert runs == [1, 5]
 
 
-def test_a_replaced_variable_is_read_anew(runs) -> None:
+def test_a_replaced_variable_is_read_again(runs) -> None:
     net = Net()
     call = net.compile()
     call()
@@ -116,7 +116,7 @@ def test_each_thread_sees_the_settings(runs) -> None:
     assert call() == [8]
 
 
-def test_a_fetched_one_is_the_callers_own(runs) -> None:
+def test_a_fetched_constant_belongs_to_the_caller(runs) -> None:
     net = Net()
     network = ow.Network(net.block)
     call = network.compile(["x"], ["doubled", "out"], scope=net.scope)
@@ -183,7 +183,7 @@ def test_a_run_into_the_scope_computes_everything(runs) -> None:
     assert runs == [1, 6]
 
 
-def test_a_failure_is_no_constant(runs, context) -> None:
+def test_a_failure_is_not_cached_as_a_constant(runs, context) -> None:
     def fail(x, out, *, factor):
         raise ValueError("not today")
 
@@ -199,7 +199,7 @@ def test_a_failure_is_no_constant(runs, context) -> None:
             call()
 
 
-def test_a_body_of_a_loop_is_given_the_parameter_in_each_iteration(runs) -> None:
+def test_a_loop_body_gets_the_parameter_in_each_iteration(runs) -> None:
     net = Net()
     with ow.program_guard(net.block.program):
         w, x = net.block.var("w"), net.block.var("x")

@@ -47,7 +47,7 @@ def halving(context):
     return context
 
 
-def test_a_body_serves_the_attributes_that_no_kernel_reads(halving):
+def test_a_body_serves_attributes_that_no_kernel_reads(halving):
     halving.kernels.add(
         "toy.halve", device="cpu", dtypes=["float32"], kernel=halve, package=TOY, library="toy"
     )

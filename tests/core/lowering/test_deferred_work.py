@@ -93,13 +93,13 @@ def test_a_kernel_that_a_pass_requested_and_dropped_does_nothing(factory, contex
     assert factory.batches == [[2.0]]
 
 
-def test_a_plan_that_cannot_be_made_begins_no_work(factory):
+def test_a_plan_that_cannot_be_made_starts_no_work(factory):
     with pytest.raises(LookupError, match="thirteen"):
         run(2.0, 13.0)
     assert factory.batches == []
 
 
-def test_a_failure_names_the_operator_that_it_belongs_to(factory):
+def test_a_failure_names_its_operator(factory):
     factory.broken = {3.0}
     for _ in range(2):
         with pytest.raises(
@@ -133,7 +133,7 @@ def test_a_kernel_that_changes_its_mind_is_an_error(context):
         run(2.0)
 
 
-def test_without_lowering_nothing_can_be_put_off(factory):
+def test_without_lowering_nothing_can_be_deferred(factory):
     ctx = PrepareContext("toy.scale", {}, {}, {"factor": 2.0})
     assert factory.prepare(ctx)(X, np.empty_like(X)) is not None
     assert factory.batches == []

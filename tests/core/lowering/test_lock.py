@@ -296,7 +296,7 @@ def test_a_lock_of_another_type_is_refused(scales, lock):
         scaled(2.0).compile(feed=["x"], fetch=["x1"], lock=lock)
 
 
-def test_passes_beside_a_lock_are_refused(scales):
+def test_passes_cannot_be_combined_with_a_lock(scales):
     lock = ow.Lock("cpu", (), ())
     with pytest.raises(ProgramError, match=r"the lock lists the passes to run, got passes=\[\]"):
         scaled(2.0).compile(feed=["x"], fetch=["x1"], passes=[], lock=lock)

@@ -70,7 +70,7 @@ def test_a_long_chain_needs_two_slots_at_most():
     assert len(slots[None]) <= 2
 
 
-def test_in_place_chains_need_one_slot():
+def test_in_place_chains_need_one_buffer():
     ops = [ow.Operator("exp", x=f"v{i}", out=f"v{i + 1}") for i in range(50)]
     _, slots = _planned(ops, {"v0": Meta((100,), "float32")}, ["v50"])
     assert len(slots[None]) == 1

@@ -60,7 +60,7 @@ def test_packing_loses_little(seed):
     assert pack(buffers, ALIGNMENT) <= 1.15 * _most_alive(buffers)
 
 
-def test_nothing_to_pack_takes_no_memory():
+def test_nothing_to_pack_needs_no_memory():
     assert pack([], ALIGNMENT) == 0
 
 

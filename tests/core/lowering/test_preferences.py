@@ -60,7 +60,7 @@ def test_other_attributes_are_not_preferred_and_nothing_is_prepared(scales):
     assert scales.prepared == []
 
 
-def test_where_no_kernel_prefers_anything_nothing_is_prepared(scales):
+def test_if_no_kernel_prefers_anything_nothing_is_prepared(scales):
     scales.add("plain", 50)
     assert ask() == (False, None)
     assert scales.prepared == []

@@ -78,7 +78,7 @@ def test_a_later_plan_of_equal_operators_names_it_too(scales):
     assert place(-2.0, -2.0).refusals == REASON
 
 
-def test_where_none_refused_none_is_named(scales):
+def test_without_a_refusal_no_kernel_is_named(scales):
     placement = place(3.0)
     assert placement.refusals == {}
     assert "by cpu" not in str(placement)

@@ -42,7 +42,7 @@ def test_operators_with_needed_intermediates_are_not_fused(context, case):
     assert graph.ops == before
 
 
-def test_a_value_whose_shape_alone_is_read_may_go(context):
+def test_a_value_read_only_for_its_shape_may_be_dropped(context):
     graph = graph_of(chain(("fill_like", "z", "h", {"value": 2.0})), fetches=("out", "z"))
     assert fuse_add_relu(graph)
     assert types(graph) == ["toy.add_relu", "fill_like"]
@@ -55,7 +55,7 @@ def test_an_operator_without_a_kernel_for_it_is_left_alone(context):
     assert graph.definition("toy.missing") is None
 
 
-def test_a_type_is_served_where_the_plans_device_has_a_kernel_of_it(context):
+def test_a_type_is_served_if_the_plans_device_has_a_kernel_for_it(context):
     graph = graph_of(chain())
     asked = ("toy.add_relu", "toy.orphan", "toy.missing")
     assert [graph.is_served(op_type) for op_type in asked] == [True, False, False]
@@ -171,7 +171,7 @@ def test_an_operator_is_taken_by_one_change_only(context):
     assert not edit.bypass(add, x)
 
 
-def test_a_value_that_a_change_reads_anew_is_not_lost_by_the_next(context):
+def test_a_value_that_a_change_reads_in_addition_is_not_lost_by_the_next(context):
     ops = [op("exp", "a", "x"), op("tanh", "b", "a"), op("relu", "out", "y")]
     graph = graph_of([*ops, op("abs", "z", "b")], fetches=("out", "z"))
     exp, tanh, relu, _ = graph.ops

@@ -65,13 +65,13 @@ def test_an_unread_intermediate_output_is_reported(halver):
     np.testing.assert_array_equal(out, X / 2)
 
 
-def test_one_that_is_fetched_is_written(halver):
+def test_a_fetched_value_is_written(halver):
     _, half = run([halve()], ["out", "half"])
     assert halver.told == [set()]
     np.testing.assert_array_equal(half, X / 2)
 
 
-def test_one_that_an_operator_reads_is_written(halver):
+def test_a_value_read_by_an_operator_is_written(halver):
     ops = [halve(), ow.Operator("tanh", x="half", out="y")]
     (y,) = run(ops, ["y"])
     assert halver.told == [set()]
@@ -84,7 +84,7 @@ def test_equal_operators_of_which_one_is_read_get_kernels_of_their_own(halver):
     assert sorted(halver.told, key=len) == [set(), {"half"}]
 
 
-def test_one_that_stays_in_the_scope_is_written(halver):
+def test_a_value_that_stays_in_the_scope_is_written(halver):
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         block = main.global_block()
         for name in ("x", "out", "half", "also"):

@@ -86,7 +86,7 @@ def test_feeds_that_are_not_ready_are_read_once_and_share_the_plan():
     assert source.calls == len(call.plans) == 3  # of 4 and 8 floats, and of 2 doubles
 
 
-def test_wrong_names_are_the_business_of_the_source():
+def test_wrong_names_are_left_to_the_source():
     call = rt.CompiledNetwork(rt.Scope(), ["x"], Source())
     for feeds in ({}, {"y": f32(1)}, {"x": f32(1), "y": f32(1)}):
         with pytest.raises(FeedError, match="feeds are x, got 0 and"):

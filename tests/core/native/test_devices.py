@@ -109,7 +109,7 @@ def memory(request):
     return request.param()
 
 
-def test_a_plan_runs_on_a_device_and_its_memory_is_given_back(memory):
+def test_a_plan_runs_on_a_device_and_its_memory_is_released(memory):
     device = rt.make_python_device(memory)
     assert (device.name, device.dlpack_code, device.is_host) == (memory.name, 12, False)
     assert device.addressable is memory.addressable
@@ -181,7 +181,7 @@ def test_a_device_out_of_memory_reports_the_requested_size():
         rt.Tensor.from_numpy(f32(1, 2, 3, 4), device)
 
 
-def test_an_allocation_that_fails_otherwise_is_no_lack_of_memory():
+def test_an_allocation_that_fails_for_another_reason_is_not_out_of_memory():
     memory = Handles()
     memory.allocate = lambda size: 1 / 0
     with pytest.raises(KernelError, match=r"16 bytes \(ZeroDivisionError: division by zero\)$"):

@@ -48,7 +48,7 @@ def test_functions_of_many_parameters_are_bound_always():
     assert recorded.function(1, 2) == "bound"
 
 
-def test_the_errors_of_both_ways_come_out():
+def test_the_errors_of_both_ways_are_raised():
     def fail(*args, **kwargs):
         raise KeyError(kwargs.get("name", "by position"))
 

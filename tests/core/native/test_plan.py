@@ -53,7 +53,7 @@ def test_a_failing_prepare_names_the_operator(kernels):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype_reaches_a_kernel_and_comes_back(dtype):
+def test_every_dtype_survives_a_kernel_and_a_fetch(dtype):
     make = PlanMaker()
     make.python(lambda out: out.fill(1), [], [make.out("out", (3,), dtype)])
     (result,) = compiled(make.build())()
@@ -61,7 +61,7 @@ def test_every_dtype_reaches_a_kernel_and_comes_back(dtype):
     np.testing.assert_array_equal(result.astype("float64"), 1)
 
 
-def test_a_fetch_that_no_buffer_takes_is_copied():
+def test_a_fetch_that_has_no_buffer_is_copied():
     make = PlanMaker()
     x, t = make.feed("x"), make.temp()
     make.python(add, [x, x], [t])
@@ -151,7 +151,7 @@ def test_strides_that_reach_beyond_64_bits_are_an_error():
         builder.value(F32, (2,), rt.ARENA, 0, strides=(2**62,))
 
 
-def test_out_of_memory_in_the_arena_reports_the_size_and_the_process_lives():
+def test_out_of_memory_in_the_arena_reports_the_size_and_the_process_survives():
     make = PlanMaker("huge")
     size = 2**46
     value = make.builder.value(F32, (size // 4,), rt.ARENA, 0)
@@ -196,7 +196,7 @@ def test_a_plan_that_is_not_well_formed_is_refused(spoil, message):
         spoil_and_build()
 
 
-def test_a_builder_serves_once():
+def test_a_builder_builds_one_plan():
     make = PlanMaker()
     make.build()
     with pytest.raises(ProgramError, match="was built already"):
@@ -234,7 +234,7 @@ def test_bound_state_lives_as_long_as_the_instance(kernels):
     assert [call(x=f32(0, 0, 0, 0))[0][0] for _ in range(3)] == [0, 1, 2]
 
 
-def test_constants_are_made_of_persistables_and_of_each_other_alone():
+def test_constants_depend_only_on_persistables_and_on_each_other():
     def copy(x, out):
         np.copyto(out, x)
 

@@ -10,7 +10,7 @@ from opwright import _runtime as rt
 from opwright.errors import DtypeError, ProgramError, ShapeError, VariableNotFoundError
 
 
-def test_find_var_looks_through_the_parents_and_var_creates_here():
+def test_find_var_searches_the_parents_and_var_creates_here():
     root = rt.Scope()
     child = root.new_scope()
     root.var("w").set(f32(1))

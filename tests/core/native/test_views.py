@@ -98,7 +98,7 @@ def test_a_feed_is_released_after_the_call_unless_a_kernel_kept_it():
     ids=["shape", "dtype", "flags", "setstate"],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_an_array_that_a_kernel_altered_is_made_anew(spoil):
+def test_an_array_that_a_kernel_altered_is_made_again(spoil):
     def kernel(x, out):
         assert x.shape == out.shape == (4,)
         assert x.dtype == out.dtype == np.float32

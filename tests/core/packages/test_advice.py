@@ -19,7 +19,7 @@ def test_errors_name_the_failure_and_the_package(site):
     )
 
 
-def test_an_operator_of_a_failed_plugin_names_the_command_that_helps(site):
+def test_the_error_for_an_operator_of_a_failed_plugin_shows_a_command_that_helps(site):
     site.add("acme", "import not_there\n")
     done = site.command("ops", "acme.swish")
     assert done.stderr == (
@@ -74,7 +74,7 @@ def test_a_package_that_is_too_old_for_the_plugin_is_to_be_upgraded(site):
 
 
 @pytest.mark.parametrize("package", ["opwright_acme", "acme_modules"])
-def test_a_damaged_package_is_advised_to_be_installed_anew(site, package):
+def test_a_damaged_package_should_be_reinstalled(site, package):
     site.add("acme", f"import {package}.gone\n")
     (site.folder / "acme_modules").mkdir()
     [info] = site.folder.glob("*.dist-info")

@@ -61,7 +61,7 @@ def test_everything_of_a_plugin_enters():
         ({"ops": ["same.x"]}, {"ops": ["same.x"]}, "same.x: operator"),
     ],
 )
-def test_the_later_of_two_that_clash_is_quarantined_whole(one, two, what):
+def test_the_later_of_two_clashing_plugins_is_quarantined_completely(one, two, what):
     found = merge([record("a", **one), record("b", **two | {"ops": ["b.y", *two.get("ops", ())]})])
     [failure] = found.report.failures
     assert failure.package.distribution == "opwright-b"
@@ -99,7 +99,7 @@ def test_keys_that_differ_in_one_part_do_not_clash(other):
     assert found.report.failures == ()
 
 
-def test_two_plugins_of_one_name_do_not_live_together():
+def test_two_plugins_of_one_name_exclude_each_other():
     found = merge([record("a", distribution="one"), record("a", distribution="two")])
     [failure] = found.report.failures
     assert failure.reason == "a: name of a plugin is used twice, by one 1.0 and two 1.0"
@@ -117,7 +117,7 @@ def test_the_host_device_is_cores_own():
     assert "cpu: device is registered twice, by opwright (built in)" in failure.reason
 
 
-def test_failures_of_loading_stay_beside_clashes():
+def test_failures_of_loading_are_reported_together_with_clashes():
     failed = PluginFailure(Package("x", "opwright-x", "1"), "ImportError: no", "", "pip install x")
     found = merge([record("a", kernels=[KEY]), record("b", kernels=[KEY])], [failed])
     assert [failure.package.plugin for failure in found.report.failures] == ["x", "b"]

@@ -74,7 +74,7 @@ def test_parts_are_read_from_their_program(program, duplicate):
     assert op is twin_block.ops[1]
 
 
-def test_a_part_alone_takes_its_program_along(program, duplicate):
+def test_a_part_on_its_own_carries_its_program(program, duplicate):
     assert str(duplicate(program.global_block().ops[0]).block.program) == str(program)
 
 

@@ -109,7 +109,7 @@ def test_it_must_be_hidden(context):
 
 
 @pytest.mark.parametrize("word", ["gradient", "body", "upgrade"])
-def test_it_has_nothing_that_only_programs_need(word):
+def test_it_lacks_everything_that_only_programs_need(word):
     said = no_gradient("no") if word == "gradient" else lambda *_: None
     with pytest.raises(RegistrationError, match="acme.bad: plan_only excludes gradient, body"):
         make("acme.bad", plan_only=True, **{word: said})

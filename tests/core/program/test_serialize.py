@@ -43,7 +43,7 @@ def build():
     return program
 
 
-def test_a_program_is_read_back_as_it_was_written():
+def test_a_saved_program_is_read_unchanged():
     program = build()
     twin = Program.from_proto(program.to_proto())
     assert str(twin) == str(program)

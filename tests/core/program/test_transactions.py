@@ -123,7 +123,7 @@ def test_transactions_nest_and_a_caught_error_keeps_the_rest(make):
     assert everything(tried) == everything(plain)
 
 
-def test_as_a_decorator_it_makes_a_function_do_all_or_nothing(make):
+def test_as_a_decorator_it_makes_a_function_atomic(make):
     @ow.transaction()
     def layer(program, fails):
         build_on(program)

@@ -17,24 +17,24 @@ from opwright.errors import DeviceNotFoundError
         ("cpu", DeviceName("cpu", 0)),
     ],
 )
-def test_a_name_is_read_from_the_text_that_it_is_written_as(text, name):
+def test_a_name_is_parsed_from_its_text(text, name):
     assert DeviceName.parse(text) == name
     assert str(name) == text
     assert name.is_host == (text == "cpu")
 
 
-def test_number_0_is_written_as_the_type_alone():
+def test_number_0_is_written_as_the_bare_type():
     assert str(DeviceName.parse("cuda:0")) == "cuda"
     assert DeviceName.parse("cpu:0").is_host
 
 
 @pytest.mark.parametrize("text", ["cuda:", "cuda:-1", "cuda:1.5", "cuda:one", "cuda:1:2"])
-def test_the_error_of_a_number_that_is_no_index_has_the_way_out(text):
+def test_the_error_of_a_number_that_is_not_an_index_names_a_remedy(text):
     with pytest.raises(DeviceNotFoundError, match="an int of at least 0, got .* write 'cuda'"):
         DeviceName.parse(text)
 
 
-def test_thousands_of_digits_are_no_number_of_a_device():
+def test_thousands_of_digits_are_not_a_device_number():
     with pytest.raises(DeviceNotFoundError, match="got '1+'; write .* of at most 6 digits$"):
         DeviceName.parse("cuda:" + "1" * 5000)
 

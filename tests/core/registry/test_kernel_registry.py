@@ -54,7 +54,7 @@ def test_an_exact_device_comes_before_any():
     assert libraries(kernels, device="npu") == ["anywhere"]
 
 
-def test_the_name_of_the_library_decides_at_last():
+def test_the_name_of_the_library_is_the_last_criterion():
     kernels = make_kernels()
     for library in ("zeta", "alpha", "mid"):
         add(kernels, library)
@@ -106,7 +106,7 @@ def test_a_pinned_operator_has_that_library_only():
     assert libraries(kernels, pins={"acme.other": "slow"}) == ["fast", "slow"]
 
 
-def test_a_pin_for_all_prefers_and_a_pin_for_one_decides():
+def test_a_pin_for_all_is_a_preference_and_a_pin_for_one_decides():
     kernels = make_kernels()
     for library, priority in (("fast", 60), ("slow", 50), ("middle", 55)):
         add(kernels, library, priority=priority)
@@ -115,7 +115,7 @@ def test_a_pin_for_all_prefers_and_a_pin_for_one_decides():
     assert libraries(kernels, pins={"*": "slow", "acme.swish": "fast"}) == ["fast"]
 
 
-def test_candidates_that_are_known_are_not_looked_for_again():
+def test_known_candidates_are_not_searched_again():
     kernels = make_kernels()
     add(kernels, "fast")
     first = kernels.candidates("acme.swish", "cpu", "float32")
@@ -211,7 +211,7 @@ def test_a_kernel_that_cannot_be_imported_is_named_with_its_package():
 
 
 @pytest.mark.parametrize("what", ["NUMBER", "ACME.__class__"])
-def test_an_object_that_is_no_kernel_is_refused(what):
+def test_an_object_that_is_not_a_kernel_is_refused(what):
     kernels = make_kernels()
     add(kernels, "fast", kernel=f"{HERE}:{what}")
     with pytest.raises(RegistrationError, match="a kernel must be a function"):
@@ -337,7 +337,7 @@ def test_a_kernel_with_unknown_slots_of_its_operator_is_not_loaded(said, words):
     assert not entry.is_loaded
 
 
-def test_a_kernel_suits_an_attribute_where_all_is_as_it_prefers():
+def test_a_kernel_suits_an_attribute_that_has_all_its_preferred_values():
     kernels = make_kernels()
     add(kernels, "fast", prefers={"beta": 2, "sizes": [1, 2]})
     add(kernels, "slow")

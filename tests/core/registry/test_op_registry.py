@@ -46,7 +46,7 @@ def test_the_error_of_a_failed_import_names_the_package_and_the_remedy(target, r
     assert caught.value.__cause__ is not None
 
 
-def test_a_target_that_is_no_definition_is_refused():
+def test_a_target_that_is_not_a_definition_is_refused():
     ops = OpRegistry()
     ops.add("acme.swish", f"{HERE}:NUMBER", ACME)
     with pytest.raises(RegistrationError, match="must be a result of OpMaker.build, got 3 from"):
@@ -90,7 +90,7 @@ def test_an_unknown_type_names_the_nearest():
     assert make_ops().find("acme.swich") is None
 
 
-def test_a_type_that_resembles_none_is_not_followed_by_a_hundred_others():
+def test_the_error_of_a_type_without_similar_names_does_not_list_a_hundred_others():
     ops = OpRegistry()
     for i in range(100):
         ops.add(f"acme.op{i}", "m:A", ACME)
@@ -111,7 +111,7 @@ def test_a_missing_operator_lists_load_failures_and_packages():
     ]
 
 
-def test_opwright_std_is_not_advised_where_it_is_at_work():
+def test_opwright_std_is_not_advised_if_it_is_loaded():
     ops = make_ops(PluginReport(loaded=(STD,)))
     with pytest.raises(OperatorNotFoundError, match="relu") as caught:
         ops.get("relu")

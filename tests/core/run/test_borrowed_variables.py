@@ -112,7 +112,7 @@ def test_a_read_only_array_is_lent_on_as_read_only():
         scope.var("w").__dlpack__()
 
 
-def test_an_array_is_kept_until_the_variable_lets_it_go():
+def test_an_array_is_kept_until_the_variable_releases_it():
     scope = ow.Scope()
     array = Lent(X.copy())
     gone = weakref.ref(array.array)

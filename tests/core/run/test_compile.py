@@ -216,7 +216,7 @@ def test_variables_feeds_and_persistables_can_be_fetched_even_twice():
     np.testing.assert_allclose(np.add(xw, [1, -1]), out)
 
 
-def test_an_optimizer_updates_the_scope_and_leaves_feeds_alone():
+def test_an_optimizer_updates_the_scope_and_leaves_feeds_unchanged():
     program = ow.Program()
     block = program.global_block()
     block.create_var("w", [4], persistable=True)
@@ -248,7 +248,7 @@ def test_operators_that_differ_in_the_sign_of_zero_are_distinguished():
     assert np.signbit(minus).all()
 
 
-def test_dead_operators_are_left_out_and_placement_counts(reference_kernels):
+def test_dead_operators_are_left_out_of_the_placement(reference_kernels):
     program, scope = _linear()
     program.global_block().append_op("relu", {"x": "out"}, {"out": "unused"})
     network = ow.Network(program.global_block())
@@ -271,7 +271,7 @@ def test_a_compiled_network_stays_as_it_was_compiled():
     np.testing.assert_allclose(negated(x=x)[0], -_expected(x, scope))
 
 
-def test_two_threads_train_two_scopes_with_one_network_as_one_thread_would():
+def test_two_threads_train_two_scopes_with_one_network_with_the_results_of_one_thread():
     program = ow.Program()
     block = program.global_block()
     block.create_var("w", [64], persistable=True)
@@ -323,7 +323,7 @@ def test_one_callable_serves_several_threads():
     assert not wrong
 
 
-def test_released_plans_come_back():
+def test_released_plans_are_reused():
     call, scope = _compiled()
     for n in list(range(1, 100)) * 2:
         x = np.full((n, 3), n, np.float32)

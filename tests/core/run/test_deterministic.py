@@ -80,7 +80,7 @@ def test_with_no_other_kernel_the_error_names_the_remedy(context):
 
 
 @pytest.mark.parametrize(("text", "expected"), [("", False), (" 0 ", False), ("1", True)])
-def test_the_environment_decides_where_nothing_else_does(monkeypatch, text, expected):
+def test_the_environment_decides_if_nothing_else_does(monkeypatch, text, expected):
     monkeypatch.setenv("OPWRIGHT_DETERMINISTIC", text)
     assert is_deterministic.__wrapped__() == expected
 

@@ -82,7 +82,7 @@ def test_names_read_first_are_not_written_by_an_earlier_operator():
     assert ow.names_read_first(block.ops[1:]) == ("sum", "x")
 
 
-def test_operators_between_compute_results_from_leaves_alone():
+def test_operators_between_compute_results_from_leaves_only():
     block = ow.Program().global_block()
     block.create_var("x", [2])
     for source, target in (("x", "a"), ("a", "b"), ("b", "c"), ("b", "d")):

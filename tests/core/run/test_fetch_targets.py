@@ -87,7 +87,7 @@ def test_results_without_a_given_array_are_in_new_memory_of_the_caller(call):
     np.testing.assert_array_equal(call(X)[1], 2 * X)
 
 
-def test_a_given_array_serves_call_after_call_beside_others(call):
+def test_a_given_array_serves_repeated_calls_together_with_others(call):
     out = [np.zeros(4, np.float32), np.zeros(4, np.float32)]
     call(X, out=out)
     (first, _) = call(-X)
@@ -192,7 +192,7 @@ def test_an_importer_gets_bfloat16_as_well():
         ({"detach": "yes"}, "detach must be True or False, got 'yes'"),
     ],
 )
-def test_a_value_that_is_neither_importer_nor_flag_is_refused(call, options, reason):
+def test_a_value_that_is_not_an_importer_or_a_flag_is_refused(call, options, reason):
     network = ow.Network([ow.Operator("relu", x="x", out="y")])
     with pytest.raises(FeedError, match=f"^Network.compile: {reason}"):
         network.compile(["x"], ["y"], **options)

@@ -97,7 +97,7 @@ def test_compiled_networks_keep_their_options(context, network):
         assert compiled(x=X)[0][1] == 3.0
 
 
-def test_pins_and_options_keep_each_other(context):
+def test_setting_pins_keeps_options_and_the_reverse(context):
     both = context.with_options({"toy.digits": 2}).with_pins({"toy.scale": "toy"})
     assert dict(both.chosen_options) == {"toy.digits": 2}
     assert dict(both.with_options({}).pins) == {"toy.scale": "toy"}

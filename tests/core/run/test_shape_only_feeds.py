@@ -34,7 +34,7 @@ def test_an_array_may_be_given_and_a_strided_one_is_not_copied():
         np.testing.assert_array_equal(f(x=X, like=like)[0], X.reshape(2, 3))
 
 
-def test_the_shape_is_all_that_is_read():
+def test_only_the_shape_is_read():
     ops = [ow.Operator("shape", x="like", out="y")]
     f = ow.Network(ops).compile(["like"], ["y"], shape_only=["like"])
     (y,) = f(Meta((2**12, 2**12), "float32"))

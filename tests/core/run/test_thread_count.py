@@ -84,5 +84,5 @@ def test_a_python_kernel_receives_the_count_in_prepare():
 
 
 @pytest.mark.parametrize("library", ["libc.so.6", "no such library"])
-def test_threads_stay_our_own_where_a_library_has_no_openmp(library: str) -> None:
+def test_threads_are_our_own_if_a_library_has_no_openmp(library: str) -> None:
     assert not use_openmp(library)

@@ -31,7 +31,7 @@ def test_tensors_are_fed_in_every_form_of_call(torch, call, form):
     np.testing.assert_array_equal(result[0], 2 * X)
 
 
-def test_parameters_are_read_where_gradients_are_not_followed(torch, call):
+def test_parameters_are_read_if_gradients_are_not_tracked(torch, call):
     x = torch.nn.Parameter(torch.from_numpy(X.copy()))
     with pytest.raises(FeedError, match=r"pass its detach\(\)"):
         call(x)

@@ -57,7 +57,7 @@ def _network(*types):
 X = np.array([1, 2, 3], np.float32)
 
 
-def test_a_plan_runs_on_the_device_and_comes_back(device):
+def test_a_plan_runs_on_the_device_and_returns_its_results(device):
     network, last = _network("add", "multiply", "add")
     call = network.compile(["x"], [last, "v0"], device="toy", scope=ow.Scope())
     for x in (X, 2 * X):
@@ -171,7 +171,7 @@ def test_a_fetched_tensor_is_fed_again_without_passing_the_host(device):
     np.testing.assert_allclose(twice.numpy(), 4 * X)
 
 
-def test_buffers_are_given_back(device):
+def test_buffers_are_released(device):
     network, last = _network("add", "multiply")
     call = network.compile(["x"], [last], device="toy", scope=ow.Scope())
     call(x=X)
@@ -214,7 +214,7 @@ def test_a_plugin_that_opens_devices_by_number_may_provide_several():
         np.testing.assert_allclose(out.numpy(), 2 * X)
 
 
-def test_a_number_that_the_plugin_does_not_open_is_refused_in_its_own_words():
+def test_a_number_that_the_plugin_does_not_open_is_refused_with_its_own_message():
     with pytest.raises(DeviceNotFoundError, match=r"^pair: there are 2, got number 2; write"):
         _compile_on("pair:2", Pair())
 

@@ -81,7 +81,7 @@ def test_a_plan_writes_into_the_array_of_each_call():
     assert len(call.plans) == 1
 
 
-def test_a_written_feed_needs_no_fetch_and_may_be_all_that_a_network_does():
+def test_a_written_feed_needs_no_fetch_and_may_be_the_only_effect_of_a_network():
     network = ow.Network([ow.Operator("add", x="mean", y="x", out="mean")])
     call = network.compile(["mean", "x"], [], scope=ow.Scope(), writes=["mean"])
     mean = np.zeros(3, np.float32)

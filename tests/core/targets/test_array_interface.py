@@ -155,7 +155,7 @@ def test_tensors_of_the_device_have_the_attribute_when_work_on_them_is_done(tape
     np.testing.assert_array_equal(there.numpy(), 2 * X * X)
 
 
-def test_other_tensors_do_not_have_it(tape):
+def test_other_tensors_lack_it(tape):
     device = get_device("tape", ow.current_context())
     on_host = ow._runtime.Tensor.from_numpy(X)
     with_int64 = ow._runtime.Tensor.from_numpy(np.arange(3), device)

@@ -261,7 +261,7 @@ def test_bundles_and_kept_plans_find_it_off_the_search_path(
     assert text.split("\n")[0] == f"{kind} [2. 2.] False"
 
 
-def test_where_a_package_lacks_nothing_the_loader_alone_speaks(needy):
+def test_if_a_package_lacks_nothing_only_the_loader_reports(needy):
     needy("numpy")
     with pytest.raises(PluginError, match=r"libneeded.so.3: cannot .*install what it needs$"):
         ow.ops.acme.scale(X)

@@ -43,13 +43,13 @@ def test_arrays_are_read_without_a_copy(tape):
     assert tape.count("copies") == 1  # the result into separate memory
 
 
-def test_a_number_goes_with_an_array_on_a_device(tape):
+def test_numbers_can_be_mixed_with_an_array_on_a_device(tape):
     a = TapeArray(X)
     for number in (2, 2.0, np.float32(2)):
         np.testing.assert_array_equal(ow.ops.add(a, number).numpy(), X + 2)
 
 
-def test_an_array_on_the_host_beside_one_on_a_device_is_an_error_that_names_both(tape):
+def test_mixing_arrays_on_the_host_and_on_a_device_is_an_error_that_names_both(tape):
     a = TapeArray(X, 1)
     text = r"add: y: all arrays of a call must be on one device, got ndarray on the host beside x"
     with pytest.raises(SlotError, match=text + r" TapeArray on tape:1; copy one of them"):

@@ -33,7 +33,7 @@ def test_a_device_array_is_read_in_place_after_the_work_of_its_library(tape, kin
     assert tape.count("foreign addresses") == 0
 
 
-def test_nothing_of_such_a_feed_passes_the_host(tape):
+def test_no_data_of_such_a_feed_passes_through_the_host(tape):
     network, call = _compiled("add", fetch_device=True)
     (out,) = call(x=TapeArray(X))
     assert network.placement().copies == 1
@@ -164,7 +164,7 @@ def test_an_event_that_cannot_be_made_fails_the_call(tape):
         call(x=TapeArray(X))
 
 
-def test_events_are_given_back(tape):
+def test_events_are_released(tape):
     network, call = _compiled("add")
     call(x=TapeArray(X))
     assert tape.count("events") == 1

@@ -60,7 +60,7 @@ def test_variables_move_to_the_device_that_runs_them(tape):
         ("tap:1", DeviceNotFoundError, "tap: no device of this name .* did you mean 'tape'"),
     ],
 )
-def test_a_number_that_is_none_is_refused_with_the_way_out(tape, name, error, text):
+def test_an_invalid_number_is_refused_with_a_remedy(tape, name, error, text):
     network, last = make_network("add")
     with pytest.raises(error, match=text):
         network.compile(["x"], [last], device=name, scope=ow.Scope())
@@ -68,7 +68,7 @@ def test_a_number_that_is_none_is_refused_with_the_way_out(tape, name, error, te
         network.run(ow.Scope(), device=name)
 
 
-def test_a_device_written_in_python_is_one(tape):
+def test_a_device_can_be_written_in_python(tape):
     class Flat:
         name, dlpack_code, addressable = "flat", 13, True
         allocate = free = copy = synchronize = view = lambda *args: None

@@ -25,7 +25,7 @@ def test_steps_of_a_device_are_launched_one_by_one_and_waited_for(tape):
     np.testing.assert_array_equal(call(x=X)[0], expected)
 
 
-def test_a_graph_is_replayed_in_runs_without_a_clock_alone(tape):
+def test_only_runs_without_a_clock_replay_a_graph(tape):
     network, last = make_network("add", "multiply")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
     call(x=X)

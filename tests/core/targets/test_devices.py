@@ -21,7 +21,7 @@ NO_STREAMS = (
 )
 
 
-def test_a_plan_runs_there_and_comes_back_without_python(tape):
+def test_a_plan_runs_there_and_returns_without_python(tape):
     network, last = make_network("add", "multiply", "add")
     call = network.compile(["x"], [last, "v0"], device="tape", scope=ow.Scope())
     for x in (X, 2 * X, X - 5):
@@ -55,7 +55,7 @@ def test_fetches_can_stay_there(tape):
         np.testing.assert_array_equal(tensor.numpy(), 2 * factor * X)
 
 
-def test_everything_is_given_back_but_the_devices_stream(tape):
+def test_everything_is_released_but_the_devices_stream(tape):
     network, last = make_network("add", "multiply")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
     for _ in range(3):
@@ -156,7 +156,7 @@ def test_doctor_looks_for_the_device_in_the_library(acme, compiler):
         (NO_STREAMS, "tape: capture needs streams, got a device without"),
     ],
 )  # fmt: skip
-def test_a_malformed_table_is_refused_whole(compiler, fault, text):
+def test_a_malformed_table_is_refused_completely(compiler, fault, text):
     library = compiler.build("tape.cc", f"-DFAULT={fault}")
     with pytest.raises(PluginError, match=text):
         _runtime.Library(str(library))

@@ -44,7 +44,7 @@ def test_a_variable_set_between_replays_is_read_without_another_recording(tape):
     assert tape.count("captured") == 1
 
 
-def test_a_replaced_variable_is_recorded_anew(tape):
+def test_a_replaced_variable_is_recorded_again(tape):
     network = ow.Network([ow.Operator("add", x="w", y="w", out="out")])
     scopes = [ow.Scope(), ow.Scope()]
     for factor, scope in enumerate(scopes, start=1):

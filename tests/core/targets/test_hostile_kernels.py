@@ -77,7 +77,7 @@ def test_absurd_numbers_of_a_prepare_name_the_plugin(hostile, fault, text):
     assert library.count_states() == before  # its objects are released
 
 
-def test_an_absurd_estimate_is_a_long_one(hostile):
+def test_an_absurd_estimate_counts_as_a_long_one(hostile):
     np.testing.assert_array_equal(compile_scale("estimate")(x=X)[0], 2 * X)
 
 
@@ -134,7 +134,7 @@ def test_a_shape_rules_message_without_end_and_without_utf8_is_shown(hostile):
         ("infer_negative", r"dimensions must be at least 0, or -1 where unknown, got \(-5,\)"),
     ],
 )
-def test_a_shape_rule_that_ignores_set_output_is_named(hostile, fault, text):
+def test_a_shape_rule_that_ignores_a_failed_set_output_is_named(hostile, fault, text):
     label = r"; it is the shape rule of library 'opwright_acme/libacme.so' of opwright-acme 1.0"
     with pytest.raises(PluginError, match=f"acme.scale: set_output: {text}.*{label}"):
         ow.ops.acme.scale(X, fault=fault)

@@ -146,7 +146,7 @@ def test_an_exit_and_an_exception_of_a_python_kernel_are_errors(python_kernels):
         ow.ops.acme.scale(X, fault="raise")
 
 
-def test_refusals_come_back_with_their_reasons(acme, plain_library, table, isolated):
+def test_refusals_are_returned_with_their_reasons(acme, plain_library, table, isolated):
     acme.use(plain_library, table + PYTHON)
     acme.add_module("kernels", KERNELS)
     np.testing.assert_array_equal(ow.ops.acme.scale(X, fault="lack"), 2 * X)
@@ -162,7 +162,7 @@ def test_an_output_gets_its_shape_there(python_kernels):
     np.testing.assert_array_equal(ow.ops.nonzero(np.array([0.0, 3.0, 0.0, 4.0])), [[1, 3]])
 
 
-def test_a_parameter_is_packed_there_and_anew_when_it_was_set(python_kernels):
+def test_a_parameter_is_packed_there_and_packed_again_when_set(python_kernels):
     program = ow.Program()
     with ow.program_guard(program, ow.Program()):
         block = program.global_block()

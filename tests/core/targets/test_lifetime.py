@@ -80,7 +80,7 @@ def test_threads_of_a_library_run_on_without_a_user(compiler):
     assert compiler.run(sys.executable, "-c", THREADED.format(path=path)).strip() == "lives"
 
 
-def test_a_plan_needs_nothing_but_the_open_library(copy):
+def test_a_plan_needs_only_the_open_library(copy):
     library = _runtime.Library(str(copy))
     builder = _runtime.PlanBuilder(_runtime.host_device(), "plan")
     x = builder.value(F64, (3,), _runtime.EXTERNAL, builder.external(_runtime.PERSISTABLE, "x"))

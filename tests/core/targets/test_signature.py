@@ -28,13 +28,13 @@ def layout(function, **options):
     return check_signature(function, DEFINITION, **options)
 
 
-def test_slots_go_by_position_in_the_kernels_own_order():
+def test_slots_are_passed_by_position_in_the_kernels_own_order():
     assert layout(lambda out, y, x, *, alpha, axis: None) == PythonLayout(
         (3, 1, 0), (), ("alpha", "axis"), ("alpha", "axis")
     )
 
 
-def test_keyword_slots_go_by_keyword():
+def test_keyword_slots_are_passed_by_keyword():
     assert layout(lambda x, *, out, y, alpha, axis: None) == PythonLayout(
         (0,), (("out", 3), ("y", 1)), ("alpha", "axis"), ("alpha", "axis")
     )

@@ -74,7 +74,7 @@ def test_a_kernel_without_an_estimate_is_estimated_by_its_bytes(acme, compiler):
     assert set(ow.ops.acme.scale(np.ones(100_000), fault="count")) == {2}
 
 
-def test_a_long_step_without_an_estimate_lets_other_threads_go_on(acme, compiler):
+def test_a_long_step_without_an_estimate_lets_other_threads_run(acme, compiler):
     acme.use(compiler.build("threads.cc", "-fopenmp"))
     library = ctypes.CDLL(str(acme.site / "opwright_acme" / "libacme.so"))
     x = np.ones(100_000)
@@ -185,7 +185,7 @@ def test_a_forked_child_computes_the_same_on_one_thread(acme, library, monkeypat
     assert printed.split() == ["0", str(threads)]
 
 
-def test_a_forked_child_comes_to_its_end(acme, library, monkeypatch):
+def test_a_forked_child_terminates(acme, library, monkeypatch):
     acme.install(library)
     monkeypatch.setenv("OPWRIGHT_NUM_THREADS", "2")
     code = FORK.replace("{end}", "del network, count, run, run_count; sys.exit(0)")

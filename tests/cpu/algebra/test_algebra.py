@@ -141,7 +141,7 @@ def test_differences_of_neighbors_match_numpy(axis):
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])
-def test_runs_of_equal_slices_are_found_with_their_places(axis):
+def test_runs_of_equal_slices_are_found_with_their_positions(axis):
     x = RNG.integers(0, 2, (40, 3, 2))
     out, inverse, counts = ow.ops.unique_consecutive(
         x, axis=axis, returns=("out", "inverse", "counts")
@@ -175,7 +175,7 @@ def test_searchsorted_of_many_values_matches_numpy(n, side):
     np.testing.assert_array_equal(found, np.searchsorted(x, values, side=side))
 
 
-def test_nan_that_infinities_leave_in_a_sum_stays():
+def test_nan_that_infinities_leave_in_a_sum_remains():
     x = np.ones((3, 700), "float32")
     x[0, 3], x[1, 5], x[2, 9] = np.inf, -np.inf, np.nan
     np.testing.assert_array_equal(ow.ops.nansum(x, axis=[1]), np.nansum(x, 1))

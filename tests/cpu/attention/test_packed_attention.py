@@ -109,13 +109,13 @@ def test_a_mask_a_scale_and_float64_are_fused_too(options):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_parts_that_are_taken_from_a_stack_are_fused_too(masked, n_threads):
+def test_parts_taken_from_a_stack_are_fused_too(masked, n_threads):
     types = assert_same(Step(masked=masked, stacked=True), 2, 65)
     assert (types["cpu.packed_attention"], types["cpu.packed_attention_grad"]) == (1, 1)
     assert types["transpose"] == types["unstack"] == types["stack"] == 0
 
 
-def test_one_row_has_nothing_to_be_transposed():
+def test_one_row_needs_no_transpose():
     types = assert_same(Step(), 2, 1)
     assert types["transpose"] == types["cpu.packed_attention"] == 0
 

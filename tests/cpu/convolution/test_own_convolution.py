@@ -213,7 +213,7 @@ def test_an_infinite_weight_reaches_its_filter_alone(value: float, n_threads: in
     check_as_in_float64(case, arrays)
 
 
-def test_numbers_whose_transform_overflows_are_added_up_plainly(n_threads: int) -> None:
+def test_numbers_whose_transform_overflows_are_summed_directly(n_threads: int) -> None:
     case = TILED[0]
     arrays = make_tiled(case)
     arrays["weight"] *= 1e-3

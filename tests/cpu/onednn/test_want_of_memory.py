@@ -75,7 +75,7 @@ def test_a_call_after_a_failed_allocation_succeeds(
 
 @pytest.mark.timeout(1800 if EVERY_ALLOCATION else 900)
 @pytest.mark.parametrize("name", ["product", "lower"])
-def test_only_onednn_itself_crashes_for_want_of_a_small_object(
+def test_only_onednn_itself_crashes_without_a_small_object(
     name: str, library: Path, tmp_path: Path
 ) -> None:
     stacks = str(build_python(tmp_path))

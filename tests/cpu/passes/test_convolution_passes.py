@@ -168,7 +168,7 @@ def test_a_fetched_intermediate_prevents_folding():
     assert types["cpu.fold_batch_norm"] == 0
 
 
-def test_a_convolution_with_two_readers_stays():
+def test_a_convolution_with_two_readers_is_kept():
     def write(x):
         h = conv(x)
         return ops.add(layers.relu(h), ops.tanh(h))
@@ -185,7 +185,7 @@ def test_the_sum_of_a_convolution_with_itself_is_right():
 
 
 @pytest.mark.parametrize("shape", [(1, 4, 1, 1), (4, 1, 1), (2, 1, 9, 8), (1,), (8,)])
-def test_a_residual_that_broadcasts_is_left_to_the_addition(shape):
+def test_a_residual_that_broadcasts_is_added_separately(shape):
     def write(x):
         other = parameter("other", shape)
         return layers.relu(ops.add(conv(x), other))

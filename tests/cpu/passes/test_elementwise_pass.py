@@ -121,7 +121,7 @@ def test_long_chains_are_cut() -> None:
     assert types[CHAIN] == -(-200 // 32)
 
 
-def test_dtypes_without_a_loop_are_left_alone() -> None:
+def test_dtypes_without_a_loop_are_not_fused() -> None:
     made = Made("int32")
     out = made.put("negative", made.put("add", "x", "y"))
     assert made.run([out], PASS)[1] == {"add": 1, "negative": 1}

@@ -123,7 +123,7 @@ def test_a_transposed_product_is_computed_with_swapped_factors():
     assert types["cpu.folded_matmul"] >= 1
 
 
-def test_a_fetched_transpose_is_copied_and_the_product_left_alone():
+def test_a_fetched_transpose_is_copied_and_the_product_not_fused():
     def build(x: ow.Variable, y: ow.Variable) -> Any:
         turned = swap(x)
         out = ow.ops.matmul(turned, y)

@@ -60,7 +60,7 @@ def one_thread() -> None:
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("kind", OPTIMIZERS)
-def test_all_updates_in_one_step_are_the_updates_one_by_one(kind: str) -> None:
+def test_all_updates_in_one_step_equal_separate_updates(kind: str) -> None:
     apart, one_by_one = train(OPTIMIZERS[kind], [])
     together, merged = train(OPTIMIZERS[kind], PASS)
     assert one_by_one[kind] == 6
@@ -161,7 +161,7 @@ def test_one_parameter_updated_twice_is_updated_twice() -> None:
     check(updates, {"std.multi_sgd": 1, "sgd": 1})
 
 
-def test_an_update_whose_parameter_is_read_on_stays_where_it_is() -> None:
+def test_an_update_whose_parameter_is_read_later_keeps_its_place() -> None:
     updates = two()
     updates.sgd("a", "a_grad", "rate")
     updates.block.create_var("seen")

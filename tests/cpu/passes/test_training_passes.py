@@ -182,7 +182,7 @@ def test_dtypes_refused_by_a_fused_operator_are_not_fused(dtype):
         np.testing.assert_array_equal(call(**feeds)[0], [[0, 0, 1, 2], [0, 0, 1, 2]])
 
 
-def test_an_infinite_gradient_ends_where_relu_is_flat():
+def test_an_infinite_gradient_ends_at_the_flat_part_of_relu():
     program = ow.Program()
     block = program.global_block()
     feeds = {

@@ -141,7 +141,7 @@ def test_reductions_in_any_number_of_threads_have_equal_bits_and_match_numpy(cas
 
 @pytest.mark.parametrize("shape", [(10_000_000,), (3_000_000, 3), (1000, 10_000)])
 @pytest.mark.parametrize("kind", ["constant", "uniform"])
-def test_long_sums_of_singles_keep_six_digits(shape: tuple[int, ...], kind: str) -> None:
+def test_long_sums_of_float32_keep_six_digits(shape: tuple[int, ...], kind: str) -> None:
     x = np.full(shape, 0.1, "float32") if kind == "constant" else numbers(*shape, low=0.0)
     found = call("sum", NATIVE, 2, x, axis=[0])
     np.testing.assert_allclose(found, x.sum(0, dtype="float64"), rtol=1e-6)
@@ -197,7 +197,7 @@ def test_losses_of_logits_too_large_for_the_caches_agree() -> None:
 
 
 @pytest.mark.parametrize("op", ["softmax", "log_softmax"])
-def test_a_long_line_keeps_infinities_and_nan_where_they_belong(op: str) -> None:
+def test_a_long_row_keeps_infinities_and_nan_in_place(op: str) -> None:
     x = numbers(4, 100_000)
     x[0, :50_000] = -np.inf  # whole chunks without a number
     x[1] = -np.inf

@@ -50,7 +50,7 @@ def double(device: str = "cuda", **options: Any) -> tuple[ow.Network, Any]:
     return network, network.compile(["x"], ["out"], device=device, scope=scope, **options)
 
 
-def test_such_arrays_are_fed_and_one_graph_serves_all_of_them() -> None:
+def test_such_arrays_are_fed_and_share_one_graph() -> None:
     network, call = double()
     for turn in range(4):
         np.testing.assert_array_equal(call(x=Placed(turn * X))[0], 2 * turn * X)
@@ -80,7 +80,7 @@ class Slice(Placed):
 
 
 @pytest.mark.parametrize("begin", [1, 2, 3, 4, 8])
-def test_a_part_of_an_array_may_begin_where_no_vector_does(begin: int) -> None:
+def test_a_part_of_an_array_may_begin_at_an_unaligned_address(begin: int) -> None:
     x = np.arange(9001, dtype=np.float32)
     doubled = ow.ops.add(Slice(x, begin), Slice(x, begin))
     np.testing.assert_array_equal(doubled.numpy(), 2 * x[begin:])
@@ -136,7 +136,7 @@ def test_a_queried_tensor_has_no_pending_work(gpu: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [*FLOAT_DTYPES, "int8", "uint16", "int64", "bool"])
-def test_every_dtype_with_a_type_string_goes_in_and_out(dtype: str) -> None:
+def test_every_dtype_with_a_type_string_can_be_exchanged(dtype: str) -> None:
     x = (X > 0).astype(dtype_to_numpy(dtype))
     tensor = Tensor.from_numpy(x, get_device("cuda", ow.current_context()))
     assert hasattr(tensor, "__cuda_array_interface__") == (dtype != "bfloat16")

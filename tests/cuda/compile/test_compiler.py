@@ -82,7 +82,7 @@ def void(_: object) -> None:
     ("n_instances", "n_at_once", "n_beside"),
     [(1, 8, 0), (2, 8, 0), (3, 8, 1), (4, 8, 1), (9, 8, 4), (100, 8, 7), (100, 1, 0)],
 )
-def test_as_many_compilers_as_have_enough_to_do(
+def test_there_are_as_many_compilers_as_have_enough_to_do(
     n_instances: int, n_at_once: int, n_beside: int
 ) -> None:
     fake = Fake()
@@ -90,7 +90,7 @@ def test_as_many_compilers_as_have_enough_to_do(
     assert fake.n_beside == n_beside
 
 
-def test_alone_it_compiles_in_the_calling_thread_in_order() -> None:
+def test_a_single_compiler_uses_the_calling_thread_in_order() -> None:
     fake = Fake()
     compile_some(fake, 4, 1)
     assert list(fake.threads) == ["f<0>", "f<1>", "f<2>", "f<3>"]
@@ -123,7 +123,7 @@ def test_each_image_is_kept_as_soon_as_it_is_compiled() -> None:
     assert kept == instances(2)
 
 
-def test_an_interrupt_stops_the_others_and_begins_nothing_more() -> None:
+def test_an_interrupt_stops_the_others_and_starts_nothing_more() -> None:
     stopped = threading.Event()
 
     class Interrupted(Fake):
@@ -171,7 +171,7 @@ class _Gone(Fake):
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_without_more_compilers_it_compiles_alone_with_a_warning(at_once: bool) -> None:
+def test_without_more_compilers_one_compiles_with_a_warning(at_once: bool) -> None:
     fake = Lost(at_once)
     with pytest.warns(
         RuntimeWarning, match=r"sequentially, since no additional compiler .*: no room"
@@ -267,7 +267,7 @@ os._exit(1)
 """
 
 
-def test_nothing_is_left_of_a_process_that_ended_abruptly() -> None:
+def test_nothing_remains_of_a_process_that_ended_abruptly() -> None:
     # Both write errors to one pipe: it is at its end when the second has ended, too.
     command = [sys.executable, "-c", PARENT]
     answer = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)

@@ -148,7 +148,7 @@ def test_an_error_in_one_of_several_names_its_operator_and_the_rest_is_kept(
     assert len(fake.compiled) == 4 + 2
 
 
-def test_an_interrupt_leaves_neither_thread_nor_file_nor_plan(fake: Fake, tmp_path: Path) -> None:
+def test_an_interrupt_leaves_no_thread_file_or_plan(fake: Fake, tmp_path: Path) -> None:
     main, interrupted = threading.current_thread(), threading.Event()
 
     def interrupt(expression: str) -> None:

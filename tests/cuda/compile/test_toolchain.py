@@ -57,7 +57,7 @@ def source(text: str = "__global__ void f() {}", **kwargs: Any) -> Source:
     return Source("f.cu", text, **kwargs)
 
 
-def test_an_image_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_an_image_survives_a_round_trip(tmp_path: Path) -> None:
     ImageCache(tmp_path / "made" / "here").write("key", IMAGE)
     assert ImageCache(tmp_path / "made" / "here").read("key") == IMAGE
     assert ImageCache(tmp_path / "made" / "here").read("another") is None
@@ -125,7 +125,7 @@ class FailingCompiler(CountingCompiler):
         return image
 
 
-def test_one_that_fails_leaves_the_others_on_disk(tmp_path: Path, loaded: Any) -> None:
+def test_a_failing_instance_leaves_the_others_on_disk(tmp_path: Path, loaded: Any) -> None:
     compiler = FailingCompiler()
     for _ in range(2):
         with pytest.raises(KernelError, match="cannot compile bad"):
@@ -147,7 +147,7 @@ def test_a_failed_deferred_compilation_is_raised_once_on_request(loaded: Any) ->
     assert len(compiler.calls) == 3
 
 
-def test_a_child_does_not_wait_for_a_thread_that_compiled_when_it_was_forked(loaded: Any) -> None:
+def test_a_child_does_not_wait_for_a_thread_that_was_compiling_at_the_fork(loaded: Any) -> None:
     tools = Toolchain(CountingCompiler())
     with tools._lock:  # as by another thread of the parent
         tools.renew_lock()
@@ -191,7 +191,7 @@ def test_an_unwritable_folder_is_reported_once_and_only_costs_time(
         assert tools.find(source(), ["g"], "sm_90")
 
 
-def test_the_oldest_images_go_when_there_are_too_many(
+def test_the_oldest_images_are_removed_when_there_are_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opwright_cuda.compile.image_cache.MAX_FILES", 8)

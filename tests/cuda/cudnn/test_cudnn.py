@@ -236,7 +236,7 @@ def test_a_gradient_that_waits_for_its_sums_to_be_compiled_is_planned_once(
         (5, "engine 5 is less exact"),
     ],
 )
-def test_our_own_kernel_serves_where_no_engine_is_good_enough(
+def test_our_own_kernel_serves_if_no_engine_is_good_enough(
     gpu: Any, engine: int, reason: str
 ) -> None:
     n = 10 + engine  # filters: no graph with this number has been planned before

@@ -135,7 +135,7 @@ def test_small_convolutions_and_ones_without_memory_use_cudnn(
 
 
 @pytest.mark.cuda_kernels
-def test_where_tf32_is_allowed_tensor_cores_do_it(of_any_size: None, launched: list[str]) -> None:
+def test_tensor_cores_compute_it_if_tf32_is_allowed(of_any_size: None, launched: list[str]) -> None:
     x, weight, attrs = CASES[0]
     given = arrays_of(x, weight)
     context = ow.current_context().with_options({"cuda.allow_tf32": True})

@@ -196,7 +196,7 @@ def test_inspection_opens_no_driver(machine: Machine, tripwire: dict[str, str], 
     assert not any(name in maps for name in ("libcuda", "libnvrtc", "libcublas", "libcudnn"))
 
 
-def test_the_tripwire_is_one(machine: Machine, tripwire: dict[str, str]) -> None:
+def test_the_tripwire_counts_as_one(machine: Machine, tripwire: dict[str, str]) -> None:
     machine.python("problem(works)", **tripwire)
     opened = Path(tripwire["OPENED"])
     assert opened.exists()

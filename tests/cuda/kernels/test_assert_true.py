@@ -44,6 +44,6 @@ def test_an_assertion_without_a_message_has_a_default_text() -> None:
         call(x=np.float32(0))
 
 
-def test_nothing_is_true() -> None:
+def test_nothing_counts_as_true() -> None:
     _, call = compiled((0, 3), "x must be > 0")
     assert call(x=np.zeros((0, 3), np.float32))[0].shape == (0, 3)

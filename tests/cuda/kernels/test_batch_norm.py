@@ -252,7 +252,7 @@ def test_unrequested_gradients_are_omitted(training: bool) -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 3, 0)], ids=str)
-def test_nothing_has_running_statistics_and_no_gradient(shape: Any) -> None:
+def test_an_empty_batch_has_running_statistics_and_no_gradient(shape: Any) -> None:
     given = numbers(shape, "float32")
     attrs = {**ATTRS, "training": True, "activation": "relu"}
     made = run(FUSED, given, attrs)
@@ -266,7 +266,7 @@ def test_nothing_has_running_statistics_and_no_gradient(shape: Any) -> None:
         np.testing.assert_array_equal(grads[slot], np.zeros(3), err_msg=slot)
 
 
-def test_relu_lets_the_gradient_through_where_its_input_is_no_number() -> None:
+def test_relu_lets_the_gradient_through_if_its_input_is_nan() -> None:
     given = numbers((4, 3), "float32")
     given |= {"saved_mean": given["mean"], "saved_inv_std": given["variance"]}
     given["x"][1, 2] = np.nan
@@ -282,7 +282,7 @@ def test_relu_lets_the_gradient_through_where_its_input_is_no_number() -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("shape", [(300, 64), (1300, 24), (4, 3, 40, 32), (6, 4, 14, 14)], ids=str)
-def test_large_arrays_are_normalized_as_small_ones(
+def test_large_arrays_are_normalized_like_small_ones(
     shape: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = numbers(shape, dtype)

@@ -57,7 +57,7 @@ def _auc(x: Any, label: Any, thresholds: int = 4) -> Any:
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.5, np.nan])
-def test_a_score_that_is_no_probability_is_reported(wrong: float) -> None:
+def test_a_score_that_is_not_a_probability_is_reported(wrong: float) -> None:
     with pytest.raises(KernelError, match=r"auc: x must be probabilities .* that of row 1 is not"):
         _auc(np.array([0.5, wrong]), np.array([0, 1]))
     with pytest.raises(KernelError, match=r"auc: label must be in \[0, 2\), got 2"):
@@ -72,7 +72,7 @@ def test_the_area_in_several_blocks_matches_the_formula() -> None:
     np.testing.assert_allclose(_auc(x, label, thresholds), [wins.mean()], rtol=1e-6)
 
 
-def test_classes_of_several_blocks_are_put_together() -> None:
+def test_classes_of_several_blocks_are_merged() -> None:
     n, classes = 20, 700
     x, label = RNG.standard_normal((n, classes)), RNG.integers(0, classes, n)
     x[np.arange(n // 2), label[: n // 2]] = 9.0

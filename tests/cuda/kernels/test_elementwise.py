@@ -69,7 +69,7 @@ def test_threads_read_two_vectors_of_one_large_input(n_inputs: int, each: int) -
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
 @pytest.mark.parametrize("shape", [(300, 64), (1100, 16), (2100, 8)], ids=str)
-def test_rows_that_are_the_same_for_all_rows_are_kept(
+def test_a_row_broadcast_to_all_rows_is_kept(
     shape: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elementwise, "MANY_VECTORS", 1)

@@ -49,7 +49,7 @@ def test_a_position_out_of_range_is_reported(value: int, least: int, index_dtype
         call("embedding_grad", given, "weight_grad")
 
 
-def test_a_fault_is_reported_once_and_the_device_goes_on() -> None:
+def test_a_fault_is_reported_once_and_the_device_stays_usable() -> None:
     x = whole((5, 3))
     with pytest.raises(KernelError, match="got 9"):
         call("gather", {"x": x, "index": np.array([9])})

@@ -66,7 +66,7 @@ def test_parts_of_any_width_are_joined_and_cut(inner: int, axis: int, dtype: str
                 np.testing.assert_array_equal(one, part)
 
 
-def test_more_parts_than_one_launch_takes_are_joined_and_cut() -> None:
+def test_more_parts_than_one_launch_takes_are_joined_and_split() -> None:
     parts = [random((3, i % 5)) for i in range(75)]
     whole = np.concatenate(parts, 1)
     np.testing.assert_array_equal(call("concat", {"x": parts}, axis=1)[0], whole)
@@ -89,7 +89,7 @@ SLICED = [
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("box", "shape"), SLICED, ids=str)
-def test_boxes_are_cut_and_put_back(box: Any, shape: Any, dtype: str) -> None:
+def test_boxes_are_sliced_and_written_back(box: Any, shape: Any, dtype: str) -> None:
     x = random(shape, dtype)
     far = np.iinfo(np.int64).max
     listed = [(s.step or 1, s.start, s.stop) for s in box]

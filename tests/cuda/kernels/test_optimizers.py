@@ -88,7 +88,7 @@ def test_an_update_has_the_bits_that_it_has_on_the_cpu(kind: str, dtype: str) ->
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_update_of_16_bits_is_one_of_32_rounded_once(kind: str, dtype: str) -> None:
+def test_an_update_in_16_bits_equals_one_in_32_rounded_once(kind: str, dtype: str) -> None:
     shapes = ((1,), (1031,))
     got, wide = (
         update("cuda", kind, shapes, d, [], steps=1, drawn=dtype) for d in (dtype, "float32")

@@ -161,7 +161,7 @@ def test_nan_is_the_greatest_and_infinity_a_number(
 
 @pytest.mark.parametrize("op_type", ["max_pool2d", "max_pool2d_grad", "avg_pool2d_grad"])
 @pytest.mark.parametrize("case", CASES[:4], ids=str)
-def test_small_windows_have_the_bits_of_all_others(
+def test_kernels_for_small_windows_have_the_same_bits(
     case: Case, op_type: str, launched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {"x": RNG.standard_normal(case.images().shape)}
@@ -209,7 +209,7 @@ def has_strips(windows: pooling.Pooling, of_pixels: bool = False) -> bool:
     return pooling._strips(windows, meta, of_pixels) is not None
 
 
-def test_other_windows_keep_the_kernels_for_all() -> None:
+def test_other_windows_keep_the_general_kernels() -> None:
     small = axes(3, 2)
     assert has_strips(small)
     assert has_strips(small, of_pixels=True)
@@ -225,7 +225,7 @@ def test_other_windows_keep_the_kernels_for_all() -> None:
     assert not has_strips(axes(3, 2, size=4), of_pixels=True)
 
 
-def test_threads_that_fill_a_gpu_take_several_neighbors() -> None:
+def test_threads_take_several_neighbors_once_the_gpu_is_full() -> None:
     wide = axes(3, 2)._replace(n_outputs=2**21 * 31**2 * 8 // 64, n_pixels=2**30)
     meta = ow.op.Meta((1, 64, 64, 8), "float32")
     one, many = (pooling._strips(p, meta, of_pixels=False) for p in (axes(3, 2), wide))

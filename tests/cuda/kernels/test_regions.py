@@ -28,7 +28,7 @@ def test_a_box_far_outside_is_reported(wrong: float) -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, 2, 2**40])
-def test_an_image_that_is_not_there_is_reported(wrong: int) -> None:
+def test_a_missing_image_is_reported(wrong: int) -> None:
     with pytest.raises(KernelError, match=rf"roi_pool: batch_index must be .* got {wrong}"):
         pool(X, [[0, 0, 1, 1], [0, 0, 1, 1]], [0, wrong])
 

@@ -56,7 +56,7 @@ def test_nan_is_the_greatest_and_zeros_are_equal(n: int, largest: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
-def test_gradients_go_where_the_elements_came_from(dtype: str) -> None:
+def test_gradients_reach_the_source_elements(dtype: str) -> None:
     x = RNG.standard_normal((2, 300, 3)).astype(dtype_to_numpy(dtype))
     out, places = call("top_k", {"x": x}, "out indices", k=7, axis=1)
     (grad,) = call(

@@ -106,7 +106,7 @@ class Placed:
         return self.array.__cuda_array_interface__  # type: ignore[no-any-return]
 
 
-def test_arrays_with_the_cuda_array_interface_alone_go_in_and_out(cupy: Any, torch: Any) -> None:
+def test_arrays_with_only_the_cuda_array_interface_are_exchanged(cupy: Any, torch: Any) -> None:
     network, call = compiled(DOUBLE, ["x"], ["out"], fetch_device=True)
     for turn in range(1, 5):
         (out,) = call(x=Placed(cupy.asarray(turn * X)))

@@ -162,7 +162,7 @@ def test_a_dropout_mask_has_the_bits_that_it_has_on_the_cpu() -> None:
         np.testing.assert_array_equal(masks[0], masks[1])
 
 
-def test_an_index_out_of_range_is_reported_and_the_gpu_goes_on() -> None:
+def test_an_index_out_of_range_is_reported_and_the_gpu_stays_usable() -> None:
     op = ow.Operator("gather", x="x", index="index", out="out")
     _, call = compiled([op], ["x", "index"], ["out"])
     good = np.array([0, 3])
@@ -173,7 +173,7 @@ def test_an_index_out_of_range_is_reported_and_the_gpu_goes_on() -> None:
         np.testing.assert_array_equal(call(x=X, index=good)[0], X[good])
 
 
-def test_no_memory_is_an_error_with_sizes_after_which_the_gpu_goes_on() -> None:
+def test_no_memory_is_an_error_with_sizes_and_the_gpu_stays_usable() -> None:
     n_bytes = 2**42
     _, call = compiled([ow.Operator("fill", out="out", shape=[n_bytes // 4])], [], ["out"],
                        fetch_device=True)  # fmt: skip
@@ -230,7 +230,7 @@ print(call(x=np.zeros(3, np.float32))[0])
 """
 
 
-def test_a_damaged_cubin_in_the_cache_is_compiled_anew(tmp_path: Path) -> None:
+def test_a_damaged_cubin_in_the_cache_is_compiled_again(tmp_path: Path) -> None:
     environ = {"OPWRIGHT_CACHE_DIR": str(tmp_path)}
     first = run_program(CACHED, **environ)
     assert "0.693" in first.stdout, first.stderr

@@ -56,7 +56,7 @@ def test_two_runs_have_the_same_bits() -> None:
     assert runs[0] == runs[1]
 
 
-def test_dropout_at_full_length_takes_the_same_course_as_on_the_cpu() -> None:
+def test_dropout_of_a_full_length_training_matches_the_cpu() -> None:
     batches = digits_batches(100)
     losses = [train(make_digits_model(d, drop=0.3)[0], batches) for d in ("cuda", "cpu")]
     assert_same_losses(losses[0][:40], losses[1][:40], relative=1e-3)

@@ -117,12 +117,12 @@ def test_of_two_normalizations_that_are_added_one_takes_the_sum() -> None:
     assert (types[GRAD], types["batch_norm_grad"], types["relu_grad"]) == (1, 1, 0)
 
 
-def test_a_sum_alone_is_fused() -> None:
+def test_a_sum_by_itself_is_fused() -> None:
     types = Step(lambda x, y: ow.ops.add(normal(x), y)).types_where_same()
     assert (types[FUSED], types["add"], types[GRAD]) == (1, 0, 0)
 
 
-def test_running_statistics_serve_as_well() -> None:
+def test_running_statistics_serve_too() -> None:
     types = Step(lambda x, y: relu_of_sum(normal(x, None, False), y)).types_where_same()
     assert (types[FUSED], types[GRAD]) == (1, 1)
 
@@ -157,7 +157,7 @@ def test_a_broadcast_summand_is_left_alone() -> None:
     assert (types[FUSED], types["batch_norm"], types["add"]) == (0, 1, 1)
 
 
-def test_twice_the_same_summand_is_left_alone() -> None:
+def test_adding_the_same_summand_twice_is_not_fused() -> None:
     def build(x: Any, y: Any) -> Any:
         h = normal(x)
         return ow.ops.add(relu_of_sum(h, h), y)

@@ -90,7 +90,7 @@ def test_a_step_learns_the_same_as_with_casts(dtype: str) -> None:
         )
 
 
-def test_without_a_kernel_of_the_activation_the_casts_go_all_the_same() -> None:
+def test_without_a_kernel_of_the_activation_the_casts_are_still_removed() -> None:
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         x = layers.data("x", [6, 8], "bfloat16")
         with nn.mixed_precision("bfloat16"):

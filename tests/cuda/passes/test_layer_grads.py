@@ -131,7 +131,7 @@ def test_gradients_of_no_inputs_and_no_outputs_are_right() -> None:
     assert TwoLayers(4, 5, 0).assert_right()[GRADS] == 1
 
 
-def test_the_last_layer_has_a_gradient_of_weight_and_bias_alone() -> None:
+def test_the_last_layer_has_only_gradients_of_weight_and_bias() -> None:
     made = TwoLayers(9, 21, 6)
     (weight, bias), types = made.run(made.grads["second"], made.grads["bias"])
     _, expected, expected_bias = made.expected()
@@ -194,7 +194,7 @@ def test_tiles_of_the_weight_account_for_the_blocks_of_the_input() -> None:
 
 
 @pytest.mark.parametrize("ctype", ["float", "double"])
-def test_nvrtc_makes_gradients_of_layers(ctype: str) -> None:
+def test_nvrtc_compiles_gradients_of_layers(ctype: str) -> None:
     width = 16 // (4 if ctype == "float" else 8)
     tiles = "SmallTile<2, 4, 8>, SmallTile<4, 8, 8>"
     epilogues = [

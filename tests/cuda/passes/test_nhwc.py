@@ -119,11 +119,11 @@ def test_a_residual_is_transposed_with_its_addend() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_where_nothing_is_rounded_images_stay(dtype: str) -> None:
+def test_without_rounding_images_stay(dtype: str) -> None:
     assert train(plain, dtype).n_turned == 0
 
 
-def test_where_cudnn_is_missing_images_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_cudnn_images_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cudnn, "find_refusal", lambda: "cuDNN cannot be loaded")
     ran = [train(plain, dtype, allow_tf32=True) for dtype in ("float16", "float32")]
     assert [each.n_turned for each in ran] == [0, 0]

@@ -116,7 +116,7 @@ def update(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_updates_in_one_launch_are_the_updates_one_by_one(kind: str, dtype: str) -> None:
+def test_all_updates_in_one_launch_equal_separate_updates(kind: str, dtype: str) -> None:
     apart, one_by_one = update(kind, SHAPES, dtype, [])
     together, merged = update(kind, SHAPES, dtype, ["fuse_optimizers"])
     assert one_by_one[kind] == len(SHAPES)

@@ -123,7 +123,7 @@ def test_a_stack_is_a_batch_with_the_strides_of_its_longest_dimension() -> None:
     assert numbers_of((2, 1, 3, 4), (6, 4, 5), TRANSPOSES[0])[8:12] == (6, 20, 0, 15)
 
 
-def test_a_stack_that_one_matrix_serves_is_one_tall_matrix() -> None:
+def test_a_stack_multiplied_by_one_matrix_is_one_tall_matrix() -> None:
     numbers = numbers_of((2, 3, 7, 4), (4, 5), TRANSPOSES[0])
     assert (numbers.n, numbers.batch) == (42, 1)
     assert numbers_of((6, 4, 7), (4, 5), TRANSPOSES[2]).batch == 6  # its rows are not neighbors
@@ -169,7 +169,7 @@ def test_the_workspace_follows_nvidias_advice_and_is_smaller_for_small_products(
     assert workspace_limit(large, (8, 9)) == 2**22
 
 
-def test_stacks_that_take_many_calls_and_huge_ones_are_no_products_of_cublaslt() -> None:
+def test_cublaslt_does_not_take_huge_stacks_or_stacks_of_many_calls() -> None:
     many = describe_product((5, 1, 5, 1, 2, 3), (1, 5, 1, 5, 3, 2), False, False, "float32")
     assert find_refusal(many) == (
         "the batch dimensions broadcast in a way that needs 125 products of cuBLASLt"

@@ -203,7 +203,7 @@ def test_stacks_that_broadcast_in_two_dimensions_are_not_our_own_kernels() -> No
         ((512, 512, 128), Tile(4, 8)),
     ],
 )
-def test_the_tile_is_taken_that_takes_least_time_by_the_estimate(
+def test_the_tile_with_the_least_estimated_time_is_taken(
     sizes: tuple[int, int, int], tile: Tile
 ) -> None:
     assert choose_tile(product_of(*sizes), H200) == tile
@@ -211,7 +211,7 @@ def test_the_tile_is_taken_that_takes_least_time_by_the_estimate(
     assert choose_tile(product_of(*sizes), H200, n_others=0).warps == 8
 
 
-def test_blocks_of_others_leave_less_room() -> None:
+def test_blocks_of_other_kernels_leave_less_room() -> None:
     product = product_of(201, 200, 64)
     assert choose_tile(product, H200) == choose_tile(product, H200, n_others=0) == Tile(4, 4)
     assert choose_tile(product, H200, n_others=104) == Tile(4, 8)
@@ -255,7 +255,7 @@ def test_vectors_of_a_stack_fit_every_matrix() -> None:
 
 
 @pytest.mark.parametrize("ctype", ["float", "double"])
-def test_nvrtc_makes_every_tile(ctype: str) -> None:
+def test_nvrtc_compiles_every_tile(ctype: str) -> None:
     width = 16 // (4 if ctype == "float" else 8)
     longer = LONG_TILES if ctype == "float" else ()
     expressions = [

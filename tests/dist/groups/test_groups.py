@@ -9,7 +9,7 @@ import pytest
 import opwright_dist as dist
 
 
-def test_without_a_launcher_a_process_is_alone() -> None:
+def test_without_a_launcher_there_is_one_process() -> None:
     assert (dist.rank(), dist.size()) == (0, 1)
     assert dist.gather(b"mine") == [b"mine"]
 

@@ -52,7 +52,7 @@ def train(layers: Layers, data: Any, optimizer: Any, parallel: str | None = None
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("sparse", [False, True])
-def test_alone_a_divided_table_trains_as_a_whole_one(optimizer: Any, sparse: bool) -> None:
+def test_in_one_process_a_divided_table_trains_as_a_whole_one(optimizer: Any, sparse: bool) -> None:
     options: dict[str, Any] = {"sparse": sparse, "padding_index": 2, "name": "e"}
 
     def divided(x: ow.Variable) -> ow.Variable:

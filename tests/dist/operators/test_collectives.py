@@ -17,7 +17,7 @@ NAMES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64"])
-def test_alone_a_collective_is_its_input(name: str, dtype: str) -> None:
+def test_in_one_process_a_collective_is_its_input(name: str, dtype: str) -> None:
     x = np.arange(6).reshape(3, 2).astype(dtype)
     out = getattr(ow.ops.dist, name)(x)
     np.testing.assert_array_equal(out, x)
@@ -45,7 +45,7 @@ def world_of(engine: dist.Engine) -> Iterator[None]:
 
 @pytest.mark.parametrize("passes", [None, ["-dist_alone"]])
 @pytest.mark.parametrize("name", NAMES)
-def test_alone_a_collective_runs_in_a_plan_with_and_without_its_pass(
+def test_in_one_process_a_collective_runs_in_a_plan_with_and_without_its_pass(
     name: str, passes: list[str] | None
 ) -> None:
     network, x, out = collective(name)
@@ -108,7 +108,7 @@ def test_the_gradient_of_a_collective_is_a_collective(name: str, gradient: str) 
 
 
 @pytest.mark.parametrize("reduce", ["max", "min", "mean"])
-def test_alone_every_reduction_has_the_gradient_of_a_copy(reduce: str) -> None:
+def test_in_one_process_every_reduction_has_the_gradient_of_a_copy(reduce: str) -> None:
     network, x, out = collective("all_reduce", reduce=reduce)
     ((_, gradient),) = ow.append_backward([out], parameters=[x])
     (result,) = network.compile(feed=[x], fetch=[gradient])(x=np.ones((3, 4), np.float32))

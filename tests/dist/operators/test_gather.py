@@ -26,7 +26,7 @@ from opwright_dist.groups.gathering import pack, unpack
         -0.0,
     ],
 )
-def test_bytes_and_numbers_come_back_with_their_types(value: Any) -> None:
+def test_bytes_and_numbers_keep_their_types(value: Any) -> None:
     (result,) = dist.gather(value)
     assert type(result) is type(value)
     assert repr(result) == repr(value)
@@ -36,14 +36,14 @@ def test_whole_numbers_have_any_number_of_digits() -> None:
     assert dist.gather(10**5000) == [10**5000]
 
 
-def test_views_of_bytes_come_back_as_bytes() -> None:
+def test_views_of_bytes_are_returned_as_bytes() -> None:
     assert dist.gather(memoryview(b"abc")) == [b"abc"]
     assert dist.gather(bytearray(b"abc")) == [b"abc"]
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int64", "float16", "float32", "f8"])
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3)])
-def test_arrays_come_back_with_dtype_and_shape(dtype: str, shape: tuple[int, ...]) -> None:
+def test_arrays_keep_dtype_and_shape(dtype: str, shape: tuple[int, ...]) -> None:
     given = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     (result,) = dist.gather(given)
     assert (result.dtype, result.shape) == (given.dtype, given.shape)
@@ -52,7 +52,7 @@ def test_arrays_come_back_with_dtype_and_shape(dtype: str, shape: tuple[int, ...
     assert not np.shares_memory(result, given)
 
 
-def test_arrays_of_any_layout_come_back() -> None:
+def test_arrays_of_any_layout_survive_a_round_trip() -> None:
     given = np.arange(12.0).reshape(3, 4)
     for view in (given.T, given[::2, ::-1], given.astype(">f8")):
         np.testing.assert_array_equal(dist.gather(view)[0], view)

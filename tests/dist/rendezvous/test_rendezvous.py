@@ -151,7 +151,7 @@ def test_a_line_beyond_the_limit_ends_its_connection(server: Echo) -> None:
         assert server.left == [0]
 
 
-def test_a_client_that_does_not_read_blocks_no_other_and_no_memory(server: Echo) -> None:
+def test_a_client_that_does_not_read_blocks_no_other_and_uses_no_memory(server: Echo) -> None:
     with connect(server, 0) as lazy, connect(server, 1) as other:
         lazy.setblocking(False)
         request = b"all 60000\n" * 1000

@@ -87,7 +87,7 @@ def test_layers_are_sent_in_buckets_from_the_last_to_the_first():
     assert step.compute_s == pytest.approx(1.0)
 
 
-def test_layers_must_be_numbers_that_make_sense():
+def test_layers_must_be_nonnegative_numbers():
     with pytest.raises(DistError, match="layers must be pairs of seconds and bytes"):
         step_of_layers([])
     with pytest.raises(DistError, match="none negative"):
@@ -119,12 +119,12 @@ def test_youngs_interval_loses_about_least():
     assert reliability.useful_share(100) > share
 
 
-def test_without_failures_checkpoints_alone_cost_time():
+def test_without_failures_only_checkpoints_cost_time():
     assert Reliability().useful_share(4096) == 1
     assert Reliability(interval_s=90, checkpoint_s=10).useful_share(4096) == pytest.approx(0.9)
 
 
-def test_where_more_breaks_than_is_done_nothing_is_useful():
+def test_if_more_breaks_than_is_done_nothing_is_useful():
     assert Reliability(rank_mtbf_s=1.0, restart_s=1e4).useful_share(4096) == 0
 
 

@@ -10,7 +10,7 @@ from opwright_simulation import NETWORKS, Link, Network, fit_link, get_network
 ONE_MACHINE = Network("one", 8, Link(1e-6, 1e9), Link(1e-6, 1e9))
 
 
-def test_a_process_alone_sends_nothing():
+def test_a_single_process_sends_nothing():
     assert ONE_MACHINE.cost("all_reduce", 1000, 1).seconds == 0
 
 
@@ -30,13 +30,13 @@ def test_a_small_tensor_takes_the_tree_with_logarithmic_latency():
     assert cost.latency_s == pytest.approx(2 * 3 * 1e-6)
 
 
-def test_many_machines_take_levels():
+def test_many_machines_use_levels():
     cost = get_network("infiniband").cost("all_reduce", 4_000_000, 4096)
     assert cost.algorithm == "hierarchical"
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_more_bytes_and_more_machines_never_take_less(name):
+def test_more_bytes_or_machines_never_take_less_time(name):
     network = NETWORKS[name]
     times = [network.cost("all_reduce", size, 64).seconds for size in (0, 1000, 10**6, 10**9)]
     assert times == sorted(times)
@@ -48,7 +48,7 @@ def test_a_barrier_has_no_bytes():
     assert ONE_MACHINE.cost("barrier", 10**9, 8).transfer_s == 0
 
 
-def test_processes_that_share_cores_take_turns():
+def test_processes_that_share_cores_alternate():
     crowded = Network("crowded", 8, Link(1e-6, 1e9), Link(1e-6, 1e9), cores_per_node=2)
     assert crowded.crowding(2) == 1
     assert crowded.crowding(8) == 4
@@ -65,7 +65,7 @@ def test_a_fitted_link_reproduces_the_measured_times():
     assert link.bytes_per_s == pytest.approx(3e9)
 
 
-def test_times_that_do_not_rise_fit_no_link():
+def test_times_that_do_not_increase_fit_no_link():
     with pytest.raises(DistError, match="times must rise with sizes"):
         fit_link([1000, 2000], [2e-3, 1e-3], 2)
     with pytest.raises(DistError, match="two or more sizes, a time for each"):

@@ -62,14 +62,14 @@ def test_equal_parts_cover_a_tensor_and_little_more(n: int, size: int) -> None:
     assert shard_length((-1, n), size) == -1
 
 
-def test_alone_a_program_is_that_without_parts() -> None:
+def test_in_one_process_a_program_equals_one_without_parts() -> None:
     divided, plain = build(True)[0], build(False)[0]
     assert divided.to_proto() == plain.to_proto()
 
 
 @pytest.mark.parametrize("precision", [None, "float16"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_whole_program_is_that_without_parts(
+def test_a_whole_program_equals_one_without_parts(
     two: dist.Engine, name: str, precision: str | None
 ) -> None:
     divided, plain = (build(shard, OPTIMIZERS[name], precision)[0] for shard in (True, False))
@@ -139,7 +139,7 @@ def test_a_part_is_a_run_of_elements_and_zeros(
     np.testing.assert_array_equal(part, whole[length:])  # the engine of rank 1
 
 
-def test_alone_a_part_is_the_whole_and_joins_to_it() -> None:
+def test_in_one_process_a_part_is_the_whole_and_joins_to_it() -> None:
     block = ow.Program().global_block()
     x = block.create_var("x", shape=[5, 7])
     block.append_op("dist.reduce_shard", inputs={"x": x}, outputs={"out": "part"})
@@ -149,7 +149,7 @@ def test_alone_a_part_is_the_whole_and_joins_to_it() -> None:
     np.testing.assert_array_equal(joined, array)
 
 
-def test_values_of_states_are_cut_and_others_are_not(two: dist.Engine) -> None:
+def test_values_of_states_are_split_and_others_are_not(two: dist.Engine) -> None:
     main, _ = build(True)
     whole = np.arange(42, dtype=np.float32).reshape(6, 7)
     given = {"fc_0_w_param": whole, "fc_0_w_param_moment1": whole, "unknown": whole}

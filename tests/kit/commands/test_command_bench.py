@@ -198,7 +198,7 @@ def test_a_measurement_subtracts_the_time_of_a_shorter_plan():
     np.testing.assert_array_equal(timer.run.outputs["out"][0], np.arange(3.0))
 
 
-def test_kernels_take_turns_and_each_round_begins_with_another():
+def test_kernels_alternate_and_each_round_begins_with_another():
     order = []
 
     class Fake:
@@ -280,6 +280,6 @@ def test_a_value_of_another_type_is_refused(word, message):
     assert message in str(caught.value)
 
 
-def test_a_shape_without_a_name_is_refused_where_several_inputs_want_one():
+def test_a_shape_without_a_name_is_refused_if_several_inputs_need_one():
     with pytest.raises(OpwrightError, match="must name its input, got '3'; write --feed"):
         read_shapes(["3"], blend().proto)

@@ -39,7 +39,7 @@ def test_arrays_of_files_are_fed_and_results_written(folder, capsys):
     assert "--output must be a new file, got out.npz" in capsys.readouterr().err
 
 
-def test_missing_inputs_are_the_same_in_each_run(folder, capsys):
+def test_random_inputs_are_the_same_in_each_run(folder, capsys):
     printed = []
     for _ in range(2):
         assert main(["run", "model", "--feed", "x=3x4"]) == 0

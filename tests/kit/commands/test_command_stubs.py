@@ -244,7 +244,7 @@ def test_a_misspelled_option_is_reported(environment):
     assert "stubs: unknown argument, got '--chek'; did you mean '--check'?" in done.stderr
 
 
-def test_an_interruption_leaves_the_old_stub_whole(tmp_path, monkeypatch):
+def test_an_interruption_leaves_the_old_stub_intact(tmp_path, monkeypatch):
     path = tmp_path / "__init__.pyi"
     path.write_text("old")
 
@@ -258,7 +258,7 @@ def test_an_interruption_leaves_the_old_stub_whole(tmp_path, monkeypatch):
     assert path.read_text() == "old"
 
 
-def test_a_reader_of_the_old_stub_meanwhile_reads_it_whole(tmp_path):
+def test_readers_during_a_write_see_the_complete_old_stub(tmp_path):
     path = tmp_path / "__init__.pyi"
     path.write_text("old")
     with path.open() as reader:

@@ -53,7 +53,7 @@ def test_operators_of_a_layer_are_grouped_by_role(graph):
     assert "softmax_with_cross_entropy_grad" not in found["fc_0", "gradient"]
 
 
-def test_no_way_between_layers_leads_back():
+def test_no_path_between_layers_leads_back():
     """One weight before and after another layer: as one group, it would follow itself."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         block = main.global_block()
@@ -138,7 +138,7 @@ def test_nothing_but_the_drawing_itself_is_wider_than_a_phone():
     assert wide == {"#details"}  # which the rule for narrow screens gives their full width
 
 
-def test_the_script_knows_every_class_and_id_that_it_switches(page):
+def test_the_script_knows_every_class_and_id_that_it_uses(page):
     script = page.rsplit("<script>", 1)[1]
     for wanted in re.findall(r'getElementById\("([\w-]+)"\)', script):
         assert f'id="{wanted}"' in page, wanted

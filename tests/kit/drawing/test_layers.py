@@ -46,7 +46,7 @@ def test_a_chain_is_a_straight_line():
     assert max(layout.x) - min(layout.x) < 1e-6
 
 
-def test_a_chain_stays_straight_beside_its_leaves():
+def test_a_chain_stays_straight_despite_its_leaves():
     chain = [(2 * i, 2 * i + 2) for i in range(20)]
     leaves = [(2 * i, 2 * i + 1) for i in range(20)]
     layout = lay_out([WIDTH] * (41), chain + leaves, GAP)
@@ -86,7 +86,7 @@ def test_a_network_and_its_gradient_are_one_column_however_deep():
     assert len(widths) == 1
 
 
-def test_the_line_of_a_skip_runs_beside_the_skipped_nodes():
+def test_the_line_of_a_skip_runs_around_the_skipped_nodes():
     edges = [(i, i + 1) for i in range(20)] + [(4, 9), (12, 17)]
     layout = lay_out([WIDTH] * (21), edges, GAP)
     assert len(set(layout.x)) == 1
@@ -95,7 +95,7 @@ def test_the_line_of_a_skip_runs_beside_the_skipped_nodes():
         assert WIDTH / 2 < abs(bend - layout.x[0]) < WIDTH
 
 
-def test_a_node_without_predecessors_stands_above_its_first_reader():
+def test_a_node_without_predecessors_is_placed_above_its_first_reader():
     # 0 -> 1 -> 2 -> 4, and 3 -> 4 from outside.
     layout = lay_out([WIDTH] * (5), [(0, 1), (1, 2), (2, 4), (3, 4)], GAP)
     assert layout.row[3] == layout.row[4] - 1
@@ -106,7 +106,7 @@ def test_many_nodes_without_order_become_several_rows():
     assert layout.n_rows == 4
 
 
-def test_nothing_has_no_width():
+def test_an_empty_graph_has_no_width():
     assert lay_out([WIDTH] * (0), [], GAP).width == 0
 
 

@@ -105,7 +105,7 @@ def test_a_gradient_program_shows_the_roles_of_its_operators(programs, draw):
     assert len(page.nodes("fetch")) == 1
 
 
-def test_the_page_needs_nothing_from_elsewhere(programs, draw):
+def test_the_page_loads_nothing(programs, draw):
     page = draw(_built(programs, _layers))
     for tag, attrs in page.elements:
         assert tag not in {"link", "iframe", "object", "embed", "base", "img", "image", "use"}
@@ -113,7 +113,7 @@ def test_the_page_needs_nothing_from_elsewhere(programs, draw):
     assert any("default-src 'none'" in a.get("content", "") for _, a in page.elements)
 
 
-def test_names_are_text_wherever_they_stand(programs, draw):
+def test_names_are_text_everywhere(programs, draw):
     block = programs.global_block()
     h = block.create_var(EVIL, [2], persistable=True)
     block.append_op("sigmoid", {"x": h}, {"out": "out" + EVIL})
@@ -125,7 +125,7 @@ def test_names_are_text_wherever_they_stand(programs, draw):
     assert read["name"] == EVIL
 
 
-def test_shapes_stand_on_the_edges_and_parameters_on_their_operators(programs, draw):
+def test_shapes_are_shown_on_edges_and_parameters_on_their_operators(programs, draw):
     page = draw(_built(programs, _layers))
     labels = [text for text in page.texts if text.endswith("float32[?, 3]")]
     assert len(labels) >= 3
@@ -138,7 +138,7 @@ def test_shapes_stand_on_the_edges_and_parameters_on_their_operators(programs, d
     assert page.details()["operators"]["op-0-1"]["inputs"][0]["from"] == "op-0-0"
 
 
-def test_an_unread_result_stands_below_the_operator_that_writes_it(programs, draw):
+def test_an_unread_result_is_placed_below_the_operator_that_writes_it(programs, draw):
     block = programs.global_block()
     block.create_var("x", [2, 3])
     block.append_op("sigmoid", {"x": "x"}, {"out": "unread"})

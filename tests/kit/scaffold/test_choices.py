@@ -41,7 +41,7 @@ def test_a_readme_names_files_that_exist(packages: Path, name: str) -> None:
     assert [path for path in paths if not (packages / name / path).exists()] == []
 
 
-def test_nothing_is_left_to_be_filled_in(packages: Path) -> None:
+def test_no_placeholder_is_left(packages: Path) -> None:
     marks = re.compile(r"@[A-Z_]+@|\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b|NotImplemented")
     for path in packages.rglob("*"):
         if path.is_file() and "opwright-abi" not in str(path):

@@ -34,9 +34,7 @@ New = Callable[..., Any]
         ("opwright-native", "'native' is that of a library of kernels", "opwright-native-ops"),
     ],
 )
-def test_a_name_that_cannot_be_is_answered_by_one_that_can(
-    name: str, rule: str, way_out: str
-) -> None:
+def test_an_invalid_name_is_answered_with_a_valid_one(name: str, rule: str, way_out: str) -> None:
     context = ow.Context.discover()
     with pytest.raises(ScaffoldError) as caught:
         check_names(name, context)
@@ -65,7 +63,7 @@ def test_an_unknown_choice_lists_the_choices(options: dict[str, str], message: s
         plan_package(check_names("opwright-acme", context), context, **options)
 
 
-def test_an_operator_that_is_not_installed_is_answered_by_the_nearest() -> None:
+def test_an_operator_that_is_not_installed_is_answered_with_the_nearest_one() -> None:
     context = ow.Context.discover()
     names = check_names("opwright-acme", context)
     with pytest.raises(OperatorNotFoundError, match="did you mean 'sigmoid'") as caught:
@@ -93,7 +91,7 @@ def test_a_missing_parent_is_not_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_writing_fails_in_the_middle_nothing_is_left(new: New, tmp_path: Path) -> None:
+def test_if_writing_fails_midway_nothing_is_left(new: New, tmp_path: Path) -> None:
     # Files may have 4 KB here; the license has more.
     done = new("opwright-acme", before="ulimit -f 4;")
     assert done.returncode == 1
@@ -101,7 +99,7 @@ def test_where_writing_fails_in_the_middle_nothing_is_left(new: New, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_prints_the_three_commands_that_come_next(new: New, tmp_path: Path) -> None:
+def test_the_command_prints_the_next_three_commands(new: New, tmp_path: Path) -> None:
     done = new("opwright-acme")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-3:] == [

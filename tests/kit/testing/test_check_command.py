@@ -46,7 +46,7 @@ def test_the_command_writes_junit_for_machines(control_site: Path, tmp_path: Pat
     assert "--junit must name a file that can be written, got" in refused.stderr
 
 
-def test_a_finding_comes_again_by_the_command_that_is_printed(control_site: Path) -> None:
+def test_the_printed_command_reproduces_a_finding(control_site: Path) -> None:
     done = run(control_site, "opwright", "check", "opwright_Broken.reference", *QUICK, "--json")
     assert done.returncode == 1
     data = json.loads(done.stdout)
@@ -136,7 +136,7 @@ def test_pytest_runs_each_rule_as_a_test(control_site: Path, tmp_path: Path) -> 
     assert "1 failed" in done.stdout
 
 
-def test_pytest_imports_nothing_of_opwright_where_no_package_is_named(tmp_path: Path) -> None:
+def test_pytest_imports_nothing_of_opwright_if_no_package_is_named(tmp_path: Path) -> None:
     (tmp_path / "test_nothing.py").write_text(
         "import sys\n\ndef test_it():\n"
         "    assert not [name for name in sys.modules if name.split('.')[0] == 'opwright']\n"

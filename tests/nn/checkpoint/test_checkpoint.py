@@ -81,7 +81,7 @@ def test_powers_of_betas_that_were_saved_in_float32_are_widened(tmp_path, monkey
     np.testing.assert_allclose(training.step(x=X), narrow.step(x=X), rtol=1e-5)
 
 
-def test_nothing_saved_is_none(tmp_path):
+def test_without_a_save_the_result_is_none(tmp_path):
     training = Training()
     assert checkpoint.resume(tmp_path / "run", training.main, training.scope) is None
 
@@ -121,7 +121,7 @@ def change_state(path):
         ("generation.json", change_state),
     ],
 )
-def test_a_damaged_newest_checkpoint_is_passed_by_with_its_name(tmp_path, name, damage):
+def test_a_damaged_newest_checkpoint_is_skipped_with_its_name(tmp_path, name, damage):
     fill(tmp_path, 3)
     damage(generations(tmp_path)[-1] / name)
     training = Training()

@@ -72,7 +72,7 @@ def test_load_tensors_returns_all_arrays(weights):
         np.testing.assert_array_equal(tensors[name], array)
 
 
-def test_a_file_that_is_missing_or_none_is_named(tmp_path):
+def test_a_missing_or_invalid_file_is_named(tmp_path):
     with pytest.raises(FileMissingError, match="no.safetensors: must be a safetensors file"):
         ow.load_tensors(tmp_path / "no.safetensors")
     (tmp_path / "text.safetensors").write_text("no tensors, but enough of them")

@@ -15,7 +15,7 @@ DATA = (np.arange(10, dtype=np.float32).reshape(10, 1), np.arange(10))
 
 
 @pytest.mark.parametrize("size", [1, 3, 5, 10, 11])
-def test_each_row_comes_once_an_epoch_with_its_partner(size):
+def test_each_row_appears_once_an_epoch_with_its_partner(size):
     rows = []
     for images, labels in nn.batches(DATA, size=size, epochs=3, seed=2):
         np.testing.assert_array_equal(images[:, 0], labels)
@@ -46,7 +46,7 @@ def test_last_part_of_a_batch_is_kept_or_dropped():
     assert list(nn.batches(DATA, 11, drop_last=True)) == []
 
 
-def test_without_shuffle_rows_come_in_order_without_a_copy():
+def test_without_shuffle_rows_keep_their_order_without_a_copy():
     pairs = list(nn.batches(DATA, 4, shuffle=False))
     np.testing.assert_array_equal(np.concatenate([labels for _, labels in pairs]), DATA[1])
     assert all(np.shares_memory(images, DATA[0]) for images, _ in pairs)
@@ -119,7 +119,7 @@ def test_another_order_of_rows_is_noticed():
         ({"batch": 3}, AttributeValueError),
     ],
 )
-def test_a_value_that_is_no_position_is_refused(position, error):
+def test_a_value_that_is_not_a_position_is_refused(position, error):
     batches = nn.batches(DATA, 4, seed=5)
     if position:
         position = {**batches.position, **position}
@@ -199,7 +199,7 @@ def test_batches_made_in_a_loop_of_epochs_have_other_orders_by_first_epoch():
     assert [labels.tolist() for _, labels in later] == whole[3:]
 
 
-def test_a_loop_that_was_left_continues_and_an_ended_one_that_was_restored_stays_ended():
+def test_an_interrupted_loop_continues_and_a_restored_ended_one_stays_ended():
     left = nn.batches(DATA, 4, epochs=2, seed=5)
     first = [labels.tolist() for _, (_, labels) in zip(range(2), left, strict=False)]
     whole = [labels.tolist() for _, labels in nn.batches(DATA, 4, epochs=2, seed=5)]

@@ -56,7 +56,7 @@ def test_the_digits_are_split_by_the_seed_and_share_no_row():
 
 
 @pytest.mark.parametrize(("fraction", "n_test"), [(0.5, 899), (1e-9, 1), (1 - 1e-9, 1796)])
-def test_each_part_of_the_digits_has_an_image(fraction, n_test):
+def test_each_split_of_the_digits_has_an_image(fraction, n_test):
     train, test = nn.datasets.digits.load(test_fraction=fraction)
     assert len(test.images) == n_test
     assert len(train.images) == 1797 - n_test

@@ -80,7 +80,7 @@ def test_a_transparent_pixel_keeps_its_color(tmp_path):
 
 
 @pytest.mark.parametrize(("mode", "atol"), [("CMYK", 0), ("YCbCr", 4 / 255)])
-def test_other_colors_become_red_green_and_blue(tmp_path, mode, atol):
+def test_other_color_modes_become_rgb(tmp_path, mode, atol):
     path = write(tmp_path / "a.tif", COLORS, mode)
     expected = COLORS.transpose(2, 0, 1) / np.float32(255)
     np.testing.assert_allclose(image_folder.decode(path), expected, atol=atol)

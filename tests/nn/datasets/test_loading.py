@@ -215,7 +215,7 @@ def test_a_wrong_argument_is_named_at_the_call(data, options, error, rule):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_training_takes_it_with_the_same_losses(functions, workers):
+def test_a_training_accepts_it_with_the_same_losses(functions, workers):
     items = list(range(6))
     seen = []
 

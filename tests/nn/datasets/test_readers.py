@@ -263,7 +263,7 @@ def test_a_wrong_argument_is_named(call, error, rule):
     ("label", "rule"),
     [("kinds", "did you mean 'kind'"), (3, "in .-3, 2., got 3"), (-4, "got -4")],
 )
-def test_a_label_that_is_no_column_is_refused(tmp_path, label, rule):
+def test_a_label_that_is_not_a_column_is_refused(tmp_path, label, rule):
     with pytest.raises(AttributeValueError, match=f"label must be .*{rule}"):
         csv.read(write(tmp_path, CSV), label)
 

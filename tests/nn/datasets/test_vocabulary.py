@@ -85,7 +85,7 @@ def test_a_word_that_is_no_string_is_not_unknown_but_refused():
     assert ["a"] not in Vocabulary(["ab"])
 
 
-def test_no_numbers_are_no_words():
+def test_no_numbers_decode_to_no_words():
     assert Vocabulary(["ab"]).decode([]) == []
     with pytest.raises(ShapeError, match="integers .* got objects"):
         Vocabulary(["ab"]).decode([[1], [1, 2]])

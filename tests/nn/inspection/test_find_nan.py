@@ -47,7 +47,7 @@ def test_the_infinity_of_a_mask_is_meant_and_a_nan_of_it_is_not(programs):
     assert probabilities.name not in found.variable
 
 
-def test_a_nan_that_was_given_is_no_operators():
+def test_a_nan_that_was_fed_belongs_to_no_operator():
     model = nn.Model()
     model.mean(model.fc_layer("x", size=2))
     found = nn.find_nan(model, {"x": np.array([[np.nan, 1]], np.float32)})

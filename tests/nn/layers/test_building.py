@@ -34,7 +34,9 @@ def test_wrong_calls_leave_no_trace_in_a_model(tiny, everything):
     assert everything(tried.startup_program) == everything(plain.startup_program)
 
 
-def test_minimize_of_a_loss_of_another_program_leaves_that_as_it_was(tiny, snapshot, everything):
+def test_a_failed_minimize_of_a_loss_of_another_program_leaves_it_unchanged(
+    tiny, snapshot, everything
+):
     model, _ = tiny.make(optimize=False)
     loss = model.program.global_block().var("mean_0_out")
     adam = optimizer.Adam(0.1)

@@ -257,7 +257,7 @@ def test_normalization_makes_parameters_of_the_normalized_axes(programs):
     ]
 
 
-def test_layer_norm_does_without_scale_and_bias(programs):
+def test_layer_norm_works_without_scale_and_bias(programs):
     layers.layer_norm(make_x(), scale=False, bias=False)
     assert not programs[0].parameters()
 

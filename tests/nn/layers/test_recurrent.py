@@ -67,7 +67,7 @@ def test_elements_beyond_a_length_have_no_effect():
 
 
 @pytest.mark.parametrize("name", RECURRENT)
-def test_a_model_learns_from_sequences_whose_width_the_first_batch_tells(name):
+def test_a_model_learns_from_sequences_whose_width_is_set_by_the_first_batch(name):
     model = nn.Model()
     _, h_n, *_ = getattr(model, name)("x", 8)
     scores = model.fc_layer(h_n[-1], 2)

@@ -81,7 +81,7 @@ def test_a_gradient_needs_a_bound(programs):
         ow.append_backward(ops.sum(squares), ["x"])
 
 
-def test_a_bound_that_is_passed_is_an_error(programs):
+def test_exceeding_a_bound_is_an_error(programs):
     _, (squares, _) = squares_of_doubles(max_steps=3)
     f = ow.Network(squares.block).compile(feed=["x", "n"], fetch=[squares])
     with pytest.raises(KernelError, match="the loop must end within 3 iterations"):

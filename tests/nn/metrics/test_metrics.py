@@ -205,7 +205,7 @@ def test_scores_are_ordered_as_numbers_in_every_dtype(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_each_k_counts_as_many_scores_in_every_dtype(dtype):
+def test_each_k_counts_equally_many_scores_in_every_dtype(dtype):
     rows, _ = rows_of(dtype)
     n = rows.shape[1]
     for k in range(1, n + 2):
@@ -274,7 +274,7 @@ ALL = ("AUC", "Accuracy", "Precision", "R2", "Recall")
     ],
     ids=["text", "complex", "none", "ragged", "dict", "date"],
 )
-def test_scores_that_are_no_numbers_are_refused(kind, scores):
+def test_scores_that_are_not_numbers_are_refused(kind, scores):
     with pytest.raises(AttributeTypeError, match=rf"^metrics\.{kind}: .* an array of numbers, got"):
         getattr(nn.metrics, kind)().update(scores, [0] * len(scores))
     with pytest.raises(AttributeTypeError, match=r"^metrics\.Mean: value must be an array of num"):

@@ -156,7 +156,7 @@ def test_a_frozen_model_resumes(tmp_path):
         make().resume(tmp_path)
 
 
-def test_a_pattern_that_fits_nothing_changes_nothing():
+def test_a_pattern_without_a_match_changes_nothing():
     model = make()
     text = str(model.program)
     with pytest.raises(VariableNotFoundError, match="Model.freeze: each name .* got 'tail_"):

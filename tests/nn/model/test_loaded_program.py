@@ -125,7 +125,7 @@ A, B = np.array([[1, 2]], np.float32), np.array([[3, 5]], np.float32)
         lambda loaded: loaded(**{"input.1": A, "b": B}),
     ],
 )
-def test_feeds_go_by_position_by_name_or_in_a_dict(tmp_path, call):
+def test_feeds_are_passed_by_position_by_name_or_in_a_dict(tmp_path, call):
     save_odd(tmp_path)
     difference, total = call(ow.load(tmp_path))
     np.testing.assert_array_equal(difference, A - B)
@@ -212,14 +212,14 @@ def test_large_parameters_are_mapped_from_their_file(tmp_path, local):
 
 
 @pytest.mark.parametrize("options", [{"mmap": False}, {"scope": ow.Scope()}])
-def test_parameters_are_read_where_they_may_not_be_mapped(tmp_path, local, options):
+def test_parameters_are_read_if_they_may_not_be_mapped(tmp_path, local, options):
     values = save_large(tmp_path)
     loaded = ow.load(tmp_path, **options)
     assert count_maps(tmp_path) == 0
     np.testing.assert_array_equal(loaded.parameters()["w"], values["w"])
 
 
-def test_parameters_are_read_where_the_system_maps_nothing(tmp_path, local, monkeypatch):
+def test_parameters_are_read_if_the_system_maps_nothing(tmp_path, local, monkeypatch):
     def refuse(*args, **options):
         raise OSError(12, "Cannot allocate memory")
 

@@ -197,7 +197,7 @@ def test_an_argument_of_a_layer_without_effect_is_refused(programs, snapshot, ap
     assert snapshot() == before
 
 
-def test_a_parameter_is_shared_by_the_same_description_or_by_its_name_alone(programs):
+def test_parameters_are_shared_by_equal_descriptions_or_by_name_only(programs):
     x = layers.data("x", [None, 8])
     for attr in (nn.ParamAttr(**SAME), nn.ParamAttr("shared"), nn.ParamAttr(**SAME)):
         layers.fc(x, 3, bias=False, param_attr=attr)

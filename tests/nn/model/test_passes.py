@@ -110,7 +110,7 @@ def test_training_is_the_same_with_and_without_passes(build, name):
         (embedded, 4, {1}),
     ],
 )
-def test_a_step_loses_the_operators_that_do_nothing(build, batch, lost):
+def test_a_step_loses_operators_without_effect(build, batch, lost):
     _, _, plain = train(build, [], [batch])
     _, _, passed = train(build, ["remove_identities"], [batch])
     assert plain.operators - passed.operators in lost

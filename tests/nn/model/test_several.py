@@ -102,7 +102,7 @@ def test_a_step_without_a_loss_returns_its_fetches():
     assert model.run(fetch=[out])[0].shape == (6, 2)
 
 
-def test_a_fetch_after_a_change_of_the_program_is_of_the_new_one():
+def test_a_fetch_after_a_change_of_the_program_shows_the_new_one():
     model = nn.Model()
     x = model.input("x", [None, 4])
     out = model.relu(x)

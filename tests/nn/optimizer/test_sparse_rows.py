@@ -78,7 +78,7 @@ def batches(n: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adagrad"])
-def test_many_lazy_steps_match_dense_ones_if_rows_without_gradient_do_not_move(
+def test_lazy_steps_match_dense_ones_if_rows_without_gradient_do_not_move(
     kind: str,
 ) -> None:
     lazy, dense = Training(LAZY[kind]), Training(LAZY[kind], sparse=[False])
@@ -227,7 +227,7 @@ def test_a_refused_gradient_leaves_the_program_as_it_was() -> None:
     assert after[1] == before[1]
 
 
-def test_an_optimizer_of_a_users_own_does_not_inherit_the_sparse_operator() -> None:
+def test_a_subclassed_optimizer_does_not_inherit_the_sparse_operator() -> None:
     class Own(optimizer.SGD):
         op_type = "adagrad"
 

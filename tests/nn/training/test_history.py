@@ -65,7 +65,7 @@ def test_csv_keeps_the_bits(history, tmp_path):
 
 
 @pytest.mark.parametrize("records", [RECORDS, []])
-def test_records_come_back_from_json_with_their_bits(records):
+def test_records_keep_their_bits_in_json(records):
     again = unpack_records(
         "history", json.loads(json.dumps(pack_records(records), allow_nan=False))
     )

@@ -87,7 +87,7 @@ def test_a_program_that_was_saved_with_updates_is_trained_unchanged(tmp_path):
     )
 
 
-def test_a_loss_and_an_optimizer_are_asked_for_where_they_are_missing(tmp_path):
+def test_a_missing_loss_or_optimizer_is_requested(tmp_path):
     save_model(tmp_path, 1)
     adam = nn.optimizer.Adam(0.1)
     loaded, loss = with_loss(tmp_path)

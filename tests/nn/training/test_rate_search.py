@@ -29,7 +29,7 @@ def test_the_proposed_rate_trains_and_ten_times_the_end_diverges(small):
     assert not bad[-1] < bad[0]
 
 
-def test_the_model_that_is_searched_for_does_not_change(small):
+def test_the_searched_model_does_not_change(small):
     model = small.make()[0]
     nn.train(model, small.data, 1, progress=False)
     before = small.variables(model)
@@ -52,7 +52,7 @@ def test_a_model_without_a_rate_of_its_own_is_refused(small):
         nn.find_learning_rate(nn.Model(), small.data)
 
 
-def test_a_loss_that_is_no_number_is_reported(small):
+def test_a_nan_loss_is_reported(small):
     x = np.full((8, 5), np.nan, np.float32)
     with pytest.raises(AttributeValueError, match="must be a number at the rate 1e-06, got nan"):
         nn.find_learning_rate(small.make()[0], (x, small.y[:8]))

@@ -71,7 +71,7 @@ def run(epochs, *callbacks, first=0, **options):
 
 
 @pytest.mark.parametrize("patience", [2, 9])
-def test_parameters_end_as_they_were_after_the_best_epoch(patience):
+def test_parameters_end_with_the_values_of_the_best_epoch(patience):
     values, last = run(5, nn.EarlyStopping("score", patience=patience, restore_best=True))
     assert len(values) == (4 if patience == 2 else 5)
     np.testing.assert_array_equal(last, values[1])

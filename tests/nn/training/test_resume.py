@@ -75,7 +75,7 @@ def test_more_epochs_continue_an_ended_training(small, train, tmp_path):
     assert small.variables(model) == small.variables(whole)
 
 
-def test_without_resume_a_training_begins_anew(small, train, tmp_path):
+def test_without_resume_a_training_starts_from_scratch(small, train, tmp_path):
     for _ in range(2):
         history = train(small.make()[0], small.data, 2, callbacks=[nn.Checkpoint(tmp_path)])
         assert history["steps"] == [1, 2]
@@ -93,7 +93,7 @@ def test_an_early_stop_stays_a_stop(small, train, tmp_path):
     assert len(run()) == 3
 
 
-def test_losses_that_are_no_numbers_are_saved(small, train, tmp_path):
+def test_nan_losses_are_saved(small, train, tmp_path):
     def step(x, y):
         return next(losses)
 

@@ -48,7 +48,7 @@ def test_it_has_the_bits_of_a_manual_loop(small, train):
     assert len(history) == 3
 
 
-def test_rows_are_shuffled_otherwise_in_each_epoch_unless_asked(small, train):
+def test_rows_are_shuffled_differently_in_each_epoch_by_default(small, train):
     orders = []
 
     def step(x, y):
@@ -239,7 +239,7 @@ def test_a_wrong_argument_is_named(small, train, change, error, rule):
         train(**arguments)
 
 
-def test_names_of_metrics_are_their_own(small, train):
+def test_names_of_metrics_must_be_distinct(small, train):
     model, scores, _ = small.make()
     with pytest.raises(AttributeValueError, match="metrics must have names of their own, got 'lo"):
         train(model, small.data, 1, metrics={"loss": nn.metrics.Accuracy(scores, "y")})
@@ -261,7 +261,7 @@ def test_data_that_does_not_fit_is_named(small, train, make, error, rule):
         train(small.make()[0], make(small.data), 2)
 
 
-def test_arguments_of_arrays_are_refused_beside_batches(small, train):
+def test_arguments_for_arrays_are_refused_with_batches(small, train):
     batches = nn.batches(small.data, size=4)
     with pytest.raises(AttributeValueError, match="batch_size belongs to data of arrays"):
         train(small.make()[0], batches, 1, batch_size=4)
@@ -272,6 +272,6 @@ def test_a_step_has_no_validation(small, train):
         train(lambda x, y: 0.0, small.data, 1, validation=small.data)
 
 
-def test_a_loss_that_is_no_number_is_named(small, train):
+def test_a_nan_loss_is_named(small, train):
     with pytest.raises(ShapeError, match=r"'loss' must be a single number .* got shape \[4\]"):
         train(lambda x, y: np.zeros(4), small.data, 1, batch_size=4)

@@ -34,7 +34,7 @@ def test_a_number_fills_a_list_attribute_of_every_operator():
             assert len(attr.default) == attr.length or attr.length == 1
 
 
-def test_a_list_is_as_long_in_a_message_as_it_was():
+def test_a_list_keeps_its_length_in_a_message():
     proto = ow.op_proto("conv2d")
     again = type(proto).from_proto(proto.to_proto())
     assert {a.name: a.length for a in again.attrs}["paddings"] == 4

@@ -126,7 +126,7 @@ def test_a_composite_in_a_body_takes_over_its_numbers(add):
     np.testing.assert_array_equal(runs(program, outs, 2), plain)
 
 
-def test_a_program_that_is_loaded_draws_on(add, tmp_path):
+def test_a_loaded_program_keeps_drawing(add, tmp_path):
     add(part=composite(scaled_dropout))
     program, outs = program_of("test.part", "test.part")
     scope = ow.Scope()

@@ -51,7 +51,7 @@ def test_cond_finds_the_outer_variables_that_its_blocks_read() -> None:
     assert op.input("x") == ("x", "w")
 
 
-def test_cond_infers_the_shape_that_both_blocks_give() -> None:
+def test_cond_infers_the_shape_of_both_blocks() -> None:
     program, _ = branching_program()
     assert program.global_block().var("y").shape == (-1, 3)
     assert program.global_block().var("y").dtype == "float64"
@@ -119,7 +119,7 @@ def test_cond_refuses_a_condition_of_several_elements() -> None:
         append_cond("float32", [2], ["y"], [2])
 
 
-def test_cond_refuses_a_condition_that_is_no_bool() -> None:
+def test_cond_refuses_a_condition_that_is_not_a_bool() -> None:
     program, _ = branching_program()
     block = program.global_block()
     attrs = block.ops.pop().attrs

@@ -27,7 +27,7 @@ def plain(**attrs: bool) -> np.ndarray:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_weight_is_dropped_or_divided_by_the_share_that_stays(causal):
+def test_a_weight_is_dropped_or_divided_by_the_share_kept(causal):
     left, whole = weights(0.25, 0, causal=causal), plain(causal=causal)
     kept = left != 0
     np.testing.assert_allclose(left[kept], whole[kept] / 0.75, rtol=1e-5)
@@ -69,7 +69,7 @@ def test_the_gradient_drops_the_elements_dropped_by_the_loss():
     assert (runs[0][0] != runs[1][0]).any()
 
 
-def test_a_prediction_is_attention_and_nothing_else():
+def test_a_prediction_computes_only_attention():
     main, fetch = program(training=False)
     network = ow.Network(main.global_block())
     (out,) = network.compile(["q", "k", "v"], fetch[:1], scope=ow.Scope())(q=Q, k=K, v=UNIT)
@@ -87,7 +87,7 @@ def test_a_layer_drops_weights_in_training_and_none_in_its_copy_for_inference():
     assert not copy.attrs["training"]
 
 
-def test_a_share_that_is_none_is_refused():
+def test_a_dropout_of_1_is_refused():
     x = layers.data("x", [None, 5, 8])
     with pytest.raises(
         ow.errors.AttributeValueError, match=r"attention: dropout must be .* \[0, 1\), got 1.0"

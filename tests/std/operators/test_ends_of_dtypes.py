@@ -24,7 +24,7 @@ LEAST = 2.0**-149
         ("softsign", [HUGE, -np.inf], [1.0, -1.0]),
     ],
 )
-def test_functions_of_one(op: str, given: list[float], expected: list[float]) -> None:
+def test_functions_of_one_input(op: str, given: list[float], expected: list[float]) -> None:
     out = getattr(ow.ops, op)(np.array(given, np.float32))
     np.testing.assert_allclose(out, expected, rtol=1e-6)
     np.testing.assert_array_equal(np.signbit(out), np.signbit(expected))
@@ -48,7 +48,7 @@ def test_functions_of_two(op: str, x: float, y: float, expected: float) -> None:
 
 
 @pytest.mark.parametrize("library", ["native", "numpy"])
-def test_a_line_without_a_bias_keeps_the_sign_of_zero(library: str) -> None:
+def test_scale_without_a_bias_keeps_the_sign_of_zero(library: str) -> None:
     with ow.context_guard(ow.current_context().with_pins({"scale": library})):
         out: Any = ow.ops.scale(np.array([-0.0, 0.0] * 9, np.float32), scale=3.0)
     np.testing.assert_array_equal(np.signbit(out), [True, False] * 9)

@@ -202,7 +202,7 @@ def test_values_between_that_are_fetched_are_computed(name: str) -> None:
     assert op_type not in types
 
 
-def test_a_curve_of_a_long_sum_is_left_alone() -> None:
+def test_an_activation_of_a_long_sum_is_not_fused() -> None:
     def write(x: Any, w: Any, b: Any) -> Any:
         total = x
         for _ in range(1500):

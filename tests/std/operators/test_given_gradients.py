@@ -99,7 +99,7 @@ def block() -> Any:
 FEEDS = {"x": np.linspace(0, 1, 12).reshape(3, 4), "w": np.eye(4), "seed": np.ones((3, 4)) / 4}
 
 
-def test_a_target_that_others_are_made_of_adds_its_given_gradient(block: Any) -> None:
+def test_a_target_that_other_targets_depend_on_adds_its_given_gradient(block: Any) -> None:
     targets = [block.var("y"), block.var("z")]
     pairs = ow.append_backward(targets, ["y", "x"], grads={"z": "seed"})
     y_grad, x_grad = run(block.program, FEEDS, [grad for _, grad in pairs])

@@ -39,7 +39,7 @@ def gradients(rank_is_known: bool, kept: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("kept", [1, 2])
-def test_fc_is_differentiated_before_its_shapes_are_known(kept: int) -> None:
+def test_fc_can_be_differentiated_before_its_shapes_are_known(kept: int) -> None:
     for known, unknown in zip(gradients(True, kept), gradients(False, kept), strict=True):
         assert known.shape == unknown.shape
         np.testing.assert_allclose(known, unknown, rtol=1e-13)

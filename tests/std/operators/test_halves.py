@@ -65,7 +65,7 @@ TESTED = [op_type for op_type in FLOAT_TYPES if cases_of(op_type)]
 
 
 @pytest.mark.parametrize("op_type", FLOAT_TYPES)
-def test_kernel_for_float32_has_one_for_each_16_bit_float_beside_it(op_type: str) -> None:
+def test_every_float32_kernel_has_one_for_each_16_bit_float(op_type: str) -> None:
     missing = set(HALVES) - own_dtypes(op_type)
     assert bool(missing) == (op_type in WITHOUT), missing
 

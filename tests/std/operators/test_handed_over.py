@@ -11,7 +11,7 @@ from test_cut import RNG, W, both_of, product
 from opwright import ops
 
 
-def test_values_that_lend_their_shape_alone_are_not_saved() -> None:
+def test_values_read_only_for_their_shape_are_not_saved() -> None:
     both = both_of(lambda x, w: ops.sum(ops.add(ops.matmul(x, w), 1.0), axis=[1]), w=W)
     backward = both.check({"dy": RNG.normal(size=6)})
     assert both.saved(backward) == {}
@@ -47,7 +47,7 @@ def saved_beside(build: Any) -> dict[str, Array]:
     return both.saved(both.check({"dy": seed}))
 
 
-def test_a_value_that_is_quick_to_compute_is_not_saved_beside_its_inputs() -> None:
+def test_a_value_that_is_quick_to_compute_is_recomputed_from_its_inputs() -> None:
     def build(h: Any) -> Any:
         return ops.tanh(ops.multiply(ops.square(h), ops.relu(h)))
 

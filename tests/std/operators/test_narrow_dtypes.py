@@ -156,7 +156,7 @@ def test_arithmetic_on_narrow_dtypes_is_refused(dtype):
         ow.ops.add(x, x)
 
 
-def test_a_kernel_for_any_dtype_is_none_for_narrow_ones():
+def test_a_kernel_for_any_dtype_excludes_narrow_ones():
     with pytest.raises(KernelNotFoundError, match=r"triu\[cpu, int4\]"):
         ow.ops.triu(every("int4").reshape(4, 4))
 
@@ -206,7 +206,7 @@ def test_narrow_tensors_travel_by_dlpack(dtype):
 
 
 @pytest.mark.parametrize("dtype", list(WHOLE))
-def test_4_bits_need_a_consumer_that_knows_of_padding(dtype):
+def test_4_bits_need_a_consumer_that_supports_padding(dtype):
     with pytest.raises(
         BufferError, match=f"{dtype} has a byte for each element, which DLPack before"
     ):
@@ -219,7 +219,7 @@ LIMITS |= {"uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535)}
 
 @pytest.mark.parametrize("dtype", list(LIMITS))
 @pytest.mark.parametrize("wide", ["bfloat16", "float32", "float64"])
-def test_quantized_values_are_limited_and_come_back(dtype, wide):
+def test_quantized_values_are_limited_and_dequantized(dtype, wide):
     least, most = LIMITS[dtype]
     x = np.array([-1e6, 1.0, 2.0, 1e6]).astype(wide)
     codes = ow.ops.quantize(x, np.array(1).astype(wide), dtype=dtype)

@@ -120,7 +120,7 @@ def test_the_largest_number_of_a_dtype_and_infinity_are_held(dtype: str) -> None
         np.testing.assert_array_equal(O.fill(shape=[1], value=number, dtype=dtype), number)
 
 
-def test_a_number_beside_an_array_is_held_or_refused() -> None:
+def test_a_number_combined_with_an_array_fits_its_dtype_or_is_refused() -> None:
     x = np.ones(2, np.float32)
     with pytest.raises(DtypeError, match="add: y: must be numbers in the range of float32, got 1e"):
         O.add(x, 1e39)

@@ -106,7 +106,7 @@ def test_seed_stream_and_step_each_change_the_words() -> None:
     assert len({tuple(words) for words in drawn}) == 5
 
 
-def test_long_words_take_two_words_low_one_first() -> None:
+def test_long_words_use_two_words_low_one_first() -> None:
     words = random_words(10, SEED, STREAM, STEP).astype(object)
     expected = [int(words[2 * i]) + (int(words[2 * i + 1]) << 32) for i in range(5)]
     assert random_long_words(5, SEED, STREAM, STEP).tolist() == expected

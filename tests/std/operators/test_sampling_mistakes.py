@@ -27,7 +27,7 @@ LIBRARIES = ("native", "numpy")
         ([0, -1], "offsets must rise from 0 to at most 3, got -1 at 1"),
     ],
 )
-def test_offsets_that_do_not_rise_within_the_index_are_refused(
+def test_offsets_that_do_not_increase_within_the_index_are_refused(
     offsets: list[int], message: str, library: str
 ) -> None:
     with (

@@ -162,7 +162,7 @@ def test_a_missing_second_gradient_is_reported_to_the_user(case: Case) -> None:
     assert definition_of(case).gradient is not None
 
 
-def test_a_penalty_alone_flows_through_operators_that_select_elements() -> None:
+def test_only_the_penalty_flows_through_operators_that_select_elements() -> None:
     block = ow.Program().global_block()
     x = block.create_var("x", [1, 1, 4, 4], "float64", is_data=True)
     w = block.create_var("w", [1, 1, 4, 4], "float64", is_data=True)

@@ -154,11 +154,11 @@ def test_a_vector_replaces_several_numbers(x: Variable) -> None:
     check(x, out, lambda a: a.reshape(*a.shape[:2], 4, 2))
 
 
-def test_a_variable_alone_is_taken_for_a_list(x: Variable) -> None:
+def test_a_single_variable_is_taken_for_a_list(x: Variable) -> None:
     check(x, ops.fill(shape=ops.shape(x), value=1.5), lambda a: np.full_like(a, 1.5))
 
 
-def test_numbers_that_are_given_are_known_while_the_program_is_built(x: Variable) -> None:
+def test_given_numbers_are_known_while_the_program_is_built(x: Variable) -> None:
     n, t = sizes(x)
     assert ops.reshape(x, shape=[n, t, 2, 4]).shape == (-1, -1, 2, 4)
     assert ops.expand(x, shape=[n, t, 8]).shape == (-1, -1, 8)
@@ -222,7 +222,7 @@ def test_operands_that_are_overwritten_before_the_gradient_reads_them_are_refuse
         ow.append_backward(ops.sum(part), [x])
 
 
-def test_numbers_that_only_a_run_knows_are_read_in_the_run(block: Block, x: Variable) -> None:
+def test_numbers_known_only_at_run_time_are_read_in_the_run(block: Block, x: Variable) -> None:
     n = block.create_var("n", [], "int64", is_data=True)
     bounds = block.create_var("bounds", [2], "int32", is_data=True)
     out = ops.slice(x, axes=[0], starts=[bounds[0]], ends=[bounds[1]])
@@ -238,7 +238,7 @@ def test_numbers_that_only_a_run_knows_are_read_in_the_run(block: Block, x: Vari
         assert filled.shape == (count, end + 9)
 
 
-def test_gradients_flow_through_operators_whose_numbers_only_a_run_knows(
+def test_gradients_flow_through_operators_whose_numbers_are_known_only_at_run_time(
     block: Block, x: Variable
 ) -> None:
     n = block.create_var("n", [], "int64", is_data=True)
@@ -348,7 +348,7 @@ def test_a_file_with_marks_and_no_variables_is_refused(x: Variable) -> None:
         change_reshape(x.block.program, lambda op: op.inputs.pop(1))
 
 
-def test_a_number_that_is_a_mark_is_refused_beside_a_variable(x: Variable) -> None:
+def test_a_number_with_a_special_meaning_is_refused_together_with_a_variable(x: Variable) -> None:
     n, _ = sizes(x)
     out = ops.slice(x, axes=[0, 1], starts=[n - 1, -(2**63)], ends=[n, 9])
     f = Network(x.block).compile(feed=[x], fetch=[out])

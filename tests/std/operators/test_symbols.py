@@ -150,7 +150,7 @@ def test_an_index_is_numpys_and_has_a_gradient(key):
 
 
 @pytest.mark.parametrize("index", [np.array([2, 0]), np.array([[1], [-1]]), np.array(1)], ids=str)
-def test_a_variable_of_whole_numbers_picks(index):
+def test_an_integer_variable_is_an_index(index):
     check(lambda x, i: x[i] + 0, X, index)
     check(lambda x, i: x[:, i] + 0, X, index)
 
@@ -171,7 +171,7 @@ def check_gradient(loss: Callable[..., Any], reference: Callable[..., float]) ->
     np.testing.assert_allclose(value, differences, rtol=1e-6, atol=1e-8)
 
 
-def test_a_number_takes_the_dtype_of_the_variable_beside_it():
+def test_a_number_takes_the_dtype_of_the_variable():
     block = ow.Program().global_block()
     for dtype in ("float16", "float32", "int8", "uint64"):
         x = block.create_var(f"x_{dtype}", [2], dtype)
@@ -232,12 +232,12 @@ def variable(dtype: str = "float32", shape: Any = (3, 4)) -> Any:
         (lambda: np.asarray(variable()), ProgramError, "fetch it"),
     ],
 )
-def test_the_error_of_an_unsupported_use_of_a_variable_has_the_way_out(function, error, text):
+def test_the_error_of_an_unsupported_use_of_a_variable_names_a_remedy(function, error, text):
     with pytest.raises(error, match=text):
         function()
 
 
-def test_variables_are_one_by_identity():
+def test_variables_are_compared_by_identity():
     x, y = variable(), variable()
     assert x == x
     assert x != y
@@ -250,7 +250,7 @@ def test_the_error_of_a_symbol_without_its_operator_names_the_package():
         variable() + 1
 
 
-def test_a_method_of_arrays_leads_to_the_operator_of_that_name():
+def test_a_method_name_of_arrays_leads_to_the_operator_of_that_name():
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x = main.global_block().create_var("x", [2])
         with pytest.raises(AttributeError, match=r"got 'sum'; write opwright.ops.sum\(x\)$"):

@@ -85,7 +85,7 @@ def test_gradients_of_a_bounded_loop_agree_with_central_differences(limit: float
             np.testing.assert_allclose(gradient[index], expected, rtol=1e-6, atol=1e-8)
 
 
-def test_the_gradient_of_a_loop_without_a_bound_is_refused_with_the_way_out() -> None:
+def test_the_gradient_of_a_loop_without_a_bound_is_refused_with_a_remedy() -> None:
     program = growing_program()
     before = str(program)
     with pytest.raises(

@@ -49,7 +49,9 @@ def test_a_kernel_that_prefers_channels_last_gets_them() -> None:
 
 
 @pytest.mark.parametrize("prefers", [None, {"data_format": "NCHW"}, {"groups": 1}])
-def test_a_kernel_that_does_not_is_left_alone(prefers: Mapping[str, object] | None) -> None:
+def test_a_kernel_without_a_preference_is_left_unchanged(
+    prefers: Mapping[str, object] | None,
+) -> None:
     _, types, _ = run(with_kernel(prefers), ["nhwc"])
     assert types == {"conv2d": 2, "relu": 1}
 

@@ -105,7 +105,7 @@ def test_axes_of_length_one_may_move():
         ("expand_like", (3,), (2, 3), 4),
     ],
 )
-def test_sums_and_repetitions_of_nothing_are_left_out(type, x, y, operators):
+def test_sums_and_repetitions_over_empty_axes_are_removed(type, x, y, operators):
     feeds = {"x": np.ones(x, np.float32), "y": np.ones(y, np.float32)}
     ops = [op("exp", "a", "x"), op(type, "b", "a", like="y"), op("tanh", "c", "b")]
     got, plain = check([*ops, op("exp", "out", "c")], ["out"], feeds)
@@ -168,7 +168,7 @@ def test_a_copy_that_is_written_in_place_is_kept(type):
 
 
 @pytest.mark.parametrize("type", IDENTITIES)
-def test_kernels_that_work_in_place_leave_a_viewed_value_whole(type):
+def test_in_place_kernels_keep_a_viewed_value_intact(type):
     shape = IDENTITIES[type][1]
     ops = [op("exp", "a", "x"), identity(type, "b", "a"), op("exp", "c", "b")]
     ops += [
@@ -194,7 +194,7 @@ def test_a_persistable_is_viewed_until_it_is_written(type):
     assert check(both, ["out", "z"], feeds, {"w": X + 3}) == (4, 4)
 
 
-def test_a_view_comes_first_where_a_persistable_is_read_under_its_other_shape_alone():
+def test_a_view_comes_first_if_a_persistable_is_only_read_under_its_other_shape():
     ops = [op("reshape", "b", "w", shape=[3, 2]), op("matmul", "out", "x", y="b")]
     assert check(ops, ["out"], {"x": X}, {"w": np.ones(6, np.float32)}) == (1, 2)
 

@@ -123,7 +123,7 @@ def test_a_transposed_feed_is_read_by_its_strides() -> None:
 
 
 @pytest.mark.usefixtures("_acme")
-def test_lists_of_tensors_go_in_and_out() -> None:
+def test_lists_of_tensors_are_accepted_and_returned() -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
         return torch.ops.acme.halves([x, y, x])
 
@@ -214,7 +214,7 @@ def test_a_saved_program_calls_pytorch_in_another_process(tmp_path: Any) -> None
     ],
     ids=["unknown", "foreign", "in place", "object", "argument"],
 )
-def test_a_text_that_is_no_call_is_refused(name: Any, arguments: Any, message: str) -> None:
+def test_a_text_that_is_not_a_call_is_refused(name: Any, arguments: Any, message: str) -> None:
     metas = [["float32", [2]]]
     block, names, out = program_of(text_of(name, arguments, metas, metas), ("float32", [2]))
     with pytest.raises((AttributeValueError, KernelError), match=message):
@@ -258,7 +258,7 @@ def test_autocast_around_a_plan_does_not_cast_inside() -> None:
         np.testing.assert_array_equal(call(x)[0], x @ x)
 
 
-def test_plans_with_threads_and_pytorchs_threads_take_turns() -> None:
+def test_plans_with_threads_alternate_with_pytorchs_threads() -> None:
     """Both have their own pools; neither waits for the other inside a call."""
     code = (
         "import torch, numpy as np, opwright as ow\n"
@@ -303,7 +303,7 @@ def test_random_calls_repeat_under_pytorchs_seed() -> None:
     assert not torch.equal(first, second)
 
 
-def test_results_that_nothing_reads_are_not_asked_for() -> None:
+def test_results_that_nothing_reads_are_not_requested() -> None:
     """PyTorch's fake tensors promise a shape of them that its kernel does not return."""
     weight, ids = drawn(5, 3), torch.tensor([0, 2, 2, 4])
 

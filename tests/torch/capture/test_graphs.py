@@ -83,7 +83,7 @@ def test_placeholders_have_the_names_of_dynamo(check: Any) -> None:
     assert [name for name in names if "inputs_0" in name]
 
 
-def test_detach_is_left_where_it_stops_a_gradient(check: Any) -> None:
+def test_detach_is_kept_if_it_stops_a_gradient(check: Any) -> None:
     def function(f: Any, x: Any) -> Any:
         return f(x) * f(x).detach() + x.detach()
 
@@ -142,7 +142,7 @@ def test_a_float_that_varies_stays_a_tensor(check: Any) -> None:
     assert product.args[1].meta["val"].dtype == torch.float64
 
 
-def test_a_float_where_a_number_is_needed_becomes_one(check: Any) -> None:
+def test_a_float_needed_as_a_number_becomes_one(check: Any) -> None:
     def function(f: Any, x: Any, scale: float) -> Any:
         return F.leaky_relu(x, scale) + x.long() * scale + scale / 2
 

@@ -80,7 +80,7 @@ def test_outputs_that_share_memory_do_so_for_the_caller(check: Any) -> None:
     assert len({tensor.untyped_storage().data_ptr() for tensor in made}) == 1
 
 
-def test_an_input_that_is_changed_and_returned_is_itself(check: Any) -> None:
+def test_an_input_that_is_changed_and_returned_is_the_same_tensor(check: Any) -> None:
     def function(w: Any, x: Any) -> Any:
         x.add_(1)
         return x[1], x.view(-1), x.sum() * w
@@ -109,7 +109,7 @@ def test_an_input_that_becomes_another_input_is_a_copy(check: Any) -> None:
     replay(function, torch.randn(3, 4), torch.randn(3, 4), check=check)
 
 
-def test_an_input_that_becomes_another_one_of_other_shape_is_cast(check: Any) -> None:
+def test_an_input_overwritten_by_one_of_another_shape_is_cast(check: Any) -> None:
     def function(w: Any, x: Any, y: Any) -> Any:
         x.copy_(y)
         return x * w

@@ -59,7 +59,7 @@ def test_a_program_becomes_part_of_the_plan() -> None:
     assert set(report.plans) == {"two plans"}
 
 
-def test_a_compiled_module_draws_anew() -> None:
+def test_a_compiled_module_draws_new_numbers() -> None:
     compiled = torch.compile(scores_module(0.5), fullgraph=True, backend="opwright")
     with torch.no_grad():
         first, second = compiled(images()), compiled(images())
@@ -136,7 +136,7 @@ def loop_module() -> opwright_torch.Module:
 
 
 @pytest.mark.parametrize("backend", ["eager", "opwright"])
-def test_loops_of_a_program_run_as_a_whole(backend: str) -> None:
+def test_loops_of_a_program_run_as_one_operator(backend: str) -> None:
     module = loop_module()
     x = torch.tensor([1.0, 2.0])
     expected = torch.tensor([16.0, 24.0])

@@ -92,7 +92,7 @@ def test_several_results_are_differentiated_together() -> None:
     assert_same_gradients(module, twin)
 
 
-def test_a_metric_beside_the_scores_needs_no_gradient() -> None:
+def test_a_metric_returned_with_the_scores_needs_no_gradient() -> None:
     model, scores, _ = classifier()
     accuracy = model.accuracy(scores, "label")
     module = opwright_torch.Module(model.program, model.scope, [scores, accuracy])
@@ -330,7 +330,7 @@ def test_assigned_states_are_refused() -> None:
         module.load_state_dict(module.state_dict(), assign=True)
 
 
-def test_a_variable_with_other_memory_is_noticed() -> None:
+def test_replaced_memory_of_a_variable_is_noticed() -> None:
     module = scores_module()
     module.scope.var("something else").set(np.zeros(2))
     module(images())

@@ -58,7 +58,7 @@ def test_tangents_may_be_strided():
     torch.testing.assert_close(x.grad, y.grad)
 
 
-def test_numbers_get_the_dtype_of_the_tensor_beside_them():
+def test_numbers_get_the_dtype_of_the_tensor():
     x = recorded(X.double())
     out = ops.multiply(x, 2.5)
     assert out.dtype == torch.float64
@@ -116,7 +116,7 @@ def test_dropout_draws_nothing_outside_of_training():
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_a_tensor_of_which_the_shape_is_enough_is_not_held():
+def test_a_tensor_needed_only_for_its_shape_is_not_held():
     x = recorded()
     middle = x * 2
     out = ops.add(middle, 1.0)
@@ -134,7 +134,7 @@ def test_an_input_that_changed_before_the_backward_pass_is_noticed():
         out.sum().backward()
 
 
-def test_a_second_backward_pass_wants_retain_graph():
+def test_a_second_backward_pass_needs_retain_graph():
     x = recorded()
     loss = ops.sum(ops.square(x))
     loss.backward(retain_graph=True)
@@ -188,7 +188,7 @@ def test_a_broken_kernel_leaves_pytorch_usable():
     torch.testing.assert_close(x.grad, torch.exp(x.detach()))
 
 
-def test_functions_have_the_names_and_texts_of_opwright_ops():
+def test_functions_have_the_names_and_docstrings_of_opwright_ops():
     assert ops.softmax.__doc__ == ow.ops.softmax.__doc__
     assert ops.softmax.__module__ == "opwright_torch.ops"
     assert "softmax" in dir(ops)
@@ -204,7 +204,7 @@ def test_a_gradient_is_computed_in_the_context_of_its_call():
     torch.testing.assert_close(x.grad, 2 * X)
 
 
-def test_a_gradient_of_a_number_beside_a_tensor_is_none():
+def test_the_gradient_of_a_number_is_none():
     x = recorded()
     out = ops.where(x > 0, x, 0.5)
     out.sum().backward()

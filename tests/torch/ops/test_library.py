@@ -56,7 +56,7 @@ def listed(value: Any) -> Any:
 
 
 @over_operators(callable_cases())
-def test_pytorch_finds_nothing_wrong(case: Case) -> None:
+def test_pytorch_finds_no_fault(case: Case) -> None:
     sample = make_sample(case, case.dtypes[-1])
     inputs, attrs = bind(sample)
     overload = find_overloads(ow.current_context().ops.get(case.op)).main
@@ -190,7 +190,7 @@ def test_outputs_chosen_by_name_are_traced():
     assert all(map(torch.equal, compiled(X), call(X)))
 
 
-def test_random_operators_draw_anew_in_a_compiled_function():
+def test_random_operators_draw_new_numbers_in_a_compiled_function():
     compiled = torch.compile(
         lambda x: ops.dropout(x, training=True), fullgraph=True, backend="aot_eager"
     )
@@ -276,12 +276,12 @@ def test_an_exported_program_is_saved_and_loaded(tmp_path: Any) -> None:
     torch.testing.assert_close(loaded.module()(X), Model()(X))
 
 
-def test_modules_of_the_package_are_no_operators() -> None:
+def test_modules_of_the_package_are_not_operators() -> None:
     assert not hasattr(ops, "library")
 
 
 @pytest.mark.parametrize("returns", [["out"], ["mean", "inv_std"], ["out", "inv_std"]])
-def test_pytorch_finds_nothing_wrong_with_outputs_by_name(returns: list[str]) -> None:
+def test_pytorch_finds_no_fault_in_outputs_by_name(returns: list[str]) -> None:
     overload = find_overloads(ow.current_context().ops.get("layer_norm")).returns
     inputs = [X.clone().requires_grad_() if "out" in returns else X, None, None]
     torch.library.opcheck(overload, tuple(inputs), {"returns": returns})

@@ -57,7 +57,7 @@ def test_a_transform_runs_our_gradients() -> None:
     torch.testing.assert_close(compiled(X), 2 * X)
 
 
-def test_state_stays_as_it_was() -> None:
+def test_state_stays_unchanged() -> None:
     mean, variance = torch.zeros(6), torch.ones(6)
 
     def call(x: torch.Tensor) -> Any:

@@ -187,7 +187,7 @@ def test_inputs_are_changed_as_pytorch_changes_them() -> None:
 Pair = namedtuple("Pair", "left right")
 
 
-def test_containers_go_in_and_out() -> None:
+def test_containers_are_accepted_and_returned() -> None:
     def mix(data: dict[str, Any]) -> dict[str, Any]:
         left, right = data["pair"]
         return {"pair": Pair(left + right, [left * 2, (right, None)]), "n": 3}
@@ -251,7 +251,7 @@ def test_layers_that_are_compiled_one_by_one_share_a_graph() -> None:
     assert_same(found, expected)
 
 
-def test_a_model_that_is_gone_leaves_nothing() -> None:
+def test_a_deleted_model_leaves_nothing() -> None:
     model = nn.Linear(50, 50)
     fast = compiled(model)
     with torch.no_grad():

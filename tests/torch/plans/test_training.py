@@ -144,7 +144,7 @@ class TestBackward:
         fast = compiled(model)
         return model, lambda *args: loss_of(fast, *args)
 
-    def test_a_second_one_needs_retain_graph(self, in_one: bool) -> None:
+    def test_a_second_backward_needs_retain_graph(self, in_one: bool) -> None:
         _, run = self.make(in_one)
         loss = run(*batch())
         loss.backward()
@@ -168,7 +168,7 @@ class TestBackward:
         with pytest.raises(RuntimeError, match="once_differentiable|does not require grad"):
             grad.sum().backward()
 
-    def test_a_gradient_of_one_parameter_alone_is_that_one(self, in_one: bool) -> None:
+    def test_a_gradient_of_only_one_parameter_is_correct(self, in_one: bool) -> None:
         model, run = self.make(in_one)
         weight = list(model.parameters())[2]
         (found,) = torch.autograd.grad(run(*batch()), weight)

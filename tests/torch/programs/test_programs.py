@@ -164,7 +164,7 @@ def test_one_program_serves_other_batches_and_sizes(shape: tuple[int, ...]) -> N
 
 
 @pytest.mark.parametrize("shape", [(3, 10, 5), (2, 4, 5), (4, 7, 5)])
-def test_numbers_that_are_made_of_lengths_are_computed(shape: tuple[int, ...]) -> None:
+def test_numbers_derived_from_lengths_are_computed(shape: tuple[int, ...]) -> None:
     model = build(Windows)
     dynamic = {"x": {0: "batch", 1: Dim("length", min=2, max=64)}}
     program = opwright_torch.to_program(model, (torch.randn(3, 10, 5),), dynamic)
@@ -232,7 +232,7 @@ class WithLoss(nn.Module):
         return {"loss": nn.functional.mse_loss(out, label), "out": out}
 
 
-def test_a_model_in_training_mode_is_trained_here_and_goes_on_in_pytorch(tmp_path: Path) -> None:
+def test_a_model_in_training_mode_is_trained_here_and_then_in_pytorch(tmp_path: Path) -> None:
     model = build(WithLoss, training=True)
     example = (torch.randn(4, 6), torch.randn(4, 6))
     dynamic = {"x": {0: "batch"}, "label": {0: "batch"}}
@@ -264,7 +264,7 @@ def test_parameters_that_need_no_gradient_are_not_trained() -> None:
     assert "first.bias" not in [parameter.name for parameter in program.program.parameters()]
 
 
-def test_a_model_in_evaluation_mode_is_trained_where_that_is_asked_for() -> None:
+def test_a_model_in_evaluation_mode_is_trained_on_request() -> None:
     model = build(Tied)
     assert not list(opwright_torch.to_program(model, (torch.randn(4, 6),)).program.parameters())
     program = opwright_torch.to_program(model, (torch.randn(4, 6),), trainable=True)

@@ -76,7 +76,7 @@ def test_an_overflow_in_one_of_several_batches_skips_their_update() -> None:
     )
 
 
-def test_a_scaler_that_is_loaded_goes_on_where_it_was() -> None:
+def test_a_loaded_scaler_continues() -> None:
     model = network()
     optimizer = torch.optim.Adam(model.parameters())
     scaler = scaler_of()

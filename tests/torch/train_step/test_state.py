@@ -40,7 +40,7 @@ def load(file: io.BytesIO, *parts: Any) -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_training_goes_on_from_its_state_bit_by_bit(name: str) -> None:
+def test_a_training_continues_from_its_state_bit_by_bit(name: str) -> None:
     model = network()
     optimizer = MAKERS[name](model.parameters())
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
@@ -85,7 +85,7 @@ def test_a_training_whose_process_is_killed_continues_bit_by_bit(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_steps_of_plans_and_of_pytorch_may_take_turns(name: str) -> None:
+def test_steps_of_plans_and_of_pytorch_may_alternate(name: str) -> None:
     data = batches()
     results = []
     for dtype in (torch.float32, torch.float64):
@@ -141,7 +141,7 @@ def test_a_state_that_is_changed_in_place_or_cleared_is_read() -> None:
     )
 
 
-def test_counts_of_steps_are_tensors_of_their_own() -> None:
+def test_step_counts_are_separate_tensors() -> None:
     model = network()
     optimizer = torch.optim.Adam(model.parameters())
     step_of(model, optimizer)(*batch(0))
@@ -205,7 +205,7 @@ def test_gradients_are_unchanged() -> None:
     assert model[0].bias.grad is None
 
 
-def test_a_copied_optimizer_has_a_state_of_its_own() -> None:
+def test_a_copied_optimizer_has_its_own_state() -> None:
     model = network()
     optimizer = torch.optim.Adam(model.parameters())
     step = step_of(model, optimizer)

@@ -84,7 +84,7 @@ def test_an_allocation_beyond_the_memory_of_a_device_fails(device, monkeypatch):
     device.free(handle)
 
 
-def test_buffers_are_given_back(device):
+def test_buffers_are_released(device):
     before = len(device._buffers)
     network = ow.Network([ow.Operator("add", x="x", y="x", out="out")])
     call = network.compile(["x"], ["out"], device="opencl", scope=ow.Scope(), passes=[])

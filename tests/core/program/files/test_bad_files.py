@@ -48,7 +48,7 @@ def check_refused(folder, model, error, message):
         ("params.safetensors", "must be beside the program .* got no such file; save both again"),
     ],
 )
-def test_a_file_that_is_not_there(folder, model, name, message):
+def test_a_missing_file_is_named(folder, model, name, message):
     (folder / name).unlink()
     check_refused(folder, model, FileMissingError, message)
 

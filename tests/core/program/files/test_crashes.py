@@ -145,7 +145,7 @@ def test_an_interrupt_at_any_step_leaves_one_whole_generation(tmp_path, model):
         assert not [path.name for path in (folder / "generations").glob(".*")]
 
 
-def test_savers_that_are_killed_beside_readers_never_mix_or_lose_a_model(tmp_path, campaigns):
+def test_savers_killed_while_others_read_never_mix_or_lose_a_model(tmp_path, campaigns):
     outcome = campaigns.Campaign(tmp_path / "model").run(KILLS)
     assert outcome.findings == []
     assert outcome.loads > 0
@@ -205,7 +205,7 @@ def test_a_full_disk_leaves_the_old_files(tmp_path, model, limit, name):
     assert {path.name for path in (tmp_path / "generations").iterdir()} == {"00000001"}
 
 
-def test_a_folder_that_is_a_file(tmp_path, model):
+def test_a_file_in_place_of_the_folder_is_reported(tmp_path, model):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(FileExistsError, match="file"):
         save(tmp_path / "file", model.build(), model.filled(1))

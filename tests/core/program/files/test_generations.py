@@ -82,7 +82,7 @@ def test_notes_are_restored_with_their_program(tmp_path, model):
         ({"a": "b" * (16 << 20)}, "must be at most 16777216 bytes of JSON"),
     ],
 )
-def test_notes_that_would_not_come_back_are_refused(folder, model, notes, message):
+def test_notes_that_json_would_change_are_refused(folder, model, notes, message):
     with pytest.raises(AttributeValueError, match=f"save: notes {message}"):
         save(folder, model.build(), model.filled(3), notes=notes)
     assert model.load_value(folder) == (3, 2)
@@ -94,7 +94,7 @@ def test_notes_that_would_not_come_back_are_refused(folder, model, notes, messag
 
 
 @pytest.mark.parametrize("name", ["generation.json", "program.pb", "params.safetensors"])
-def test_every_damage_of_the_newest_is_noticed_and_the_one_before_named(folder, model, name):
+def test_damage_of_the_newest_generation_is_noticed_and_the_previous_one_named(folder, model, name):
     path = folder / "generations" / "00000002" / name
     data = path.read_bytes()
     for length in [0, 1, 9, *range(10, len(data) - 1, 17)]:
@@ -126,7 +126,7 @@ def test_a_manifest_of_a_newer_release_is_refused(folder, model):
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "[" * 10**5, '{"format": 1}', "\0", "NaN"])
-def test_a_manifest_that_is_none_is_refused(folder, model, text):
+def test_a_file_that_is_not_a_manifest_is_refused(folder, model, text):
     (folder / "latest" / "generation.json").write_text(text)
     with pytest.raises(FormatError, match=r"truncated, or no manifest of opwright\.save"):
         model.load_value(folder)
@@ -169,7 +169,7 @@ def test_a_copy_whose_links_became_files_is_loaded_and_saved_to(folder, model):
     assert generation_names(copy) == ["00000003"]
 
 
-def test_a_pair_by_itself_becomes_a_generation_by_the_next_save(tmp_path, model):
+def test_a_standalone_pair_becomes_a_generation_by_the_next_save(tmp_path, model):
     model.save_pair(tmp_path, model.build(5), model.filled(1, 5))
     assert model.load_value(tmp_path) == (5, 1)
     save(tmp_path, model.build(), model.filled(2))
@@ -212,7 +212,7 @@ def test_a_planted_link_instead_of_the_generations_is_refused(tmp_path, model):
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_files_of_a_generation_are_no_links(folder, model):
+def test_files_of_a_generation_are_not_links(folder, model):
     path = folder / "generations" / "00000002" / "program.pb"
     path.rename(folder / "moved.pb")
     path.symlink_to(folder / "moved.pb")
@@ -318,7 +318,7 @@ def test_only_the_work_of_a_dead_saver_is_removed(folder, model):
     assert not os.path.lexists(folder / ".link-dead")
 
 
-def test_a_saver_whose_work_was_taken_for_rubbish_writes_it_again(folder, model, monkeypatch):
+def test_a_saver_whose_work_was_cleaned_up_writes_it_again(folder, model, monkeypatch):
     real, removed = os.rename, []
 
     def rename(source, target):
@@ -365,7 +365,7 @@ def test_without_locks_only_day_old_files_are_removed(folder, model, monkeypatch
     assert sorted(path.name for path in inner.glob(".*")) == [".new-young", ".saving-young"]
 
 
-def test_a_file_system_without_links_has_the_generations_alone(tmp_path, model, monkeypatch):
+def test_a_file_system_without_links_holds_generations_only(tmp_path, model, monkeypatch):
     def symlink(text, path, *rest):
         raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
 

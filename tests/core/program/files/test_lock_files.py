@@ -48,7 +48,7 @@ def test_each_kernel_and_pass_has_a_line_that_people_can_compare(path):
     ]
 
 
-def test_a_lock_is_replaced_and_nothing_is_left_beside_it(path):
+def test_a_lock_is_replaced_and_no_other_file_is_left(path):
     ow.Lock("cuda", (), ()).save(path)
     assert ow.Lock.load(path).device == "cuda"
     assert list(path.parent.iterdir()) == [path]

@@ -26,7 +26,7 @@ def check_refused(folder, program, scope, message, error=FormatError, **options)
     assert not (folder / "new").exists()
 
 
-def test_a_parameter_with_the_name_of_the_metadata(tmp_path, model):
+def test_a_parameter_named_like_the_metadata_is_refused(tmp_path, model):
     scope = model.ArrayScope(__metadata__=np.zeros(2, np.float32))
     message = "save: .*got a tensor named '__metadata__', which the format reserves; rename it"
     check_refused(tmp_path, with_variable("__metadata__"), scope, message)
@@ -51,13 +51,13 @@ def test_blocks_that_nest_too_deep(tmp_path, model):
     check_refused(tmp_path, program, model.filled(1), "program: blocks nest at most 64 deep")
 
 
-def test_a_size_that_no_message_holds(tmp_path, model):
+def test_a_size_beyond_any_message_is_refused(tmp_path, model):
     program = model.build()
     program.global_block().create_var("far", [2**63])
     check_refused(tmp_path, program, model.filled(1), "program: cannot be written, got ")
 
 
-def test_a_name_with_half_a_surrogate_pair(tmp_path, model):
+def test_a_name_with_half_a_surrogate_pair_is_refused(tmp_path, model):
     program = model.build()
     with pytest.raises(ProgramError, match=r"create_var: a name is text, got '\\ud800', which has"):
         program.global_block().create_var("\ud800")
@@ -69,7 +69,7 @@ def test_a_name_with_half_a_surrogate_pair(tmp_path, model):
         encode({"\ud800": np.zeros(1)}, {})
 
 
-def test_bools_with_other_bytes_than_0_and_1(tmp_path, model):
+def test_bools_with_bytes_other_than_0_and_1_are_refused(tmp_path, model):
     array = np.array([2, 1], np.uint8).view(bool)
     message = "save: .*got a byte 2 in 'v', of bools, which are 0 or 1"
     check_refused(tmp_path, with_variable(dtype="bool"), model.ArrayScope(v=array), message)
@@ -80,7 +80,7 @@ ODD_NAMES += ['"', "\\", "\n", "opwright.crc32", "\u202e", "\x1b[31m", "{}", "1"
 
 
 @pytest.mark.parametrize("name", ODD_NAMES, ids=range(len(ODD_NAMES)))
-def test_a_name_is_refused_or_comes_back(tmp_path, model, name):
+def test_a_name_is_refused_or_survives_a_round_trip(tmp_path, model, name):
     array = np.array([1, 2], np.float32)
     try:
         save(tmp_path, with_variable(name), model.ArrayScope(**{name: array}))

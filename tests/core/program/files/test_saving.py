@@ -9,7 +9,7 @@ from opwright import Program, load, save
 from opwright.errors import ProgramError, VariableNotFoundError
 
 
-def test_program_and_arrays_come_back(tmp_path, model):
+def test_program_and_arrays_survive_a_round_trip(tmp_path, model):
     program, scope = model.build(), model.filled(7)
     save(
         tmp_path / "made" / "folder", program, scope, fetch=["out", program.global_block().var("h")]
@@ -91,7 +91,7 @@ def test_a_variable_of_another_shape_in_the_scope_is_named(tmp_path, model):
         save(tmp_path, model.build(), model.filled(1, width=5))
 
 
-def test_the_step_need_not_have_been_made(tmp_path, model):
+def test_the_step_need_not_exist(tmp_path, model):
     scope = model.filled(1)
     del scope.vars["@step"]
     save(tmp_path, model.build(), scope)

@@ -53,7 +53,7 @@ def test_equal_calls_lower_once_for_any_kind_of_array(lowered, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_numbers_and_lists_beside_an_array_lower_once_and_take_its_dtype(lowered, kind):
+def test_numbers_and_lists_lower_once_and_take_the_dtype_of_the_array(lowered, kind):
     a = kind(X)
     for other in (2, 2.5, list(range(8)), np.float32(1)):
         for _ in range(2):
@@ -81,7 +81,7 @@ def test_no_capsule_is_requested_if_a_library_lends_without(kind):
     assert kind.calls == before
 
 
-def test_all_that_is_lent_is_given_back():
+def test_every_borrowed_buffer_is_returned():
     a = Exchanged(X)
     out = ow.ops.add(a, a)
     values, indices = ow.ops.top_k(a, k=2)
@@ -248,7 +248,7 @@ def test_bfloat16_is_read_and_computed_with():
 
 
 @pytest.mark.parametrize("kind", [Exchanged, Plain])
-def test_a_dtype_that_is_no_number_of_ours_is_refused(kind):
+def test_an_unknown_dtype_number_is_refused(kind):
     with pytest.raises(DtypeError, match="add: x: .* got DLPack's type code [45] of 64 bits; cast"):
         ow.ops.add(kind(X.astype(np.complex64)), 1)
 

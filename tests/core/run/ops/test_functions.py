@@ -50,7 +50,7 @@ def test_negative_zero_is_another_attribute_than_zero():
     assert np.signbit(ow.ops.fill_like(x, value=-0.0))[0]
 
 
-def test_several_outputs_come_as_a_tuple():
+def test_several_outputs_are_returned_as_a_tuple():
     values, indices = ow.ops.top_k(A, k=2)
     np.testing.assert_allclose(values, A[:, :-3:-1])
     assert indices.dtype == np.int64
@@ -69,7 +69,7 @@ def test_no_argument_is_ever_changed():
     assert not np.shares_memory(out, param)
 
 
-def test_python_numbers_and_lists_take_the_dtype_beside_them():
+def test_python_numbers_and_lists_take_the_dtype_of_the_other_argument():
     out = ow.ops.add(A, 1)
     assert out.dtype == np.float32
     np.testing.assert_allclose(out, A + 1)
@@ -109,7 +109,7 @@ class _Namespace:
         return _Dlpack(np.from_dlpack(array))
 
 
-def test_arrays_of_another_library_come_back_as_theirs():
+def test_for_arrays_of_another_library_results_have_its_type():
     out = ow.ops.add(_Dlpack(A), _Dlpack(A))
     assert type(out) is _Dlpack
     np.testing.assert_allclose(out.array, 2 * A)
@@ -154,7 +154,7 @@ def test_a_class_may_keep_a_function():
     np.testing.assert_array_equal(Layer().activation(A), -A)
 
 
-def test_defaults_count_however_the_arguments_are_given():
+def test_defaults_apply_however_the_arguments_are_given():
     x = A[None, :, ::2].copy()
     for out in (ow.ops.softmax(x), ow.ops.softmax(x=x), ow.ops.softmax(x, axis=-1)):
         np.testing.assert_array_equal(out, ow.ops.softmax(x, axis=2))
@@ -215,7 +215,7 @@ def test_an_aliased_output_is_the_variable_itself():
     assert ow.ops.sgd(param, grad, rate) is param
 
 
-def test_an_array_beside_a_variable_becomes_a_constant():
+def test_an_array_combined_with_a_variable_becomes_a_constant():
     block = ow.Program().global_block()
     x = block.create_var("x", [4, 5], is_data=True)
     out = ow.ops.add(x, A)

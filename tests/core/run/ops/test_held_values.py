@@ -36,12 +36,12 @@ BOOLS = np.ones(3, bool)
         (lambda: ow.ops.add(ONES, [None] * 3), "must be an array of numbers, got .None"),
     ],
 )  # fmt: skip
-def test_a_number_that_the_dtype_beside_it_does_not_hold_is_refused(call, text):
+def test_a_number_that_the_dtype_of_the_array_does_not_hold_is_refused(call, text):
     with pytest.raises(DtypeError, match=text):
         call()
 
 
-def test_a_number_that_the_dtype_beside_it_holds_is_taken():
+def test_a_number_that_the_dtype_of_the_array_holds_is_taken():
     for two in (2, 2.0, [2, 2.0, True + 1], np.int64(2)):
         np.testing.assert_array_equal(ow.ops.add(ONES, two), [3, 3, 3])
     np.testing.assert_array_equal(ow.ops.add(BYTES, 254), [255] * 3)

@@ -96,7 +96,7 @@ def test_threads_with_guards_of_their_own_see_their_own():
     assert not wrong
 
 
-def test_a_task_keeps_the_guard_that_it_was_made_under():
+def test_a_task_keeps_the_guard_under_which_it_was_created():
     async def probe():
         await asyncio.sleep(0)
         return ow.ops.probe(X)[0]
@@ -168,7 +168,7 @@ def test_only_the_context_that_was_used_last_is_kept():
     assert sum(ref() is not None for ref in alive) <= 1
 
 
-def test_the_first_operator_of_a_process_looks_for_no_names_that_are_near():
+def test_the_first_operator_of_a_process_does_not_search_for_similar_names():
     code = "import sys, opwright\nopwright.ops.add\nassert 'difflib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="did you mean 'Network'"):
@@ -209,14 +209,14 @@ def test_the_module_is_a_module_still():
 
 
 @pytest.mark.parametrize("table", [(), (1, 2, 3), ("a", None, {}), {}])
-def test_a_table_of_another_form_is_no_crash(table):
+def test_a_table_of_another_form_does_not_crash(table):
     module = ow.ops.__class__("strange")
     module.__dict__["__table__"] = table
     with pytest.raises((AttributeError, TypeError)):
         _ = module.anything
 
 
-def test_attributes_may_have_the_names_that_functions_are_made_with():
+def test_attributes_may_have_the_names_used_in_generated_functions():
     context = Context()
     maker = OpMaker("acme.odd").add_comment("Has an attribute for each word of a function.")
     maker.add_input("x", "any shape").add_output("out", "as x").same_dtype_as("x")

@@ -84,7 +84,7 @@ def test_a_device_whose_arrays_wait_for_its_lock_is_found_with_the_function(
     assert "got a wait forever in allocate; " in finding["message"]
 
 
-def test_a_position_that_is_used_unseen_is_found_with_its_value(environ: dict[str, str]) -> None:
+def test_an_unchecked_position_is_found_with_its_value(environ: dict[str, str]) -> None:
     subject = "broken_returns.picks[cpu, broken_returns]"
     command = [sys.executable, "-m", "opwright", "check", PACKAGE, "--json"]
     command += ["--rule", "out-of-range", "--subject", subject]

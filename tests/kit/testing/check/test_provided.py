@@ -42,7 +42,7 @@ def test_a_rule_is_given_uses_with_results_and_gradients_of_opwright() -> None:
     assert seen
 
 
-def test_lists_and_integers_stand_in_their_places() -> None:
+def test_lists_and_integers_appear_in_their_places() -> None:
     places = set()
 
     def look(op_type: str, uses: Any) -> Iterator[Any]:

@@ -117,7 +117,7 @@ def test_a_written_input_is_reported() -> None:
     )
 
 
-def test_elements_that_were_left_out_hold_poison_whichever_it_is() -> None:
+def test_elements_that_were_left_out_hold_either_poison() -> None:
     def forget_last(x: Any, out: Any) -> None:
         out[:, :-1] = x[:, :-1]
 
@@ -198,7 +198,7 @@ def test_a_kernel_that_fails_is_an_error_that_names_it() -> None:
         run_kernel(entry, Sample("acme.copy", {"x": (X,)}, {}), context=context)
 
 
-def test_a_kernel_runs_as_often_as_is_asked_in_one_plan() -> None:
+def test_a_kernel_runs_as_often_as_requested_in_one_plan() -> None:
     calls = []
 
     def count(x: Any, out: Any) -> None:

@@ -37,7 +37,7 @@ def test_a_lack_of_the_machine_is_a_skip_with_its_reason(
     assert results["shape-rule"].reason == results["reference"].reason == expected
 
 
-def test_a_dtype_that_is_not_for_this_machine_is_a_skip_and_the_others_are_checked(
+def test_a_dtype_unavailable_on_this_machine_is_skipped_and_the_others_are_checked(
     card: Scorecard,
 ) -> None:
     subject = "lacking.processor[cpu, lacking]"
@@ -49,7 +49,7 @@ def test_a_dtype_that_is_not_for_this_machine_is_a_skip_and_the_others_are_check
     assert results["reference"].state == "passed"
 
 
-def test_the_reference_beside_it_is_checked(card: Scorecard) -> None:
+def test_the_reference_in_the_same_package_is_checked(card: Scorecard) -> None:
     states = {
         result.state
         for result in card.results
@@ -58,7 +58,7 @@ def test_the_reference_beside_it_is_checked(card: Scorecard) -> None:
     assert states == {"passed"}
 
 
-def test_a_module_of_its_own_that_a_package_lacks_is_a_fault(card: Scorecard) -> None:
+def test_a_module_that_a_package_lacks_is_its_fault(card: Scorecard) -> None:
     found = {(finding.subject, finding.rule) for finding in card.findings}
     assert found == {("lacking.own_module[cpu, lacking]", "shape-rule")}
     assert "No module named 'opwright_lacking.forgotten'" in card.findings[0].message

@@ -207,7 +207,7 @@ def test_every_finding_names_its_subject_in_one_line(cards: dict[str, Scorecard]
             assert "\n" not in finding.message
 
 
-def test_an_error_far_along_an_axis_is_found_with_its_place(cards: dict[str, Scorecard]) -> None:
+def test_an_error_far_along_an_axis_is_found_with_its_position(cards: dict[str, Scorecard]) -> None:
     found = [
         finding
         for finding in cards["broken_gradient"].findings

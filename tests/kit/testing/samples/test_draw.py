@@ -173,7 +173,7 @@ def test_a_sample_is_described_in_one_line() -> None:
     assert sample.describe() == "x float32[2, 3], index int64[1] = [1], axis=0 (small)"
 
 
-def test_the_plain_kernel_is_the_reference_and_is_itself_held_against_other_packages() -> None:
+def test_the_plain_kernel_is_the_reference_and_is_compared_with_other_packages() -> None:
     context = CheckContext(ow.current_context())
     first, *others = context.references("relu", "float32")
     assert first.library == "numpy"
