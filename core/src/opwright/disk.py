@@ -124,10 +124,8 @@ def remove_folder(path: Path) -> None:
             remove_folder(inner)
         else:
             inner.unlink(missing_ok=True)
-    try:
+    with suppress(FileNotFoundError):
         path.rmdir()
-    except FileNotFoundError:
-        return
 
 
 def is_same(status: os.stat_result, path: StrPath) -> bool:

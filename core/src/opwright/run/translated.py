@@ -62,10 +62,8 @@ def load_translated(
     if _is_private(os.path.dirname(folder)) and read_record(folder) is not None:
         from opwright.run.loading import load
 
-        try:
+        with suppress(FormatError, OSError):  # it is damaged: written again
             return load(folder, device=device, options=options)
-        except (FormatError, OSError):  # it is damaged: written again
-            pass
     loaded = translate()
     if is_whole():
         keeper = _Keeper(folder, loaded)
