@@ -14,6 +14,7 @@ import pytest
 from thread_counts import thread_counts
 
 import opwright as ow
+from opwright_cpu.passes import folded_matmul
 from opwright_nn import layers
 
 n_threads = thread_counts(1, 2, autouse=True)
@@ -214,3 +215,24 @@ def test_a_layer_of_a_transposed_weight_reads_the_weight(turned):
         return ow.ops.fc(x, swap(w), transpose_weight=turned)
 
     assert assert_same(build, (4, 5), (5, 9) if turned else (9, 5))["transpose"] == 0
+
+
+def test_factors_are_read_only_where_something_is_transposed_or_cast(monkeypatch):
+    read: list[str] = []
+    read_factors = folded_matmul._read_factors
+
+    def note(graph, product, *factors):
+        read.append(product.type)
+        return read_factors(graph, product, *factors)
+
+    monkeypatch.setattr(folded_matmul, "_read_factors", note)
+    with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
+        x, y = (layers.data(name, [4, 4]) for name in "xy")
+        product = ow.ops.matmul(x, y)
+        turned = ow.ops.matmul(x, swap(y))
+    square = np.eye(4, dtype="float32")
+    for out, products in ((product, []), (turned, ["matmul"])):
+        network = ow.Network(main.global_block())
+        call = network.compile([x, y], [out], passes=["fuse_folded_matmul"])
+        np.testing.assert_array_equal(call(square, square)[0], square)
+        assert read == products

@@ -319,7 +319,7 @@ class OpDefinition:
         self._check_side("output", self.proto.output_slots, outputs)
         if self.proto.outputs and not any(outputs.values()):
             raise SlotError(f"{self.op_type}: an output must be given, got none; name one")
-        for slot in self.proto.outputs:
+        for slot in self.proto.outputs if self.alias_slots else ():
             written = list(outputs.get(slot.name, ()))
             if slot.aliases is None or not written:
                 continue

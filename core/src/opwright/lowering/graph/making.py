@@ -123,6 +123,8 @@ def _check_aliases(
 
     Return the outputs, with each overwritten input instead of its output.
     """
+    if not definition.alias_slots:  # nearly always
+        return outputs
     named = dict(outputs)
     for out_slot, in_slot in definition.alias_slots:
         output = definition.proto.outputs[out_slot].name

@@ -190,9 +190,10 @@ def _find_on_host(op: LoweredOp, graph: Graph) -> bool:
 
 
 def _find(op: LoweredOp, device: str, graph: Graph, arguments: Arguments) -> bool:
-    choice = signature_of(op).choices.get(device)
+    choices, target = signature_of(op).choices, graph.kernel_target
+    choice = choices.get(device) or choices.get((device, target.n_threads, arguments))
     if choice is None:
-        choice = _choose_for(op, device, graph, graph.kernel_target, arguments)
+        choice = _choose_for(op, device, graph, target, arguments)
     if choice is None:
         return False
     _set_kernel(op, choice)

@@ -7,12 +7,14 @@ directly: if only such products read a copy, none is made.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from opwright.rewriting import Graph, LoweredOp, Value, input_of, make_if_served, output_of
 from opwright_cpu.plan_ops.folded_matmul import DTYPES
 
 Axes = tuple[int, ...]
+
+CASTS: Final = ("cast", "cast_like")
 
 
 class _Factor(NamedTuple):
@@ -24,6 +26,8 @@ class _Factor(NamedTuple):
 
 def fuse_folded_matmul(graph: Graph) -> None:
     """Make ``cpu.folded_matmul`` of ``matmul`` with ``transpose`` and ``cast`` around it."""
+    if not graph.of_type("transpose", *CASTS):
+        return
     edit = graph.edit()
     for product in graph.of_type("matmul"):
         x, y, out = input_of(product, "x"), input_of(product, "y"), output_of(product, "out")
@@ -93,7 +97,7 @@ def _is_for_products(graph: Graph, value: Value) -> bool:
     """Whether products alone read a value, and not a view of it."""
     if value.source is not None or graph.uses().is_visible(value):
         return False
-    types = ("matmul", "transpose", "cast", "cast_like")
+    types = ("matmul", "transpose", *CASTS)
     return all(
         reader.type in types and value in [values[0] for values in reader.inputs[:2] if values]
         for reader in graph.uses().readers(value)
@@ -101,7 +105,7 @@ def _is_for_products(graph: Graph, value: Value) -> bool:
 
 
 def _widens(op: LoweredOp) -> bool:
-    if op.type not in ("cast", "cast_like"):
+    if op.type not in CASTS:
         return False
     return (op.inputs[0][0].meta.dtype, op.outputs[0][0].meta.dtype) == ("bfloat16", "float32")
 

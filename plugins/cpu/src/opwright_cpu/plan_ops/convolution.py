@@ -27,16 +27,17 @@ def _check_images(ctx: InferContext) -> None:
     """Check the assumptions of the kernels: dimensions, lengths of attributes, channels."""
     for slot in ("x", "weight"):
         shape = ctx.input(slot).shape
-        ctx.require(len(shape) == 4, f"{slot} must have 4 dimensions, got {format_shape(shape)}")
+        if len(shape) != 4:
+            ctx.fail(f"{slot} must have 4 dimensions, got {format_shape(shape)}")
     for name, length in (("strides", 2), ("dilations", 2), ("paddings", 4)):
         given = ctx.attr(name)
-        ctx.require(len(given) == length, f"{name} must be {length} numbers, got {list(given)}")
+        if len(given) != length:
+            ctx.fail(f"{name} must be {length} numbers, got {list(given)}")
     weight, groups = ctx.input("weight").shape, ctx.attr("groups")
-    ctx.require(0 not in weight[2:], f"weight must have a kernel, got {format_shape(weight)}")
-    ctx.require(
-        weight[0] % groups == 0 or weight[0] < 0,
-        f"groups must divide the filters of weight {format_shape(weight)}, got {groups}",
-    )
+    if 0 in weight[2:]:
+        ctx.fail(f"weight must have a kernel, got {format_shape(weight)}")
+    if weight[0] % groups != 0 and weight[0] >= 0:
+        ctx.fail(f"groups must divide the filters of weight {format_shape(weight)}, got {groups}")
     channels = ctx.input("x").shape[3 if ctx.attr("data_format") == "NHWC" else 1]
     ctx.require(
         -1 in (channels, weight[1]) or channels == weight[1] * groups,

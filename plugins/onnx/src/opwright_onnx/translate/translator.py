@@ -88,13 +88,18 @@ class Translator:
             for slot, value in given.items()
             if value is not None and slot not in proto.operands
         }
-        if outputs is None and any(isinstance(v, Sizes) for v in find_leaves(bound.values())):
+        leaves = find_leaves(bound.values())
+        if outputs is None and any(isinstance(v, Sizes) for v in leaves):
             folded = fold_sizes(self, type, bound, named)
             if folded is not None:
                 return folded
         if type == "assign" and isinstance(bound["x"], np.ndarray):
             return bound["x"]
-        if self._is_known(type, bound, named) and self._is_small(type, bound, named):
+        leaves += find_leaves(named.values())
+        is_known = "step" not in proto.input_slots and not any(
+            isinstance(value, (ow.Variable, Codes, Sizes)) for value in leaves
+        )
+        if is_known and self._is_small(type, bound, named):
             return self._compute(type, bound, named, outputs)
         return self._append(type, bound, named, outputs)
 
@@ -122,12 +127,6 @@ class Translator:
             if found
         ]
         return results[0] if n is None else tuple(results[:n])
-
-    def _is_known(self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any]) -> bool:
-        values = [*find_leaves(bound.values()), *find_leaves(named.values())]
-        if any(isinstance(value, (ow.Variable, Codes, Sizes)) for value in values):
-            return False
-        return "step" not in ow.op_proto(type).input_slots
 
     def _is_small(self, type: str, bound: Mapping[str, Value], named: Mapping[str, Any]) -> bool:
         """Return whether the result may be computed immediately; a wrong use raises an error."""

@@ -28,7 +28,10 @@ def find_leaves(values: Iterable[Value]) -> list[Value]:
     """Return values, with the elements of sequences one by one."""
     found: list[Value] = []
     for value in values:
-        found += find_leaves(value) if is_list(value) else [value]
+        if isinstance(value, (list, tuple)):
+            found += find_leaves(value)
+        else:
+            found.append(value)
     return found
 
 
