@@ -223,7 +223,7 @@ def test_the_docstring_of_the_shape_rule_is_on_the_page(acme):
 
     text = add(acme, unary(), infer_shape, lambda x, out: np.copyto(out, x)).text()
     words, known, unknown = sections(text)["shapes"]
-    assert words == "  Put an axis in front."
+    assert words == "  Insert a first axis."
     assert re.fullmatch(r"  x \[(.*)\] -> out \[1, \1\]", known)
     assert re.fullmatch(r"  x \[(\?.*)\] -> out \[1, \1\]", unknown)
 
