@@ -46,15 +46,35 @@ print(opened.name, is_open("libdnnl.so"))
 """
 
 
-def run(code: str, *arguments: str) -> str:
+REPLACED = """
+#include <dlfcn.h>
+
+void* dlopen(const char* name, int mode) {
+  void* (*next)(const char*, int) = dlsym(RTLD_NEXT, "dlopen");
+  return next(name, mode);
+}
+"""
+"""As in the libraries of sanitizers and profilers: the loader sees them as the caller."""
+
+
+def run(code: str, *arguments: str, **variables: str) -> str:
     """Return the output of a new process."""
     command = [sys.executable, "-c", code, *arguments]
     env = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    env |= variables
     return subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout
 
 
 def test_a_product_of_our_own_loops_does_not_open_onednn() -> None:
     assert run(PRODUCTS).strip() == "(True, False) (True, True)"
+
+
+def test_onednn_opens_where_another_library_replaces_dlopen(tmp_path: Path) -> None:
+    source, library = tmp_path / "dlopen.c", tmp_path / "dlopen.so"
+    source.write_text(REPLACED)
+    command = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", str(source), "-o", str(library), "-ldl"]
+    subprocess.run(command, check=True)
+    assert run(PRODUCTS, LD_PRELOAD=str(library)).strip() == "(True, False) (True, True)"
 
 
 @pytest.mark.skipif(bool(find_library("dnnl")), reason="the system has oneDNN itself")

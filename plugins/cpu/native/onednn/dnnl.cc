@@ -18,25 +18,25 @@ namespace {
 constexpr const char* kFile = "libdnnl.so.3";
 constexpr const char* kRemedy = "install onednn-cpu-gomp of 2023.2 or newer";
 
-// Whether the loader would find it for this library: among its
-// folders, the folders of the environment and of the system.
-bool IsOnSearchPath() {
+// The file that the loader finds for this library: in its folders,
+// the folders of the environment or of the system. Empty if none.
+std::string FindFile() {
   Dl_info own{};
-  if (dladdr(reinterpret_cast<void*>(&FindDnnlFunction), &own) == 0) return false;
+  if (dladdr(reinterpret_cast<void*>(&FindDnnlFunction), &own) == 0) return {};
   void* handle = dlopen(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (handle == nullptr) return false;
+  if (handle == nullptr) return {};
   const std::unique_ptr<void, int (*)(void*)> closed(handle, dlclose);
   Dl_serinfo size{};
-  if (dlinfo(handle, RTLD_DI_SERINFOSIZE, &size) != 0) return false;
+  if (dlinfo(handle, RTLD_DI_SERINFOSIZE, &size) != 0) return {};
   const std::unique_ptr<char[]> memory(new char[size.dls_size]);
   auto* list = reinterpret_cast<Dl_serinfo*>(memory.get());
   *list = size;
-  if (dlinfo(handle, RTLD_DI_SERINFO, list) != 0) return false;
+  if (dlinfo(handle, RTLD_DI_SERINFO, list) != 0) return {};
   for (unsigned i = 0; i < list->dls_cnt; ++i) {
-    const std::string path = std::string(list->dls_serpath[i].dls_name) + "/" + kFile;
-    if (access(path.c_str(), R_OK) == 0) return true;
+    std::string path = std::string(list->dls_serpath[i].dls_name) + "/" + kFile;
+    if (access(path.c_str(), R_OK) == 0) return path;
   }
-  return false;
+  return {};
 }
 
 // Throws std::runtime_error if the library lacks the function.
@@ -52,6 +52,11 @@ Function Find(void* library, const char* name) {
 
 void* OpenDnnl() {
   void* library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    // Where sanitizers and profilers replace dlopen, it searches the folders of their library.
+    const std::string path = FindFile();
+    if (!path.empty()) library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
   if (library == nullptr) {
     const char* reason = dlerror();
     const char* lacks[] = {std::strerror(ENOMEM), "out of memory"};  // glibc's texts
@@ -78,7 +83,7 @@ void* OpenDnnl() {
 }  // namespace
 
 void CheckDnnlExists() {
-  if (!IsOnSearchPath()) FindDnnlFunction("dnnl_version");
+  if (FindFile().empty()) FindDnnlFunction("dnnl_version");
 }
 
 void* FindDnnlFunction(const char* name) {
