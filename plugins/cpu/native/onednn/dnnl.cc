@@ -52,16 +52,19 @@ Function Find(void* library, const char* name) {
 
 void* OpenDnnl() {
   void* library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
+  std::string reason = library == nullptr ? dlerror() : "";
   if (library == nullptr) {
     // Where sanitizers and profilers replace dlopen, it searches the folders of their library.
     const std::string path = FindFile();
-    if (!path.empty()) library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!path.empty()) {
+      library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (library == nullptr) reason = dlerror();
+    }
   }
   if (library == nullptr) {
-    const char* reason = dlerror();
     const char* lacks[] = {std::strerror(ENOMEM), "out of memory"};  // glibc's texts
     for (const char* lack : lacks) {
-      if (std::strstr(reason, lack) != nullptr) throw std::bad_alloc();
+      if (reason.find(lack) != std::string::npos) throw std::bad_alloc();
     }
     throw std::runtime_error(
         opwright::detail::Concat("cpu: oneDNN must open, got \"", reason,
