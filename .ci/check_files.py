@@ -1,6 +1,6 @@
 """Check rules of the repository's files that no other tool checks: lengths, machine-specific paths.
 
-A line a finding, exit status 1 when there is one. ``check_files.py [ROOT]``.
+Prints one line per finding; the exit status is 1 if there is any. ``check_files.py [ROOT]``.
 """
 
 from __future__ import annotations

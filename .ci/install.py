@@ -69,7 +69,7 @@ def install_pins(file: Path, words: list[str], progress: Progress) -> None:
 
 
 def count_sources(package: Path) -> int:
-    """Return how many sources a package compiles, 1 for a package without any."""
+    """Return the number of sources that a package compiles, 1 for a package without any."""
     return 1 + sum(path.suffix in SOURCES for path in (package / "native").rglob("*"))
 
 

@@ -155,7 +155,7 @@ class _Silent(SimpleHTTPRequestHandler):
 
 
 def install(python: Path, index: str, version: str) -> None:
-    """Install from wheels alone, and our packages from the index alone."""
+    """Install only from wheels, and our packages only from the index."""
     report = python.parents[1] / "installed.json"
     pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--only-binary", ":all:"]
     # pip does not prefer any index: the report has the source of each wheel.

@@ -71,7 +71,7 @@ def run_tests(words: list[str]) -> int:
 
 
 def report_python() -> tuple[float, int]:
-    """Write the report; return the percentage of lines that ran, and how many there are."""
+    """Write the report; return the percentage of lines that ran, and their number."""
     coverage = [PYTHON, "-m", "coverage"]
     summary = PLACE / "data" / "python.json"
     run(*coverage, "combine", "--quiet", **environ())
@@ -82,7 +82,7 @@ def report_python() -> tuple[float, int]:
 
 
 def report_cpp() -> tuple[float, int]:
-    """Write the report; return the percentage of lines that ran, and how many there are."""
+    """Write the report; return the percentage of lines that ran, and their number."""
     summary = PLACE / "data" / "cpp.json"
     gcovr = [PYTHON, "-m", "gcovr", "--root", ROOT, "--json-summary", summary]
     gcovr += ["--html-nested", PLACE / "cpp" / "index.html"]

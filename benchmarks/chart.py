@@ -1,4 +1,5 @@
-"""A chart of the figures that run.py found: a bar for each of ours, as a share of the best peer.
+"""A chart of the figures that run.py found: a bar for each contestant of opwright, as a share of
+the best peer.
 
 ``chart.py result.json chart.svg`` draws the results of ``run.py --json``.
 """
@@ -22,7 +23,7 @@ _STEP: Final = 46
 _TOP: Final = 84
 _MARGIN: Final = 16
 _LEAST_END: Final = 1.1
-"""The axis reaches beyond the best peer, even where everything is quicker."""
+"""The axis reaches beyond the best peer, even if everything is quicker."""
 
 _STYLE: Final = """\
 text { font: 13px system-ui, sans-serif; fill: #1f2328; }
@@ -63,9 +64,9 @@ class Bar:
 
 
 def read_bars(result: dict[str, Any]) -> list[Bar]:
-    """Return the bars of a result in its order: one for each of ours that was measured.
+    """Return the bars of a result in its order: one for each measured contestant of opwright.
 
-    A workload without a peer, or without a result of ours, has none.
+    A workload without a peer, or without our result, has none.
     """
     bars = []
     for workload in result["workloads"]:

@@ -10,7 +10,7 @@ from typing import Any
 
 OURS = "opwright"
 PEERS_VARIABLE = "OPWRIGHT_BENCH_PEERS"
-"""The environment variable that names the peers' interpreter to a contestant of ours."""
+"""The environment variable that names the peers' interpreter to our contestants."""
 
 # In a unit of time less is better; a share of bandwidth or of peak is better when it is more.
 # Besides times also their ratio to another time, and bytes, from `Timed.measure`.
@@ -63,7 +63,7 @@ class Goal:
         To the figure of `of`.
     of : str
         The prefix of the names of the peers of which the best counts: "torch" matches all variants
-        of PyTorch. The whole name of one of ours: that one. Empty: all peers.
+        of PyTorch. The full name of one of our contestants: only that one. Empty: all peers.
     """
 
     figure: float | None = None
@@ -85,9 +85,9 @@ class Workload:
         A key of `UNITS` or `RATES`.
     contestants : mapping of str to callable
         Each makes a `Timed`, in a separate process; it may raise NotAvailableError. A name that
-        begins with "opwright" marks one of ours.
+        begins with "opwright" marks one of our contestants.
     goals : mapping of str to list of Goal
-        By the name of ours.
+        By the name of our contestant.
     tolerance : float
         How far `values` of two contestants may be apart, as a share of the largest value.
     tolerances : mapping of str to float

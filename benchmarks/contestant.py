@@ -42,7 +42,7 @@ def time_calls(timed: Timed, number: int) -> float:
 
 
 def calibrate(timed: Timed) -> int:
-    """Warm up, and return how many calls make a repeat."""
+    """Warm up, and return the number of calls of a repeat."""
     number, until = 1, time.perf_counter() + WARM_UP_S
     repeat_ns = REPEAT_NS if timed.wait is None else WAITING_REPEAT_NS
     while True:

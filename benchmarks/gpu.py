@@ -1,6 +1,6 @@
 """Shared by the workloads on a GPU: both sides' flags, data on the device, PyTorch's variants.
 
-``OPWRIGHT_BENCH_DRY=1`` tries the scripts out without a GPU: small sizes, ours in the emulator,
+``OPWRIGHT_BENCH_DRY=1`` tries the scripts out without a GPU: small sizes, opwright in the emulator,
 PyTorch on the CPU. The figures mean nothing then.
 """
 
@@ -73,7 +73,7 @@ class OurProgram:
     Parameters
     ----------
     block : Block
-        Its variables are made persistable where arrays are kept for them.
+        Its variables are made persistable if arrays are kept for them.
     scope : Scope
         Holds the parameters.
     inputs : mapping of str to array
@@ -156,7 +156,7 @@ def time_training(program: OurProgram, n_steps: int) -> Timed:
 
 
 def open_torch(tf32: bool = False, deterministic: bool = False) -> tuple[Any, str]:
-    """Return PyTorch with the flags of ours, and its device.
+    """Return PyTorch with the same flags as opwright, and its device.
 
     Products of 16 bits are summed up in float32, cuDNN tries its algorithms out, unless
     `deterministic` also those whose results vary from run to run.
@@ -206,9 +206,9 @@ def time_torch(
     optimizer : Optimizer
         The optimizer of these; for a graph, one that can be recorded, with states of 0 at first.
     loss_of : callable
-        Computes the loss of data that lie on the device.
+        Computes the loss of data on the device.
     n_steps : int
-        How many losses to return.
+        The number of losses to return.
     """
     import torch
 

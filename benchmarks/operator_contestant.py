@@ -33,7 +33,7 @@ SETTLE_S = 0.03
 
 Call = Callable[[], Any]
 Filled = Mapping[str, Any]
-"""The ``attrs`` of a case with all defaults, and the ``defaults`` alone."""
+"""The ``attrs`` of a case with all defaults, and only the ``defaults``."""
 
 
 class LackingError(Exception):
@@ -87,7 +87,7 @@ def _compile_gradient(case: Case, inputs: dict[str, Any]) -> Call:
 
 
 def prepare_torch(case: Case, gradient: bool, filled: Filled) -> Call:
-    """Return PyTorch's function, eagerly; with a backward pass where gradients are wanted."""
+    """Return PyTorch's function, eagerly; with a backward pass if gradients are wanted."""
     import torch
     import torch_operators
 
@@ -103,7 +103,7 @@ def prepare_torch(case: Case, gradient: bool, filled: Filled) -> Call:
     bound = _bind(table, case, inputs, filled)
 
     def call() -> list[Any]:
-        # Laid out compactly, as ours are: a view costs nothing before it is read.
+        # Laid out compactly, like ours: a view costs nothing before it is read.
         return [tensor.contiguous() for tensor in listed(bound())]
 
     if not gradient:

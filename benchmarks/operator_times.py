@@ -3,13 +3,13 @@ site.
 
 ``make bench-operators`` measures all of `operator_cases` and writes ``build/operator_times.json``,
 from which ``make docs`` draws a page and puts times on the operators' pages. ``make bench-operators
-ARGS="add exp --output some.json"`` measures those alone. With ``--resume`` an interrupted run
+ARGS="add exp --output some.json"`` measures only these. With ``--resume`` an interrupted run
 continues.
 
 Every contestant is a separate process with the same number of threads (NumPy has one but for
-products); every round times each of them, so that a slow moment of the machine affects all. Ours
-and PyTorch's are called eagerly, on arrays of NumPy and on tensors. A gradient is measured together
-with its operator: ours as one compiled program, PyTorch's by autograd.
+products); every round times each of them, so that a slow moment of the machine affects all.
+Operators of opwright and PyTorch are called eagerly, on arrays of NumPy and on tensors. A gradient
+is measured together with its operator: in opwright as one compiled program, in PyTorch by autograd.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Contestant:
 def measure(
     case: Case, number: int, gradient: bool, contestants: Sequence[Contestant], args: Any
 ) -> dict[str, Any] | None:
-    """Return the times of a case by contestant; None where ours or PyTorch lacks it."""
+    """Return the times of a case by contestant; None if opwright or PyTorch lacks it."""
     proto = ow.current_context().ops.get(case.op).proto
     filled = {
         "attrs": proto.fill_attrs(dict(case.attrs)),

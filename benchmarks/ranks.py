@@ -35,9 +35,9 @@ class Ranks:
     step : str
         A key of the engine's steps in ``networks.distributed``.
     n : int
-        How many.
+        Number of processes.
     environment : dict of str to str
-        More of it for these processes.
+        Additional variables of these processes.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Ranks:
 
     def time_round(self, seconds: float) -> list[float]:
         """Return the ns of a call for each of many repeats, on rank 0."""
-        while True:  # the first round also finds out how many calls make a repeat
+        while True:  # the first round also finds out the number of calls of a repeat
             (call_ns,) = self._ask(1)
             number = max(1, round(REPEAT_NS / call_ns))
             if number <= 2 * self._number:

@@ -25,9 +25,9 @@ def format_figure(value: float) -> str:
 
 
 def find_best(workload: Workload, results: list[Result], prefix: str = "") -> Result | None:
-    """Return the best peer whose name begins with `prefix`, or ours of just that name.
+    """Return the best peer whose name begins with `prefix`, or our contestant of just that name.
 
-    Without a prefix a copy is no peer.
+    Without a prefix a copy is not a peer.
     """
     peers = [
         result
@@ -63,7 +63,7 @@ def check_goal(workload: Workload, results: list[Result], ours: Result, goal: Go
 
 
 def check_goals(row: Row, ours: Result) -> list[tuple[str, bool | None]]:
-    """Return each goal of ours, and whether it is reached."""
+    """Return each of our goals, and whether it is reached."""
     workload, results = row
     return [
         (describe_goal(workload, goal), check_goal(workload, results, ours, goal))
@@ -110,7 +110,7 @@ def format_row(row: Row) -> str:
 
 
 def find_gpu() -> str:
-    """Return the name and driver of the first GPU of NVIDIA's; empty if there is none."""
+    """Return the name and driver of the first NVIDIA GPU; empty if there is none."""
     if shutil.which("nvidia-smi") is None:
         return ""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "-i", "0"]
@@ -187,7 +187,7 @@ def result_to_json(row: Row, result: Result) -> dict[str, Any]:
 
 
 def to_markdown(rows: list[Row], machine: dict[str, Any], versions: dict[str, str]) -> str:
-    """Return a table with a line for each of ours, the machine named above it."""
+    """Return a table with a line for each of our contestants, and the machine above it."""
     peers = ", ".join(f"{name} {version}" for name, version in versions.items())
     gpu = f"{machine['gpu']}, " if machine["gpu"] else ""
     lines = [

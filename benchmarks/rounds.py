@@ -33,7 +33,7 @@ class Settings:
     rounds : int
         The number of rounds.
     seconds : float
-        How long a round lasts.
+        The duration of a round.
     realtime : bool
         Whether a round runs with real-time scheduling, so that nothing else gets its processor.
     """
@@ -56,7 +56,7 @@ class Result:
     problem : str
         Why there are no times; empty if there are.
     is_wrong : bool
-        Whether it failed, or computed something else than the others: nothing to be silent about.
+        Whether it failed, or its results differ from those of the others; this is reported.
     values : list of float
         The values that it computed.
     figures : list of float
@@ -95,7 +95,7 @@ class Process:
     contestant : str
         Its name.
     peers : str
-        The interpreter of the peers, for one of ours that is given their arrays.
+        The interpreter of the peers, for a contestant of ours that uses their arrays.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Process:
         self._log.close()
 
     def _read(self, timeout_s: float) -> dict[str, Any] | None:
-        """Return the next answer, or None and set why the contestant cannot go on."""
+        """Return the next answer, or None and record why the contestant cannot continue."""
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], timeout_s)[0]:
             self._process.kill()

@@ -83,7 +83,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def list_contestants(workload: Workload, patterns: list[str] | None) -> list[str]:
-    """Return the names that a pattern matches, ours first."""
+    """Return the names that a pattern matches, those of opwright first."""
     names = sorted(workload.contestants, key=lambda name: not is_ours(name))
     if patterns is None:
         return names

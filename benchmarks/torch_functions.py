@@ -1,4 +1,4 @@
-"""PyTorch's functions alone, for operators whose peers in the tests inspect values first.
+"""Only PyTorch's functions, for operators whose peers in the tests inspect values first.
 
 Such a check, or another convention for indices below 0, would count as PyTorch's time.
 """

@@ -150,7 +150,7 @@ def gpu_for_kernels(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def reference_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[ow.Context]:
-    """Use a Context of opwright-std alone: every operator runs its NumPy kernel."""
+    """Use a Context of only opwright-std: every operator runs its NumPy kernel."""
     monkeypatch.setenv("OPWRIGHT_PLUGINS", "std")
     with ow.context_guard(ow.Context.discover()) as context:
         yield context

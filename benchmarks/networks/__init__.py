@@ -1,1 +1,1 @@
-"""The networks that contestants build: their parameters and inputs, made with NumPy alone."""
+"""The networks that contestants build: their parameters and inputs, made only with NumPy."""

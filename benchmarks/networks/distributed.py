@@ -1,4 +1,4 @@
-"""Steps that several processes run together: reductions, training steps; ours and PyTorch's."""
+"""Steps of several processes, in opwright and PyTorch: reductions, training steps."""
 
 from __future__ import annotations
 

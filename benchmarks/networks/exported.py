@@ -1,7 +1,7 @@
 """Writes models of PyTorch, by its exporter, and of ONNX's light zoo, as files of ONNX.
 
-``exported.py NAME FILE`` is run by an interpreter that has the peers: contestants of ours must not
-have PyTorch in their process. Weights are random, the batch is one.
+``exported.py NAME FILE`` is run by an interpreter that has the peers: our contestants must not have
+PyTorch in their process. Weights are random, the batch is one.
 """
 
 from __future__ import annotations

@@ -30,13 +30,13 @@ class Conv:
 
     @property
     def padding(self) -> int:
-        """On each side, so that the stride alone changes the size."""
+        """On each side, so that only the stride changes the size."""
         return self.kernel // 2
 
 
 @dataclass(frozen=True)
 class Block:
-    """activation(path(x) + (shortcut(x), or x)), or path(x) alone."""
+    """activation(path(x) + (shortcut(x), or x)), or only path(x)."""
 
     path: tuple[Conv, ...]
     adds: bool = True

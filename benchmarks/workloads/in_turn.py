@@ -1,4 +1,4 @@
-"""A product of PyTorch and a plan of ours in one process: the cost of alternating them."""
+"""A product of PyTorch and a plan of opwright in one process: the cost of alternating them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """From a saved network to its first result, in a new process beyond its import of NumPy.
 
 Everything that is installed counts. Timed are the import of the library, the loading of the
-file, and one call. Ours finds its plans in the cache folder, and as the first process, in the
+file, and one call. Opwright finds its plans in the cache folder, and as the first process, in the
 variants named so, only the index of plugins.
 """
 

@@ -37,7 +37,7 @@ class Images:
 
 
 def make_opwright() -> Loader:
-    """Return a loader of ours."""
+    """Return a loader of opwright."""
     import opwright_nn as nn
 
     return nn.load_batches(write_images(), BATCH, map=decode, workers=WORKERS, shuffle=False)

@@ -1,4 +1,4 @@
-"""Peak memory of training steps: resident memory above that of the imports alone."""
+"""Peak memory of training steps: resident memory above that of only the imports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def workload(
 ) -> Workload:
     """Return the row of one training step."""
     modules = {"opwright": "opwright opwright_nn opwright_cpu", "torch": "torch torch.optim"}
-    inputs = "numpy.random"  # it makes them, and loads OpenSSL where torch has not
+    inputs = "numpy.random"  # it makes them, and loads OpenSSL if torch has not
     return Workload(
         f"memory-{name}",
         f"peak memory: {title}",

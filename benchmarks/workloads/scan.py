@@ -106,7 +106,7 @@ def jax_scan(backward: bool) -> Timed:
 
 
 def workload(name: str, title: str, backward: bool) -> Workload:
-    """Return one row; the cost of checkpoints is another contestant of ours."""
+    """Return one row; the cost of checkpoints is a separate contestant of opwright."""
     ours = {"opwright": partial(opwright, backward)}
     if backward:
         ours["opwright checkpoints"] = partial(opwright, backward, CHECKPOINT_EVERY)

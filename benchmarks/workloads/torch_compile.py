@@ -63,7 +63,7 @@ def training(recipe: Recipe, who: str) -> Timed:
 
 
 def whole_step(recipe: Recipe, who: str) -> Timed:
-    """Return a training step with Adam, ours in one plan with the update."""
+    """Return a training step with Adam, in opwright one plan with the update."""
     if who != "opwright":
         return training(recipe, who)
     model, x, labels = prepare(recipe, True, who)

@@ -1,4 +1,4 @@
-"""The cost of a step in nn.train and in a manual loop, compared with the compiled step alone."""
+"""The cost of a step in nn.train and in a manual loop, compared with only the compiled step."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _look_up(op_type: str) -> Callable[..., Any]:
 
 
 def _is_element_wise(function: Function) -> bool:
-    """Whether each element of the result follows from its own element alone.
+    """Whether each element of the result follows only from its own element.
 
     Constants and identities are not worth a picture.
     """
@@ -153,7 +153,7 @@ def _path(
     low: float,
     high: float,
 ) -> str:
-    """Lines through the points; interrupted if there is no value or none that fits."""
+    """Lines through the points; interrupted if there is no value or no fitting one."""
     is_inside = np.isfinite(data) & (data >= low) & (data <= high)
     with np.errstate(invalid="ignore"):
         jumps = np.abs(np.diff(data, prepend=data[:1])) > _JUMP

@@ -42,7 +42,7 @@ _MINUS_LEVEL, _ATOM_LEVEL = 3, 9
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """One equation: ``target = value``, or by cases where `otherwise` is there.
+    """One equation: ``target = value``, or by cases if `otherwise` is given.
 
     Attributes
     ----------

@@ -177,7 +177,7 @@ def _owner(type: str, context: Context) -> str:
 
 
 def _first_sentence(comment: str) -> str:
-    """Return how a comment begins; where a long formula follows the name, the name."""
+    """Return how a comment begins; if a long formula follows the name, only the name."""
     text = " ".join(comment.split())
     end = text.find(". ")
     sentence = text if end < 0 else text[: end + 1]

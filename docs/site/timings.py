@@ -1,7 +1,7 @@
 """Times of operators compared with PyTorch and NumPy, from a file that ``make bench-operators``
 wrote.
 
-It is no part of the repository: a site that is built without it has no times.
+It is not part of the repository: a site that is built without it has no times.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def convolve(
 
 
 def residual(x: ow.Variable, filters: int, stride: int) -> ow.Variable:
-    """Return x plus two convolutions of it; where sizes change, x passes a convolution of 1×1."""
+    """Return x plus two convolutions of it; if sizes change, x passes a convolution of 1×1."""
     h = convolve(convolve(x, filters, stride, activation="relu"), filters)
     if stride != 1:
         x = model.batch_norm(model.conv2d(x, filters, kernel=1, strides=stride, bias=False))

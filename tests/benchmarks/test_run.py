@@ -1,4 +1,4 @@
-"""Laws of the benchmark runner, on workloads that need no peer."""
+"""The benchmark runner, on workloads that need no peer."""
 
 from __future__ import annotations
 

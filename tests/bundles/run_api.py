@@ -100,7 +100,7 @@ class Model:
         functions.ow_release(self.handle)
 
     def count(self, kind: int) -> int:
-        """Return how many things of a kind there are."""
+        """Return the number of things of a kind."""
         return int(self._library.functions.ow_count(self.handle, kind))
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:

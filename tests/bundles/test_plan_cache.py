@@ -1,4 +1,4 @@
-"""Laws of stored plans: a later process has equal bits, and ignores outdated plans."""
+"""Stored plans: a later process has equal bits, and ignores outdated plans."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def call(
     Parameters
     ----------
     op_type : str
-        Which one.
+        The operator type.
     inputs : mapping
         An array for each slot, or a list of them.
     outputs : str or mapping

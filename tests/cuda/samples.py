@@ -108,7 +108,7 @@ def one_of_each() -> list[Sample]:
 
 
 def wanted_dtypes(op_type: str, known: set[str]) -> list[str]:
-    """Return the dtypes of NumPy's kernels, and where allowed bfloat16 in addition to float32."""
+    """Return the dtypes of NumPy's kernels, and if allowed bfloat16 in addition to float32."""
     if "*" in known:
         return [dtype for dtype in DTYPES if dtype not in NARROW_DTYPES]
     definition = ow.current_context().ops.get(op_type)
@@ -195,7 +195,7 @@ def _base_of(case: Case, dtype: str) -> str:
 
 
 def counts_of(case: Case) -> dict[str, int]:
-    """Return how many variables a case has in each output slot."""
+    """Return the number of variables of a case in each output slot."""
     outputs = ow.current_context().ops.get(case.op).proto.outputs
     absent = {
         slot.name for slot in outputs if slot.optional and not case.inputs.get(slot.aliases or "")

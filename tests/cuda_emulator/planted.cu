@@ -49,7 +49,7 @@ __global__ void missing_second_barrier(float* out, const float* in, int n) {
   out[t] = x;
 }
 
-// An exchange is no barrier for memory.
+// An exchange is not a barrier for memory.
 __global__ void exchange_for_barrier(float* out, const float* in, int n) {
   OW_SHARED(float, row, kThreads);
   const int t = static_cast<int>(threadIdx.x);

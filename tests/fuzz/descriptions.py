@@ -43,7 +43,7 @@ def change_program(rng: random.Random, data: bytes, times: int) -> bytes:
     message.ClearField("checksum")
     try:
         body = message.SerializeToString(deterministic=True)
-    except ValueError:  # a name that is no UTF-8
+    except ValueError:  # a name that is not UTF-8
         return data
     return body + checksum_field(body)
 

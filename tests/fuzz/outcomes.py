@@ -27,7 +27,7 @@ _BORDER = ("incompatible function arguments", "incompatible constructor argument
 def find_fault(error: BaseException) -> str | None:
     """Return why an error is a fault of opwright, or None if it was raised on purpose.
 
-    On purpose is every class of `opwright.errors` whose causes are no mistakes of the program, the
+    On purpose is every class of `opwright.errors` whose causes are not mistakes of the program, the
     documented TypeError of a call with other arguments, and NumPy's lack of memory within a kernel.
     """
     for cause in _chain(error):

@@ -5,7 +5,7 @@
     HOURS=8 a night make fuzz ARGS='calls programs' some targets; --seed 7, --seconds 60, --jobs 2
     make fuzz SANITIZE=1 native code built with AddressSanitizer and UBSan
 
-A case follows from target, seed and index alone. A child runs thousands of them and is watched: it
+A case follows only from target, seed and index. A child runs thousands of them and is watched: it
 must not end by a signal, need more than ten seconds for a case, or grow by more than 1 GB.
 """
 
@@ -229,7 +229,7 @@ def _installed() -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Fuzz; 1 where something was found."""
+    """Fuzz; return 1 if something was found."""
     args = parse_args(argv)
     place = "/dev/shm" if Path("/dev/shm").is_dir() else None
     folder = Path(tempfile.mkdtemp(prefix="opwright-fuzz-", dir=place))

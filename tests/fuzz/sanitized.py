@@ -68,7 +68,7 @@ def _environ() -> dict[str, str]:
     return {
         "LD_PRELOAD": " ".join(libraries),
         # Python frees little at its end. A bound for one allocation replaces the process's,
-        # which may grow by twice as much: a request that is granted is no fault.
+        # which may grow by twice as much: a request that is granted is not a fault.
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=512:"
         "quarantine_size_mb=32:exitcode=99",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",

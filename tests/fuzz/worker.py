@@ -135,7 +135,7 @@ def run(job: Job) -> int:
             PROGRESS.pack_into(cell, 0, index, done, now)
             try:
                 case = draw(target, job.seed, index, rng)
-            except MemoryError:  # earlier cases keep too much memory; another child goes on
+            except MemoryError:  # earlier cases keep too much memory; another child continues
                 break
             fault = find_fault_of(target, case)
             grew = peak_bytes() - before > GROWTH_BYTES
@@ -151,7 +151,7 @@ def run(job: Job) -> int:
 
 
 def warm_up(target: Any) -> None:
-    """Run a few cases that are no part of the job, so that caches do not count as growth."""
+    """Run a few cases that are not part of the job, so that caches do not count as growth."""
     rng = random.Random(0)
     for index in range(getattr(target, "N_WARM_UP", 20)):
         find_fault_of(target, draw(target, 0, index, rng))

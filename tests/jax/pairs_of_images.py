@@ -1,4 +1,4 @@
-"""Functions of JAX and ours of images: convolutions, pooling, other sizes.
+"""Functions of JAX and opwright on images: convolutions, pooling, other sizes.
 
 A row has our function, JAX's, and the arrays to which both are differentiated.
 """

@@ -1,4 +1,4 @@
-"""Functions of JAX and ours of signals, indices, matrices, layers and losses.
+"""Functions of JAX and opwright on signals, indices, matrices, layers and losses.
 
 A row has our function, JAX's, and the arrays to which both are differentiated.
 """

@@ -32,7 +32,7 @@ FIELDS = {
     "ffi_attrs": ("XLA_FFI_Attrs", "struct_size size types names items=attrs"),
     "ffi_frame": ("XLA_FFI_CallFrame", "struct_size api context=ctx stage args results=rets attrs"),
 }
-"""Ours, theirs, and the fields that differ in name."""
+"""Opwright's, JAX's, and the fields that differ in name."""
 
 REST = """
 SAME(ffi_buffers, items, XLA_FFI_Rets, rets);

@@ -1,4 +1,4 @@
-"""Elements of 16-bit floats as numbers to compute with: the header of the SDK alone."""
+"""Elements of 16-bit floats as numbers to compute with: only the header of the SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// The threads that kernels share, and when they are left alone.
+// The threads that kernels share, and when they are not used.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>

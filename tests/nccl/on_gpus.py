@@ -88,7 +88,7 @@ print("good")
 
 
 def main() -> int:
-    """Run all; return how many failed."""
+    """Run all; return the number of failures."""
     n = count_gpus()
     print(f"{n} GPUs", *examine(), sep="\n", flush=True)
     work = [("alone", ALONE, 1, None)]

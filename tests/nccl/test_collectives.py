@@ -23,7 +23,7 @@ def test_16_bits_are_summed_in_32_and_nan_and_infinity_stay(run) -> None:
 
 @pytest.mark.parametrize("ranks", [1, 2, pytest.param(4, marks=LONG)])
 def test_movements_match_numpy(run, ranks: int) -> None:
-    # One process alone runs no collective: there is nothing to record.
+    # A single process runs no collective: there is nothing to record.
     head = VALUES.replace("    assert network.pl", "    assert n == 1 or network.pl")
     done = run(head + MOVEMENTS, ranks)
     assert done.returncode == 0, done.stdout + done.stderr

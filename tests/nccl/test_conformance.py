@@ -1,4 +1,4 @@
-"""The conformance kit on the kernels of NCCL, for a process alone on an emulated GPU."""
+"""The conformance kit on the kernels of NCCL, for a single process on an emulated GPU."""
 
 from __future__ import annotations
 

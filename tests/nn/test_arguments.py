@@ -1,4 +1,4 @@
-"""Laws of unknown arguments of a layer: the error names the known ones."""
+"""Unknown arguments of a layer: the error names the known ones."""
 
 from __future__ import annotations
 

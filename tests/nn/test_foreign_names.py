@@ -1,4 +1,4 @@
-"""Laws of names and habits of other frameworks: the error states our spelling."""
+"""Names and habits of other frameworks: the error states our spelling."""
 
 from __future__ import annotations
 

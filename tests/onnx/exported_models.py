@@ -137,7 +137,7 @@ def run_peer(path: Path, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def compare(program: Any, path: Path, model: torch.nn.Module, inputs: Sequence[Any]) -> str:
-    """Return "" where ours is right, else the difference and whether ONNX Runtime differs too."""
+    """Return "" if our result is right, else the difference, and whether ONNX Runtime differs."""
     expected, wide = compute(model, inputs), compute_wide(model, inputs)
     reference = expected if wide is None else wide
     arrays = {f"x{i}": x.numpy() for i, x in enumerate(inputs)}

@@ -32,7 +32,7 @@ LACKING: Final = (
 """Patterns of cases for whose dtypes ONNX Runtime may lack a kernel of an operator."""
 
 OWN: Final = ("bit_cast", "resize")
-"""Operators of ours that some case needs, without a counterpart in opset 21."""
+"""Operators of opwright that some case needs, without a counterpart in opset 21."""
 
 REFUSED: Final = ("test_reshape_allowzero_reordered",)
 """ONNX Runtime refuses sizes of 0 that a run computes without allowzero."""

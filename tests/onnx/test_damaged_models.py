@@ -1,4 +1,4 @@
-"""Damaged and hostile models end in one error of ours, with little work."""
+"""Damaged and hostile models end in one error of opwright, with little work."""
 
 from __future__ import annotations
 

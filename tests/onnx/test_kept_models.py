@@ -1,4 +1,4 @@
-"""Laws of stored models: a later process finds them by content, without protobuf."""
+"""Stored models: a later process finds them by content, without protobuf."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the output of `python -m libopwright` where only the wheel is installed."""
+    """Return the output of `python -m libopwright` with only the wheel installed."""
     folder = tmp_path_factory.mktemp("wheel")
     code = f"import scikit_build_core.build as build; build.build_wheel({str(folder)!r})"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT / "core" / "libopwright", check=True)

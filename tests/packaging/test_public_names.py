@@ -1,4 +1,4 @@
-"""Laws of completion: `dir` of a package is its public names."""
+"""Completion: `dir` of a package is its public names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wheels of `make wheels`: a registry accepts them, and they need no other files of ours."""
+"""Wheels of `make wheels`: a registry accepts them, and they need no other files of opwright."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_onednn_is_required_and_not_contained(wheelhouse: Path) -> None:
 def test_a_bare_environment_trains_with_only_these_wheels(
     wheelhouse: Path, bare_environment: Any
 ) -> None:
-    """Packages of others come from pip's index, ours from the folder alone."""
+    """Packages of others come from pip's index, ours only from the folder."""
     wheels = [wheel for wheel in wheelhouse.iterdir() if not wheel.name.startswith(LARGE_WHEELS)]
     needs = {line for wheel in wheels for line in list_requirements(wheel)}
     bare_environment.install(*(line for line in needs if not line.startswith("opwright")))

@@ -23,7 +23,7 @@ def _ties(x: Array, y: Array) -> Array:
 
 
 def _any(function: Callable[[Array], Array]) -> Mask:
-    """Mark everything where anything is marked: elements of a line share their gradient."""
+    """Mark everything if anything is marked: elements of a line share their gradient."""
     return lambda given: np.broadcast_to(function(given["x"]).any(), given["x"].shape)
 
 
@@ -33,7 +33,7 @@ def _repeats(x: Array) -> Array:
 
 def _equal_rows(given: Inputs) -> Array:
     x = given["x"]
-    if x.size == 0:  # a mean of nothing, 0 of ours
+    if x.size == 0:  # a mean of nothing, 0 in opwright
         return np.ones((1,), bool)
     rows = x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1)
     return np.full(x.shape, bool((np.ptp(rows, axis=1) == 0).any()))
@@ -87,7 +87,7 @@ OUTPUTS: dict[str, Mask] = {
     "kl_div": _not_finite,
     "sequence_pool": _any(np.isnan),
     "instance_norm": _equal_rows,
-    "batch_norm": _far_from_zero,  # where PyTorch's own digits are few
+    "batch_norm": _far_from_zero,  # where PyTorch itself has few digits
     "softmax_with_cross_entropy": lambda given: np.array(np.isinf(given["logits"]).any()),
 }
 """By operator: elements of the first output. The limits at infinity; 0 times -inf for labels."""
@@ -127,10 +127,10 @@ GRADIENTS: dict[str, Mask] = {
     "binary_cross_entropy": lambda given: (given["x"] == 0) | (given["x"] == 1),
     "logaddexp": _broadcast(lambda x, y: np.isinf(x) | np.isinf(y)),
     "copysign": lambda given: np.isinf(given["x"]),
-    "acosh": lambda given: given["x"] < 1.01,  # NaN below 1, where digits of x - 1 are few
+    "acosh": lambda given: given["x"] < 1.01,  # NaN below 1, where x - 1 has few digits
     "digamma": _beside_poles,
     "lgamma": _beside_poles,
-    "atanh": lambda given: np.abs(given["x"]) > 0.99,  # where digits of 1 - x * x are few
+    "atanh": lambda given: np.abs(given["x"]) > 0.99,  # where 1 - x * x has few digits
     "sinc": lambda given: np.abs(given["x"]) < 0.1,  # where PyTorch's is a difference of near ones
     "logcumsumexp": _any(np.isinf),
     "hypot": _broadcast(lambda x, y: (x == 0) & (y == 0) | np.isinf(x) | np.isinf(y)),
@@ -138,12 +138,12 @@ GRADIENTS: dict[str, Mask] = {
     "polygamma": lambda given: np.isinf(given["x"]),
     "scatter": lambda given: np.isnan(given["x"]).any() | np.isnan(given["updates"]).any(),
     "tan": _near_poles,  # where it is the square of a rounded number
-    "acos": lambda given: np.abs(given["x"]) > 0.99,  # where digits of 1 - x are few
+    "acos": lambda given: np.abs(given["x"]) > 0.99,  # where 1 - x has few digits
     "asin": lambda given: np.abs(given["x"]) > 0.99,
     "instance_norm": _equal_rows,
     "group_norm": _equal_rows,
     "rms_norm": _equal_rows,
-    "layer_norm": _equal_rows,  # where PyTorch's gradient of nothing is not 0
+    "layer_norm": _equal_rows,  # PyTorch's gradient of nothing is not 0
     "softmax_with_cross_entropy": lambda given: np.isinf(given["logits"]),
     "batch_norm": _far_from_zero,
 }

@@ -66,7 +66,7 @@ def check(case: Case, dtype: str, target: Target, peer: Peer) -> None:
 
 
 def count_terms(one: OneOperator, out: Array) -> int:
-    """Return how many numbers an element of an output may be the sum of, roughly."""
+    """Return roughly the number of summands that an element of an output may have."""
     arrays = list(one.feeds.values())
     longest = max((length for array in arrays for length in array.shape), default=1)
     shares = [array.size // max(out.size, 1) for array in arrays]
@@ -79,7 +79,7 @@ def count_terms(one: OneOperator, out: Array) -> int:
 def leave_out(
     mask: Mask | None, feed: Mapping[str, Array], got: Array, expected: Array
 ) -> tuple[Array, Array]:
-    """Write zeros where our choice differs, and all over a gradient that sums such elements."""
+    """Write zeros where our choice differs, and in all of a gradient that sums such elements."""
     if mask is None:
         return got, expected
     marked = mask(feed)
@@ -110,7 +110,7 @@ def run(
     request: Request,
     wanted: list[str],
 ) -> dict[str, Array]:
-    """Return the outputs of ours, and the gradients as ``grad of NAME``."""
+    """Return our outputs, and the gradients as ``grad of NAME``."""
     names = dict(zip(fetch, fetch, strict=True))
     if wanted:
         parts = []

@@ -1,4 +1,4 @@
-"""Layers, and the modules of PyTorch that they are: how to build both, whose weights are whose."""
+"""Layers and the corresponding modules of PyTorch: how to build both, which weights are equal."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def images(rank: int, channels: int = 4) -> dict[str, Any]:
 
 
 def within(lengths: ow.Variable, x: ow.Variable, out: ow.Variable) -> ow.Variable:
-    """Return out with zeros in the padding, as ours."""
+    """Return out with zeros in the padding, as in opwright."""
     seen = ow.ops.sequence_mask(lengths, x)
     return ow.ops.where(ow.ops.unsqueeze(seen, axis=[2]), out, ow.ops.fill_like(out, value=0.0))
 

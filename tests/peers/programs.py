@@ -1,4 +1,4 @@
-"""Draws programs of 5 to 40 operators with a loss at the end: the same for ours and for a peer."""
+"""Draws programs of 5 to 40 operators with a loss at the end, for opwright and for a peer."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ class Library:
 
 
 class Step:
-    """One prepared kernel with its arguments: NumPy arrays by slot, None where absent."""
+    """One prepared kernel with its arguments: NumPy arrays by slot, None if absent."""
 
     def __init__(
         self,

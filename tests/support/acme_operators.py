@@ -1,4 +1,4 @@
-"""Operators of a plugin that exists in tests alone."""
+"""Operators of a plugin that exists only in tests."""
 
 from __future__ import annotations
 

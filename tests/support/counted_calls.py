@@ -9,7 +9,7 @@ from typing import Any
 
 
 def count_calls(function: Callable[[], Any]) -> int:
-    """Return how many functions, of Python and of C, a call of `function` calls in this thread."""
+    """Return the number of calls, in Python and in C, that `function` makes in this thread."""
     n_calls = 0
 
     def note(_frame: Any, event: str, _argument: Any) -> None:

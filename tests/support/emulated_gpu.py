@@ -1,4 +1,4 @@
-"""Runs the tests of CUDA kernels on the CPU, where there is no GPU.
+"""Runs the tests of CUDA kernels on the CPU if there is no GPU.
 
 A compiler needs a fifth of a second to start a file, and a hundredth for an instance of a kernel:
 so all instances that the chosen tests need are collected first, by running the tests with kernels

@@ -1,4 +1,4 @@
-"""Has pip, where tests run it, install the releases of the environment of the tests.
+"""Makes pip, when tests run it, install the releases of the environment of the tests.
 
 They are pinned. Without this, a test could fail on the day of another project's release.
 """

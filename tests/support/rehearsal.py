@@ -1,7 +1,7 @@
 """Collects the instances of kernels that tests need, by running the tests without them.
 
 A plan is prepared as ever, and every kernel of it does nothing. No comparison is made, so that a
-test goes on to its next computation.
+test continues with its next computation.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def test_a_release_is_tested_and_built_for_every_python_before_it_is_published()
 
 
 def test_the_git_hooks_run_the_tools_of_make_lint_if_installed() -> None:
-    """So their versions come from requirements-dev.txt alone."""
+    """So their versions come only from requirements-dev.txt."""
     commands = [[word.replace("$(BIN)", ".venv/bin") for word in c] for c in list_lint_commands()]
     assert len(commands) >= 6
     hooks = read_hooks()

@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> pytest.Module | None:
-    """Return the marker that skips a file where PyTorch is not installed."""
+    """Return the marker that skips a file if PyTorch is not installed."""
     return None if HAS_TORCH else make_absent(parent, module_path, "PyTorch", "test-torch")
 
 

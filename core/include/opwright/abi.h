@@ -387,8 +387,8 @@ typedef struct ow_plugin {
 } ow_plugin;
 
 /*
- * The one symbol that a library exports. It sets its table, or returns a status; a table with
- * `name` and `version` alone then helps the report. The host table lives as long as the process.
+ * The one symbol that a library exports. It sets its table, or returns a status; a table with only
+ * `name` and `version` then helps the report. The host table lives as long as the process.
  */
 #define OW_PLUGIN_ENTRY "opwright_plugin_v1"
 typedef int32_t (*ow_plugin_entry_fn)(const ow_host* host, const ow_plugin** plugin);

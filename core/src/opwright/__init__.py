@@ -1,7 +1,7 @@
 """opwright: a deep-learning framework made of plugins.
 
 The core describes, finds, connects, differentiates and runs operators; it contains none. Packages
-installed beside it provide operators and kernels. ``import opwright`` imports no plugin and almost
+installed with it provide operators and kernels. ``import opwright`` imports no plugin and almost
 nothing else: names are imported at first use.
 """
 

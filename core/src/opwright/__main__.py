@@ -1,4 +1,4 @@
-"""``python -m opwright``: the command line where the script is not on the path."""
+"""``python -m opwright``: the command line if the script is not on the path."""
 
 import sys
 

@@ -144,8 +144,8 @@ class _Exchange(Protocol):
 class Tensor(_Exchange):
     """A typed array on a device, without copy semantics; immutable metadata.
 
-    On a device whose arrays have an `interface` it has the attribute of that name as well, which
-    gives other libraries its address: they keep the tensor, whose work is complete.
+    On a device whose arrays have an `interface` it also has the attribute of that name, by which
+    other libraries get its address: they keep the tensor, whose work is complete.
     """
 
     @staticmethod
@@ -194,7 +194,7 @@ class ScopeVariable(_Exchange):
     def touch(self) -> None:
         """Raise `version`, after memory that the variable borrows was written.
 
-        Values computed from parameters alone, or packed for kernels, are computed again by the next
+        Values computed only from parameters, or packed for kernels, are computed again by the next
         run.
         """
     def set(self, array: ArrayLike, device: Device | None = None) -> None:

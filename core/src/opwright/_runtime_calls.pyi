@@ -23,7 +23,7 @@ class CompiledNetwork:
     names)`` raises. The call ends when the memory of another library has been read.
 
     All feeds may be given in one dict. Two keywords are not feeds, unless a feed has that name;
-    beside a dict they never are:
+    with a dict they never are:
 
     - ``out=[array, None]``: for each fetch an array to write it into, which is returned, or None.
       Arrays are those of NumPy, those with ``__dlpack__`` on the host, and with `fetch_device`
@@ -111,7 +111,7 @@ class Namespace(ModuleType):
 class EagerFunction:
     """The callable of users: ``f(*inputs, **inputs_and_attributes)``.
 
-    Calls by position alone are completed from `defaults` and passed to `call`, with every parameter
+    Calls only by position are completed from `defaults` and passed to `call`, with every parameter
     by position; all others are passed to `bind` unchanged.
     """
 

@@ -240,7 +240,7 @@ class Plans:
     def add(self, key: Any, epoch: Epoch, made_at: int, lowered: Any, /) -> Any:
         """Keep a lowered plan, an object with ``plan``, while the epoch is `made_at`."""
     def clear(self) -> None:
-        """Forget the plans; those that run go on."""
+        """Forget the plans; running ones continue."""
     @property
     def last(self) -> Any:
         """The lowered plan that was used last, or None."""

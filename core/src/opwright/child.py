@@ -144,7 +144,7 @@ class Child(Channel):
                 stdout=self._printed or 2,
                 stderr=self._printed,
                 pass_fds=(theirs.fileno(), *files),
-                start_new_session=True,  # so that Ctrl-C reaches this process alone
+                start_new_session=True,  # so that Ctrl-C reaches only this process
             )
         self._end = weakref.finalize(self, _end_group, self._process, ours, os.getpid())
         path = [entry or os.getcwd() for entry in sys.path]  # noqa: PTH109 - pathlib takes 4 ms
@@ -157,7 +157,7 @@ class Child(Channel):
         return self.receive(timeout_s)
 
     def send(self, message: object, timeout_s: float = START_S) -> None:
-        """Send a message; ChildEnded where the child has ended or does not read it in time."""
+        """Send a message; ChildEnded if the child has ended or does not read it in time."""
         self._exchange(timeout_s, super().send, message, timeout_s)
 
     def receive(self, timeout_s: float = START_S, since: float | None = None) -> Any:

@@ -139,8 +139,8 @@ def is_same(status: os.stat_result, path: StrPath) -> bool:
 def check_format(path: StrPath, content: Any, name: str, newest: int, way_out: str = "") -> None:
     """Check the fields ``format`` and ``format_version`` of decoded JSON.
 
-    ValueError, LookupError or TypeError if it is no JSON of this format; FormatError if its version
-    is newer than `newest`.
+    ValueError, LookupError or TypeError if it is not JSON of this format; FormatError if its
+    version is newer than `newest`.
     """
     if content["format"] != name or type(content["format_version"]) is not int:
         raise ValueError(f"format {content['format']!r}")

@@ -30,7 +30,7 @@ def describe_error(error: BaseException) -> str:
     """Return class and text of an exception, for the message of an error about a plugin.
 
     Call this, or `text_of_error`, for every caught exception of a plugin. An exception of a signal
-    handler, which Python runs in the middle of any code, is no fault of the plugin: it is raised
+    handler, which Python runs in the middle of any code, is not a fault of the plugin: it is raised
     again.
     """
     text = text_of_error(error)
@@ -39,7 +39,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def text_of_error(error: BaseException) -> str:
-    """Return the text alone, as `describe_error` does."""
+    """Return only the text, as `describe_error` does."""
     raise_if_of_signal(error)
     try:
         return show(str(error).strip())
@@ -52,7 +52,7 @@ def text_of_error(error: BaseException) -> str:
 
 def raise_if_of_signal(error: BaseException) -> None:
     """Raise the exception of a signal handler if `error` is one, or was caused by one."""
-    from traceback import walk_stack  # 2 ms, for errors alone
+    from traceback import walk_stack  # 2 ms, only for errors
 
     codes = _handler_codes()
     stack = {frame for frame, _ in walk_stack(sys._getframe())}
@@ -70,14 +70,14 @@ def raise_if_of_signal(error: BaseException) -> None:
 
 
 def _frames(error: BaseException) -> list[FrameType]:
-    from traceback import walk_tb  # 2 ms, for errors alone
+    from traceback import walk_tb  # 2 ms, only for errors
 
     return [frame for frame, _ in walk_tb(error.__traceback__)]
 
 
 def _handler_codes() -> set[CodeType]:
     """Return the code of the handlers that are installed now."""
-    import signal  # 1 ms, for errors alone
+    import signal  # 1 ms, only for errors
 
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     functions = (

@@ -172,7 +172,7 @@ def test_gradients_of_gradients(block, values, interpret):
 
 
 def build_branch(block, *, nested=False):
-    """y = double_square(h) or 3 h, with h = w v; in a branch of a branch where `nested`."""
+    """y = double_square(h) or 3 h, with h = w v; in a branch of a branch if `nested`."""
     program = block.program
     block.create_var("c", [1], "bool", is_data=True)
     block.append_op("multiply", {"x": "w", "y": "v"}, {"out": "h"})

@@ -1,4 +1,4 @@
-"""Laws of attribute values: acceptance, conversion, defaults and refusals."""
+"""Attribute values: acceptance, conversion, defaults and refusals."""
 
 from __future__ import annotations
 

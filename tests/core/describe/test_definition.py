@@ -1,4 +1,4 @@
-"""Laws of OpDefinition: slots are counted, dtypes checked, and every output gets a meta."""
+"""OpDefinition: slots are counted, dtypes checked, and every output gets a meta."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of dtype names."""
+"""Dtype names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the generated module: it matches the wire format, and few modules import it."""
+"""The generated module: it matches the wire format, and few modules import it."""
 
 from __future__ import annotations
 

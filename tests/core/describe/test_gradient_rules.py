@@ -1,4 +1,4 @@
-"""Laws of gradient rules: their inputs and outputs, without silent losses."""
+"""Gradient rules: their inputs and outputs, without silent losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of messages: they survive a round trip, and foreign ones are refused."""
+"""Messages: they survive a round trip, and foreign ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of hints and fresh names."""
+"""Hints and fresh names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of OpMaker: chains of calls, and requirements of a whole operator."""
+"""OpMaker: chains of calls, and requirements of a whole operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of OpMaker: every mistake in a slot or an attribute is refused by name."""
+"""OpMaker: every mistake in a slot or an attribute is refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the messages of programs: they survive a round trip, and damaged ones are refused."""
+"""The messages of programs: they survive a round trip, and damaged ones are refused."""
 
 from __future__ import annotations
 

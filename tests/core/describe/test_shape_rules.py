@@ -1,4 +1,4 @@
-"""Laws of the ready shape rules."""
+"""The ready shape rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the arithmetic of shapes: it is NumPy's, and the unknown agrees with the known."""
+"""The arithmetic of shapes: it is NumPy's, and the unknown agrees with the known."""
 
 from __future__ import annotations
 

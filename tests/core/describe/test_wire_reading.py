@@ -1,4 +1,4 @@
-"""Laws of the reader of messages: it reads the wire format, and refuses violations."""
+"""The reader of messages: it reads the wire format, and refuses violations."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def write_wheel(
     Parameters
     ----------
     folder : Path
-        Where to.
+        The folder to write to.
     name : str
         Name of the plugin; ``{name}`` in the modules is replaced by it, ``{package}`` for the
         package.

@@ -31,7 +31,7 @@ USE = "import numpy, opwright; print(opwright.ops.acme.swish(numpy.ones(2)))"
 
 
 def run(site, code, **environ):
-    """Run code where warnings are shown and are no errors."""
+    """Run code where warnings are shown and are not errors."""
     return site.run("-W", "default", "-c", code, check=False, **environ)
 
 
@@ -87,7 +87,7 @@ def test_a_process_killed_while_an_import_hangs_counts_as_ended_by_it(site):
     package = site.add("acme", HANG)
     began = package / "plugin.began"
     kill_when_begun(site, LOOK, began)
-    os.utime(began, ns=(0, 0))  # it is no source that someone has changed
+    os.utime(began, ns=(0, 0))  # it is not a source that someone has changed
     warned = kill_when_begun(site, LOOK, began)
     os.utime(began, ns=(0, 0))
     assert "ended while importing 'opwright_acme.plugin'" in warned

@@ -1,4 +1,4 @@
-"""A Python kernel that is older than an attribute of its operator serves the default alone."""
+"""A Python kernel that is older than an attribute of its operator serves only the default."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def newer(x, out, *, factor, offset):
 class Older:
     @staticmethod
     def prepare(ctx):
-        factor = dict(ctx.attrs)["factor"]  # a copy of all is no knowledge of each
+        factor = dict(ctx.attrs)["factor"]  # a copy of all is not knowledge of each
         return lambda x, out: older(x, out, factor=factor)
 
 

@@ -1,4 +1,4 @@
-"""Values computed of parameters alone are computed again only when one of them has changed."""
+"""Values computed only from parameters are computed again only when one of them has changed."""
 
 from __future__ import annotations
 

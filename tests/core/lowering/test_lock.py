@@ -59,7 +59,7 @@ def scaled(*factors):
 
 
 def run(network, fetch="out", feeds=None, **options):
-    """Run once, and return which libraries computed how many operators."""
+    """Run once, and return the number of operators that each library computed."""
     feeds = feeds or {"x": X}
     call = network.compile(feed=list(feeds), fetch=[fetch], scope=ow.Scope(), **options)
     call(**feeds)

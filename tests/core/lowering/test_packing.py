@@ -33,7 +33,7 @@ def _buffers(seed, count):
 
 
 def _most_alive(buffers):
-    """Return how many bytes live at the worst position; no layout can be smaller."""
+    """Return the number of live bytes at the worst position; no layout can be smaller."""
     return max(
         sum(-(-b.size // ALIGNMENT) * ALIGNMENT for b in buffers if b.first <= at <= b.last)
         for at in range(100)

@@ -28,7 +28,7 @@ def _chain(length):
 
 
 def _left_to_the_collector(length):
-    """How many objects only the garbage collector can free, after a chain was lowered."""
+    """The number of objects that only the garbage collector can free, after a chain was lowered."""
     request = _chain(length)
     lower(request)
     gc.collect()

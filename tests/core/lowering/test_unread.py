@@ -61,7 +61,7 @@ def run(ops, fetch, **options):
 
 def test_an_unread_intermediate_output_is_reported(halver):
     (out,) = run([halve()], ["out"])
-    assert halver.told == [{"half"}]  # not "also", which is no intermediate one
+    assert halver.told == [{"half"}]  # not "also", which is not an intermediate one
     np.testing.assert_array_equal(out, X / 2)
 
 

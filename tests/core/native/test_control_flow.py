@@ -1,4 +1,4 @@
-"""CALL, BRANCH, LOOP, and plans that go on where shapes are found."""
+"""CALL, BRANCH, LOOP, and plans that continue once shapes are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of `adapt_inputs`: appended operators read the adapter's results."""
+"""`adapt_inputs`: appended operators read the adapter's results."""
 
 from __future__ import annotations
 

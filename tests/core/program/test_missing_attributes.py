@@ -1,4 +1,4 @@
-"""Laws of missing attributes of Variables: the error states the remedy."""
+"""Missing attributes of Variables: the error states the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of pickles and copies: a program is its serialized form, and its parts are found in it."""
+"""Pickles and copies: a program is its serialized form, and its parts are found in it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from opwright_kit import check_reads
 
 
 def build_branch():
-    """x -> y; z = y squared where c, otherwise y; with unneeded operators."""
+    """x -> y; z = y squared if c, otherwise y; with unneeded operators."""
     program = Program()
     block = program.global_block()
     block.create_var("x", [None, 4], is_data=True)

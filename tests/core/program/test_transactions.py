@@ -1,4 +1,4 @@
-"""Laws of transactions: all or nothing is built."""
+"""Transactions: all or nothing is built."""
 
 from __future__ import annotations
 

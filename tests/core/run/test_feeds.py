@@ -1,4 +1,4 @@
-"""Laws of feeds that are checked before a call, and of the required names of a run."""
+"""Feeds that are checked before a call, and the required names of a run."""
 
 from __future__ import annotations
 

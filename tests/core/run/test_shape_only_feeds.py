@@ -1,4 +1,4 @@
-"""Feeds whose shape alone a network reads: they have no elements, and cost no copy."""
+"""Feeds of which a network reads only the shape: they have no elements, and cost no copy."""
 
 from __future__ import annotations
 

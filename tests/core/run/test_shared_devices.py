@@ -116,7 +116,7 @@ def test_a_child_of_a_fork_opens_devices_that_its_parent_was_opening():
     thread.start()
     is_opening.wait(600)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks while other threads run
         child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

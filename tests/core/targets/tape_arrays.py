@@ -202,7 +202,7 @@ _lent: dict[int, Any] = {}
 
 
 def n_lent() -> int:
-    """How many exports have not been released."""
+    """The number of exports that have not been released."""
     return len(_lent)
 
 

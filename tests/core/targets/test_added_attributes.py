@@ -1,4 +1,4 @@
-"""A compiled kernel that is older than an attribute of its operator serves the default alone."""
+"""A compiled kernel that is older than an attribute of its operator serves only the default."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_special_numbers_reach_only_gradients_that_depend_on_them(
     index = (1, 1, *at) if slot == "weight" else (1, *at, 1)
     arrays[slot][index] = special
     got = compute(arrays, attrs, "bfloat16", "onednn", 2)
-    # How many products with it each gradient is a sum of.
+    # The number of products with it in the sum of each gradient.
     marks = {name: np.zeros_like(array) for name, array in arrays.items()}
     marks[slot][index] = 1
     ones = {name: np.ones_like(array) for name, array in arrays.items()}

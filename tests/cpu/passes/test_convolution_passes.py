@@ -69,7 +69,7 @@ def test_a_residual_network_in_bfloat16_is_fused_as_in_float32_and_rounds_no_mor
     (exact,), types_of_float32 = wide.run(None)
     (plain,), _ = net.run([])
     (fused,), types = net.run(None)
-    assert types == types_of_float32 - Counter(multiply=4)  # which round weights, in float32 alone
+    assert types == types_of_float32 - Counter(multiply=4)  # which round weights, only in float32
     far, near = (np.abs(out.astype("float32") - exact).max() for out in (plain, fused))
     assert near <= max(far, 2.0**-8 * np.abs(exact).max())
 

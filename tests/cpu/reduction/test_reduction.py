@@ -151,7 +151,7 @@ def test_long_sums_of_float32_keep_six_digits(shape: tuple[int, ...], kind: str)
 @pytest.mark.parametrize("axis", [[], [0], [1]])
 def test_whole_numbers_are_reduced_as_numpys_kernels_do(dtype: str, axis: list[int]) -> None:
     x = np.random.default_rng(0).integers(0, 120, (700, 301)).astype(dtype)
-    x *= 1 if x.itemsize < 8 else 2**58  # of 64 bits the sums wrap around
+    x *= 1 if x.itemsize < 8 else 2**58  # sums of 64 bits wrap around
     for op in ("sum", "max", "min") if x.itemsize == 8 else ("max", "min"):
         expected = call(op, NUMPY, 1, x, axis=axis)
         np.testing.assert_array_equal(call(op, NATIVE, 2, x, axis=axis), expected)

@@ -1,4 +1,4 @@
-"""Arrays of libraries with ``__cuda_array_interface__`` alone are accepted, and tensors have it."""
+"""Arrays of libraries with only ``__cuda_array_interface__`` are accepted, and tensors have it."""
 
 from __future__ import annotations
 

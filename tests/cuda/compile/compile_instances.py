@@ -21,7 +21,7 @@ from opwright.errors import KernelError
 from opwright_cuda.compile.nvrtc import Nvrtc
 
 SPILLED = 8
-"""Bytes of a thread's memory that are no array: two values at a launch bound, of 32 bits each."""
+"""Bytes of a thread's memory outside of arrays: two values at a launch bound, of 32 bits each."""
 
 SPILLED_WIDE = 32
 """The same of 64 bits: NVRTC 13.0 has four of a float64 loss over classes in memory on sm_100."""
@@ -39,7 +39,7 @@ _FRAME_SIZE = 0x11
 
 
 def read_frames(cubin: bytes) -> dict[str, int]:
-    """Return how many bytes of memory each thread of a function has, by its name in a cubin.
+    """Return the number of bytes of memory of each thread of a function, by its name in a cubin.
 
     Source: the ELF format of cubins as ``cuobjdump --dump-elf`` shows it.
     """
@@ -67,7 +67,7 @@ def read_frames(cubin: bytes) -> dict[str, int]:
 
 
 def allowed_bytes(text: str, expression: str) -> int:
-    """Return how many bytes of memory a thread of an instance may have."""
+    """Return the number of bytes of memory that a thread of an instance may have."""
     if TURNS.search(expression) or TURNS.search(text):
         return SPILLED_BY_TURNS
     return SPILLED_WIDE if any(kind in expression for kind in WIDE) else SPILLED

@@ -90,7 +90,7 @@ SHAPES = [
     ((40, 128), (128,)),  # a bias
     ((40, 128), (40, 1)),  # a factor of each row
     ((1, 128), (40, 1)),
-    ((40, 130), (130,)),  # rows of 130 floats are no whole number of vectors
+    ((40, 130), (130,)),  # rows of 130 floats are not a whole number of vectors
     ((4, 8, 128), (4, 1, 128)),
     ((4, 8, 128), (8, 1)),
     ((2, 3, 4, 5, 64), (3, 1, 5, 64)),

@@ -135,7 +135,7 @@ def install_wheels() -> None:
 
 
 def copy_pure(folder: Path) -> None:
-    """Install a package of Python files alone, as its wheel would be, without its builder."""
+    """Install a package of only Python files, as its wheel would be, without its builder."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     name = project["name"].replace("-", "_")
     version = runpy.run_path(str(folder / "src" / name / "_version.py"))["__version__"]

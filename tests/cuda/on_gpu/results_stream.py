@@ -9,7 +9,7 @@ Its options are environment variables, since a process that crashed is started a
 ``OPWRIGHT_SHARD``
     ``2/8``: the third of eight parts.
 ``OPWRIGHT_ONE_PER_OPERATOR``
-    Selects the first case of each operator in the operator table, in float32 alone.
+    Selects the first case of each operator in the operator table, only in float32.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Everything that a GPU alone can show, in one command without a registry: ``make test-cuda``.
+"""Everything that only a GPU can show, in one command without a registry: ``make test-cuda``.
 
 ``run.py`` runs all sections, ``run.py confirm operators`` the named ones. Each runs in separate
 processes, which are restarted after a test that killed them, and ends when the time is up. Results

@@ -96,7 +96,7 @@ def test_our_stream_waits_for_the_stream_that_makes_a_feed(cupy: Any) -> None:
 
 
 class Placed:
-    """An array of CuPy that has ``__cuda_array_interface__`` alone."""
+    """An array of CuPy that has only ``__cuda_array_interface__``."""
 
     def __init__(self, array: Any) -> None:
         self.array = array

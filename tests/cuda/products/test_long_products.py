@@ -19,7 +19,7 @@ SMS = 132
         ((1024 + 512, 64), (1024 + 512, 64), (True, False), 8),
         ((1025, 64), (1025, 64), (True, False), 1),
         ((1023, 64), (1023, 64), (True, False), 1),
-        ((128, 2048), (2048, 384), (False, False), 1),  # the parts are no matrices
+        ((128, 2048), (2048, 384), (False, False), 1),  # the parts are not matrices
         ((2048, 128), (384, 2048), (True, True), 1),
         ((2, 2048, 128), (2, 2048, 384), (True, False), 1),
         ((2048, 0), (2048, 384), (True, False), 1),

@@ -1,4 +1,4 @@
-"""A plan of one of many processes, run alone: its computation and communication."""
+"""A plan of one of many processes, run in isolation: its computation and communication."""
 
 from __future__ import annotations
 

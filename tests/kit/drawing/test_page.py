@@ -1,4 +1,4 @@
-"""``network.graph_html``: every operator once, nothing from elsewhere, names as text alone."""
+"""``network.graph_html``: every operator once, nothing from elsewhere, names only as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``network.profile``: a row for each step in the words of the program, the scope left alone."""
+"""``network.profile``: a row for each step in the words of the program, the scope unchanged."""
 
 from __future__ import annotations
 

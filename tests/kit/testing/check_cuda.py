@@ -1,4 +1,4 @@
-"""The kit on opwright-cuda where there is no GPU: on the emulated one.
+"""The kit on opwright-cuda without a GPU: on the emulated one.
 
 ``python tests/kit/testing/check_cuda.py [arguments of opwright check]``. The kernels for the
 samples are found with kernels that do nothing, and compiled together, as for the tests.

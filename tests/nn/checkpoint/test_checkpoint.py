@@ -1,4 +1,4 @@
-"""Laws of checkpoints: a program continues bit for bit, damage is passed by, others are refused."""
+"""Checkpoints: a program continues bit for bit, damaged ones are skipped, others are refused."""
 
 from __future__ import annotations
 

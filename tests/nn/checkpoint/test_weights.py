@@ -1,4 +1,4 @@
-"""Laws of weights of other frameworks: mapped by name, transposed on request, refused if unfit."""
+"""Weights of other frameworks: mapped by name, transposed on request, refused if unfit."""
 
 from __future__ import annotations
 

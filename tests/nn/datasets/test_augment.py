@@ -1,4 +1,4 @@
-"""Laws of augmentation: shapes, dtypes, streams, and the unchanged parts of an image."""
+"""Augmentation: shapes, dtypes, streams, and the unchanged parts of an image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of batches: each row once per epoch, an order by the seed, errors at the call."""
+"""Batches: each row once per epoch, an order by the seed, errors at the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the data sets: the digits, and valid and damaged IDX files."""
+"""The data sets: the digits, and valid and damaged IDX files."""
 
 from __future__ import annotations
 

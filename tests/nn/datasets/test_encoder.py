@@ -1,4 +1,4 @@
-"""Laws of TableEncoder: kinds of columns, missing values, frames, and its saved form."""
+"""TableEncoder: kinds of columns, missing values, frames, and its saved form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of images of every kind that Pillow reads: right by a stated rule, or refused."""
+"""Images of every kind that Pillow reads: right by a stated rule, or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of load_batches: order, position, streams of random numbers, and samples."""
+"""load_batches: order, position, streams of random numbers, and samples."""
 
 from __future__ import annotations
 

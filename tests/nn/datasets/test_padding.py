@@ -1,4 +1,4 @@
-"""Laws of `pad`: sequences of different lengths as one array, and how long each is."""
+"""`pad`: sequences of different lengths as one array, and how long each is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the readers: CIFAR, CSV, text and image folders, valid and damaged."""
+"""The readers: CIFAR, CSV, text and image folders, valid and damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of generated data, and of the data sets of scikit-learn."""
+"""Generated data, and the data sets of scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the workers of load_batches: how long they live, and how they fail."""
+"""The workers of load_batches: how long they live, and how they fail."""
 
 from __future__ import annotations
 

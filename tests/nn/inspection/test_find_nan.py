@@ -1,4 +1,4 @@
-"""Laws of nn.find_nan: it names the operator that made the first NaN or infinity."""
+"""nn.find_nan: it names the operator that made the first NaN or infinity."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_it_draws_the_numbers_of_the_next_step():
     first = model.dropout(x, 0.5)
     second = model.dropout(x, 0.5)
     with model.guard():
-        ow.ops.log(ow.ops.maximum(first, second))  # -inf where both draws drop the element
+        ow.ops.log(ow.ops.maximum(first, second))  # -inf if both draws drop the element
     model.fill("x", np.ones((1, 400), np.float32))
     found = nn.find_nan(model)
     model._startup.initialize()

@@ -1,4 +1,4 @@
-"""Laws of drawings of networks by layer: every layer once, in order, with the tensors between."""
+"""Drawings of networks by layer: every layer once, in order, with the tensors between."""
 
 from __future__ import annotations
 

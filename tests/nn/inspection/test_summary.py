@@ -1,4 +1,4 @@
-"""Laws of nn.summary: the parts and the cost of a network's layers."""
+"""nn.summary: the parts and the cost of a network's layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of attention, transformers and positions; values of attention are PyTorch's, in peers."""
+"""Attention, transformers and positions; values of attention are PyTorch's, in peers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of building: a layer, a loss or an optimizer is appended completely, or not at all."""
+"""Building: a layer, a loss or an optimizer is appended completely, or not at all."""
 
 from __future__ import annotations
 

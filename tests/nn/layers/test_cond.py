@@ -1,4 +1,4 @@
-"""Laws of the conditional layer: blocks for both branches, their results and gradients."""
+"""The conditional layer: blocks for both branches, their results and gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the layers for images: shapes, parameters, paddings, and messages."""
+"""The layers for images: shapes, parameters, paddings, and messages."""
 
 from __future__ import annotations
 

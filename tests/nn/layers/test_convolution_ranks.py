@@ -1,4 +1,4 @@
-"""Laws of layers for sequences and volumes, and of transposed ones; peers compare values."""
+"""Layers for sequences and volumes, and transposed ones; peers compare values."""
 
 from __future__ import annotations
 

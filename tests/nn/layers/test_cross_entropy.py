@@ -1,4 +1,4 @@
-"""Laws of losses of classes: weights, ignored classes, smoothing, reduction; see also the peers."""
+"""Losses of classes: weights, ignored classes, smoothing, reduction; see also the peers."""
 
 from __future__ import annotations
 

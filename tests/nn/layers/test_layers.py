@@ -1,4 +1,4 @@
-"""Laws of layer functions: operators, names, and appends that are all or nothing."""
+"""Layer functions: operators, names, and appends that are all or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of scan and while_loop: the form of the carry, training, refusals that leave nothing."""
+"""scan and while_loop: the form of the carry, training, refusals that leave nothing."""
 
 from __future__ import annotations
 

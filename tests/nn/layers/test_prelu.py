@@ -1,4 +1,4 @@
-"""Laws of prelu and bilinear: parameters and messages; values are PyTorch's, in peers."""
+"""prelu and bilinear: parameters and messages; values are PyTorch's, in peers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of recurrent layers: names, shapes, lengths, messages; values are PyTorch's, in peers."""
+"""Recurrent layers: names, shapes, lengths, messages; values are PyTorch's, in peers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of losses that are reduced: one number, and one layer in a summary of the network."""
+"""Losses that are reduced: one number, and one layer in a summary of the network."""
 
 from __future__ import annotations
 

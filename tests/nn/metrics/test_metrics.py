@@ -1,4 +1,4 @@
-"""Laws of metrics."""
+"""Metrics."""
 
 from __future__ import annotations
 

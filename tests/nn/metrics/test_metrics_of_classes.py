@@ -1,4 +1,4 @@
-"""Laws of metrics of classes and numbers, compared with exact cases and with scikit-learn."""
+"""Metrics of classes and numbers, compared with exact cases and with scikit-learn."""
 
 from __future__ import annotations
 

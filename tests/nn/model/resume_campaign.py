@@ -28,7 +28,7 @@ SAVE_EVERY = 3
 STEP_PAUSE_S = 0.004
 """A pause, so that a kill hits its step, or the time soon after it."""
 MOST_STEPS = 12
-"""How many steps a process lives at most: it is counted in steps, since these may be slow."""
+"""The greatest number of steps that a process lives: counted in steps, since these may be slow."""
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Train = Callable[..., Arrays]

@@ -1,4 +1,4 @@
-"""Laws of wrong calls of a Model: the error has the name and a fix, and nothing changes."""
+"""Wrong calls of a Model: the error has the name and a fix, and nothing changes."""
 
 from __future__ import annotations
 

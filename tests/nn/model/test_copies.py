@@ -1,4 +1,4 @@
-"""Laws of copies of a Model: by pickle and by deepcopy, here and in another process."""
+"""Copies of a Model: by pickle and by deepcopy, here and in another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the dtypes that a model accepts: the dtypes of its inputs, and with cast any numbers."""
+"""The dtypes that a model accepts: the dtypes of its inputs, and with cast any numbers."""
 
 from __future__ import annotations
 

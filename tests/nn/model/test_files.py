@@ -1,4 +1,4 @@
-"""Laws of saving a Model and loading parameters from a folder."""
+"""Saving a Model and loading parameters from a folder."""
 
 from __future__ import annotations
 

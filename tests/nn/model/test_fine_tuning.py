@@ -1,4 +1,4 @@
-"""Laws of fine-tuning: parts of a checkpoint are loaded, parameters are frozen at any time."""
+"""Fine-tuning: parts of a checkpoint are loaded, parameters are frozen at any time."""
 
 from __future__ import annotations
 

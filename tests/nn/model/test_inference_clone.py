@@ -1,4 +1,4 @@
-"""Laws of ``Program.clone(for_inference=True)``, with layers and optimizers of this package."""
+"""``Program.clone(for_inference=True)``, with layers and optimizers of this package."""
 
 from __future__ import annotations
 

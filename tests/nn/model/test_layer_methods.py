@@ -1,4 +1,4 @@
-"""Laws of a Model's layer methods: each is its layer function, with inputs that have names."""
+"""A Model's layer methods: each is its layer function, with inputs that have names."""
 
 from __future__ import annotations
 

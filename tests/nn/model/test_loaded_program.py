@@ -1,4 +1,4 @@
-"""Laws of the result of `opwright.load`: it computes its outputs, from any number of threads."""
+"""The result of `opwright.load`: it computes its outputs, from any number of threads."""
 
 from __future__ import annotations
 

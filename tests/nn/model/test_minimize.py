@@ -1,4 +1,4 @@
-"""Laws of Model.minimize and Model.l2: gradients and updates in one call, of losses in symbols."""
+"""Model.minimize and Model.l2: gradients and updates in one call, of losses in symbols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of Model: the results of a step."""
+"""Model: the results of a step."""
 
 from __future__ import annotations
 

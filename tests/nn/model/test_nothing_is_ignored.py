@@ -1,4 +1,4 @@
-"""Laws of arguments: each one has an effect, or is refused with a fix."""
+"""Arguments: each one has an effect, or is refused with a fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of prediction: it computes a variable and changes neither parameters nor states."""
+"""Prediction: it computes a variable and changes neither parameters nor states."""
 
 from __future__ import annotations
 

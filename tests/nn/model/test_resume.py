@@ -1,4 +1,4 @@
-"""Laws of resuming a training: everything is restored, or the difference is reported."""
+"""Resuming a training: everything is restored, or the difference is reported."""
 
 from __future__ import annotations
 

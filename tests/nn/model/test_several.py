@@ -1,4 +1,4 @@
-"""Laws of several losses, predictions and fetched variables; and the text of a model."""
+"""Several losses, predictions and fetched variables; and the text of a model."""
 
 from __future__ import annotations
 

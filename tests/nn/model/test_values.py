@@ -1,4 +1,4 @@
-"""Laws of initial values and predictions: they depend on seed and data, and on nothing else."""
+"""Initial values and predictions: they depend on seed and data, and on nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of Accumulate: several small steps equal a large one, also across a checkpoint."""
+"""Accumulate: several small steps equal a large one, also across a checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of declared optimizers: no field and no default of a class is ignored silently."""
+"""Declared optimizers: no field and no default of a class is ignored silently."""
 
 from __future__ import annotations
 

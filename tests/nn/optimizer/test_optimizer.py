@@ -1,4 +1,4 @@
-"""Laws of optimizers: the arithmetic of their papers, states in the scope, one program."""
+"""Optimizers: the arithmetic of their papers, states in the scope, one program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of schedules: the step computes the rate of the formula, with its count in the scope."""
+"""Schedules: the step computes the rate of the formula, with its count in the scope."""
 
 from __future__ import annotations
 

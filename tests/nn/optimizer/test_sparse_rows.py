@@ -1,4 +1,4 @@
-"""Laws of sparse gradients: looked-up rows train as with dense gradients, all others stay."""
+"""Sparse gradients: looked-up rows train as with dense gradients, all others stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of create_parameter: a layer that a user writes works in programs and in a Model."""
+"""create_parameter: a layer that a user writes works in programs and in a Model."""
 
 from __future__ import annotations
 

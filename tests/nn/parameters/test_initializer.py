@@ -1,4 +1,4 @@
-"""Laws of initializers: their distributions, and numbers that depend on seed and layer only."""
+"""Initializers: their distributions, and numbers that depend on seed and layer only."""
 
 from __future__ import annotations
 

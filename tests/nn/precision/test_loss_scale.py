@@ -1,4 +1,4 @@
-"""Laws of loss scaling: steps that overflow are skipped, and the factor follows."""
+"""Loss scaling: steps that overflow are skipped, and the factor follows."""
 
 from __future__ import annotations
 

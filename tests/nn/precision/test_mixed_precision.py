@@ -1,4 +1,4 @@
-"""Laws of `nn.mixed_precision`: which operators compute in 16 bits, and which stay in float32."""
+"""`nn.mixed_precision`: which operators compute in 16 bits, and which stay in float32."""
 
 from __future__ import annotations
 

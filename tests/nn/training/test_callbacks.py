@@ -1,4 +1,4 @@
-"""Laws of callbacks: when they are called, when they stop, and their effect on the rate."""
+"""Callbacks: when they are called, when they stop, and their effect on the rate."""
 
 from __future__ import annotations
 

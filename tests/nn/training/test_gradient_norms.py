@@ -1,4 +1,4 @@
-"""Laws of GradientNorms: the norms of a step's gradients, and a training that is not changed."""
+"""GradientNorms: the norms of a step's gradients, and a training that is not changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the history: a table, pictures, CSV and event files with its numbers."""
+"""The history: a table, pictures, CSV and event files with its numbers."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_histograms_and_images_are_written_after_each_epoch(
 
 
 def use_plain_writer(monkeypatch, event, summary):
-    """Replace tensorboardX's writer by tensorboard's, with a file of events alone."""
+    """Replace tensorboardX's writer by tensorboard's, with only a file of events."""
 
     class EventFileWriter:
         def __init__(self, folder):

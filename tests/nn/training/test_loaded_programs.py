@@ -1,4 +1,4 @@
-"""Laws of `nn.train` with a loaded program: its loss is named, its parameters are trained."""
+"""`nn.train` with a loaded program: its loss is named, its parameters are trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of NanWatch: a training ends at its first NaN, which is named, and is else unchanged."""
+"""NanWatch: a training ends at its first NaN, which is named, and is else unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of find_learning_rate: it finds the range of decreasing loss, and changes nothing."""
+"""find_learning_rate: it finds the range of decreasing loss, and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of EarlyStopping(restore_best=True): the parameters of the best epoch, resumed or not."""
+"""EarlyStopping(restore_best=True): the parameters of the best epoch, resumed or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of resumed trainings: the bits of an uninterrupted one, from any checkpoint."""
+"""Resumed trainings: the bits of an uninterrupted one, from any checkpoint."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_nan_losses_are_saved(small, train, tmp_path):
         return next(losses)
 
     losses = iter([float("inf"), float("nan"), 1.0])
-    main = small.make()[0].program  # whose names alone are saved
+    main = small.make()[0].program  # of which only the names are saved
     model = small.make()[0]
     train(model, small.data, 1)
     step.scope = model.scope

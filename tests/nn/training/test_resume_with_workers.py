@@ -1,4 +1,4 @@
-"""Laws of a resumed training whose batches worker processes decode: the bits of an unbroken one."""
+"""A resumed training whose batches worker processes decode: the bits of an unbroken one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of nn.train: the bits of a loop of one's own, its numbers, its data, its errors."""
+"""nn.train: the bits of a loop of one's own, its numbers, its data, its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an operator of ours to the arguments of a peer's function."""
+"""From an operator of opwright to the arguments of a peer's function."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ A request names the ``peer``, the ``operators`` of a program (see `run`), arrays
 to ``fetch``, and, for gradients, ``weights`` of a loss and the names that are ``wanted``; for
 gradients of gradients also weights of the first ones, ``again``, and the loss squares the outputs.
 The answer has ``outputs`` and ``gradients``, by name; or ``lacks``, a missing part of the peer; or
-``failed``, a traceback. A request with ``types`` alone queries the operators of a peer.
+``failed``, a traceback. A request with only ``types`` queries the operators of a peer.
 """
 
 from __future__ import annotations

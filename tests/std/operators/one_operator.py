@@ -66,7 +66,7 @@ def targets(case: Case, dtype: str) -> tuple[Target, ...]:
     """Return every device and library with a kernel for a case."""
     wanted = {dispatch_dtype(case, dtype), "*"}
     entries = ow.current_context().kernels.entries(case.op)
-    # In TF32, where that is allowed, the kernels of library "cudnn" compute less exactly.
+    # In TF32, if that is allowed, the kernels of library "cudnn" compute less exactly.
     found = {
         Target(e.device, e.library)
         for e in entries
@@ -79,7 +79,7 @@ def targets(case: Case, dtype: str) -> tuple[Target, ...]:
 
 def skip_without_cudnn() -> None:
     """Skip a test if there is a GPU, but not this library, which is an extra."""
-    from opwright_cuda import cudnn  # where there is a target, there is the package
+    from opwright_cuda import cudnn  # if there is a target, there is the package
 
     reason = cudnn.find_refusal()
     if reason is not None:

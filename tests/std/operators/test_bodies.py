@@ -1,4 +1,4 @@
-"""Laws of bodies and rules: omissions and mistakes have the same meaning everywhere."""
+"""Bodies and rules: omissions and mistakes have the same meaning everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of composites that draw: programs and plans draw the same random numbers."""
+"""Composites that draw: programs and plans draw the same random numbers."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def every_number(dtype: str) -> Array:
 
 
 def between(numbers: Array) -> Array:
-    """Return floats at, halfway between and beside halfway between neighboring numbers."""
+    """Return floats at, halfway between and next to halfway between neighboring numbers."""
     wide = numbers.astype(np.float32)
     # One more bit of the fraction than 16-bit floats have: ties, which go to the even neighbor.
     ties = (wide[:-1].astype(np.float64) + wide[1:].astype(np.float64)) / 2

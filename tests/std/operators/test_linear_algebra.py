@@ -1,4 +1,4 @@
-"""Laws of matrices that LAPACK refuses, and of unread triangles."""
+"""Matrices that LAPACK refuses, and unread triangles."""
 
 from __future__ import annotations
 

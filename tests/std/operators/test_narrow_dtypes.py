@@ -1,4 +1,4 @@
-"""Laws of the dtypes that values are only stored in: float8_e4m3fn, float8_e5m2, int4, uint4."""
+"""The dtypes that values are only stored in: float8_e4m3fn, float8_e5m2, int4, uint4."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def test_inputs_of_the_gradient_in_an_iteration_are_kept_and_unread_arrays_take_
     without = memory_bytes(program)
     gradients(program, ["w"])
     scan = next(op for op in program.global_block().ops if op.type == "scan")
-    assert scan.attrs["body_kept"] == ("next_s",)  # whose shape alone tanh_grad reads
+    assert scan.attrs["body_kept"] == ("next_s",)  # of which tanh_grad reads only the shape
     assert memory_bytes(program) <= 2 * without
     gradients(program, ["u"])
     scan = next(op for op in program.global_block().ops if op.type == "scan")

@@ -33,10 +33,10 @@ ONCE = {
 """The differentiable operators that can be differentiated once, and why."""
 
 ONCE_WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "embedding_bag": ("mode", ("max",)),  # which row counts is no operator
+    "embedding_bag": ("mode", ("max",)),  # which row counts is not an operator
     "norm": ("p", (0.0,)),  # a count: its gradient is 0 everywhere
     "pow_scalar": ("exponent", (0.0,)),
-    "scatter": ("reduction", ("mul", "max", "min")),  # which element counts is no operator
+    "scatter": ("reduction", ("mul", "max", "min")),  # which element counts is not an operator
     "scatter_nd": ("reduction", ("mul", "max", "min")),
 }
 """The attribute, and its values that allow one differentiation only."""

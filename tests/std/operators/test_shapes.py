@@ -199,7 +199,7 @@ def test_attributes_may_be_symbols_where_they_are_shape_operands(op_type: str) -
     for case in OPERANDS[op_type]:
         for name in operands_of(case):
             if definition_of(case).proto.attr_protos[name].type is AttrType.FLOAT:
-                continue  # of floats there are no symbols
+                continue  # there are no symbols of floats
             guards: list[Any] = []
             for value in replaced(case.attrs[name], partial(Symbol.of, guards=guards)):
                 every = Now()

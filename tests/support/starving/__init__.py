@@ -1,6 +1,6 @@
 """Makes single allocations fail, of libraries or of Python.
 
-`build_native` and `build_python` compile the library for each; a child process, where they fail,
+`build_native` and `build_python` compile the library for each; a child process in which they fail
 creates a `Starving` from it.
 """
 
@@ -78,7 +78,7 @@ class Starving:
         self._library.starve_arm(number)
 
     def disarm(self) -> int:
-        """End that; return how many allocations there were."""
+        """End that; return the number of allocations."""
         return int(self._library.starve_disarm())
 
 

@@ -74,7 +74,7 @@ void starve_arm(long k) {
   left.store(k);
 }
 
-// Ends that; returns how many allocations there were.
+// Ends that; returns the number of allocations.
 long starve_disarm() {
   left.store(0);
   return count.load();

@@ -47,7 +47,7 @@ static void WriteStack(int number) {
   raise(number);
 }
 
-// Counts the allocations of this process from now on; one thread alone may make them.
+// Counts the allocations of this process from now on; only one thread may make them.
 void starve_count(void) {
   for (int domain = 0; domain < kDomains; ++domain) {
     PyMem_GetAllocator((PyMemAllocatorDomain)domain, &kept[domain]);
@@ -70,7 +70,7 @@ void starve_arm(long k) {
   left = k;
 }
 
-// Ends that; returns how many allocations there were.
+// Ends that; returns the number of allocations.
 long starve_disarm(void) {
   left = 0;
   return count;

@@ -110,7 +110,7 @@ _SCHEMAS: list[Any] = []
 
 @cache
 def load_torchvision() -> Any:
-    """Return torchvision; its own operators do not load if they were built for CUDA alone."""
+    """Return torchvision; its own operators do not load if they were built only for CUDA."""
     spec = find_spec("torchvision")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("torchvision is not installed; make test-torch installs it")

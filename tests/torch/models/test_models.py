@@ -18,11 +18,11 @@ SHARE: Final = 0.95
 """Names of the families of torchvision that run in one plan, without a call of PyTorch."""
 
 LOOSE: Final = {"timm.test_nfnet": 12.0}
-"""Bounds relative to PyTorch's errors where layers amplify the errors of earlier layers: each layer
-alone has at most twice PyTorch's."""
+"""Bounds relative to PyTorch's errors where layers amplify the errors of earlier layers: each
+single layer has at most twice PyTorch's."""
 
 JUMPS: Final = {"timm.efficientvit_m0": 20.0}
-"""The same of training alone. Outputs of all three calls and the gradients of two are as near as
+"""The same only for training. Outputs of all three calls and the gradients of two are as near as
 for other models; the gradients of the third, after kinks of relus, are not."""
 
 

@@ -34,11 +34,11 @@ MOST_ELEMENTS: Final = 200_000
 
 
 class DiffersError(Exception):
-    """Raised where ours chooses otherwise, by docs/differences.md."""
+    """Raised if opwright chooses otherwise, as in docs/differences.md."""
 
 
 class Task(NamedTuple):
-    """A call of PyTorch, and of ours."""
+    """A call of PyTorch, and of opwright."""
 
     entry: Any
     adapter: Adapter
@@ -70,7 +70,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def draw(entry: Any, dtype: torch.dtype, phase: str) -> Iterator[Task]:
-    """Yield the samples of an entry, with reference samples where values are compared."""
+    """Yield the samples of an entry, with reference samples if values are compared."""
     gradient = phase == "gradients"
     torch.manual_seed(11)
     with warnings.catch_warnings():
@@ -106,7 +106,7 @@ def tolerance_of(entry: Any, dtype: torch.dtype) -> tuple[float, float]:
 
 
 def judge(task: Task, phase: str) -> Outcome:
-    """Return the outcome of a sample; ``left out`` where PyTorch itself has no answer."""
+    """Return the outcome of a sample; ``left out`` if PyTorch itself has no answer."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -226,7 +226,7 @@ def _is_nearer(
     rtol: float,
     atol: float,
 ) -> bool:
-    """Tell whether a result equals float64's where PyTorch's has lost digits.
+    """Tell whether a result equals float64's if PyTorch's has lost digits.
 
     Or nearly as near to it: sums of large terms in another order have other errors.
     """

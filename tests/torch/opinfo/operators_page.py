@@ -23,7 +23,7 @@ MOST: Final = 2
 
 
 def try_all() -> dict[str, list[Outcome]]:
-    """Return the outcomes of samples of each operator, with gradients where PyTorch has them."""
+    """Return the outcomes of samples of each operator, with gradients if PyTorch has them."""
     return {full_name(entry): _try(entry) for entry in entries()}
 
 

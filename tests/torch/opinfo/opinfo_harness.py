@@ -128,7 +128,7 @@ def _is_random(region: Any) -> bool:
 
 
 def compile_sample(sample: Sample) -> Any:
-    """Return the backend's plan of a sample; RefusedError where PyTorch cannot trace it."""
+    """Return the backend's plan of a sample; RefusedError if PyTorch cannot trace it."""
     graph = Graph()
     mode = FakeTensorMode()
     fakes = [mode.from_tensor(tensor) for tensor in sample.tensors]
@@ -159,7 +159,7 @@ def _run(region: Any, tensors: Tensors) -> Tensors:
 
 
 def compare(sample: Sample, results: Tensors, expected: Sequence[Any], random: bool) -> None:
-    """Raise WrongError where results differ from PyTorch's."""
+    """Raise WrongError if results differ from PyTorch's."""
     for i, (result, truth) in enumerate(zip(results, expected, strict=True)):
         unknown = random or i == sample.undetermined
         check_one(f"output {i}", result.detach(), truth.detach(), unknown, sample.tolerance)
@@ -168,7 +168,7 @@ def compare(sample: Sample, results: Tensors, expected: Sequence[Any], random: b
 def check_gradients(
     sample: Sample, copies: Tensors, expected: Sequence[Any], results: Tensors
 ) -> None:
-    """Compare the gradients by tensors of ours, and by their copies of PyTorch's."""
+    """Compare the gradients of our tensors with those of their copies in PyTorch."""
     wanted = [tensor for tensor in sample.tensors if tensor.requires_grad]
     theirs = [tensor for tensor in copies if tensor.requires_grad]
     places = [i for i, result in enumerate(expected) if result.requires_grad]

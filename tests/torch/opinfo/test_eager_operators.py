@@ -39,7 +39,7 @@ def test_values_and_gradients_of_operators_match_pytorch(entry: Any) -> None:
 
 
 def try_sample(sample: Sample) -> bool:
-    """Return whether our operators alone compute a sample; raise WrongError if they differ."""
+    """Return whether only our operators compute a sample; raise WrongError if they differ."""
     copies = copy_all(sample.tensors)
     expected = sample.function(*copies)
     try:

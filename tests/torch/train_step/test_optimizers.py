@@ -145,7 +145,7 @@ def test_options_may_fall_to_0_and_rise_from_it(name: str) -> None:
         return getattr(torch.optim, name)(parameters, **VARIED[name])
 
     if "momentum" in options and name == "RMSprop":
-        options.remove("momentum")  # PyTorch makes its buffer at the first step alone
+        options.remove("momentum")  # PyTorch makes its buffer only at the first step
     check(make, batches(), follow)
 
 

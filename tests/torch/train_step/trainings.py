@@ -15,7 +15,7 @@ import opwright_torch
 Make = Callable[[Any], torch.optim.Optimizer]
 Batch = tuple[torch.Tensor, torch.Tensor]
 SLACK = 4
-"""How many times the error of PyTorch in float32 ours may be."""
+"""Our permitted error as a multiple of that of PyTorch in float32."""
 
 
 def network(seed: int = 3) -> nn.Module:
@@ -94,7 +94,7 @@ def check(
     model: nn.Module | None = None,
     **how: Any,
 ) -> Any:
-    """Train a model three times; return the step of ours."""
+    """Train a model three times; return our step."""
     ours = network() if model is None else model
     twins = copy.deepcopy(ours), copy.deepcopy(ours).double()
     results, keys = [], []

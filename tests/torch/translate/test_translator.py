@@ -1,4 +1,4 @@
-"""Laws of the translator, independent of rows."""
+"""The translator, independent of rows."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ std::shared_ptr<const Tensor> FindTensor(const py::handle& array) {
   return nullptr;
 }
 
-// A handle that is no address has no meaning for another device, with any DLPack code.
+// A handle that is not an address has no meaning for another device, with any DLPack code.
 void CheckAddresses(const Device& from, const Device& to, const char* who) {
   if (from.addressable() && to.addressable()) return;
   Throw(ErrorKind::kFeed, who, ": must be on ", NameBeside(to, from), ", got one on ",

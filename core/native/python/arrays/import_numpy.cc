@@ -1,4 +1,4 @@
-// Defines NumPy's C API, in this file alone: it must not be compiled with another one.
+// Defines NumPy's C API, only in this file: it must not be compiled with another one.
 #define OPWRIGHT_IMPORTS_NUMPY
 #include "python/arrays/numpy_bridge.h"
 

@@ -17,8 +17,8 @@ namespace {
 
 namespace py = pybind11;
 
-// Runs work in a separate thread. Python calls signal handlers in the main thread alone,
-// so none can raise in the middle of it: registrations cannot be repeated.
+// Runs work in a separate thread. Python calls signal handlers only in the main thread, so none can
+// raise in the middle of it: registrations cannot be repeated.
 void RunWithoutSignals(const std::function<void()>& work) {
   std::exception_ptr failure;
   {

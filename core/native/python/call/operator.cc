@@ -137,7 +137,7 @@ bool Matches(const PlanEntry& entry, const Signature& signature, PyObject* const
   return SameAttributes(entry.key, args + signature.n_inputs, n_args - signature.n_inputs);
 }
 
-// A tuple of immutable copies; null if one is no plain attribute.
+// A tuple of immutable copies; null if one is not a plain attribute.
 py::object FreezeAll(PyObject* const* attributes, size_t n) {
   py::tuple frozen(n);
   for (size_t i = 0; i < n; ++i) {

@@ -26,7 +26,7 @@ class StepTimer {
     int64_t since_run_began_ns = 0;
     int64_t calls_since_run_began = 0;
     int64_t n_calls = 0;
-    std::vector<int64_t> runs_ns;  // of each run that came to the step, all its calls together
+    std::vector<int64_t> runs_ns;  // of each run that reached the step, all its calls together
   };
 
   explicit StepTimer(Instance* instance);

@@ -7,8 +7,8 @@
 namespace opwright {
 
 // Waking a thread costs more time than its share of a brief job saves. It pays if such jobs follow
-// each other so closely that the thread stays awake between them. So they run in their callers'
-// threads alone until they have taken as long, without a pause, as waking takes: a job loses at
+// each other so closely that the thread stays awake between them. So they run only in their
+// callers' threads until they have taken as long, without a pause, as waking takes: a job loses at
 // most as much as a wrong guess costs.
 class BriefJobs {
  public:
@@ -19,7 +19,7 @@ class BriefJobs {
     return alone_ns_ >= kWakeNs;
   }
 
-  // After a job that ran alone.
+  // After a job that ran in one thread.
   void AfterAlone(int64_t begin_ns, int64_t end_ns) {
     alone_ns_ += end_ns - begin_ns;
     end_ns_ = end_ns;

@@ -10,7 +10,7 @@ namespace opwright {
 
 // A thread that has begun a share and loses its processor to another process gets it back some
 // milliseconds later, while the caller of the job waits. If that takes more time than a second
-// thread saves, jobs run in their callers' threads alone for a while, and longer each time it
+// thread saves, jobs run only in their callers' threads for a while, and longer each time it
 // happens again.
 //
 // A spinning thread is ready immediately; waking a sleeping one takes some ten microseconds of its

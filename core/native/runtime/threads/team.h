@@ -15,8 +15,8 @@ namespace opwright {
 // Runs the shares of one job at a time. The caller's thread takes part, so a job always ends, even
 // if no other thread gets a processor: the caller runs every share that no thread has begun.
 //
-// A job started while the team runs another one runs in its caller's thread alone, and so does a
-// job within a share: the processors are busy.
+// A job started while the team runs another one runs only in its caller's thread, and so does a job
+// within a share: the processors are busy.
 class Team {
  public:
   using Function = void (*)(void* data, int32_t share);

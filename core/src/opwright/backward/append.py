@@ -64,7 +64,7 @@ def append_backward(
     ------
     GradientError
         If a wanted variable gets no gradient; if a gradient must flow through an operator without a
-        rule; if a value that a gradient reads is overwritten before; if a key of `grads` is no
+        rule; if a value that a gradient reads is overwritten before; if a key of `grads` is not a
         target, or its variable does not fit it.
     ProgramError
         If the body of a composite breaks a rule for bodies (`opwright.op.BodyContext`).
@@ -147,7 +147,7 @@ def _check_targets(targets: list[Variable]) -> Block:
 
 
 def _names(block: Block, given: Iterable[VariableOrName], what: str) -> list[str]:
-    """Return the given names without duplicates; raise if one is no variable of the block."""
+    """Return the given names without duplicates; raise if one is not a variable of the block."""
     names = list_names(given)
     for name in names:
         block.get_var(name, f"append_backward: {what}")

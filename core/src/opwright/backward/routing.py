@@ -244,7 +244,7 @@ class Paths:
     def _is_selection(self, forward: ForwardOp, key: Key) -> bool:
         """Whether a value identifies the selected elements, as the index of max_pool2d.
 
-        It is no float, and only the operator's gradient reads it: its own gradient is zero.
+        It is not a float, and only the operator's gradient reads it: its own gradient is zero.
         """
         slots = forward.op.definition.proto.outputs
         is_saved = any(s.intermediate and key in forward.writes.get(s.name, ()) for s in slots)

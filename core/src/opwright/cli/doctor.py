@@ -119,7 +119,7 @@ def _retry(args: argparse.Namespace, sources: list[Source], notes: ImportNotes) 
 def find_lack(diagnosis: Diagnosis, n_disabled: int) -> dict[str, str] | None:
     """Return the reason why nothing can be computed, and the advice.
 
-    None where something can, or a broken plugin may help. `n_disabled` is how many plugins
+    None if something can, or a broken plugin may help. `n_disabled` is the number of plugins that
     OPWRIGHT_PLUGINS disables.
     """
     if diagnosis.failures or diagnosis.crashes:

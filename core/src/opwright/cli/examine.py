@@ -234,7 +234,7 @@ def _named_things(
         yield op.type, partial(registries.ops.get, op.type)
     for op_type in dict.fromkeys(kernel.op_type for kernel in record.kernels):
         for entry in registries.kernels.entries(op_type):
-            # Kernels for an operator or device that no plugin here provides are no fault.
+            # Kernels for an operator or device that no plugin here provides are not faults.
             if entry.package == record.package and _is_served(entry, registries):
                 yield str(entry.key), entry.load
     for device in record.devices:

@@ -146,7 +146,7 @@ class Context:
         """Choose the library whose kernels compute an operator, regardless of their priority.
 
         Takes effect at once, for every thread that uses this Context. As a context manager it lasts
-        until the end of the block. `with_pins` is for one thread alone.
+        until the end of the block. `with_pins` is for only one thread.
 
         Parameters
         ----------

@@ -37,7 +37,7 @@ _is_forked = False
 
 
 def get_num_threads() -> int:
-    """Return how many threads kernels may use.
+    """Return the number of threads that kernels may use.
 
     That is the last value of `set_num_threads`, or else the environment variable
     OPWRIGHT_NUM_THREADS, or else the number of CPUs that this process may use. Always 1 in a
@@ -46,7 +46,7 @@ def get_num_threads() -> int:
     Raises
     ------
     SettingError
-        Where OPWRIGHT_NUM_THREADS is no number from 1 to 1024.
+        If OPWRIGHT_NUM_THREADS is not a number from 1 to 1024.
     """
     global _n_threads  # noqa: PLW0603 - the setting itself
     if _n_threads is None:

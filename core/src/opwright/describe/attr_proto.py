@@ -189,7 +189,7 @@ class AttrProto(ProtoValue):
         Raises
         ------
         AttributeTypeError
-            If the value has another type; a bool is no int, and an int no bool.
+            If the value has another type; a bool is not an int, and an int no bool.
         AttributeValueError
             If the value, or an element of a list, is outside the range or not allowed.
         """

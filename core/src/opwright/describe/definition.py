@@ -205,11 +205,11 @@ class OpDefinition:
         Raises
         ------
         DtypeError
-            Where inputs break the rules of dtypes.
+            If inputs break the rules of dtypes.
         AttributeValueError
             For a finite FLOAT attribute that the float dtype which selects the kernel cannot hold.
         ShapeError
-            Where shapes do not fit, or an output was left without a shape.
+            If shapes do not fit, or an output was left without a shape.
         """
         if self._input_rules:
             self._check_dtypes(inputs, attrs)
@@ -274,7 +274,7 @@ class OpDefinition:
     def infer_dtypes(
         self, inputs: SlotMetas, attrs: Mapping[str, AttrValue], outputs_present: tuple[int, ...]
     ) -> tuple[str | None, ...]:
-        """Return the dtype of each output slot by the rules of the OpProto alone.
+        """Return the dtype of each output slot only by the rules of the OpProto.
 
         For inputs of unknown rank: shapes are not used. None if the OpProto does not determine the
         dtype, and for absent outputs.

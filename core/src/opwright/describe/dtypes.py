@@ -129,7 +129,7 @@ def dtype_to_numpy(dtype: str) -> np.dtype[Any]:
     Raises
     ------
     DtypeError
-        For an unknown name, and where ml_dtypes is not installed for bfloat16 and the narrow ones.
+        For an unknown name, and if ml_dtypes is not installed for bfloat16 and the narrow ones.
     """
     known = _NUMPY.get(dtype)
     if known is not None:

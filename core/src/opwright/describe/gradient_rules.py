@@ -132,7 +132,7 @@ def grad_op(
     needs : sequence of str
         Forward inputs and outputs whose data the kernels read. The memory planner frees the others.
     also : sequence of str
-        Forward outputs whose shape alone kernels read.
+        Forward outputs of which kernels read only the shape.
     no_grad : sequence of str
         Float inputs that never have a gradient, such as state that the operator updates. Asking for
         such a gradient is refused, as is a gradient of an output that has none: nothing silently
@@ -271,7 +271,7 @@ def _infer_forward(
 def _count_outputs(
     ctx: InferContext, forward: OpDefinition, reads: Sequence[tuple[int, int]]
 ) -> tuple[int, ...]:
-    """Return how many variables each output of the forward operator has."""
+    """Return the number of variables of each output of the forward operator."""
     counts = [0] * len(forward.proto.outputs)
     for index, output in reads:
         counts[output] = max(counts[output], len(ctx.all_inputs[index]))

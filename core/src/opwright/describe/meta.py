@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opwright.describe.definition import OpDefinition
 
 Shape: TypeAlias = tuple[int, ...]
-"""Dimensions, -1 where unknown."""
+"""Dimensions, -1 if unknown."""
 
 
 class Meta(NamedTuple):
@@ -28,7 +28,7 @@ class Meta(NamedTuple):
     Attributes
     ----------
     shape : tuple of int
-        Dimensions, -1 where unknown.
+        Dimensions, -1 if unknown.
     dtype : str
         Canonical name.
     """
@@ -129,7 +129,7 @@ class InferContext:
         slot : str
             The output slot. An unwanted one is skipped.
         shape : sequence of int or None
-            Dimensions, -1 or None where unknown.
+            Dimensions, -1 or None if unknown.
         dtype : str, optional
             Only if the slot has neither `same_as` nor a single dtype.
         """
@@ -222,7 +222,7 @@ class InferContext:
 
     def _make_meta(self, slot: str, index: int, shape: Sequence[Any], dtype: str | None) -> Meta:
         for dim in shape:
-            # type() and not isinstance: 20 ns a dimension, and bool is no dimension.
+            # type() and not isinstance: 20 ns a dimension, and bool is not a dimension.
             if type(dim) is not int or not -1 <= dim <= MAX_DIM:
                 shape = self._convert_shape(slot, shape)
                 break
@@ -288,7 +288,7 @@ def metas_match(a: Meta, b: Meta) -> bool:
 
 
 def merge_dims(a: int, b: int) -> int:
-    """Return the known one of two dimensions that must be equal, -1 where neither is."""
+    """Return the known one of two dimensions that must be equal, -1 if neither is known."""
     return b if a < 0 else a
 
 
@@ -311,7 +311,7 @@ def broadcast_shapes(a: Shape, b: Shape, ctx: InferContext) -> Shape:
     Raises
     ------
     ShapeError
-        Where two dimensions differ and neither is 1.
+        If two dimensions differ and neither is 1.
     """
     if a == b:
         return a

@@ -257,8 +257,8 @@ class OpMaker:
         body : callable, optional
             For a composite: writes simpler operators through a `BodyContext`. A composite that
             draws random numbers is built with `random`; the operators of the body use its stream.
-            It returns False, and writes nothing, where only a kernel computes the operator: with
-            some of its attributes, or for some dtypes.
+            It returns False, and writes nothing, if only a kernel computes the operator: with some
+            of its attributes, or for some dtypes.
         control : Branch or Loop, optional
             How an operator with blocks is lowered.
         random : bool
@@ -319,7 +319,7 @@ class OpMaker:
         return proto
 
     def _check(self, definition: OpDefinition) -> None:
-        """Raise RegistrationError where functions, random numbers or control flow break a rule."""
+        """Raise RegistrationError if functions, random numbers or control flow break a rule."""
         for word in ("infer_shape", "gradient", "body", "upgrade", "count_outputs"):
             function = getattr(definition, word)
             optional = word != "infer_shape" and function is None

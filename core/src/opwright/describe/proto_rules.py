@@ -181,7 +181,7 @@ def check_dtype_names(op_type: str, name: str, dtypes: Iterable[str]) -> None:
 def _check_slot(proto: OpProto, slot: VarProto) -> None:
     check_dtype_names(proto.type, slot.name, slot.dtypes)
     sources = [*proto.input_slots, *(attr.name for attr in proto.attrs if attr.is_dtype)]
-    if not (slot.duplicable and slot.name in proto.input_slots):  # of several the first counts
+    if not (slot.duplicable and slot.name in proto.input_slots):  # the first of several counts
         sources = [name for name in sources if name != slot.name]
     if slot.same_as is not None and slot.same_as not in sources:
         _fail(

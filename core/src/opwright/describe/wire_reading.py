@@ -236,7 +236,7 @@ def read_program(data: bytes, max_bytes: int = MAX_PROGRAM_BYTES) -> Message:
 def parse_program(data: bytes) -> Message:
     """Return the program of the bytes of a message, without its checksum being checked.
 
-    FormatError if it is no program, or of a newer format.
+    FormatError if it is not a program, or of a newer format.
     """
     message = _read("program", data, PROGRAM)
     if message.get("format") != PROGRAM_FORMAT:

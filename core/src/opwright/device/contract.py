@@ -39,7 +39,7 @@ class PythonDevice(Protocol):
     def view(self, handle: int, shape: tuple[int, ...], dtype: str, /) -> object:
         """Return the array that Python kernels of this device get.
 
-        Never called for handle 0: a tensor without elements, or whose shape alone is read, reaches
+        Never called for handle 0: a tensor without elements, or read only for its shape, reaches
         the kernel as a NumPy dummy.
         """
 
@@ -116,7 +116,7 @@ class DeviceArrays(Protocol):
         """Return the device's kind of array over memory that opwright owns, compact row-major.
 
         It is created once if the address stays the same from run to run. Never called for a tensor
-        without elements or whose shape alone is read: the kernel gets a NumPy dummy.
+        without elements or read only for its shape: the kernel gets a NumPy dummy.
         """
 
     def stream(self, pointer: int, number: int, /) -> AbstractContextManager[object]:

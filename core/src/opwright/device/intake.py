@@ -116,8 +116,8 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
 def borrow_memory(value: Any, who: str) -> Array:
     """Return an ndarray over the memory of an array on the host, never over a copy.
 
-    The runtime calls it for other values: subclasses of ndarray, and arrays with ``__dlpack__``
-    alone. FeedError for anything else.
+    The runtime calls it for other values: subclasses of ndarray, and arrays with only
+    ``__dlpack__``. FeedError for anything else.
     """
     place = find_place(value, current_context(), who)
     if place is not None or not is_array(value):

@@ -46,7 +46,7 @@ def get_device(name: str, context: Context) -> _runtime.Device:
     DeviceNotFoundError
         If no plugin provides it, or the number is not valid.
     PluginError
-        If the plugin names something that is no device, or its library cannot be used.
+        If the plugin names something that is not a device, or its library cannot be used.
     KernelError
         If the device cannot be opened, or there are fewer devices.
     """
@@ -94,7 +94,7 @@ def find_helper(kind: str, kernel: str, context: Context) -> NativeKernel:
 def find_lack_of_arrays(name: DeviceName, context: Context) -> str | None:
     """Set the arrays of a device's Python kernels; return why it has none, None on success.
 
-    PluginError where the object that the plugin named cannot be imported, or has not all methods.
+    PluginError if the object that the plugin named cannot be imported, or has not all methods.
     """
     device = open_device(name, context)
     entry = context.devices.get(name.kind)

@@ -1,4 +1,4 @@
-"""Converts results to the kind of array of the arguments, without a copy where DLPack allows."""
+"""Converts results to the kind of array of the arguments, without a copy if DLPack allows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def as_given(result: Any, like: Any) -> Any:
 def from_numpy_like(result: Any, like: Any) -> Any:
     """Return results, arrays or tensors, as the kind of array that ``like`` is; None: NumPy.
 
-    A tensor where ``like`` is a variable of a scope, or its library has no DLPack.
+    A tensor if ``like`` is a variable of a scope, or its library has no DLPack.
     """
     if like is None:
         return result
@@ -65,7 +65,7 @@ def give_to_jax(result: Array, like: Any) -> Any:
     if put is None:
         return None
     meta, sharding = like.aval, like.sharding
-    device = getattr(sharding, "_device", None)  # of a sharding for one device alone
+    device = getattr(sharding, "_device", None)  # of a sharding for a single device
     if device is None or result.dtype != meta.dtype:
         return None
     if result.shape != meta.shape or meta.weak_type:

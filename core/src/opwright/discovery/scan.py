@@ -146,7 +146,7 @@ def normalize(name: str) -> str:
 
 
 def _list_distributions(folder: str, faults: list[str]) -> list[Source] | None:
-    """Return the distributions whose metadata is in a folder; None if it is no folder."""
+    """Return the distributions whose metadata is in a folder; None if it is not a folder."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(e.name for e in entries if e.name.endswith((".dist-info", ".egg-info")))
@@ -183,7 +183,7 @@ def _parse_name(folder: str, file_name: str) -> Source:
     stem = file_name.rpartition(".")[0]
     name, _, rest = stem.partition("-")
     version, _, more = rest.partition("-")
-    if more and not more.startswith("py"):  # as an egg-info may go on: "-py3.11"
+    if more and not more.startswith("py"):  # as an egg-info may continue: "-py3.11"
         version = ""
     return Source("", "", normalize(name), version, os.path.join(folder, file_name), 0)  # noqa: PTH118 - hot
 

@@ -25,7 +25,7 @@ from opwright.lowering.layout.plan import LoweredPlan, Placement, PlanAssembler
 from opwright.lowering.request import Fetches, Given, LowerRequest, Persistables, Target
 from opwright.lowering.rewriting.passes import remove_dead_ops, run_passes
 
-if TYPE_CHECKING:  # imported where a graph is cut
+if TYPE_CHECKING:  # imported if a graph is cut
     from opwright.lowering.cut import Halves
 
 __all__ = [
@@ -79,7 +79,7 @@ def _lower(request: LowerRequest, finish: Callable[[Graph], Result]) -> Result:
         _check_unread(graph, request.given.shape_only)
         result = finish(graph)
         _forget(built, ())
-        if not graph.is_body and not graph.keep_all:  # targets of other plans serve one alone
+        if not graph.is_body and not graph.keep_all:  # targets of other plans serve only one
             inferred = request.target.inferred
             inferred.clear()
             for key, signature in graph.signatures.items():

@@ -96,7 +96,7 @@ class Lock(NamedTuple):
         Raises
         ------
         FileTakenError
-            If the file exists and is no lock.
+            If the file exists and is not a lock.
         FileMissingError
             If its folder does not exist.
         OSError
@@ -202,7 +202,7 @@ def _write(path: Path, lock: Lock) -> None:
 
 
 def _check_writable(text: str) -> None:
-    """FormatError where `Lock.load` would refuse the text."""
+    """FormatError if `Lock.load` would refuse the text."""
     try:
         if len(text) > _MAX_BYTES:
             raise ValueError(f"{len(text)} bytes, of at most {_MAX_BYTES}")

@@ -63,7 +63,7 @@ def prepare_one(
     device : str, optional
         Device type; by default the kernel's, the host for a kernel of any device.
     n_threads : int
-        How many threads the kernel may use; 0 for the number of the process.
+        Number of threads that the kernel may use; 0 for the number of the process.
     packable : tuple of int
         Flat inputs that the kernel may pack.
     options : tuple of (str, value), optional

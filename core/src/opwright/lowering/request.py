@@ -149,7 +149,7 @@ class Persistables(NamedTuple):
     lasting: frozenset[str] = frozenset()  # names that are written to the scope
     keep_all: bool = False  # every written name is written to the scope (``Network.run``)
     stores: Sequence[str] = ()  # given names that are copied into the scope first
-    varying: frozenset[str] = frozenset()  # no value that depends on these alone is kept
+    varying: frozenset[str] = frozenset()  # no value that depends only on these is kept
 
 
 class Fetches(NamedTuple):

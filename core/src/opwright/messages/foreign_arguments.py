@@ -75,7 +75,7 @@ _FOREIGN_NAMES: Final = {
 """Our name to its names in other libraries, separated by blanks."""
 
 FOREIGN_ARGUMENTS: Final[dict[str, list[str]]] = {}
-"""Foreign name to ours; of several, the first known to the function is used."""
+"""Foreign name to our name; of several, the first known to the function is used."""
 
 for _own, _names in _FOREIGN_NAMES.items():
     for _name in _names.split():

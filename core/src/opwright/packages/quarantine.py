@@ -116,7 +116,7 @@ def advise_plugin(name: str, report: PluginReport) -> str | None:
 def _advise_distribution(distribution: str, argument: str, report: PluginReport) -> str | None:
     if any(package.distribution == distribution for package in report.loaded):
         return None
-    # Of a disabled one a line about OPWRIGHT_PLUGINS reports that it is installed.
+    # A line about OPWRIGHT_PLUGINS reports that a disabled one is installed.
     is_disabled = any(package.distribution == distribution for package in report.disabled)
     failed = (f.advice for f in report.failures if f.package.distribution == distribution)
     return next(failed, None if is_disabled else f"pip install {argument}")

@@ -66,7 +66,7 @@ def check_owner(op_type: str, package: Package) -> None:
 
 
 def check_target(target: object, who: str, *, libraries: bool = False) -> None:
-    """Raise unless `target` is ``"module:attribute"``, or where allowed, a library."""
+    """Raise unless `target` is ``"module:attribute"``, or, if allowed, a library."""
     if isinstance(target, str) and _TARGET.fullmatch(target):
         return
     if libraries and is_library(target):

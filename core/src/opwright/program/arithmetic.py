@@ -92,7 +92,7 @@ def _binary(symbol: str) -> tuple[BinaryMethod, BinaryMethod]:
 
 
 def _apply(symbol: str, x: Any, y: Any) -> Variable:
-    """Append the operator of a symbol; NotImplemented if one side is no operand."""
+    """Append the operator of a symbol; NotImplemented if one side is not an operand."""
     for side in (x, y):
         if not _is_operand(side):
             return NotImplemented  # type: ignore[no-any-return]

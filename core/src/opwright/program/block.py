@@ -288,7 +288,7 @@ class Block:
         OperatorNotFoundError, SlotError, AttributeTypeError, AttributeValueError
             For an unknown operator, slot or attribute, and for a missing one.
         VariableNotFoundError
-            For an input that is no variable.
+            For an input that is not a variable.
         ShapeError, DtypeError
             For inputs that do not fit, and outputs that exist with another shape or dtype.
         """

@@ -23,7 +23,7 @@ _JOURNAL: ContextVar[list[Undo] | None] = ContextVar("opwright_journal", default
 
 @contextmanager
 def transaction() -> Iterator[None]:
-    """Undo every change of programs that was made within the block, where an error leaves it.
+    """Undo every change of programs that was made within the block, if an error leaves it.
 
     Operators, variables, shapes, blocks, the numbers of fresh names and the streams of random
     operators are as before, in all programs; the error is raised on. Transactions nest: an error

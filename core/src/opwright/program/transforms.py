@@ -190,7 +190,7 @@ def drop_training(program: Program) -> None:
 
 
 def _forward_ops(block: Block) -> list[Operator]:
-    """Return the operators that depend on no gradient, and do not serve updates alone."""
+    """Return the operators that depend on no gradient, and do not serve only updates."""
     kept: list[Operator] = []
     appended_late: list[Operator] = []
     after_gradients: set[str] = set()
@@ -209,7 +209,7 @@ def _forward_ops(block: Block) -> list[Operator]:
 
 
 def _serving(kept: list[Operator], candidates: list[Operator], needed: set[str]) -> set[Operator]:
-    """Return operators whose outputs updates alone read: learning rates, penalties of weights."""
+    """Return operators whose outputs only updates read: learning rates, penalties of weights."""
     n_readers = Counter(name for op in kept for name in set(op.input_names()))
     serving: set[Operator] = set()
     n_before = -1

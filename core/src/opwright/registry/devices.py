@@ -44,7 +44,7 @@ class DeviceName(NamedTuple):
         Raises
         ------
         DeviceNotFoundError
-            For a number that is no int of at least 0, and for any number of the host but 0.
+            For a number that is not an int of at least 0, and for any number of the host but 0.
         """
         kind, colon, digits = text.partition(":")
         if not colon:

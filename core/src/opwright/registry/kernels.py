@@ -102,7 +102,7 @@ class KernelRegistry:
     ) -> tuple[KernelEntry, ...]:
         """Return the kernels that fit, best first: the next one is tried when one refuses.
 
-        `pins` maps an operator type to a library, whose kernels alone are returned. For ``"*"`` the
+        `pins` maps an operator type to a library: only its kernels are returned. For ``"*"`` the
         library's kernels come first, for every operator that is not pinned itself.
 
         The order is by priority; at equal priority an exact device comes before ``"*"``, an exact

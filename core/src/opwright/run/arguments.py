@@ -140,7 +140,7 @@ def check_fetches(
 
 
 def check_delivery(fetch_as: Any, detach: Any) -> None:
-    """Raise FeedError for an importer that cannot be called, and for a flag that is no bool."""
+    """Raise FeedError for an importer that cannot be called, and for a flag that is not a bool."""
     if fetch_as is not None and not callable(fetch_as):
         raise FeedError(
             f"Network.compile: fetch_as must be callable, as torch.from_dlpack is, got {fetch_as!r}"
@@ -152,7 +152,7 @@ def check_delivery(fetch_as: Any, detach: Any) -> None:
 def check_fed(
     items: Iterable[Variable | str], argument: str, feeds: Iterable[FeedSpec]
 ) -> frozenset[str]:
-    """Return the names of feeds in an argument; FeedError for a name that is no feed."""
+    """Return the names of feeds in an argument; FeedError for a name that is not a feed."""
     names = frozenset(list_names(items))
     fed = [spec.name for spec in feeds]
     for name in names:

@@ -79,7 +79,7 @@ def cut(
     The call runs the operators without late feeds: a forward, with all its changes of state.
     ``backward(**late_feeds) -> list`` runs the rest. Both have the kernels of one plan.
     ``backward`` keeps the values that it reads of the forward, in as few bytes as possible: without
-    parameters, values whose shape alone is read, and values that are cheap to recompute. It may be
+    parameters, values read only for their shape, and values that are cheap to recompute. It may be
     called several times, and after other calls of ``f``.
 
     Parameters
@@ -101,8 +101,8 @@ def cut(
     Raises
     ------
     FeedError
-        If a feed or fetch is no variable; if there is no late feed, or its shape is not known. The
-        call raises it if a result of the forward depends on a late feed.
+        If a feed or fetch is not a variable; if there is no late feed, or its shape is not known.
+        The call raises it if a result of the forward depends on a late feed.
     ProgramError
         As for `Network.compile`; the call raises it if a shape depends on values.
     OpwrightError

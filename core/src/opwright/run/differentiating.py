@@ -81,7 +81,7 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     Raises
     ------
     GradientError
-        If `f` returns no scalar, if an argument of `argnums` is no float array, and as
+        If `f` returns no scalar, if an argument of `argnums` is not a float array, and as
         `append_backward` does. The call raises it.
 
     Examples

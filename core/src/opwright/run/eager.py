@@ -232,7 +232,7 @@ class EagerSource:
         request = LowerRequest(
             [op],
             Target(self._context, device, takes_fallback=False),
-            Given(metas, on_device=frozenset(tensors), copied=False),  # a single call is no graph
+            Given(metas, on_device=frozenset(tensors), copied=False),  # one call is not a graph
             fetches=Fetches(fetches, on_device=True),
         )
         return lower(request).plan

@@ -34,7 +34,7 @@ class LoadedProgram(Called):
     """A program with its parameters, the result of `opwright.load`.
 
     It is called, from any number of threads, with arrays by position, by name, or in one dict for
-    names that are no identifiers: ``loaded(x)``, ``loaded(img=x)``, ``loaded({"input.1": x})``.
+    names that are not identifiers: ``loaded(x)``, ``loaded(img=x)``, ``loaded({"input.1": x})``.
     `feeds` lists its arguments. Results are computed for prediction: without updates, and with
     ``training`` false, see ``Program.clone(for_inference=True)``.
 
@@ -42,7 +42,7 @@ class LoadedProgram(Called):
     ----------
     program : Program
     scope : Scope or None
-        Holds the persistable variables; None for a program alone, which cannot be called.
+        Holds the persistable variables; None for a bare program, which cannot be called.
     fetches : sequence of str
         The variables that a call returns.
     feeds : sequence of str, optional
@@ -56,7 +56,7 @@ class LoadedProgram(Called):
     Raises
     ------
     VariableNotFoundError
-        If a feed or fetch is no variable of the program.
+        If a feed or fetch is not a variable of the program.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class LoadedProgram(Called):
 
     @property
     def scope(self) -> Scope:
-        """Holds the persistable variables; ProgramError for a program alone."""
+        """Holds the persistable variables; ProgramError for a bare program."""
         if self._scope is None:
             raise ProgramError(
                 "LoadedProgram: it must have its parameters to be called, trained or saved, got "
@@ -132,7 +132,7 @@ class LoadedProgram(Called):
     def parameters(self) -> dict[str, Array]:
         """Return a copy of each persistable variable that a call reads, by name.
 
-        These are parameters and statistics. The states of an optimizer are in `scope` alone.
+        These are parameters and statistics. The states of an optimizer are only in `scope`.
         """
         return {variable.name: variable.numpy() for variable in self._read_variables()}
 

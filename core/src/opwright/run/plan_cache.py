@@ -114,7 +114,7 @@ def find_place(path: object) -> Place | None:
 def _find_newest(folder: str) -> str:
     """Return the folder of the newest generation, or the folder of a standalone pair.
 
-    OSError where files at the top are no links to the newest.
+    OSError if files at the top are not links to the newest.
     """
     generations = os.path.join(folder, "generations")
     numbers = os.listdir(generations) if os.path.isdir(generations) else []

@@ -124,7 +124,7 @@ def keep_model(folder: str, loaded: LoadedProgram, is_same: Callable[[], bool]) 
 
 
 def _write_model(folder: str, loaded: LoadedProgram) -> bool:
-    """Write a program and its parameters; return False if it is none that can be loaded."""
+    """Write a program and its parameters; return False if it cannot be loaded."""
     program, scope = loaded.program, loaded.scope
     variables = {v.name: scope.find_var(v.name) for v in persistable_variables(program)}
     if tuple(feed_names(program)) != loaded.program_feeds or None in variables.values():

@@ -58,7 +58,7 @@ class NativeKernel:
         every machine, so that bits are. The types of attributes come from the OpProto, with
         `typed_by_value` from the values. The attribute `untyped` has its value, but the type 0: a
         kernel that reads it fails if it checks types. RefusedError has the kernel's reason;
-        KernelError where prepare fails otherwise.
+        KernelError if prepare fails for another reason.
         """
         if typed_by_value:
             typed = [(name, _type_number(name, value), value) for name, value in attrs.items()]

@@ -78,7 +78,7 @@ class LibraryTable:
         OutOfMemoryError
             If there is no memory for its tables at the moment.
         PluginError
-            If it is missing, is no plugin library, is for another machine or ABI, or has killed
+            If it is missing, is not a plugin library, is for another machine or ABI, or has killed
             processes that opened it.
         """
         known = self._libraries.get((target, package))

@@ -53,7 +53,7 @@ OPWRIGHT_CPU_CLONES void WriteLines(const Lines& lines, Planes<T> from, int64_t 
 }
 
 // The lines of an axis of n elements, with `inner` items after each element. Which lines are
-// transformed together depends on the shape alone, not on the number of threads.
+// transformed together depends only on the shape, not on the number of threads.
 template <typename T>
 class LineBatch {
  public:

@@ -19,7 +19,7 @@ bool IsLess(T x, T y) {
   return (x < y) | ((x == x) & (y != y));
 }
 
-// How many of the n elements are before the value: less, or for kRight not greater.
+// The number of the n elements before the value: less, or for kRight not greater.
 template <bool kRight, typename T>
 int64_t CountBefore(const T* x, int64_t n, T value) {
   const auto is_before = [value](T element) {

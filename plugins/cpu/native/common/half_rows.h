@@ -5,7 +5,7 @@
 //    there for both dtypes, and OPWRIGHT_CPU_REGISTER registers its kernel for them: MapKernel
 //    widens blocks of its operands in the first-level cache and rounds the block of results;
 // 2. a kernel that goes through lines or blocks: HalfRowsOf(dtype) and its two functions, and an
-//    accumulator of float (double where that for float has one); register it for
+//    accumulator of float (double if that for float has one); register it for
 //    OPWRIGHT_CPU_HALVES, too;
 // 3. every other kernel: OPWRIGHT_CPU_REGISTER_WIDENED of common/widened.h, one line, which runs
 //    the kernel for float between copies of its tensors.

@@ -354,7 +354,7 @@ struct ConvolutionKernel {
     return opwright::Status::Ok();
   }
 
-  // Sums of nothing: the bias alone.
+  // Sums of nothing: only the bias.
   opwright::Status RunEmpty(const opwright::RunContext& ctx) const {
     const opwright::OutputTensor out = ctx.output(0);
     const T* bias = ctx.has_input(kBias) ? ctx.input(kBias).data<T>() : nullptr;

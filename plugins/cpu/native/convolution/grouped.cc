@@ -24,7 +24,7 @@ OPWRIGHT_CPU_CLONES void CopyUnitsOf(const float* row, int64_t columns, int64_t 
   }
 }
 
-// A unit is 8, 16 or 32 channels: copies of a size that is known are no calls.
+// A unit is 8, 16 or 32 channels: copies of a size that is known are not calls.
 void CopyUnits(const float* row, int64_t columns, int64_t channels, int64_t unit, int64_t n_units,
                int64_t width, int64_t left, float* to) {
   switch (unit) {

@@ -67,7 +67,7 @@ struct MulticlassNmsKernel {
   }
 
  private:
-  // Writes the detections of one image by class and falling score; returns how many there are.
+  // Writes the detections of one image by class and falling score; returns their number.
   int64_t Detect(const MulticlassNmsAttrs& attrs, const T* boxes, const T* scores, char* memory,
                  Detection* found) const {
     auto* items = reinterpret_cast<Scored<T>*>(memory);

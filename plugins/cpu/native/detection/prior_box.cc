@@ -1,4 +1,4 @@
-// prior_box: the boxes follow from shapes and attributes alone, a box from its row and its column.
+// prior_box: the boxes follow only from shapes and attributes, a box from its row and its column.
 #include <algorithm>
 #include <cmath>
 #include <vector>

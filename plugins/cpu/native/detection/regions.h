@@ -36,7 +36,7 @@ class ImageNumbers {
   bool is_wide_;
 };
 
-// A coordinate beyond it is no pixel's: casts and the number of samples stay small.
+// A coordinate beyond it belongs to no pixel: casts and the number of samples stay small.
 constexpr int64_t kMaxCoordinate = int64_t{1} << 20;
 
 template <typename T>

@@ -132,7 +132,7 @@ class PowerKernel : public MapKernel {
   int64_t n_exponents_ = 0;
 };
 
-// factor * x**y, even if the power alone over- or underflows.
+// factor * x**y, even if just the power over- or underflows.
 OPWRIGHT_CPU_INLINE float TimesPower(double factor, float x, float y) {
   return static_cast<float>(factor * WidePowerOf(x, y));
 }

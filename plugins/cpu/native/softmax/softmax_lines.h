@@ -29,7 +29,7 @@ void ForStrips(const Lines& lines, int64_t begin, int64_t end, const Function& f
   }
 }
 
-// How many lines a thread must have, so that it is worth waking.
+// The number of lines that a thread must have, so that it is worth waking.
 inline int64_t LineGrain(const Lines& lines) {
   return std::max<int64_t>(1, 8192 / std::max<int64_t>(lines.length, 1));
 }

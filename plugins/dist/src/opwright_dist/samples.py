@@ -97,7 +97,7 @@ def route_rows(draw: Draw) -> Drawn:
 
 
 def exchange_rows(draw: Draw) -> Drawn:
-    """Rows that a process alone sends to itself, all of them."""
+    """Rows that a single process sends to itself, all of them."""
     rows = draw.floats((draw.length, draw.other_length()), dtype=draw.dtype)
     counts = draw.integers((1,), draw.length, draw.length + 1)
     inputs = {"x": rows, "send_counts": counts, "receive_counts": counts}

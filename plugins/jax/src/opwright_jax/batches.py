@@ -22,7 +22,7 @@ Subjects that begin with ``broadcast.`` name dicts of operators whose inputs bro
 number of trailing axes of each input that are not broadcast: 0 for element-wise ones. Those that
 begin with ``axes.`` name dicts of operators that work along some axes of their first input, with
 the attribute that names these. Those that begin with ``folded.`` name dicts of operators that
-compute each element of axis 0 alone, such as images, with the input slots that have this axis:
+compute each element of axis 0 separately, such as images, with the input slots that have this axis:
 examples become elements of it.
 """
 
@@ -169,7 +169,7 @@ def _check(
     align: Callable[[Sequence[Any]], list[Any]],
     is_folded: bool = False,
 ) -> Batched | None:
-    """Return the computation of the batch if it computes each example alone."""
+    """Return the computation of the batch if it computes each example separately."""
     values, n = given.values, given.n
     each = zip(values, given.shapes, strict=True)
     one = compile_piece(given.what, tuple(_meta(value, shape) for value, shape in each))

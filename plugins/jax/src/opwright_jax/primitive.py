@@ -86,7 +86,7 @@ def _lower(ctx: Any, *operands: Any, what: What) -> Any:
 
 
 def _check_platforms(ctx: Any, what: What) -> None:
-    """Raise KernelNotFoundError where XLA compiles for anything but the CPU."""
+    """Raise KernelNotFoundError if XLA compiles for anything but the CPU."""
     others = [p for p in ctx.platforms or ctx.module_context.platforms if p != "cpu"]
     if others:
         raise KernelNotFoundError(

@@ -53,7 +53,7 @@ def function(program: Any, feed: Any = None, fetch: Any = None) -> Callable[...,
     ProgramError
         For a program that writes persistable variables, as updates and running statistics are.
     VariableNotFoundError
-        For a name that is no variable of the program.
+        For a name that is not a variable of the program.
     FeedError, DtypeError, ShapeError
         The call raises them for arguments that do not fit the program.
     """

@@ -1,4 +1,4 @@
-"""Paths of NCCL and our own library, and calls of ours."""
+"""Paths of NCCL and our own library, and our calls."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def _find_int(value: object) -> int | None:
         return None
     try:
         return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:  # arrays and everything else that is no integer
+    except TypeError:  # arrays and everything else that is not an integer
         return None
 
 

@@ -231,8 +231,8 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
     """Return the numbers of inputs and outputs that one unit of a weight of this shape connects.
 
     ``[in, out]`` is a fully connected layer's weight, ``[out, in, kernel…]`` a convolution's (with
-    groups, `in` is that of one group, `out` of all); a weight of one axis has as many of both, one
-    without axes 1.
+    groups, `in` is that of one group, `out` of all); a weight of one axis has equally many of both,
+    a weight without axes 1.
     """
     if len(shape) < 2:
         size = math.prod(shape)

@@ -37,7 +37,7 @@ class Processes(Protocol):
         """Return the number of this process in a group, -1 if it does not belong to it."""
 
     def size(self, group: str) -> int:
-        """Return how many processes a group has."""
+        """Return the number of processes of a group."""
 
     def gather(self, data: bytes, group: str) -> list[bytes]:
         """Return the values of all processes of a group, in the order of ranks."""
@@ -88,8 +88,8 @@ class DataParallel(NamedTuple):
         its number, as if one had the whole batch; ``"refuse"`` ends the run with an error, and
         saves a small message in each step.
     shard_optimizer : bool
-        True divides the states of the optimizer, and the updates: each process has a part of them
-        alone, updates that part of the parameters, and gets the others' (ZeRO-1). The numbers are
+        True divides the states of the optimizer, and the updates: each process has only a part of
+        them, updates that part of the parameters, and gets the others' (ZeRO-1). The numbers are
         the same as with False.
     """
 
@@ -233,7 +233,7 @@ def save_once(
 
 
 def has_parts(program: ow.Program) -> bool:
-    """Return whether each process has a part alone of some variables of a program."""
+    """Return whether each process has only a part of some variables of a program."""
     return any(op.type in {_SHARD, _DIVIDED} for op in program.global_block().ops)
 
 

@@ -85,7 +85,7 @@ def step(rate: float, size: int, gamma: float = 0.1) -> Schedule:
     rate : float, at least 0
         The rate of the first steps.
     size : int, at least 1
-        How many steps have one rate.
+        The number of steps with one rate.
     gamma : float, > 0
         The factor.
     """

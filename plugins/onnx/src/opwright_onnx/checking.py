@@ -38,7 +38,7 @@ def check_rows(rows: Mapping[str, Any], draw: Draw) -> Iterator[str]:
 
 
 def check_writers(rows: Mapping[str, Any], draw: Draw) -> Iterator[str]:
-    """Yield faults of functions that write operators of ours."""
+    """Yield faults of functions that write operators of opwright."""
     for op_type in rows:
         yield from _try(op_type, None, draw)
 

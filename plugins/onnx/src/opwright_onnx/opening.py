@@ -46,7 +46,7 @@ def load(
         that depends on them is computed in advance.
     inputs : mapping of str to array
         Values of inputs that must be known when the model is loaded, such as the axes of a
-        reduction. They are no feeds of the result. A sequence is a list of arrays.
+        reduction. They are not feeds of the result. A sequence is a list of arrays.
     shapes : mapping of str to sequence of int or None
         Shapes of inputs, instead of the model's; None is an open size.
     device, options

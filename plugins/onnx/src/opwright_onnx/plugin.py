@@ -19,7 +19,7 @@ WRITTEN = (
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name the tables that map operators of ONNX to ours, and back."""
+    """Name the tables that map operators of ONNX to opwright's, and back."""
     registry.add("onnx", "rows", "opwright_onnx.rows:ROWS")
     for subject in WRITTEN:
         registry.add("onnx_write", f"rows.{subject}", f"opwright_onnx.writing.rows.{subject}:ROWS")

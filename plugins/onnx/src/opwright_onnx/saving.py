@@ -83,7 +83,7 @@ def save(
     only_onnx : bool
         Refuse operators without a counterpart in ONNX.
     external_data : bool, optional
-        Whether tensors are written to a file beside the model, ``path`` followed by ``.data``; by
+        Whether tensors are written to a file next to the model, ``path`` followed by ``.data``; by
         default if they do not fit into one file, of 2 GiB.
     metadata : mapping of str to str
         Properties of the model, added to the properties of a loaded model.

@@ -23,8 +23,8 @@ class OpwrightTrainer:
     Parameters
     ----------
     train_fn : callable
-        ``train_fn()``, or ``train_fn(config)`` where `config` is given. Runs on every worker; a
-        script for one process, with the gradients averaged by `opwright_dist.data_parallel`.
+        ``train_fn()``, or ``train_fn(config)`` if `config` is given. Runs on every worker; a script
+        for one process, with the gradients averaged by `opwright_dist.data_parallel`.
     num_workers : int or (int, int), at least 1
         Number of workers; or minimum and maximum, between which Ray chooses by the resources of the
         cluster, at each restart.

@@ -49,4 +49,4 @@ FOLDED: Final = {
     "max_unpool3d": ("x", "index"),
     "scaled_dot_product_attention": ("q", "k", "v"),
 }
-"""Operators that compute each element of axis 0 alone, with the inputs that have this axis."""
+"""Operators that compute each element of axis 0 separately, with the inputs that have this axis."""

@@ -31,7 +31,7 @@ CALLS = {"call": "CALL", "random_call": "RANDOM_CALL", "call_grad": "CALL_GRAD"}
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name the tables that map ATen operators to ours, and a rule of the kit."""
+    """Name the tables that map ATen operators to opwright's, and a rule of the kit."""
     registry.add("rule", "torch", "opwright_torch.checking:check_operator")
     for subject in SUBJECTS:
         registry.add("torch", f"aten.{subject}", f"opwright_torch.aten.{subject}:ROWS")

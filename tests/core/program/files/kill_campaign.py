@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
 
 
 def check_whole(folder: Path) -> int:
-    """Load a folder and return the value of its save; AssertionError where two are mixed."""
+    """Load a folder and return the value of its save; AssertionError if two are mixed."""
     scope = saved_model.ArrayScope()
     loaded = load(folder, scope)
     arrays = scope.arrays()
@@ -74,7 +74,7 @@ class Campaign:
     folder : Path
         The folder to which they save.
     savers, readers : int
-        How many run at a time.
+        Numbers that run at a time.
     seed : int
         The seed of the times of kills.
     """

@@ -1,7 +1,7 @@
 """Files that are truncated, foreign, oversized, damaged or of another program are refused.
 
-The pair is saved alone, and checked only by its two files; test_generations.py tests
-the manifest of a generation.
+Only the pair is saved, and checked only by its two files; test_generations.py tests the manifest of
+a generation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def folder(tmp_path, model):
 
 
 def check_refused(folder, model, error, message):
-    """Loading raises, and leaves the scope alone."""
+    """Loading raises, and leaves the scope unchanged."""
     scope = model.filled(1)
     with pytest.raises(error, match=message):
         load(folder, scope)

@@ -74,7 +74,7 @@ _lent: dict[int, object] = {}
 
 
 def n_lent() -> int:
-    """How many arrays were lent and not yet returned."""
+    """The number of arrays that were lent and not yet returned."""
     return len(_lent)
 
 
@@ -135,7 +135,7 @@ ctypes.pythonapi.PyCapsule_New.argtypes = [c_void_p, ctypes.c_char_p, c_void_p]
 
 
 class Plain:
-    """An array that is lent by ``__dlpack__`` alone; `calls` counts these calls."""
+    """An array that is lent only by ``__dlpack__``; `calls` counts these calls."""
 
     calls = 0
     requires_grad = False

@@ -1,4 +1,4 @@
-"""Laws of `grad` and `value_and_grad`, the gradients of functions of operators."""
+"""`grad` and `value_and_grad`, the gradients of functions of operators."""
 
 from __future__ import annotations
 

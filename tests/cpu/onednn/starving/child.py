@@ -29,7 +29,7 @@ MOST_FAULTS = 20
 
 
 def count_allocations(work: Work, starving: Starving) -> int:
-    """Return how many allocations the work makes."""
+    """Return the number of allocations that the work makes."""
     starving.arm(2**60)
     work()
     return starving.disarm()

@@ -1,4 +1,4 @@
-"""A machine that lacks a requirement of a kernel is no fault of the kernel: its rules are
+"""A machine that lacks a requirement of a kernel is not a fault of the kernel: its rules are
 skipped."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A reason that a package declares for an operator is no finding."""
+"""A reason that a package declares for an operator is not a finding."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def pad_spatial(x: torch.Tensor, paddings: Sequence[int], value: float) -> torch
 
 
 def of_axes(function: Function) -> Function:
-    """Leave out scalars with a named axis, which ours treats as lines of one."""
+    """Leave out scalars with a named axis, which opwright treats as lines of one element."""
 
     @wraps(function)
     def checked(**given: Any) -> Any:

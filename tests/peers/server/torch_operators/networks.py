@@ -186,7 +186,7 @@ def _fc(
 
 
 def _embedding(weight: Tensor, index: Tensor, padding_index: int) -> Tensor:
-    # PyTorch reads the row of the padding, ours is zeros.
+    # PyTorch reads the row of the padding, opwright's is zeros.
     out = weight[index.long()]
     hidden = (index == padding_index)[..., None] if padding_index >= 0 else torch.tensor(False)
     return torch.where(hidden, torch.zeros_like(out), out)

@@ -121,7 +121,7 @@ def _rmsprop(
     mean_grad: Tensor | None = None,
     velocity: Tensor | None = None,
 ) -> Any:
-    # No gradients have such means. Rounding may cause them: ours uses 0 as their variance.
+    # No gradients have such means. Rounding may cause them: opwright uses 0 as their variance.
     require(mean_grad is None or bool((mean_grad**2 <= mean_square).all()), "a negative variance")
     state = {"step": torch.tensor(0.0), "square_avg": mean_square}
     state |= {} if velocity is None else {"momentum_buffer": velocity}

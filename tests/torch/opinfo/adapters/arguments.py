@@ -169,7 +169,7 @@ def filled(x: Any, value: Any, dtype: str | None = None) -> Any:
 
 
 def size_along(x: Any, axes: Sequence[int]) -> int:
-    """Return how many elements the axes have together; all of them for no axes."""
+    """Return the number of elements that the axes have together; all of them for no axes."""
     shape = shape_of(x)
     return math.prod(shape[axis] for axis in axes) if axes else math.prod(shape)
 

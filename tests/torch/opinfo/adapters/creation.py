@@ -1,4 +1,4 @@
-"""Adapters of operators that make tensors from numbers alone."""
+"""Adapters of operators that make tensors only from numbers."""
 
 from __future__ import annotations
 

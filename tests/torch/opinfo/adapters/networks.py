@@ -117,7 +117,7 @@ def given_only(**values: Any) -> dict[str, Any]:
 
 
 def in_batch(x: Any, rank: int, function: Callable[[Any], Any]) -> Any:
-    """Call a function of a batch of images; one image alone is a batch of 1."""
+    """Call a function of a batch of images; a single image is a batch of 1."""
     if rank_of(x) == rank + 2:
         return function(x)
     results = function(ops.unsqueeze(x, axis=[0]))

@@ -261,7 +261,7 @@ def as_strided(
 
 
 def strided_places(size: Sequence[int], stride: Sequence[int], offset: int) -> torch.Tensor:
-    """Return the positions that a view has in memory: a constant of shapes alone."""
+    """Return the positions that a view has in memory: a constant that depends only on shapes."""
     count = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else 0
     return torch.as_strided(torch.arange(max(count, offset)), size, stride, offset).contiguous()
 

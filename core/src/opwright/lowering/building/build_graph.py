@@ -65,7 +65,7 @@ class GraphBuilder:
         self.inner_names: set[str] = set()
         self._counts: dict[str, int] = {}  # of free names
         self._lasting = request.persistables.lasting
-        self._elsewhere = self._lasting | request.given.written  # not in memory of the plan alone
+        self._elsewhere = self._lasting | request.given.written  # not only in memory of the plan
         self._keep_all = request.persistables.keep_all
         self.persistables: dict[str, Buffer] = {}
         self.written_feeds: dict[str, Buffer] = {}  # written in place

@@ -1,4 +1,4 @@
-"""Computes shape operands while a plan is made, if they depend on shapes alone."""
+"""Computes shape operands while a plan is made, if they depend only on shapes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_numbers(operands: Iterable[tuple[str, Meta]], shape: Sequence[int]) -> 
 class Folding:
     """Computes values of a graph under construction with the kernels of the host.
 
-    ``given`` maps names of given values to their elements, where known.
+    ``given`` maps names of given values to their elements, if known.
     """
 
     def __init__(self, given: Numbers, target: Target, lower: Lower) -> None:
@@ -95,7 +95,7 @@ class Folding:
 
         def name(value: Value) -> str:
             value = _original(value)
-            if value not in names:  # unknown values are read for their shape alone
+            if value not in names:  # unknown values are read only for their shape
                 known, names[value] = self._known.get(value), f"v{len(names)}"
                 if known is None:
                     known = np.empty(value.meta.shape, dtype_to_numpy(value.meta.dtype))

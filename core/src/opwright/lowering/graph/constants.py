@@ -1,6 +1,6 @@
 """Values that stay the same from run to run until a parameter is set.
 
-Constants are persistables that the plan does not write, and values computed from these alone. The
+Constants are persistables that the plan does not write, and values computed only from these. The
 plan computes them before its first run, and again when a persistable has changed: folding
 parameters costs the other runs nothing, and kernels may pack the results.
 """
@@ -28,7 +28,7 @@ def written_by(op: Operator) -> Iterable[Sequence[str]]:
 
 
 def is_constant(op: LoweredOp) -> bool:
-    """Whether an operator reads constants alone, at least one, and writes memory of the plan."""
+    """Whether an operator reads only constants, at least one, and writes memory of the plan."""
     if not op.definition.any_shape_only and op.inputs:  # nearly always the end of it
         first = op.inputs[0]
         if first and not first[0].is_constant:

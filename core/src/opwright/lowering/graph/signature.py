@@ -46,7 +46,7 @@ class Choice(NamedTuple):
 
 
 class Signature:
-    """Definition, metas and attributes of an operator, and everything derived from them alone.
+    """Definition, metas and attributes of an operator, and everything derived only from them.
 
     Attributes
     ----------
@@ -59,8 +59,8 @@ class Signature:
     attrs_key : tuple
         The attributes as a key.
     choices : dict to Choice
-        By device, if the choice depends on the signature alone; by device, number of
-        threads and `Arguments`, if the kernel or one before it has a ``prepare``.
+        By device, if the choice depends only on the signature; by device, number of threads and
+        `Arguments`, if the kernel or one before it has a ``prepare``.
     """
 
     __slots__ = (

@@ -86,7 +86,7 @@ class Uses:
 
     def _reads_of(self, value: Value) -> list[int]:
         """Return where the memory of a value is read, in order."""
-        if not value.buffer.is_shared:  # memory of this value and its views alone
+        if not value.buffer.is_shared:  # memory of only this value and its views
             return self._places(self._readers.get(_own(value), ()))
         if value.buffer not in self._reads:
             self._reads[value.buffer] = self._places(self._memory_readers.get(value.buffer, ()))

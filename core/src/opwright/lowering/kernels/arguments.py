@@ -31,7 +31,7 @@ def arguments_of(op: LoweredOp, graph: Graph) -> Arguments:
 def find_packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
     """Return the inputs that the plan reads from the scope and never writes.
 
-    Values computed once, from such inputs alone, count as well.
+    Values computed once, only from such inputs, count as well.
     """
     packable: tuple[int, ...] = ()
     flat = 0

@@ -31,7 +31,7 @@ at each shared step; the runtime does not wake threads for a brief plan
 def estimate_ns(op: LoweredOp, device: str) -> int:
     """Return the seconds of one run of an operator's kernel on the plan's `device`.
 
-    For a kernel that may wait for another process only the declared time counts: a wait is no work.
+    For a kernel that may wait for another process only the declared time counts, not the wait.
     """
     declared: int = op.prepared.estimate_ns
     if declared or (op.entry is not None and op.entry.blocks):
@@ -46,7 +46,7 @@ def first_target(request: LowerRequest) -> Target:
 
     It seems short if the last one of its callable was, else by its bytes: as if each operator read
     the given values, and one of them the scope. The kernels' estimates then decide, so a wrong
-    guess costs time alone.
+    guess costs only time.
     """
     target, n_ops = request.target, len(request.ops)
     if target.n_threads == 1 or not target.device.is_host:

@@ -271,7 +271,7 @@ def _refusal(error: _runtime.RefusedError) -> Refuse:
 
 
 def _failed(entry: KernelEntry, op: LoweredOp, error: Exception, way_out: str) -> OpwrightError:
-    """Return the error for a failed prepare, of the raised class if that is ours."""
+    """Return the error for a failed prepare, of the raised class if that is one of opwright's."""
     ours = type(error).__module__ == OpwrightError.__module__
     kind = type(error) if isinstance(error, OpwrightError) and ours else KernelError
     if isinstance(error, MemoryError):

@@ -95,7 +95,7 @@ class PrepareContext:
         Shapes and dtypes by slot; an empty list for an absent slot. A dimension that is known
         only in the run is -1.
     attrs : dict
-        Every attribute, None where absent.
+        Every attribute, None if absent.
     device : str
         Device type.
     device_number : int

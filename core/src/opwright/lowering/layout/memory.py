@@ -165,7 +165,7 @@ def _in_place_pairs(op: LoweredOp) -> set[tuple[int, Buffer]]:
 
 
 def _reads_once(op: LoweredOp, buffer: Buffer) -> bool:
-    """Whether memory is read by one slot alone, so that its operator may overwrite it."""
+    """Whether memory is read by only one slot, so that its operator may overwrite it."""
     reads = op.data_reads()
     return len(reads) == 1 or [value.buffer.root() for value in reads].count(buffer) == 1
 

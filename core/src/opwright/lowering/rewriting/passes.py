@@ -23,11 +23,10 @@ def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
 
     A pass that names operators runs only if the graph has one of them.
 
-    The graph is verified at the end where edits changed it, after a pass that changed the list of
-    operators itself, and with OPWRIGHT_STRICT=1 after every pass: a graph that lost a value is
-    an error here, not a wrong number later.
-    PluginError if the target names an unknown pass, or a pass fails or leaves such a graph;
-    ProgramError if a pass refuses the program.
+    The graph is verified at the end if edits changed it, after a pass that changed the list of
+    operators itself, and with OPWRIGHT_STRICT=1 after every pass: a graph that lost a value is an
+    error here, not a wrong number later. PluginError if the target names an unknown pass, or a pass
+    fails or leaves such a graph; ProgramError if a pass refuses the program.
     """
     if graph.keep_all:
         return

@@ -57,7 +57,7 @@ def make_if_served(
     ------
     OpwrightError
         If anything but the dtypes is refused. Refused shapes show that a pass replaces operators
-        that it has misread: where shapes happen to fit, it would return other results.
+        that it has misread: if shapes happen to fit, it would return other results.
     """
     given = {slot: value for slot, value in inputs.items() if value is not None}
     written = {slot: value for slot, value in outputs.items() if value is not None}

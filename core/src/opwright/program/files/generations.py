@@ -71,7 +71,7 @@ def list_numbers(folder: StrPath) -> list[int]:
 
 
 def find_newest(folder: StrPath) -> int | None:
-    """Return the number of the newest generation, which is loaded; None where there is none."""
+    """Return the number of the newest generation, which is loaded; None if there is none."""
     return next(reversed(list_numbers(folder)), None)
 
 

@@ -61,7 +61,7 @@ def mark_of(arrays: Mapping[str, Array], program: bytes) -> ParamsMark:
 
 
 def encode_params(arrays: Arrays, mark: ParamsMark) -> list[Chunk]:
-    """Return the bytes of a parameters file; FormatError where `read_params` would refuse them."""
+    """Return the bytes of a parameters file; FormatError if `read_params` would refuse them."""
     return encode(arrays, {_PROGRAM_KEY: mark.program, _CHECKSUM_KEY: mark.checksum})
 
 

@@ -64,7 +64,7 @@ OpenFile: TypeAlias = "tuple[StrPath, int]"
 
 
 def folder_of(who: str, path: object) -> str:
-    """Return the argument `path` of the function `who`; AttributeTypeError if it is no path."""
+    """Return the argument `path` of the function `who`; AttributeTypeError if it is not a path."""
     if not isinstance(path, str | os.PathLike):
         raise AttributeTypeError(
             f"{who}: path must be a str or a path, got {path!r}; the folder comes first: "

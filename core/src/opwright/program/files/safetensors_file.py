@@ -56,7 +56,7 @@ Header: TypeAlias = tuple[dict[str, str], dict[str, Tensor]]
 def encode(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> list[Chunk]:
     """Return the bytes of a file: its header, then the data of each array, without copies.
 
-    FormatError where `read_header` or `read_array` would refuse them.
+    FormatError if `read_header` or `read_array` would refuse them.
     """
     # Aligned to their item size, and to cache lines if they fill some.
     names = sorted(arrays, key=lambda name: _rank(name, arrays[name]))

@@ -74,7 +74,7 @@ def save(
     ProgramError
         If the scope lacks a persistable variable, or has one of another shape.
     FormatError
-        If `load` would refuse the result: a parameter named ``__metadata__``, a name that is no
+        If `load` would refuse the result: a parameter named ``__metadata__``, a name that is not
         text, bools with other bytes than 0 and 1, or more than a file may have. Nothing is written.
     VariableNotFoundError
         If `fetch` names no variable of the program.

@@ -36,7 +36,7 @@ class PlanSource:
         self._feeds, self._find_plan = feeds, find_plan
 
     def refuse_names(self, n_positional: int, names: tuple[str, ...]) -> None:
-        """Raise FeedError for names of a call that are no feeds."""
+        """Raise FeedError for names of a call that are not feeds."""
         from opwright.run.feeds import check_feed_names
 
         check_feed_names(names, [spec.name for spec in self._feeds], n_positional)

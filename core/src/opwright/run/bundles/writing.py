@@ -34,7 +34,7 @@ _ALIGNMENT: Final = 64
 _MOST_THREADS: Final = 1024
 _MOST_BATCH: Final = 1 << 40
 _MOST_TOKENS: Final = 300_000
-"""The most plans that are lowered where every batch of a range is tried."""
+"""The most plans that are lowered when every batch size of a range is tried."""
 
 Shape = Sequence[int | None]
 

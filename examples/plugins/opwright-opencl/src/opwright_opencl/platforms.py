@@ -39,7 +39,7 @@ def list_devices() -> list[cl.Device]:
     Raises
     ------
     DeviceNotFoundError
-        Where pyopencl, a platform or a device is missing.
+        If pyopencl, a platform or a device is missing.
     """
     cl = load_pyopencl()
     try:

@@ -29,7 +29,7 @@ def merge_broadcast(shape: Shape, *operands: Shape) -> tuple[Shape, list[Shape]]
     Returns
     -------
     tuple or None
-        None where more than four dimensions remain.
+        None if more than four dimensions remain.
     """
     rows = [_strides(operand, len(shape)) for operand in operands]
     merged: list[int] = []

@@ -45,7 +45,7 @@ class Fault:
 
 
 class Launch(NamedTuple):
-    """One kernel, its arguments in order, and how many items run it."""
+    """One kernel, its arguments in order, and the number of items that run it."""
 
     name: str
     items: tuple[int, ...]
@@ -159,7 +159,7 @@ class _Bound:
         return self.run
 
     def run(self) -> None:
-        """Enqueue it; wait and look only where class ids are checked."""
+        """Enqueue it; wait only to check class ids."""
         self._device.check_process()
         cl, queue = self._device.opencl, self._device.queue
         for target, source, size_bytes in self._moves:

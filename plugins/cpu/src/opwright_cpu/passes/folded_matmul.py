@@ -94,7 +94,7 @@ def _read(graph: Graph, value: Value, transposed: bool, may_widen: bool) -> _Fac
 
 
 def _is_for_products(graph: Graph, value: Value) -> bool:
-    """Whether products alone read a value, and not a view of it."""
+    """Whether only products read a value, and not a view of it."""
     if value.source is not None or graph.uses().is_visible(value):
         return False
     types = ("matmul", "transpose", *CASTS)

@@ -75,7 +75,7 @@ def recompute(graph: Graph) -> None:
 
 
 def _is_worth_a_look(graph: Graph) -> bool:
-    """Whether a plan is none that is short or part of another, and has large values."""
+    """Whether a plan is neither short nor part of another, and has large values."""
     if graph.is_body or graph.n_threads != graph.target.n_threads:
         return False
     sizes = (size for s in graph.signatures.values() for slot in s.sizes for size in slot)
@@ -104,7 +104,7 @@ def _lifetimes(ops: list[LoweredOp]) -> dict[Buffer, tuple[int, int]]:
 
 
 def _bytes_alive(lives: dict[Buffer, tuple[int, int]], count: int) -> np.ndarray:
-    """Return how many bytes are needed at each position."""
+    """Return the number of bytes needed at each position."""
     changes = np.zeros(count + 2, np.int64)
     for buffer, (begin, end) in lives.items():
         changes[begin] += buffer.size

@@ -31,7 +31,7 @@ PART_BLOCKS: Final = 512
 """Blocks for the sums of a gradient, independent of the GPU, so that all GPUs add alike."""
 
 TILE_BLOCKS: Final = 256
-"""The same for outputs, where writing parts costs more: half of that size is not split."""
+"""The same for outputs, whose parts cost more to write: half of that size is not split."""
 
 PART_BYTES: Final = 2**26
 """Maximum memory for partial sums."""
@@ -89,7 +89,7 @@ class Convolution(NamedTuple):
     kernel_size : int
         Elements of the kernel.
     groups : int
-        How many.
+        Their number.
     is_channels_last : bool
         Whether the channels are last.
     is_deep : bool

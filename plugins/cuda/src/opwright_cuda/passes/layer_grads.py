@@ -71,7 +71,7 @@ def _find_of_x(graph: Graph, grad: Value, x: Value) -> LoweredOp | None:
 
 
 def _find_derivative(graph: Graph, of_x: LoweredOp, x: Value) -> LoweredOp | None:
-    """Return the derivative of the operator that wrote x, if it alone reads the gradient of x."""
+    """Return the derivative of the operator that wrote x, if only it reads the gradient of x."""
     made = output_of(of_x, "out")
     reader = None if made is None else graph.uses().only_reader(made)
     if reader is None or reader.type not in DERIVATIVES or input_of(reader, "out") is not x:

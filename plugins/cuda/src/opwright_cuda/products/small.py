@@ -110,7 +110,7 @@ def find_small_refusal(
     product : Product
         Its shapes.
     multiprocessors : int
-        How many the GPU has.
+        The number that the GPU has.
     allows_tf32 : bool
         Whether float32 may be rounded to TF32.
     """
@@ -143,7 +143,7 @@ def choose_tile(product: Product, multiprocessors: int, n_others: int | None = N
     product : Product
         Its shapes.
     multiprocessors : int
-        How many the GPU has.
+        The number that the GPU has.
     n_others : int, optional
         Number of other blocks in the same launch; None if there can be none.
     """
@@ -178,7 +178,7 @@ def add_small_product(
     Parameters
     ----------
     plan : LaunchPlan
-        Where it is added; nothing where out has no elements.
+        Where it is added; nothing if out has no elements.
     product : Product
         Its shapes, not refused; an empty sum is 0.
     operands : Operands

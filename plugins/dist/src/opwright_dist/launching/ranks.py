@@ -238,5 +238,5 @@ class Ranks:
 def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # one of the formats with a number alone
+    except ValueError:  # one of the formats with only a number
         return f"signal {number}"

@@ -30,7 +30,7 @@ _LONG: Final = 20
 """An axis too long to print."""
 
 _RUNS: Final = 5
-"""How many of the simplest samples are run, until one works."""
+"""The number of the simplest samples that are run, until one works."""
 
 _RAN: Final = "ran"
 """Reported instead of a kernel when the call has returned."""

@@ -39,7 +39,7 @@ class KernelTimer:
     device : str
         Device type, for a kernel of any device.
     n_threads : int
-        How many threads it may use.
+        Number of threads that it may use.
 
     Attributes
     ----------

@@ -57,7 +57,7 @@ class LayerDrawing:
     Attributes
     ----------
     svg : str
-        The drawing, whole in itself.
+        The complete drawing.
     layers : tuple of DrawnLayer
         Its boxes.
     edges : tuple of (int, int)

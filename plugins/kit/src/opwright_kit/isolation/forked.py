@@ -1,4 +1,4 @@
-"""Runs code of a plugin in a child process: a crash ends the child alone."""
+"""Runs code of a plugin in a child process: a crash ends only the child."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def prepare_isolated(
     KernelError
         If ``prepare`` fails, ends the process, or does not return.
     SettingError
-        If OPWRIGHT_ISOLATE_TIME_LIMIT is no positive number.
+        If OPWRIGHT_ISOLATE_TIME_LIMIT is not a positive number.
     """
     proto = op.definition.proto
     call = KernelCall(

@@ -28,7 +28,7 @@ from opwright_kit.isolation.memory import SharedMemory
 from opwright_kit.isolation.process import KernelCall
 
 _MAX_NETWORKS: Final = 256
-"""How many networks are cached, each with its plans: the operators of a large model."""
+"""Number of cached networks, each with its plans: the operators of a large model."""
 
 Answer = tuple[str, Any]
 

@@ -67,7 +67,7 @@ def save(
     notes : mapping, optional
         Further notes of `opwright.save`.
     keep : int, at least 1
-        How many checkpoints the folder keeps.
+        The number of checkpoints that the folder keeps.
     """
     checks.check_instance("checkpoint.save", "state", state, Mapping)
     checks.check_instance("checkpoint.save", "notes", notes, Mapping)

@@ -160,7 +160,7 @@ class Batches(Iterator[Batch], Generic[Batch]):
         Raises
         ------
         AttributeTypeError, AttributeValueError
-            It is no position, or one of other batches: with another size, seed or shape of the
+            It is not a position, or one of other batches: with another size, seed or shape of the
             data, or in another order by another release of NumPy.
         """
         who = "batches.restore"
@@ -276,7 +276,7 @@ def batches(
     size : int, at least 1
         Rows in a batch. The last batch of an epoch has fewer if n is not a multiple.
     epochs : int, at least 0
-        How many times to iterate over the data.
+        The number of iterations over the data.
     first_epoch : int, at least 0
         The number of the first epoch: 3 gives the orders of the fourth epoch and later.
     seed : int, at least 0
@@ -291,12 +291,12 @@ def batches(
         True or "world" gives each process that a launcher has started its part of each batch, the
         name of a group those of that group: of `size` rows, the process 0 gets the first, and so
         on. All have the same order and the same position; more or fewer processes continue from
-        it. Alone, the part is the whole.
+        it. In a single process, the part is the whole.
     map_batch : callable, optional
         Makes a batch of a batch, which is a tuple or dict of arrays: ``map_batch(batch)``, or
-        ``map_batch(batch, rng)`` with a `numpy.random.Generator` that depends on `seed`, the epoch
-        and the number of the batch alone, so that a resumed training draws the same numbers. With
-        `shard` each process maps its part, with its own stream.
+        ``map_batch(batch, rng)`` with a `numpy.random.Generator` that depends on `seed`, and only
+        on the epoch and the number of the batch, so that a resumed training draws the same numbers.
+        With `shard` each process maps its part, with its own stream.
 
     Returns
     -------

@@ -52,7 +52,7 @@ def read(
     ------
     FormatError
         A file is empty, larger than `max_bytes`, no whole number of records, or has a label that
-        is no class.
+        is not a class.
     OSError
         A file cannot be opened.
     """

@@ -182,7 +182,7 @@ def _to_days(moment: datetime.datetime | None) -> float | None:
 
 
 def _turn(moment: datetime.datetime | None) -> list[float]:
-    """Return sine and cosine of the places in the year, the week and the day; 0 where missing."""
+    """Return sine and cosine of the places in the year, the week and the day; 0 if missing."""
     if moment is None:
         return [0.0] * 6
     day = (moment - datetime.datetime.combine(moment.date(), datetime.time())).total_seconds()

@@ -67,8 +67,8 @@ def read(
     Raises
     ------
     FormatError
-        The file has no row, rows of different lengths, a value that is no finite number, a label
-        that is no class, bytes that are not of the encoding, or more than `max_bytes`.
+        The file has no row, rows of different lengths, a value that is not a finite number, a label
+        that is not a class, bytes that are not of the encoding, or more than `max_bytes`.
     AttributeValueError
         There is no such column.
     OSError
@@ -127,7 +127,7 @@ def read_columns(
     Raises
     ------
     FormatError
-        As for `read`, and where two columns have one name.
+        As for `read`, and if two columns have one name.
     OSError
         The file cannot be opened.
     """
@@ -195,7 +195,7 @@ def _find_column(who: str, name: str, label: object, columns: list[str]) -> int:
 
 def _parse(name: str, line: int, column: str, value: str) -> float:
     try:
-        number = float(value) if "_" not in value else math.nan  # 1_0 is Python's alone
+        number = float(value) if "_" not in value else math.nan  # only Python accepts 1_0
     except ValueError:
         number = math.nan
     if not abs(number) <= float(np.finfo(np.float32).max):

@@ -182,7 +182,7 @@ class TableEncoder:
         Raises
         ------
         FormatError
-            It is no state of an encoder.
+            It is not a state of an encoder.
         """
         with fields.reading("TableEncoder.from_state", "pass what state() returned"):
             kept = _STATE("state", state)

@@ -34,7 +34,7 @@ class Graph(NamedTuple):
         Raises
         ------
         AttributeTypeError, ShapeError
-            Edges are no pairs of ints, or labels are no ints.
+            Edges are not pairs of ints, or labels are not ints.
         AttributeValueError
             A node of an edge has no label, or a label is below 0.
         """
@@ -50,7 +50,7 @@ class Graph(NamedTuple):
     def adjacency(self) -> npt.NDArray[np.float32]:
         """Return the matrix A, [nodes, nodes]: 1 where an edge connects two nodes, else 0.
 
-        AttributeValueError if an edge connects a node that is none.
+        AttributeValueError if an edge connects a node that does not exist.
         """
         self._check_edges()
         matrix = np.zeros((len(self.labels), len(self.labels)), np.float32)

@@ -69,7 +69,7 @@ def find(folder: str | os.PathLike[str]) -> Listing:
     Raises
     ------
     FormatError
-        There is no class, a class without an image, or a file that is no image by its ending.
+        There is no class, a class without an image, or a file that is not an image by its ending.
     OSError
         The folder cannot be read.
     """
@@ -145,8 +145,8 @@ def decode(
     Raises
     ------
     FormatError
-        The file is no image, damaged, truncated, has more than `max_pixels`, or numbers of unknown
-        range.
+        The file is not an image, damaged, truncated, has more than `max_pixels`, or numbers of
+        unknown range.
     MissingRequirementError
         Pillow is not installed.
     OSError

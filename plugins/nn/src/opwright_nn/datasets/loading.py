@@ -236,8 +236,8 @@ def load_batches(
     map : callable, optional
         Makes a sample of an item: an array, or a tuple or dict of arrays. A function that takes
         ``rng``, ``map(item, rng)``, gets a `numpy.random.Generator` that depends on `seed`, the
-        epoch and the number of the item alone: samples are the same with any number of workers, and
-        after a resume. With workers a module must define it.
+        epoch and the number of the item, and on nothing else: samples are the same with any number
+        of workers, and after a resume. With workers a module must define it.
     samples : int, at least 0, optional
         The number of samples of an epoch if `data` is a function; required then.
     workers : int, at least 0
@@ -252,7 +252,7 @@ def load_batches(
         The first batches wait for the start of the workers, too. By default any time.
     epochs, first_epoch, seed, shuffle, drop_last, progress, shard, map_batch
         As for `batches`. Samples of a function are shuffled within a buffer of 1,024. With `shard`
-        a process decodes its own part alone; a function returns all samples in each process.
+        a process decodes only its own part; a function returns all samples in each process.
 
     Returns
     -------
@@ -265,7 +265,7 @@ def load_batches(
     AttributeTypeError, AttributeValueError, ShapeError
         At the call.
     LoadError
-        While iterating: `map` failed, which names the item; a sample is no array, or samples
+        While iterating: `map` failed, which names the item; a sample is not an array, or samples
         differ in shape; a worker ended, by a signal for example.
     """
     workers, ahead, timeout = _check_ahead(workers, ahead, timeout)
@@ -305,7 +305,7 @@ def _check_ahead(workers: Any, ahead: Any, timeout: Any) -> tuple[int, int, floa
 
 
 def _check_source(data: Any, map: Any, samples: Any, workers: int) -> None:
-    """Raise where data, map, samples and workers do not go together."""
+    """Raise if data, map, samples and workers do not fit together."""
     if callable(data) is (samples is None):
         raise AttributeValueError(
             f"{_WHO}: samples must be given for a function as data, and only then, got "

@@ -48,7 +48,7 @@ class Ratings(NamedTuple):
         return Ratings(*(column[rows] for column in self))
 
     def sizes(self) -> dict[str, int]:
-        """Return how many different numbers each column for an embedding has room for."""
+        """Return the vocabulary size of each column for an embedding."""
         names = ("user", "gender", "age", "occupation", "film")
         return {name: int(getattr(self, name).max()) + 1 for name in names}
 
@@ -126,8 +126,8 @@ def read_movielens(folder: str | os.PathLike[str]) -> Ratings:
     Raises
     ------
     FormatError
-        A line has another number of fields, something else than a number where one belongs, or a
-        user or film that the other files do not have.
+        A line has another number of fields, a text instead of a number, or a user or film that the
+        other files do not have.
     OSError
         A file cannot be opened.
     """

@@ -14,7 +14,7 @@ from opwright_nn import checks
 from opwright_nn.datasets.workers import LoadError
 
 SHOWN: Final = 200
-"""How many characters of an item or a sample are in a message."""
+"""The number of characters of an item or a sample in a message."""
 
 _WHO: Final = "load_batches"
 
@@ -34,7 +34,7 @@ class Map(NamedTuple):
     seed: int | None
 
     def __call__(self, item: Any, epoch: int, *number: int) -> Any:
-        """Return the result; its stream depends on seed, epoch and number alone."""
+        """Return the result; its stream depends only on seed, epoch and number."""
         if self.seed is None:
             return self.function(item)
         # By spawn_key, for (seed, epoch, 0) has the stream of (seed, epoch), which shuffles.

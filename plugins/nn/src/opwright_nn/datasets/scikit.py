@@ -38,8 +38,8 @@ def load(
     test_fraction : float in (0, 1)
         The share of the rows in the test set; their number is rounded up.
     standardize : bool
-        True gives each column mean 0 and standard deviation 1, both computed from the training set
-        alone and used for both sets; targets stay unchanged.
+        True gives each column mean 0 and standard deviation 1, both computed only from the training
+        set and used for both sets; targets stay unchanged.
 
     Returns
     -------

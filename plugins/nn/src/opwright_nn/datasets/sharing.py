@@ -28,7 +28,7 @@ class Share(NamedTuple):
 
 
 WHOLE: Final = Share()
-"""The part of a process that is alone."""
+"""The part of a single process."""
 
 
 def find_share(who: str, shard: bool | str | None, size: int, rows: int, drop_last: bool) -> Share:

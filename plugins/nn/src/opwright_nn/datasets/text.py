@@ -125,7 +125,7 @@ def read_docstrings(modules: Sequence[str] = MODULES) -> str:
     Raises
     ------
     AttributeTypeError, AttributeValueError
-        `modules` are no names, or one of them has no source here.
+        `modules` are not names, or one of them has no source here.
     """
     if isinstance(modules, str) or not isinstance(modules, Sequence):
         raise AttributeTypeError(

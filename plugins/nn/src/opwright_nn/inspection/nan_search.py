@@ -27,7 +27,7 @@ class NonFinite:
     op_type : str
         The operator that computed it; empty for a feed or a parameter.
     place : int
-        The index of the operator in its block, -1 where there is none.
+        The index of the operator in its block, -1 if there is none.
     variable : str
         The variable with the value.
     kind : str
@@ -84,7 +84,7 @@ def find_nan(
     Returns
     -------
     NonFinite or None
-        ``print`` shows operator, place and variable; None where every number is finite.
+        ``print`` shows operator, place and variable; None if every number is finite.
 
     Raises
     ------

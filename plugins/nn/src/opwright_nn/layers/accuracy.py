@@ -19,7 +19,7 @@ def accuracy(input: Input, label: Input, k: int = 1, name: str | None = None) ->
     label : Variable or str, int64 [n, 1]
         The class of each row.
     k : int, at least 1
-        How many of the highest scores count.
+        The number of highest scores that count.
     name : str, optional
         The prefix of the names of its variables.
     """

@@ -85,7 +85,7 @@ def _trace(which: str, function: Callable[[], Result]) -> tuple[ow.Block, list[s
 def _match(
     true_block: ow.Block, true_names: list[str], false_block: ow.Block, false_names: list[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the outputs of both branches, in float32 where mixed precision made them differ."""
+    """Return the outputs of both branches, in float32 if mixed precision made them differ."""
     true_outputs, false_outputs = [], []
     for x, y in zip(map(true_block.var, true_names), map(false_block.var, false_names)):
         differs = x.dtype != y.dtype and "float" in x.dtype and "float" in y.dtype

@@ -190,7 +190,7 @@ class ConvolutionLayer:
     who : str
         The layer, for messages.
     rank : int
-        How many axes a window has.
+        The number of axes of a window.
     x, filters, kernel, strides : object
         Arguments of the layer, which are checked here.
     options : Options

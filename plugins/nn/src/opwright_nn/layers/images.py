@@ -31,7 +31,7 @@ class Images:
     data_format : object
         The order of axes, not checked yet: channels first, such as "NCHW", or last, "NHWC".
     rank : int
-        How many axes a window has: 1, 2 or 3.
+        The number of axes of a window: 1, 2 or 3.
     """
 
     def __init__(self, who: str, x: object, data_format: object, rank: int = 2) -> None:
@@ -70,7 +70,7 @@ class Images:
         return checks.check_sizes(self._who, name, value, rank=self.rank, at_least=1)
 
     def group_size(self, groups: int) -> int:
-        """Return the channels of a group, -1 if not known; raise where groups do not divide."""
+        """Return the channels of a group, -1 if not known; raise if groups do not divide."""
         channels = self.shape()[1]
         if channels > 0 and channels % groups:
             raise ShapeError(

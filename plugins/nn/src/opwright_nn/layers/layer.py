@@ -113,7 +113,7 @@ def last_axis(who: str, x: ow.Variable, rank: int | None = None) -> int:
     x : Variable
         The input of the layer.
     rank : int, optional
-        How many axes it must have.
+        The number of axes that it must have.
 
     Raises
     ------

@@ -268,7 +268,7 @@ def ctc_loss(
     label : Variable or str, [n, labels]
         Classes except `blank`.
     lengths, label_lengths : Variable or str, optional
-        [n], how many times and labels of each row there are; all by default.
+        [n], the numbers of times and labels of each row; all by default.
     blank : int
         The class of no label.
     zero_infinity : bool

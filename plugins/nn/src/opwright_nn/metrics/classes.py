@@ -38,9 +38,9 @@ def accuracy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     Raises
     ------
     AttributeTypeError
-        Scores or labels are no numbers.
+        Scores or labels are not numbers.
     AttributeValueError
-        A label is no class.
+        A label is not a class.
     ShapeError
         The shapes do not fit each other, or there are no rows.
     """
@@ -58,7 +58,7 @@ class Accuracy(Metric):
     labels : Variable or str, [n] or [n, 1], optional
         The class of each row.
     k : int, at least 1
-        How many of the highest scores count. Equal scores are ranked by position.
+        The number of highest scores that count. Equal scores are ranked by position.
     """
 
     @arguments.suggest
@@ -219,7 +219,8 @@ class ClassScores(NamedTuple):
 
 
 class ConfusionMatrix(_Counts):
-    """How many rows of each class are predicted as each class; `result` is their accuracy.
+    """The number of rows of each class that are predicted as each class; `result` is their
+    accuracy.
 
     ::
 

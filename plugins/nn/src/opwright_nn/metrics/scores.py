@@ -12,7 +12,7 @@ from opwright_nn import checks
 
 
 def refuse_nan(who: str, scores: npt.NDArray[Any]) -> None:
-    """Raise where scores cannot be ordered, since one of them is NaN."""
+    """Raise if scores cannot be ordered, since one of them is NaN."""
     bad = np.argwhere(np.isnan(scores))
     if len(bad):
         raise AttributeValueError(

@@ -41,7 +41,7 @@ POSITION: Final = "opwright_nn.position"
 
 
 class ModelFiles(LayerMethods):
-    """The methods of a `Model` that read and write files; see there."""
+    """The methods of a `Model` that read and write files, described in `Model`."""
 
     scope: ow.Scope
     optimizer: Optimizer | None
@@ -63,7 +63,7 @@ class ModelFiles(LayerMethods):
             The iterator of the training. `resume` continues after its last batch: call `save` when
             the step with that batch is done.
         keep : int, at least 1
-            How many saves the folder keeps, including this one.
+            The number of saves that the folder keeps, including this one.
         """
         who = "Model.save"
         checks.check_instance(who, "batches", batches, Batches)
@@ -96,12 +96,12 @@ class ModelFiles(LayerMethods):
         outputs : Variable or str, or list of these
             The results of a call of the loaded program, in this order.
         keep : int, at least 1
-            How many exports the folder keeps, including this one.
+            The number of exports that the folder keeps, including this one.
 
         Raises
         ------
         VariableNotFoundError
-            An output is no variable of the model.
+            An output is not a variable of the model.
         ProgramError
             A parameter has no value yet.
         """
@@ -195,8 +195,8 @@ class ModelFiles(LayerMethods):
         initializes states of the optimizer that are not in it. The seed and the step of random
         numbers are loaded, too; the learning rate of this model remains. `resume` loads everything.
 
-        With `only`, or without `strict`, it loads parameters and states of layers alone, for a
-        model that shares a part with the saved one.
+        With `only`, or without `strict`, it loads only parameters and states of layers, for a model
+        that shares a part with the saved one.
 
         Parameters
         ----------

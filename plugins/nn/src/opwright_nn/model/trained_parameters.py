@@ -183,7 +183,7 @@ def match_names(who: str, patterns: object, known: Sequence[str]) -> list[str]:
     Raises
     ------
     VariableNotFoundError
-        One of them fits nothing.
+        One of them matches nothing.
     """
     items = [patterns] if isinstance(patterns, ow.Variable | str) else patterns
     if not isinstance(items, Iterable):

@@ -125,7 +125,7 @@ class NAdam(AdamLike):
 
 @declare
 class RAdam(AdamLike):
-    """Adam that steps by momentum alone until the second moment is accurate.
+    """Adam that steps only by momentum until the second moment is accurate.
 
     Liu et al., On the Variance of the Adaptive Learning Rate and Beyond, 2020.
 

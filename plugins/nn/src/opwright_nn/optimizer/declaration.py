@@ -15,7 +15,7 @@ from opwright_nn.foreign_names import OPTIMIZER_ARGUMENTS
 T = TypeVar("T")
 
 _COMMON = ("learning_rate", "regularizer", "clip")
-"""The arguments of every optimizer, which are no attributes."""
+"""The arguments of every optimizer, which are not attributes."""
 
 
 @dataclass_transform(eq_default=False)

@@ -91,7 +91,7 @@ def optimize(
     AttributeTypeError, AttributeValueError
         An argument has another type, or the optimizer or an attribute is unknown.
     VariableNotFoundError
-        A name is no variable of the program.
+        A name is not a variable of the program.
     """
     block = _block_of(network)
     optimizer = make_optimizer(type, attrs)

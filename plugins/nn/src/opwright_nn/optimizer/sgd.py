@@ -216,7 +216,7 @@ class Ftrl(ProximalGD):
     """Follow the regularized leader: sparse parameters of linear models.
 
     McMahan et al., Ad Click Prediction: a View from the Trenches, 2013. A parameter is determined
-    by its gradients alone: the first step replaces its initial value.
+    only by its gradients: the first step replaces its initial value.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Finds the gradients that are a few rows of a table: the gradients of `embedding` with
 ``sparse=True``.
 
-Such a gradient stays a variable of the table's shape, which is computed where someone reads it. Its
+Such a gradient stays a variable of the table's shape, which is computed if something reads it. Its
 operator ``embedding_grad`` has its parts: the row numbers, and a value for each.
 """
 
@@ -93,7 +93,7 @@ def _is_sparse_lookup(op: ow.Operator) -> bool:
 
 
 def _find_lookups(name: str, ops: Sequence[ow.Operator], writers: Mapping[str, int]) -> list[int]:
-    """Return the sparse lookups whose gradients alone make up `name`; none if there is more."""
+    """Return the sparse lookups whose gradients make up all of `name`; none if there is more."""
     index = writers.get(name)
     if index is None:
         return []

@@ -87,11 +87,11 @@ def create_parameter(
     Raises
     ------
     AttributeTypeError, AttributeValueError
-        For a shape that is no list of sizes, and a malformed name or `attr`.
+        For a shape that is not a list of sizes, and a malformed name or `attr`.
     DtypeError
         For a dtype that is not a float.
     ProgramError
-        For the name of a variable that is no parameter.
+        For the name of a variable that is not a parameter.
     ShapeError
         Outside of a `Model`, for a shape that is not known.
     """

@@ -46,7 +46,7 @@ class ParamAttr:
 
 
 ParamLike: TypeAlias = ParamAttr | Initializer
-"""Options of a parameter in layers: all of its options, or the initializer alone."""
+"""Options of a parameter in layers: all of its options, or only the initializer."""
 
 
 def check_param_attr(who: str, name: str, value: object, unless: str = "") -> ParamAttr:

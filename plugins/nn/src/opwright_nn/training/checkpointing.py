@@ -38,7 +38,7 @@ class Checkpoint(Callback):
         Where the checkpoints are, as `opwright.save` lays them out: `Model.load_parameter` takes
         it, too.
     keep : int, at least 1
-        How many checkpoints the folder keeps.
+        The number of checkpoints that the folder keeps.
     every_epochs : int, at least 1
         The number of epochs between saves.
     every_steps : int, at least 1, optional

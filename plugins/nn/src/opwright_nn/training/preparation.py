@@ -61,7 +61,7 @@ def find_team(model: Model | Step, callbacks: Iterable[Callback]) -> Team | None
 
 
 def check_shared(source: Source, team: Team | None) -> None:
-    """Raise AttributeValueError where processes would all train with the same rows."""
+    """Raise AttributeValueError if processes would all train with the same rows."""
     if team is not None and source.is_shared is False:
         raise AttributeValueError(
             f"train: {team.size} processes that train together must share the batches, got batches "
@@ -179,7 +179,7 @@ class _ModelStep:
 
 
 def _as_list(step: Step) -> Step:
-    """Return a step whose values are a list, also if it returns the loss alone."""
+    """Return a step whose values are a list, also if it returns only the loss."""
     if isinstance(step, ow.runtime.CompiledNetwork) or hasattr(step, "feed_names"):
         return step
 

@@ -75,7 +75,7 @@ def find_learning_rate(
     lowest, highest : float, > 0
         The first and the last rate; those between are a geometric sequence.
     steps : int, at least 10
-        How many rates are tried.
+        The number of rates tried.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def find_learning_rate(
     ProgramError
         The model has no optimizer, or one with a schedule.
     AttributeValueError
-        The loss is no number from the first step on, or an argument is out of range.
+        The loss is not a number from the first step on, or an argument is out of range.
     """
     checks.check_instance(_WHO, "model", model, Model, required=True)
     first = checks.check_float(_WHO, "lowest", lowest, above=0.0)

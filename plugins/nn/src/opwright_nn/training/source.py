@@ -29,7 +29,7 @@ class Source:
     who : str
         The argument, for messages.
     data : Batches, iterable or callable
-        The source of the batches: of all epochs, or of each epoch anew.
+        The source of the batches: of all epochs, or new ones for each epoch.
     names : tuple of str, optional
         The feeds of a tuple of arrays, in order; None if only dicts are accepted.
     convert : callable, optional
@@ -125,7 +125,7 @@ class Source:
         return cast
 
     def _cast(self, feeds: Feeds, names: Iterable[str]) -> dict[str, Any]:
-        """Return the feeds, converted where their name is listed."""
+        """Return the feeds, converted if their name is listed."""
         if self._convert is None:
             return dict(feeds)
         return {**feeds, **{name: self._convert(self._who, name, feeds[name]) for name in names}}
@@ -178,7 +178,7 @@ def make_source(
     epochs : int
         How often it will be iterated over.
     options : mapping
-        Arguments of `nn.batches`; None means the default; they belong to arrays alone.
+        Arguments of `nn.batches`; None means the default; they are only for arrays.
     convert : callable, optional
         As of `Source`.
     """

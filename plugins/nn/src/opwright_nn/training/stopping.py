@@ -43,7 +43,8 @@ class EarlyStopping(_Watching):
         A column of the history: "loss", "validation_loss", or the name of a metric. By default
         "validation_loss", and "loss" without validation.
     patience : int, at least 0
-        After how many epochs in a row that are no better than the best one it stops; 0 is as 1.
+        It stops after this number of epochs in a row that are no better than the best one; 0 is as
+        1.
     mode : str, optional
         "min" or "max"; by default "min" for names that end with "loss" or "error", else "max".
     min_delta : float, at least 0
@@ -118,7 +119,7 @@ class Plateau(_Watching):
     factor : float in (0, 1)
         The factor of the rate.
     patience : int, at least 0
-        After how many epochs in a row that are no better it lowers the rate; 0 is as 1.
+        It lowers the rate after this number of epochs in a row that are no better; 0 is as 1.
     min_rate : float, at least 0
         The rate is never lowered below it.
     mode, min_delta

@@ -77,7 +77,7 @@ def train(
 
     Ctrl-C ends it after the current step, with everything saved; the history is returned with
     ``stop_reason="interrupted"``. A second Ctrl-C ends it at once. Several processes that train
-    together end after the same step, soon after Ctrl-C came to one of them.
+    together end after the same step, soon after one of them got Ctrl-C.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def train(
     Raises
     ------
     AttributeTypeError, AttributeValueError, FeedError, ProgramError
-        Before the first step, where arguments do not fit each other.
+        Before the first step, if arguments do not fit each other.
 
     Warns
     -----

@@ -277,7 +277,7 @@ class Training:
         return n
 
     def _agree(self, seconds: float, interrupt: Interrupt) -> float:
-        """Return how long the slowest process took; Ctrl-C to one of them is for all.
+        """Return how long the slowest process took; Ctrl-C in one of them interrupts all.
 
         So all have chunks of the same length, and stop after the same step: otherwise they would
         wait for one another.

@@ -66,7 +66,7 @@ def _walk(graph: GraphProto | Any) -> Iterator[NodeProto]:
 def _describe(
     proto: ModelProto, opsets: Mapping[str, int], key: tuple[str, str, str], count: int
 ) -> Plain:
-    """Return the package that writes an operator with ours, or why none does."""
+    """Return the package that writes an operator with opwright's, or why none does."""
     domain, op_type, overload = key
     name = f"{domain}::{op_type}" if domain else op_type
     row: Plain = {"operator": name, "nodes": count, "by": "", "missing": ""}

@@ -1,4 +1,4 @@
-"""How operators of ONNX are written with ours, by area; an area is imported at its first use."""
+"""How operators of ONNX are written with opwright's, by area, imported at its first use."""
 
 from __future__ import annotations
 

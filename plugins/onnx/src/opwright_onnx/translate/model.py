@@ -11,8 +11,8 @@ from opwright_onnx.translate.schemas import newest_opset
 
 MIN_BUDGET: Final = 10_000
 BUDGET_FOR_NODE: Final = 64
-"""How many nodes a model may have with its functions and loops unrolled: the first number, or the
-second one for each node of the file."""
+"""The number of nodes that a model may have with its functions and loops unrolled: the first
+number, or the second one for each node of the file."""
 
 MAX_DEPTH: Final = 64
 """Functions and graphs within each other."""

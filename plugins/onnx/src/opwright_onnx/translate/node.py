@@ -49,7 +49,7 @@ class Node:
 
     @property
     def n_outputs(self) -> int:
-        """How many outputs the node has, absent ones at the end not counted."""
+        """The number of outputs of the node, without absent ones at the end."""
         return len(self.proto.output)
 
     def wants(self, index: int) -> bool:

@@ -1,4 +1,4 @@
-"""Nodes of the domains ``opwright.PLUGIN``: operators of ours that ONNX has no counterpart of.
+"""Nodes of the domains ``opwright.PLUGIN``: operators of opwright without a counterpart in ONNX.
 
 Such a node has the attributes of the operator. Its inputs and outputs are the variables of the
 slots in the order of the OpProto; if one is absent or has several variables, the attributes

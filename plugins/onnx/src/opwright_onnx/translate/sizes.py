@@ -72,7 +72,7 @@ def make_sizes(
 
 
 def fold_sizes(t: Translator, type: str, bound: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-    """Return the result of an operator of ours for sizes, None if it needs them as Variables."""
+    """Return the result of an operator for sizes, None if it needs them as Variables."""
     if type in _PAIRS:
         return _combine(t, type, bound["x"], bound["y"])
     folds = _FOLDS.get(type)

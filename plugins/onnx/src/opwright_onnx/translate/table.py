@@ -1,4 +1,4 @@
-"""The rows of all installed packages: how an operator of ONNX is written with ours."""
+"""The rows of all installed packages: how an operator of ONNX is written with opwright's."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ MAX_CONSTANT: Final = 64
 
 
 class Translator:
-    """The interface of rows: it appends operators of ours, and reads known values.
+    """The interface of rows: it appends operators of opwright, and reads known values.
 
     Attributes
     ----------
@@ -277,9 +277,7 @@ class Translator:
         return tuple(name for name in seen if name in data and data[name].is_data)
 
     def reads_data(self, names: Iterable[str]) -> bool:
-        """Return whether the values of Variables depend on the values of a run, not on shapes
-        alone.
-        """
+        """Return whether values of Variables depend on the values of a run, not only on shapes."""
         writers = {n: op for b in self.program.blocks for op in b.ops for n in op.output_names()}
         pending, seen = list(names), set()
         while pending:
@@ -309,7 +307,7 @@ class Translator:
         return [None if dim < 0 else dim for dim in value.shape]
 
     def rank(self, value: Value) -> int:
-        """Return how many axes a value has."""
+        """Return the number of axes of a value."""
         return len(self.shape(value))
 
     def known_shape(self, value: Value, what: str) -> list[int]:

@@ -43,7 +43,7 @@ FAULTS = (
     TypeError,
     ValueError,
 )
-"""Exceptions that reading a damaged node may raise besides errors of ours."""
+"""Exceptions that reading a damaged node may raise besides errors of opwright."""
 
 
 class Walk:

@@ -1,4 +1,4 @@
-"""The rows of all installed packages: how an operator of ours is written with ONNX's operators."""
+"""The rows of all installed packages: how an operator is written with ONNX's operators."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find_function(op_type: str) -> Row | None:
 
 
 def find_data(op_type: str) -> list[tuple[str, str, int, Mapping[str, str]]]:
-    """Return domain, name, first opset and ONNX's attributes by ours of rows that are data."""
+    """Return domain, name, first opset and ONNX's attributes (by opwright's) of rows of data."""
     context = current_context()
     return _all_data(context, context.epoch.now).get(op_type, [])
 

@@ -202,7 +202,7 @@ class Writer(Nodes):
         return shape == () and op.attrs.get("axis") not in (None, ()) and op.type != "unsqueeze"
 
     def _write_wide(self, way: Callable[[Op], Any], op: Op) -> Any:
-        """Write an operator on 16-bit floats in float32, where ONNX does not support them."""
+        """Write an operator on 16-bit floats in float32, if ONNX does not support them."""
         before, self._env = self._env, self._env.new_child()
         self._is_wide = True
         try:

@@ -19,7 +19,7 @@ def split_axis(
     name : str
         The variable.
     shape : tuple of int
-        Its shape, -1 where unknown.
+        Its shape, -1 if unknown.
     axis : int
         From 0.
     parts : sequence of int

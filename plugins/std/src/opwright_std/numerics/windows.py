@@ -81,7 +81,7 @@ class Axis(NamedTuple):
         )
 
     def counts(self, include_pad: bool) -> Array:
-        """Return how many elements each window covers, with or without the padding."""
+        """Return the number of elements that each window covers, with or without the padding."""
         begins = np.arange(self.out) * self.stride - self.before
         ends = begins + (self.kernel - 1) * self.dilation + 1
         if include_pad:

@@ -114,7 +114,7 @@ def power_grad(
 
 
 def _times_power(factor: Array, x: Array, exponent: Array) -> Array:
-    """Return factor * x**exponent, even if the power alone overflows or underflows."""
+    """Return factor * x**exponent, even if just the power overflows or underflows."""
     power = np.asarray(np.power(x, exponent))
     info = np.finfo(power.dtype)
     size = np.abs(power)

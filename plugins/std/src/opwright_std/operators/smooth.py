@@ -102,7 +102,7 @@ def tanh_shrink(x: Array, out: Array) -> None:
 
 def tanh_shrink_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
     root = np.tanh(x)
-    np.multiply(root, out_grad, out=x_grad)  # the square alone might underflow
+    np.multiply(root, out_grad, out=x_grad)  # just the square might underflow
     np.multiply(x_grad, root, out=x_grad)
 
 

@@ -134,7 +134,7 @@ def _kept_axes(reduction: LoweredOp, x: Value) -> list[int]:
 
 
 def _read_norm(graph: Graph, root: LoweredOp) -> _Formula | None:
-    """(x - mean(x)) / sqrt(mean(square) + epsilon) * scale + bias; or x in the numerator alone."""
+    """(x - mean(x)) / sqrt(mean(square) + epsilon) * scale + bias; or just x in the numerator."""
     formula = _Formula()
     moment, epsilon = _read_root(formula, root)
     squared = None if moment is None else _squared(formula, input_of(moment, "x"))

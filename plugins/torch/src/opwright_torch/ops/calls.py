@@ -17,7 +17,7 @@ class Call(NamedTuple):
 
     type: str
     counts: tuple[int, ...]  # tensors in each input slot, -1 if it is absent
-    attrs: tuple[Any, ...]  # in the order of the OpProto, None where absent
+    attrs: tuple[Any, ...]  # in the order of the OpProto, None if absent
     returned: tuple[str, ...]  # output slots
 
 

@@ -94,7 +94,7 @@ def find_overloads(definition: OpDefinition) -> Overloads:
 
 
 def find_type(overload: Any) -> str:
-    """Return the operator type of an overload of ours."""
+    """Return the operator type of an overload of opwright."""
     return _overloads[overload._schema.name].type
 
 
@@ -193,7 +193,7 @@ class _Bound(NamedTuple):
 
     definition: OpDefinition
     inputs: list[Any]  # slot by slot
-    attrs: list[Any]  # in order, None where absent
+    attrs: list[Any]  # in order, None if absent
     returned: tuple[str, ...]
 
 

@@ -1,4 +1,4 @@
-"""The rows of all installed packages: how an ATen operator is written with ours."""
+"""The rows of all installed packages: how an ATen operator is written with opwright's."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Rows(dict[str, Row]):
 def find_row(operator: torch._ops.OpOverload) -> Row | None:
     """Return the row of an overload, else the row of its name, else None.
 
-    A row named ``opwright::`` is for all other operators of ours, ``opwright_acme::swish`` too.
+    A row named ``opwright::`` is for all other operators of opwright, ``opwright_acme::swish`` too.
     """
     context = current_context()
     rows = _all_rows(context, context.epoch.now)

@@ -78,7 +78,7 @@ def translate(
 
 
 class Translator:
-    """The interface of rows: it appends operators of ours, and reads sizes.
+    """The interface of rows: it appends operators of opwright, and reads sizes.
 
     Attributes
     ----------
@@ -257,7 +257,7 @@ class Translator:
         return variable.name
 
     def _require(self, condition: Any) -> None:
-        """Have the Program fail in a run where sizes do not fulfil a condition."""
+        """Have the Program fail in a run if sizes do not fulfil a condition."""
         x, checked = self._lengths.require(condition)
         self._env.update({node: checked for node, v in self._env.items() if v is x})
 

@@ -34,7 +34,7 @@ def overflows(x, out):
 
 
 def overflows_grad(x, out_grad, x_grad):
-    np.copyto(x_grad, out_grad * (x / np.sqrt(1 + x**2)))  # of 1e200 the square is infinite
+    np.copyto(x_grad, out_grad * (x / np.sqrt(1 + x**2)))  # the square of 1e200 is infinite
 
 
 def ends(x, out):

@@ -1,4 +1,4 @@
-"""A plugin that writes beside its output."""
+"""A plugin that writes out of bounds of its output."""
 
 import opwright.plugin as plugin
 

@@ -1,4 +1,4 @@
-"""Sums whose shape rule checks each input alone."""
+"""Sums whose shape rule checks each input separately."""
 
 import numpy as np
 

@@ -1,5 +1,5 @@
-// One item for each element of the output. Each item alone reads the elements that it writes, so
-// that an output may share an input's memory.
+// One item for each element of the output. Only the item that writes elements reads them, so that
+// an output may share an input's memory.
 #define UNARY(NAME, FORMULA)                                                      \
   __kernel void NAME(const ulong n, __global const T* xs, __global T* outs) {     \
     const size_t i = get_global_id(0);                                            \

@@ -34,7 +34,7 @@ def _sum(ctx: PrepareContext, work: Work, axes: Sequence[int], is_mean: bool) ->
 
 
 def _parts(lines: Lines, work: Work) -> int:
-    """Return in how many parts each sum is made: several where few long ones would be few items."""
+    """Return the number of parts of each sum: several if there are few long sums."""
     groups = max(1, lines.outer * -(-lines.inner // COLUMNS))
     wanted = -(-4 * work.device.compute_units // groups)
     return max(1, min(wanted, lines.length // PART))

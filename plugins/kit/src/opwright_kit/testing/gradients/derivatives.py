@@ -55,7 +55,7 @@ class Derivative(ABC):
         return all(self._moves_alone(slot, place) for place in sorted(places))
 
     def _moves_alone(self, slot: str, place: int) -> bool:
-        """Return whether an element of an input changes that element of the outputs alone."""
+        """Return whether an element of an input changes only that element of the outputs."""
         changed = np.array(self.forward.inputs[slot][0])
         changed.reshape(-1)[place] *= changed.dtype.type(0.75)
         inputs = {**self.forward.inputs, slot: (changed,)}

@@ -1,4 +1,4 @@
-"""One kernel on memory of ours: guard bytes around every array, outputs poisoned before the run.
+"""One kernel on prepared memory: guard bytes around every array, outputs poisoned before the run.
 
 A plan of one step is built manually. It takes an image of the whole memory, with inputs and poison
 in their places, runs the kernel on it and returns the image. So it works the same for Python
@@ -79,7 +79,7 @@ class Launch:
     device : str, optional
         Device type to run on; by default the kernel's, the host for one of any device.
     n_threads : int
-        How many threads the kernel may use.
+        Number of threads that the kernel may use.
     reuse : sequence of (str, str)
         Output slots that share the memory of an input, of one variable each, besides declared
         aliases.

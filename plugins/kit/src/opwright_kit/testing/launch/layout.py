@@ -41,7 +41,7 @@ class Layout:
     ----------
     memory : Memory
     inputs : list of list of Place or None
-        By slot; None for arrays outside of the memory: of `apart`, or whose shape alone is read.
+        By slot; None for arrays outside of the memory: of `apart`, or read only for their shape.
     outputs : list of list of list of Place or None
         Each set, by slot; None for outputs whose shape the kernel sets.
     workspace : Place or None

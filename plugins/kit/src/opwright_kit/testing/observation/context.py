@@ -160,8 +160,8 @@ class CheckContext:
 
         The host's kernels come first, in order of rising priority: by convention the plainest one
         has the lowest. If the host has none, kernels of another available device serve.
-        If the first reference is the `checked` kernel, only kernels of other packages serve,
-        because those of its own package are checked against it.
+        If the first reference is the `checked` kernel, only kernels of other packages are used,
+        because kernels of its own package are checked against it.
         """
         kernels = self.context.kernels
         devices = [HOST_DEVICE, *(d for d in kernels.devices_of(op_type) if d != HOST_DEVICE)]

@@ -63,7 +63,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def find_failure(entry: KernelEntry, sample: Sample, context: CheckContext) -> str | None:
-    """Return why a kernel fails; None if it runs, refuses, or fails for its integers alone."""
+    """Return why a kernel fails; None if it runs, refuses, or fails only for its integers."""
     try:
         context.run(entry, sample)
     except Refuse:

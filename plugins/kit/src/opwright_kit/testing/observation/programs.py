@@ -29,7 +29,7 @@ _MOST_ELEMENTS: Final = 2**14
 """The largest size of the inputs of one operator, since programs are many."""
 
 _PLAIN: Final = ("multiply", "add")
-"""Operators drawn if a pass names updates alone."""
+"""Operators drawn if a pass names only updates."""
 
 _MOST_FUNCTIONS: Final = 200
 """The most functions of a package that are searched for the names of operators."""

@@ -105,7 +105,7 @@ class Scorecard:
         return not any(result.state == FAILED for result in self.results)
 
     def counts(self) -> Counter[str]:
-        """Return how many results are passed, failed and skipped."""
+        """Return the numbers of passed, failed and skipped results."""
         return Counter(result.state for result in self.results)
 
     def subjects(self) -> list[str]:

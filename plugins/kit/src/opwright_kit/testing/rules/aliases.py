@@ -1,4 +1,4 @@
-"""Outputs share memory with inputs where that is declared, and only there."""
+"""Outputs share memory with inputs if that is declared, and only then."""
 
 from __future__ import annotations
 

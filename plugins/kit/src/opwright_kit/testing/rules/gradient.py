@@ -46,7 +46,7 @@ _MOST_ELEMENTS: Final = 2**14
 
 
 def concerns(subject: OperatorSubject) -> bool:
-    """Return whether a program may contain the operator; plan-only ones occur in plans alone."""
+    """Return whether a program may contain the operator; plan-only ones occur only in plans."""
     return not subject.definition.plan_only
 
 

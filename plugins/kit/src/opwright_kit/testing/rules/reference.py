@@ -40,7 +40,7 @@ _LEAST: Final = {"float16": 2.0**-24, "bfloat16": 2.0**-133}
 class Expected(NamedTuple):
     """Outputs by slot, the kernel that computed them, and the operator's declared tolerance.
 
-    The last is relative to the largest number; 0 where rounding alone is allowed.
+    The last is relative to the largest number; 0 if only rounding is allowed.
     """
 
     outputs: Mapping[str, Sequence[Array]]
@@ -177,7 +177,7 @@ def _find_difference(
 
 
 def _overflows_above(dtype: str) -> float:
-    """Return above which number infinity is accepted: a product of three may overflow.
+    """Return the number above which infinity is accepted: a product of three may overflow.
 
     Only float16 has so small a range that this happens to the numbers that are drawn.
     """

@@ -142,7 +142,7 @@ class _Probe:
         return self._context.launch(entry, self._sample).run(inputs=changed.inputs).outputs
 
     def _where(self, number: float, tell: Callable[[Array, Array], Array]) -> Masks | None:
-        """Return for each output where `tell` holds, with an ordinary number in the place."""
+        """Return the elements of each output for which `tell` holds with an ordinary number."""
         try:
             outputs = self._run(self._entry, with_number(self._sample, self._place, number))
         except OpwrightError:

@@ -23,7 +23,7 @@ class SampleChoice:
     dtypes : collection of str
         The dispatch dtypes to use.
     most_large : int
-        How many samples of up to 16384 elements, of each dtype, are used besides.
+        The number of additional samples, of up to 16384 elements, of each dtype.
     """
 
     def __init__(self, dtypes: Collection[str], most_large: int = 0) -> None:

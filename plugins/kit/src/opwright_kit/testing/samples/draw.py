@@ -107,7 +107,7 @@ class Draw:
     label : str
         A description of the case.
     most_elements : int
-        How many elements the inputs may have together.
+        The number of elements that the inputs may have together.
     attrs : dict
         Attributes drawn from their declared ranges, bounds included; use those that fit.
     refused : dict of str to sequence of int

@@ -20,7 +20,7 @@ def check_images(who: str, images: object, channels: tuple[int, ...] = ()) -> Im
     Raises
     ------
     AttributeTypeError
-        They are no array of uint8 or floats.
+        They are not an array of uint8 or floats.
     ShapeError
         There are not three or four axes, or the number of channels is not in `channels`.
     """

@@ -1,1 +1,1 @@
-"""How operators of ours are written with ONNX's operators, by subject."""
+"""How operators of opwright are written with ONNX's operators, by subject."""

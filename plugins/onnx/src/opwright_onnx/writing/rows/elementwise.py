@@ -88,7 +88,7 @@ def _by_whole(w: Writer, y: str, write: Callable[[str], str]) -> str:
     """Write a division by integers: 0 where these are 0, which may crash a runtime."""
     if y in w.arrays and w.arrays[y].all():
         return write(y)
-    # By sums and products, for ONNX Runtime has no Where of short whole numbers.
+    # By sums and products, since ONNX Runtime has no Where of short whole numbers.
     is_zero = w.cast(w.node("Equal", y, w.number(0, y)), str(w.dtypes[y]))
     found = write(w.node("Add", y, is_zero))
     return str(w.node("Mul", found, w.node("Sub", w.number(1, y), is_zero)))

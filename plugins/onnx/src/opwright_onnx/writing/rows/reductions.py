@@ -23,7 +23,7 @@ _NAMES = {
     "logsumexp": "ReduceLogSumExp",
 }
 _NARROW = ("int16", "uint16", "bool")
-"""Reductions of ours that ONNX's do not support."""
+"""Reductions of opwright that ONNX's do not support."""
 
 
 def reduce(w: Writer, op: Op, name: str, x: str) -> str:
