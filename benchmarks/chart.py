@@ -102,7 +102,7 @@ def draw_chart(result: dict[str, Any]) -> str:
     """
     bars = read_bars(result)
     if not bars:
-        raise ValueError("chart: nothing was measured beside a peer; name workloads that have one")
+        raise ValueError("chart: nothing was compared with a peer; name workloads that have one")
     end = max(_LEAST_END, *(bar.share for bar in bars))
     unit = (WIDTH - 2 * _MARGIN - _NOTE_WIDTH) / end
     bottom = _TOP + _STEP * len(bars)

@@ -148,7 +148,7 @@ def time_training(program: OurProgram, n_steps: int) -> Timed:
         losses = [program.step() for _ in range(n_steps)]
     refusal = program.network.placement().graph_refusal
     if refusal:
-        raise RuntimeError(f"the step is no graph: {refusal}")
+        raise RuntimeError(f"the step is not a graph: {refusal}")
     return Timed(program.call, values=losses, wait=program.wait)
 
 

@@ -226,7 +226,7 @@ def test_bars_stay_within_the_chart_however_slow_ours_is() -> None:
 
 
 def test_without_a_measured_peer_there_is_no_chart() -> None:
-    with pytest.raises(ValueError, match="nothing was measured beside a peer; name workloads"):
+    with pytest.raises(ValueError, match="nothing was compared with a peer; name workloads"):
         load_chart().draw_chart(make_result("ns", False, [{"contestant": "opwright"}]))
 
 

@@ -224,7 +224,7 @@ def _installed() -> list[str]:
     """Return the targets whose packages are installed; print the others."""
     lacking = [t for t, package in PACKAGES.items() if importlib.util.find_spec(package) is None]
     for target in lacking:
-        print(f"{target}: skipped, {PACKAGES[target]} is not installed; make fuzz-onnx has it")
+        print(f"{target}: skipped, {PACKAGES[target]} is not installed; run make fuzz-onnx")
     return [target for target in TARGETS if target not in lacking]
 
 

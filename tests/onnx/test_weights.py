@@ -27,7 +27,7 @@ opwright_onnx.load(onnx.load(sys.argv[1]))
 """
 
 
-def test_a_load_does_without_onnx_and_protobuf_and_takes_their_models(tmp_path: Path) -> None:
+def test_loading_needs_neither_onnx_nor_protobuf_and_accepts_their_models(tmp_path: Path) -> None:
     onnx.save(make_perceptron()[0], tmp_path / "model.onnx")
     command = [sys.executable, "-c", LOADED_ALONE, str(tmp_path / "model.onnx")]
     env = {**os.environ, "OPWRIGHT_KEEP_PLANS": "0"}  # stored models are written by protobuf

@@ -127,7 +127,7 @@ def test_events_order_two_streams_and_fail_as_the_others(rows, let):
     assert table.call("event_wait", table.state, event, other) == (ERROR, TORN)
     let(b"SynchronizeEvent", b"throws 42")
     code, text = table.call("event_synchronize", table.state, event)
-    assert (code, text) == (ERROR, "threw what is no std::exception")
+    assert (code, text) == (ERROR, "threw no std::exception")
     table.row.event_destroy(table.state, event)
     for stream in (one, other):
         table.row.stream_destroy(table.state, stream)

@@ -217,7 +217,7 @@ def test_a_kernel_for_an_operator_of_others_registers_no_operator(features):
     ("mode", "message"),
     [
         ("throw", "thrown in run"),
-        ("throw int", "threw what is no std::exception"),
+        ("throw int", "threw no std::exception"),
         ("dtype", "a tensor of int16 was read as bool"),
         ("absent", "input slot 1 has no variable 0; ask has_input before"),
         ("slot", "there are 1 output slots, got slot 5"),

@@ -35,7 +35,7 @@ def record(name, *, distribution=None, ops=(), kernels=(), devices=(), passes=()
 KEY = ("relu", "cpu", ("float32", "float64"), "fast")
 
 
-def test_everything_of_a_plugin_enters():
+def test_everything_of_a_plugin_is_merged():
     given = {"ops": ["a.x"], "kernels": [KEY], "devices": ["npu"], "passes": ["p"]}
     found = merge([record("a", **given, annexes=[("onnx", "Relu")])])
     assert found.ops.types() == ["a.x"]

@@ -102,9 +102,15 @@ def test_a_missing_entry_symbol_and_other_abis(compiler):
         ("plugin.abi_major = 2", "plugin table: abi_major must be 1 in a library that exports"),
         ("plugin.name = NULL", "plugin table: name must be a text of 1 to 256 bytes, got NULL"),
         ('plugin.version = ""', "plugin table: version must be a text .* got an empty one"),
-        (r'plugin.name = "ac\377me"', "plugin table: name must be .*, got bytes that are no UTF-8"),
-        (r'plugin.version = "1\300\200"', "plugin table: version must be .* that are no UTF-8"),
-        (r'kernels[0].library = "\355\240\200"', r"acme.scale\[cpu\]: library must be .* no UTF-8"),
+        (
+            r'plugin.name = "ac\377me"',
+            "plugin table: name must be .*, got bytes that are not UTF-8",
+        ),
+        (r'plugin.version = "1\300\200"', "plugin table: version must be .* that are not UTF-8"),
+        (
+            r'kernels[0].library = "\355\240\200"',
+            r"acme.scale\[cpu\]: library must be .* not UTF-8",
+        ),
         ("plugin.n_ops = 1000000", "plugin table: ops must be an array of at most 65536, got 1000"),
         ("plugin.ops = NULL", "plugin table: ops must be .* got 1 at NULL"),
         ("plugin.op_stride = 8", "plugin table: the stride of ops must be .* at least 72, got 8"),

@@ -212,7 +212,7 @@ def test_check_reports_stale_stubs(environment, tmp_path):
     stale = environment.command("stubs", "--check", *output)
     assert stale.returncode == 1
     assert "  +    def swish(_self, x: _Array | _Plain, *, beta: _Float = 1.0)" in stale.stdout
-    assert f"to write it anew: opwright stubs --output {tmp_path}" in stale.stdout
+    assert f"to write it again: opwright stubs --output {tmp_path}" in stale.stdout
 
 
 def test_an_operator_that_cannot_be_loaded_is_left_out_and_reported(site, written, tmp_path):

@@ -61,7 +61,7 @@ def test_a_profile_runs_on_random_feeds_of_the_shapes_that_were_given(model, cap
     [
         (["nothing"], "nothing: must be a folder that opwright.save has written, with program.pb"),
         (["."], "got a folder without program.pb"),
-        (["model", "--feed", "x=4x3"], "--feed serves --profile alone, got 'x=4x3'"),
+        (["model", "--feed", "x=4x3"], "--feed serves only --profile, got 'x=4x3'"),
         (["model", "--profile"], r"'x' must have a shape, got float32[?, 3]; add --feed x=1x3"),
         (["model", "--profile", "--feed", "x=4x2"], "the feed 'x' is float32[?, 3], got [4, 2]"),
         (["model", "--profile", "--feed", "x"], "--feed must be NAME=SHAPE, got 'x'"),

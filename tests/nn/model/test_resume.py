@@ -197,7 +197,7 @@ def test_a_damaged_save_is_an_error_even_if_it_may_be_missing(make, trained, tmp
     with pytest.raises(FormatError, match=r"must hold generation\.json, program\.pb and params"):
         make().resume(tmp_path / "model", missing_ok=True)
     (path / "generation.json").unlink()
-    with pytest.raises(FileMissingError, match="must be beside the program"):
+    with pytest.raises(FileMissingError, match="must be next to the program"):
         make().resume(path, missing_ok=True)
 
 

@@ -293,7 +293,7 @@ def test_lengths_that_differ_are_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("changed", "error", "rule"),
     [
-        ({"body_final": ["h", "h"]}, ShapeError, "must have as many variables as each other"),
+        ({"body_final": ["h", "h"]}, ShapeError, "must have equally many variables"),
         (
             {"body_final": ["x_t"]},
             ShapeError,

@@ -243,7 +243,7 @@ def _is_nearer(
 
 
 def check_gradients(task: Task, copies: list[Any], truths: Tensors) -> None:
-    """Compare gradients with PyTorch's, or with a formula that makes our choice."""
+    """Compare gradients with PyTorch's, or with a formula that chooses as opwright does."""
     name = task.entry.name
     try:
         compare_losses(task, copies, truths)

@@ -126,7 +126,7 @@ int32_t AtBorder(char* message, uint64_t message_bytes, Function&& function) noe
     WriteMessage(error.what(), message, message_bytes);
     return OW_ERROR;
   } catch (...) {
-    WriteMessage("threw what is no std::exception", message, message_bytes);
+    WriteMessage("threw no std::exception", message, message_bytes);
     return OW_ERROR;
   }
 }

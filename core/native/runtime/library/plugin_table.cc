@@ -49,7 +49,7 @@ const char* FindTextFault(const char* text, uint64_t max_bytes) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(text);
   for (size_t i = 0; i < length;) {
     const size_t n = CharacterBytes(bytes + i);
-    if (n == 0) return "bytes that are no UTF-8";
+    if (n == 0) return "bytes that are not UTF-8";
     i += n;
   }
   return nullptr;

@@ -139,7 +139,7 @@ def dtype_to_numpy(dtype: str) -> np.dtype[Any]:
         import ml_dtypes  # 7 ms, and needed by few
     except ImportError:
         raise DtypeError(
-            f"dtype: {dtype} needs ml_dtypes beside NumPy, got no such module; "
+            f"dtype: {dtype} needs ml_dtypes besides NumPy, got no such module; "
             "pip install ml_dtypes"
         ) from None
     _NUMPY[dtype] = np.dtype(getattr(ml_dtypes, dtype))

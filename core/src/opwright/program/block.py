@@ -167,7 +167,7 @@ class Block:
         )
         declared = block._declare(parameter)
         if not isinstance(declared, Parameter):
-            raise ProgramError(f"create_parameter: {declared!r} exists and is no parameter")
+            raise ProgramError(f"create_parameter: {declared!r} exists and is not a parameter")
         return declared
 
     def _declare(self, variable: Variable) -> Variable:

@@ -64,7 +64,7 @@ def _position(x: Variable, part: Any) -> int:
         return operator.index(part)
     except TypeError:
         _fail(
-            x, part, "a position that a run computes is given alone: x[i], or opwright.ops.gather"
+            x, part, "a position computed by a run is the only index: x[i], or opwright.ops.gather"
         )
 
 

@@ -164,8 +164,8 @@ class _Differentiated:
             trace = self._traces.get(key)
         except TypeError as error:
             raise GradientError(
-                f"grad: an argument that is no array must be hashable, got {error}; pass an array, "
-                "a number, a string or a tuple of them"
+                f"grad: an argument that is not an array must be hashable, got {error}; pass an "
+                "array, a number, a string or a tuple of them"
             ) from error
         if trace is None:
             trace = self._trace(args, arrays)

@@ -9,7 +9,7 @@
 
 namespace opwright_cpu {
 
-// One axis of a box: so many items, and the bytes between neighbors in source
+// One axis of a box: the number of items, and the bytes between neighbors in source
 // and destination. A source stride may be 0 (the item is repeated) or negative (read backwards).
 struct CopyAxis {
   int64_t length;

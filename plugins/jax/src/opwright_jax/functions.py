@@ -87,7 +87,7 @@ def compile_what(what: What) -> Callable[..., list[Any]]:
     """Return a compiled function of the arrays of a computation; in a `jax.jit` it is a part."""
     run = jax.jit(differentiable(what), inline=True)
     refusal = (
-        f"{label(what)}: an operator of opwright has reverse mode alone, got a forward-mode "
+        f"{label(what)}: an operator of opwright has only reverse mode, got a forward-mode "
         "derivative (jvp, jacfwd); use jax.grad, jax.vjp or jax.jacrev"
     )
 

@@ -45,7 +45,7 @@ def check_refused(folder, model, error, message):
     ("name", "message"),
     [
         ("program.pb", "that opwright.save has written.*got a folder without program.pb"),
-        ("params.safetensors", "must be beside the program .* got no such file; save both again"),
+        ("params.safetensors", "must be next to the program .* got no such file; save both again"),
     ],
 )
 def test_a_missing_file_is_named(folder, model, name, message):

@@ -65,7 +65,7 @@ def test_a_name_with_half_a_surrogate_pair_is_refused(tmp_path, model):
     scope = model.filled(1)
     scope.vars["\ud800"] = scope.vars["count"]
     check_refused(tmp_path, program, scope, "program: cannot be written, got ")
-    with pytest.raises(FormatError, match=r"a tensor named '\\ud800', which is no text"):
+    with pytest.raises(FormatError, match=r"a tensor named '\\ud800', which is not text"):
         encode({"\ud800": np.zeros(1)}, {})
 
 

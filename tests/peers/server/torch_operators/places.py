@@ -64,7 +64,7 @@ def _embedding_bag(
     per_sample_weights: Tensor | None = None,
 ) -> Tensor:
     bags = len(index if offsets is None else offsets) - include_last_offset
-    require(bags > 0, "no bags: PyTorch ends by a signal")
+    require(bags > 0, "no bags: PyTorch is killed by a signal")
     if include_last_offset and offsets is not None:
         require(int(offsets[-1]) == len(index), "an end of the last bag before that of the index")
     return F.embedding_bag(
@@ -88,7 +88,8 @@ def _grid_sample(
 ) -> Tensor:
     require(normalized, "grids in pixels")
     require(
-        bool((grid.abs() < 1e9).all()), "places far from memory, where PyTorch ends by a signal"
+        bool((grid.abs() < 1e9).all()),
+        "places far from memory, where PyTorch is killed by a signal",
     )
     return F.grid_sample(x, grid, mode, padding_mode, align_corners)
 

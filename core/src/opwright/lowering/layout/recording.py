@@ -71,7 +71,7 @@ class Recorder:
         self.buffer: Buffer | None = None
 
     def begin(self, builder: _runtime.PlanBuilder, graph: Graph, name: str) -> Any:
-        """Return this, for the calls of a new plan, which go to `builder`, too."""
+        """Return this recorder for the calls of a new plan; it passes them to `builder`, too."""
         if self.is_done:
             return builder
         self._builder, self._graph = builder, graph

@@ -175,8 +175,8 @@ def _missing(folder: StrPath, newest: int | None, error: OSError) -> FileMissing
         )
     if name == PARAMS:
         return FileMissingError(
-            f"{os.path.join(folder, name)}: must be beside the program that it was saved with, got "
-            "no such file; save both again"
+            f"{os.path.join(folder, name)}: must be next to the program that it was saved with, "
+            "got no such file; save both again"
         )
     if os.path.isdir(folder):
         got = f"a folder without {PROGRAM}"

@@ -146,7 +146,7 @@ def _check_name(who: str, name: str) -> None:
     if name == METADATA:
         _refuse(who, f"a tensor named {name!r}, which the format reserves; rename it")
     if not is_text(name):
-        _refuse(who, f"a tensor named {name[:80]!r}, which is no text: surrogates not allowed")
+        _refuse(who, f"a tensor named {name[:80]!r}, which is not text: surrogates not allowed")
 
 
 def _check_bools(who: str, name: str, array: Array) -> None:
@@ -178,7 +178,7 @@ def _read_stored(who: str, metadata: Mapping[str, str], tensors: dict[str, Tenso
         text = metadata.get(_key_of(dtype), "[]")
         names = _parse_json(who, text)
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            _refuse(who, f"{_key_of(dtype)} that is no list of names: {text[:80]}")
+            _refuse(who, f"{_key_of(dtype)} that is not a list of names: {text[:80]}")
         for name in names:
             if name not in tensors or tensors[name].meta.dtype != stored:
                 _refuse(who, f"{_key_of(dtype)} with {name[:80]!r}, which is no {stored} tensor")
@@ -189,10 +189,10 @@ def _parse_header(who: str, text: bytes | bytearray, size_bytes: int) -> Header:
     """Return the header of a file of this many bytes."""
     entries = _parse_json(who, text)
     if not isinstance(entries, dict):
-        _refuse(who, f"a header that is no object: {str(entries)[:80]}")
+        _refuse(who, f"a header that is not an object: {str(entries)[:80]}")
     metadata = entries.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        _refuse(who, f"metadata that is no mapping of text: {str(metadata)[:80]}")
+        _refuse(who, f"metadata that is not a mapping of text: {str(metadata)[:80]}")
     begin = _LENGTH_BYTES + len(text)
     tensors = {name: _read_tensor(who, name, entry, begin) for name, entry in entries.items()}
     _read_stored(who, metadata, tensors)
@@ -205,7 +205,7 @@ def _parse_json(who: str, text: str | bytes | bytearray) -> Any:
         decoded = text if isinstance(text, str) else text.decode()
         return json.loads(decoded, object_pairs_hook=_make_dict)
     except (ValueError, RecursionError) as error:
-        _refuse(who, f"a header that is no JSON: {error}")
+        _refuse(who, f"a header that is not JSON: {error}")
 
 
 def _make_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     model = Path(args.model)
     if args.feed and not args.profile:
         raise CommandError(
-            f"graph: --feed serves --profile alone, got {args.feed[0]!r}; add --profile"
+            f"graph: --feed serves only --profile, got {args.feed[0]!r}; add --profile"
         )
     if not 1 <= args.runs <= MAX_RUNS:
         raise CommandError(f"graph: --runs must be an int in [1, {MAX_RUNS}], got {args.runs}")

@@ -162,5 +162,5 @@ class _Report(NamedTuple):
             more = len(self.changes) - _SHOWN_CHANGES
             lines += [f"  and {more} lines more"] if more > 0 else []
             way = f" --output {args.output}" if args.output else ""
-            lines.append(f"to write it anew: opwright stubs{way}")
+            lines.append(f"to write it again: opwright stubs{way}")
         return lines + [f"left out: {reason}" for reason in self.left_out]

@@ -45,7 +45,7 @@ def _operator(
 ) -> dict[str, Any]:
     op = node.op
     if op is None:
-        raise ValueError(f"{node.name}: a variable is no operator")
+        raise ValueError(f"{node.name}: a variable is not an operator")
     blocks = op.block_attrs()
     return {
         "type": op.type,

@@ -76,7 +76,7 @@ def read_text(who: str, name: str, encoding: str, max_bytes: int) -> str:
         codec = codecs.lookup(checks.check_str(who, "encoding", encoding)).name
     except LookupError:
         raise AttributeValueError(
-            f"{who}: encoding must be one that Python has, got {encoding!r}; write "
+            f"{who}: encoding must be known to Python, got {encoding!r}; write "
             'encoding="utf-8", for example'
         ) from None
     with open(name, "rb") as file:
@@ -90,8 +90,7 @@ def read_text(who: str, name: str, encoding: str, max_bytes: int) -> str:
         content = data.decode("utf-8-sig" if codec == "utf-8" else codec)
     except UnicodeError as error:
         raise FormatError(
-            f"{name}: a text file must be of the encoding {encoding}, got {error}; pass "
-            "its encoding"
+            f"{name}: a text file must have the encoding {encoding}, got {error}; pass its encoding"
         ) from None
     if "\0" in content:
         line = content.count("\n", 0, content.index("\0")) + 1

@@ -54,7 +54,7 @@ def transformer_encoder_block(
     epsilon: float = 1e-5,
     name: str | None = None,
 ) -> ow.Variable:
-    """Append attention of a sequence to itself and a feed-forward network, each with a detour.
+    """Append attention of a sequence to itself and a feed-forward network, both residual.
 
     ``h = x + attention(norm(x))`` and ``h + fc(activation(fc(norm(h))))``; with
     ``norm_first=False``, as in the paper, ``norm(x + attention(x))`` and so on. With

@@ -40,7 +40,7 @@ class Callback:
         return step
 
     def after_steps(self, training: Training) -> None:
-        """Act after each `every_steps` steps."""
+        """Act after every `every_steps` steps."""
 
     def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
         """Act after an epoch; `record` is its row of the history."""

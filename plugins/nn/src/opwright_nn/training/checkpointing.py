@@ -134,7 +134,7 @@ class Checkpoint(Callback):
         if problems:
             raise ProgramError(
                 f"{who}: {folder} must hold the parameters of the best epoch, got "
-                f"{list_some(problems)}; remove it, and begin the training anew"
+                f"{list_some(problems)}; remove it, and start the training again"
             )
         return own_values(who, program, values)
 

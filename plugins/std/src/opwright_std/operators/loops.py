@@ -13,7 +13,7 @@ def _carry(ctx: InferContext, slot: str, inputs: str, outputs: str, given: Seque
     leaving = ctx.block_metas("body", ctx.attr(outputs))
     if not len(given) == len(entering) == len(leaving) == ctx.output_count(slot):
         ctx.fail(
-            f"init, {inputs}, {outputs} and {slot} must have as many variables as each other, got "
+            f"init, {inputs}, {outputs} and {slot} must have equally many variables, got "
             f"{len(given)}, {len(entering)}, {len(leaving)} and {ctx.output_count(slot)}"
         )
     found = []

@@ -1,4 +1,4 @@
-"""Colors: brightness, contrast, saturation and hue, as the functions of torchvision."""
+"""Colors: brightness, contrast, saturation and hue, like the functions of torchvision."""
 
 from __future__ import annotations
 
