@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
 import typing
+
+import pytest
 
 from opwright import records
 
@@ -38,3 +41,22 @@ def test_a_record_has_its_methods_and_can_be_pickled():
     again = pickle.loads(pickle.dumps(Ours(3)._replace(second="four")))
     assert type(again) is Ours
     assert again.both == "3 four"
+
+
+def test_a_record_refuses_what_a_named_tuple_refuses():
+    for made in (Ours, Theirs):
+        with pytest.raises(ValueError, match=re.escape("Got unexpected field names: ['third']")):
+            made(1)._replace(third=3)
+        with pytest.raises(TypeError, match="Expected 2 arguments, got 3"):
+            made._make((1, 2, 3))
+        missing = f"{made.__name__}.__new__() missing 1 required positional argument: 'first'"
+        with pytest.raises(TypeError, match=re.escape(missing)):
+            made(second="four")
+
+
+def test_a_record_is_a_tuple_without_other_attributes():
+    assert Ours(1)._asdict() == {"first": 1, "second": "two"}
+    assert [*Ours(1)] == [1, "two"]
+    assert not hasattr(Ours(1), "__dict__")
+    with pytest.raises(AttributeError, match="readonly|can't set"):
+        Ours(1).first = 2
