@@ -153,3 +153,18 @@ def test_a_target_that_is_not_a_module_fails_on_request():
     annexes.add("onnx", "Relu", "math:no_such_name", ACME)
     with pytest.raises(PluginError, match=r"^onnx\[Relu\]: 'math:no_such_name' of opwright-acme"):
         annexes.get("onnx", "Relu").load()
+
+
+def test_entries_can_be_listed_while_another_thread_registers_one(monkeypatch):
+    annexes = AnnexRegistry()
+    annexes.add("layers", "Relu", print, ACME)
+    find = annexes._find
+
+    def find_after_another(name):
+        if len(annexes._registered) == 1:
+            annexes.add("layers", "Gelu", print, ACME)
+        return find(name)
+
+    monkeypatch.setattr(annexes, "_find", find_after_another)
+    assert [entry.subject for entry in annexes.entries("layers")] == ["Relu"]
+    assert [entry.subject for entry in annexes.entries("layers")] == ["Gelu", "Relu"]

@@ -159,7 +159,8 @@ class NamedRegistry(Generic[_Entry]):
 
     def _all(self) -> list[_Entry]:
         """Return every entry, in the order of registration."""
-        return [entry for entry in map(self._find, self._registered) if entry is not None]
+        names = [*self._registered]  # a copy, as other threads may register more meanwhile
+        return [entry for entry in map(self._find, names) if entry is not None]
 
 
 class PassEntry(Entry):
