@@ -209,9 +209,13 @@ def _check_writable(text: str) -> None:
         _parse(Path("lock"), text)
     except (ValueError, RecursionError) as error:
         raise FormatError(
-            f"lock: Lock.load must accept the written text, got {ascii(str(error))[1:160]}; lock a "
+            f"lock: Lock.load must accept the written text, got {_shown(str(error))}; lock a "
             "network of other kernels"
         ) from None
+
+
+def _shown(text: str) -> str:
+    return ascii(text)[1:-1][:160]
 
 
 def _format(rows: Iterable[LockedKernel | LockedPass]) -> str:
@@ -234,7 +238,7 @@ def _read(path: Path) -> Lock:
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise FormatError(
             f"{path}: damaged, or no lock of opwright, got "
-            f"{ascii(f'{type(error).__name__}: {error}')[1:160]}; write it again with opwright "
+            f"{_shown(f'{type(error).__name__}: {error}')}; write it again with opwright "
             "lock, or network.lock().save(path)"
         ) from None
 

@@ -158,6 +158,12 @@ def test_invalid_json_of_a_lock_is_refused(path, data):
         ow.Lock.load(path)
 
 
+def test_a_reason_is_shown_without_quotes_around_it(path):
+    path.write_bytes(b"")
+    with pytest.raises(FormatError, match=r"got JSONDecodeError: [^']* \(char 0\); write it again"):
+        ow.Lock.load(path)
+
+
 def test_every_truncation_is_refused(path):
     data = path.read_bytes()
     for length in range(len(data.rstrip()) - 1):
