@@ -79,8 +79,9 @@ class PlanBuilder:
         """
 
     def feeds_read(self) -> None:
-        """Add the step after which no feed on the plan's device is read, if there is one."""
-
+        """Add the step after which no feed on the plan's device is read; needed if there is such a
+        feed.
+        """
     def sync(self, device: Device | None = None) -> None:
         """Wait for a device."""
     def call(self, plan: Plan, bindings: _Bindings, op_index: int = -1) -> None: ...
@@ -230,7 +231,7 @@ class Plans:
     """The plans of one owner, in the table of the process.
 
     The table keeps 4,096 plans of 48 MiB together, the most recently used ones, and besides the
-    last one of each owner. With `keeps_last` that iteration's memory is kept too. A plan is found
+    last one of each owner. With `keeps_last` the memory of that plan is kept too. A plan is found
     only in the epoch in which its lowering began.
     """
 

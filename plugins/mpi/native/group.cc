@@ -196,7 +196,7 @@ Status Group::Wait(const char* who, const Poll& poll, const std::function<int()>
 }
 
 void Group::Send(int to, Message message) {
-  static auto* letters = new std::deque<Letter>;  // a process that never arrives retains its memory
+  static auto* letters = new std::deque<Letter>;  // one that never arrives stays in memory
   while (!letters->empty()) {
     int done = 0;
     Mpi().Test(&letters->front().request, &done, nullptr);

@@ -93,7 +93,7 @@ class Group {
   opwright::Status FindBeside(const opwright::RunContext& ctx, Stream* beside);
   opwright::Status Settle(const char* who, const opwright::RunContext& ctx, int code);
 
-  std::mutex state_mutex_;  // bytes of the rest, up to the empty line
+  std::mutex state_mutex_;  // guards what follows, up to the empty line
   std::string unusable_;
   Comm comm_ = nullptr;
   bool is_connected_ = false;

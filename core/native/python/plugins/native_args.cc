@@ -29,7 +29,7 @@ void AttrStore::Add(const std::string& name, int type, const py::object& value) 
   ow_attr attr{};
   attr.size = sizeof(attr);
   attr.name = Keep(name).data;
-  attr.type = type < 0 ? 0 : type;  // below 0: the code of that type without the type itself
+  attr.type = type < 0 ? 0 : type;  // below 0: the value of type -type, without a type
   attr.count = 1;
   switch (std::abs(type)) {
     case OW_ATTR_INT:
