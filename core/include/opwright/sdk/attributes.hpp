@@ -117,7 +117,7 @@ class AttributeReader {
   }
 
  private:
-  const ow_attr* Find(const std::string& name) const {
+  OPWRIGHT_COLD const ow_attr* Find(const std::string& name) const {
     for (uint64_t i = 0; i < n_attrs_; ++i) {
       const ow_attr* attr = OW_AT(ow_attr, attrs_, stride_, i);
       if (name == attr->name) return attr;
@@ -135,7 +135,7 @@ class AttributeReader {
   }
 
   template <typename T>
-  static Status Narrow(const std::string& name, int64_t wide, T* value) {
+  OPWRIGHT_COLD static Status Narrow(const std::string& name, int64_t wide, T* value) {
     *value = static_cast<T>(wide);
     const bool same_sign = std::is_signed_v<T> || wide >= 0;
     OPWRIGHT_ENFORCE(same_sign && static_cast<int64_t>(*value) == wide, "attribute '", name,
@@ -144,7 +144,7 @@ class AttributeReader {
   }
 
   template <typename T>
-  static Status Narrow(const std::string& name, double wide, T* value) {
+  OPWRIGHT_COLD static Status Narrow(const std::string& name, double wide, T* value) {
     constexpr double kMax = static_cast<double>(std::numeric_limits<T>::max());
     OPWRIGHT_ENFORCE(!std::isfinite(wide) || std::fabs(wide) <= kMax, "attribute '", name,
                      "' must fit the ", 8 * sizeof(T), " bits of its field, got ", wide);
@@ -170,7 +170,8 @@ Status ReadField(const AttributeReader& reader, const std::string& name, std::ve
 }
 
 template <typename T>
-Status ReadField(const AttributeReader& reader, const std::string& name, std::optional<T>* field) {
+OPWRIGHT_COLD Status ReadField(const AttributeReader& reader, const std::string& name,
+                               std::optional<T>* field) {
   field->reset();
   if (!reader.Has(name)) return Status::Ok();
   return ReadField(reader, name, &field->emplace());
@@ -178,14 +179,15 @@ Status ReadField(const AttributeReader& reader, const std::string& name, std::op
 
 // Returns the next name of "a, b", a list that a macro turned into a string, and moves past it;
 // empty at the end.
-inline std::string NextName(const char** list) {
+OPWRIGHT_COLD inline std::string NextName(const char** list) {
   const char* const begin = *list + std::strspn(*list, ", \t\n");
   *list = begin + std::strcspn(begin, ", \t\n");
   return std::string(begin, *list);
 }
 
 template <typename... Fields>
-Status ReadFields(const AttributeReader& reader, const char* names, Fields&... fields) {
+OPWRIGHT_COLD Status ReadFields(const AttributeReader& reader, const char* names,
+                                Fields&... fields) {
   Status status = Status::Ok();
   ((status = ReadField(reader, NextName(&names), &fields), status.ok()) && ...);
   return status;

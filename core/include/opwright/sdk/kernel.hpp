@@ -109,6 +109,28 @@ inline uint64_t& HeldBytes() noexcept {
   return bytes;
 }
 
+// The functions of a kernel class; NULL for what it lacks.
+struct KernelFunctions {
+  void (*configure)(KernelOptions& options);
+  int32_t (*prepare)(ow_prepare* prepare);
+  void (*release)(void* prepared);
+  int32_t (*bind)(const ow_call* call, void** bound);
+  void (*unbind)(void* prepared, void* bound);
+  int32_t (*pack)(const ow_call* call, uint32_t arg, const DLTensor* source, void* destination);
+  int32_t (*run)(const ow_call* call);
+};
+
+// Prepares a kernel by `make`, at the border to the host.
+OPWRIGHT_COLD inline int32_t PrepareAtBorder(ow_prepare* prepare, Status (*make)(ow_prepare*)) {
+  HeldBytes() = 0;
+  const int32_t code =
+      AtBorder(prepare->message, prepare->message_bytes, [prepare, make] { return make(prepare); });
+  if (code == OW_OK && OW_HAS(prepare, held_bytes)) prepare->held_bytes = HeldBytes();
+  // A host of 1.0 treats every other status as a failure, and tries no other kernel.
+  const bool is_old = prepare->host->abi_minor < 1;
+  return code == OW_UNSUPPORTED && is_old ? OW_REFUSED : code;
+}
+
 // The functions of kernel K of operator OpT.
 template <typename OpT, typename K>
 struct KernelBridge {
@@ -121,26 +143,22 @@ struct KernelBridge {
     K kernel{};
   };
 
+  OPWRIGHT_COLD static Status Make(ow_prepare* prepare) {
+    auto made = std::make_unique<Prepared>();
+    made->n_inputs = prepare->n_inputs;
+    const AttributeReader reader(prepare->attrs, prepare->n_attrs, prepare->attr_stride);
+    OPWRIGHT_RETURN_IF_ERROR(ReadAttributes<OpT>(reader, &made->attrs));
+    if constexpr (HasPrepare<K>::value) {
+      PrepareContext ctx(prepare);
+      const Attrs& attrs = made->attrs;
+      OPWRIGHT_RETURN_IF_ERROR(made->kernel.Prepare(ctx, attrs));
+    }
+    prepare->prepared = made.release();
+    return Status::Ok();
+  }
+
   OPWRIGHT_COLD static int32_t Prepare(ow_prepare* prepare) noexcept {
-    const auto make = [prepare]() -> Status {
-      HeldBytes() = 0;
-      auto made = std::make_unique<Prepared>();
-      made->n_inputs = prepare->n_inputs;
-      const AttributeReader reader(prepare->attrs, prepare->n_attrs, prepare->attr_stride);
-      OPWRIGHT_RETURN_IF_ERROR(ReadAttributes<OpT>(reader, &made->attrs));
-      if constexpr (HasPrepare<K>::value) {
-        PrepareContext ctx(prepare);
-        const Attrs& attrs = made->attrs;
-        OPWRIGHT_RETURN_IF_ERROR(made->kernel.Prepare(ctx, attrs));
-      }
-      prepare->prepared = made.release();
-      if (OW_HAS(prepare, held_bytes)) prepare->held_bytes = HeldBytes();
-      return Status::Ok();
-    };
-    const int32_t code = AtBorder(prepare->message, prepare->message_bytes, make);
-    // A host of 1.0 treats every other status as a failure, and tries no other kernel.
-    const bool is_old = prepare->host->abi_minor < 1;
-    return code == OW_UNSUPPORTED && is_old ? OW_REFUSED : code;
+    return PrepareAtBorder(prepare, &Make);
   }
 
   OPWRIGHT_COLD static void Release(void* prepared) noexcept {
@@ -183,25 +201,15 @@ struct KernelBridge {
     });
   }
 
-  // Everything but names and dtypes.
-  OPWRIGHT_COLD static ow_kernel Table(const KernelOptions& options) {
-    ow_kernel table{};
-    table.size = sizeof(ow_kernel);
-    table.priority = options.priority;
-    table.flags = (options.capturable ? OW_KERNEL_CAPTURABLE : 0u) |
-                  (options.deterministic ? 0u : OW_KERNEL_NONDETERMINISTIC) |
-                  (options.by_threads ? OW_KERNEL_BY_THREADS : 0u) |
-                  (options.blocks ? OW_KERNEL_BLOCKS : 0u) |
-                  (options.strided ? OW_KERNEL_STRIDED : 0u);
-    table.prepare = &Prepare;
-    table.release = &Release;
+  static constexpr KernelFunctions Functions() {
+    KernelFunctions functions{nullptr, &Prepare, &Release, nullptr, nullptr, nullptr, &Run};
+    if constexpr (HasConfigure<K>::value) functions.configure = &K::Configure;
     if constexpr (HasBound<K>::value) {
-      table.bind = &Bind;
-      table.unbind = &Unbind;
+      functions.bind = &Bind;
+      functions.unbind = &Unbind;
     }
-    if constexpr (HasPack<K>::value) table.pack = &Pack;
-    table.run = &Run;
-    return table;
+    if constexpr (HasPack<K>::value) functions.pack = &Pack;
+    return functions;
   }
 };
 

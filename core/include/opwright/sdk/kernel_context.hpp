@@ -50,14 +50,15 @@ class InputTensor {
 
   template <typename T>
   T* Pointer() const {
-    if (!SameDtype(tensor_->dtype, DtypeOf<T>())) {
-      throw Exception("a tensor of ", DtypeName(tensor_->dtype), " was read as ",
-                      DtypeName(DtypeOf<T>()));
-    }
+    if (!SameDtype(tensor_->dtype, DtypeOf<T>())) ReadAs(tensor_->dtype, DtypeOf<T>());
     return static_cast<T*>(static_cast<void*>(Bytes()));
   }
 
  private:
+  [[noreturn]] OPWRIGHT_COLD static void ReadAs(DLDataType dtype, DLDataType other) {
+    throw Exception("a tensor of ", DtypeName(dtype), " was read as ", DtypeName(other));
+  }
+
   const DLTensor* tensor_;
 };
 
@@ -105,10 +106,10 @@ class Arguments {
   const DLTensor* operator[](uint32_t arg) const { return args_[arg]; }
 
  private:
-  [[noreturn]] static void Missing(const char* kind, uint32_t slot, uint32_t count) {
+  [[noreturn]] OPWRIGHT_COLD static void Missing(const char* kind, uint32_t slot, uint32_t count) {
     throw Exception("there are ", count, " ", kind, " slots, got slot ", slot);
   }
-  [[noreturn]] static void Absent(const char* kind, uint32_t slot, uint32_t index) {
+  [[noreturn]] OPWRIGHT_COLD static void Absent(const char* kind, uint32_t slot, uint32_t index) {
     throw Exception(kind, " slot ", slot, " has no variable ", index, "; ask has_", kind,
                     " before");
   }

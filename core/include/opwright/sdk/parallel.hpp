@@ -12,18 +12,32 @@
 namespace opwright {
 namespace detail {
 
+// The first exception of all shares.
+class ShareFailure {
+ public:
+  OPWRIGHT_COLD void Catch() noexcept {
+    if (!has_failed_.exchange(true)) failure_ = std::current_exception();
+  }
+  void Rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::atomic<bool> has_failed_{false};
+  std::exception_ptr failure_;
+};
+
 template <typename Function>
 struct ShareCall {
   const Function* function;
-  std::atomic<bool> has_failed{false};
-  std::exception_ptr failure;
+  ShareFailure failure;
 
   static void Run(void* data, int32_t share) noexcept {
     auto* call = static_cast<ShareCall*>(data);
     try {
       (*call->function)(share);
     } catch (...) {
-      if (!call->has_failed.exchange(true)) call->failure = std::current_exception();
+      call->failure.Catch();
     }
   }
 };
@@ -46,9 +60,9 @@ void Parallel(int32_t n_threads, int32_t n_shares, const Function& function) {
     for (int32_t share = 0; share < n_shares; ++share) function(share);
     return;
   }
-  detail::ShareCall<Function> call{&function, {}, {}};
+  detail::ShareCall<Function> call{&function, {}};
   host->parallel(n_threads, n_shares, &detail::ShareCall<Function>::Run, &call);
-  if (call.failure) std::rethrow_exception(call.failure);
+  call.failure.Rethrow();
 }
 
 }  // namespace opwright

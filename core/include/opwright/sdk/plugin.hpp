@@ -59,13 +59,16 @@ class PluginTables {
   template <typename OpT, template <typename> class Kernel, typename... Dtypes>
   void AddKernels(const std::string& op_type, const char* device) {
     static_assert(sizeof...(Dtypes) > 0, "a kernel is registered for one dtype or more");
-    (AddKernel<OpT, Kernel<Dtypes>, Dtypes>(op_type, device), ...);
+    const TypedKernel kernels[] = {MakeTyped<OpT, Kernel<Dtypes>, Dtypes>()...};
+    AddKernelsOfType(op_type, device, kernels, std::size(kernels));
   }
 
   template <template <typename> class Kernel, typename... Dtypes>
   void AddKernelsForOthers(const char* op_type, const char* device) {
     static_assert(sizeof...(Dtypes) > 0, "a kernel is registered for one dtype or more");
-    (AddKernel<OpOfOthers<Kernel<Dtypes>>, Kernel<Dtypes>, Dtypes>(op_type, device), ...);
+    const TypedKernel kernels[] = {
+        MakeTyped<OpOfOthers<Kernel<Dtypes>>, Kernel<Dtypes>, Dtypes>()...};
+    AddKernelsOfType(op_type, device, kernels, std::size(kernels));
   }
 
   template <typename D>
@@ -118,20 +121,48 @@ class PluginTables {
     return row;
   }
 
+  // A kernel class with the dtype that it is registered for, or with those. Never static: g++ would
+  // unite two of one name in two libraries.
+  struct TypedKernel {
+    KernelFunctions functions;
+    DLDataType dtype;
+    bool any_dtype;
+    bool narrow_dtypes;
+  };
+
   template <typename OpT, typename K, typename Dtype>
-  OPWRIGHT_COLD void AddKernel(const std::string& op_type, const char* device) {
+  static constexpr TypedKernel MakeTyped() {
+    TypedKernel kernel{KernelBridge<OpT, K>::Functions(), {}, false, false};
+    if constexpr (std::is_same_v<Dtype, NarrowDtypes>) {
+      kernel.narrow_dtypes = true;
+    } else if constexpr (std::is_same_v<Dtype, AnyDtype>) {
+      kernel.any_dtype = true;
+    } else {
+      kernel.dtype = DtypeOf<Dtype>();
+    }
+    return kernel;
+  }
+
+  OPWRIGHT_COLD void AddKernelsOfType(const std::string& op_type, const char* device,
+                                      const TypedKernel* kernels, size_t n_kernels) {
+    for (size_t i = 0; i < n_kernels; ++i) AddKernel(op_type, device, kernels[i]);
+  }
+
+  OPWRIGHT_COLD void AddKernel(const std::string& op_type, const char* device,
+                               const TypedKernel& kernel) {
     KernelRow& kept = kernel_rows_.emplace_back();
     kept.op_type = op_type;
-    if constexpr (HasConfigure<K>::value) K::Configure(kept.options);
-    ow_kernel row = KernelBridge<OpT, K>::Table(kept.options);
+    const KernelFunctions& functions = kernel.functions;
+    if (functions.configure != nullptr) functions.configure(kept.options);
+    ow_kernel row = MakeRow(functions, kept.options);
     row.op_type = kept.op_type.c_str();
     row.device = device;
     if (!kept.options.library.empty()) row.library = kept.options.library.c_str();
-    if constexpr (std::is_same_v<Dtype, NarrowDtypes>) {
+    if (kernel.narrow_dtypes) {
       row.dtypes = detail::kNarrowDtypes;
       row.n_dtypes = std::size(detail::kNarrowDtypes);
-    } else if constexpr (!std::is_same_v<Dtype, AnyDtype>) {
-      kept.dtype = DtypeOf<Dtype>();
+    } else if (!kernel.any_dtype) {
+      kept.dtype = kernel.dtype;
       row.dtypes = &kept.dtype;
       row.n_dtypes = 1;
     }
@@ -141,6 +172,25 @@ class PluginTables {
     row.may_reuse = kept.may_reuse.data();
     row.n_may_reuse = kept.may_reuse.size();
     kernels_.push_back(row);
+  }
+
+  // Everything but names and dtypes.
+  static ow_kernel MakeRow(const KernelFunctions& functions, const KernelOptions& options) {
+    ow_kernel row{};
+    row.size = sizeof(ow_kernel);
+    row.priority = options.priority;
+    row.flags = (options.capturable ? OW_KERNEL_CAPTURABLE : 0u) |
+                (options.deterministic ? 0u : OW_KERNEL_NONDETERMINISTIC) |
+                (options.by_threads ? OW_KERNEL_BY_THREADS : 0u) |
+                (options.blocks ? OW_KERNEL_BLOCKS : 0u) |
+                (options.strided ? OW_KERNEL_STRIDED : 0u);
+    row.prepare = functions.prepare;
+    row.release = functions.release;
+    row.bind = functions.bind;
+    row.unbind = functions.unbind;
+    row.pack = functions.pack;
+    row.run = functions.run;
+    return row;
   }
 
   ow_plugin plugin_{};

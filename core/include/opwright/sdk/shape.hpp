@@ -19,12 +19,14 @@ constexpr bool DimsAgree(int64_t a, int64_t b) { return a == b || a == -1 || b =
 
 namespace detail {
 
+[[noreturn]] OPWRIGHT_COLD inline void RefuseAxis(int32_t axis, int32_t rank) {
+  throw Exception("axis must be in [", -rank, ", ", rank, "), got ", axis);
+}
+
 // An axis counted from the front; a negative one counts from the end.
 inline int32_t AxisFromFront(int32_t axis, int32_t rank) {
   const int32_t from_front = axis < 0 ? axis + rank : axis;
-  if (from_front < 0 || from_front >= rank) {
-    throw Exception("axis must be in [", -rank, ", ", rank, "), got ", axis);
-  }
+  if (from_front < 0 || from_front >= rank) RefuseAxis(axis, rank);
   return from_front;
 }
 

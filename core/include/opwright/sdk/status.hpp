@@ -3,6 +3,7 @@
 #define OPWRIGHT_SDK_STATUS_HPP_
 
 #include <cstring>
+#include <initializer_list>
 #include <locale>
 #include <memory>
 #include <new>
@@ -18,21 +19,50 @@
 // libraries.
 #define OPWRIGHT_LOCAL __attribute__((visibility("hidden")))
 
-// Code that runs once for each plan, or after a failure: compiled for size, which compiles faster.
-#define OPWRIGHT_COLD __attribute__((cold))
+// Code that runs once for each plan, or after a failure: compiled for size, and never inlined,
+// which compiles faster.
+#define OPWRIGHT_COLD __attribute__((cold, noinline))
 
 namespace opwright {
 
 namespace detail {
 
-// Concatenates the parts of a message as std::ostream writes them.
-template <typename... Parts>
-OPWRIGHT_COLD std::string Concat(const Parts&... parts) {
+// One part of a message, of any type that std::ostream writes.
+class MessagePart {
+ public:
+  template <typename T>
+  MessagePart(const T& part)  // NOLINT(google-explicit-constructor)
+      : part_(reinterpret_cast<const void*>(&part)), write_(&Write<T>) {}
+  MessagePart(const char* text)  // NOLINT(google-explicit-constructor): one for all lengths
+      : part_(text), write_(&WriteText) {}
+
+  void WriteTo(std::ostream& text) const { write_(text, part_); }
+
+ private:
+  template <typename T>
+  OPWRIGHT_COLD static void Write(std::ostream& text, const void* part) {
+    text << *reinterpret_cast<const T*>(part);
+  }
+  OPWRIGHT_COLD static void WriteText(std::ostream& text, const void* part) {
+    text << static_cast<const char*>(part);
+  }
+
+  const void* part_;
+  void (*write_)(std::ostream& text, const void* part);
+};
+
+OPWRIGHT_COLD inline std::string JoinParts(std::initializer_list<MessagePart> parts) {
   std::ostringstream text;
   text.imbue(std::locale::classic());  // messages must not depend on the locale
   text << std::boolalpha;
-  (text << ... << parts);
+  for (const MessagePart& part : parts) part.WriteTo(text);
   return text.str();
+}
+
+// Concatenates the parts of a message as std::ostream writes them.
+template <typename... Parts>
+std::string Concat(const Parts&... parts) {
+  return JoinParts({parts...});
 }
 
 }  // namespace detail
@@ -41,7 +71,7 @@ OPWRIGHT_COLD std::string Concat(const Parts&... parts) {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(int32_t code, std::string message)
+  OPWRIGHT_COLD Status(int32_t code, std::string message)
       : failure_(code == OW_OK ? nullptr : new Failure{code, std::move(message)}) {}
   Status(const Status& other) : failure_(other.ok() ? nullptr : new Failure(*other.failure_)) {}
   Status(Status&& other) noexcept = default;
@@ -55,25 +85,25 @@ class [[nodiscard]] Status {
   // Failed; the message is the concatenation of all parts.
   template <typename... Parts>
   static Status Error(const Parts&... parts) {
-    return Status(OW_ERROR, detail::Concat(parts...));
+    return Failed(OW_ERROR, {parts...});
   }
 
   // From Prepare only: unsupported by this kernel; the next one is tried.
   template <typename... Parts>
   static Status Refused(const Parts&... parts) {
-    return Status(OW_REFUSED, detail::Concat(parts...));
+    return Failed(OW_REFUSED, {parts...});
   }
 
   // From Prepare only: this machine lacks what the kernel needs; the next one is tried.
   template <typename... Parts>
   static Status Unsupported(const Parts&... parts) {
-    return Status(OW_UNSUPPORTED, detail::Concat(parts...));
+    return Failed(OW_UNSUPPORTED, {parts...});
   }
 
   // An allocation failed; the message may contain the amount of free memory.
   template <typename... Parts>
   static Status OutOfMemory(const Parts&... parts) {
-    return Status(OW_OUT_OF_MEMORY, detail::Concat(parts...));
+    return Failed(OW_OUT_OF_MEMORY, {parts...});
   }
 
   bool ok() const { return failure_ == nullptr; }
@@ -85,21 +115,31 @@ class [[nodiscard]] Status {
     int32_t code;
     std::string message;
   };
-  std::unique_ptr<Failure> failure_;
+  struct DeleteFailure {
+    OPWRIGHT_COLD void operator()(Failure* failure) const { delete failure; }
+  };
+
+  OPWRIGHT_COLD static Status Failed(int32_t code,
+                                     std::initializer_list<detail::MessagePart> parts) {
+    return Status(code, detail::JoinParts(parts));
+  }
+
+  std::unique_ptr<Failure, DeleteFailure> failure_;
 };
 
 // For code that cannot return a Status, such as the constructor of an attribute struct.
 class Exception : public std::runtime_error {
  public:
   template <typename... Parts>
-  explicit Exception(const Parts&... parts) : std::runtime_error(detail::Concat(parts...)) {}
+  explicit Exception(const Parts&... parts) : std::runtime_error(detail::JoinParts({parts...})) {}
 };
 
 namespace detail {
 
 // Copies a message into a caller's buffer, truncated between two characters of UTF-8 if it is too
 // long.
-inline void WriteMessage(const char* text, char* message, uint64_t message_bytes) noexcept {
+OPWRIGHT_COLD inline void WriteMessage(const char* text, char* message,
+                                       uint64_t message_bytes) noexcept {
   if (message == nullptr || message_bytes == 0) return;
   if (text == nullptr) text = "";  // what() of an exception may return NULL
   uint64_t length = std::strlen(text);
@@ -111,14 +151,17 @@ inline void WriteMessage(const char* text, char* message, uint64_t message_bytes
   message[length] = '\0';
 }
 
-// Runs a function that returns a Status; exceptions become a code and a message.
-template <typename Function>
-int32_t AtBorder(char* message, uint64_t message_bytes, Function&& function) noexcept {
+// The code of a failure, whose message is written.
+OPWRIGHT_COLD inline int32_t ReportFailure(const Status& failure, char* message,
+                                           uint64_t message_bytes) {
+  WriteMessage(failure.message().c_str(), message, message_bytes);
+  return failure.code();
+}
+
+// The same for the exception that is being handled.
+OPWRIGHT_COLD inline int32_t ReportException(char* message, uint64_t message_bytes) noexcept {
   try {
-    const Status status = function();
-    if (status.ok()) return OW_OK;
-    WriteMessage(status.message().c_str(), message, message_bytes);
-    return status.code();
+    throw;
   } catch (const std::bad_alloc&) {
     WriteMessage("out of memory", message, message_bytes);
     return OW_OUT_OF_MEMORY;
@@ -128,6 +171,17 @@ int32_t AtBorder(char* message, uint64_t message_bytes, Function&& function) noe
   } catch (...) {
     WriteMessage("threw no std::exception", message, message_bytes);
     return OW_ERROR;
+  }
+}
+
+// Runs a function that returns a Status; exceptions become a code and a message.
+template <typename Function>
+int32_t AtBorder(char* message, uint64_t message_bytes, Function&& function) noexcept {
+  try {
+    const Status status = function();
+    return status.ok() ? OW_OK : ReportFailure(status, message, message_bytes);
+  } catch (...) {
+    return ReportException(message, message_bytes);
   }
 }
 

@@ -27,12 +27,25 @@ inline Part PartOf(int64_t n, int64_t step, int32_t thread, int32_t n_threads) {
   return Part{std::min(begin, n), std::min(end, n)};
 }
 
+// The functions below for callables without their type: the rest of them is compiled once.
+using CallPart = void (*)(const void* function, int32_t part, int32_t n_parts);
+using CallRange = void (*)(const void* function, int64_t begin, int64_t end);
+void RunParts(int32_t n_parts, CallPart call, const void* function);
+void RunRanges(int32_t n_threads, int64_t n, int64_t grain, int64_t step, CallRange call,
+               const void* function);
+
 // Calls function(part, n_parts) for each of n_threads parts of some work, each in a separate thread
 // if the processors are free. No part may wait for another one.
 template <typename Function>
 void Parallel(int32_t n_threads, const Function& function) {
-  const int32_t n_parts = std::max(n_threads, 1);
-  opwright::Parallel(n_parts, n_parts, [&](int32_t part) { function(part, n_parts); });
+  if (n_threads <= 1) {
+    function(0, 1);
+    return;
+  }
+  const auto call = [](const void* typed, int32_t part, int32_t n_parts) {
+    (*static_cast<const Function*>(typed))(part, n_parts);
+  };
+  RunParts(n_threads, call, &function);
 }
 
 // Calls function(begin, end) on parts of [0, n), each of at least `grain` and a multiple of `step`.
@@ -43,12 +56,10 @@ void ParallelFor(int32_t n_threads, int64_t n, int64_t grain, int64_t step,
     if (n > 0) function(int64_t{0}, n);
     return;
   }
-  const int64_t most = std::max<int64_t>(1, n / std::max<int64_t>(grain, 1));
-  const auto count = static_cast<int32_t>(std::min<int64_t>(n_threads, most));
-  Parallel(count, [&](int32_t thread, int32_t threads) {
-    const Part part = PartOf(n, step, thread, threads);
-    if (part.begin < part.end) function(part.begin, part.end);
-  });
+  const auto call = [](const void* typed, int64_t begin, int64_t end) {
+    (*static_cast<const Function*>(typed))(begin, end);
+  };
+  RunRanges(n_threads, n, grain, step, call, &function);
 }
 
 }  // namespace opwright_cpu

@@ -35,8 +35,8 @@ OPWRIGHT_CPU_CLONES void AddToPixels(int64_t pixels, int64_t channels, const T* 
 }
 
 template <typename T>
-OPWRIGHT_CPU_CLONES void AddPixels(int64_t pixels, int64_t channels, const T* image,
-                                   int64_t channel_stride, T* sums) {
+OPWRIGHT_CPU_CLONES void AddPixelSums(int64_t pixels, int64_t channels, const T* image,
+                                      int64_t channel_stride, T* sums) {
   constexpr int64_t kStrip = 64;
   for (int64_t first = 0; first < channels; first += kStrip) {
     const int64_t count = std::min(kStrip, channels - first);
@@ -65,7 +65,7 @@ void CopyRun(int64_t n, const T* from, int64_t stride, T* to) {
 
 template <typename T>
 void SumPixels(int64_t pixels, int64_t channels, const T* image, int64_t channel_stride, T* sums) {
-  AddPixels<T>(pixels, channels, image, channel_stride, sums);
+  AddPixelSums<T>(pixels, channels, image, channel_stride, sums);
 }
 
 template <typename T>

@@ -39,22 +39,27 @@ OPWRIGHT_CPU_INLINE void FinishTile(const GroupedEpilogue& epilogue, int64_t cha
   }
 }
 
+// Groups of kG channels, or of a multiple of eight where kG is eight.
 template <int kG, int kPixels>
-OPWRIGHT_CPU_INLINE void SumTile(const RowWork& work, const GroupedPhase& phase, int64_t unit,
-                                 int64_t block, int64_t pixel) {
+OPWRIGHT_CPU_INLINE void SumTile(const RowWork& work, int64_t group, const GroupedPhase& phase,
+                                 int64_t unit, int64_t block, int64_t pixel) {
   const GroupedSweep& sweep = *work.sweep;
   const int64_t x_step = sweep.from_step * work.unit;
-  const int64_t tap_size = work.unit * kG;
+  const int64_t tap_size = work.unit * group;
   const int64_t from = unit * sweep.width * work.unit + (sweep.left * work.unit + pixel * x_step);
   const float* weight =
-      work.packed + (work.first_unit + unit) * work.taps * tap_size + block * kG * kGroupedLanes;
+      work.packed + (work.first_unit + unit) * work.taps * tap_size + block * group * kGroupedLanes;
   GroupedLanes sums[kPixels] = {};
   for (int64_t r = 0; r < work.rows.n; ++r) {
     const float* row = work.rows.at[r] + from;
     const float* row_weight = weight + work.rows.tap[r] * work.row_taps * tap_size;
     for (const GroupedTap& tap : phase.taps) {
-      AddTap<kG, kPixels>(row + tap.shift * work.unit, x_step, row_weight + tap.index * tap_size,
-                          sums, std::make_integer_sequence<int, kG>());
+      const float* x = row + tap.shift * work.unit;
+      const float* tap_weight = row_weight + tap.index * tap_size;
+      for (int64_t first = 0; first < group; first += kG) {
+        AddTap<kG, kPixels>(x + first, x_step, tap_weight + first * kGroupedLanes, sums,
+                            std::make_integer_sequence<int, kG>());
+      }
     }
   }
   const int64_t channel = (work.first_unit + unit) * work.unit + block * kGroupedLanes;
@@ -66,8 +71,9 @@ OPWRIGHT_CPU_INLINE void SumTile(const RowWork& work, const GroupedPhase& phase,
   for (int p = 0; p < kPixels; ++p) LanesAt(work.to + place + p * step) = sums[p];
 }
 
-template <int kG>
-OPWRIGHT_CPU_CLONES void SumRowOf(const RowWork& work) {
+template <int kG, bool kExact>
+OPWRIGHT_CPU_CLONES void SumRowOf(const RowWork& work, int64_t any_group) {
+  const int64_t group = kExact ? kG : any_group;
   for (int64_t unit = 0; unit < work.n_units; ++unit) {
     for (int64_t block = 0; block < work.unit / kGroupedLanes; ++block) {
       for (const GroupedPhase& phase : work.sweep->phases) {
@@ -77,28 +83,28 @@ OPWRIGHT_CPU_CLONES void SumRowOf(const RowWork& work) {
           const int64_t n = (phase.count - pixel) / (n_tiles - tile);
           switch (n) {
             case 1:
-              SumTile<kG, 1>(work, phase, unit, block, pixel);
+              SumTile<kG, 1>(work, group, phase, unit, block, pixel);
               break;
             case 2:
-              SumTile<kG, 2>(work, phase, unit, block, pixel);
+              SumTile<kG, 2>(work, group, phase, unit, block, pixel);
               break;
             case 3:
-              SumTile<kG, 3>(work, phase, unit, block, pixel);
+              SumTile<kG, 3>(work, group, phase, unit, block, pixel);
               break;
             case 4:
-              SumTile<kG, 4>(work, phase, unit, block, pixel);
+              SumTile<kG, 4>(work, group, phase, unit, block, pixel);
               break;
             case 5:
-              SumTile<kG, 5>(work, phase, unit, block, pixel);
+              SumTile<kG, 5>(work, group, phase, unit, block, pixel);
               break;
             case 6:
-              SumTile<kG, 6>(work, phase, unit, block, pixel);
+              SumTile<kG, 6>(work, group, phase, unit, block, pixel);
               break;
             case 7:
-              SumTile<kG, 7>(work, phase, unit, block, pixel);
+              SumTile<kG, 7>(work, group, phase, unit, block, pixel);
               break;
             default:
-              SumTile<kG, 8>(work, phase, unit, block, pixel);
+              SumTile<kG, 8>(work, group, phase, unit, block, pixel);
               break;
           }
           pixel += n;
@@ -172,7 +178,10 @@ void WithGroup(int64_t group, const Function& function) {
 }  // namespace
 
 void SumRow(int64_t group, const RowWork& work) {
-  WithGroup(group, [&](auto constant) { SumRowOf<decltype(constant)::value>(work); });
+  if (group > kGroupedLanes) return SumRowOf<kGroupedLanes, false>(work, group);
+  WithGroup(group, [&](auto constant) {
+    SumRowOf<std::min<int>(decltype(constant)::value, kGroupedLanes), true>(work, group);
+  });
 }
 
 void SumOutGrads(int64_t group, const OutGradsWork& work) {

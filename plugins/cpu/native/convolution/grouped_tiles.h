@@ -64,17 +64,17 @@ OPWRIGHT_CPU_INLINE void AddOutGrads(const float* x, const GroupedLanes& out_gra
    ...);
 }
 
-// sums[tap][i], [kTaps, min(kG, 8), 8], += over n pixels output gradients times channel i of the
+// sums[tap][i], [taps, min(kG, 8), 8], += over n pixels output gradients times channel i of the
 // tap's pixel.
 template <int kG, int... kTap>
 OPWRIGHT_CPU_INLINE void AddPixels(const float* const* x, int64_t x_step, const float* out_grads,
                                    int64_t out_grads_step, int64_t n, float* const* sums,
                                    std::integer_sequence<int, kTap...>) {
-  constexpr int kTaps = sizeof...(kTap);
+  constexpr int kTapsAtOnce = sizeof...(kTap);
   constexpr int kChannels = std::min<int>(kG, kGroupedLanes);
-  GroupedLanes own[kTaps * kChannels];
+  GroupedLanes own[kTapsAtOnce * kChannels];
 #pragma GCC unroll 32
-  for (int i = 0; i < kTaps * kChannels; ++i) {
+  for (int i = 0; i < kTapsAtOnce * kChannels; ++i) {
     own[i] = LanesAt(sums[i / kChannels] + i % kChannels * kGroupedLanes);
   }
   for (int64_t p = 0; p < n; ++p) {
@@ -84,7 +84,7 @@ OPWRIGHT_CPU_INLINE void AddPixels(const float* const* x, int64_t x_step, const 
      ...);
   }
 #pragma GCC unroll 32
-  for (int i = 0; i < kTaps * kChannels; ++i) {
+  for (int i = 0; i < kTapsAtOnce * kChannels; ++i) {
     LanesAt(sums[i / kChannels] + i % kChannels * kGroupedLanes) = own[i];
   }
 }

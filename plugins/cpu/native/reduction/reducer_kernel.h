@@ -41,7 +41,7 @@ OPWRIGHT_CPU_INLINE void FoldRows(const In* x, int64_t n_rows, int64_t stride, i
 }
 
 template <typename T, typename Rule, typename In>
-OPWRIGHT_CPU_INLINE void FoldStrip(const In* x, int64_t n_rows, int64_t stride, int64_t width,
+OPWRIGHT_CPU_CLONES void FoldStrip(const In* x, int64_t n_rows, int64_t stride, int64_t width,
                                    T* out) {
   T block[kStrip];
   for (int64_t row = 0; row < n_rows; row += kStripRows) {
@@ -54,8 +54,10 @@ OPWRIGHT_CPU_INLINE void FoldStrip(const In* x, int64_t n_rows, int64_t stride, 
 
 // The results [begin, end) of all outer * inner ones. Narrow rows are joined to wider ones.
 template <typename T, typename Rule, typename In>
-OPWRIGHT_CPU_INLINE void Columns(const In* x, int64_t length, int64_t inner, int64_t begin,
-                                 int64_t end, T* out) {
+void ReduceColumns(const void* array, int64_t length, int64_t inner, int64_t begin, int64_t end,
+                   void* results) {
+  const auto* x = static_cast<const In*>(array);
+  auto* out = static_cast<T*>(results);
   T wide[4 * kNarrow];
   while (begin < end) {
     const int64_t outer = begin / inner;
@@ -85,12 +87,6 @@ OPWRIGHT_CPU_CLONES void ReduceRows(const void* from, int64_t n_rows, int64_t le
   const auto* x = static_cast<const In*>(from);
   auto* out = static_cast<T*>(to);
   for (int64_t i = 0; i < n_rows; ++i) out[i] = Rule::Row(x + i * length, length);
-}
-
-template <typename T, typename Rule, typename In>
-OPWRIGHT_CPU_CLONES void ReduceColumns(const void* from, int64_t length, int64_t inner,
-                                       int64_t begin, int64_t end, void* to) {
-  Columns<T, Rule>(static_cast<const In*>(from), length, inner, begin, end, static_cast<T*>(to));
 }
 
 template <typename T, typename Rule, typename In>
