@@ -76,8 +76,8 @@ $(STAMPS)/builders: pins/packages.txt | $(BIN)/python
 # Editable: Python files take effect at once, native ones when this rule runs again. Built with what
 # stays in $(VENV), so that only changed files are compiled, here and for the tests' wheels.
 $(STAMPS)/packages: $(PACKAGES:%=%/pyproject.toml) $(VERSION) $(NATIVE) $(STAMPS)/builders
-	@echo "compiling $(PACKAGES) into $(VENV): seven minutes of processor" \
-		"time, here up to $$((1 + 7 / $$(nproc))) minutes"
+	@echo "compiling $(PACKAGES) into $(VENV): six minutes of processor" \
+		"time, here up to $$((1 + 6 / $$(nproc))) minutes"
 	@$(INSTALL) packages $(PACKAGES)
 	@touch $@
 
