@@ -13,7 +13,7 @@ PEERS_VARIABLE = "OPWRIGHT_BENCH_PEERS"
 """The environment variable that names the peers' interpreter to our contestants."""
 
 # In a unit of time less is better; a share of bandwidth or of peak is better when it is more.
-# Besides times also their ratio to another time, and bytes, from `Timed.measure`.
+# In addition to times, their ratio to another time, and bytes, from `Timed.measure`.
 UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "MiB": 2.0**20}
 UNITS |= {"calm steps": 1.0, "small steps": 1.0, "steps of two": 1.0}
 UNITS |= {"steps of whole states": 1.0}

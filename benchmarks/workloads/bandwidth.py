@@ -5,7 +5,7 @@ Bytes counted: those that an operator must read and write, each once. A store th
 also reads its line first; that read is not counted, so that avoiding it shows as speed. "copy" is
 the fastest of three ways to copy such an array: NumPy's, memcpy in two threads, and stores that
 bypass the cache in two threads. All results go to an array that exists:
-making a fresh one of 64 MB costs more in page faults than the copy does.
+a new one of 64 MB would cost more in page faults than the copy.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ int32_t LockingAllocate(void*, uint64_t bytes, void** handle, const ow_error*) {
 }
 
 void LockingFree(void*, void* handle) {
-  CHECK(device_lock.try_lock());  // it would wait for ever
+  CHECK(device_lock.try_lock());  // it would wait forever
   Note("free");
   std::free(handle);
   device_lock.unlock();

@@ -124,7 +124,7 @@ def _carry(model: ModelProto) -> ModelProto:
 
 
 def assert_close(case: Any, ours: list[Any], theirs: list[Any]) -> None:
-    """Compare results of a case: 16-bit ones may round otherwise."""
+    """Compare results of a case: 16-bit ones may round differently."""
     assert len(ours) == len(theirs)
     for mine, other in zip(ours, theirs):
         assert (mine.dtype, mine.shape) == (other.dtype, other.shape)

@@ -31,7 +31,7 @@ REPEAT = -(-int(os.environ.get("OPWRIGHT_EXITS", "1")) // (len(WORK) * len(CODES
 
 @pytest.mark.parametrize("work", WORK)
 def test_a_process_exits_while_threads_are_at_work(work: str, tmp_path: Path) -> None:
-    # OpenBLAS, which NumPy's kernels call, may wait for ever for its own threads if a process ends
+    # OpenBLAS, which NumPy's kernels call, may wait forever for its own threads if a process ends
     # in the middle of a product: two of four processes of NumPy alone did.
     environ = {**os.environ, "EXIT_FOLDER": str(tmp_path), "OPENBLAS_NUM_THREADS": "1"}
     for _ in range(REPEAT):

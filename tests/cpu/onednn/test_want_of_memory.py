@@ -27,7 +27,7 @@ SAMPLE = 40 if EVERY else 12
 
 KERNELS = {"opwright_cpu": 0}
 CODE = {"libdnnl": 65536}
-"""The memory for code that oneDNN compiles: its lack was cached for ever."""
+"""The memory for code that oneDNN compiles: its lack was cached forever."""
 SMALL = {"libdnnl": 0}
 RUNTIME = {"_runtime": 0}
 ALL = {"libdnnl": 0, "opwright_cpu": 0, "_runtime": 0}

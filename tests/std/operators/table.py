@@ -22,7 +22,7 @@ Point: TypeAlias = tuple[Case, str, Target]
 FOLDER = Path(__file__).parent / "cases"
 
 SHARE = 24
-"""One in so many of the cases in each dtype on each library runs, unless all do."""
+"""One in this many cases of each dtype and library runs, unless all do."""
 
 DEVICE_SHARE = 4
 """The same on other devices than the CPU, where every instance of a kernel is compiled."""

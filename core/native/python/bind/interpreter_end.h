@@ -7,7 +7,7 @@
 namespace opwright {
 
 // Release the GIL around native code, and take it again. The interpreter may end in between: then
-// the thread stays in TakeGil for ever.
+// the thread stays in TakeGil forever.
 PyThreadState* ReleaseGil() noexcept;
 void TakeGil(PyThreadState* thread) noexcept;
 

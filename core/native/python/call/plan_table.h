@@ -93,7 +93,7 @@ class PlanSet {
     }
     return {};
   }
-  // The last entry, which must be there, as used now.
+  // The last entry, which must exist, marked as used now.
   EntryPtr UseLast() {
     last_->last_used = ++clock;
     return last_;
@@ -131,7 +131,7 @@ class PlanSet {
 class PlanTable {
  public:
   static constexpr size_t kMostPlans = 4096;
-  static constexpr size_t kDroppedShare = 32;  // one in so many plans is dropped at a time
+  static constexpr size_t kDroppedShare = 32;  // one in this many plans is dropped at a time
   // The memory of plans besides their working memory, which IdleMemory bounds.
   static constexpr int64_t kMostBytes = int64_t{48} << 20;
 

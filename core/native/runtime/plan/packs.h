@@ -55,7 +55,7 @@ class PackStore {
 
   std::mutex mutex_;
   std::unordered_multimap<const ScopeVariable*, Known> known_;  // guarded
-  size_t next_sweep_ = 1024;                                    // guarded: when so many are known
+  size_t next_sweep_ = 1024;                                    // guarded: when this many are known
 };
 
 // The alignment of a packed copy, and its size with padding.

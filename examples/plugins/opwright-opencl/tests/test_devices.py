@@ -52,7 +52,7 @@ def test_without_pyopencl_the_package_is_listed_with_the_command_that_installs_i
     assert "opwright-opencl" in got
 
 
-def test_a_child_of_fork_gets_an_error_instead_of_waiting_for_ever(in_process):
+def test_a_child_of_fork_gets_an_error_instead_of_waiting_forever(in_process):
     code = f"""{ADD}
 add("opencl")
 if os.fork() == 0:

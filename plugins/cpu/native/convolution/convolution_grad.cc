@@ -37,7 +37,7 @@ bool IsSummedByImages(const ConvolutionShape& shape) {
   return shape.weight().get_size() <= kFewWeightBytes || shape.windows() >= kManyPixels;
 }
 
-// Up to so many threads have their own sums even of many weights: in 16 bits a product takes less
+// Up to this many threads have their own sums even of many weights: in 16 bits a product takes less
 // time than threads of oneDNN that wait for each other.
 constexpr int32_t kFewParts = 4;
 

@@ -29,7 +29,7 @@ struct MapPlan {
   bool moves_bits = false;            // 16-bit floats are not shown to the loop as float
 };
 
-// The duration of a run over n elements that reads and writes so many bytes.
+// The duration of a run over n elements that reads and writes this many bytes.
 uint64_t EstimateNs(int64_t n, double bytes, double ns_per_element, int32_t n_threads);
 
 class MapKernel {

@@ -13,7 +13,7 @@
 
 namespace opwright_cpu {
 
-// Columns of x; so many of their rows stay in the second cache while the panels of y are read.
+// Columns of x; this many of their rows stay in the second cache while the panels of y are read.
 constexpr int64_t kTurnedColumns = 252;
 constexpr int64_t kTurnedRows = 252;
 

@@ -40,7 +40,7 @@ inline std::vector<int64_t> IndexedDims(const opwright::Shape& shape) {
   return shape.rank() == 0 ? std::vector<int64_t>{1} : shape.dims();
 }
 
-// Nanoseconds to move so many bytes, at about 10 GB/s a thread.
+// Nanoseconds to move this many bytes, at about 10 GB/s a thread.
 inline uint64_t MoveNanoseconds(int64_t bytes, int32_t n_threads) {
   const int32_t threads = bytes < 2 * kCopyGrainBytes ? 1 : std::max(n_threads, 1);
   return 20 + static_cast<uint64_t>(bytes) / 10 / static_cast<uint64_t>(threads);

@@ -18,7 +18,7 @@
 
 namespace opwright_cpu {
 
-// The CPU, for ever: kernels may run in other threads while statics are destroyed.
+// The CPU, forever: kernels may run in other threads while statics are destroyed.
 OPWRIGHT_LOCAL inline const dnnl::engine& CpuEngine() {
   static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *engine;

@@ -74,7 +74,7 @@ struct WeightGrads {
     AddRows(part, rows(), columns, s.width(), sums);
   }
 
-  // grad = kept * grad + part^T y, for so many columns of `part` and rows of both.
+  // grad = kept * grad + part^T y, for this many columns of `part` and rows of both.
   void Multiply(const T* part, int64_t columns, int64_t rows, const T* y, int64_t n, T kept,
                 T* grad) const {
     ParallelGemm<T>(gemm,

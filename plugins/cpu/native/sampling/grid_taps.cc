@@ -27,7 +27,7 @@ struct AxisRule {
   }
 };
 
-constexpr double kOutside = 8;  // beyond so many pixels outside of an image no place reads it
+constexpr double kOutside = 8;  // beyond this many pixels outside of an image no place reads it
 
 // Places that are held inside of the image; the factor is 0 beyond its ends.
 template <typename T>

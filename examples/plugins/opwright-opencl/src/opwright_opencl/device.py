@@ -129,7 +129,7 @@ class OpenClDevice:
     # -- the interface of kernels ---------------------------------------------------------------
 
     def check_process(self) -> None:
-        """Raise KernelError in a child of fork, where no thread of the driver is left to answer."""
+        """Raise KernelError in a child of fork, in which no thread of the driver can answer."""
         if os.getpid() != self._process:
             raise KernelError(
                 "opencl: a device must be used in the process that opened it, got a child of fork; "

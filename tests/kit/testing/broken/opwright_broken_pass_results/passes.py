@@ -61,7 +61,7 @@ def unobserved(graph):
 
 
 def never(graph):
-    """Looks for a type that a program writes otherwise."""
+    """Looks for a type that a program writes differently."""
     for softplus in graph.of_type("softplus"):
         if softplus.inputs[0][0].op is softplus:
             raise AssertionError("an operator that reads its own result")
