@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import re
+import sys
 import typing
 
 import pytest
@@ -60,3 +62,25 @@ def test_a_record_is_a_tuple_without_other_attributes():
     assert not hasattr(Ours(1), "__dict__")
     with pytest.raises(AttributeError, match="readonly|can't set"):
         Ours(1).first = 2
+
+
+def test_the_fields_of_a_record_are_matched_by_position():
+    match Ours(1):
+        case Ours(first, second):
+            assert (first, second) == (1, "two")
+        case _:
+            pytest.fail("no match")
+    assert Ours.__match_args__ == Theirs.__match_args__
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="copy.replace is of Python 3.13")
+def test_copy_replaces_fields_of_a_record():
+    assert copy.replace(Ours(1), second="four") == (1, "four")
+
+
+def test_a_record_may_have_no_fields():
+    class Empty(records.NamedTuple):
+        pass
+
+    assert Empty() == ()
+    assert repr(Empty()) == "Empty()"

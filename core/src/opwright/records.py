@@ -19,8 +19,8 @@ else:
 
     @cache
     def _constructor(n: int) -> Any:
-        names = "".join(f", _{i}" for i in range(n))
-        return eval(f"lambda _cls{names}: _new(_cls, ({names[2:]},))").__code__
+        names = "".join(f"_{i}, " for i in range(n))
+        return eval(f"lambda _cls, {names}: _new(_cls, ({names}))").__code__
 
     class _Record(tuple):
         __slots__ = ()
@@ -37,6 +37,8 @@ else:
             if changes:
                 raise ValueError(f"Got unexpected field names: {[*changes]!r}")
             return made
+
+        __replace__ = _replace  # for copy.replace of Python 3.13
 
         def _asdict(self) -> dict[str, Any]:
             return dict(zip(self._fields, self, strict=True))
@@ -57,6 +59,7 @@ else:
             new.__qualname__ = f"{name}.__new__"  # for messages
             getters = {field: _tuplegetter(i, None) for i, field in enumerate(fields)}
             own = {"__slots__": (), "_fields": fields, "_field_defaults": defaults, "__new__": new}
+            own["__match_args__"] = fields
             return type(name, (_Record,), namespace | getters | own)
 
     NamedTuple = type.__new__(_Meta, "NamedTuple", (), {})

@@ -198,7 +198,7 @@ class Context:
     def with_options(self, options: Mapping[str, Any]) -> Context:
         """Return a Context of the same registries and pins with these options and no others.
 
-        They apply to eager calls and for networks that are compiled or run under it;
+        They apply to eager calls and to networks that are compiled or run under it;
         ``Network.compile(options=...)`` chooses them for one network.
 
         Parameters
