@@ -85,15 +85,15 @@ class AxisWalk {
     const int64_t step = kReverse ? -1 : 1;
     const Index* row = index + place.index + first * axis_.index;
     int64_t other = place.other + first * axis_.other;
-    // The lines of a group, or all of it as one: the loop over a line is compiled once for both.
-    const bool is_one = row_.length == 1;
-    const int64_t n_lines = is_one ? 1 : n;
-    const int64_t begin = is_one ? 0 : share.columns.begin;
+    if (row_.length == 1) {
+      const WalkAxis line{n, 0, step * axis_.index, step * axis_.other};
+      return VisitLine(line, row, place.x, other, share.positions, function);
+    }
+    const int64_t begin = share.columns.begin;
     WalkAxis line = row_;
     line.length = share.columns.end - begin;
-    if (is_one) line = {n, 0, step * axis_.index, step * axis_.other};
-    for (int64_t k = 0; k < n_lines; ++k) {
-      if (!is_one && row_.index == 0) {
+    for (int64_t k = 0; k < n; ++k) {
+      if (row_.index == 0) {
         if (!VisitSlice(*row, place.x, other, share, function)) return false;
       } else if (!VisitLine(line, row + begin * line.index, place.x + begin * line.x,
                             other + begin * line.other, share.positions, function)) {
