@@ -1,4 +1,4 @@
-// Objects that only plugins free, with the order and time of this.
+// Objects that only plugins free: when, and in which order.
 #include <functional>
 #include <mutex>
 #include <string>

@@ -29,7 +29,7 @@
  * -------
  * - run uses at most ow_call.n_threads threads, from ow_host.parallel: others would compete.
  *   opwright chooses one count for all kernels of a plan, from the sum of their estimates. In
- *   deterministic plans it is a fixed count, independent of the host's threads.
+ *   deterministic plans it is a fixed count, independent of the host's number of threads.
  * - A process made by fork() runs with one thread, since thread libraries do not survive it.
  *   Kernels prepared for more threads are not run, unbound or released there.
  */

@@ -58,7 +58,7 @@ inline void Pause() {
 #endif
 }
 
-// The number of all processes, as if on one machine: on several ones a yield costs little.
+// Counts all processes as if on one machine: on several machines a yield costs little.
 int SpinsOf(int n_processes) {
   cpu_set_t cores;
   CPU_ZERO(&cores);

@@ -24,7 +24,7 @@ struct Silent : std::exception {
 std::string faulty_function;  // NOLINT: a test sets it
 std::string fault;            // NOLINT
 
-// Whether a function is to return without a result; the other failures do not need it.
+// Sets whether a function is to return without a result; the other failures happen in here.
 Status Try(const std::string& function, bool* forgets = nullptr) {
   if (function != faulty_function) return Status::Ok();
   if (forgets != nullptr) *forgets = fault == "forgets";

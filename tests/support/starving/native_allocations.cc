@@ -1,5 +1,5 @@
-// Makes the allocation with one number fail, for LD_PRELOAD: among allocations by code of some
-// libraries that are not too small. Memory that is mapped counts, too: it contains the code that
+// Makes one allocation fail, for LD_PRELOAD, by its number among those that code in some libraries
+// requests and that are not too small. Memory that is mapped counts, too: it contains the code that
 // oneDNN compiles.
 #include <errno.h>
 #include <stddef.h>

@@ -119,7 +119,7 @@ OPWRIGHT_FUNCTOR T TanhShrink(T x) {
 template <typename T>
 OPWRIGHT_FUNCTOR T TanhShrinkGrad(T x, T out_grad) {
   const T tanh = Tanh(x);
-  return tanh * out_grad * tanh;  // just the square might underflow
+  return tanh * out_grad * tanh;  // the square by itself might underflow
 }
 
 // As in PyTorch and in the paper.

@@ -1,6 +1,7 @@
 // Two standard normal numbers from two random words, by the same operations in the same order as
 // numerics/box_muller.py of opwright-std.
-// Compiled without contraction (-ffp-contract=off, -fmad=false) it has the same bits everywhere.
+// Compiled without contraction (-ffp-contract=off, -fmad=false), results have the same bits
+// everywhere.
 //
 // NVRTC needs the integer types of <cstdint> to be defined.
 #ifndef OPWRIGHT_FUNCTORS_BOX_MULLER_H_

@@ -1,5 +1,5 @@
-// Elementary functions without branches, so that loops over them are vectorized for any instruction
-// set.
+// Elementary functions without branches, so that loops over them are vectorized for the instruction
+// set that they are compiled for.
 //
 //   Exp Log Log1p Sqrt             within 1.1 ulp of the exact value (Sqrt rounds correctly)
 //   ExpNonPositive                 the same, for arguments up to 0
@@ -12,10 +12,10 @@
 //   NormalCdf                      within 6 + 1.5 x**2 ulp, since the square is rounded
 //
 // for float and double; tests/native/test_functors.cc checks these bounds, with and without fused
-// multiply-add. Denormal arguments and results are exact, NaN results in NaN, infinities in the
-// limit. The polynomials are nearly minimax: their own error is below a sixth of an ulp. Only
-// -fno-trapping-math and -fno-math-errno may be given; reassociation (-ffast-math) would remove
-// roundings on which the argument reductions depend.
+// multiply-add. Denormal arguments and results are not flushed to zero, NaN results in NaN,
+// infinities in the limit. The polynomials are nearly minimax: their own error is below a sixth of
+// an ulp. Only -fno-trapping-math and -fno-math-errno may be given; reassociation (-ffast-math)
+// would remove roundings on which the argument reductions depend.
 //
 // NVRTC compiles this file, too; there most names are the device's own functions with CUDA's
 // bounds, and quotients may be off by 2 ulp.

@@ -18,7 +18,7 @@ constexpr double kMostTurning = 1e6;
 namespace detail {
 
 // x = turns * pi / 2 + (rest + low), |rest| <= pi / 4; `low` is below the last bit of `rest`. The
-// low bits of `turns` are the low bits of the integer.
+// low bits of `turns` are the low bits of this number of quarter turns.
 struct Turned {
   double rest;
   double low;

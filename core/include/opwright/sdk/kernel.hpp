@@ -36,7 +36,7 @@ struct KernelOptions {
   int32_t priority = 50;      // 0 to 99; among kernels for one key the highest is tried first
   std::string library;        // that implements it, such as "onednn"; empty: the plugin's name
   bool capturable = false;    // run only enqueues work on the stream
-  bool deterministic = true;  // two runs have the same bits
+  bool deterministic = true;  // two runs produce the same bits
   bool strided = false;       // accepts any strides; otherwise tensors are compact row-major
   bool by_threads = false;    // the last bits may depend on n_threads()
   bool blocks = false;        // may wait for another process; then Run calls ctx.Poll()
@@ -66,7 +66,7 @@ struct HasPack : std::false_type {};
 template <typename K>
 struct HasPack<K, std::void_t<decltype(&K::Pack)>> : std::true_type {};
 
-// The type of the attributes in a kernel's function.
+// The type of the attributes that a function of a kernel accepts.
 template <typename Function>
 struct SecondParameter {
   static_assert(AlwaysFalse<Function>::value,

@@ -106,7 +106,7 @@ inline bool Admits(const AttrDescription& attr, const AttrValue& value) {
   return false;
 }
 
-// The elements of a list, or only the value.
+// The elements of a list, or the value itself if it is not a list.
 inline std::vector<AttrValue> ElementsOf(const AttrValue& value) {
   return std::visit(
       [](const auto& held) {

@@ -121,8 +121,8 @@ class PluginTables {
     return row;
   }
 
-  // A kernel class with the dtype that it is registered for, or with those. Never static: g++ would
-  // unite two of one name in two libraries.
+  // A kernel class with the dtype, or the set of dtypes, that it is registered for. Never static:
+  // g++ would unite two of one name in two libraries.
   struct TypedKernel {
     KernelFunctions functions;
     DLDataType dtype;

@@ -111,7 +111,7 @@ void BindPlan(py::module_& module) {
   add("capture_refusal", [](const Plan& self) {
     std::string reason;
     {
-      const GilReleased released;  // a run may own the plan's lock
+      const GilReleased released;  // a run may hold the plan's lock
       reason = self.capture_refusal();
     }
     PyObject* text = NewText(reason.c_str());

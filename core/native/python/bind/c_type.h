@@ -20,7 +20,7 @@ struct References {
   }
 };
 
-// A function of any signature, in the form of a table of methods.
+// A function of any signature, as the type that a table of methods contains.
 template <typename Function>
 PyCFunction AsMethod(Function* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));

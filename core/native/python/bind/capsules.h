@@ -43,8 +43,8 @@ inline uint64_t PaddingOf(DLDataType dtype) {
   return dtype.bits < 8 ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED : 0;
 }
 
-// Whether each element has bytes of its own; a producer before DLPack 1.0 cannot declare it for few
-// bits.
+// Whether each element has bytes of its own; a producer before DLPack 1.0 cannot declare it for
+// elements of few bits.
 inline bool HasWholeBytes(const DLManagedTensorVersioned& managed) {
   return (managed.flags & PaddingOf(managed.dl_tensor.dtype)) == PaddingOf(managed.dl_tensor.dtype);
 }

@@ -18,8 +18,8 @@ struct FunctionObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* attributes;  // its __dict__
   PyObject* weak_references;
-  PyObject* call;      // with every parameter by position
-  PyObject* bind;      // a Python function for the arguments of any call
+  PyObject* call;      // accepts every parameter by position
+  PyObject* bind;      // a Python function: accepts the arguments of any call
   PyObject* defaults;  // of all parameters
   Py_ssize_t n_positional;
 };

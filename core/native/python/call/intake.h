@@ -84,7 +84,7 @@ struct FeedMeta {
 };
 
 // The values of one call, in order, each an array that kernels can read or a tensor on the device;
-// all are alive while this lives.
+// all are kept alive while this lives.
 class Intake {
  public:
   Intake() = default;

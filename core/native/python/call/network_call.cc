@@ -22,8 +22,8 @@ PyObject* FetchAs(const NetworkObject* self) {
   return self->fetch_as == Py_None ? nullptr : self->fetch_as;
 }
 
-// Provides the values of a call in the order of feed_names: positional ones come first. False if
-// their number differs from the names'.
+// Provides the values of a call in the order of feed_names: positional ones come first. False
+// unless there is exactly one for each name.
 bool OrderFeeds(const NetworkObject* self, PyObject* const* args, Py_ssize_t n_positional,
                 PyObject* names, PyObject** feeds) {
   const Py_ssize_t n = PyTuple_GET_SIZE(self->feed_names);

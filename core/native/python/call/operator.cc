@@ -26,7 +26,7 @@ struct OperatorObject {
   PyObject* slow;   // handles values that are not ready
   PyObject* lower;  // makes the plan for arguments that are ready
   PyObject*
-      as_given;  // converts a result to the kind of array of the arguments; null: stays NumPy's
+      as_given;  // converts a result to the kind of array of the arguments; null: it stays NumPy's
   std::shared_ptr<const Epoch>* epoch;
   Signature signature;
   ResultForm form;

@@ -76,7 +76,7 @@ class PlanSet {
   using Entries = std::unordered_multimap<uint64_t, EntryPtr>;
 
   // `label` names the owner in `memory`. With `keeps_last`, the memory of the plan that ran last is
-  // kept for any size.
+  // kept, whatever its size.
   PlanSet(std::string label, bool keeps_last);
   ~PlanSet();
   PlanSet(const PlanSet&) = delete;

@@ -30,9 +30,9 @@ struct RunRequest {
   const std::vector<py::object>* out = nullptr;
 };
 
-// Runs a plan with the GIL held; the caller owns plan, scope and feeds until it returns. NULL with
-// Python's error set; or NULL without one and `problem` filled in, when the plan does not fit the
-// scope.
+// Runs a plan with the GIL held; the caller keeps plan, scope and feeds alive until it returns.
+// NULL with Python's error set; or NULL without one and `problem` filled in, when the plan does not
+// fit the scope.
 PyObject* RunPlan(const RunRequest& request, BindProblem* problem) noexcept;
 
 // Like RunPlan, but a plan that does not fit is an error, too.

@@ -51,7 +51,7 @@ PyObject* Resize(PyObject* self, PyObject* argument) {
   if (status != OW_OK) {
     PyErr_SetString(status == OW_OUT_OF_MEMORY ? PyExc_MemoryError : PyExc_ValueError,
                     call->message);
-    call->message[0] = '\0';  // the exception is the message from here on
+    call->message[0] = '\0';  // from here on the exception has the message
     return nullptr;
   }
   const auto* handle = static_cast<const StepHandle*>(call->run_handle);

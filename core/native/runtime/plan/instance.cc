@@ -209,7 +209,8 @@ void Instance::Resize(uint32_t value, int32_t ndim, const int64_t* shape) {
 int32_t Instance::MakeConstants() noexcept {
   const std::vector<uint32_t>& sources = plan_.constant_sources;
   for (size_t i = 0; i < sources.size(); ++i) {
-    // Read before them: after a concurrent write the next run does so again.
+    // The version is read before the variables are: after a concurrent write the next run computes
+    // the constants again.
     const uint64_t version = externals_[sources[i]].variable->version();
     if (constant_versions_[i] == version) continue;
     constant_versions_[i] = version;

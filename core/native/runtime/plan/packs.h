@@ -40,7 +40,7 @@ class PackStore {
   // A copy of the same variable and version with the same bytes, at an address of this alignment;
   // else `copy` itself, which later calls find.
   PackedCopy Share(PackedCopy copy, uint64_t alignment);
-  // The offsets of the blocks that contain all of them.
+  // The bytes of the blocks that contain all of them.
   uint64_t bytes();
 
  private:

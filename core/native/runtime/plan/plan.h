@@ -241,7 +241,7 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   bool needs_gil = false;
   bool needs_scope = false;        // it or a child has persistables
   bool holds_bound = false;        // an instance has bound kernels or is on a plugin's device
-  bool has_device_feeds = false;   // and a step, the last one that reads them
+  bool has_device_feeds = false;   // and a step after which they are not read
   StepRange graph;                 // empty if its device cannot record the plan
   std::shared_ptr<void> describe;  // owned by the binding
 

@@ -73,9 +73,9 @@ class PlanBuilder {
                        std::vector<std::pair<uint32_t, std::string>> bindings);
   void SetWrites(const std::vector<std::string>& names);
   void AddFetch(uint32_t value);
-  // Places the blocks and the workspaces; until then the index of a value in the arena is a number
-  // of a block, and values may share blocks. Two that are used at one time are disjoint. `kept` are
-  // values besides the fetches that are needed after the last step.
+  // Places the blocks and the workspaces; until then the index of a value in the arena is the
+  // number of its block, and several values may share a block. Two blocks that are used at one time
+  // are disjoint. `kept` are values besides the fetches that are needed after the last step.
   void PlanMemory(const std::vector<uint32_t>& kept);
 
   // The builder is empty afterwards. `kernel_bytes`: the bytes of the prepared kernels made

@@ -12,7 +12,7 @@
 namespace opwright_cpu {
 
 constexpr int64_t kOwnRows = 4;    // whose sums stay in registers
-constexpr int64_t kOwnBlock = 16;  // for which the layout of others is computed once
+constexpr int64_t kOwnBlock = 16;  // for which the others are laid out once
 constexpr int64_t kOthers = 64;    // vectors that are read together
 
 template <typename T>

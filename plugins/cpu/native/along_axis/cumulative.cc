@@ -118,9 +118,9 @@ using CumsumKernel = CumulativeKernel<Wide<T>, Sum<Wide<T>>, T>;
 template <typename T>
 using CumprodKernel = CumulativeKernel<Wide<T>, Prod<Wide<T>>, T>;
 
-// The gradient of an element is the product of the previous elements times a rest with rest[i] =
-// out_grad[i] + x[i + 1] * rest[i + 1], or begins one later where out excludes x[i]. No division,
-// which zeros would end.
+// The gradient of an element is the product of the previous elements times a rest: rest[i] =
+// out_grad[i] + x[i + 1] * rest[i + 1], which begins with out_grad[i + 1] if out excludes x[i].
+// There is no division, which would fail for zeros.
 template <typename T>
 OPWRIGHT_CPU_CLONES void CumprodGradLine(const T* x, const T* out_grad, int64_t n, int64_t step,
                                          bool exclusive, T* x_grad) {

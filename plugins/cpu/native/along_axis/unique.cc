@@ -16,7 +16,7 @@ struct UniqueAttrs {
   OPWRIGHT_ATTRIBUTES(axis);
 };
 
-// Slots: x; out, index, inverse, counts, the last three may be absent.
+// Slots: x; out, index, inverse, counts; the last three may be absent.
 template <typename T>
 struct UniqueKernel {
   using Key = typename UnsignedOf<sizeof(T)>::Type;

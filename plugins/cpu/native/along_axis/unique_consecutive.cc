@@ -14,7 +14,7 @@ struct RunsAttrs {
   OPWRIGHT_ATTRIBUTES(axis);
 };
 
-// Slots: x; out, inverse, counts, the last two may be absent. Workspace: the offsets of runs.
+// Slots: x; out, inverse, counts; the last two may be absent. Workspace: the offsets of runs.
 template <typename T>
 struct UniqueConsecutiveKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

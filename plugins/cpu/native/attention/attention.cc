@@ -1,5 +1,5 @@
-// scaled_dot_product_attention: a softmax over blocks of keys, whose maximum and sum are updated.
-// Dao et al., FlashAttention, 2022.
+// scaled_dot_product_attention: a softmax over blocks of keys, whose maximum and sum are updated
+// from block to block. Dao et al., FlashAttention, 2022.
 #include <algorithm>
 #include <limits>
 #include <type_traits>

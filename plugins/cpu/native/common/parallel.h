@@ -27,7 +27,7 @@ inline Part PartOf(int64_t n, int64_t step, int32_t thread, int32_t n_threads) {
   return Part{std::min(begin, n), std::min(end, n)};
 }
 
-// The functions below for callables without their type: the rest of them is compiled once.
+// The functions below for callables of an erased type: this part is compiled only once.
 using CallPart = void (*)(const void* function, int32_t part, int32_t n_parts);
 using CallRange = void (*)(const void* function, int64_t begin, int64_t end);
 void RunParts(int32_t n_parts, CallPart call, const void* function);

@@ -30,7 +30,8 @@ inline int64_t BytesToLine(const void* destination) {
   return static_cast<int64_t>(-reinterpret_cast<uintptr_t>(destination) % kLineBytes);
 }
 
-// Elements of a block of results, fewer if they end at the beginning of a line.
+// Elements of a block of results; fewer if `destination` is within a line, so that they end at the
+// beginning of one.
 inline int64_t StreamCount(const void* destination, int64_t block, int64_t item_bytes) {
   const auto offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(destination) % kLineBytes);
   return offset == 0 ? block : block - offset / item_bytes;  // a division is as long as a block

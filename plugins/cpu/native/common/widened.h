@@ -6,7 +6,7 @@
 //
 // It costs a pass over the tensors, which is little compared with long computations. Its library is
 // the kernel's with "_widened", and its priority below the kernel's, so that a kernel with its own
-// 16-bit loops precedes it. Everything else of the kernel is kept: its options (an output that
+// 16-bit loops is preferred. Everything else of the kernel is kept: its options (an output that
 // shares the memory of an input does so in the copies, too), slots of other dtypes, absent and
 // shape-only ones, its workspace, its bound state, what it packs, its estimate with the copies
 // added. Only outputs whose shape depends on values are refused.
@@ -133,7 +133,7 @@ class Widened {
   static void Configure(opwright::KernelOptions& options) {
     if constexpr (opwright::detail::HasConfigure<K>::value) K::Configure(options);
     options.library += options.library.empty() ? "widened" : "_widened";
-    options.priority = std::max(options.priority - 10, 1);  // one with 16-bit loops precedes it
+    options.priority = std::max(options.priority - 10, 1);  // one with 16-bit loops is preferred
     options.strided = false;                                // copies are rows of all elements
   }
 

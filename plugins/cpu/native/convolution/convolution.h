@@ -11,7 +11,7 @@
 
 namespace opwright_cpu {
 
-// Sizes, and the layouts between steps: images by data_format, weights as [out_channels,
+// Sizes, and the layouts between steps: images as in data_format, weights as [out_channels,
 // in_channels / groups, *kernel], or [in_channels, out_channels / groups, *kernel] if it is
 // transposed. oneDNN's dimensions have channels first in both formats.
 class ConvolutionShape {

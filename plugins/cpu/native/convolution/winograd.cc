@@ -82,8 +82,8 @@ void Winograd::Make(const WinogradShape& shape, bool is_backward, int32_t n_thre
   const int64_t all = tiles * kTilePlaces * shape.channels * shape.filters;
   n_threads_ = static_cast<int32_t>(std::clamp<int64_t>(all / kGrain, 1, n_threads));
   // Threads share tiles, so that each reads all weights, or filters, so that each transforms all
-  // tiles: the choice minimizes the number of multiplied vectors, with the bytes from beyond the
-  // second cache.
+  // tiles: the choice minimizes the time in units of multiplied vectors, including the time for
+  // bytes from beyond the second cache.
   constexpr double kBytesPerProduct = 4.0;
   constexpr int64_t kCacheFloats = 160 * 1024, kFewestTiles = 48;
   double least = 0.0;

@@ -77,7 +77,7 @@ struct DropoutKernel : Dropping<T, DropoutAttrs> {
   }
 };
 
-// The input part in addition: which elements of a larger tensor these are.
+// With the additional input part: which elements of a larger tensor these are.
 template <typename T>
 struct DropoutPartKernel : Dropping<T, DropoutPartAttrs> {
   opwright::Status Run(const opwright::RunContext& ctx, const DropoutPartAttrs& attrs) const {

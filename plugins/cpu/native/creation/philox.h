@@ -56,7 +56,7 @@ struct WordRuns {
   uint64_t stride = 0;  // from the beginning of one run to the next one's
 };
 
-// For a nonempty x: `numbers` are the rows before the part, its own, and all.
+// For a nonempty x: `numbers` are the rows before the part, its own rows, and the rows of all.
 inline opwright::Status FindRuns(const opwright::InputTensor& x, int64_t axis,
                                  const int64_t* numbers, WordRuns* runs) {
   const opwright::Shape shape = x.shape();

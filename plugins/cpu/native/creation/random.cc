@@ -89,8 +89,8 @@ struct NormalKernel : RandomKernel<NormalAttrs, T> {
   }
 };
 
-// Numbers beyond two standard deviations are drawn again, from much later blocks; see
-// box_muller.py.
+// Numbers beyond two standard deviations are drawn again, from blocks far after those of the
+// previous attempt; see box_muller.py.
 template <typename T>
 struct TruncatedNormalKernel : RandomKernel<NormalAttrs, T> {
   opwright::Status Run(const opwright::RunContext& ctx, const NormalAttrs& attrs) const {

@@ -57,7 +57,7 @@ struct BernoulliKernel : DrawingOnes<T, SeedAttrs> {
   }
 };
 
-// The input part in addition: which elements of a larger tensor these are.
+// With the additional input part: which elements of a larger tensor these are.
 template <typename T>
 struct BernoulliPartKernel : DrawingOnes<T, SeedPartAttrs> {
   opwright::Status Run(const opwright::RunContext& ctx, const SeedPartAttrs& attrs) const {

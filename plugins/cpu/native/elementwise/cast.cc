@@ -212,7 +212,7 @@ Route FindRoute(DLDataType from, DLDataType to) {
   if (IsConverted(from)) {
     return {SelectToFloat(from), IsConverted(to) ? SelectFromFloat(to) : SelectDirect(middle, to)};
   }
-  if (IsFourBits(to) && from.code != kDLFloat) {  // integers, whose bits float cannot represent
+  if (IsFourBits(to) && from.code != kDLFloat) {  // integers, which have more bits than float
     return {SelectDirect(from, opwright::DtypeOf<uint8_t>()), &ToFourBitsLoop<uint8_t>};
   }
   if (IsConverted(to)) return {SelectDirect(from, middle), SelectFromFloat(to)};

@@ -34,8 +34,8 @@ OPWRIGHT_CPU_INLINE double WidePowerOf(float base, float exponent) {
   const double with_sign = odd & (functors::detail::BitCast<int64_t>(x) < 0) ? -power : power;
   const bool undefined = (x < 0) & (x > -kInfinity) & !whole & (y == y);
   const double defined = undefined ? __builtin_nan("") : with_sign;
-  // 1 for an exponent of 0 and a base of 1, also with NaN; and (-1)**inf, which the logarithm
-  // leaves undefined.
+  // 1 for an exponent of 0 and a base of 1, even if the other is NaN; and (-1)**inf, which the
+  // logarithm leaves undefined.
   const bool one = (x == 1) | (y == 0) | ((size == 1) & (y_size == kInfinity));
   return one ? 1.0 : defined;
 }
@@ -132,7 +132,7 @@ class PowerKernel : public MapKernel {
   int64_t n_exponents_ = 0;
 };
 
-// factor * x**y, even if just the power over- or underflows.
+// factor * x**y, even if the power by itself over- or underflows.
 OPWRIGHT_CPU_INLINE float TimesPower(double factor, float x, float y) {
   return static_cast<float>(factor * WidePowerOf(x, y));
 }

@@ -1,4 +1,4 @@
-// Smooth activations, that activations.cc lacks, and their gradients; powers of two.
+// Smooth activations besides those of activations.cc, and their gradients; powers of two.
 #include <opwright/functors.h>
 
 #include "elementwise/attributes.h"

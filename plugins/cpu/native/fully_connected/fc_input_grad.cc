@@ -1,5 +1,5 @@
 // The input gradient of a fully connected layer, times the derivative of the activation before it,
-// and the sums of its columns, which are that layer's bias gradient: in one pass.
+// and the sums of its columns, which are the bias gradient of the layer before it: in one pass.
 #include <algorithm>
 
 #include "common/parallel.h"

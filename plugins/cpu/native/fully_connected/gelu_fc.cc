@@ -1,5 +1,5 @@
 // A fully connected layer after gelu: out = gelu(x) w + b. The results
-// of gelu are multiplied block by block and never stored completely.
+// of gelu are multiplied block by block and never all stored.
 #include <algorithm>
 #include <type_traits>
 

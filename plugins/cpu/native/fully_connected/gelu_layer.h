@@ -17,8 +17,8 @@ struct GeluLayer {
   bool is_turned = false;
   PanelGemm product{};
 
-  // Numbers of elements: of the weight, and of the layer's output. Refuses a weight whose rows are
-  // not whole vectors, or whose products would need packed operands.
+  // From the weight, and an array with as many elements as the layer's output. Refuses a weight
+  // whose rows are not whole vectors, or whose products would need packed operands.
   opwright::Status Describe(const opwright::Meta& weight, const opwright::Meta& out,
                             const GeluFcAttrs& attrs) {
     constexpr int64_t kVector = 16;

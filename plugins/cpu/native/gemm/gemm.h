@@ -1,7 +1,7 @@
 // Matrix products of our own, in float32, float64 and whole numbers of 32 and 64 bits, whose sums
 // wrap around; one thread each.
 //
-// The caller owns the threads, so that a kernel can assign the same rows to one thread of a weight
+// The caller owns the threads, so that a kernel can assign the same rows of a weight to one thread
 // in every product that reads or writes it: rows that two threads use alternately travel between
 // their caches. Nothing is packed but one panel at a time, which suits operands that stay in the
 // caches.

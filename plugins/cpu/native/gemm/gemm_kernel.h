@@ -15,8 +15,9 @@ namespace {
 template <typename T, int kLanes>
 constexpr int kLineVectors = kLanes * sizeof(T) < 64 ? 64 / (kLanes * sizeof(T)) : 1;
 
-// One tile of c: kRows rows, kVectors vectors of kLanes columns, all sums in registers. The panel
-// after the current one is fetched meanwhile, or few rows would wait for memory.
+// One tile of c: kRows rows, kVectors vectors of kLanes columns, all sums in registers. If
+// panels follow each other in memory (kIsLaid), the next one is fetched meanwhile, or few rows
+// would wait for memory.
 template <typename T, int kLanes, int kRows, int kVectors, bool kIsLaid>
 OPWRIGHT_CPU_TILE void Tile(const GemmCall<T>& call, const T* a, const T* b, int64_t ldb, T* c,
                             int64_t ldc) {

@@ -106,7 +106,7 @@ class AxisWalk {
   }
 
   // Each element of a line has its own position. The loop's inputs are copied to local variables:
-  // the compiler would otherwise have to read it again after each write of the function.
+  // the compiler would otherwise have to read them again after each write of the function.
   template <typename Index, typename Function>
   OPWRIGHT_CPU_INLINE bool VisitLine(WalkAxis line, const Index* index, int64_t x, int64_t other,
                                      Part positions, Function function) const {
@@ -124,8 +124,8 @@ class AxisWalk {
   }
 
   // The same if other threads own some positions. The processor cannot predict the owner of the
-  // next one, so a branch for each would cost more than the rest: a thread lists its own of a block
-  // first.
+  // next one, so a branch for each would cost more than the rest: a thread first lists its own
+  // positions of a block.
   template <typename Index, typename Function>
   OPWRIGHT_CPU_INLINE bool VisitOwned(WalkAxis line, const Index* index, int64_t x, int64_t other,
                                       Part positions, Function function) const {

@@ -25,7 +25,7 @@ struct ScatterGradKernel {
     T* updates_grad;
     T* before;       // of products: of the elements before an element
     T* behind;       // and of the elements after it
-    int32_t* count;  // the number of each element of out
+    int32_t* count;  // a count for each element of out
   };
 
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -99,7 +99,8 @@ void GoBack(const T* x, const CtcShape& shape, double end, T out_grad, CtcRow& r
 }
 
 // Slots: x, label, lengths, label_lengths, out_grad; x_grad. The forward pass is computed again: 16
-// bits would be too coarse for its results, and storing them needs much memory for little time.
+// bits would be too coarse for its results, and storing them needs much memory for the little time
+// that it saves.
 template <typename T>
 struct CtcLossGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -26,7 +26,7 @@ void PanelProduct::Make(const MatrixShape& shape, int32_t n_threads) {
   width_ = FindWidth();
   const int64_t threads = n_threads_;
   const int64_t tiles = (size.m + kRowStep - 1) / kRowStep;
-  constexpr int64_t kReading = 24;  // rows multiplied per further read of a weight
+  constexpr int64_t kReading = 24;  // rows multiplied in the time of one more read of a weight
   const int64_t by_columns = MostColumns(width_) * size.m;
   const int64_t by_rows = ((tiles + threads - 1) / threads * kRowStep + kReading) * size.n;
   by_rows_ = by_rows < by_columns;

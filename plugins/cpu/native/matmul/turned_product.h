@@ -1,6 +1,6 @@
 // Products x^T y of matrices stored by rows, as in the gradient of a layer's weight:
 // few columns of both, and a sum over all rows of a batch. oneDNN multiplies them by its loops for
-// any layout, of which the first one compiles 3 MB.
+// any layout, and compiles 3 MB for the first of them.
 #ifndef OPWRIGHT_CPU_MATMUL_TURNED_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_TURNED_PRODUCT_H_
 

@@ -34,7 +34,7 @@ struct RowStatistics {
 };
 
 // 1 / sqrt(mean((x - mean)**2) + epsilon) if these squares over- or underflow: rare. A loop that
-// calls it is slower, though it be for no row.
+// calls it is slower, even if it does so for no row.
 template <typename T>
 __attribute__((noinline, cold)) T InverseOfExtremeRow(const T* x, int64_t n, T mean, T epsilon) {
   opwright::functors::SquareSum<T> sum{};

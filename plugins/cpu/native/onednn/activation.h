@@ -21,7 +21,7 @@ struct Eltwise {
 //
 // oneDNN's own relu turns NaN into 0 in most convolutions: NaN parameters would have a finite loss.
 // x * min(max(a x, 0), 1) with the largest a is x for all normal x > 0, -0 below and NaN for NaN,
-// but for -inf, too. As oneDNN's silu and hard_swish, which are products with x as well.
+// but for -inf, too, like oneDNN's silu and hard_swish, which are products with x as well.
 inline const Eltwise* FindEltwise(std::string_view op) {
   static constexpr Eltwise kAll[] = {
       {"relu", dnnl::algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0.f},

@@ -1,5 +1,5 @@
 // The entry of the library: every kernel of it. The library loads with any oneDNN that the loader
-// finds; dnnl.cc refuses another major version than it was built for.
+// finds; dnnl.cc refuses another major version than the one it was built for.
 #include <exception>
 #include <new>
 

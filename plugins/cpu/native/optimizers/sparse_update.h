@@ -90,7 +90,7 @@ struct SparseUpdateKernel {
   }
 
  private:
-  // The counts of one thread, in whole cache lines.
+  // The scratch memory of one thread, in whole cache lines.
   uint64_t ScratchBytes() const {
     return (kScratch * static_cast<uint64_t>(size_) * sizeof(C) + 63) / 64 * 64;
   }

@@ -24,11 +24,11 @@ class TouchedRows {
   // Lists n lookups in `workspace`, which is aligned to 8 bytes.
   TouchedRows(int64_t n, void* workspace);
 
-  // Determines the rows of lookups [first, first + n of index), without those in `skipped`.
+  // Determines the rows of lookups [first, first + n of index), without those of row `skipped`.
   void Take(const Positions& index, int64_t n, int64_t first, int64_t skipped);
 
   // Finds the rows of one of n_threads threads; returns the first of them, or kNone. Every row has
-  // one thread, in any order of calls.
+  // one thread, for any order of calls.
   int32_t Find(int32_t thread, int32_t n_threads);
 
   int64_t row(int32_t entry) const { return rows_[entries_[entry].lookup]; }

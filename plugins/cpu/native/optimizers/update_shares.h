@@ -14,7 +14,7 @@ struct UpdateShare {
   int64_t end;
 };
 
-// The shares of every thread. A large parameter is split by rows, like in the kernels that read it,
+// The shares of every thread. A large parameter is split by rows, as in the kernels that read it,
 // so that its cache lines stay with their cores; a small one is assigned to the thread with the
 // least work.
 std::vector<std::vector<UpdateShare>> DealOut(const std::vector<std::vector<int64_t>>& shapes,

@@ -145,7 +145,7 @@ struct MaxPool {
   }
 
   // Channels first, windows that are no even distance apart. In most rows no element is greater
-  // than the maximum so far: its place is searched only if there is one.
+  // than the maximum so far: the place of a greater one is searched only if there is one.
   void TakeBins(const T* x, int32_t first, T* out, int32_t* index) const {
     for (int64_t j = 0; j < shape_.out.width; ++j) {
       const Window& columns = shape_.columns[static_cast<size_t>(j)];
@@ -174,8 +174,8 @@ struct MaxPool {
     }
   }
 
-  // Channels last: windows that cover the same pixels are processed together, except for their
-  // places.
+  // Channels last: windows that cover the same pixels relative to their places are processed
+  // together.
   void PoolPixels(const Window& slices, const Window& rows, const T* plane, T* out,
                   int32_t* index) const {
     const int64_t run = shape_.x.run, width = shape_.out.width;

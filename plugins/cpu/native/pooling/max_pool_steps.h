@@ -109,7 +109,7 @@ OPWRIGHT_CPU_CLONES void TakeColumns(int64_t n, const T* x, int64_t stride, int3
   }
 }
 
-// The greatest of n > 0 elements, in the form of comparisons; NaN if there is one.
+// The greatest of n > 0 elements, as its key in comparisons; NaN if there is one.
 template <typename T>
 OPWRIGHT_CPU_CLONES typename Order<T>::Key GreatestOf(const T* x, int64_t n) {
   using Key = typename Order<T>::Key;

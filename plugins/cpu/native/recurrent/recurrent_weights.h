@@ -14,8 +14,8 @@ namespace opwright_cpu {
 // For one direction of one layer, number `index` in the lists of parameters, which begin with
 // weight_ih in `slot`: `h0` is the state before all steps or NULL, `states` the results of the
 // steps from `first_state` on, which may be the step before `steps`, and `parts` the gradients of
-// the sums of `steps`. The last steps come first; parts of earlier ones are added. In reverse they
-// are all.
+// the sums of `steps`. The last steps come first; the contributions of earlier ones are added. In
+// reverse `steps` are all of them.
 template <typename T>
 struct WeightGrads {
   const RecurrentShape& s;
@@ -61,7 +61,7 @@ struct WeightGrads {
 
  private:
   int64_t rows() const { return (steps.end - steps.begin) * s.n; }
-  // 1 after the first steps.
+  // 0 for the last steps, which come first; 1 for earlier ones, which add to their results.
   T kept() const { return steps.end == s.steps ? T(0) : T(1); }
 
   T* Out(uint32_t parameter) const {

@@ -8,8 +8,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Bytes up to which a repeated block is doubled; larger ones are copied from this one, so that the
-// source stays in the first cache.
+// Bytes up to which a repeated block is doubled; beyond, a block of this size is copied again and
+// again, so that the source stays in the first cache.
 constexpr int64_t kDoubledBytes = 16384;
 
 // Repeats the first `block` elements of `out`, so that there are n of such blocks.

@@ -15,7 +15,7 @@ namespace opwright_cpu {
 
 constexpr int64_t kHalfBytes = 2;
 
-// Elements of a block; a longer row is a block.
+// Elements of a block; a longer row is one block.
 constexpr int64_t kWide = 4096;
 // Elements of the longest row; some rows of floats of this length fit the second-level cache.
 constexpr int64_t kWidestRow = 16384;

@@ -49,7 +49,7 @@ inline Lines LinesAlong(const opwright::Shape& shape, int64_t axis) {
   return Lines{Product(dims, 0, at), dims[at], Product(dims, at + 1, dims.size())};
 }
 
-// Which axes are reduced; an empty list means all. A 0-d array has none, though it may be
+// Which axes are reduced; an empty list means all. A 0-d array has none, though an axis may be
 // specified.
 inline std::vector<bool> ReducedAxes(const std::vector<int64_t>& axes, int32_t rank) {
   std::vector<bool> reduced(static_cast<size_t>(rank), axes.empty());

@@ -47,7 +47,7 @@ OPWRIGHT_CPU_CLONES bool TakeRoots(T* x, int64_t n) {
   return n_extreme == 0;
 }
 
-// Finds the elements of each result whose squares over- or underflow.
+// Finds the elements of each result, for results whose squares over- or underflow.
 class Elements {
  public:
   Elements() = default;

@@ -151,8 +151,8 @@ using SumGradKernel = SpreadKernel<T, false>;
 template <typename T>
 using MeanGradKernel = SpreadKernel<T, true>;
 
-// 1 where an element is the extremum of its line, `best` is the extremum, repeated: if it is NaN,
-// every NaN counts.
+// 1 where an element is the extremum of its line. `best` is the array of extrema, repeated along
+// the lines: if the extremum is NaN, every NaN of the line is one.
 template <typename T>
 OPWRIGHT_CPU_CLONES void MarkExtrema(const T* x, T* best, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {

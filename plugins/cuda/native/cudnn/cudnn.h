@@ -112,7 +112,7 @@ class OperationGraph {
   Status FindFastest(const std::vector<CudnnCandidate>& candidates, size_t* fastest);
   uint64_t BytesOf(const OperationGraphSpec::Tensor& tensor) const;
   Status Pack(const std::vector<void*>& pointers, void* workspace);
-  // The handle belongs to this thread for now.
+  // No other thread uses the handle meanwhile.
   Status Execute(const CudnnDescriptor& plan, const std::vector<void*>& pointers, void* workspace,
                  CUstream stream);
 

@@ -27,9 +27,9 @@ constexpr uint64_t kWorkspaceAlignment = 256;
 //
 //   name       STRING  name of the kernel in error messages
 //   constants  STRING  the bytes of all kernel parameters, pointers not yet filled in
-//   fixups     INTS    (argument, byte offset, position) for each pointer: the address of the
-//   argument's data, or of the workspace (-1), or of the fault record (-2),
-//                      plus the offset, is written to that position in `constants`
+//   fixups     INTS    (argument, byte offset, position) for each pointer: the address of
+//                      the argument's data, or of the workspace (-1), or of the fault record
+//                      (-2), plus the offset, is written to that position in `constants`
 //   actions    INTS    a sequence, each a code followed by its numbers:
 //                        0 launch:  kernel, grid x y z, block x y z, shared bytes, n, n positions
 //                        1 fill:    position of the pointer, bytes, value of each byte

@@ -12,7 +12,7 @@ struct LayerSizes {
   int32_t outputs;
 };
 
-// Sums; after the last row follow the bias's.
+// Sums; those after the last row belong to the bias.
 template <typename T>
 struct WeightAndBias {
   T* weight;

@@ -34,7 +34,7 @@ struct WholePower {
   }
 };
 
-// factor * x**y, even if just the power overflows or underflows.
+// factor * x**y, even if the power by itself overflows or underflows.
 template <typename T>
 OW_INLINE T TimesPower(T factor, T x, T y) {
   constexpr T kLeastNormal = sizeof(T) == 4 ? T(0x1p-126f) : T(0x1p-1022);

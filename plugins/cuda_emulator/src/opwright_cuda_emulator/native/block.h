@@ -32,8 +32,8 @@ struct Lane {
   int from = 0;
   uint64_t taken = 0;  // the value of lane `from`
   uint64_t votes = 0;  // the lowest bit of the values of all, by lane
-  // For ThreadSanitizer: the turns of the two tokens of a lane, and their previous values for its
-  // mask.
+  // For ThreadSanitizer: the turn of a lane's two tokens, and the turns of all lanes in its mask at
+  // their exchange, one bit each.
   unsigned turn = 0;
   unsigned turns = 0;
   char tokens[2] = {0, 0};

@@ -47,7 +47,7 @@ struct Stream {
   std::shared_ptr<Capture> capture;  // null while nothing is recorded
 };
 
-// The number of the current context; negative without one.
+// The number of the device of the current context; negative without one.
 int CurrentDevice();
 int Enqueue(void* stream, Work work);
 void Count(const char* what, int64_t change);
