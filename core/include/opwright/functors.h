@@ -1,7 +1,7 @@
 // The arithmetic of the element-wise operators, written once: the C++ compiler builds the CPU's
 // kernels from it and NVRTC the GPU's. Plain functions without branches; see elementary.h.
 //
-// A gradient takes the values that the operator's rule names, and the gradient of `out`. If a
+// A gradient takes the values that the operator's rule names, and the gradient of `out`. Where a
 // function is constant its gradient is 0, selected and not multiplied: `out_grad` may be infinite
 // there, for example before sqrt. Types of 16 bits are widened to float by the caller and rounded
 // once, when the result is stored.

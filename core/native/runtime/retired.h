@@ -8,10 +8,10 @@
 
 namespace opwright {
 
-// A destructor runs when the last reference is dropped, even in the garbage collector, which may
-// start inside a plugin's function that holds the plugin's lock. So no destructor calls a plugin.
-// The object waits in a queue, which is freed when a call enters the runtime from outside of any
-// plugin.
+// A destructor runs wherever the last reference is dropped: also in the garbage collector, which
+// may start inside a plugin's function that holds the plugin's lock. So no destructor calls a
+// plugin. The object waits in a queue, which is freed when a call enters the runtime from outside
+// of any plugin.
 class Retirable {
  public:
   Retirable() = default;

@@ -23,8 +23,8 @@ struct WinogradShape {
   int64_t tile_rows() const { return (out_height + 1) / 2; }
   int64_t tile_columns() const { return (out_width + 1) / 2; }
   int64_t tiles() const { return images * tile_rows() * tile_columns(); }
-  // The pixels of x that tile `tile` reads; `zeros` if there are none, and false in `is_inside` if
-  // requested.
+  // The pixels of x that tile `tile` reads; for those outside of x `zeros`, and false in
+  // `is_inside` if requested.
   TileSource SourceOf(const float* x, int64_t tile, const float* zeros,
                       bool* is_inside = nullptr) const;
   // Calls function(p, pixel) for each pixel p of the four of a tile that the result has.

@@ -1,5 +1,5 @@
-// Formulas of losses: of a score and its label the loss, and its derivatives along both. A
-// derivative that is constant 0 is selected, not multiplied.
+// Formulas of losses: of a score and its label the loss, and its derivatives along both. Where
+// a derivative is constant 0, it is selected, not multiplied.
 #ifndef OPWRIGHT_CPU_LOSSES_LOSS_FORMULAS_H_
 #define OPWRIGHT_CPU_LOSSES_LOSS_FORMULAS_H_
 

@@ -39,7 +39,7 @@ void RunStep(Recurrent kind, const StepRows<T>& at);
 template <typename T>
 void RunCellsAgain(const StepRows<T>& at);
 
-// And the states, from gates and cells; zeros if a sequence has ended.
+// And the states, from gates and cells; zeros for sequences that have ended.
 template <typename T>
 void RunStatesAgain(const StepRows<T>& at);
 
