@@ -158,8 +158,8 @@ def time_training(program: OurProgram, n_steps: int) -> Timed:
 def open_torch(tf32: bool = False, deterministic: bool = False) -> tuple[Any, str]:
     """Return PyTorch with the same flags as opwright, and its device.
 
-    Products of 16 bits are summed up in float32, cuDNN tries its algorithms out, unless
-    `deterministic` also those whose results vary from run to run.
+    Products of 16 bits are summed up in float32. cuDNN tries its algorithms out; unless
+    `deterministic`, also those whose results vary from run to run.
     """
     import torch
 

@@ -3,8 +3,8 @@
 
      first_result_onnxruntime LIBRARY MODEL INPUT OUTPUT DIM...
 
-   Its wheel has the library and no header. Indices of functions in the interface's table, which
-   only grows. */
+   Its wheel has the library and no header, so here are indices of functions in the interface's
+   table. They do not change: functions are only appended. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

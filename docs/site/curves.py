@@ -153,7 +153,7 @@ def _path(
     low: float,
     high: float,
 ) -> str:
-    """Lines through the points; interrupted if there is no value or no fitting one."""
+    """Lines through the points; interrupted where there is no value or no fitting one."""
     is_inside = np.isfinite(data) & (data >= low) & (data <= high)
     with np.errstate(invalid="ignore"):
         jumps = np.abs(np.diff(data, prepend=data[:1])) > _JUMP

@@ -133,7 +133,7 @@ class Batcher:
         return batch, None
 
     async def _compute(self, batch: list[_Job]) -> None:
-        waiting = [job for job in batch if not job.answer.done()]  # others have timed out
+        waiting = [job for job in batch if not job.answer.done()]  # others timed out, or have ended
         if not waiting:
             return
         loop = asyncio.get_running_loop()

@@ -99,7 +99,7 @@ def list_commands() -> dict[str, Command]:
 def get_command(name: str) -> Command:
     """Return one command; no other one is loaded.
 
-    CommandError for an unknown name, with the nearest name or the package to install; if the
+    CommandError for an unknown name, with the nearest name or the package to install, and if the
     command's package is broken, or two packages add a command of this name.
     """
     if name in OWN:

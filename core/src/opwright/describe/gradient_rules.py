@@ -120,7 +120,7 @@ def grad_op(
     - as outputs ``<in>_grad`` for every input that can have a gradient; absent if not requested.
 
     Its shape rule is derived too. It refuses the inputs that the forward rule refuses, and outputs
-    or gradients of outputs whose shapes or dtypes differ from the rule's result.
+    or gradients of outputs whose shapes or dtypes differ from that rule's result.
 
     Its attributes are the forward ones. A Python kernel may omit shape-only slots: ``def
     swish_grad(x, out_grad, x_grad, *, beta)``.

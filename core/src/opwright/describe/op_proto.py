@@ -215,7 +215,7 @@ class OpProto(ProtoValue):
         attrs : mapping
             The given values. None means not given.
         inputs : mapping, optional
-            The given slots of the operator: slots of operands have one variable for each mark.
+            The given slots of the operator: slots of operands provide the marked numbers.
 
         Returns
         -------

@@ -30,7 +30,7 @@ Slots = Mapping[str, Any]  # names by slot; only names of operands are read
 Attrs = Mapping[str, Any]
 
 MAX_NUMBERS: Final = 2**16
-"""A variable that replaces numbers of an attribute, which has a mark for each number."""
+"""The most numbers that a variable may replace in an attribute, which has a mark for each."""
 
 
 def list_items(value: Any) -> tuple[Any, ...]:

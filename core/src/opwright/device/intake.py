@@ -85,8 +85,8 @@ def borrow_host(value: Any, who: str, dtype: str | None = None, beside: str = ""
     """Return a value on the host as an array over the same memory, strides and byte order.
 
     `dtype` is the dtype of Python numbers and lists, by default NumPy's choice; arrays and NumPy
-    scalars keep theirs. `who` (operator and slot, or feed) and `beside` (the other value, with this
-    dtype, which may be cast) are for messages.
+    scalars keep theirs. `who` (operator and slot, or feed) and `beside` (the value that has
+    this dtype and may be cast) are for messages.
 
     Raises
     ------

@@ -32,7 +32,7 @@ LEAST_BYTES: Final = 1 << 12
 """The least bytes that an operator must write to be worth running again."""
 
 QUICK_NS_PER_BYTE: Final = 4 / BYTES_PER_NS
-"""The time limit of one thread in seconds: it may read three bytes for each written one."""
+"""The most ns per byte on one thread: it may read three bytes for each written one."""
 
 MOST_AGAIN: Final = 0.04
 """The largest share of a plan's time for recomputed operators."""

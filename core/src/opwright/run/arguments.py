@@ -164,7 +164,7 @@ def check_fed(
 def check_writes(
     items: Iterable[Variable | str], feeds: Iterable[FeedSpec], ops: Iterable[Operator]
 ) -> frozenset[str]:
-    """Return the names of feeds that a network writes; FeedError for unknown ones."""
+    """Return the names of feeds that a network writes; FeedError for others."""
     names = check_fed(items, "writes", feeds)
     written = {name for op in ops for name in op.output_names()}
     for name in names:

@@ -8,9 +8,9 @@ is called inside of `jax.jit`, `jax.grad`, `jax.vmap`, `jax.lax.scan`, `jax.shar
   if its gradient is wanted. Forward mode (`jax.jvp`) is refused.
 - **vmap** computes the whole batch at once for operators that `opwright_jax` knows to work on each
   example separately, and one example after the other for all others.
-- **dtypes** are JAX's: without ``jax_enable_x64`` a result of 64 bits is returned in 32, and an
-  operator that accepts only 64 bits accepts 32. Numbers and weakly typed arrays get the dtype of
-  the arrays in the call.
+- **dtypes** are JAX's: without ``jax_enable_x64`` a result of 64 bits is returned in 32, and
+  arguments may have 32 where an operator accepts only 64. Numbers and weakly typed arrays get the
+  dtype of the arrays in the call.
 - **random operators** take their ``step``; equal steps draw equal numbers.
 - attributes are Python values, which `jax.jit` must not trace.
 

@@ -29,7 +29,7 @@ at each shared step; the runtime does not wake threads for a brief plan
 
 
 def estimate_ns(op: LoweredOp, device: str) -> int:
-    """Return the seconds of one run of an operator's kernel on the plan's `device`.
+    """Return the ns of one run of an operator's kernel on the plan's `device`.
 
     For a kernel that may wait for another process only the declared time counts, not the wait.
     """

@@ -385,7 +385,7 @@ class Edit:
 
 
 def _writes_over(op: LoweredOp, value: Value) -> bool:
-    """Whether an operator writes an output instead of the value."""
+    """Whether an operator writes an output into the memory of the value."""
     return any(
         value in (read, read.source)
         for _, slot in op.definition.alias_slots

@@ -17,7 +17,7 @@ MAX_DIMENSIONS = 4
 def merge_broadcast(shape: Shape, *operands: Shape) -> tuple[Shape, list[Shape]] | None:
     """Return a shape of four dimensions and, for each operand, strides in elements.
 
-    Neighboring dimensions are merged if an operand repeats both or neither.
+    Neighboring dimensions are merged if each operand repeats both or neither.
 
     Parameters
     ----------

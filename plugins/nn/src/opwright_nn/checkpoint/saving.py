@@ -132,7 +132,7 @@ def resume(
 
 
 def read_matching(who: str, path: str | os.PathLike[str], program: ow.Program) -> Checkpoint | None:
-    """Return the newest whole checkpoint of a folder; ProgramError if it fits not `program`."""
+    """Return the newest whole checkpoint of a folder; ProgramError if it does not fit `program`."""
     saved = read_newest(who, path)
     check_alike(who, program, "checkpoint", lambda: describe_saved(saved))
     if saved is None:

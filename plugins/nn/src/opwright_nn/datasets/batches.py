@@ -294,8 +294,8 @@ def batches(
         it. In a single process, the part is the whole.
     map_batch : callable, optional
         Makes a batch of a batch, which is a tuple or dict of arrays: ``map_batch(batch)``, or
-        ``map_batch(batch, rng)`` with a `numpy.random.Generator` that depends on `seed`, and only
-        on the epoch and the number of the batch, so that a resumed training draws the same numbers.
+        ``map_batch(batch, rng)`` with a `numpy.random.Generator` that depends only on `seed`, the
+        epoch and the number of the batch, so that a resumed training draws the same numbers.
         With `shard` each process maps its part, with its own stream.
 
     Returns

@@ -34,8 +34,8 @@ class LayerSummary:
         Its operators, in order.
     output_shape : tuple of int or None
         The shape of its last output, -1 for an unknown dimension; None if nothing is known.
-        parameters : int or None Elements of its parameters; those shared with an earlier layer
-        count there.
+    parameters : int or None
+        Elements of its parameters; those shared with an earlier layer count there.
     parameter_bytes : int or None
         Their size.
     output_bytes : int or None

@@ -167,7 +167,7 @@ class Startup:
 
     def _missing_ranges(self) -> Iterable[tuple[int, int]]:
         # Adjacent operators run as one plan; mostly no value is missing, or all are. Variables that
-        # are not stored are written for the next operator.
+        # are not persistable are written for the next operator.
         ranges: list[tuple[int, int]] = []
         begin = 0
         for index, op in enumerate(self._block.ops):

@@ -141,7 +141,7 @@ def _movable_slots(definition: OpDefinition) -> set[str]:
 def _find_floats(
     block: ow.Block, definition: OpDefinition, inputs: Names
 ) -> dict[str, ow.Variable]:
-    """Return by name the float variables that an operator reads and may cast."""
+    """Return by name the float variables that an operator reads and that may be cast."""
     movable = _movable_slots(definition)
     names = [name for slot, items in inputs.items() if slot in movable for name in items]
     variables = [variable for name in names if (variable := block.find_var(name)) is not None]

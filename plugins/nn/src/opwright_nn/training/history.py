@@ -27,7 +27,7 @@ class History:
     """The result of `train`: a row for each epoch.
 
     ``history["loss"]`` is the list of one column, ``print(history)`` a table, and a loop over it
-    iterates over its rows.
+    yields its rows.
 
     Parameters
     ----------

@@ -63,8 +63,8 @@ def find_learning_rate(
         search = nn.find_learning_rate(model, (x, y))
         model.learning_rate = search.best
 
-    The model does not change. The search ends when the loss is four times the lowest one, or NaN.
-    Smith, Cyclical Learning Rates for Training Neural Networks, 2017, section 3.3.
+    The model does not change. The search ends when the loss is not finite, or four times the lowest
+    one. Smith, Cyclical Learning Rates for Training Neural Networks, 2017, section 3.3.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def find_learning_rate(
     ProgramError
         The model has no optimizer, or one with a schedule.
     AttributeValueError
-        The loss is not a number from the first step on, or an argument is out of range.
+        The loss is not finite from the first step on, or an argument is out of range.
     """
     checks.check_instance(_WHO, "model", model, Model, required=True)
     first = checks.check_float(_WHO, "lowest", lowest, above=0.0)

@@ -221,7 +221,7 @@ def _make_turn(walk: Walk, body: GraphProto) -> Turn:
 
 
 def _goes_on(body: GraphProto) -> bool:
-    """Return whether the condition at the end of a body always equals the first one, or is true."""
+    """Return whether the condition after a body always equals the one before it, or is true."""
     sources = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
     while name in sources and sources[name].op_type == "Identity":

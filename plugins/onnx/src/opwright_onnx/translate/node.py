@@ -12,7 +12,7 @@ from opwright_onnx.translate.schemas import find_defaults, find_schema
 from opwright_onnx.translate.tensors import read_sparse, read_tensor
 
 PREFIX: Final = "opwright."
-"""The begin of the domains of opwright's own operators, see `opwright_onnx.translate.own`."""
+"""The prefix of the domains of opwright's own operators, see `opwright_onnx.translate.own`."""
 
 
 class Node:

@@ -125,7 +125,7 @@ def _softplus(b: BodyContext) -> str:
     beta, threshold = float(b.attr("beta")), b.attr("threshold")
     if (beta, threshold) == (1.0, math.inf):
         return (-(-read(b, "out")).then("expm1")).name
-    inner = read(b, "x") * beta  # only out does not determine the side of the threshold
+    inner = read(b, "x") * beta  # out alone does not determine the side of the threshold
     derivative = inner.then("sigmoid")
     return inner.compare("greater", threshold).choose(derivative.filled(1.0), derivative).name
 

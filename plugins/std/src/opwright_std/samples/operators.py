@@ -40,9 +40,7 @@ accuracy = proposed_with(drops_nan="only the largest score is counted")
 
 def compared(draw: Draw) -> Drawn:
     """Proposed inputs of functions whose gradient compares the input with bounds."""
-    if (
-        draw.attrs.get("alpha", 0.0) == 0.0
-    ):  # leaky_relu has its derivative for negative numbers there
+    if draw.attrs.get("alpha", 0.0) == 0.0:  # leaky_relu has its derivative for x < 0 there
         draw.flat_at_nan = "NaN compares false with bounds; PyTorch's gradient is 0, too"
     return proposed(draw)
 

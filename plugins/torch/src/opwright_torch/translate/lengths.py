@@ -131,7 +131,7 @@ class Lengths:
             )
             counts = tuple(map(len, outputs))
             inferred = definition.infer(inputs, {**written.attrs, **sizes}, counts)
-        except (OpwrightError, TypeError):  # a rule in C++ accepts numbers
+        except (OpwrightError, TypeError):  # a rule in C++ accepts only numbers
             return
         for names, found in zip(outputs, inferred, strict=True):
             self._shapes.update({name: meta.shape for name, meta in zip(names, found)})

@@ -1,6 +1,6 @@
 """A kernel that is declared deterministic has equal bits for equal inputs.
 
-The same for every number of threads, unless it declares that these matter.
+They are the same for every number of threads, unless it declares that these matter.
 """
 
 from __future__ import annotations

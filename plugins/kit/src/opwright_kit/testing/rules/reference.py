@@ -34,7 +34,7 @@ _ULPS: Final = 16
 EPSILON: Final = {"float16": 2**-10, "bfloat16": 2**-7, "float32": 2**-23, "float64": 2**-52}
 
 _LEAST: Final = {"float16": 2.0**-24, "bfloat16": 2.0**-133}
-"""The distance of the numbers next to 0."""
+"""The distance of the numbers next to 0, in dtypes where it is not negligible."""
 
 
 class Expected(NamedTuple):
