@@ -171,7 +171,7 @@ def format_report(
     count += sum(bool(service["reason"]) for service in services)
     if diagnosis.crashes:
         others = [p.plugin for p, state in states.items() if state in ("good", "broken")]
-        lines += ["", f"to continue without what crashes: OPWRIGHT_PLUGINS={','.join(others)}"]
+        lines += ["", f"to continue without the crashing ones: OPWRIGHT_PLUGINS={','.join(others)}"]
     if lack is not None:
         lines += ["", lack["reason"], f"  to fix it: {lack['advice']}"]
     if count:
