@@ -2,9 +2,9 @@
 
 Data: the documentation strings of Python's library, 500,000 characters, the last 5 % held out.
 Network: 3 transformer blocks, 128 wide, 4 heads; it sees 64 characters; 0.6 million parameters.
-Score: perplexity of held-out characters, at most 6; their counts alone give 29. Time: 3 minutes on
-two cores. Reference: Radford et al., Improving Language Understanding by Generative Pre-Training,
-2018.
+Score: perplexity of held-out characters, at most 6; their counts alone give 29.
+Time: 3 minutes on two cores.
+Reference: Radford et al., Improving Language Understanding by Generative Pre-Training, 2018.
 """
 
 import math

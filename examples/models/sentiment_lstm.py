@@ -2,9 +2,11 @@
 
 Data: 20,000 made sentences and 2,000 held out, such as "although the plot was not dull the ending
 felt rather silly": counts of words contain no information about them, order decides. Or --file: a
-label 0 or 1, a tab and a sentence in each line. Network: an embedding, and an LSTM that reads in
-both directions. Score: accuracy on held-out sentences, at least 0.98. Time: 10 seconds on two
-cores. Reference: Hochreiter, Schmidhuber, Long Short-Term Memory, 1997.
+label 0 or 1, a tab and a sentence in each line.
+Network: an embedding, and an LSTM that reads in both directions.
+Score: accuracy on held-out sentences, at least 0.98.
+Time: 10 seconds on two cores.
+Reference: Hochreiter, Schmidhuber, Long Short-Term Memory, 1997.
 """
 
 import example
