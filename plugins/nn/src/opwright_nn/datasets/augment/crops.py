@@ -51,7 +51,7 @@ def random_crop(
     Returns
     -------
     ndarray
-        [..., *size], dtype of the images.
+        ``[..., *size]``, dtype of the images.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def random_resized_crop(
     Returns
     -------
     ndarray
-        [..., *size], dtype of the images; uint8 is rounded.
+        ``[..., *size]``, dtype of the images; uint8 is rounded.
     """
     who = "augment.random_resized_crop"
     batch = check_images(who, images)
@@ -137,7 +137,7 @@ def resize(images: Images, size: int | Sequence[int]) -> Images:
     Returns
     -------
     ndarray
-        [..., *size], dtype of the images; uint8 is rounded.
+        ``[..., *size]``, dtype of the images; uint8 is rounded.
     """
     who = "augment.resize"
     batch = check_images(who, images)
