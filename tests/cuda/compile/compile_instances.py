@@ -23,9 +23,7 @@ from opwright_cuda.compile.nvrtc import Nvrtc
 SPILLED = 8
 """Bytes of a thread's memory outside of arrays: two values at a launch bound, of 32 bits each."""
 
-SPILLED_WIDE = 32
-"""The same of 64 bits: NVRTC 13.0 has four of a float64 loss over classes in memory on sm_100."""
-
+SPILLED_WIDE = 24
 WIDE = ("double", "int64_t")
 
 SPILLED_BY_TURNS = 40
