@@ -84,7 +84,7 @@ FORMULAS: dict[str, tuple[str, Written]] = {
 
 NEARLY: dict[str, tuple[str, Written]] = {
     "a truncated root": ("gelu", lambda x, w, b: x * (ops.erf(x * 0.70711) + 1.0) * 0.5),
-    "a slope beside one": ("silu", lambda x, w, b: x * ops.sigmoid(x * 1.000009)),
+    "a factor close to one": ("silu", lambda x, w, b: x * ops.sigmoid(x * 1.000009)),
     "a truncated sixth": (
         "hard_swish",
         lambda x, w, b: x * ops.hard_sigmoid(x, alpha=0.166667, beta=0.5),

@@ -109,7 +109,7 @@ inline uint64_t& HeldBytes() noexcept {
   return bytes;
 }
 
-// The functions of a kernel class; NULL for what it lacks.
+// The functions of a kernel class; NULL for missing ones.
 struct KernelFunctions {
   void (*configure)(KernelOptions& options);
   int32_t (*prepare)(ow_prepare* prepare);

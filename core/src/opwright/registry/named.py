@@ -1,4 +1,4 @@
-"""Registries of objects by name: their common part, and those of passes, options and annexes.
+"""Registries of objects by name: the common base, and registries of passes, options and annexes.
 
 A registration names an object as ``"module:attribute"``; its module is imported at first use.
 """
