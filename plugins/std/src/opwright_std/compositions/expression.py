@@ -144,9 +144,9 @@ def read_wide(b: BodyContext, slot: str) -> Expression:
     return Expression(b, _widened(b, b.input(slot) or ""))
 
 
-def rounded_to(b: BodyContext, slot: str, x: Expression) -> Expression:
-    """Write x in the dtype of an input of 16 bits; of wider ones it is x."""
-    meta = b.meta(b.input(slot) or "")
+def rounded_to(b: BodyContext, x: Expression) -> Expression:
+    """Write x in the dtype of the input x of 16 bits; of wider ones it is unchanged."""
+    meta = b.meta(b.input("x") or "")
     return x if meta is None or meta.dtype not in HALVES else x.then("cast", dtype=meta.dtype)
 
 

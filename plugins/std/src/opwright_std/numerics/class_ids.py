@@ -81,7 +81,7 @@ def infer_row_loss(ctx: InferContext, scores: str, axis: int, soft_label: bool =
     kept = (*shape[:axis], 1, *shape[axis + 1 :])
     _check_label_dtype(ctx, scores, soft_label)
     if soft_label:
-        _check_shape(ctx, label, shape)
+        require_label(ctx, shape)
         ctx.set_output("out", _merge(kept, (*label[:axis], 1, *label[axis + 1 :])))
         return
     dropped = shape[:axis] + shape[axis + 1 :]
@@ -92,7 +92,7 @@ def infer_row_loss(ctx: InferContext, scores: str, axis: int, soft_label: bool =
             f"label.argmax({axis}), "
             f"or with soft_label=True probabilities in {ctx.input(scores).dtype}"
         )
-    _check_shape(ctx, label, kept, dropped)
+    require_label(ctx, kept, dropped)
     ctx.set_output("out", _merge(kept if len(label) == len(kept) else dropped, label))
 
 
@@ -104,7 +104,9 @@ def _check_label_dtype(ctx: InferContext, scores: str, soft_label: bool) -> None
         ctx.fail(f"label must be {' or '.join(INDICES)} without soft_label, got {label}")
 
 
-def _check_shape(ctx: InferContext, label: tuple[int, ...], *allowed: tuple[int, ...]) -> None:
+def require_label(ctx: InferContext, *allowed: tuple[int, ...]) -> None:
+    """Refuse a label that has none of some shapes."""
+    label = ctx.input("label").shape
     if not any(shapes_match(label, shape) for shape in allowed):
         wanted = " or ".join(map(format_shape, allowed))
         ctx.fail(f"label must have the shape {wanted}, got {format_shape(label)}")

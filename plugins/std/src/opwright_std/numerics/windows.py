@@ -315,14 +315,24 @@ def lift_attrs(b: BodyContext) -> dict[str, Any]:
     return attrs
 
 
-def height_axis(data_format: str) -> int:
-    """Return the axis of length 1 that turns lines into images."""
-    return 1 if is_channels_last(data_format) else 2
+def lift(b: BodyContext, *slots: str) -> dict[str, str]:
+    """Return inputs of lines as images of height 1."""
+    axis = [_height_axis(b)]
+    return {slot: b.emit("unsqueeze", {"x": b.input(slot)}, attrs={"axis": axis}) for slot in slots}
 
 
-def channels_first_shape(b: BodyContext, slot: str) -> tuple[int, ...]:
-    """Return batch, channels and sizes of images, -1 if one is unknown."""
-    data_format, meta = b.attr("data_format"), b.meta(b.inputs(slot)[0])
+def set_lines(b: BodyContext, images: str, slot: str = "out") -> None:
+    """Set an output to the lines of images of height 1."""
+    b.emit("squeeze", {"x": images}, {"out": b.output(slot)}, {"axis": [_height_axis(b)]})
+
+
+def _height_axis(b: BodyContext) -> int:
+    return 1 if is_channels_last(b.attr("data_format")) else 2
+
+
+def channels_first_shape(b: BodyContext) -> tuple[int, ...]:
+    """Return batch, channels and sizes of the images x, -1 if one is unknown."""
+    data_format, meta = b.attr("data_format"), b.meta(b.inputs("x")[0])
     if meta is None:
         return (-1,) * len(data_format)
     n, *rest = meta.shape

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, format_shape, no_gradient, shapes_match
-from opwright_std.numerics.class_ids import flat_ids
+from opwright.op import InferContext, OpMaker, format_shape, no_gradient
+from opwright_std.numerics.class_ids import flat_ids, require_label
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 from opwright_std.operators.top_k import ranked
 
@@ -26,12 +26,9 @@ def accuracy(
 
 def _accuracy_shape(ctx: InferContext) -> None:
     """Each output has one element; label is [n, 1] or [n] for x [n, classes]."""
-    x, label = ctx.input("x").shape, ctx.input("label").shape
+    x = ctx.input("x").shape
     ctx.require(len(x) == 2, f"x must be [n, classes], got {format_shape(x)}")
-    column = (*x[:1], 1)
-    if not shapes_match(label, column) and not shapes_match(label, x[:1]):
-        wanted = f"{format_shape(column)} or {format_shape(x[:1])}"
-        ctx.fail(f"label must have the shape {wanted}, got {format_shape(label)}")
+    require_label(ctx, (*x[:1], 1), x[:1])
     for slot in ("accuracy", "correct", "total"):
         ctx.set_output(slot, (1,))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, format_shape, no_gradient, shapes_match
-from opwright_std.numerics.class_ids import flat_ids
+from opwright.op import InferContext, OpMaker, format_shape, no_gradient
+from opwright_std.numerics.class_ids import flat_ids, require_label
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 
 _STATES = ("positives", "negatives")
@@ -47,14 +47,10 @@ def _area(positives: Array, negatives: Array) -> float:
 
 def _auc_shape(ctx: InferContext) -> None:
     """The area has one element, the new states have the shape of the old."""
-    x, label = ctx.input("x").shape, ctx.input("label").shape
+    x = ctx.input("x").shape
     if len(x) not in (1, 2) or (len(x) == 2 and x[1] not in (1, -1)):
         ctx.fail(f"x must be [n] or [n, 1], got {format_shape(x)}")
-    if not any(shapes_match(label, shape) for shape in (x[:1], (*x[:1], 1))):
-        ctx.fail(
-            f"label must have the shape {format_shape(x[:1])} or {format_shape((*x[:1], 1))}, got "
-            f"{format_shape(label)}"
-        )
+    require_label(ctx, x[:1], (*x[:1], 1))
     bins = (ctx.attr("num_thresholds") + 1,)
     ctx.set_output("auc", (1,))
     for slot in _STATES:

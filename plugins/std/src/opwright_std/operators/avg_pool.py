@@ -14,10 +14,11 @@ from opwright_std.numerics.windows import (
     axes_of,
     axis_names,
     channels_first,
-    height_axis,
     infer_pooled,
+    lift,
     lift_attrs,
     set_images,
+    set_lines,
 )
 
 
@@ -116,10 +117,7 @@ def _avg_pool_maker(rank: int) -> OpMaker:
 
 def _avg_pool1d_body(b: BodyContext) -> None:
     """A line is an image of height 1."""
-    axis = [height_axis(b.attr("data_format"))]
-    lifted = b.emit("unsqueeze", {"x": b.input("x")}, attrs={"axis": axis})
-    pooled = b.emit("avg_pool2d", {"x": lifted}, attrs=lift_attrs(b))
-    b.emit("squeeze", {"x": pooled}, {"out": b.output("out")}, {"axis": axis})
+    set_lines(b, b.emit("avg_pool2d", lift(b, "x"), attrs=lift_attrs(b)))
 
 
 AVG_POOL1D = _avg_pool_maker(1).build(

@@ -45,7 +45,7 @@ def _cdist(b: BodyContext) -> Expression:
 
 
 def _distances(b: BodyContext) -> str:
-    return rounded_to(b, "x", _cdist(b)).name
+    return rounded_to(b, _cdist(b)).name
 
 
 CDIST = (

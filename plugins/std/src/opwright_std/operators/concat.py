@@ -15,6 +15,7 @@ from opwright.op import (
     normalize_axis,
 )
 from opwright_std.numerics.dtypes import Array
+from opwright_std.operators.split import copy_parts
 
 
 def concat(x: tuple[Array, ...], out: Array, *, axis: int) -> None:
@@ -22,12 +23,7 @@ def concat(x: tuple[Array, ...], out: Array, *, axis: int) -> None:
 
 
 def concat_grad(out_grad: Array, x_grad: tuple[Array, ...], *, axis: int) -> None:
-    view = np.moveaxis(out_grad, axis, 0)
-    begin = 0
-    for grad in x_grad:
-        end = begin + grad.shape[axis]
-        np.copyto(np.moveaxis(grad, axis, 0), view[begin:end])
-        begin = end
+    copy_parts(out_grad, x_grad, axis)
 
 
 def _concat_shape(ctx: InferContext) -> None:

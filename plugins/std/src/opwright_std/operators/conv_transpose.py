@@ -7,7 +7,6 @@ from math import prod
 import numpy as np
 
 from opwright.op import (
-    BodyContext,
     GradientContext,
     InferContext,
     OpMaker,
@@ -21,16 +20,20 @@ from opwright_std.numerics.windows import (
     add_data_format,
     axis_names,
     channels_first,
-    height_axis,
     image_dims,
     is_channels_last,
-    lift_attrs,
     paddings_attr,
     set_images,
     side_names,
     spatial_attr,
 )
-from opwright_std.operators.convolution import Columns, filters_of, other_format, require_kernel
+from opwright_std.operators.convolution import (
+    Columns,
+    convolve_lines,
+    filters_of,
+    other_format,
+    require_kernel,
+)
 
 _MAX_SIZE = 2**31 - 1
 
@@ -141,18 +144,6 @@ def _with_windows(g: GradientContext, name: str, sign: int) -> str:
     return g.emit("pad", {"x": name}, attrs={"paddings": paddings})
 
 
-def _conv1d_transpose_body(b: BodyContext) -> None:
-    """A line is an image of height 1."""
-    axis = [height_axis(b.attr("data_format"))]
-    inputs = {
-        "x": b.emit("unsqueeze", {"x": b.input("x")}, attrs={"axis": axis}),
-        "weight": b.emit("unsqueeze", {"x": b.input("weight")}, attrs={"axis": [2]}),
-        "bias": b.input("bias"),
-    }
-    out = b.emit("conv2d_transpose", inputs, attrs=lift_attrs(b))
-    b.emit("squeeze", {"x": out}, {"out": b.output("out")}, {"axis": axis})
-
-
 def _transpose_maker(rank: int) -> OpMaker:
     names = axis_names(rank)
     maker = OpMaker(f"conv{rank}d_transpose").add_comment(
@@ -189,9 +180,7 @@ def _transpose_maker(rank: int) -> OpMaker:
     return add_data_format(maker, rank)
 
 
-CONV1D_TRANSPOSE = _transpose_maker(1).build(
-    infer_shape=_transpose_shape, body=_conv1d_transpose_body
-)
+CONV1D_TRANSPOSE = _transpose_maker(1).build(infer_shape=_transpose_shape, body=convolve_lines)
 
 CONV2D_TRANSPOSE = _transpose_maker(2).build(
     infer_shape=_transpose_shape, gradient=_transpose_gradient

@@ -24,13 +24,14 @@ from opwright_std.numerics.windows import (
     axes_of,
     axis_names,
     channels_first,
-    height_axis,
     image_dims,
     infer_windows,
     is_channels_last,
+    lift,
     lift_attrs,
     over_taps,
     set_images,
+    set_lines,
     side_names,
     spatial_attr,
     spatial_rank,
@@ -262,19 +263,14 @@ def _convolution_maker(rank: int) -> OpMaker:
     return add_convolution_attrs(maker, rank)
 
 
-def _conv1d_body(b: BodyContext) -> None:
+def convolve_lines(b: BodyContext) -> None:
     """A line is an image of height 1."""
-    axis = height_axis(b.attr("data_format"))
-    inputs = {
-        "x": b.emit("unsqueeze", {"x": b.input("x")}, attrs={"axis": [axis]}),
-        "weight": b.emit("unsqueeze", {"x": b.input("weight")}, attrs={"axis": [2]}),
-        "bias": b.input("bias"),
-    }
-    out = b.emit("conv2d", inputs, attrs=lift_attrs(b))
-    b.emit("squeeze", {"x": out}, {"out": b.output("out")}, {"axis": [axis]})
+    weight = b.emit("unsqueeze", {"x": b.input("weight")}, attrs={"axis": [2]})
+    inputs = {**lift(b, "x"), "weight": weight, "bias": b.input("bias")}
+    set_lines(b, b.emit(b.type.replace("1d", "2d"), inputs, attrs=lift_attrs(b)))
 
 
-CONV1D = _convolution_maker(1).build(infer_shape=_convolution_shape, body=_conv1d_body)
+CONV1D = _convolution_maker(1).build(infer_shape=_convolution_shape, body=convolve_lines)
 
 CONV2D = _convolution_maker(2).build(
     infer_shape=_convolution_shape,

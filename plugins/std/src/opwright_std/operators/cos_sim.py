@@ -122,7 +122,7 @@ def _composed(b: BodyContext) -> list[Expression]:
     parts = [terms.reduce("sum", [axis]) * float(b.attr("scale")), *norms]
     if not any(shape_of(b, slot) for slot in ("x", "y")):
         parts = [part.then("squeeze", axis=[0]) for part in parts]
-    return [rounded_to(b, "x", part) for part in parts]
+    return [rounded_to(b, part) for part in parts]
 
 
 def _cos_sim_body(b: BodyContext) -> None:

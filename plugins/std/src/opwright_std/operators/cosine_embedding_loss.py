@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opwright.op import BodyContext, InferContext, OpMaker, format_shape, merge_dims, shapes_match
+from opwright_std.numerics.class_ids import require_label
 from opwright_std.numerics.dtypes import FLOATS
 
 _LEAST_NORM = 1e-6
@@ -18,8 +19,7 @@ def _cosine_embedding_loss_shape(ctx: InferContext) -> None:
     if not shapes_match(x, y):
         ctx.fail(f"y must have the shape of x, {format_shape(x)}, got {format_shape(y)}")
     rows = tuple(map(merge_dims, x[:-1], y[:-1]))
-    if not shapes_match(rows, label):
-        ctx.fail(f"label must have the shape {format_shape(rows)}, got {format_shape(label)}")
+    require_label(ctx, rows)
     ctx.set_output("out", tuple(map(merge_dims, rows, label)))
 
 

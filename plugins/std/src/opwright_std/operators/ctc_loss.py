@@ -36,6 +36,8 @@ def _find_paths(
     x: Array, label: Array, lengths: Array | None, label_lengths: Array | None, blank: int
 ) -> _Paths:
     n, time, n_classes = x.shape
+    if not 0 <= blank < n_classes:
+        raise ValueError(f"ctc_loss: blank must be in [0, {n_classes}), got {blank}")
     most = label.shape[1]
     counts = _lengths("label_lengths", label_lengths, n, most)
     is_there = np.arange(most) < counts[:, None]
@@ -111,7 +113,6 @@ def ctc_loss(
     blank: int,
     zero_infinity: bool,
 ) -> None:
-    _check_blank(blank, x.shape[2])
     paths = _find_paths(x, label, lengths, label_lengths, blank)
     scores = _find_scores(x, paths)
     out[...] = -_find_ends(_find_alphas(scores, paths), paths)
@@ -130,7 +131,6 @@ def ctc_loss_grad(
     blank: int,
     **_: object,
 ) -> None:
-    _check_blank(blank, x.shape[2])
     paths = _find_paths(x, label, lengths, label_lengths, blank)
     scores = _find_scores(x, paths)
     alphas = _find_alphas(scores, paths)
@@ -154,11 +154,6 @@ def ctc_loss_grad(
         step_grad[np.isneginf(share)] = 0
         np.add.at(grad[:, t], (np.flatnonzero(counted)[:, None], paths.classes[counted]), step_grad)
     x_grad[...] = grad
-
-
-def _check_blank(blank: int, n_classes: int) -> None:
-    if not 0 <= blank < n_classes:
-        raise ValueError(f"ctc_loss: blank must be in [0, {n_classes}), got {blank}")
 
 
 def _ctc_loss_shape(ctx: InferContext) -> None:

@@ -6,11 +6,11 @@ from opwright.op import (
     BodyContext,
     InferContext,
     OpMaker,
-    broadcast_shapes,
     dims_match,
     format_shape,
     merge_dims,
 )
+from opwright_std.numerics.broadcasting import require_broadcast
 from opwright_std.numerics.dtypes import FLOATS
 
 
@@ -30,10 +30,7 @@ def _gemm_shape(ctx: InferContext) -> None:
         )
     out: tuple[int, ...] = (a[0], b[1])
     if ctx.has_input("c"):
-        c = ctx.input("c").shape
-        joined = broadcast_shapes(out, c, ctx)
-        fits = len(joined) == 2 and all(map(dims_match, joined, out))
-        ctx.require(fits, f"c must broadcast to {format_shape(out)}, got {format_shape(c)}")
+        require_broadcast(ctx, "c", out, "{}")
     ctx.set_output("out", out)
 
 

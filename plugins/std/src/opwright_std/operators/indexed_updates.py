@@ -13,9 +13,9 @@ from opwright.op import (
     broadcast_shapes,
     format_shape,
     normalize_axis,
-    shapes_match,
 )
 from opwright_std.compositions.expression import Expression, read
+from opwright_std.numerics.broadcasting import require_broadcast
 from opwright_std.numerics.dtypes import INDICES, ORDERED
 from opwright_std.operators.reduction import known_meta
 
@@ -147,14 +147,8 @@ def _index_put_shape(ctx: InferContext) -> None:
     common = indices[0].shape
     for index in indices[1:]:
         common = broadcast_shapes(common, index.shape, ctx)
-    named, values = (*common, *x[len(indices) :]), ctx.input("values").shape
-    fits = len(values) <= len(named)
-    if not fits or not shapes_match(broadcast_shapes(named, values, ctx), named):
-        ctx.fail(
-            f"values must broadcast to {format_shape(named)}, the shape of the indexed elements, "
-            f"got "
-            f"{format_shape(values)}"
-        )
+    named = (*common, *x[len(indices) :])
+    require_broadcast(ctx, "values", named, "{}, the shape of the indexed elements")
     ctx.set_output("out", x)
 
 

@@ -6,10 +6,9 @@ from opwright.op import (
     BodyContext,
     InferContext,
     OpMaker,
-    broadcast_shapes,
     format_shape,
-    shapes_match,
 )
+from opwright_std.numerics.broadcasting import require_broadcast
 from opwright_std.numerics.dtypes import FLOATS
 
 
@@ -21,12 +20,7 @@ def _label_smooth_shape(ctx: InferContext) -> None:
         f"x must be at least 1-d, with classes along the last axis, got {format_shape(shape)}",
     )
     if ctx.has_input("prior"):
-        prior = ctx.input("prior").shape
-        if not shapes_match(broadcast_shapes(shape, prior, ctx), shape):
-            ctx.fail(
-                f"prior must broadcast to the shape of x, {format_shape(shape)}, got "
-                f"{format_shape(prior)}"
-            )
+        require_broadcast(ctx, "prior", shape)
     ctx.set_output("out", shape)
 
 

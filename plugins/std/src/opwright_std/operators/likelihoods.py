@@ -8,11 +8,9 @@ from opwright.op import (
     BodyContext,
     InferContext,
     OpMaker,
-    broadcast_shapes,
-    format_shape,
-    shapes_match,
 )
 from opwright_std.compositions.expression import Expression, in_float32, read
+from opwright_std.numerics.broadcasting import require_broadcast
 from opwright_std.numerics.dtypes import FLOATS
 from opwright_std.operators.mse import same_shapes
 
@@ -32,13 +30,8 @@ def _loss(op_type: str, comment: str, x: str) -> OpMaker:
 
 def _gaussian_shape(ctx: InferContext) -> None:
     """The output has the shape of x and label, to which the variance broadcasts."""
-    shape, variance = ctx.input("x").shape, ctx.input("variance").shape
-    fits = len(variance) <= len(shape)
-    if not fits or not shapes_match(broadcast_shapes(shape, variance, ctx), shape):
-        ctx.fail(
-            f"variance must broadcast to the shape of x, {format_shape(shape)}, got "
-            f"{format_shape(variance)}"
-        )
+    shape = ctx.input("x").shape
+    require_broadcast(ctx, "variance", shape)
     ctx.require_shape("label", shape)
     ctx.set_output("out", shape)
 

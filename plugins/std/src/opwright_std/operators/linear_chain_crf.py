@@ -10,9 +10,9 @@ from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 from opwright_std.numerics.lengths import read_lengths
 
 
-def _log_sum(terms: Array, axis: int) -> Array:
-    """Return log(sum(exp(terms))) along a nonempty axis."""
-    return np.asarray(np.logaddexp.reduce(terms, axis=axis))
+def _log_sum(terms: Array) -> Array:
+    """Return log(sum(exp(terms))) along axis 1, which is not empty."""
+    return np.asarray(np.logaddexp.reduce(terms, axis=1))
 
 
 def _read_counts(op_type: str, x: Array, lengths: Array | None) -> Array:
@@ -61,13 +61,13 @@ def linear_chain_crf(
         if t == 0:
             sums = x[:, 0] + (0 if start is None else start)
         else:
-            sums = _log_sum(alpha[:, t - 1, :, None] + transition, 1) + x[:, t]
+            sums = _log_sum(alpha[:, t - 1, :, None] + transition) + x[:, t]
         # Minus their maximum, so that a long sequence loses no digits.
         top = sums.max(axis=1)
         present = t < counts
         alpha[present, t] = (sums - top[:, None])[present]
         log_total[present] += top[present]
-    log_total += _log_sum(alpha[rows, last] + (0 if end is None else end), 1)
+    log_total += _log_sum(alpha[rows, last] + (0 if end is None else end))
     np.copyto(out, score - log_total, where=counts > 0)
 
 
@@ -96,14 +96,14 @@ def linear_chain_crf_grad(
         is_last, goes_on = t == counts - 1, t < counts - 1
         if goes_on.any():
             moves = alpha[:, t, :, None] + transition
-            moves = np.exp(moves - _log_sum(moves, 1)[:, None]) * share[:, None]
+            moves = np.exp(moves - _log_sum(moves)[:, None]) * share[:, None]
             moves = moves[goes_on]
             share[goes_on] = moves.sum(axis=2)
             pairs -= moves.sum(axis=0)
             here, after = tags[goes_on, t], tags[goes_on, t + 1]
             np.add.at(pairs, (here, after), out_grad[goes_on])
         finals = alpha[:, t] + (0 if end is None else end)
-        finals = np.exp(finals - _log_sum(finals, 1)[:, None]) * out_grad[:, None]
+        finals = np.exp(finals - _log_sum(finals)[:, None]) * out_grad[:, None]
         share[is_last] = finals[is_last]
         ends[is_last] = (hits[:, t] - finals)[is_last]
         present = t < counts

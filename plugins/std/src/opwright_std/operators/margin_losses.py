@@ -9,9 +9,10 @@ from opwright.op import (
     broadcast_shapes,
     format_shape,
     merge_dims,
-    shapes_match,
 )
 from opwright_std.compositions.expression import Expression, in_float32, read
+from opwright_std.numerics.broadcasting import require_broadcast
+from opwright_std.numerics.class_ids import require_label
 from opwright_std.numerics.dtypes import FLOATS, INDICES
 from opwright_std.operators.mse import same_shapes
 
@@ -37,8 +38,7 @@ def _multi_margin_shape(ctx: InferContext) -> None:
     """The output has one number per row."""
     shape, label = ctx.input("x").shape, ctx.input("label").shape
     ctx.require(len(shape) >= 1, f"x must be [..., classes], got {format_shape(shape)}")
-    if not shapes_match(shape[:-1], label):
-        ctx.fail(f"label must have the shape {format_shape(shape[:-1])}, got {format_shape(label)}")
+    require_label(ctx, shape[:-1])
     ctx.require_shape("weight", shape[-1:])
     ctx.set_output("out", tuple(map(merge_dims, shape[:-1], label)))
 
@@ -89,8 +89,7 @@ def _multilabel_shape(ctx: InferContext) -> None:
     """The output has one number per row."""
     shape, label = ctx.input("x").shape, ctx.input("label").shape
     ctx.require(len(shape) >= 1, f"x must be [..., classes], got {format_shape(shape)}")
-    if not shapes_match(shape, label):
-        ctx.fail(f"label must have the shape {format_shape(shape)}, got {format_shape(label)}")
+    require_label(ctx, shape)
     ctx.set_output("out", tuple(map(merge_dims, shape[:-1], label[:-1])))
 
 
@@ -98,12 +97,7 @@ def _multilabel_soft_shape(ctx: InferContext) -> None:
     """The output has one number per row."""
     _multilabel_shape(ctx)
     if ctx.has_input("weight"):
-        shape, weight = ctx.input("x").shape, ctx.input("weight").shape
-        if len(weight) > len(shape) or not shapes_match(
-            broadcast_shapes(shape, weight, ctx), shape
-        ):
-            wanted, got = format_shape(shape), format_shape(weight)
-            ctx.fail(f"weight must broadcast to the shape of x {wanted}, got {got}")
+        require_broadcast(ctx, "weight", ctx.input("x").shape)
 
 
 def _multilabel_margin(b: BodyContext) -> Expression:

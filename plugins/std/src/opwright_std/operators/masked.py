@@ -15,12 +15,10 @@ from opwright.op import (
     InferContext,
     OpDefinition,
     OpMaker,
-    broadcast_shapes,
-    format_shape,
     no_gradient,
-    shapes_match,
 )
 from opwright_std.compositions.expression import Expression, in_float32, read
+from opwright_std.numerics.broadcasting import require_broadcast
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS
 from opwright_std.operators.cumulative import CUMPROD, CUMSUM, cumulative
 from opwright_std.operators.log_softmax import LOG_SOFTMAX
@@ -135,15 +133,6 @@ def _cumprod(b: BodyContext, x: Expression, mask: Expression) -> Expression:
     return mask.choose(x, x.filled(1.0)).then("cumprod", **b.attrs)
 
 
-def _check_mask(ctx: InferContext) -> None:
-    shape, mask = ctx.input("x").shape, ctx.input("mask").shape
-    if len(mask) > len(shape) or not shapes_match(broadcast_shapes(shape, mask, ctx), shape):
-        ctx.fail(
-            f"mask must broadcast to the shape of x, {format_shape(shape)}, got "
-            f"{format_shape(mask)}"
-        )
-
-
 def _masked(
     maker: OpMaker, like: OpDefinition, write: Writer, *, has_gradient: bool = True
 ) -> OpDefinition:
@@ -151,7 +140,7 @@ def _masked(
     plain = like.infer_shape
 
     def infer_shape(ctx: InferContext) -> None:
-        _check_mask(ctx)
+        require_broadcast(ctx, "mask", ctx.input("x").shape)
         plain(ctx)
 
     infer_shape.__doc__ = f"{plain.__doc__} The mask broadcasts to x."

@@ -12,10 +12,9 @@ from opwright.op import (
     InferContext,
     OpMaker,
     broadcast_shapes,
-    format_shape,
-    shapes_match,
 )
 from opwright_std.compositions.expression import Expression, read
+from opwright_std.numerics.broadcasting import require_broadcast
 from opwright_std.numerics.dtypes import NUMBERS, Array
 
 if TYPE_CHECKING:
@@ -64,12 +63,8 @@ MASKED_SELECT = (
 
 def _masked_scatter_shape(ctx: InferContext) -> None:
     """The output has the shape of x, to which the mask broadcasts."""
-    shape, mask = ctx.input("x").shape, ctx.input("mask").shape
-    if len(mask) > len(shape) or not shapes_match(broadcast_shapes(shape, mask, ctx), shape):
-        ctx.fail(
-            f"mask must broadcast to the shape of x, {format_shape(shape)}, got "
-            f"{format_shape(mask)}"
-        )
+    shape = ctx.input("x").shape
+    require_broadcast(ctx, "mask", shape)
     ctx.set_output("out", shape)
 
 

@@ -17,12 +17,13 @@ from opwright_std.numerics.windows import (
     axes_of,
     axis_names,
     channels_first,
-    height_axis,
     image_dims,
     infer_pooled,
+    lift,
     lift_attrs,
     over_taps,
     set_images,
+    set_lines,
 )
 
 _MAX_PLANE = 2**31 - 1
@@ -110,7 +111,7 @@ def require_plane(ctx: InferContext) -> None:
         ctx.fail(f"x must have at most {_MAX_PLANE} elements in a plane, got {got}")
 
 
-def add_place_output(maker: OpMaker, names: str = "height, width") -> OpMaker:
+def add_place_output(maker: OpMaker, names: str) -> OpMaker:
     """Add the output of maximum indices."""
     maker.add_output(
         "index",
@@ -144,13 +145,11 @@ def _max_pool_maker(rank: int) -> OpMaker:
 
 def _max_pool1d_body(b: BodyContext) -> None:
     """A line is an image of height 1, with the same indices."""
-    axis = [height_axis(b.attr("data_format"))]
-    lifted = b.emit("unsqueeze", {"x": b.input("x")}, attrs={"axis": axis})
     pooled = {"out": 1, "index": 1}
-    results = b.emit_multi("max_pool2d", {"x": lifted}, pooled, lift_attrs(b))
-    b.emit("squeeze", {"x": results["out"]}, {"out": b.output("out")}, {"axis": axis})
-    if b.has_output("index"):
-        b.emit("squeeze", {"x": results["index"]}, {"out": b.output("index")}, {"axis": axis})
+    results = b.emit_multi("max_pool2d", lift(b, "x"), pooled, lift_attrs(b))
+    for slot, (images,) in results.items():
+        if b.has_output(slot):
+            set_lines(b, images, slot)
 
 
 MAX_POOL1D = _max_pool_maker(1).build(infer_shape=_max_pool_shape, body=_max_pool1d_body)

@@ -16,11 +16,12 @@ from opwright_std.numerics.windows import (
     axis_names,
     channels_first,
     channels_first_shape,
-    height_axis,
     image_dims,
     is_channels_last,
+    lift,
     lift_attrs,
     set_images,
+    set_lines,
     spatial_attr,
 )
 
@@ -86,14 +87,8 @@ def _unpool_maker(rank: int) -> OpMaker:
 
 def _unpool1d_body(b: BodyContext) -> None:
     """A line is an image of height 1, with the same indices."""
-    axis = [height_axis(b.attr("data_format"))]
-    inputs = {
-        slot: b.emit("unsqueeze", {"x": b.input(slot)}, attrs={"axis": axis})
-        for slot in ("x", "index")
-    }
     attrs = {**lift_attrs(b), "output_size": [1, *b.attr("output_size")]}
-    out = b.emit("max_unpool2d", inputs, attrs=attrs)
-    b.emit("squeeze", {"x": out}, {"out": b.output("out")}, {"axis": axis})
+    set_lines(b, b.emit("max_unpool2d", lift(b, "x", "index"), attrs=attrs))
 
 
 def _unpool3d_body(b: BodyContext) -> None:
@@ -105,7 +100,7 @@ def _unpool3d_body(b: BodyContext) -> None:
     inputs = {slot: b.emit("flatten", {"x": b.input(slot)}, attrs=flat) for slot in ("x", "index")}
     attrs = {"output_size": [depth * height, width], "data_format": "NHWC" if is_last else "NCHW"}
     out = b.emit("max_unpool2d", inputs, attrs=attrs)
-    n, channels, *_ = channels_first_shape(b, "x")
+    n, channels, *_ = channels_first_shape(b)
     pixels = (depth * height, width)
     shape = (n, *pixels, channels) if is_last else (n, channels, *pixels)
     b.set_output("out", split_axis(b, out, shape, axis, [depth, height]))

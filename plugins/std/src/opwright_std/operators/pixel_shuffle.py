@@ -25,7 +25,7 @@ def _shuffle_shape(ctx: InferContext) -> None:
 
 def _shuffle_body(b: BodyContext) -> None:
     data_format, factor = b.attr("data_format"), b.attr("factor")
-    n, channels, height, width = channels_first_shape(b, "x")
+    n, channels, height, width = channels_first_shape(b)
     made = channels // factor**2 if channels > 0 else -1  # a 0 would copy a dimension of x
     if is_channels_last(data_format):
         shape, axis = (n, height, width, channels), 3

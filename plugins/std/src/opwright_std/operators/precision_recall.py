@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opwright.op import InferContext, OpMaker, format_shape, no_gradient, shapes_match
-from opwright_std.numerics.class_ids import flat_ids
+from opwright.op import InferContext, OpMaker, format_shape, no_gradient
+from opwright_std.numerics.class_ids import flat_ids, require_label
 from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
 
 
@@ -44,12 +44,9 @@ def _ratios(counts: Array) -> Array:
 
 def _precision_recall_shape(ctx: InferContext) -> None:
     """Metrics have 6 elements; label is [n, 1] or [n] for x [n, classes]."""
-    x, label = ctx.input("x").shape, ctx.input("label").shape
+    x = ctx.input("x").shape
     ctx.require(len(x) == 2, f"x must be [n, classes], got {format_shape(x)}")
-    column = (*x[:1], 1)
-    if not shapes_match(label, column) and not shapes_match(label, x[:1]):
-        wanted = f"{format_shape(column)} or {format_shape(x[:1])}"
-        ctx.fail(f"label must have the shape {wanted}, got {format_shape(label)}")
+    require_label(ctx, (*x[:1], 1), x[:1])
     ctx.require_shape("states", (x[1], 4))
     for slot in ("batch", "total"):
         ctx.set_output(slot, (6,))

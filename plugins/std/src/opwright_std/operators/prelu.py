@@ -8,11 +8,9 @@ from opwright.op import (
     GradientContext,
     InferContext,
     OpMaker,
-    broadcast_shapes,
-    format_shape,
-    shapes_match,
 )
 from opwright_std.compositions.chain_rules import set_broadcast_grad
+from opwright_std.numerics.broadcasting import require_broadcast
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 
@@ -37,13 +35,9 @@ def _prelu_gradient(g: GradientContext) -> None:
 
 def _prelu_shape(ctx: InferContext) -> None:
     """The output has the shape of x, to which the weight must broadcast."""
-    x, weight = ctx.input("x").shape, ctx.input("weight").shape
-    shape = broadcast_shapes(x, weight, ctx)
-    ctx.require(
-        len(shape) == len(x) and shapes_match(shape, x),
-        f"weight must broadcast to the shape of x, {format_shape(x)}, got {format_shape(weight)}",
-    )
-    ctx.set_output("out", x)
+    shape = ctx.input("x").shape
+    require_broadcast(ctx, "weight", shape)
+    ctx.set_output("out", shape)
 
 
 PRELU = (

@@ -16,22 +16,18 @@ from opwright.op import (
     by_differentiating,
     grad_op,
     normalize_axes,
-    reduced_shape,
 )
 from opwright_std.compositions.expression import Expression
 from opwright_std.compositions.fractions import fraction_dtype, in_fractions
 from opwright_std.numerics.dtypes import FLOATS
-from opwright_std.operators.reduction import fraction, known_meta, reduction
+from opwright_std.operators.reduction import fraction, known_meta, reduction, set_nonempty
 
 
 def _quantile_shape(ctx: InferContext) -> None:
     """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
     shape, dtype = ctx.input("x")
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
-    kept = reduced_shape(shape, axes, keepdims=False)
-    if any(shape[axis] == 0 for axis in axes) and 0 not in kept and -1 not in kept:
-        ctx.fail(f"an axis to reduce must have elements, got shape {list(shape)}")
-    ctx.set_output("out", reduced_shape(shape, axes, ctx.attr("keepdims")), fraction_dtype(dtype))
+    set_nonempty(ctx, shape, axes, dtype=fraction_dtype(dtype))
 
 
 def _shares_shape(ctx: InferContext) -> None:
@@ -88,14 +84,19 @@ def _between(b: BodyContext, low: str, high: str, weight: float) -> str:
     return b.emit("lerp", {"x": low, "y": high, "weight": number})
 
 
+def _axes(b: BodyContext, shape: tuple[int, ...]) -> list[int]:
+    """Return the reduced axes, counted from the front, in order."""
+    given = b.attr("axis") if shape else ()
+    return sorted(axis % len(shape) for axis in given) or list(range(len(shape)))
+
+
 def _body(b: BodyContext) -> None:
     _write(b, {"out": b.output("out")})
 
 
 def _write(b: BodyContext, out: dict[str, str | None] | None = None) -> str:
     shape = known_meta(b).shape
-    given = b.attr("axis") if shape else ()
-    axes = sorted(axis % len(shape) for axis in given) or list(range(len(shape)))
+    axes = _axes(b, shape)
     n = _length(b, shape, axes)
     shares = b.attr("qs") if b.type.startswith("quantile") else ()
     if not axes or n == 0:
@@ -196,8 +197,7 @@ def _nan_body(b: BodyContext) -> None:
 def _write_of_numbers(b: BodyContext, out: dict[str, str | None] | None = None) -> str:
     """Write a quantile of all elements except NaN, which sorts last."""
     shape = known_meta(b).shape
-    given = b.attr("axis") if shape else ()
-    axes = sorted(axis % len(shape) for axis in given) or list(range(len(shape)))
+    axes = _axes(b, shape)
     if not axes or _length(b, shape, axes) == 0:
         return _write(b, out)
     line, axis = _line(b, shape, axes)

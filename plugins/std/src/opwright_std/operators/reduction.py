@@ -85,23 +85,25 @@ def _extremum_shape(ctx: InferContext) -> None:
     """The output is x without the axes, or with length 1 for keepdims; no axes mean all."""
     shape = ctx.input("x").shape
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
-    _set_nonempty(ctx, shape, axes)
+    set_nonempty(ctx, shape, axes)
 
 
 def _position_shape(ctx: InferContext) -> None:
     """The output is x without the axis, or with length 1 for keepdims."""
     shape = ctx.input("x").shape
     axis = normalize_axis(ctx, ctx.attr("axis"), len(shape), scalar=True)
-    _set_nonempty(ctx, shape, (axis,) if shape else ())
+    set_nonempty(ctx, shape, (axis,) if shape else ())
 
 
-def _set_nonempty(ctx: InferContext, shape: Axes, axes: Axes, slot: str = "out") -> None:
+def set_nonempty(
+    ctx: InferContext, shape: Axes, axes: Axes, slot: str = "out", dtype: str | None = None
+) -> None:
     """Set an output; as in NumPy, only an empty result may come from empty axes."""
     out = reduced_shape(shape, axes, ctx.attr("keepdims"))
     kept = reduced_shape(shape, axes, keepdims=False)
     if any(shape[axis] == 0 for axis in axes) and 0 not in kept and -1 not in kept:
         ctx.fail(f"an axis to reduce must have elements, got shape {list(shape)}")
-    ctx.set_output(slot, out)
+    ctx.set_output(slot, out, dtype)
 
 
 def given_axes(x: Array, axis: Axes) -> Axes | None:
@@ -334,7 +336,7 @@ def _both_shape(ctx: InferContext) -> None:
     shape = ctx.input("x").shape
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     for slot in ("min", "max"):
-        _set_nonempty(ctx, shape, axes, slot)
+        set_nonempty(ctx, shape, axes, slot)
 
 
 def _both_body(b: BodyContext) -> None:

@@ -10,7 +10,6 @@ from opwright.op import (
     InferContext,
     OpMaker,
     Shape,
-    broadcast_shapes,
     dims_match,
     format_shape,
     grad_op,
@@ -18,6 +17,7 @@ from opwright.op import (
     shapes_match,
 )
 from opwright_std.compositions.attention import ATTENTION, attention_body
+from opwright_std.numerics.broadcasting import require_broadcast
 from opwright_std.numerics.dtypes import FLOATS, Array
 
 
@@ -158,11 +158,7 @@ def infer_attention(ctx: InferContext, keys: int | None = None) -> None:
         if mask.dtype not in ("bool", ctx.input("q").dtype):
             ctx.fail(f"mask must be bool or have the dtype of q, got {mask.dtype}")
         scores = (*q[:-1], merge_dims(k[-2], v[-2]) if keys is None else keys)
-        if len(mask.shape) > len(scores) or not shapes_match(
-            broadcast_shapes(scores, mask.shape, ctx), scores
-        ):
-            wanted, got = format_shape(scores), format_shape(mask.shape)
-            ctx.fail(f"mask must broadcast to the scores {wanted}, got {got}")
+        require_broadcast(ctx, "mask", scores, "the scores {}")
     ctx.set_output("out", (*q[:-1], v[-1]))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from opwright.op import GradientContext, InferContext, OpMaker, normalize_axis
@@ -11,9 +13,14 @@ from opwright_std.numerics.dtypes import Array
 def split(
     x: Array, out: tuple[Array, ...], *, axis: int, sections: tuple[int, ...], num: int | None
 ) -> None:
+    copy_parts(x, out, axis)
+
+
+def copy_parts(x: Array, parts: Sequence[Array], axis: int) -> None:
+    """Copy consecutive parts of x along an axis."""
     view = np.moveaxis(x, axis, 0)
     begin = 0
-    for part in out:
+    for part in parts:
         end = begin + part.shape[axis]
         np.copyto(np.moveaxis(part, axis, 0), view[begin:end])
         begin = end

@@ -10,12 +10,10 @@ from opwright.op import (
     GradientContext,
     InferContext,
     OpMaker,
-    broadcast_shapes,
-    format_shape,
     normalize_axis,
-    shapes_match,
 )
 from opwright_std.compositions.expression import Expression, rank_of, read
+from opwright_std.numerics.broadcasting import require_broadcast
 from opwright_std.numerics.class_ids import infer_row_loss
 from opwright_std.numerics.dtypes import FLOATS, INDICES
 
@@ -206,14 +204,8 @@ def _weighted_sigmoid_shape(ctx: InferContext) -> None:
 
 
 def _check_broadcast(ctx: InferContext, slot: str) -> None:
-    if not ctx.has_input(slot):
-        return
-    shape, weight = ctx.input("x").shape, ctx.input(slot).shape
-    if len(weight) > len(shape) or not shapes_match(broadcast_shapes(shape, weight, ctx), shape):
-        ctx.fail(
-            f"{slot} must broadcast to the shape of x, {format_shape(shape)}, got "
-            f"{format_shape(weight)}"
-        )
+    if ctx.has_input(slot):
+        require_broadcast(ctx, slot, ctx.input("x").shape)
 
 
 def _weighted_sigmoid_body(b: BodyContext) -> None:
