@@ -89,7 +89,7 @@ BAD: list[tuple[str, Mapping[str, Any], dict[str, Any], str]] = [
             (
                 {"x": (2, 3, 6, 2)},
                 {"paddings": [0, 0, 3, 3], "dilations": [1, 3]},
-                "dilations must be at most the sizes of x beside padding, got 3 for 2 elements",
+                "dilations must be at most the sizes of x without padding, got 3 for 2 elements",
             ),
         )
     ),

@@ -192,8 +192,8 @@ BAD: list[tuple[str, Mapping[str, Any], dict[str, Any], str]] = [
     ("expand", {"x": (2, 3)}, {"shape": [3]}, "shape must have a length for every new axis"),
     ("expand", {"x": (2, 3)}, {"shape": [-1, 2, 3]}, "shape must have a length for every new axis"),
     ("expand", {"x": (2, 3)}, {"shape": [4, 3]}, "x of shape [2, 3] must broadcast"),
-    ("sum_like", {"x": (2, 3), "like": (2,)}, {}, "shape [2] must broadcast to [2, 3]"),
-    ("expand_like", {"x": (2, 3), "like": (3,)}, {}, "shape [2, 3] must broadcast to [3]"),
+    ("sum_like", {"x": (2, 3), "like": (2,)}, {}, "shape must broadcast to [2, 3], got [2]"),
+    ("expand_like", {"x": (2, 3), "like": (3,)}, {}, "shape must broadcast to [3], got [2, 3]"),
     ("reshape_like", {"x": (2, 3), "like": (5,)}, {}, "like must have as many elements as x"),
     ("cast", {"x": (2,)}, {"dtype": "float"}, "dtype"),
 ]

@@ -24,7 +24,7 @@ def chain_rule(formula: Formula) -> Rule:
 
 
 RESTORE_SHAPE: Final = chain_rule(lambda grad, g: grad.like(read(g, "x")))
-"""The rule of all operators that keep elements in order."""
+"""The gradient rule of all operators that keep elements in order."""
 
 
 def broadcast_rule(**formulas: Formula) -> Rule:

@@ -32,7 +32,7 @@ class Expression:
         return Expression(self._b, self._b.emit(op_type, {"x": self.name}, attrs=attrs))
 
     def each(self, op_type: str, count: int, **attrs: Any) -> list[Expression]:
-        """Write an operator of one input and `count` outputs; nothing for no outputs."""
+        """Write an operator of one input and `count` outputs; write nothing if `count` is 0."""
         if count == 0:
             return []
         names = self._b.emit_multi(op_type, {"x": self.name}, {"out": count}, attrs)["out"]

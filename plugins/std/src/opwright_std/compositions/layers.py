@@ -52,7 +52,7 @@ def gru_cell_body(b: BodyContext) -> bool:
 
 @by_differentiating
 def cumprod(b: BodyContext) -> str:
-    """The cumulative product in log2(length) steps, without a division."""
+    """Return the cumulative product, computed in log2(length) steps without a division."""
     x, rank = read(b, "x"), rank_of(b, "x")
     if rank == 0:
         return (x.filled(1.0) + x * 0.0 if b.attr("exclusive") else x).name

@@ -19,7 +19,7 @@ class Memory(NamedTuple):
 
 
 Step = Callable[[Expression, Memory], Memory]
-"""From the gates' part of x and the memory to the next memory."""
+"""Maps the gates' part from x and the memory to the next memory."""
 
 
 def split(x: Expression, count: int) -> list[Expression]:

@@ -12,7 +12,7 @@ Labels: TypeAlias = tuple[str, ...]
 
 
 class EquationError(ValueError):
-    """An equation is wrong, or does not fit the operands."""
+    """Raised if an equation is invalid, or does not fit the operands."""
 
 
 class Equation(NamedTuple):
@@ -23,7 +23,7 @@ class Equation(NamedTuple):
 
 
 def as_text(labels: Sequence[str]) -> str:
-    """Return the term of an equation that has these labels."""
+    """Return these labels as a term of an equation."""
     letters = [label for label in labels if not label.isdigit()]
     first = next((i for i, label in enumerate(labels) if label.isdigit()), None)
     if first is not None:

@@ -25,7 +25,7 @@ Normal
 Parts
     A tensor may be part of a larger one: along an axis it has `own` of `all` rows, after `before`
     others. The length of the axis may be a multiple of `own`, if rows were split further. Elements
-    are then indexed in the larger tensor: all parts together have the words of the whole.
+    are then indexed in the larger tensor, so that all parts together have the words of the whole.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)  # the multipliers of the paper
+_M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)  # the multipliers from the paper
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85  # the Weyl increments of the key
 _ROUNDS = 10
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)

@@ -91,7 +91,7 @@ def scatter_into(out: Array, places: Array, updates: Array, reduction: str) -> N
     if reduction == "none":
         out[places] = updates  # the last update of a repeated index wins
     elif out.dtype == np.float16:
-        # Half precision is computed in single and rounded once.
+        # Half precision is computed in float32 and rounded once.
         wide = out.astype(np.float32)
         _UFUNCS[reduction].at(wide, places, updates)
         out[...] = wide

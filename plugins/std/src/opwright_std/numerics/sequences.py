@@ -22,12 +22,12 @@ def valid_steps(op_type: str, lengths: Array, steps: int) -> Array:
 
 
 def check_vector(ctx: InferContext, lengths: tuple[int, ...]) -> None:
-    """Refuse lengths that are not [n]."""
+    """Fail unless lengths are [n]."""
     ctx.require(len(lengths) == 1, f"lengths must have the shape [n], got {format_shape(lengths)}")
 
 
 def infer_padded(ctx: InferContext) -> tuple[int, ...]:
-    """Return the shape of x, [n, t, ...]; refuse lengths that are not [n]."""
+    """Return the shape of x, [n, t, ...]; fail unless lengths are [n]."""
     x, lengths = ctx.input("x").shape, ctx.input("lengths").shape
     if len(x) < 2:
         ctx.fail(f"x must have the shape [n, t, ...], got {format_shape(x)}")

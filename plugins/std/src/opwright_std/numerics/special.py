@@ -40,7 +40,7 @@ def digamma(x: Array) -> Array:
 
 
 def _whole_power(x: Array, exponent: int) -> Array:
-    # By products: an element of NumPy's power may depend on its neighbors.
+    # Computed by products, since an element of NumPy's power may depend on its neighbors.
     power = np.ones_like(x)
     for _ in range(exponent):
         power = power * x

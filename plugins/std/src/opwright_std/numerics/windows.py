@@ -21,7 +21,7 @@ Taps = list[tuple[slice, slice]]
 _MAX_PADDED = 2**31 - 1
 
 _MOST_CHANNELS: Final = 4
-"""Numbers of channels in image files: gray, colors and alpha."""
+"""Usual numbers of channels in image files: gray, colors and alpha."""
 
 FORMATS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 """Number of spatial axes to data formats: channels first, channels last."""
@@ -214,7 +214,7 @@ def infer_windows(
 
 
 def _advise_order(ctx: InferContext, last: int) -> str:
-    """Return advice if the last axis is so short that it seems to be the channels."""
+    """Return a hint for the error if the last axis is so short that it seems to be the channels."""
     first, other = FORMATS[spatial_rank(ctx.attr("data_format"))]
     if ctx.attr("data_format") != first or last > _MOST_CHANNELS:
         return ""
@@ -229,7 +229,7 @@ def infer_pooled(ctx: InferContext) -> tuple[int, int, Ints]:
     dilations = spatial_attr(ctx, "dilations")
     require_elements(ctx, sizes)
     for i, padding in enumerate(paddings_attr(ctx)):
-        # A window could cover nothing but padding.
+        # Otherwise a window could cover nothing but padding.
         side, axis = _SIDES[len(kernel)][i], i // 2
         if padding > (kernel[axis] - 1) * dilations[axis]:
             got = f"{side} {padding} for kernel={list(kernel)}"
@@ -237,7 +237,7 @@ def infer_pooled(ctx: InferContext) -> tuple[int, int, Ints]:
             ctx.fail(f"paddings must be smaller than the kernel, got {got}; pad the input first")
         if padding > 0 and 0 <= sizes[axis] < dilations[axis]:
             ctx.fail(
-                f"dilations must be at most the sizes of x beside padding, got {dilations[axis]} "
+                f"dilations must be at most the sizes of x without padding, got {dilations[axis]} "
                 f"for {sizes[axis]} elements with {side} {padding}; pad the input first"
             )
     ceil_mode = ctx.attr("ceil_mode")

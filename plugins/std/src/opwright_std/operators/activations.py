@@ -19,7 +19,7 @@ _SQRT_HALF = math.sqrt(0.5)
 _TANH_LINEAR = 2 * math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
 
-# Beyond these the gates of gelu and silu are 0 or 1 in every dtype.
+# Beyond these bounds the gates of gelu and silu round to 0 or 1 in every dtype.
 _GELU_END = {"none": 40, "tanh": 22}
 _FAR = (-1000, 1000)
 
@@ -29,14 +29,14 @@ def relu(x: Array, out: Array) -> None:
 
 
 def relu_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
-    # Selected, not multiplied: the incoming gradient may be infinite, as for sqrt(relu(x)).
+    # Selected, not multiplied by 0: out_grad may be infinite, as for sqrt(relu(x)).
     flat = out <= 0
     np.copyto(x_grad, out_grad)
     np.copyto(x_grad, 0, where=flat)
 
 
 RELU = unary(
-    "relu", "Rectifier, out = maximum(x, 0). The gradient is 0 at 0, and passes at NaN.", NUMBERS
+    "relu", "Rectifier, out = maximum(x, 0). The gradient is 0 at 0, and 1 at NaN.", NUMBERS
 ).build(
     infer_shape=same_shape_as("x"),
     gradient=grad_op("relu_grad", needs=["out"], gradient=same_again),
@@ -130,7 +130,7 @@ SOFTPLUS = (
 
 def silu(x: Array, out: Array) -> None:
     sigmoid(x, out)
-    # Far left the gate is 0; times -inf it would be NaN.
+    # For very negative x the gate is 0; 0 * -inf would be NaN.
     np.multiply(out, np.maximum(x, _FAR[0]), out=out)
 
 
@@ -161,7 +161,7 @@ def gelu(x: Array, out: Array, *, approximate: str) -> None:
 def _gelu_gate(x: Array, out: Array, approximate: str) -> None:
     """Write out / x: the normal distribution function, or its sigmoid approximation."""
     if approximate == "tanh":
-        # (1 + tanh(z)) / 2 = sigmoid(2 z); far from 0 the cube would overflow.
+        # (1 + tanh(z)) / 2 = sigmoid(2 z); x is bounded since its cube might overflow.
         end = _GELU_END[approximate]
         bounded = np.minimum(np.maximum(x, -end), end)
         np.square(bounded, out=out)
@@ -216,7 +216,7 @@ def elu(x: Array, out: Array, *, alpha: float) -> None:
 
 def elu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None:
     below = x <= 0
-    # alpha * exp(x) would lose its digits in out + alpha.
+    # out + alpha would lose the precision of alpha * exp(x).
     np.exp(x, out=x_grad, where=below)
     np.multiply(x_grad, alpha, out=x_grad, where=below)
     np.multiply(x_grad, out_grad, out=x_grad, where=below)

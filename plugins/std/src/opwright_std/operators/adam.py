@@ -1,4 +1,4 @@
-"""Adam and Adam with decoupled weight decay; adam_variants.py has the variants."""
+"""Adam, and Adam with decoupled weight decay; for variants see adam_variants.py."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def adam(
 def move_moments(
     grad: Array, moments: tuple[Array, Array], moved: tuple[Array, Array], betas: tuple[float, ...]
 ) -> Array:
-    """Write both running moments of Adam; return a scratch array like the gradient."""
+    """Write both running moments of Adam; return a scratch array of the gradient's shape."""
     work = np.asarray(grad * (1 - betas[0]))
     move_average(moments[0], betas[0], work, moved[0])
     np.square(grad, out=work)
@@ -64,14 +64,14 @@ def move_moments(
     return work
 
 
-adamw = adam  # with one attribute more
+adamw = adam  # has one more attribute
 
 
 POWERS = ("beta1_power", "beta2_power")
 
 
 def adam_like(op_type: str, comment: str, *state: str, epsilon: float = 1e-8) -> OpMaker:
-    """Begin an optimizer with beta1, beta2 and epsilon."""
+    """Start the definition of an optimizer with the attributes beta1, beta2 and epsilon."""
     return add_betas(optimizer(op_type, comment, *state), epsilon)
 
 

@@ -144,7 +144,7 @@ def radam(
     longest = 2 / (1 - beta2) - 1
     length = longest - float(np.divide(2 * number * (1 - rest), rest))
     change = moment1_out.copy()
-    if not length <= 5:  # NaN passes on
+    if not length <= 5:  # propagates NaN
         rectified = (length - 4) * (length - 2) * longest
         rate *= math.sqrt(rectified / ((longest - 4) * (longest - 2) * length) * rest)
         work = np.sqrt(moment2_out)

@@ -78,7 +78,7 @@ def adaptive_max_pool2d(
         at, parts = zip(*bins, strict=True)
         covered = images[(slice(None), slice(None), *parts)]
         flat = covered.reshape(*covered.shape[:2], math.prod(covered.shape[2:]))
-        place = flat.argmax(axis=2)  # the first of equal ones; NaN is above every number
+        place = flat.argmax(axis=2)  # the first of equal maxima; NaN is above every number
         best[(..., *at)] = np.take_along_axis(flat, place[..., None], 2)[..., 0]
         inside = np.unravel_index(place, covered.shape[2:])
         begun = [i + part.start for i, part in zip(inside, parts, strict=True)]
@@ -123,7 +123,7 @@ def _adaptive_maker(op_type: str, rank: int, comment: str, *, is_fraction: bool)
     else:
         maker.same_dtype_as("x")
     maker.add_attr("output_size", list[int], f"sizes of out: {names}", rank).required()
-    maker.between(1, 2**16)  # kernels keep a bin for each, even without images
+    maker.between(1, 2**16)  # kernels allocate all bins, even without images
     return add_data_format(maker, rank)
 
 

@@ -65,8 +65,8 @@ def _auc_maker() -> OpMaker:
         "Scores are counted in bins, floor(x * num_thresholds), which accumulate over batches, and "
         "equal bins count as one half. 0 while there are no positive or no negative rows."
     )
-    maker.add_input("x", "float [n] or [n, 1]: probabilities of yes, in [0, 1]").dtypes(*FLOATS)
-    maker.add_input("label", "int [n] or [n, 1]: 1 for yes, 0 for no").dtypes(*INDICES)
+    maker.add_input("x", "float [n] or [n, 1]: probabilities of label 1 in [0, 1]").dtypes(*FLOATS)
+    maker.add_input("label", "int [n] or [n, 1]: 1 positive, 0 negative").dtypes(*INDICES)
     for slot, kind in zip(_STATES, ("positive", "negative"), strict=True):
         maker.add_input(slot, f"int64 [num_thresholds + 1]: {kind} rows in each bin so far")
         maker.dtypes("int64")
@@ -74,7 +74,7 @@ def _auc_maker() -> OpMaker:
     for slot in _STATES:
         maker.add_output(f"{slot}_out", f"the new {slot}, which replaces the old one")
         maker.dtypes("int64").aliases(slot)
-    maker.add_attr("num_thresholds", int, "bins of scores below 1; 1 has a bin of its own")
+    maker.add_attr("num_thresholds", int, "number of bins for scores below 1; 1 has a separate bin")
     return maker.default(4095).between(1, 2**24)
 
 

@@ -37,7 +37,7 @@ def avg_pool2d(
 ) -> None:
     images, result = channels_first(x, data_format), channels_first(out, data_format)
     axes = axes_of(images, result, kernel, strides or kernel, paddings, dilations)
-    # Axis by axis: the additions are the sum of the kernel's sizes, not their product.
+    # Axis by axis, additions per element are the sum of the kernel's sizes, not their product.
     for i, axis in enumerate(axes):
         sums = np.zeros((*result.shape[: 3 + i], *images.shape[3 + i :]), x.dtype)
         for windows, elements in axis.covering_taps():
@@ -90,7 +90,7 @@ avg_pool3d, avg_pool3d_grad = avg_pool2d, avg_pool2d_grad
 
 
 def _avg_pool_shape(ctx: InferContext) -> None:
-    """Each spatial axis of the output is the number of windows."""
+    """The length of each spatial axis of the output is the number of windows along it."""
     n, channels, pooled = infer_pooled(ctx)
     set_images(ctx, "out", n, channels, pooled, fraction_dtype(ctx.input("x").dtype))
 
@@ -111,7 +111,7 @@ def _avg_pool_maker(rank: int) -> OpMaker:
     add_pool_attrs(maker, rank)
     maker.add_attr("count_include_pad", bool, "whether the divisor counts the padding too")
     maker.default(False)
-    maker.add_attr("divisor", int, "divisor of each sum; 0: the number of its elements")
+    maker.add_attr("divisor", int, "divisor of each sum; 0: the number of elements in the window")
     return maker.default(0).at_least(0).as_added()
 
 

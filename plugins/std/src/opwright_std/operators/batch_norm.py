@@ -1,4 +1,4 @@
-"""Batch normalization: each channel to mean 0 and variance 1, with running statistics."""
+"""Batch normalization: scale each channel to mean 0 and variance 1; track running statistics."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def batch_norm(
     use_batch = training and count > 0  # an empty batch has no statistics
     np.copyto(saved_mean, _mean(x, axes, out) if use_batch else mean)
     np.subtract(x, saved_mean.reshape(lined_up), out=out)
-    # The second pass over the deviations: E[x^2] - E[x]^2 would cancel.
+    # A second pass over the deviations, since E[x^2] - E[x]^2 would cancel.
     spread = squares.mean_square(out, axes).reshape(-1) if use_batch else variance
     size = np.sqrt(spread + epsilon)
     if use_batch:
@@ -51,7 +51,7 @@ def batch_norm(
     out += bias.reshape(lined_up)
     if use_batch:
         _move(mean, momentum, saved_mean, mean_out)
-        # The shape rule has refused an unbiased variance of one element.
+        # The shape rule rejects an unbiased variance of one element.
         correction = x.dtype.type(count / (count - 1) if unbiased else 1)
         _move(variance, momentum, spread * correction, variance_out)
     else:
@@ -103,7 +103,7 @@ def batch_norm_grad(
         return
     np.copyto(x_grad, out_grad)
     if training and count > 0:
-        # The batch statistics depend on x: dx minus its mean and its projection on normal.
+        # The batch statistics depend on x: subtract x_grad's mean and its projection on normal.
         normal *= (sum_normal / count).reshape(lined_up)
         x_grad -= normal
         x_grad -= (sum_grad / count).reshape(lined_up)
@@ -111,7 +111,7 @@ def batch_norm_grad(
 
 
 def _batch_norm_shape(ctx: InferContext) -> None:
-    """The output has the shape of x, the others are [channels]."""
+    """The output has the shape of x; the statistics are [channels]."""
     shape = ctx.input("x").shape
     ctx.require(len(shape) >= 2, f"x must be [n, channels, ...], got {format_shape(shape)}")
     if ctx.attr("training") and ctx.attr("unbiased") and numel((shape[0], *shape[2:])) == 1:
@@ -132,7 +132,7 @@ def _batch_norm_maker() -> OpMaker:
     maker = OpMaker("batch_norm").add_comment(
         "Batch normalization, out = (x - m) / sqrt(v + epsilon) * scale + bias for each channel. "
         "In training m and v are mean and variance (of all elements) of this batch, and the "
-        "running ones are updated: mean_out = momentum * mean + (1 - momentum) * m, and "
+        "running statistics are updated: mean_out = momentum * mean + (1 - momentum) * m, and "
         "variance_out "
         "likewise with v, or with v * n / (n - 1) for n elements of a channel if it is to be "
         "unbiased, as in PyTorch. Otherwise m = mean, v = variance, and both stay unchanged. The "

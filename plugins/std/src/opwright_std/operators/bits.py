@@ -61,7 +61,7 @@ def bit_cast(x: Array, out: Array, *, dtype: str) -> None:
 
 
 def _bit_cast_shape(ctx: InferContext) -> None:
-    """The output has the shape of x, with a last axis of equally many bytes."""
+    """The output has the shape of x, except for the last axis, whose size in bytes is the same."""
     x, dtype = ctx.input("x"), ctx.attr("dtype")
     old, new = item_size(x.dtype), item_size(dtype)
     if old == new:
@@ -89,9 +89,9 @@ BIT_CAST = (
         "The bytes of x as elements of another dtype, as numpy.ndarray.view: the last axis is "
         "longer or shorter if the size of an element changes."
     )
-    .add_input("x", "any shape; not scalar where the size of an element changes")
+    .add_input("x", "any shape; not a scalar if the size of an element changes")
     .dtypes(*NUMBERS, "bool")
-    .add_output("out", "shape of x, or another last axis; the given dtype")
+    .add_output("out", "shape of x, or a different last axis; the given dtype")
     .same_dtype_as("dtype")
     .add_attr("dtype", str, "dtype of out")
     .required()

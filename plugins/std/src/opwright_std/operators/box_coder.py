@@ -46,7 +46,7 @@ class _Pairs:
         return self._b.emit("unsqueeze", {"x": name}, attrs={"axis": [axis]})
 
     def half(self, name: str, first: int) -> str:
-        """Return the first or the last two of four numbers."""
+        """Return the first or the last two of the four values."""
         attrs = {"axes": [2], "starts": [first], "ends": [first + 2]}
         return self._b.emit("slice", {"x": name}, attrs=attrs)
 
@@ -67,7 +67,7 @@ class _Pairs:
         return self.scaled(self.pair("add", begin, end), 0.5), size
 
     def vary(self, op: str, name: str) -> str:
-        """Multiply or divide by the variance if there is one."""
+        """Multiply or divide by the variance, if given."""
         variance = self._b.input("variance")
         if variance is None:
             return name

@@ -15,7 +15,7 @@ def cast(x: Array, out: Array, *, dtype: str) -> None:
 
 
 def cast_like(x: Array, out: Array) -> None:
-    # NumPy cannot convert one kind of 4 bits to the other.
+    # NumPy cannot convert between the two 4-bit dtypes.
     wide = x if np.can_cast(x.dtype, out.dtype, "unsafe") else x.astype(np.int8)
     np.copyto(out, wide, casting="unsafe")
 

@@ -1,4 +1,4 @@
-"""Clipping gradients by norm: each on its own, and all together."""
+"""Clip gradients by norm, separately or by their common norm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_GRADIENT = no_gradient("it clips gradients before an update, at the end of a 
 
 
 def _norm_of(tensors: Sequence[Array]) -> float:
-    # In float64, since squares of float32 might overflow.
+    # Computed in float64, since squares of float32 might overflow.
     return math.sqrt(sum(float(np.sum(np.square(x, dtype=np.float64))) for x in tensors))
 
 
@@ -47,7 +47,7 @@ CLIP_BY_NORM = (
     .dtypes(*FLOATS)
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")
-    .add_attr("max_norm", float, "the largest norm of out")
+    .add_attr("max_norm", float, "upper bound of the norm of out")
     .required()
     .greater_than(0.0)
     .build(infer_shape=same_shape_as("x"), gradient=NO_GRADIENT)
@@ -81,7 +81,7 @@ CLIP_BY_GLOBAL_NORM = (
     .same_dtype_as("x")
     .add_output("norm", "[], the norm before clipping")
     .same_dtype_as("x")
-    .add_attr("max_norm", float, "the largest norm of all outputs together")
+    .add_attr("max_norm", float, "upper bound of the common norm of all outputs")
     .required()
     .greater_than(0.0)
     .build(infer_shape=_clip_all_shape, gradient=NO_GRADIENT, count_outputs=_count_outputs)

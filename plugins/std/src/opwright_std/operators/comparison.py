@@ -41,7 +41,7 @@ GREATER_EQUAL = to_bool("greater_equal", "out = x >= y, element-wise; false if e
 
 
 def _is_close(b: BodyContext) -> Expression:
-    """Write the comparison: 16-bit floats in float32, integers in float64."""
+    """Write the comparison; 16-bit floats are compared in float32, integers in float64."""
     x, y = read(b, "x"), read(b, "y")
     equal = x.with_("equal", y)
     meta = b.meta(x.name)

@@ -66,7 +66,7 @@ conv3d_transpose = conv2d_transpose
 
 
 def _transpose_shape(ctx: InferContext) -> None:
-    """The output has the sizes from which a convolution makes the sizes of x."""
+    """The output has the sizes of images that a convolution maps to the sizes of x."""
     n, channels, *sizes = image_dims(ctx)
     require_kernel(ctx, "in_channels, out_channels / groups")
     weight, groups = ctx.input("weight").shape, ctx.attr("groups")
@@ -133,7 +133,7 @@ def _transpose_gradient(g: GradientContext) -> None:
 
 
 def _with_windows(g: GradientContext, name: str, sign: int) -> str:
-    """Write images like x with or without the extra windows of output_padding."""
+    """Add (sign 1) or crop (sign -1) the extra windows of output_padding."""
     pairs = zip(g.attr("output_padding"), g.attr("strides"), strict=True)
     added = [extra // stride for extra, stride in pairs]
     if not any(added):

@@ -37,7 +37,7 @@ from opwright_std.numerics.windows import (
     spatial_rank,
 )
 
-# Elements of the im2col matrix of a part of the batch: 32 MB in float32.
+# Maximum number of elements in the im2col matrix of a slice of the batch: 32 MB in float32.
 _MAX_COLUMNS = 2**23
 
 
@@ -72,13 +72,13 @@ class Columns:
         self._images = images
 
     def parts(self) -> Iterator[slice]:
-        """Yield slices of the batch whose matrices fit into memory."""
+        """Yield slices of the batch whose im2col matrices have a bounded size."""
         step = max(_MAX_COLUMNS // max(int(np.prod(self._matrix)), 1), 1)
         for begin in range(0, len(self._images), step):
             yield slice(begin, begin + step)
 
     def gather(self, part: slice) -> Array:
-        """Return the matrices of a part of the batch, [n, groups, rows, windows]."""
+        """Return the im2col matrices of a slice of the batch, [n, groups, rows, windows]."""
         images = self._images[part]
         columns = np.zeros((len(images), *self._shape), images.dtype)
         for tap, (windows, elements) in self._taps:
@@ -86,7 +86,7 @@ class Columns:
         return columns.reshape(len(images), *self._matrix)
 
     def scatter(self, columns: Array, images: Array) -> None:
-        """Write the images with each element the sum of its copies in the matrix (col2im)."""
+        """Write images whose elements are the sums of their copies in the matrix (col2im)."""
         spread = columns.reshape(len(images), *self._shape)
         images[...] = 0
         for tap, (windows, elements) in self._taps:
@@ -200,7 +200,7 @@ def _convolution_shape(ctx: InferContext) -> None:
 
 
 def other_format(ctx: InferContext, channels: int) -> str:
-    """Return advice if the channels seem to be another axis of x."""
+    """Return a hint for the error if the channels seem to be on a different axis of x."""
     given = ctx.attr("data_format")
     formats = FORMATS[spatial_rank(given)]
     axis = 1 if is_channels_last(given) else len(formats[0]) - 1
@@ -211,7 +211,7 @@ def other_format(ctx: InferContext, channels: int) -> str:
 
 
 def add_convolution_attrs(maker: OpMaker, rank: int = 2) -> OpMaker:
-    """Add the attributes for the windows of a convolution; return the maker."""
+    """Add the attributes for the windows of a convolution; return `maker`."""
     names = axis_names(rank)
     maker.add_attr("strides", list[int], f"distance between windows: {names}", rank)
     maker.default([1] * rank).at_least(1)

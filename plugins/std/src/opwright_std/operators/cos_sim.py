@@ -69,7 +69,7 @@ def cos_sim_grad(
 
 
 def _aligned(*arrays: Array) -> list[Array]:
-    """Return views of equal rank, the largest rank and at least 1."""
+    """Return views of equal rank: the larger rank, but at least 1."""
     rank = max(1, *(array.ndim for array in arrays))
     return [array.reshape(_with_rank(array.shape, rank)) for array in arrays]
 
@@ -141,7 +141,7 @@ COS_SIM = (
     .dtypes(*FLOATS)
     .add_input("y", "shape that broadcasts with that of x, dtype of x")
     .same_dtype_as("x")
-    .add_output("out", "shape to which x and y broadcast, 1 along axis, [] of numbers; dtype of x")
+    .add_output("out", "shape to which x and y broadcast, 1 along axis, [] for scalars; dtype of x")
     .same_dtype_as("x")
     .add_output("x_norm", "max(|x|, epsilon), shape of x with the rank of out and 1 along axis")
     .same_dtype_as("x")

@@ -38,7 +38,7 @@ def searchsorted(
 def bincount(x: Array, weights: Array | None, out: Array, *, length: int) -> None:
     ids = flat_ids("bincount: x", x, length)
     parts = None if weights is None else weights.astype(np.float64)
-    # For no elements NumPy's weighted counts are integers too; both are zeros.
+    # If x is empty, NumPy returns integers even with weights; all are zeros.
     out[...] = np.bincount(ids, parts, length)
 
 
@@ -132,7 +132,7 @@ BUCKETIZE = (
 
 
 def _bincount_shape(ctx: InferContext) -> None:
-    """The output has one number per id; without weights they are int64 counts."""
+    """The output has one element per id; without weights these are int64 counts."""
     shape = ctx.input("x").shape
     ctx.require(len(shape) == 1, f"x must be [n], got {format_shape(shape)}")
     dtype = "int64"

@@ -73,7 +73,7 @@ def _add_up(*terms: Array) -> Array:
 def _find_scores(x: Array, paths: _Paths) -> Array:
     """Return the score of each state at each time, in float64.
 
-    A row's log-probability grows with its length, and gradients depend on its last digits.
+    A row's log-probability grows with its length, and gradients depend on its low-order digits.
     """
     return np.take_along_axis(x.astype(np.float64), paths.classes[:, None], axis=2)
 

@@ -29,9 +29,9 @@ def cumprod(x: Array, out: Array, *, axis: int, exclusive: bool, reverse: bool) 
 def cumprod_grad(
     x: Array, out_grad: Array, x_grad: Array, *, axis: int, exclusive: bool, reverse: bool
 ) -> None:
-    # The gradient of x[i] is the product of the preceding elements times a rest,
-    # rest[i] = out_grad[i] + x[i + 1] * rest[i + 1], or one later if out excludes x[i]: without a
-    # division, which zeros forbid.
+    # The gradient of x[i] is the product of the preceding elements times a factor from later ones,
+    # rest[i] = out_grad[i] + x[i + 1] * rest[i + 1], shifted by one element if out excludes x[i].
+    # It needs no division, so that elements may be 0.
     before = np.empty_like(x, _accumulator(x, x_grad))
     _accumulate(np.multiply, x, before, axis, True, reverse)
     factors, grads, result, before = (
@@ -54,7 +54,7 @@ def _lines(array: Array, axis: int, reverse: bool) -> Array:
 
 
 def _accumulator(x: Array, out: Array) -> np.dtype[np.generic]:
-    # Half precision accumulates in single: 2,048 + 1 is 2,048 in float16.
+    # Half precision accumulates in float32, since 2,048 + 1 is 2,048 in float16.
     return np.dtype(np.float32) if x.dtype == np.float16 else out.dtype
 
 

@@ -90,7 +90,7 @@ def _on_diagonal(
         attrs = {"shape": [rows, columns], "value": 0.0, "dtype": _dtype_of(b)}
         b.emit("fill", {}, out, attrs)
         return
-    # The vector in every row, masked off the diagonal: no product, so that inf stays inf.
+    # Repeat the vector in every row, and mask it off the diagonal; inf * 0 would be NaN.
     row = b.emit("unsqueeze", {"x": x}, attrs={"axis": [0]})
     square = b.emit("expand", {"x": row}, attrs={"shape": [n, n]})
     above, before = max(-k, 0), max(k, 0)
@@ -102,7 +102,7 @@ def _on_diagonal(
 
 
 def _diag_grad_body(b: BodyContext) -> None:
-    """Written when a plan is made, with known shapes."""
+    """Compositions are written when a plan is made, with known shapes."""
     out: dict[str, str | None] = {"out": b.output("x_grad")}
     shape, k, grad = _shape_of(b), b.attr("k"), b.input("out_grad")
     if len(shape) == 2:
@@ -154,7 +154,7 @@ def _trace_shape(ctx: InferContext) -> None:
 def _trace_body(b: BodyContext) -> None:
     x, shape, k, out = b.input("x"), _shape_of(b), b.attr("k"), {"out": b.output("out")}
     if -1 in shape:
-        # A gradient with unknown dimensions: zeros are added, without a product.
+        # In a gradient with unknown dimensions: sum the matrix with zeros off the diagonal.
         upper = b.emit("triu", {"x": x}, attrs={"k": k})
         kept = b.emit("tril", {"x": upper}, attrs={"k": k})
         b.emit("sum", {"x": kept}, out, {"axis": [-2, -1]})

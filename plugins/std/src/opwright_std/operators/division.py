@@ -12,7 +12,7 @@ from opwright_std.operators.binary import binary
 
 
 def mod(x: Array, y: Array, out: Array) -> None:
-    with np.errstate(divide="ignore", over="ignore"):  # integers have a result, see below
+    with np.errstate(divide="ignore", over="ignore"):  # results for integers are defined, see below
         np.remainder(x, y, out=out)
 
 

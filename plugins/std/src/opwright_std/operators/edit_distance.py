@@ -41,7 +41,7 @@ def edit_distance(
 
 
 def _edit_distance_shape(ctx: InferContext) -> None:
-    """The output has one number per sequence."""
+    """The output has one distance per pair of sequences."""
     x, label = ctx.input("x").shape, ctx.input("label").shape
     if len(x) != 2 or len(label) != 2:
         pair = f"{format_shape(x)} and {format_shape(label)}"

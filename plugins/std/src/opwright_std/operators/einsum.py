@@ -128,7 +128,7 @@ class _Writer:
         return _Part(name, (*(part.labels[i] for i in rest), label), (*kept, n))
 
     def turn(self, part: _Part, labels: Sequence[str]) -> _Part:
-        """Transpose a part to a permutation of its labels."""
+        """Transpose an intermediate tensor to a permutation of its labels."""
         if list(part.labels) == list(labels):
             return part
         axes = [part.labels.index(label) for label in labels]
@@ -142,7 +142,7 @@ class _Writer:
         return _Part(name, tuple(labels), tuple(shape))
 
     def join(self, left: _Part, right: _Part, needed: set[str]) -> _Part:
-        """Multiply two parts, and sum over shared axes that nothing else needs."""
+        """Multiply two intermediate tensors; sum over shared axes that nothing else needs."""
         both = [label for label in left.labels if label in right.labels]
         gone = [label for label in both if label not in needed]
         batch = [label for label in both if label in needed]

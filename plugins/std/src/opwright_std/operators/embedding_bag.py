@@ -68,7 +68,7 @@ def embedding_bag_grad(
             continue
         grad = out_grad[bag].astype(wide)
         if mode == "max":
-            winners = ids[kept][weight[ids[kept]].argmax(0)]  # the first of equal ones
+            winners = ids[kept][weight[ids[kept]].argmax(0)]  # the first of equal maxima
             np.add.at(of_weight, (winners, np.arange(len(grad))), grad)
             continue
         share = np.ones((len(kept), 1), wide) if samples is None else samples[kept, None]
@@ -153,7 +153,7 @@ def _per_bag(b: BodyContext, rows: Expression) -> Expression:
     """Return the sums of rows over their bags."""
     if not b.has_input("offsets"):
         return rows.then("sum", axis=[1])
-    if known_meta(b, "offsets").shape == (0,):  # no bag, whatever came before it
+    if known_meta(b, "offsets").shape == (0,):  # without bags the result is empty
         return rows.then("slice", axes=[0], starts=[0], ends=[0])
     offsets = read(b, "offsets").then("cast", dtype="int64")
     count = read(b, "index").filled(1).then("cast", dtype="int64").then("cumsum", axis=0)

@@ -14,7 +14,7 @@ from opwright.op import (
 )
 from opwright_std.numerics.dtypes import FLOATS
 
-# A fixed list, since the gradient has only the output: each is differentiated from its output.
+# Only activations whose gradients are computed from their outputs: fc does not save their input.
 ACTIVATIONS = ("", "relu", "sigmoid", "tanh", "softmax")
 
 
@@ -41,7 +41,7 @@ def _fc_shape(ctx: InferContext) -> None:
 
 
 def _flatten(ctx: BodyContext | GradientContext) -> str:
-    """Return x with the axes from num_flatten_dims on flattened; x itself if there is one."""
+    """Return x with the axes from num_flatten_dims on flattened; x itself if there is only one."""
     x, kept = ctx.inputs("x")[0], ctx.attr("num_flatten_dims")
     if _is_flat(ctx):
         return x
@@ -57,7 +57,7 @@ def _is_flat(ctx: BodyContext | GradientContext) -> bool:
 def _weight_dims(ctx: BodyContext | GradientContext) -> tuple[int, int]:
     """Return the numbers of inputs and outputs."""
     meta = ctx.meta(ctx.inputs("weight")[0])
-    # A file may contain a weight of another rank, not yet refused if x has no shape.
+    # A file may contain a weight of a different rank, not yet rejected if x has no shape.
     if meta is None or len(meta.shape) != 2:
         return -1, -1
     rows, columns = meta.shape
@@ -102,7 +102,7 @@ def _weight_grad(g: GradientContext, grad: str) -> str:
     flat, (rows, columns) = _flatten(g), _weight_dims(g)
     kept = g.attr("num_flatten_dims")
     if kept > 1 and min(rows, columns) > 0:
-        # One product over all rows, instead of one for each and their sum.
+        # One product over all rows replaces a product for each leading index and their sum.
         flat = g.emit("reshape", {"x": flat}, attrs={"shape": [-1, rows]})
         grad = g.emit("reshape", {"x": grad}, attrs={"shape": [-1, columns]})
         kept = 1
@@ -137,7 +137,7 @@ FC = (
     .add_attr("num_flatten_dims", int, "number of leading axes of x that out keeps")
     .default(1)
     .at_least(1)
-    .add_attr("activation", str, "operator applied to the sum, none for an empty name")
+    .add_attr("activation", str, "operator applied to the sum; an empty string for none")
     .default("")
     .one_of(*ACTIVATIONS)
     .add_attr("transpose_weight", bool, "whether weight is transposed first")

@@ -143,7 +143,7 @@ def _moved(b: BodyContext, name: str, axis: int, to: int) -> str:
 
 
 _FACTORS = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}
-"""The exponent of n: transforms are divided by the power, inverse ones multiplied."""
+"""Exponents p: transforms are divided by n**p, inverse transforms are multiplied by it."""
 
 
 def _scaled(w: Writer, name: str, n: int, power: float) -> str:
@@ -182,7 +182,7 @@ def conjugated(w: Writer, x: Expression) -> Expression:
 
 
 def _fft_gradient(g: GradientContext) -> None:
-    """The transform is symmetric: conjugated, its gradient is the transform of the conjugate."""
+    """The transform is symmetric; x_grad is the conjugated transform of conjugated out_grad."""
     grad = conjugated(g, Expression(g, g.output_grad("out")))
     made = conjugated(g, grad.then(g.type, axis=g.attr("axis"), norm=g.attr("norm"))).name
     n = g.attr("n")
@@ -201,7 +201,7 @@ def _length(w: Writer, axis: int) -> int:
 
 
 def _weights(g: Writer, n: int, inner: float, n_behind: int) -> str:
-    """Write the multiplicity of each pair: inner ones represent two of the n."""
+    """Write the multiplicity of each pair: inner pairs represent two of the n frequencies."""
     count = n // 2 + 1
     values = [inner] * count
     values[0] = 1.0
@@ -217,7 +217,7 @@ def _weights(g: Writer, n: int, inner: float, n_behind: int) -> str:
 
 
 def _rfft_grad_body(b: BodyContext) -> None:
-    """Written when a plan is made, with known lengths."""
+    """Compositions are written when a plan is made, with known lengths."""
     axis = _place(b)
     length, rank = _length(b, axis), len(_shape_of(b))
     n = length if b.attr("n") is None else b.attr("n")

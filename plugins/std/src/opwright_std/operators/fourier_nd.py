@@ -74,7 +74,7 @@ def _pairs_shape(ctx: InferContext) -> None:
     ctx.set_output("out", _pairs(ctx)[0])
 
 
-# The transform is symmetric: its gradient is the conjugate of the transform of the conjugate.
+# The transform is symmetric; x_grad is the conjugated transform of conjugated out_grad.
 _FFTN_RULE = chain_rule(lambda grad, g: conjugated(g, conjugated(g, grad).then(g.type, **g.attrs)))
 
 

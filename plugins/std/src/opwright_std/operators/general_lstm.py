@@ -8,7 +8,7 @@ from opwright_std.numerics.dtypes import FLOATS, INDICES
 
 
 def _wanted(ctx: InferContext, inputs: int) -> dict[str, tuple[Shape, Shape]]:
-    """Return the parameter shapes of the first layer, and of the others."""
+    """Return the parameter shapes of the first layer, and of the later layers."""
     hidden = ctx.inputs("weight_hh")[0].shape
     if len(hidden) != 2 or (hidden[0] >= 0 and hidden[0] % 4 > 0):
         ctx.fail(f"weight_hh 0 must be [4 * size, states], got {format_shape(hidden)}")
@@ -80,7 +80,7 @@ def _general_lstm_maker() -> OpMaker:
     for slot, shape in (
         ("bias_ih", "[4 * size]"),
         ("bias_hh", "[4 * size]"),
-        ("peephole", "[3 * size], those of i, f and o"),
+        ("peephole", "[3 * size], peephole weights of i, f and o"),
         ("weight_hr", "[states, size]; without it, states = size"),
     ):
         maker.add_input(slot, shape).same_dtype_as("x").as_duplicable().as_optional()

@@ -96,7 +96,7 @@ def _index_fill_gradient(g: GradientContext) -> None:
 
 def _maker(op_type: str, comment: str, dtypes: Sequence[str]) -> OpMaker:
     maker = OpMaker(op_type).add_comment(comment)
-    maker.add_input("x", "any shape; a number has one element along axis 0").dtypes(*dtypes)
+    maker.add_input("x", "any shape; a scalar is one element along axis 0").dtypes(*dtypes)
     maker.add_input("index", "int32 or int64 [n], in [-length, length)")
     maker.dtypes(*INDICES)
     if op_type != "index_fill":

@@ -17,7 +17,7 @@ def _iou_shape(ctx: InferContext) -> None:
 
 def _iou_body(b: BodyContext) -> None:
     def part(slot: str, first: int) -> str:
-        """Return left and top, or right and bottom: [n, 1, 2] of x, [1, m, 2] of y."""
+        """Return left and top, or right and bottom, as [n, 1, 2] for x and [1, m, 2] for y."""
         attrs = {"axes": [1], "starts": [first], "ends": [first + 2]}
         corner = b.emit("slice", {"x": b.input(slot)}, attrs=attrs)
         return b.emit("unsqueeze", {"x": corner}, attrs={"axis": [1 if slot == "x" else 0]})

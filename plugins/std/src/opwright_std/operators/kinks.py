@@ -12,7 +12,7 @@ from opwright_std.operators.unary import unary
 
 
 def _keep(x_grad: Array, out_grad: Array, flat: Array) -> None:
-    """Write the gradient, and 0 where the function is constant: selected, not multiplied."""
+    """Write the gradient, 0 where the function is constant; out_grad is not multiplied by 0."""
     np.copyto(x_grad, out_grad)
     np.copyto(x_grad, 0, where=flat)
 
@@ -79,7 +79,7 @@ HARD_SIGMOID = (
 
 
 def hard_swish(x: Array, out: Array) -> None:
-    right = np.maximum(x, -3)  # left of it the gate is 0; times -inf it would be NaN
+    right = np.maximum(x, -3)  # below it the gate is 0; 0 * -inf would be NaN
     np.add(right, 3, out=out)
     np.minimum(out, 6, out=out)
     np.multiply(out, right, out=out)
@@ -172,8 +172,7 @@ def thresholded_relu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: fl
 THRESHOLDED_RELU = (
     unary(
         "thresholded_relu",
-        "0 up to alpha, x above it. The gradient is 0 at alpha, and passes at NaN. "
-        "Konda et al., 2014.",
+        "0 up to alpha, x above it. The gradient is 0 at alpha, and 1 at NaN. Konda et al., 2014.",
     )
     .add_attr("alpha", float, "greatest x that becomes 0")
     .default(1.0)

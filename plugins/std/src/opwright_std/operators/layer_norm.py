@@ -1,4 +1,4 @@
-"""Layer normalization: each row to mean 0 and variance 1, then scaled and shifted."""
+"""Layer normalization: rows are normalized to mean 0 and variance 1, then scaled and shifted."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def layer_norm(
     rows = rows_of(x, begin_norm_axis)
     source, result = x.reshape(rows), out.reshape(rows)
     center, spread = mean.reshape(-1, 1), inv_std.reshape(-1, 1)
-    # The mean of differences from the first element: exact if all are equal.
+    # The mean of differences from the first element is exact if all elements are equal.
     np.subtract(source, source[:, :1], out=result)
     np.mean(result, axis=1, keepdims=True, out=center)
     center += source[:, :1]
-    # The second pass over the deviations: E[x^2] - E[x]^2 would cancel.
+    # A second pass over the deviations, since E[x^2] - E[x]^2 would cancel.
     np.subtract(source, center, out=result)
     size = squares.deviation(result, 1, epsilon, squares.mean_square(result, 1))
     np.reciprocal(size, out=spread)

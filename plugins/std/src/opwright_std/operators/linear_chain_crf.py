@@ -27,7 +27,7 @@ def _read_tags(label: Array, counts: Array, tags: int) -> Array:
 
 
 def _scores(x: Array, transition: Array, tags: Array, counts: Array) -> Array:
-    """Return the sum of each sequence's weights and transitions, without both ends."""
+    """Return the sum of each sequence's weights and transitions, without start and end weights."""
     steps = np.arange(x.shape[1])
     each = np.take_along_axis(x, tags[:, :, None], axis=2)[:, :, 0]
     each[:, 1:] += transition[tags[:, :-1], tags[:, 1:]]
@@ -86,7 +86,7 @@ def linear_chain_crf_grad(
     n, steps, size = alpha.shape
     counts = _read_counts("linear_chain_crf", alpha, lengths)
     tags = _read_tags(label, counts, size)
-    # The subtrahend: marginals times out_grad, from the last step.
+    # Marginals times out_grad, from the last step backward; they are subtracted from the gradient.
     share = np.zeros((n, size), alpha.dtype)
     score_grad = np.zeros_like(alpha)
     pairs = np.zeros_like(transition)
@@ -168,7 +168,7 @@ def _check_chain(ctx: InferContext) -> int:
 
 
 def _crf_shape(ctx: InferContext) -> None:
-    """The output has one number per sequence; alpha has the shape of x."""
+    """The output has one log-likelihood per sequence; alpha has the shape of x."""
     n, x = _check_chain(ctx), ctx.input("x").shape
     ctx.require_shape("label", (n, x[1]))
     ctx.set_output("out", (n,))

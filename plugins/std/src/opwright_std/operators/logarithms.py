@@ -1,4 +1,4 @@
-"""Composed logarithms and powers, and sums of exponentials by their logarithms."""
+"""Composed logarithms and powers, and logarithms of sums of exponentials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOG10 = unary(
 
 
 def _exp2(b: BodyContext) -> None:
-    # Not by exp: an overflowing power of 2 would become the largest float.
+    # Not computed with exp, which would turn an overflowing power of 2 into the largest float.
     attrs = {"values": [2.0], "shape": [], "dtype": known_meta(b).dtype}
     base = b.emit("constant", {}, attrs=attrs)
     b.emit("power", {"x": base, "y": b.input("x")}, {"out": b.output("out")})
@@ -108,7 +108,7 @@ LOGADDEXP2 = binary(
 
 
 def _times_logarithm(b: BodyContext) -> Expression:
-    """Write x times a logarithm of y; of 1 where x is 0 and y is out of range."""
+    """Write x times a logarithm of y; y is replaced by 1 where x is 0 and y is out of range."""
     x, y = read(b, "x"), read(b, "y")
     function, one = ("log", 1.0) if b.type == "xlogy" else ("log1p", 0.0)
     is_infinite = y.compare("equal", math.inf)

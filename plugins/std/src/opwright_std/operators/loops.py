@@ -104,7 +104,7 @@ def _measure(ctx: InferContext) -> dict[str, int]:
 
 
 def _scan_shape(ctx: InferContext) -> None:
-    """The results of the body: carried ones, and ones stacked along a new first axis."""
+    """The results of the body: carried values, and outputs stacked along a new first axis."""
     elements = ctx.block_metas("body", ctx.attr("body_xs"))
     if len(elements) != len(ctx.inputs("xs")):
         ctx.fail(
@@ -129,7 +129,7 @@ def _scan_shape(ctx: InferContext) -> None:
     _stack(ctx, "kept", "body_kept", lengths)
 
 
-# The core differentiates a loop: a reversed scan over the gradients of its body.
+# The core differentiates a loop into a reversed scan over the gradients of its body.
 SCAN = (
     OpMaker("scan")
     .add_comment(

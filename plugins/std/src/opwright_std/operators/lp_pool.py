@@ -11,7 +11,7 @@ from opwright_std.operators.statistics import SMALLEST
 
 
 def _lp_pool_shape(ctx: InferContext) -> None:
-    """Each spatial axis of the output is the number of windows."""
+    """The length of each spatial axis of the output is the number of windows along it."""
     n, channels, pooled = infer_pooled(ctx)
     set_images(ctx, "out", n, channels, pooled)
 
@@ -29,7 +29,7 @@ def _lp_pool_body(b: BodyContext) -> None:
     if p == 1:
         b.set_output("out", total.name)
         return
-    # A root has no gradient at 0: a window of zeros has 0 instead of NaN.
+    # A root has no derivative at 0: a window of zeros has the gradient 0 instead of NaN.
     held = total.then("clip", min=SMALLEST[dtype])
     root = held.then("sqrt") if p == 2 else held.then("pow_scalar", exponent=1 / p)
     b.set_output("out", total.compare("equal", 0.0).choose(total, root).name)

@@ -35,7 +35,7 @@ SOFT_MARGIN_LOSS = (
 
 
 def _multi_margin_shape(ctx: InferContext) -> None:
-    """The output has one number per row."""
+    """The output has one loss per row."""
     shape, label = ctx.input("x").shape, ctx.input("label").shape
     ctx.require(len(shape) >= 1, f"x must be [..., classes], got {format_shape(shape)}")
     require_label(ctx, shape[:-1])
@@ -86,7 +86,7 @@ MULTI_MARGIN_LOSS = (
 
 
 def _multilabel_shape(ctx: InferContext) -> None:
-    """The output has one number per row."""
+    """The output has one loss per row."""
     shape, label = ctx.input("x").shape, ctx.input("label").shape
     ctx.require(len(shape) >= 1, f"x must be [..., classes], got {format_shape(shape)}")
     require_label(ctx, shape)
@@ -94,7 +94,7 @@ def _multilabel_shape(ctx: InferContext) -> None:
 
 
 def _multilabel_soft_shape(ctx: InferContext) -> None:
-    """The output has one number per row."""
+    """The output has one loss per row."""
     _multilabel_shape(ctx)
     if ctx.has_input("weight"):
         require_broadcast(ctx, "weight", ctx.input("x").shape)
@@ -119,8 +119,8 @@ MULTILABEL_MARGIN_LOSS = (
     OpMaker("multilabel_margin_loss")
     .add_comment(
         "Multi-label margin loss, out = sum(max(0, margin - x[c] + x[j])) / classes "
-        "over the classes c of a row and the others j. The first negative number ends a row's "
-        "list of classes. As torch.nn.functional.multilabel_margin_loss."
+        "over the classes c of a row and all other classes j. The first negative number ends a "
+        "row's list of classes. As torch.nn.functional.multilabel_margin_loss."
     )
     .add_input("x", "float [..., classes]: scores")
     .dtypes(*FLOATS)
@@ -163,7 +163,7 @@ MULTILABEL_SOFT_MARGIN_LOSS = (
 
 
 def _triplet_shape(ctx: InferContext) -> None:
-    """The output has one number per triplet of vectors, which broadcast."""
+    """The output has one loss per triplet of vectors, which broadcast."""
     shape = ctx.input("anchor").shape
     for slot in ("positive", "negative"):
         shape = broadcast_shapes(shape, ctx.input(slot).shape, ctx)

@@ -81,7 +81,7 @@ def _min(b: BodyContext, x: Expression, mask: Expression) -> Expression:
 
 
 def _turned(b: BodyContext, x: Expression) -> Expression:
-    """Return numbers in reverse order; integers do not overflow."""
+    """Return numbers that sort in reverse order; integers do not overflow."""
     return x.then("negative" if known_meta(b).dtype in FLOATS else "bitwise_not")
 
 

@@ -47,7 +47,7 @@ MASKED_SELECT = (
     OpMaker("masked_select")
     .add_comment(
         "The elements of x where a mask is true, in row-major order, as x[mask] of NumPy; x and "
-        "mask broadcast. Their number is known after the kernel ran."
+        "mask broadcast. Their number is known after the kernel has run."
     )
     .add_input("x", "any shape")
     .dtypes(*NUMBERS, "bool")
@@ -84,8 +84,8 @@ MASKED_SCATTER = (
     OpMaker("masked_scatter")
     .add_comment(
         "A copy of x with the elements where a mask is true replaced by those of source, in "
-        "row-major order, as torch.masked_scatter. A source with too few elements is refused; "
-        "surplus elements are not read."
+        "row-major order, as torch.masked_scatter. A source with too few elements is an "
+        "error; surplus elements are not read."
     )
     .add_input("x", "any shape")
     .dtypes(*NUMBERS, "bool")

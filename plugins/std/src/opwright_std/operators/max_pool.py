@@ -58,7 +58,7 @@ def max_pool2d(
 
 
 def max_pool_grad(op_type: str) -> Callable[..., None]:
-    """Return the kernel of a gradient, which names itself in the error of an index out of range."""
+    """Return the gradient kernel of `op_type`, which its error for an index out of range names."""
 
     def add_to_places(
         index: Array, out_grad: Array, x_grad: Array, *, data_format: str, **_: object
@@ -93,7 +93,7 @@ def _sliding_max_pool_grad(op_type: str) -> Callable[..., None]:
         dilations: Ints,
         **_: object,
     ) -> None:
-        del dilations  # the index has the positions of the maxima
+        del dilations  # index holds the positions of the maxima
         add_to_places(index, out_grad, x_grad, data_format=data_format)
 
     return sliding_max_pool_grad
@@ -104,7 +104,7 @@ max_pool3d_grad = _sliding_max_pool_grad("max_pool3d_grad")
 
 
 def require_plane(ctx: InferContext) -> None:
-    """Fail for planes too large for an index."""
+    """Fail if planes are too large for the index dtype."""
     _, _, *sizes = image_dims(ctx)
     if min(sizes) > 0 and prod(sizes) > _MAX_PLANE:
         got = " x ".join(map(str, sizes))

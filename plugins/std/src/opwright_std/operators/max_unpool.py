@@ -92,7 +92,7 @@ def _unpool1d_body(b: BodyContext) -> None:
 
 
 def _unpool3d_body(b: BodyContext) -> None:
-    """Stacked slices are one image, with the same indices."""
+    """Unpool volumes as images of stacked slices, which have the same indices."""
     data_format, (depth, height, width) = b.attr("data_format"), b.attr("output_size")
     is_last = is_channels_last(data_format)
     axis = 1 if is_last else 2

@@ -78,7 +78,7 @@ def _maker() -> OpMaker:
     maker.add_output("out", "[n, queries, outputs], dtype of query").same_dtype_as("query")
     maker.add_attr("num_heads", int, "a divisor of the columns of the projections").required()
     maker.at_least(1)
-    maker.add_attr("causal", bool, "whether a query sees only the keys up to its own position")
+    maker.add_attr("causal", bool, "whether a query attends only to keys up to its own position")
     return maker.default(False).dispatch_on("query")
 
 

@@ -23,7 +23,7 @@ class _Rule(NamedTuple):
 
 
 def _best(scores: Array, count: int) -> Array:
-    """Return the indices of the best scores, with equal ones in order; -1: all."""
+    """Return the indices of the best scores, with ties in order; -1: all."""
     order = np.argsort(-scores, kind="stable")
     return order[:count] if count >= 0 else order
 

@@ -22,7 +22,7 @@ SCALARS = {
     "step": "[1], number of this step, initially 1; float32 counts up to 2**24",
     "mu_product": "[1], product of the factors mu of all previous steps, initially 1",
 }
-"""States of one number per parameter."""
+"""Scalar states, one per parameter."""
 
 
 def optimizer(op_type: str, comment: str, *state: str, optional: tuple[str, ...] = ()) -> OpMaker:

@@ -1,4 +1,4 @@
-"""Element-wise losses of a number and its label, without a mean."""
+"""Element-wise losses of a prediction and its label, without a reduction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _write_both(grad: Array, x_grad: Array | None, label_grad: Array | None) -> 
 
 
 def _signed(difference: Array, out_grad: Array) -> Array:
-    """Return the gradient of |difference|: 0 at the kink, without a product."""
+    """Return the gradient of |difference|, 0 at the kink for any out_grad."""
     signed = np.where(difference < 0, -out_grad, out_grad)
     flat = np.where(difference == 0, 0, signed)
     return np.where(np.isnan(difference), difference, flat).astype(difference.dtype)
@@ -218,7 +218,7 @@ LOG_LOSS = (
         "log_loss",
         "Binary cross entropy, out = -label * log(x + epsilon) - (1 - label) * log(1 - x + "
         "epsilon), element-wise. For scores, sigmoid_cross_entropy_with_logits is more accurate.",
-        "shape and dtype of x: probabilities of yes in [0, 1]",
+        "shape and dtype of x: probabilities of label 1 in [0, 1]",
     )
     .add_attr("epsilon", float, "added to each probability")
     .default(1e-4)

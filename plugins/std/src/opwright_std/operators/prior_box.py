@@ -65,7 +65,7 @@ def prior_box(
 
 
 def _check_numbers(ctx: InferContext) -> None:
-    """Check that sizes and ratios are positive, and the lengths of lists."""
+    """Check that sizes and ratios are positive, and that lists have the required lengths."""
     for name in ("min_sizes", "max_sizes", "aspect_ratios"):
         values = ctx.attr(name)
         ctx.require(

@@ -154,7 +154,7 @@ def _write_share(
 
 
 def _gradient(op_type: str) -> GradOp:
-    """Return a rule that writes when a plan is made, with known lengths."""
+    """Return a rule that writes the body when a plan is made, with known lengths."""
     return grad_op(f"{op_type}_grad", needs=["x"], body=by_differentiating(_write))
 
 

@@ -1,4 +1,4 @@
-"""Uniform and normal random tensors, bit-equal on every device; see `philox.py`."""
+"""Uniform and normal random tensors, bitwise identical on every device; see `philox.py`."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ UNIFORM = (
 
 
 def _normal_kernel(draw: Callable[..., Array]) -> Callable[..., None]:
-    """Return the kernel that scales and shifts these standard normal numbers."""
+    """Return the kernel that scales and shifts the standard normal numbers of `draw`."""
 
     def kernel(
         step: Array | None,

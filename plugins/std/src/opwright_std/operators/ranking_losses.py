@@ -1,4 +1,4 @@
-"""Losses of two scores, with a label for the larger one."""
+"""Losses of two scores, with a label that tells which should be larger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent layers over whole sequences: lstm, gru and rnn; formulas and gates as PyTorch's."""
+"""Recurrent layers over whole sequences: lstm, gru and rnn; formulas and gates as in PyTorch."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _KINDS = {"lstm": LSTM_KIND, "gru": GRU_KIND}
 
 
 class _Layers:
-    """Kernel of all these layers and of their gradients."""
+    """Kernel of all recurrent layers and of their gradients."""
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
-        """Return a function of all slots, in their order."""
+        """Return a function whose arguments are all slots in order."""
         names, attrs = (*ctx.inputs, *ctx.outputs), ctx.attrs
         op_type = ctx.op_type.removesuffix("_grad")
         kind = _KINDS.get(op_type) or RNN_KINDS[attrs["activation"]]
@@ -181,7 +181,7 @@ GRU = (
         3,
         False,
     )
-    .add_attr("reset_after", bool, "whether r multiplies b_n, or else h before the product")
+    .add_attr("reset_after", bool, "whether r multiplies b_n, instead of h before the product")
     .default(True)
     .as_added()
     .build(

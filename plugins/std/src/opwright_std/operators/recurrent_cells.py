@@ -1,4 +1,4 @@
-"""One step of a recurrent layer: lstm_cell and gru_cell; formulas and gates as PyTorch's."""
+"""One step of a recurrent layer: lstm_cell and gru_cell; formulas and gates as in PyTorch."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ GRU_CELL = (
         3,
         ("h",),
     )
-    .add_attr("reset_after", bool, "whether r multiplies b_n, or else h before the product")
+    .add_attr("reset_after", bool, "whether r multiplies b_n, instead of h before the product")
     .default(True)
     .as_added()
     .build(

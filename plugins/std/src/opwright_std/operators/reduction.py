@@ -45,7 +45,7 @@ def reduction(op_type: str, comment: str, dtypes: tuple[str, ...]) -> OpMaker:
 
 
 def fraction(op_type: str, comment: str) -> OpMaker:
-    """Start the definition of a reduction of any number with fractional results."""
+    """Start the definition of a reduction of any dtype with fractional results."""
     maker = OpMaker(op_type).add_comment(f"{comment} {COMMENT}")
     maker.add_input("x", "any shape").dtypes(*FLOATS, *WHOLE)
     maker.add_output(
@@ -118,7 +118,7 @@ def spread(reduced: Array, shape: Axes, axis: Axes) -> Array:
 
 
 def _accumulator(x: Array, out: Array) -> type[np.floating] | np.dtype[Any]:
-    # Half precision accumulates in single: 2,048 + 1 is 2,048 in float16.
+    # Half precision accumulates in float32, since 2,048 + 1 is 2,048 in float16.
     return np.float32 if x.itemsize == 2 and x.dtype.kind == "f" else out.dtype
 
 
@@ -273,7 +273,7 @@ def max_grad(
     picked = np.equal(x, best)
     picked |= np.isnan(x) & np.isnan(best)
     counts = np.asarray(picked.sum(axis=given_axes(x, axis), dtype=np.int64)).reshape(out.shape)
-    # Not by 0: a direct caller may pass values other than the extrema.
+    # The divisor is at least 1, since a direct caller may pass values other than the extrema.
     share = np.divide(out_grad, np.maximum(counts, 1)).astype(x_grad.dtype)
     np.copyto(x_grad, spread(share, x.shape, axis))
     np.copyto(x_grad, 0, where=~picked)

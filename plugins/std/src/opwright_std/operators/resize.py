@@ -95,7 +95,7 @@ def _body(b: BodyContext) -> bool:
 
 
 def _grad_body(b: BodyContext) -> bool:
-    """Positions outside have no gradient for any extrapolation value."""
+    """Positions outside of x have no gradient, whatever the extrapolation value is."""
     if b.attr("extrapolation_value") == 0:
         return False
     inputs = {"x": b.input("x"), "out_grad": b.input("out_grad")}
@@ -121,7 +121,7 @@ def _resize_shape(ctx: InferContext) -> None:
         ctx.fail(f"scales must be finite, got {list(scales)}")
     mode, coordinates = ctx.attr("mode"), ctx.attr("coordinates")
     if coordinates == "align_corners" and mode in ("nearest", "area"):
-        ctx.fail(f"coordinates must be others than align_corners for mode={mode!r}, got these")
+        ctx.fail(f"coordinates must not be 'align_corners' for mode={mode!r}, got 'align_corners'")
     crop = ctx.attr("crop")
     if (coordinates == "crop_and_resize") != bool(crop) or (crop and len(crop) != 2 * len(counts)):
         ctx.fail(

@@ -102,7 +102,7 @@ ROTARY_EMBEDDING = (
     .dtypes(*FLOATS)
     .add_input("cos", "[positions, half], cosines of position * frequency; half up to size / 2")
     .same_dtype_as("x")
-    .add_input("sin", "[positions, half], their sines")
+    .add_input("sin", "[positions, half], sines of the same angles")
     .same_dtype_as("x")
     .add_input("index", "positions [t], or [n, t] with n the first axis of x; absent: 0 to t - 1")
     .dtypes(*INDICES)

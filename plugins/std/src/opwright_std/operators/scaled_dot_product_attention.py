@@ -109,7 +109,7 @@ def scaled_dot_product_attention_grad(
     factor = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale
     lowest = np.where(log_sum_exp == -np.inf, q.dtype.type(0), log_sum_exp)
     below = _scores(q, k, mask, causal, scale) - lowest[..., None]
-    weights = np.exp(np.minimum(below, 0))  # huge scores may have been rounded differently
+    weights = np.exp(np.minimum(below, 0))  # forward kernels may round huge scores differently
     if v_grad is not None:
         _sum_heads(_multiply_seen(np.swapaxes(weights, -1, -2), out_grad), v_grad)
     if q_grad is None and k_grad is None:
@@ -185,7 +185,7 @@ def add_operands(maker: OpMaker, *, has_past: bool = False) -> OpMaker:
         .as_optional()
         .add_output("out", "[..., queries, columns]; dtype of q")
         .same_dtype_as("q")
-        .add_attr("causal", bool, "whether a query sees only the keys up to its own position")
+        .add_attr("causal", bool, "whether a query attends only to keys up to its own position")
         .default(False)
         .add_attr("scale", float, "factor of the products; absent: 1 / sqrt(size)")
         .add_attr(
@@ -197,7 +197,7 @@ def add_operands(maker: OpMaker, *, has_past: bool = False) -> OpMaker:
         .add_attr(
             "window",
             list[int],
-            "keys that a query sees before and behind its position; -1: all; none given: [-1, -1]",
+            "visible keys before and behind the position of a query; -1: all; none given: [-1, -1]",
         )
         .default([])
         .at_least(-1)

@@ -66,7 +66,7 @@ def _divisors(lengths: Array, kind: str, rank: int) -> Array:
 
 
 def _pool_shape(ctx: InferContext) -> None:
-    """The output has no axis of steps."""
+    """The output has the shape of x without the axis of steps."""
     n, _, *rest = infer_padded(ctx)
     ctx.set_output("out", (n, *rest))
 

@@ -42,7 +42,7 @@ SIGMOID_CROSS_ENTROPY_WITH_LOGITS = (
     )
     .add_input("x", "float, any shape: scores")
     .dtypes(*FLOATS)
-    .add_input("label", "shape and dtype of x: probabilities of yes in [0, 1]")
+    .add_input("label", "shape and dtype of x: probabilities of the positive class in [0, 1]")
     .same_dtype_as("x")
     .add_output("out", "shape and dtype of x")
     .same_dtype_as("x")

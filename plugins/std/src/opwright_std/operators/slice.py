@@ -75,7 +75,7 @@ def _with_box(maker: OpMaker) -> OpMaker:
         .add_attr("starts", list[int], "first index on each of these axes")
         .as_shape_operand()
         .required()
-        .add_attr("ends", list[int], "index after the last one")
+        .add_attr("ends", list[int], "index after the last element")
         .as_shape_operand()
         .required()
         .add_attr("steps", list[int], "distance between indices, not 0; none given: all 1")

@@ -1,4 +1,4 @@
-"""Smooth activations that ``activations.py`` lacks: definitions and NumPy kernels."""
+"""Definitions and NumPy kernels of the smooth activations that are not in ``activations.py``."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def tanh_shrink(x: Array, out: Array) -> None:
 
 def tanh_shrink_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
     root = np.tanh(x)
-    np.multiply(root, out_grad, out=x_grad)  # just the square might underflow
+    np.multiply(root, out_grad, out=x_grad)  # the square alone might underflow
     np.multiply(x_grad, root, out=x_grad)
 
 
@@ -152,7 +152,7 @@ def celu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None
     below = x <= 0
     np.divide(x, alpha, out=derivative, where=below)
     np.exp(derivative, out=derivative, where=below)
-    # Far left the derivative is 0 for any incoming gradient, even infinity.
+    # For very negative x the derivative is 0, even if out_grad is infinite.
     np.copyto(x_grad, 0)
     np.multiply(derivative, out_grad, out=x_grad, where=derivative != 0)
 
@@ -175,7 +175,7 @@ CELU = (
 
 def swish(x: Array, out: Array, *, beta: float) -> None:
     gate = _sigmoid_of(x * x.dtype.type(beta))
-    closed = gate == 0  # times -inf it would be NaN
+    closed = gate == 0  # 0 * -inf would be NaN
     np.multiply(gate, np.where(closed, 0, x), out=out)
 
 

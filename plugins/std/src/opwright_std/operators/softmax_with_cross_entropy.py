@@ -68,7 +68,7 @@ def softmax_with_cross_entropy_grad(
     kept[axis] = 1
     np.multiply(softmax, grads.reshape(kept), out=logits_grad)
     logits_grad.reshape(-1)[places] -= grads
-    np.copyto(logits_grad, 0, where=~counted.reshape(kept))  # since 0 * NaN is NaN
+    np.copyto(logits_grad, 0, where=~counted.reshape(kept))  # 0 * NaN would be NaN
 
 
 def _loss_shape(ctx: InferContext) -> None:

@@ -25,7 +25,7 @@ def _log_gamma(x: float) -> float:
         return math.inf
 
 
-# NumPy lacks these; accuracy to the last bit costs one Python call per element.
+# NumPy lacks these functions; accuracy to the last bit costs one Python call per element.
 _LGAMMA = np.frompyfunc(_log_gamma, 1, 1)
 _ERFC = np.frompyfunc(math.erfc, 1, 1)
 

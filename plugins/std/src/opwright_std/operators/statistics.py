@@ -40,7 +40,7 @@ SMALLEST: Mapping[str, float] = {
 }
 
 _SHARED = {"min": 1e-30, "max": LARGEST["float32"]}
-"""Sums of weights: about 1, less exactly with coarse rounding, and 0 if all of x is -inf."""
+"""Sums of weights: about 1, less accurate with coarse rounding, and 0 if all of x is -inf."""
 
 
 def _axes(w: Writer, **changes: Any) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def _wide(w: Writer, name: str | None) -> str:
 def _compute_wide(b: BodyContext, op_type: str, attrs: dict[str, Any]) -> None:
     """Write the operator in float32, with its result rounded once.
 
-    The square of 256 is infinite in float16, and each step of a body would round.
+    The square of 256 is infinite in float16, and each operator of a body would round.
     """
     out = b.emit(op_type, {"x": _wide(b, b.input("x"))}, attrs=attrs)
     b.emit("cast", {"x": out}, {"out": b.output("out")}, {"dtype": known_meta(b).dtype})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class sum_like:  # noqa: N801 - a kernel is named after its operator
-    """Kernel: the axes are found once, in prepare."""
+    """Kernel that determines the axes once, in `prepare`."""
 
     @classmethod
     def prepare(cls, ctx: PrepareContext) -> Callable[..., None]:
@@ -49,7 +49,7 @@ def _split_axes(shape: Shape, target: Shape) -> tuple[Shape, Shape]:
 
 
 def _sum_over(x: Array, axes: Shape, out: Array) -> None:
-    # Half precision accumulates in single: 2,048 + 1 is 2,048 in float16.
+    # Half precision accumulates in float32, since 2,048 + 1 is 2,048 in float16.
     accumulator = np.float32 if x.dtype == np.float16 else None
     np.add.reduce(x, axis=axes, dtype=accumulator, out=out)
 
@@ -71,7 +71,7 @@ def _check_broadcast(ctx: InferContext, small: Shape, large: Shape) -> None:
         a in (1, -1) or b == -1 or a == b
         for a, b in zip(reversed(small), reversed(large), strict=False)
     )
-    ctx.require(fits, f"shape {list(small)} must broadcast to {list(large)}, got other dimensions")
+    ctx.require(fits, f"shape must broadcast to {list(large)}, got {list(small)}")
 
 
 def expand_like(x: Array, out: Array) -> None:

@@ -20,7 +20,7 @@ def tile(x: Array, out: Array, *, repeats: Ints) -> None:
 def tile_grad(out_grad: Array, x_grad: Array, *, repeats: Ints) -> None:
     shape, counts = _align(x_grad.shape, repeats)
     pairs = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
-    # Half precision accumulates in single: 2,048 + 1 is 2,048 in float16.
+    # Half precision accumulates in float32, since 2,048 + 1 is 2,048 in float16.
     accumulator = np.float32 if out_grad.dtype == np.float16 else None
     axes = tuple(range(0, len(pairs), 2))
     grad = x_grad.reshape(shape)
@@ -41,7 +41,7 @@ def _tile_shape(ctx: InferContext) -> None:
 
 
 def _repeated(dim: int, count: int | None) -> int | None:
-    if count == 0:  # which makes an axis of any length empty
+    if count == 0:  # 0 makes an axis of any length empty
         return 0
     return None if count is None or dim == -1 else dim * count
 

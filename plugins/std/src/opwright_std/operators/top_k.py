@@ -60,7 +60,7 @@ TOP_K = (
         "indices. Equal elements keep their order; NaN is greater than every number, as in "
         "numpy.sort."
     )
-    .add_input("x", "any shape; a scalar is the best of one")
+    .add_input("x", "any shape; a scalar is one element")
     .dtypes(*NUMBERS, "bool")
     .add_output("out", "shape of x with k along axis; dtype of x")
     .same_dtype_as("x")

@@ -20,7 +20,7 @@ from opwright_std.compositions.fractions import function
 from opwright_std.numerics.dtypes import FLOATS, NUMBERS, Array
 
 _INF = math.inf
-# NumPy has no erf; accuracy to the last bit costs one Python call per element.
+# NumPy has no erf function; accuracy to the last bit costs one Python call per element.
 _ERF = np.frompyfunc(math.erf, 1, 1)
 
 
@@ -40,7 +40,7 @@ def abs_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
     flat = x == 0
     np.sign(x, out=x_grad)
     np.multiply(x_grad, out_grad, out=x_grad)
-    np.copyto(x_grad, 0, where=flat)  # 0 times an infinite gradient would be NaN
+    np.copyto(x_grad, 0, where=flat)  # 0 times an infinite out_grad would be NaN
 
 
 ABS = unary("abs", "Absolute value, out = |x|. The gradient at 0 is 0.", NUMBERS).build(
@@ -71,7 +71,7 @@ LOG = function(
 EXPM1 = function(
     "expm1",
     "Exponential minus 1, out = e**x - 1, accurate for small x.",
-    # Not out + 1, which cancels far left.
+    # Computed from x, since out + 1 would cancel for very negative x.
     chain_rule(lambda grad, g: grad * read(g, "x").then("exp")),
 )
 
@@ -86,7 +86,7 @@ LOG1P = function(
 LOG2 = function(
     "log2",
     "Binary logarithm, out = log2(x): -inf at 0, NaN for negative x.",
-    # The quotient first: x * ln(2) might underflow.
+    # Divide by x first, since x * ln(2) might underflow.
     chain_rule(lambda grad, g: grad / read(g, "x") * (1 / math.log(2))),
 )
 

@@ -48,7 +48,7 @@ def fold(
 ) -> None:
     axes = _axes(output_size, kernel, strides, paddings, dilations)
     columns = x.reshape(*out.shape[:2], *kernel, *(axis.out for axis in axes))
-    # Half precision accumulates in single.
+    # Half precision accumulates in float32.
     total = np.zeros(out.shape, np.result_type(out.dtype, np.float32))
     for in_columns, in_images in _over_taps(axes):
         total[in_images] += columns[in_columns]
@@ -141,7 +141,7 @@ def _fold_shape(ctx: InferContext) -> None:
 
 
 def _unfold_grad_body(b: BodyContext) -> None:
-    """Written when a plan is made, with known sizes."""
+    """Compositions are written when a plan is made, with known sizes."""
     meta = b.meta(b.inputs("x")[0])
     sizes = [-1, -1] if meta is None else list(meta.shape[2:])
     if -1 in sizes:

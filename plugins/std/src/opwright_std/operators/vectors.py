@@ -85,7 +85,7 @@ def _dot_body(b: BodyContext) -> None:
     out = {"out": b.output("out")}
     if not x or not y:
         b.emit("multiply", inputs, out)
-    elif len(x) == len(y) == 1:  # both in the order of their memory
+    elif len(x) == len(y) == 1:  # both in memory order
         attrs = {"axis": [0]}
         rows = {slot: b.emit("unsqueeze", {"x": inputs[slot]}, attrs=attrs) for slot in "xy"}
         made = b.emit("matmul", rows, attrs={"transpose_y": True})

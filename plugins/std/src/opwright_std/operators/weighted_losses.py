@@ -103,7 +103,7 @@ def _weighted_cross_entropy_body(b: BodyContext) -> None:
             label = read(b, "label")
             is_counted = label.compare("not_equal", b.attr("ignore_index"))
             others = others.like(label)
-            others = is_counted.choose(others, others.filled(0.0))  # since 0 * inf is NaN
+            others = is_counted.choose(others, others.filled(0.0))  # 0 * inf would be NaN
         rows = rows * (1 - smoothing) + others * smoothing
     _write_reduced(b, rows, counts)
 
@@ -233,7 +233,7 @@ WEIGHTED_SIGMOID_CROSS_ENTROPY = (
     )
     .add_input("x", "float, any shape: scores")
     .dtypes(*FLOATS)
-    .add_input("label", "shape and dtype of x: probabilities of yes in [0, 1]")
+    .add_input("label", "shape and dtype of x: probabilities of the positive class in [0, 1]")
     .same_dtype_as("x")
     .add_input("weight", "broadcasts to x: a factor for each element; absent counts as 1")
     .same_dtype_as("x")
@@ -289,7 +289,7 @@ BINARY_CROSS_ENTROPY = (
     )
     .add_input("x", "float, any shape: probabilities in [0, 1]")
     .dtypes(*FLOATS)
-    .add_input("label", "shape and dtype of x: probabilities of yes in [0, 1]")
+    .add_input("label", "shape and dtype of x: probabilities of the positive class in [0, 1]")
     .same_dtype_as("x")
     .add_input("weight", "broadcasts to x: a factor for each element; absent counts as 1")
     .same_dtype_as("x")

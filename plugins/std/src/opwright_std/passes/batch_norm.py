@@ -73,7 +73,7 @@ def fuse_batch_norm(graph: Graph) -> None:
 
 
 def _follow(graph: Graph, norm: LoweredOp, taken: set[LoweredOp]) -> _Chain | None:
-    """Return a normalization with the fusible operators after it, None without any."""
+    """Return a normalization with the fusible operators after it, None if there are none."""
     out = output_of(norm, "out")
     if out is None:
         return None

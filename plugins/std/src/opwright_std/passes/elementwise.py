@@ -22,7 +22,7 @@ Numbers = tuple[float, float]
 
 
 class Kind(NamedTuple):
-    """How a chain represents an operator.
+    """The representation of an operator in a chain.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Kind(NamedTuple):
 
 
 def _numbers(first: str, second: str | None = None) -> Callable[[Mapping[str, Any]], Numbers]:
-    """Return the function that extracts these attributes."""
+    """Return a function that extracts these attributes."""
 
     def take(attrs: Mapping[str, Any]) -> Numbers:
         return attrs[first], attrs[second] if second else 0.0

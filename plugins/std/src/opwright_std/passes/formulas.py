@@ -1,7 +1,7 @@
 """``fuse_formulas``: operators that compute a formula step by step become its operator.
 
-Exporters write activations, softmax and normalizations as sums, products and roots. Where numbers
-and shapes prove the formula, one operator takes their place: its kernel reads its input once.
+Exporters write activations, softmax and normalizations as sums, products and roots. If constants
+and shapes match the formula, they are replaced by one operator, whose kernel reads its input once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def fuse_formulas(graph: Graph) -> None:
 
 
 class _Formula:
-    """An operator that others write out.
+    """An operator that exporters write step by step.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ def _read_norm(graph: Graph, root: LoweredOp) -> _Formula | None:
 
 
 def _read_root(formula: _Formula, root: LoweredOp) -> tuple[LoweredOp | None, float]:
-    """Return the mean under a root, and the number that is added to it."""
+    """Return the mean under a root, and the number added to the mean."""
     inside = input_of(root, "x")
     if abs(_power(root)) != 0.5 or inside is None or inside.op is None:
         return None, 0.0
@@ -184,7 +184,7 @@ def _read_root(formula: _Formula, root: LoweredOp) -> tuple[LoweredOp | None, fl
 
 
 def _power(op: LoweredOp) -> float:
-    """Return the exponent of a root; 0 for others."""
+    """Return the exponent of a root; 0 for other operators."""
     exponents = {"sqrt": 0.5, "rsqrt": -0.5}
     return exponents.get(op.type, float(op.attrs.get("exponent", 0.0)))
 
@@ -248,7 +248,7 @@ def _checked(numerator: Value | None, out: Value | None) -> tuple[Value, Value] 
 def _behind(
     graph: Graph, formula: _Formula, op_type: str, out: Value, shape: tuple[int, ...]
 ) -> tuple[Value | None, Value]:
-    """Return the parameter of an operator after a value, and its result; else None, `out`."""
+    """Return the parameter and result of an operator that reads a value; else None and `out`."""
     reader = graph.uses().only_reader(out)
     if reader is None or reader.type != op_type:
         return None, out
@@ -294,8 +294,8 @@ def _results_behind(
 ) -> Iterator[Value]:
     """Yield the results that depend on `curve`, one after the other, from a product on.
 
-    `bases` gets the other factor, and the value that it is a multiple of. Unless the activation
-    `is_sum`, no sum leads to it.
+    The other factor of a product, and the value that it is a multiple of, are added to `bases`.
+    Unless the activation `is_sum`, results of sums are not followed.
     """
     value: Value = curve
     for _ in range(MOST_FACTORS):

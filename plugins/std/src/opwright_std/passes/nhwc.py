@@ -1,10 +1,11 @@
 """``nhwc``: convert images to channels last where convolution kernels prefer it.
 
 oneDNN convolves plain NHWC images at full speed, plain NCHW ones at half of it; cuDNN's kernels for
-tensor cores transpose them on each call. Their registrations declare it. Such convolutions are
-converted, and so are the operators between them that do not depend on the order: each reads what
-its predecessors have written channels last, and is followed by a transposition for all other
-readers. Most transpositions are dead; the remaining ones are at the borders of such a chain.
+tensor cores transpose them on each call. Kernels declare this preference. Such convolutions
+are converted, and so are the operators between them that do not depend on the order: each reads
+what its predecessors have written in channels-last layout, and is followed by a transposition for
+all other readers. Most transpositions are dead; the remaining ones are at the borders of such
+a chain.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def _kind(graph: Graph, op: LoweredOp) -> str:
 def _turn_all(graph: Graph) -> bool:
     """Insert transpositions around each converted operator."""
     edit = graph.edit()
-    turned: set[Value] = set()  # written channels last, and transposed back
-    last: dict[Value, Value] = {}  # images, and they channels last
+    turned: set[Value] = set()  # written in channels-last layout, and transposed back
+    last: dict[Value, Value] = {}  # images to their channels-last values
     for op in graph.ops:
         kind = _kind(graph, op)
         images = _images_of(op, kind, turned)
@@ -129,7 +130,7 @@ def _written(op: LoweredOp, images: frozenset[str]) -> list[Value]:
 
 
 def _images_of(op: LoweredOp, kind: str, turned: set[Value]) -> frozenset[str]:
-    """Return the slots of an operator to convert to channels last, none to leave it."""
+    """Return the slots of an operator to convert to channels last; none if it stays unchanged."""
     near = any((value.source or value) in turned for value in op.data_reads())
     if kind in IMAGES:
         wanted = near or kind in CONVOLUTIONS
@@ -158,10 +159,10 @@ class _Turn:
     Attributes
     ----------
     before : list of LoweredOp
-        Transpositions of inputs that nothing has written channels last.
+        Transpositions of inputs that no operator has written in channels-last layout.
     made : LoweredOp
     known : dict of Value to Value
-        Images that it reads or writes, and they channels last.
+        Images that it reads or writes, mapped to their channels-last values.
     """
 
     def __init__(
@@ -265,7 +266,7 @@ def _is_same(shape: Sequence[int]) -> bool:
 def _pass_by(graph: Graph) -> None:
     """Let readers of a transposition that undoes another one read its source.
 
-    If nothing moves, they read the same memory.
+    If both orders have the same memory layout, they read the same memory.
     """
     edit = graph.edit()
     for op in graph.of_type("transpose"):

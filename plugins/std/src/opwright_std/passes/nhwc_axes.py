@@ -118,7 +118,7 @@ def find_inverse(op: LoweredOp) -> Value | None:
     """Return the source of a transposition whose result a previous one undoes.
 
     Both rotate the axes after the first: one moves the channels after the pixels, the other in
-    front of them. The numbers of axes of both do not matter.
+    front of them. The transpositions may have different numbers of axes.
     """
     (source,) = op.inputs[0]
     back = (source.source or source).op

@@ -4,8 +4,8 @@ A model has dozens of small parameters. Individual updates cost a step or a laun
 small for several threads; ``std.multi_<type>`` distributes them together, if the device has a
 kernel.
 
-A large parameter is updated on its own: it is enough work for all threads, and its gradient need
-not wait for others.
+A large parameter is updated separately: it is enough work for all threads, and its update need
+not wait for other gradients.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from opwright_std.names import OPTIMIZERS
 _SHARED = "learning_rate"
 
 LARGE_BYTES = 1 << 20
-"""Larger parameters are updated on their own."""
+"""Larger parameters are updated separately."""
 
 
 def fuse_optimizers(graph: Graph) -> None:

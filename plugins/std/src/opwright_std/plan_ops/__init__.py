@@ -1,1 +1,1 @@
-"""Operators that only passes create: fusions, for any device with kernels of them."""
+"""Fused operators that only passes create, for any device with kernels for them."""

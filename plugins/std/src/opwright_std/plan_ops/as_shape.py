@@ -1,4 +1,4 @@
-"""as_shape: computed numbers as the shape of an empty tensor."""
+"""as_shape: encode computed numbers in the shape of an empty tensor."""
 
 from __future__ import annotations
 

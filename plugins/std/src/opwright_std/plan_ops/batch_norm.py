@@ -1,6 +1,6 @@
 """Fused batch normalization and activation.
 
-``std.batch_norm_halves`` is the same for 16-bit images and float32 parameters, as in mixed
+``std.batch_norm_halves`` is the variant for 16-bit images and float32 parameters, as in mixed
 precision, including the casts before and after the normalization.
 """
 

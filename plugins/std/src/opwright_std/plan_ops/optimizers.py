@@ -1,7 +1,7 @@
 """Fused updates of many parameters: the slots of each optimizer as lists.
 
 One step for all parameters costs one launch, or one wake-up of the threads, and small parameters
-are assigned whole.
+are not split among threads.
 """
 
 from __future__ import annotations
