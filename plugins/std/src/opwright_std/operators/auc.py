@@ -46,7 +46,7 @@ def _area(positives: Array, negatives: Array) -> float:
 
 
 def _auc_shape(ctx: InferContext) -> None:
-    """The area has one element, the new states have the shape of the old."""
+    """The area has one element; the new states have the shapes of the old states."""
     x = ctx.input("x").shape
     if len(x) not in (1, 2) or (len(x) == 2 and x[1] not in (1, -1)):
         ctx.fail(f"x must be [n] or [n, 1], got {format_shape(x)}")

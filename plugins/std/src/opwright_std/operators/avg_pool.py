@@ -116,7 +116,7 @@ def _avg_pool_maker(rank: int) -> OpMaker:
 
 
 def _avg_pool1d_body(b: BodyContext) -> None:
-    """A line is an image of height 1."""
+    """Pool lines as images of height 1."""
     set_lines(b, b.emit("avg_pool2d", lift(b, "x"), attrs=lift_attrs(b)))
 
 

@@ -144,7 +144,7 @@ def _max_pool_maker(rank: int) -> OpMaker:
 
 
 def _max_pool1d_body(b: BodyContext) -> None:
-    """A line is an image of height 1, with the same indices."""
+    """Pool lines as images of height 1, which have the same indices."""
     pooled = {"out": 1, "index": 1}
     results = b.emit_multi("max_pool2d", lift(b, "x"), pooled, lift_attrs(b))
     for slot, (images,) in results.items():

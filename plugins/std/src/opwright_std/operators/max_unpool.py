@@ -86,7 +86,7 @@ def _unpool_maker(rank: int) -> OpMaker:
 
 
 def _unpool1d_body(b: BodyContext) -> None:
-    """A line is an image of height 1, with the same indices."""
+    """Unpool lines as images of height 1, which have the same indices."""
     attrs = {**lift_attrs(b), "output_size": [1, *b.attr("output_size")]}
     set_lines(b, b.emit("max_unpool2d", lift(b, "x", "index"), attrs=attrs))
 
