@@ -25,7 +25,6 @@ SIGNED: Final = ("int8", "int16", "int32", "int64")
 UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")
 INTS: Final = (*SIGNED, *UNSIGNED)
 NUMBERS: Final = (*FLOATS, *INTS)
-NUMBERS_OR_BOOL: Final = (*NUMBERS, "bool")
 
 ITEM_BYTES: Final = {
     "float16": 2,

@@ -9,11 +9,11 @@ import numpy as np
 
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
-from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_dtype, compute_type
+from opwright_cuda.dtypes import ITEM_BYTES, compute_dtype, compute_type
 from opwright_cuda.kernels.lines import Lines, Team, team_to_keep
 from opwright_cuda.kernels.reduction import scalar
 from opwright_cuda.kernels.seen import Weighing, add_seen_product
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of, fill_zeros
 from opwright_cuda.launch.indexing import broadcast_strides, layout_struct, merge
 from opwright_cuda.products import Operands, add_either_product, describe_product
 from opwright_cuda.source import own_source
@@ -123,13 +123,6 @@ def _scale(ctx: PrepareContext, extents: _Extents) -> np.generic:
     return scalar(compute_type(extents.dtype), factor)
 
 
-def _launch(
-    plan: LaunchPlan, team: Team, kernel: str, dtype: str, arguments: list[Argument]
-) -> None:
-    expression = f"{kernel}<{team.ctype}, {CTYPES[dtype]}>"
-    team.launch(plan, own_source("attention.cu"), expression, arguments)
-
-
 def _fill_in_attention(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute all scores, weights, and weighted means of the values."""
     e = _extents(ctx)
@@ -141,7 +134,7 @@ def _fill_in_attention(ctx: PrepareContext, plan: LaunchPlan) -> None:
     weights = e.weights(plan, scores)
     mask = _mask(ctx, plan, ctx.outputs["log_sum_exp"][0])
     arguments: list[Argument] = [weights, plan.output("log_sum_exp"), scores, _scale(ctx, e), mask]
-    _launch(plan, e.team(), "attention_lines", e.dtype, arguments)
+    e.team().launch_typed(plan, own_source("attention.cu"), "attention_lines", e.dtype, arguments)
     e.weigh(plan, Operands(weights, plan.input("v"), plan.output("out")), e.columns, turned=False)
 
 
@@ -152,9 +145,7 @@ def _fill_in_attention_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Recompute the weights, and from them the gradients."""
     e = _extents(ctx)
     if e.n_scores == 0:
-        for slot, metas in ctx.outputs.items():
-            if metas:
-                plan.fill(plan.output(slot), bytes_of(metas[0]))
+        fill_zeros(ctx, plan)
         return
     q, k, v, grad = (plan.input(slot) for slot in ("q", "k", "v", "out_grad"))
     products, products_grad = e.score(plan, e.size, q, k), e.score(plan, e.columns, grad, v)
@@ -162,7 +153,9 @@ def _fill_in_attention_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     mask = _mask(ctx, plan, ctx.inputs["log_sum_exp"][0])
     arguments: list[Argument] = [weights, inner, products, products_grad]
     arguments += [plan.input("log_sum_exp"), _scale(ctx, e), mask]
-    _launch(plan, e.team(2), "attention_grad_lines", e.dtype, arguments)
+    e.team(2).launch_typed(
+        plan, own_source("attention.cu"), "attention_grad_lines", e.dtype, arguments
+    )
     if ctx.outputs["v_grad"]:
         e.weigh(plan, Operands(weights, grad, plan.output("v_grad")), e.columns, turned=True)
     if ctx.outputs["q_grad"]:

@@ -28,7 +28,7 @@ from opwright_cuda.kernels.lines import (
     streamed_by_lanes,
 )
 from opwright_cuda.kernels.reduction import scalar
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, fill_zeros
 from opwright_cuda.source import own_source
 
 MOST_CHANNEL_THREADS: Final = 512
@@ -174,9 +174,7 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     _check_activation(ctx)
     meta = ctx.inputs["x"][0]
     if math.prod(meta.shape) == 0:
-        for slot, metas in ctx.outputs.items():
-            if metas:  # no elements
-                plan.fill(plan.output(slot), bytes_of(metas[0]))
+        fill_zeros(ctx, plan)
         return
     shape, types = _shape_of(meta), _types_of(ctx)
     means = [plan.workspace(shape[1] * compute_bytes(meta.dtype)) for _ in range(2)]

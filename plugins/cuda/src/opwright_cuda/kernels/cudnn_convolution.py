@@ -17,7 +17,7 @@ from opwright_cuda.kernels.convolution import (
 )
 from opwright_cuda.kernels.elementwise import launch_elementwise, operand
 from opwright_cuda.kernels.unfolded_convolution import find_unfolded
-from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of
+from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of, refuse_for
 
 
 def _images(ctx: PrepareContext, meta: Meta, pointer: Pointer | None) -> Tensor:
@@ -44,15 +44,13 @@ def _bias(like: Tensor, pointer: Pointer) -> Tensor:
 
 def _add(ctx: PrepareContext, plan: LaunchPlan, graph: OperationGraph, slot: str) -> None:
     """Add a graph that computes an output; an empty sum is 0, or the bias."""
-    reason, meta = cudnn.find_refusal(), ctx.outputs[slot][0]
-    if reason is not None:
-        ctx.refuse(reason)
+    refuse_for(ctx, cudnn.find_refusal())
     if not graph.is_empty:
         plan.operations(graph)
     elif slot == "out" and ctx.inputs["bias"]:
         _add_bias_alone(ctx, plan)
     else:
-        plan.fill(plan.output(slot), bytes_of(meta))
+        plan.fill(plan.output(slot), bytes_of(ctx.outputs[slot][0]))
 
 
 def _add_bias_alone(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -119,9 +117,7 @@ def _where_tf32_is_allowed(
     """Return a kernel that refuses if single precision is required."""
 
     def fill_in_if_allowed(ctx: PrepareContext, plan: LaunchPlan) -> None:
-        reason = cudnn.find_tf32_refusal(ctx.options)
-        if reason is not None:
-            ctx.refuse(reason)
+        refuse_for(ctx, cudnn.find_tf32_refusal(ctx.options))
         fill_in(ctx, plan)
 
     fill_in_if_allowed.__doc__ = fill_in.__doc__

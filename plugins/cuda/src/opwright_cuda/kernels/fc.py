@@ -12,7 +12,7 @@ from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import compute_type
 from opwright_cuda.kernels.elementwise import Operand, launch_elementwise, operand
 from opwright_cuda.kernels.softmax import launch_softmax
-from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
+from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of, refuse_for
 from opwright_cuda.launch.indexing import Layout
 from opwright_cuda.products import (
     Operands,
@@ -30,9 +30,7 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Multiply, add the bias, apply the activation."""
     activation = ctx.attrs["activation"]
     product = _describe(ctx)
-    reason = find_refusal(product)
-    if reason is not None:
-        ctx.refuse(reason)
+    refuse_for(ctx, find_refusal(product))
     if product.is_empty:
         return
     if product.k == 0:
@@ -51,9 +49,7 @@ def _fill_in_small(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Multiply, add the bias and apply the activation in one launch; softmax needs another one."""
     activation = ctx.attrs["activation"]
     product = _describe(ctx)
-    reason = find_small_refusal(product, plan.gpu.multiprocessors, plan.allows_tf32)
-    if reason is not None:
-        ctx.refuse(reason)
+    refuse_for(ctx, find_small_refusal(product, plan.gpu.multiprocessors, plan.allows_tf32))
     if product.is_empty:
         return
     add_small_product(plan, product, _operands(plan), _FUNCTORS.get(activation, "Identity"))

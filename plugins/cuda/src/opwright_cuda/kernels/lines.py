@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from opwright_cuda.dtypes import ITEM_BYTES, compute_bytes, compute_type
+from opwright_cuda.dtypes import CTYPES, ITEM_BYTES, compute_bytes, compute_type
 from opwright_cuda.launch import Argument, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import Source
 
@@ -87,6 +87,19 @@ class Team(NamedTuple):
         """Add the launch of a kernel that takes `arguments`, then the lines and the width."""
         given = [*arguments, *self.arguments()]
         plan.launch(source, expression, self.grid, self.block, given)
+
+    def launch_typed(
+        self,
+        plan: LaunchPlan,
+        source: Source,
+        kernel: str,
+        dtype: str,
+        arguments: Sequence[Argument],
+        *parameters: str,
+    ) -> None:
+        """Add the launch of `kernel` with the team, a dtype and more as template parameters."""
+        listed = ", ".join((self.ctype, CTYPES[dtype], *parameters))
+        self.launch(plan, source, f"{kernel}<{listed}>", arguments)
 
 
 def power_of_two(n: int) -> int:

@@ -16,9 +16,16 @@ from opwright_cuda.kernels.elementwise import (
     launch_elementwise,
     operand,
 )
-from opwright_cuda.kernels.lines import Team, lines_along, streamed, team_to_keep, team_to_sum
+from opwright_cuda.kernels.lines import (
+    Lines,
+    Team,
+    lines_along,
+    streamed,
+    team_to_keep,
+    team_to_sum,
+)
 from opwright_cuda.kernels.reduction import scalar
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Struct
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct
 from opwright_cuda.source import own_source
 
 
@@ -42,8 +49,7 @@ def describe_labels(
 def _launch(
     plan: LaunchPlan, team: Team, kernel: str, meta: Meta, arguments: list[Argument]
 ) -> None:
-    expression = f"{kernel}<{team.ctype}, {CTYPES[meta.dtype]}>"
-    team.launch(plan, own_source("losses.cu"), expression, arguments)
+    team.launch_typed(plan, own_source("losses.cu"), kernel, meta.dtype, arguments)
 
 
 def _fill_in_softmax_loss(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -81,9 +87,9 @@ def _fill_in_softmax_loss_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     made, softmax = plan.output("logits_grad"), plan.input("softmax")
     if ctx.attrs["soft_label"]:
         team = team_to_keep(lines, meta.dtype, n_arrays=2)
-        expression = f"soft_label_grad_lines<{team.ctype}, {CTYPES[meta.dtype]}>"
         arguments: list[Argument] = [made, softmax, plan.input("label"), plan.input("out_grad")]
-        team.launch(plan, own_source("softmax.cu"), expression, arguments)
+        source = own_source("softmax.cu")
+        team.launch_typed(plan, source, "soft_label_grad_lines", meta.dtype, arguments)
         return
     labels = describe_labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
     team = streamed(lines, meta.dtype, may_split=True)
@@ -183,12 +189,21 @@ def _fill_in_nll(ctx: PrepareContext, plan: LaunchPlan) -> None:
     x = ctx.inputs["x"][0]
     lines = lines_along(x.shape, ctx.attrs["axis"])
     n = lines.outer * lines.inner
-    if n == 0:
-        return
+    if n > 0:
+        pointers = plan.output("out"), plan.input("x")
+        _launch_nll(ctx, plan, f"pick_losses<{CTYPES[x.dtype]}>", lines, n, pointers)
+
+
+def _launch_nll(
+    ctx: PrepareContext,
+    plan: LaunchPlan,
+    expression: str,
+    lines: Lines,
+    n: int,
+    pointers: tuple[Pointer, Pointer],
+) -> None:
     labels = describe_labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
-    out, read = plan.output("out"), plan.input("x")
-    arguments: list[Argument] = [out, read, labels, np.int64(n), np.int64(lines.inner)]
-    expression = f"pick_losses<{CTYPES[x.dtype]}>"
+    arguments: list[Argument] = [*pointers, labels, np.int64(n), np.int64(lines.inner)]
     plan.launch(own_source("nll.cu"), expression, blocks_for(n, plan), THREADS, arguments)
 
 
@@ -202,11 +217,8 @@ def _fill_in_nll_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if n == 0 or not ctx.outputs["x_grad"]:
         return
     lines = lines_along(x.shape, ctx.attrs["axis"])
-    labels = describe_labels(ctx, plan, lines.length, ctx.attrs["ignore_index"])
-    out, grad = plan.output("x_grad"), plan.input("out_grad")
-    arguments: list[Argument] = [out, grad, labels, np.int64(n), np.int64(lines.inner)]
-    expression = f"spread_losses<{CTYPES[x.dtype]}>"
-    plan.launch(own_source("nll.cu"), expression, blocks_for(n, plan), THREADS, arguments)
+    pointers = plan.output("x_grad"), plan.input("out_grad")
+    _launch_nll(ctx, plan, f"spread_losses<{CTYPES[x.dtype]}>", lines, n, pointers)
 
 
 NLL_GRAD: Final = Kernel(_fill_in_nll_grad)

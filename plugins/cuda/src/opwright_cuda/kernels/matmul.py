@@ -8,7 +8,7 @@ from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import CTYPES, ITEM_BYTES
 from opwright_cuda.kernels.elementwise import Operand
 from opwright_cuda.kernels.reduction import launch_reduction, total_of
-from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
+from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of, refuse_for
 from opwright_cuda.launch.indexing import MAX_RANK
 from opwright_cuda.products import (
     Operands,
@@ -37,9 +37,7 @@ def _operands(plan: LaunchPlan) -> Operands:
 def _fill_in_blas(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Multiply floats."""
     product = _describe(ctx)
-    reason = find_refusal(product)
-    if reason is not None:
-        ctx.refuse(reason)
+    refuse_for(ctx, find_refusal(product))
     if product.is_empty:
         return
     if product.k == 0:
@@ -66,9 +64,7 @@ def _add_parts(plan: LaunchPlan, product: Product, parts: int) -> None:
 def _fill_in_small(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Multiply small matrices of floats."""
     product = _describe(ctx)
-    reason = find_small_refusal(product, plan.gpu.multiprocessors, plan.allows_tf32)
-    if reason is not None:
-        ctx.refuse(reason)
+    refuse_for(ctx, find_small_refusal(product, plan.gpu.multiprocessors, plan.allows_tf32))
     add_small_product(plan, product, _operands(plan))
 
 

@@ -31,7 +31,7 @@ from opwright_cuda.kernels.lines import (
     team_to_keep,
 )
 from opwright_cuda.kernels.reduction import launch_reduction, scalar, total_of
-from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, bytes_of
+from opwright_cuda.launch import Argument, Kernel, LaunchPlan, Pointer, Struct, fill_zeros
 from opwright_cuda.source import own_source
 
 
@@ -43,15 +43,8 @@ def _launch(
     arguments: Sequence[Argument],
     *parameters: str,
 ) -> None:
-    listed = ", ".join((team.ctype, CTYPES[meta.dtype], *parameters))
-    team.launch(plan, own_source("normalization.cu"), f"{kernel}<{listed}>", arguments)
-
-
-def _fill_zeros(ctx: PrepareContext, plan: LaunchPlan) -> None:
-    """Write zeros to all outputs."""
-    for slot, metas in ctx.outputs.items():
-        if metas:
-            plan.fill(plan.output(slot), bytes_of(metas[0]))
+    source = own_source("normalization.cu")
+    team.launch_typed(plan, source, kernel, meta.dtype, arguments, *parameters)
 
 
 class _Rows(NamedTuple):
@@ -105,7 +98,7 @@ def _normalize(ctx: PrepareContext, plan: LaunchPlan, rows: _Rows) -> None:
     """Normalize every row."""
     x = ctx.inputs["x"][0]
     if math.prod(x.shape) == 0:
-        _fill_zeros(ctx, plan)
+        fill_zeros(ctx, plan)
         return
     mean = plan.output("mean") if rows.centered else None
     inv_std = plan.output("inv_std" if rows.centered else "inv_rms")
@@ -172,7 +165,7 @@ def _differentiate_rows(ctx: PrepareContext, plan: LaunchPlan, rows: _Rows) -> N
     """Compute the gradients of the rows, and of scale and bias per element of a row."""
     x = ctx.inputs["x"][0]
     if math.prod(x.shape) == 0:
-        _fill_zeros(ctx, plan)
+        fill_zeros(ctx, plan)
         return
     _add_x_grad(ctx, plan, rows)
     wanted = _parameter_grads(ctx, plan)
@@ -204,7 +197,7 @@ def _fill_in_group_norm_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute the gradients of the groups, and of scale and bias per channel."""
     x = ctx.inputs["x"][0]
     if math.prod(x.shape) == 0:
-        _fill_zeros(ctx, plan)
+        fill_zeros(ctx, plan)
         return
     rows = _groups(ctx, ctx.inputs["mean"][0])
     _add_x_grad(ctx, plan, rows)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from opwright.kernel import PrepareContext
 from opwright_cuda.dtypes import ITEM_BYTES
 from opwright_cuda.kernels.movement import launch_move
-from opwright_cuda.launch import Kernel, LaunchPlan, bytes_of
+from opwright_cuda.launch import Kernel, LaunchPlan, Pointer, bytes_of
 from opwright_cuda.launch.indexing import compact_strides
 
 
@@ -42,6 +42,11 @@ def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
     launch_move(plan, plan.output("out"), begin, box.dims, compact, box.strides, item_bytes)
 
 
+def _write(plan: LaunchPlan, out: Pointer, given: Pointer, box: _Box, item_bytes: int) -> None:
+    begin, compact = out + box.first * item_bytes, compact_strides(box.dims)
+    launch_move(plan, begin, given, box.dims, box.strides, compact, item_bytes)
+
+
 SLICE: Final = Kernel(_fill_in)
 
 
@@ -54,9 +59,7 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     box = _box(x_grad.shape, ctx.attrs)
     if math.prod(box.dims) < math.prod(x_grad.shape):
         plan.fill(plan.output("x_grad"), bytes_of(x_grad))
-    begin = plan.output("x_grad") + box.first * item_bytes
-    compact, given = compact_strides(box.dims), plan.input("out_grad")
-    launch_move(plan, begin, given, box.dims, box.strides, compact, item_bytes)
+    _write(plan, plan.output("x_grad"), plan.input("out_grad"), box, item_bytes)
 
 
 SLICE_GRAD: Final = Kernel(_fill_in_grad)
@@ -68,9 +71,7 @@ def _fill_in_scatter(ctx: PrepareContext, plan: LaunchPlan) -> None:
     item_bytes = ITEM_BYTES[x.dtype]
     box = _box(x.shape, ctx.attrs)
     plan.copy(plan.output("out"), plan.input("x"), bytes_of(x))
-    begin = plan.output("out") + box.first * item_bytes
-    compact, given = compact_strides(box.dims), plan.input("updates")
-    launch_move(plan, begin, given, box.dims, box.strides, compact, item_bytes)
+    _write(plan, plan.output("out"), plan.input("updates"), box, item_bytes)
 
 
 SLICE_SCATTER: Final = Kernel(_fill_in_scatter)

@@ -11,7 +11,6 @@ from typing import Final
 
 from opwright.kernel import PrepareContext
 from opwright.op import Meta
-from opwright_cuda.dtypes import CTYPES
 from opwright_cuda.kernels.lines import lines_along, team_to_keep
 from opwright_cuda.launch import Kernel, LaunchPlan, Pointer
 from opwright_cuda.source import own_source
@@ -38,8 +37,7 @@ def launch_softmax(
     if math.prod(meta.shape) == 0:
         return
     team = team_to_keep(lines_along(meta.shape, axis), meta.dtype)
-    expression = f"{op_type}_lines<{team.ctype}, {CTYPES[meta.dtype]}>"
-    team.launch(plan, own_source("softmax.cu"), expression, [out, x])
+    team.launch_typed(plan, own_source("softmax.cu"), f"{op_type}_lines", meta.dtype, [out, x])
 
 
 def _fill_in(ctx: PrepareContext, plan: LaunchPlan) -> None:
@@ -59,9 +57,9 @@ def _fill_in_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     if math.prod(meta.shape) == 0:
         return
     team = team_to_keep(lines_along(meta.shape, ctx.attrs["axis"]), meta.dtype, n_arrays=2)
-    expression = f"{ctx.op_type}_lines<{team.ctype}, {CTYPES[meta.dtype]}>"
     arguments = [plan.output("x_grad"), plan.input("out"), plan.input("out_grad")]
-    team.launch(plan, own_source("softmax.cu"), expression, [*arguments])
+    source, kernel = own_source("softmax.cu"), f"{ctx.op_type}_lines"
+    team.launch_typed(plan, source, kernel, meta.dtype, [*arguments])
 
 
 SOFTMAX_GRAD: Final = Kernel(_fill_in_grad)

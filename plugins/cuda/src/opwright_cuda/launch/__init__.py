@@ -12,6 +12,8 @@ from opwright_cuda.launch.plan import (
     LaunchPlan,
     bytes_of,
     count_of,
+    fill_zeros,
+    refuse_for,
 )
 
 __all__ = [
@@ -28,4 +30,6 @@ __all__ = [
     "Struct",
     "bytes_of",
     "count_of",
+    "fill_zeros",
+    "refuse_for",
 ]

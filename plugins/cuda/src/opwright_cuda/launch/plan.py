@@ -341,6 +341,19 @@ def count_of(meta: Meta) -> int:
     return n
 
 
+def fill_zeros(ctx: PrepareContext, plan: LaunchPlan) -> None:
+    """Write zeros to all outputs."""
+    for slot, metas in ctx.outputs.items():
+        if metas:
+            plan.fill(plan.output(slot), bytes_of(metas[0]))
+
+
+def refuse_for(ctx: PrepareContext, reason: str | None) -> None:
+    """Refuse the operator if there is a reason."""
+    if reason is not None:
+        ctx.refuse(reason)
+
+
 class Kernel:
     """A kernel from a function that fills a plan, for hooks, with ``prepare``.
 
