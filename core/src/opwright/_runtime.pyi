@@ -66,7 +66,7 @@ ABI_VERSION: Final[tuple[int, int]]
 
 @final
 class Device:
-    """A place where tensors live and kernels run. Two are the same if they are one object."""
+    """A place where tensors live and kernels run. Two are equal only if they are one object."""
 
     @property
     def name(self) -> str: ...
@@ -79,10 +79,10 @@ class Device:
         """Pointers may be offset."""
     @property
     def shares_memory(self) -> bool:
-        """Values may share memory, unless the device declares that a memory checker watches."""
+        """Values may share memory, unless the device declares that a memory checker is active."""
     @property
     def has_arena(self) -> bool:
-        """One arena serves a plan: addressable, and memory is shared. Otherwise it has buffers."""
+        """Whether plans use one arena: memory is addressable and shared. Otherwise: buffers."""
     @property
     def alignment(self) -> int:
         """The alignment of every value in an arena, in bytes; at least 64."""
@@ -98,10 +98,10 @@ class Device:
         once.
         """
     def holds(self, array: object) -> bool:
-        """Tell whether an array declares that it is here; False for the host and for ndarrays.
+        """Tell whether an array declares to be on this device; False for the host and for ndarrays.
 
-        One without DLPack that has the attribute of the device's arrays is on a device of this
-        type.
+        An array without DLPack that has the attribute of the device's arrays counts as on any
+        device of this type.
         """
 
 def host_device() -> Device:
@@ -115,15 +115,15 @@ def free_retired() -> None:
     """
 
 def find_python_device(source: object, number: int) -> Device | None:
-    """Return the device of this number that an object provided, None if none is open."""
+    """Return the open device with this number that an object provided, or None."""
 
 def make_python_device(
     obj: object, number: int = 0, source: object = None, origin: str = ""
 ) -> Device:
     """Wrap a device written in Python, an `opwright.device.PythonDevice`.
 
-    `source` is the provider, None for the class itself: if its device of this number is open
-    already, it is returned.
+    `source` is the provider, None for the class itself: if its device with this number is open
+    already, that device is returned.
     """
 
 class _Exchange(Protocol):
@@ -144,8 +144,8 @@ class _Exchange(Protocol):
 class Tensor(_Exchange):
     """A typed array on a device, without copy semantics; immutable metadata.
 
-    On a device whose arrays have an `interface` it also has the attribute of that name, by which
-    other libraries get its address: they keep the tensor, whose work is complete.
+    On a device whose arrays have an `interface` it also has the attribute of that name, through
+    which other libraries get its address. They keep the tensor alive; all work on it is complete.
     """
 
     @staticmethod
@@ -190,31 +190,30 @@ class ScopeVariable(_Exchange):
     def opened_device(self) -> Device | None: ...
     @property
     def version(self) -> int:
-        """Raised by every writer: `set`, and each run of a plan that writes the variable."""
+        """Incremented by every writer: `set`, and each run of a plan that writes the variable."""
     def touch(self) -> None:
-        """Raise `version`, after memory that the variable borrows was written.
+        """Increment `version`, after the borrowed memory was written.
 
-        Values computed only from parameters, or packed for kernels, are computed again by the next
-        run.
+        Values computed only from parameters, or packed for kernels, are recomputed by the next run.
         """
     def set(self, array: ArrayLike, device: Device | None = None) -> None:
         """Copy an array in, keeping its dtype.
 
         With the same shape, dtype and device it is written in place, unless it borrows read-only
         memory; otherwise the tensor is
-        replaced and the scope's `structure_version` rises. `device` None: where it lives now, the
-        host for an empty one. An array of another library on that device is copied
+        replaced and the scope's `structure_version` rises. `device` None: its current device,
+        or the host if it is empty. An array of another library on that device is copied
         within it; a Tensor or a variable from anywhere else goes over the host, and another
         library's array is a FeedError then.
         """
     def borrow(self, array: object) -> None:
-        """Hold the memory of an array instead of a copy; the scope's `structure_version` rises.
+        """Borrow the memory of an array without copying it; the scope's `structure_version` rises.
 
-        Writes to the variable are writes to the array, and the reverse; after a write to the array
-        call `touch`. The array, of NumPy or with ``__dlpack__`` on the host, is kept until the
+        Writes to the variable are writes to the array, and vice versa; after a write to the array
+        call `touch`. The array, of NumPy or with ``__dlpack__`` on the host, stays alive until the
         variable is set to another shape or dtype, borrows again or is erased, and no plan uses its
-        memory any more. Its library must not move its memory meanwhile. A read-only one may be
-        borrowed: a plan that writes the variable is refused before its first step.
+        memory any more. Its library must not move its memory meanwhile. A read-only array may
+        be borrowed; a plan that writes the variable then fails before its first step.
 
         FeedError for an array that is not contiguous, aligned and of native byte order.
         """
@@ -232,27 +231,27 @@ class Scope:
     def parent(self) -> Scope | None: ...
     @property
     def structure_version(self) -> int:
-        """One number for the whole tree, raised when a variable is created, replaced or erased."""
+        """A counter of the whole tree, raised when a variable is created, replaced or erased."""
     def var(self, name: str) -> ScopeVariable:
-        """Return this scope's own variable, made empty if there is none."""
+        """Return this scope's own variable, created empty if it does not exist."""
     def find_var(self, name: str) -> ScopeVariable | None:
         """Look here, then in the parents."""
     def set_all(self, arrays: Mapping[str, ArrayLike]) -> None:
-        """Copy arrays into this scope's own variables, where they live now or on the host.
+        """Copy arrays into this scope's own variables, on their current devices or the host.
 
-        All memory is reserved before any variable changes: OutOfMemoryError leaves the values.
+        All memory is reserved before any variable changes, so OutOfMemoryError changes none.
         """
     def new_scope(self) -> Scope: ...
     def names(self) -> list[str]:
         """Return the names of this scope's own variables, sorted."""
     def erase(self, name: str) -> None:
-        """Remove an own variable; VariableNotFoundError if there is none."""
+        """Remove one of this scope's own variables; VariableNotFoundError if it does not exist."""
 
 def find_lent(array: object) -> np.ndarray[Any, Any] | None:
-    """Return an ndarray of any strides over another library's array, which it keeps.
+    """Return an ndarray, with any strides, that views another library's array and keeps it alive.
 
-    None if its library lends nothing without ``__dlpack__``, see `EagerOperator`, and if it
-    requires a gradient outside of a `detach_guard`.
+    None if its library lends nothing without ``__dlpack__`` (see `EagerOperator`), or if the
+    array requires a gradient outside a `detach_guard`.
     """
 
 @final
@@ -260,7 +259,7 @@ class detach_guard:  # noqa: N801 - as the other guards
     """While it is entered, arrays that require a gradient are read as their ``detach()``.
 
     In the thread that entered it. Their library does not track the gradient through opwright;
-    without it such arrays are refused. It may be entered again, also while it is.
+    without it such arrays are refused. It is reusable and reentrant.
     """
 
     def __init__(self) -> None: ...
@@ -275,7 +274,7 @@ def read_message(
 
     `schema` has for each number the name; the kind, one of int32 (i), int64 (I), uint64 (u),
     bool (b), float (g), double (d), string (s), bytes (y), fixed32 (f) and message (m); whether it
-    is repeated, which gives a list; and for messages their schema, 100 within each other at most.
+    is repeated, which gives a list; and for messages their schema, nested at most 100 deep.
 
     ValueError for bytes that end within a field, a field of another type, a repeated occurrence of
     a single field, a number that is too large, and text that is not UTF-8.
@@ -284,7 +283,7 @@ def read_message(
 def read_host_array(array: object, who: str) -> np.ndarray[Any, Any]:
     """Return an array with ``__dlpack__`` on the host as an ndarray that keeps it, without a copy.
 
-    FeedError and DtypeError begin with `who`, or begin with ``dtype:``; errors of its library are
+    Messages of FeedError and DtypeError begin with `who` or ``dtype:``; errors of its library are
     not changed.
     """
 
@@ -296,7 +295,7 @@ def give_like(result: Any, like: object) -> Any:
 
 @final
 class Resizer:
-    """Represents a dynamic output in a Python kernel; dead after the call."""
+    """Represents a dynamic output in a Python kernel; invalid after the call."""
 
     def resize(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
         """Set the shape of the output and return the array to write. The last call counts."""

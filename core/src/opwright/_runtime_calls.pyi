@@ -14,13 +14,14 @@ from opwright.run.compiled import PreparedRun
 class CompiledNetwork:
     """``f(*feeds, **feeds) -> list`` of fresh arrays, or of Tensors with `fetch_device`.
 
-    Each feed is read once: here if it is an array of NumPy, one that its library lends without
-    ``__dlpack__``, or one on `device`; else by ``source.read_feed(i, value)``, which returns a
+    Each feed is read once: directly if it is a NumPy array, an array that its library lends
+    without ``__dlpack__``, or an array on `device`; otherwise by
+    ``source.read_feed(i, value)``, which returns a
     ready array, an exact ndarray that is C-contiguous, aligned and of native byte order, or a
     Tensor on `device`. If no plan is cached for such feeds, or the plan does not fit the scope,
     ``source(feeds)`` gets all of them in the order of `feed_names` and returns a `Plan`, or an
     object that has one as ``plan``. If the names are wrong, ``source.refuse_names(n_positional,
-    names)`` raises. The call ends when the memory of another library has been read.
+    names)`` raises. The call returns after the memory of other libraries has been read.
 
     All feeds may be given in one dict. Two keywords are not feeds, unless a feed has that name;
     with a dict they never are:
@@ -28,8 +29,9 @@ class CompiledNetwork:
     - ``out=[array, None]``: for each fetch an array to write it into, which is returned, or None.
       Arrays are those of NumPy, those with ``__dlpack__`` on the host, and with `fetch_device`
       those on the device. Dtype and shape are the fetch's. A contiguous array is written by
-      the kernel itself, another one is copied to at the end. FeedError, before the first step, for
-      a read-only array and for one that overlaps a feed, a variable or another one; after an
+      the kernel itself; a result is copied into any other array at the end. FeedError, before the
+      first step, for an array that is read-only or overlaps a feed, a variable or another array;
+      after an
       operator whose output shape depends on values shapes are checked once they are known.
     - ``fetch_as=importer``: makes a result of each array that is not in `out`. A type with DLPack's
       exchange API, such as ``torch.Tensor``, is one. It replaces the attribute `fetch_as`.
@@ -81,7 +83,7 @@ class CompiledNetwork:
 
 @final
 class Watch:
-    """Whether arguments of a call are the objects of an earlier one, unchanged since.
+    """Whether the arguments of a call are those of an earlier call, unchanged since.
 
     Parameters
     ----------
@@ -97,7 +99,7 @@ class Watch:
         self, arguments: tuple[Any, ...], positions: Sequence[int], attribute: str
     ) -> None: ...
     def is_same(self, arguments: tuple[Any, ...]) -> bool:
-        """Whether each watched argument is the same object with the same number."""
+        """Whether each watched argument is the same object, and its attribute is unchanged."""
 
 @final
 class Namespace(ModuleType):
@@ -111,7 +113,7 @@ class Namespace(ModuleType):
 class EagerFunction:
     """The callable of users: ``f(*inputs, **inputs_and_attributes)``.
 
-    Calls only by position are completed from `defaults` and passed to `call`, with every parameter
+    Purely positional calls are completed from `defaults` and passed to `call`, with every parameter
     by position; all others are passed to `bind` unchanged.
     """
 
@@ -130,13 +132,14 @@ class EagerOperator:
 
     Each input is read once: arrays of NumPy, and those of other libraries that lend them without
     ``__dlpack__``, by DLPack's C exchange API or by the buffer protocol (lists or tuples of them
-    where `duplicable` has the input's bit, None for an absent input). For all else
-    ``slow(*args)`` is called, which makes them ready and continues with `call_ready`.
+    where `duplicable` has the input's bit, None for an absent input). For all other
+    inputs ``slow(*args)`` is called, which makes them ready and continues with `call_ready`.
 
     If no plan is cached for dtypes, shapes and attributes, ``lower(arrays, counts, attributes)``
     returns one, for the arrays of all inputs and the number of them for each input. Attributes
-    match by identity or by equality with the same types inside; floats by their bits. Others than
-    None, bool, int, float, str and tuples or lists of them are lowered each time.
+    match by identity, or by equality of their values and nested types; floats match bitwise. A
+    call with attributes other than None, bool, int, float, str and tuples or lists of these is
+    lowered each time.
     """
 
     def __init__(

@@ -28,11 +28,11 @@ _TypedAttrs = Sequence[tuple[str, int, object]]
 """(name, AttrType value, plain Python value) of each attribute that is not absent."""
 
 class RefusedError(Exception):
-    """A native kernel's prepare refused; the text is its reason."""
+    """Raised if a native kernel's prepare function refuses; the message is its reason."""
 
 class UnsupportedError(RefusedError):
-    """A native kernel's prepare refused because of this machine; the text names the missing
-    ability.
+    """Raised if a native kernel's prepare function refuses because of this machine; the message
+    names the missing feature.
     """
 
 @final
@@ -55,7 +55,7 @@ class Prepared:
         """
     @property
     def n_threads(self) -> int:
-        """The count that it was made for."""
+        """The thread count that it was prepared for."""
     @property
     def packs(self) -> tuple[int, ...]:
         """The arguments that this kernel packs. In `PlanBuilder.kernel` each must be a persistable
@@ -86,7 +86,7 @@ def prepare_python(
     With `bind`, ``function.bind`` is called instead, with the same arguments, once per instance and
     again whenever an array moves to other memory; its result is then called without arguments in
     each run. `packs` maps a flat argument index to a function of the array: the kernel gets its
-    result in the array's place. `n_threads` is the count for which it was prepared, `op_type` the
+    result instead of the array. `n_threads` is the count for which it was prepared, `op_type` the
     operator type in messages.
     """
 
@@ -175,7 +175,7 @@ def prepare_native(
 
     `attrs` are (name, AttrType value, plain Python value); `inputs` and `outputs` hold the metas of
     each slot in OpProto order, an absent slot as (). `keep_alive` (the library) lives as long as
-    the result. `deterministic`: `n_threads` is the count that is the same on every machine.
+    the result. `deterministic`: `n_threads` is a count that is the same on every machine.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def limit_threads(n_threads: int) -> None:
 def use_openmp(library: str) -> bool:
     """Run jobs of the calling thread on the OpenMP threads of a loaded library, from now on.
 
-    A program that calls the library and plans alternately has one pool of threads then. `library`
+    A program that calls the library and plans alternately then has one thread pool. `library`
     is the path of a loaded library that is linked with OpenMP; anything else changes nothing, and
     returns False.
     """

@@ -38,13 +38,13 @@ class PlanBuilder:
         strides: Sequence[int] | None = None,
     ) -> int:
         """Add a value. `index`: byte offset in the arena (or the number of the buffer) for ARENA,
-        the external for EXTERNAL, unused for NONE and DYNAMIC. DYNAMIC values have at least one -1
-        dim, the others none. `strides` count elements (None: compact row-major).
+        the external for EXTERNAL, unused for NONE and DYNAMIC. DYNAMIC values have at least one
+        dim of -1, all others none. `strides` count elements (None: compact row-major).
         """
     def external(self, role: int, name: str, *, create: bool = False) -> int:
-        """Add memory that comes from outside. The first value on it fixes its meta. A PERSISTABLE
-        with `create` is made, or replaced, in the run's own scope if it is missing or has another
-        meta; its first content is zero.
+        """Add an external: memory that the plan does not own. The first value on it fixes its meta.
+        A PERSISTABLE with `create` is created, or replaced, in the run's own scope if it is missing
+        or has a different meta; it is initialized to zero.
         """
     def arena(self, size_bytes: int, device: Device | None = None) -> None:
         """Set the arena's size on a device (None: the plan's, like `arena_bytes`)."""
@@ -68,12 +68,12 @@ class PlanBuilder:
         `estimate_ns` 0 uses the kernel's own.
         """
     def copy(self, src: int, dst: int, op_index: int = -1) -> None:
-        """Add a copy of equal size, within a device or between two. A copy to the host waits until
-        the data is there.
+        """Add a copy between values of equal size, within a device or between two.
+        A copy to the host waits until the data has arrived.
         """
     def end_constants(self) -> None:
         """Declare that the kernels so far read only persistables that the plan never writes, and
-        each other.
+        each other's outputs.
 
         They run only when one of these has changed; their outputs may be packed.
         """
@@ -113,7 +113,7 @@ class PlanBuilder:
         `condition` is a value *of the body* read after each iteration (-1: none, then the body runs
         exactly `max_iterations` times); `initial` a value of this plan read before the first one
         (-1: true). `carried` are (value of this plan, external of the body that reads it, value of
-        the body that is its next content): the value is the start before and the result after.
+        the body that is its next content): it is the start before the loop, the result after it.
         Without a limit `max_iterations` is -1; a loop that reaches its limit while the condition
         holds fails.
 
@@ -155,10 +155,10 @@ class Plan:
     def name(self) -> str: ...
     @property
     def n_steps(self) -> int:
-        """Steps of this plan, structural ones included."""
+        """The number of steps of this plan, including structural ones."""
     @property
     def python_steps(self) -> int:
-        """Kernel steps that run Python, children included."""
+        """The number of kernel steps that run Python, including those of children."""
     @property
     def arena_bytes(self) -> int:
         """Memory of one instance: arenas and buffers of all devices, children included."""
@@ -167,7 +167,7 @@ class Plan:
         """The approximate size of the plan and its kernels, without the memory of its runs."""
     @property
     def instances(self) -> int:
-        """Instances that exist now, idle or running."""
+        """The number of instances that exist now, idle or running."""
     @property
     def graphs(self) -> int:
         """How often an instance has recorded its steps as a graph of the device."""
@@ -202,18 +202,18 @@ class Plan:
         around each step.
 
         `feeds` are ready arrays, in the order of `feed_names`. Both kinds of runs write to `scope`.
-        The devices are at rest at each reading of the clock, and nothing is replayed as a graph in
+        All devices are idle at each clock reading, and nothing is replayed as a graph in
         the runs of the second kind.
 
         Returns the nanoseconds of each run of the first kind, of the second kind, and a node: the
         plan, its kernel, copy and child steps as ``(op_index, is_copy, runs_ns, n_calls,
-        children)``, the shapes found by dynamic value, and the nodes of the plans that went on.
-        `runs_ns` has an item for each run that came to the step, without the clock's own time.
+        children)``, the shapes found by dynamic value, and the nodes of the plans that continued.
+        `runs_ns` has an item for each run that reached the step, without the clock's overhead.
         """
 
 @final
 class Epoch:
-    """A number that rises when plans that were made before may be outdated."""
+    """A counter that increases when existing plans may be outdated."""
 
     def __init__(self) -> None: ...
     @property
@@ -221,7 +221,7 @@ class Epoch:
     def advance(self) -> None: ...
 
 def describe_processor() -> str:
-    """Return name and features of the processor, which decide the choice of kernels."""
+    """Return the processor's name and features, which affect the choice of kernels."""
 
 def advance_epochs() -> None:
     """Advance every epoch of the process."""
@@ -230,8 +230,9 @@ def advance_epochs() -> None:
 class Plans:
     """The plans of one owner, in the table of the process.
 
-    The table keeps 4,096 plans of 48 MiB together, the most recently used ones, and besides the
-    last one of each owner. With `keeps_last` the memory of that plan is kept too. A plan is found
+    The table keeps the most recently used plans, at most 4,096 and 48 MiB in total, and besides
+    these the last plan of each owner. With `keeps_last` the memory of that plan is kept too. A
+    plan is found
     only in the epoch in which its lowering began.
     """
 
@@ -251,7 +252,7 @@ def describe_plans() -> list[tuple[str, int, int, int]]:
     """Return owner, number of plans, their bytes, and the bytes of their idle instances."""
 
 def release_plans(all: bool) -> None:
-    """Drop every plan but the last one of each owner, and with `all` those too."""
+    """Drop all plans except the last one of each owner; with `all`, drop these too."""
 
 def packed_bytes() -> int:
     """Return the bytes of the packed copies of variables, which plans share."""
@@ -260,7 +261,7 @@ def kept_host_bytes() -> int:
     """Return the bytes of freed blocks on the host that are kept for the next request."""
 
 def free_kept_host() -> int:
-    """Return these blocks to the system; return their bytes."""
+    """Release these blocks to the system; return their size in bytes."""
 
 @final
 class Bundle:

@@ -15,7 +15,7 @@ from opwright.errors import SettingError
 
 
 def find_cache_folder(environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the cache folder: OPWRIGHT_CACHE_DIR, or in the user's cache; None if neither.
+    """Return the cache folder: OPWRIGHT_CACHE_DIR, or one in the user's cache; None if neither.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def find_cache_folder(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 def read_switch(name: str, default: bool = False) -> bool:
-    """Return an environment variable that is 0 or 1; SettingError for another value."""
+    """Return an environment variable that is 0 or 1; SettingError for any other value."""
     value = os.environ.get(name, "").strip().lower()
     if value not in {"", "0", "1", "false", "true", "no", "yes", "off", "on"}:
         raise SettingError(f"{name}: must be 0 or 1, got {value!r}; set it to 1")
@@ -40,7 +40,7 @@ def read_switch(name: str, default: bool = False) -> bool:
 
 
 def read_trusted(path: str, most_bytes: int) -> bytes:
-    """Return the content of a file that no other user may write; OSError for any other one."""
+    """Return the content of a file that no other user may write; OSError for any other file."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         status = os.fstat(file)
@@ -54,7 +54,7 @@ def read_trusted(path: str, most_bytes: int) -> bytes:
 
 
 def check_trust(path: str, status: os.stat_result) -> None:
-    """Raise PermissionError if other users than this one and root may write a file."""
+    """Raise PermissionError if users other than this one and root may write a file."""
     if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
         raise PermissionError(
             f"{path} must belong to this user or root, and no other may write it; chmod go-w {path}"
@@ -82,7 +82,7 @@ def write_trusted(path: str, chunks: Iterable[bytes | memoryview]) -> None:
 
 
 def remove_oldest(folder: str, begin: str, most_files: int, most_bytes: int) -> None:
-    """Limit the files of a folder whose names have this prefix: the newest stay."""
+    """Limit the number of files with this prefix in a folder, keeping the newest."""
     ages = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)

@@ -1,7 +1,7 @@
 """Runs functions in a child process, which may crash, hang, or write to any descriptor.
 
-Messages are pickled and framed. A damaged, too large or late one ends the exchange, like a
-crash does.
+Messages are pickled and framed. A damaged, oversized or late message ends the exchange,
+as a crash does.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _BOOT: Final = (
 
 
 class ChildEnded(Exception):  # noqa: N818 - an observation, from which callers make their error
-    """Raised when a child ends instead of answering; the text describes its end.
+    """Raised when a child ends instead of answering; the message describes how it ended.
 
     ``crashed with SIGSEGV``, ``ended the process with exit code 3``, ``took more than 3 s``, or
     ``sent a damaged message``.
@@ -68,7 +68,7 @@ class ChildEnded(Exception):  # noqa: N818 - an observation, from which callers 
 
 
 class ChildRaised(Exception):  # noqa: N818 - likewise
-    """Raised if the function in a child raises; its text has that exception's class and text."""
+    """Raised if the function in a child raises; contains that exception's class and message."""
 
 
 class Channel:
@@ -110,7 +110,7 @@ class Channel:
         return data
 
     def _await(self, event: int, deadline: float) -> None:
-        """Wait without limit until the socket can be used."""
+        """Wait, without a time limit, until the socket is ready."""
 
 
 class Child(Channel):
@@ -247,7 +247,7 @@ def run_trial(_: Channel, function: str, *arguments: Any) -> None:
 
 
 def main(file: int, parent: int) -> None:
-    """Run the function that the parent names, send its result, and end the process."""
+    """Run the function that the parent names, send its result, and exit."""
     end_with_parent(parent)
     end_without_core()
     channel = Channel(socket.socket(fileno=file))
@@ -275,7 +275,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def end_without_core() -> None:
-    """Let an expected crash leave no core file."""
+    """Suppress the core file of an expected crash."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

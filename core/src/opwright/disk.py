@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # pathlib takes 4 ms to import, and reading does not need it
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
 LINE_BYTES: Final = 64
-"""A cache line, and the widest vector register: kernels read aligned data fastest."""
+"""The size of a cache line, and of the widest vector register: aligned reads are fastest."""
 
 _MAPPED_BYTES: Final = 1 << 20  # smaller files are read as quickly
 _CHUNK_BYTES: Final = 16 << 20  # a signal waits for the end of one of them
@@ -74,7 +74,7 @@ def make_inner_folder(path: Path) -> None:
 def write_file(path: Path, chunks: Iterable[Chunk]) -> None:
     """Write a file that must not exist; it is on the disk when this returns.
 
-    An OSError has the path; a part of the file may remain.
+    An OSError contains the path; an incomplete file may remain.
     """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
     try:
@@ -173,7 +173,7 @@ def open_regular(
     """Open a regular file for reading; pipes and devices are refused, without waiting for them.
 
     With `folder`, an open folder, the file of this name in it is opened, and the rest of `path`
-    serves messages. With `follow` the file may be a symbolic link.
+    is used only in messages. With `follow` the file may be a symbolic link.
     """
     name = path if folder is None else os.path.basename(path)
     _check_regular(path, os.stat(name, dir_fd=folder, follow_symlinks=follow).st_mode)
@@ -218,10 +218,10 @@ def is_local(handle: int) -> bool:
 
 
 def map_file(path: StrPath, handle: int, size_bytes: int) -> NDArray[Any] | None:
-    """Map an open file as bytes in memory, which are read on use and copied on write.
+    """Map an open file into memory as bytes, which are read on use and copied on write.
 
     None if the system cannot map it. The file is never changed. Its content is undefined if
-    others write into it, and touching bytes that they cut off ends the process.
+    others write to it, and touching bytes that they truncated crashes the process.
     """
     import mmap  # only large files are mapped
 
@@ -235,7 +235,7 @@ def map_file(path: StrPath, handle: int, size_bytes: int) -> NDArray[Any] | None
 
 
 def map_large(path: StrPath, handle: int) -> NDArray[Any] | None:
-    """Return the result of `map_file`; None for files that are small, or on a network's disk."""
+    """Return the result of `map_file`; None for files that are small or on a network drive."""
     size_bytes = os.fstat(handle).st_size
     is_large = size_bytes >= _MAPPED_BYTES and is_local(handle)
     return map_file(path, handle, size_bytes) if is_large else None

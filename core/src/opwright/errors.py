@@ -1,4 +1,4 @@
-"""The errors of opwright: one tree, each class also the builtin that fits.
+"""The errors of opwright: one tree, each class also derived from the builtin that fits.
 
 Form of every message: ``<operator or key>: <rule broken>, got <value>; <way out>``.
 """
@@ -12,7 +12,7 @@ class OpwrightError(Exception):
     Attributes
     ----------
     outputs : tuple of str
-        Where an operator of a plan has failed: the variables that it writes.
+        If an operator of a plan has failed, the variables that it writes.
     """
 
     outputs: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class AttributeValueError(OpwrightError, ValueError):
 
 
 class AttributeTypeError(OpwrightError, TypeError):
-    """The value of an attribute has another type than the operator declares."""
+    """The value of an attribute does not have the type that the operator declares."""
 
 
 class ShapeError(OpwrightError, ValueError):
@@ -59,7 +59,7 @@ class ProgramError(OpwrightError, ValueError):
 
 
 class GradientError(OpwrightError, ValueError):
-    """A gradient cannot be formed."""
+    """A gradient cannot be computed."""
 
 
 class FeedError(OpwrightError, ValueError):
@@ -67,7 +67,7 @@ class FeedError(OpwrightError, ValueError):
 
 
 class RegistrationError(OpwrightError, ValueError):
-    """An operator, kernel, device or pass is described wrongly or registered twice."""
+    """An operator, kernel, device or pass is described incorrectly or registered twice."""
 
 
 class PluginError(OpwrightError, RuntimeError):

@@ -27,11 +27,10 @@ def show(text: str, keep: str = "\n\t") -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return class and text of an exception, for the message of an error about a plugin.
+    """Return class and message of an exception, for an error about a plugin.
 
     Call this, or `text_of_error`, for every caught exception of a plugin. An exception of a signal
-    handler, which Python runs in the middle of any code, is not a fault of the plugin: it is raised
-    again.
+    handler, which Python may run during any code, is not a fault of the plugin: it is re-raised.
     """
     text = text_of_error(error)
     name = type(error).__name__
@@ -39,7 +38,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def text_of_error(error: BaseException) -> str:
-    """Return only the text, as `describe_error` does."""
+    """Return only the message, as `describe_error` does."""
     raise_if_of_signal(error)
     try:
         return show(str(error).strip())
@@ -76,7 +75,7 @@ def _frames(error: BaseException) -> list[FrameType]:
 
 
 def _handler_codes() -> set[CodeType]:
-    """Return the code of the handlers that are installed now."""
+    """Return the code of the currently installed handlers."""
     import signal  # 1 ms, only for errors
 
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]

@@ -1,4 +1,4 @@
-"""Describing operators: the public face. Everything that a plugin needs to provide one.
+"""The public interface for describing operators: everything that a plugin needs to provide one.
 
 An operator is an OpProto, a shape rule, a gradient rule, and a body or kernels:
 

@@ -1,7 +1,7 @@
 """For the authors of plugins: the hooks and their registrars.
 
 A plugin is a module, named by an entry point in the group ``opwright.plugins``. It is a table: it
-imports nothing heavy and only *names* its objects, so that finding plugins stays cheap and each
+imports nothing heavy and only *names* its objects, so that discovery stays cheap and each
 object is imported, and each library opened, when it is first used.
 
 >>> @hookimpl
@@ -9,9 +9,9 @@ object is imported, and each library opened, when it is first used.
 ...     registry.add("acme.swish", "opwright_acme.swish:SWISH")
 ...     registry.add("acme.cos_sim", "opwright_acme/libacme.so")
 
-The additions of a plugin take effect together, after all its hooks returned. Registrations must
-depend only on the plugin's own files, because an index stores them between processes: whether a
-device is present, for example, is checked when it is first used.
+The additions of a plugin take effect together, after all its hooks have returned. Registrations
+must depend only on the plugin's own files, because an index stores them between processes: whether
+a device is present, for example, is checked when it is first used.
 """
 
 from __future__ import annotations

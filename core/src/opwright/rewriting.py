@@ -1,7 +1,7 @@
 """For the authors of passes: the graph, and the tools to change it.
 
-A pass is a function of a `Graph`, named in the hook ``opwright_passes``. It searches a pattern,
-creates its replacement, and passes it to an `Edit`:
+A pass is a function of a `Graph`, named in the hook ``opwright_passes``. It searches for a
+pattern, creates its replacement, and passes it to an `Edit`:
 
 >>> def fuse_add_relu(graph: Graph) -> None:
 ...     edit = graph.edit()
@@ -18,9 +18,9 @@ creates its replacement, and passes it to an `Edit`:
 ...             edit.fuse([add, relu], [made])
 ...     edit.apply()
 
-`Edit.fuse`, `Edit.exchange` and `Edit.bypass` refuse changes of a result: of a value that another
-operator reads or a fetch returns, of memory that is overwritten in between, of a pinned kernel. A
-pass must not change the inputs, outputs or attributes of an operator that is in the graph already.
+`Edit.fuse`, `Edit.exchange` and `Edit.bypass` refuse edits that change a result: of a value that
+another operator reads or a fetch returns, of memory that is overwritten in between, or of a pinned
+kernel. A pass must not change inputs, outputs or attributes of an operator already in the graph.
 """
 
 from __future__ import annotations

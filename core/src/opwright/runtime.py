@@ -1,7 +1,7 @@
 """Types and functions of the C++ runtime for tools, for example to build a plan.
 
 `EagerSource`, `Finder` and `make_function` make the functions of ``opwright.ops``, and functions
-for other libraries with the same names and arguments.
+with the same names and arguments for other libraries.
 """
 
 from __future__ import annotations

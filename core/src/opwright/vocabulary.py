@@ -27,7 +27,7 @@ SCAN: Final = "scan"
 AS_SHAPE: Final = "std.as_shape"
 
 EMITTED_TYPES: Final = (FILL_LIKE, ADD_N, ASSIGN, CAST, SCAN, AS_SHAPE)
-"""The only operator types that core emits."""
+"""The only operator types that the core emits."""
 
 PROVIDER: Final = "opwright-std"
 """The distribution that provides these types; only its types need no prefix."""

@@ -1,4 +1,4 @@
-"""Has a forward loop stack the values that its gradient reads of each iteration."""
+"""Makes a forward loop stack the values of each iteration that its gradient reads."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class _LoopGradient:
             inner.add(route.versions.last_key(name), self._seeds[-1][1])
         if self._is_segment and len(self._body.ops) == 1:
             # One loop adds to the earlier sums within the iteration, in the order of
-            # a loop without segments, so that the bits are the same.
+            # a loop without segments, so that results are bitwise identical.
             self._sums = {name: self._define_grad(name, "/sum") for name in self._captured}
             inner.sums = self._sums
         inner.run()
@@ -172,7 +172,7 @@ class _LoopGradient:
         return free
 
     def _gives_init(self, i: int) -> bool:
-        """Whether the gradient of an initial value is known: with no iteration, the result's."""
+        """Whether an initial value has a gradient; if no iteration runs, it is the result's."""
         name = self._inputs[i]
         return self._wanted_init[i] and (name in self._local or name not in self._blocked)
 
@@ -270,7 +270,7 @@ class _LoopGradient:
 
 
 def _scan_control(forward: ForwardOp) -> Loop:
-    """Return how the operator that runs gradients loops."""
+    """Return the Loop description of the operator that runs gradients."""
     control = definition_of(SCAN).control
     if isinstance(control, Loop) and control.condition is None and control.stacks:
         return control

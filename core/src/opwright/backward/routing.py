@@ -93,7 +93,7 @@ class ForwardOp:
         return ForwardName.of(keys[name]) if name in keys else name
 
     def wanted_positions(self, slot: str, wanted: Mapping[str, Sequence[bool]]) -> dict[str, int]:
-        """Return by name the positions of the inputs of a slot whose gradients are wanted."""
+        """Return, by variable name, the positions in a slot whose gradients are wanted."""
         flags = wanted.get(slot, ())
         pairs = reversed(list(enumerate(self.reads.get(slot, ()))))
         return {key.name: position for position, key in pairs if flags[position]}
@@ -153,7 +153,7 @@ class Stop(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Everything that decides a walk over the operators of a block."""
+    """Everything that determines a walk over the operators of a block."""
 
     block: Block
     versions: Versions
@@ -186,7 +186,7 @@ class Paths:
                 self.influence.update(forward.data_reads())
 
     def find_needed(self, wanted: Iterable[Key]) -> set[Key]:
-        """Return all values that depend on the wanted ones by operators that have gradients."""
+        """Return all values that depend on the wanted ones through operators with gradients."""
         needed = set(wanted)
         for forward in self._versions.forward:
             if isinstance(forward.op.definition.gradient, NoGradient):
@@ -298,7 +298,7 @@ def _reached_parameters(block: Block, paths: Paths) -> list[str]:
 
 
 def _wanted_key(block: Block, versions: Versions, name: str) -> Key:
-    """Return the initial value of a given variable, the last value of others."""
+    """Return the initial value of a given variable, the last value of any other."""
     variable = block.find_var(name)
     if variable is not None and (variable.persistable or variable.is_data):
         return Key(name, 0)

@@ -42,7 +42,7 @@ class Walk:
     def collect(self, inner: Walk, forward: ForwardOp) -> tuple[dict[str, str], set[str]]:
         """Return the gradients of a walk over a body, by name, and the names that are cut off.
 
-        Why they are is added to `reasons`.
+        The reasons for that are added to `reasons`.
         """
         grads, blocked = {}, set()
         self.reasons.extend(inner.reasons)

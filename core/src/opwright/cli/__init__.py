@@ -26,10 +26,10 @@ _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit code: 0 good, 1 something is wrong, 2 wrong usage.
+    """Run one command and return the exit code: 0 for success, 1 for a problem, 2 for wrong usage.
 
-    `argv` is by default the process's. A failure is printed on the error output, and with
-    ``--json`` also as an object on the output.
+    `argv` defaults to the process's arguments. A failure is printed to standard error, and with
+    ``--json`` also as an object to standard output.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     command = next((word for word in words if not word.startswith("-")), None)
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = "\n  ".join([f"{command}: interrupted", *notes])
         return _fail(interrupt, text, _INTERRUPTED, words)
     except OpwrightError as error:
-        # At fault is the command line, or a variable of the environment.
+        # The command line or an environment variable is wrong.
         is_wrong_usage = isinstance(error, (CommandError, SettingError))
         return _fail(error, str(error), _USAGE_ERROR if is_wrong_usage else 1, words)
 

@@ -81,7 +81,7 @@ OWN: Final = {
 
 
 def list_commands() -> dict[str, Command]:
-    """Return all commands that can be loaded, by name, without parts of others, which have a dot.
+    """Return all loadable commands, by name, except parts of others, whose names have a dot.
 
     `get_command` reports a command that cannot be loaded.
     """
@@ -149,14 +149,14 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
-        """Raise CommandError for arguments that are missing or of another type."""
+        """Raise CommandError for arguments that are missing or of the wrong type."""
         command = self.prog.rpartition(" ")[2]
         raise CommandError(f"{command}: {message}; see: {self.prog} --help")
 
 
 @contextlib.contextmanager
 def resolving() -> Iterator[None]:
-    """Raise errors in this block as CommandError: it looks up names from the command line.
+    """Raise errors in this block, which looks up names from the command line, as CommandError.
 
     Errors of plugins are raised unchanged.
     """
@@ -181,7 +181,7 @@ def check_device(command: str, device: str, known: Iterable[str], context: Conte
 
 
 def print_json(data: object) -> None:
-    """Print the document of a command with ``--json``, as the only thing on the output."""
+    """Print the document of a command with ``--json``, as its only output."""
     text = json.dumps(data, indent=2)
     documents = _documents.get()
     if documents is None:
@@ -191,7 +191,7 @@ def print_json(data: object) -> None:
 
 
 def print_report(args: argparse.Namespace, data: object, lines: Iterable[str]) -> None:
-    """Print plain data with ``--json``, and else lines of text, which are made only then."""
+    """Print plain data with ``--json``, otherwise lines of text, which are created only then."""
     if args.json:
         print_json(data)
     else:
@@ -202,7 +202,7 @@ def print_report(args: argparse.Namespace, data: object, lines: Iterable[str]) -
 def writing(as_json: bool) -> Iterator[None]:
     """Run a command within the block.
 
-    Escape sequences in its text are shown and not obeyed: plugins write much of it. With `as_json`
+    Escape sequences in its text are shown, not executed: plugins write much of it. With `as_json`
     the output has only the document of `print_json`; text that plugins print while imported, also
     from C, goes to the error output.
     """
@@ -230,7 +230,7 @@ def writing(as_json: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _descriptor_turned() -> Iterator[None]:
-    """Redirect the descriptor of the output to the error output, for C code."""
+    """Redirect the descriptor of standard output to standard error, for C code."""
     try:
         output = os.dup(1)
         os.dup2(2, 1)

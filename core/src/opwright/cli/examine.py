@@ -47,7 +47,7 @@ LOAD, CHECK, TRY, END = "load", "check", "try", "end"
 
 
 class Event(NamedTuple):
-    """A step of the child with a plugin: it begins (result None), or has a result."""
+    """An event about a plugin in the child: a phase begins (result None), or has a result."""
 
     phase: str
     key: str
@@ -69,7 +69,7 @@ class Diagnosis(NamedTuple):
 
 
 def examine(sources: list[Source], timeout_s: float) -> Diagnosis:
-    """Run children until one completes, each without the plugins that killed earlier ones.
+    """Run children until one completes, each without the plugins that killed earlier children.
 
     `timeout_s` is the time limit in seconds of each plugin's hooks, and then of its objects.
     """
@@ -200,7 +200,7 @@ def _check(
 
 
 def _describe(reason: str, subjects: list[str]) -> str:
-    """Return one line for one reason: an unusable library has many kernels."""
+    """Return one line for kernels refused for one reason: an unusable library has many kernels."""
     first, *others = dict.fromkeys(subjects)
     return f"{first}{f' and {len(others)} more' if others else ''}: {reason}"
 
@@ -210,7 +210,7 @@ def _refusals(
 ) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the functions that return why kernels would refuse, as `_named_things` does.
 
-    Calling one enters its reason into `reasons`, with the libraries of its kernels.
+    Calling one adds its reason to `reasons`, with the libraries of its kernels.
     """
     libraries: dict[str, set[str]] = {}
     for kernel in record.kernels:
@@ -234,7 +234,7 @@ def _named_things(
         yield op.type, partial(registries.ops.get, op.type)
     for op_type in dict.fromkeys(kernel.op_type for kernel in record.kernels):
         for entry in registries.kernels.entries(op_type):
-            # Kernels for an operator or device that no plugin here provides are not faults.
+            # Kernels for an operator or device that no plugin here provides are no fault.
             if entry.package == record.package and _is_served(entry, registries):
                 yield str(entry.key), entry.load
     for device in record.devices:

@@ -39,7 +39,7 @@ def add_feed_argument(parser: argparse.ArgumentParser, purpose: str = "") -> Non
 def read_feed(who: str, text: str) -> tuple[str | None, Shape, str | None]:
     """Return name, shape and dtype of ``x=32x784``, ``x=()``, ``label=32x1:int64`` or ``32x784``.
 
-    ``n``, the batch of a bundle, is -1; a name or dtype that is left out is None.
+    ``n``, the batch of a bundle, is -1; an omitted name or dtype is None.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def make_feeds(
 
 
 def results_of(loaded: LoadedProgram) -> list[str]:
-    """Return the fetches of a program; without any, the variables that no operator reads."""
+    """Return the fetches of a program; if it has none, the variables that no operator reads."""
     ops = loaded.program.global_block().ops
     read = {name for op in ops for name in op.input_names()}
     written = dict.fromkeys(name for op in ops for name in op.output_names())

@@ -47,7 +47,7 @@ _Kernel: TypeAlias = tuple[KernelRegistration, Package]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the matrix; of plugins only functions that report refusals are imported."""
+    """Print the matrix; plugins' functions are imported only if they report refusals."""
     context = current_context()
     with resolving():
         if args.device:
@@ -72,10 +72,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def select_types(context: Context, patterns: Iterable[str]) -> list[str]:
-    """Return the operator types that fit any of the patterns, sorted; all without a pattern.
+    """Return the operator types that match any of the patterns, sorted; all without a pattern.
 
     OperatorNotFoundError for a name that no operator and no kernel has, CommandError for a pattern
-    that fits none.
+    that matches none.
     """
     known = {*context.ops.types(all=True), *context.kernels.op_types()}
     selected: set[str] = set()
@@ -118,7 +118,7 @@ def _known_devices(context: Context, kernels: Iterable[_Kernel]) -> list[str]:
 
 
 def _known_dtypes(kernels: Iterable[_Kernel]) -> list[str]:
-    """Return the dtypes that a kernel names, or all if one is for any."""
+    """Return the dtypes that a kernel names, or all if a kernel supports any dtype."""
     named = {dtype for registration, _ in kernels for dtype in registration.dtypes}
     return [dtype for dtype in DTYPES if fits_dtype(named, dtype)]
 
@@ -194,7 +194,7 @@ def _format_cell(
 def _format_legend(
     kernels: Iterable[_Kernel], refusals: Sequence[str | None], letters: dict[str, str]
 ) -> list[str]:
-    """Return letter, library, packages, and why its kernels would refuse, of each library."""
+    """Return the letter, name, packages and reason for refusal of each library."""
     labels: dict[str, set[str]] = {}
     reasons: dict[str, list[str | None]] = {}
     for (registration, package), refusal in zip(kernels, refusals, strict=True):

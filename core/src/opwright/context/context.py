@@ -134,7 +134,7 @@ class Context:
 
     @property
     def pins(self) -> Mapping[str, str]:
-        """Operator type, or ``"*"``, to the library that it is pinned to."""
+        """The pinned library of each operator type, or of ``"*"``."""
         return self._pins
 
     @property
@@ -186,7 +186,7 @@ class Context:
         self._set_pin(op_type, None)
 
     def with_pins(self, pins: Mapping[str, str]) -> Context:
-        """Return a Context of the same registries with these pins and no others.
+        """Return a Context with the same registries, and only these pins.
 
         >>> with context_guard(current_context().with_pins({"*": "numpy"})):
         ...     pass
@@ -196,9 +196,9 @@ class Context:
         return self._twin(pins, self._chosen_options)
 
     def with_options(self, options: Mapping[str, Any]) -> Context:
-        """Return a Context of the same registries and pins with these options and no others.
+        """Return a Context with the same registries and pins, and only these options.
 
-        They apply to eager calls and to networks that are compiled or run under it;
+        They apply to eager calls and to networks compiled or run under this Context;
         ``Network.compile(options=...)`` chooses them for one network.
 
         Parameters
@@ -242,9 +242,9 @@ _default_lock = threading.Lock()
 
 
 def current_context() -> Context:
-    """Return the Context of the innermost `context_guard`, or else the default one.
+    """Return the Context of the innermost `context_guard`, otherwise the default one.
 
-    The default Context is made on first need, by discovery.
+    Discovery creates the default Context at first use.
     """
     return guarded_context.get() or _default or _make_default()
 
@@ -263,7 +263,7 @@ def _make_default() -> Context:
 
 
 def context_guard(context: Context) -> contextlib.AbstractContextManager[Context]:
-    """Make `context` the current one in this thread or task, for the length of a block."""
+    """Make `context` the current one in this thread or task, within a block."""
     return setting(guarded_context, context)
 
 

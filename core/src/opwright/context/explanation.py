@@ -188,7 +188,7 @@ def explain(
         if reason is not None:
             rejected.append(Candidate(entry, 0, "rejected", reason))
             continue
-        # Kernels for different dtypes never compete, so without a dtype each dtype has a first one.
+        # Kernels for different dtypes never compete, so without a dtype, each dtype has its own.
         rivals = [
             other for other in accepted if name or fits_dtype((other.entry.dtype,), entry.dtype)
         ]

@@ -17,7 +17,7 @@ guarded_context: ContextVar[Any] = ContextVar("opwright_context", default=None)
 
 @contextmanager
 def setting(variable: ContextVar[Any], value: T) -> Iterator[T]:
-    """Set a variable of this thread or task for the length of a block, which gets the value."""
+    """Set a variable of this thread or task within a block, which gets the value."""
     token = variable.set(value)
     try:
         yield value

@@ -39,8 +39,8 @@ _is_forked = False
 def get_num_threads() -> int:
     """Return the number of threads that kernels may use.
 
-    That is the last value of `set_num_threads`, or else the environment variable
-    OPWRIGHT_NUM_THREADS, or else the number of CPUs that this process may use. Always 1 in a
+    That is the last value of `set_num_threads`, otherwise the environment variable
+    OPWRIGHT_NUM_THREADS, otherwise the number of CPUs that this process may use. Always 1 in a
     process made by a fork.
 
     Raises
@@ -62,9 +62,9 @@ def is_forked() -> bool:
 
 @functools.cache
 def is_deterministic() -> bool:
-    """Return whether plans without a choice have the same bits for any number of threads.
+    """Return whether plans that do not choose are bitwise identical for any number of threads.
 
-    OPWRIGHT_DETERMINISTIC decides at first use, by default not; SettingError if it is neither 0
+    Read from OPWRIGHT_DETERMINISTIC at first use, by default False; SettingError if it is neither 0
     nor 1.
     """
     return read_switch(DETERMINISTIC_VARIABLE)
@@ -79,7 +79,7 @@ def count_for_plan(deterministic: bool) -> int:
 def set_num_threads(n_threads: SupportsIndex) -> None:
     """Set the number of threads of kernels, in every Context, from the next call on.
 
-    Plans are lowered again. Results may differ in the last bits if a kernel adds in another order.
+    Plans are lowered again. The last bits of results may differ if a kernel sums in another order.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from opwright.messages.names import hint
 class ProtoValue:
     """Immutable; compared, hashed and copied by `_fields`, in the order of ``__init__``.
 
-    A frozen dataclass with slots would be the same, and takes half a millisecond to define.
+    A frozen dataclass with slots would be equivalent, but takes half a millisecond to define.
     """
 
     __slots__ = ()
@@ -55,7 +55,7 @@ class ProtoValue:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in fields)})"
 
     def replace(self, **changes: object) -> Self:
-        """Return a copy with other values of some fields."""
+        """Return a copy with different values for some fields."""
         return type(self)(**{**dict(zip(self._fields, self._key(), strict=True)), **changes})
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -183,7 +183,7 @@ class AttrProto(ProtoValue):
         """Return `value` as exactly the plain Python type that the attribute declares.
 
         NumPy numbers are converted, an int is accepted as a float, lists become tuples, a single
-        number becomes a list of it, and a dtype attribute accepts everything that NumPy accepts as
+        number becomes a list, and a dtype attribute accepts everything that NumPy accepts as
         a dtype.
 
         Raises

@@ -81,7 +81,7 @@ def convert_element(type: AttrType, value: object) -> Any:
 
     A bool is not an int, and an int is not a bool. Arrays of one element without axes are accepted,
     NumPy scalars among them. An int becomes a
-    float, or stays an int of 64 bits if no float is equal: integer dtypes get the exact number of
+    float, or stays a 64-bit int if no float is equal: integer dtypes get the exact value of
     FLOAT attributes.
     """
     value = _as_plain(value)
@@ -110,7 +110,7 @@ def _as_float(value: int) -> float | int | None:
 
 
 def find_inexact(values: Iterable[AttrValue | None]) -> int | None:
-    """Return a whole number among values of FLOAT attributes that no double equals, or None."""
+    """Return an integer among values of FLOAT attributes that no double equals, or None."""
     numbers = (n for value in values for n in (value if isinstance(value, tuple) else (value,)))
     return next((number for number in numbers if isinstance(number, int)), None)
 

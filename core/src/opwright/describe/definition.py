@@ -137,7 +137,7 @@ class OpDefinition:
         return f"OpDefinition({self.op_type!r})"
 
     def rename(self, given: Mapping[str, T], warns: bool = True) -> dict[str, T]:
-        """Return given slots or attributes under their present names.
+        """Return given slots or attributes under their current names.
 
         SlotError if one argument is given by both names.
         """
@@ -161,7 +161,7 @@ class OpDefinition:
         return not self.alias_slots or (self.unchanged is not None and self.unchanged(attrs))
 
     def output_dtype(self, index: int, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
-        """Return the dtype of an output by the OpProto, None if it is left open."""
+        """Return the dtype of an output from the OpProto, None if it does not determine one."""
         return _read_source(self._output_sources[index], inputs, attrs)
 
     def dispatch_dtype(self, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str:
@@ -274,7 +274,7 @@ class OpDefinition:
     def infer_dtypes(
         self, inputs: SlotMetas, attrs: Mapping[str, AttrValue], outputs_present: tuple[int, ...]
     ) -> tuple[str | None, ...]:
-        """Return the dtype of each output slot only by the rules of the OpProto.
+        """Return the dtype of each output slot, using only the rules of the OpProto.
 
         For inputs of unknown rank: shapes are not used. None if the OpProto does not determine the
         dtype, and for absent outputs.
@@ -364,7 +364,7 @@ def _find_source(slot: VarProto, places: Mapping[str, int]) -> _DtypeSource:
 
 
 def _read_source(source: _DtypeSource, inputs: SlotMetas, attrs: Mapping[str, Any]) -> str | None:
-    """Return the dtype of a source for these inputs and attributes; None for none."""
+    """Return the dtype of a source for these inputs and attributes; None if there is none."""
     index, attr, dtype = source
     if index >= 0:
         return inputs[index][0].dtype if inputs[index] else None

@@ -169,8 +169,8 @@ def dtype_from_code(code: int) -> str:
 
 
 # -- numbers in the range of a dtype --------------------------------------------------------------
-# Python numbers, lists and attributes have no dtype and adopt another. A float dtype rounds them.
-# An integer dtype represents whole numbers in its range, and bool 0 and 1: all others are refused,
+# Python numbers, lists and attributes have no dtype and adopt one. A float dtype rounds them.
+# An integer dtype represents integers in its range, and bool 0 and 1: all others are refused,
 # never clipped.
 
 
@@ -186,7 +186,7 @@ _OVERFLOWS: Final = {
 
 
 def is_held(value: float, dtype: str) -> bool:
-    """Whether a dtype holds a number; a float dtype all except finite ones out of range."""
+    """Whether a dtype can represent a number; floats represent all but finite ones out of range."""
     if dtype in _OVERFLOWS:
         if math.isinf(value):
             return dtype != "float8_e4m3fn"  # which has no infinities

@@ -202,7 +202,7 @@ class InferContext:
                 )
 
     def fail(self, message: str) -> NoReturn:
-        """Raise ShapeError ``<operator>: <message>``; `require` makes the message each time."""
+        """Raise ShapeError ``<operator>: <message>``; `require` has the message built each time."""
         raise ShapeError(f"{self.op_type}: {message}")
 
     def block_metas(self, attr_name: str, names: Sequence[str]) -> list[Meta]:
@@ -222,7 +222,7 @@ class InferContext:
 
     def _make_meta(self, slot: str, index: int, shape: Sequence[Any], dtype: str | None) -> Meta:
         for dim in shape:
-            # type() and not isinstance: 20 ns a dimension, and bool is not a dimension.
+            # type() instead of isinstance saves 20 ns a dimension, and excludes bool.
             if type(dim) is not int or not -1 <= dim <= MAX_DIM:
                 shape = self._convert_shape(slot, shape)
                 break
@@ -262,7 +262,7 @@ class InferContext:
 
 
 def _read_dim(dim: Any) -> Any:
-    """Return a dimension as an int, -1 for None; an object that calculates like one stays."""
+    """Return a dimension as an int, -1 for None; objects with int arithmetic are unchanged."""
     is_symbol = hasattr(dim, "__floordiv__") and not isinstance(dim, Number)
     return -1 if dim is None else dim if is_symbol else int(dim)
 

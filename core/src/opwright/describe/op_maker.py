@@ -173,8 +173,8 @@ class OpMaker:
     def as_added(self) -> OpMaker:
         """Declare that the attribute was added after the operator had been published.
 
-        Kernels that do not read it are older: they are refused if the attribute has another value
-        than its default, which leaves the operator unchanged.
+        Kernels that do not read it are older: they are rejected if the attribute differs from its
+        default, which leaves the operator unchanged.
         """
         return self._set(self._attribute("as_added"), "added", True)
 
@@ -214,7 +214,7 @@ class OpMaker:
     # -- the operator as a whole -------------------------------------------------------------------
 
     def deprecated(self, old: str, new: str) -> OpMaker:
-        """Accept a slot or attribute by its former name, too, with a DeprecationWarning.
+        """Also accept a slot or attribute under its former name, with a DeprecationWarning.
 
         Saved programs with the former name are read. Kernels, rules and listings use the new one.
         """

@@ -1,4 +1,4 @@
-"""One operator seen from outside: its slots and attributes, as immutable plain objects.
+"""The interface of one operator: its slots and attributes, as immutable plain objects.
 
 These are the Python side of ``framework.proto``. Defaults and ranges are data, not functions, so
 that validation, docstrings, the command line and generated tests can all use them.
@@ -89,7 +89,7 @@ class VarProto(ProtoValue):
 
 
 class OpProto(ProtoValue):
-    """One operator seen from outside; the order of slots is the order in which kernels get them.
+    """The interface of one operator; slots are in the order in which kernels get them.
 
     Attributes
     ----------

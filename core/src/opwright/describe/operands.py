@@ -47,7 +47,7 @@ def names_in(proto: OpProto, attrs: Attrs) -> list[str]:
 def bind_operands(
     proto: OpProto, inputs: Slots, attrs: Attrs, meta: Callable[[str], Meta | None] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return inputs with the names that attributes have, and attributes with marks for them.
+    """Return inputs extended by the names in attributes, and attributes with marks instead.
 
     DtypeError or ShapeError for a variable that cannot replace numbers.
     """
@@ -116,7 +116,7 @@ def hide_operands(inputs: Slots, attrs: Attrs) -> Attrs:
 def fill_operands(proto: OpProto, inputs: Slots, attrs: Attrs, find: Callable[[str], Any]) -> Attrs:
     """Return checked attributes with the elements of the array that `find` returns for each name.
 
-    ProgramError if a variable has another number of them than at the creation of the operator.
+    ProgramError if a variable had a different number of elements when the operator was created.
     """
     numbers = {
         name: [number for each in inputs[name] for number in np.asarray(find(each)).flat]

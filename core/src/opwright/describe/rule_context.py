@@ -83,8 +83,7 @@ class RuleContext:
     def attr(self, name: str) -> Any:
         """Return an attribute of the operator, None if it is absent.
 
-        An operand has the names of variables instead of unknown numbers; `emit` accepts them there,
-        too.
+        An operand has variable names instead of unknown numbers; `emit` also accepts them there.
         """
         value = self.attrs.get(name)
         if value is None and name not in self.proto.attr_protos:
@@ -280,7 +279,7 @@ class GradientContext(RuleContext):
                     )
 
     def filled_output_grads(self, slot: str) -> list[str]:
-        """Return the gradients of all variables of an output slot, zeros written out.
+        """Return the gradients of all variables of an output slot, zeros materialized.
 
         Returns an empty list if all of them are zero.
         """

@@ -55,7 +55,7 @@ def elementwise_shape(*slots: str, out: str = "out", dtype: str | None = None) -
 
 
 def advise_shape(name: str, wanted: Sequence[int], got: Sequence[int]) -> str:
-    """Return the advice for an array of another shape than its variable.
+    """Return the advice for an array whose shape differs from its variable's.
 
     The axes forgotten most often are a last axis of 1 and the batch axis of a single example.
     """

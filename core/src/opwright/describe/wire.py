@@ -39,8 +39,8 @@ _RANGES: Final = {"i": (-(2**31), 2**31), "I": (-(2**63), 2**63), "u": (0, 2**64
 def write_message(message: Message, schema: Schema) -> bytes:
     """Return the bytes of a message in protobuf's form: fields by number, no zeros.
 
-    A message in it may be bytes already. A field of a oneof, such as `VALUE`, is written even if it
-    is zero, too. ValueError for a number out of its range, and a text that is not Unicode.
+    A message in it may be bytes already. A field of a oneof, such as `VALUE`, is also written if it
+    is zero. ValueError for a number out of range, and for a string that is not valid Unicode.
     """
     parts: list[bytes] = []
     for number, (name, kind, is_list, inner) in schema.items():
@@ -67,7 +67,7 @@ def _tag(number: int, wire_type: int) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """Return a number of at least 0 in groups of 7 bits, the lowest first."""
+    """Encode a non-negative int as a protobuf varint."""
     if value < 128:
         return bytes((value,))
     groups = bytearray()
@@ -118,11 +118,11 @@ def value_to_bytes(type: AttrType, value: AttrValue, who: str) -> bytes:
 
 
 def _rest_of(value: float) -> int:
-    """Return the difference between a whole number and the nearest double."""
+    """Return the difference between an integer and the nearest double."""
     return value - int(float(value)) if isinstance(value, int) else 0
 
 
-# -- operators seen from outside -------------------------------------------------------------------
+# -- interfaces of operators -----------------------------------------------------------------------
 
 
 def op_proto_to_bytes(proto: OpProto) -> bytes:

@@ -96,7 +96,7 @@ PROGRAM: Final = _schema(
 def read_value(message: Message, who: str, expected: AttrType | None = None) -> AttrValue:
     """Return the value in a message.
 
-    Raises FormatError, which begins with `who`, if it has none or not the `expected` type.
+    Raises FormatError, which begins with `who`, if it has no value, or not the `expected` type.
     """
     if not message:
         raise FormatError(f"{who}: must have a value, got an empty AttrValue")
@@ -125,14 +125,14 @@ def _add_rests(numbers: Sequence[float], rests: Sequence[int], who: str) -> tupl
 
 
 def _add_rest(number: float, rest: int, who: str) -> int:
-    """Return the whole number of a double and a rest; FormatError if no writer writes both."""
+    """Return the integer of a double and a remainder; FormatError if no writer writes both."""
     whole = int(number) + rest if math.isfinite(number) else 0
     if convert_element(AttrType.FLOAT, whole) != whole or float(whole) != number:
         raise FormatError(f"{who}: must be a whole number of 64 bits, got {number!r} + {rest}")
     return whole
 
 
-# -- operators seen from outside -------------------------------------------------------------------
+# -- interfaces of operators -----------------------------------------------------------------------
 
 
 def read_op_proto(data: bytes) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _attr_fields(message: Message, op_type: str) -> dict[str, Any]:
 def read_op(message: Message) -> tuple[str, int, dict[str, Any]]:
     """Return type and version of one operator of a program, and its description.
 
-    That has ``"inputs"`` and ``"outputs"`` by slot, and ``"attrs"``, which are sorted by name.
+    It has ``"inputs"`` and ``"outputs"`` by slot, and ``"attrs"``, which are sorted by name.
     """
     who = message.get("type", "")
     values = {entry.get("key", ""): entry.get("value", {}) for entry in message.get("attrs", ())}
@@ -234,7 +234,7 @@ def read_program(data: bytes, max_bytes: int = MAX_PROGRAM_BYTES) -> Message:
 
 
 def parse_program(data: bytes) -> Message:
-    """Return the program of the bytes of a message, without its checksum being checked.
+    """Return the program in the bytes of a message, without checking its checksum.
 
     FormatError if it is not a program, or of a newer format.
     """

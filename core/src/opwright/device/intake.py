@@ -5,7 +5,7 @@ libraries export directly, and arrays on a network's own device. For all other f
 operators, and arrays for `ScopeVariable.set` and `Tensor.from_numpy` it uses this module:
 
 - A NumPy array is borrowed if it is ready: C-contiguous, aligned, of native byte order. Any other
-  is copied. One of a subclass is read as a plain array, a masked one is refused.
+array is copied. An array of a subclass is read as a plain array; a masked array is refused.
 - A NumPy scalar keeps its dtype. Python numbers and lists adopt the dtype of the arrays with which
   they are combined, if that dtype can represent them.
 - An array of another library on the host is borrowed, by DLPack's C exchange API, by the buffer
@@ -44,7 +44,7 @@ HOST_KINDS: Final = (np.ndarray, np.generic, int, float, complex, list, tuple)
 
 
 def is_array(value: object) -> bool:
-    """Whether a value is an array of NumPy or of any library that speaks DLPack."""
+    """Whether a value is an array of NumPy or of any library that supports DLPack."""
     return isinstance(value, np.ndarray) or hasattr(value, "__dlpack__")
 
 
@@ -139,7 +139,7 @@ def read_feed(
     """Return a feed as a plan on `device` can read it: a ready array, or a tensor on the device.
 
     `dtype` is the variable's, for numbers and lists; `label` begins errors. FeedError for
-    other objects than arrays of numbers, and for an array on another device.
+    anything but an array of numbers, and for an array on another device.
     """
     if not device.is_host:
         tensor = find_tensor(value, device, label)
@@ -285,7 +285,7 @@ def make_ready(array: Array) -> Array:
 def _plain(value: Any, who: str) -> Array:
     try:
         plain = np.asarray(value)
-        # NumPy makes objects of whole numbers beyond 64 bits.
+        # NumPy converts integers beyond 64 bits to objects.
         if plain.dtype != object or not all(isinstance(number, int) for number in plain.flat):
             dtype_from_numpy(plain.dtype)
     except (TypeError, ValueError) as error:

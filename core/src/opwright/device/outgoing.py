@@ -14,7 +14,7 @@ from opwright.describe.dtypes import Array
 
 
 def as_given(result: Any, like: Any) -> Any:
-    """As `from_numpy_like`, for a `like` that the buffer protocol lent, such as an array of JAX."""
+    """As `from_numpy_like`, for a `like` lent by the buffer protocol, such as an array of JAX."""
     array = give_to_jax(result, like) if type(result) is np.ndarray else None
     return from_numpy_like(result, like) if array is None else array
 

@@ -64,7 +64,7 @@ def merge(
     """Return registries filled from sorted records; of two conflicting plugins the first stays.
 
     `failures` are plugins that did not load; conflicting ones are appended. OPWRIGHT_PLUGINS
-    disables `disabled`. `notes` records later imports while they last.
+    disables `disabled`. `notes` records later imports as they run.
     """
     registries = make_registries(notes)
     loaded: list[Package] = []

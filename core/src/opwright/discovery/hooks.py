@@ -72,8 +72,8 @@ class OpRegistrar(_Registrar[OpRegistration]):
         type : str
             Operator type, ``"<plugin>.<name>"``; unprefixed only from opwright-std.
         target : str
-            ``"module:attribute"`` of the result of ``OpMaker.build``, or the library that has the
-            operator: its path in the package, ``"opwright_acme/libacme.so"``.
+            ``"module:attribute"`` of the result of ``OpMaker.build``, or the library that contains
+            the operator: its path in the package, ``"opwright_acme/libacme.so"``.
         hidden : bool
             Whether listings omit it, as a helper of gradients.
         aliases : list of str
@@ -122,26 +122,26 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
             int4, uint4), which must be named in addition: ``["*", "int4"]``.
         kernel : str
             ``"module:attribute"`` of a function of the operator's slots and attributes, or of a
-            class with ``prepare``; or the library that has a kernel of this key: its path in the
-            package, ``"opwright_acme/libacme.so"``. `may_reuse`, `capturable`, `deterministic` and
-            `strided` are then declared by the library, and an error here.
+            class with ``prepare``; or the library that contains a kernel with this key: its path
+            in the package, ``"opwright_acme/libacme.so"``. `may_reuse`, `capturable`,
+            `deterministic` and `strided` are then declared by the library, and an error here.
         library : str, optional
             The library that implements it; by default the plugin's name.
         priority : int
-            0 to 99, the highest is tried first: 0 for references, 50 for a plugin's usual one.
+            0 to 99, the highest is tried first: 0 for references, 50 for a plugin's usual kernel.
         may_reuse : list of (str, str)
             Pairs (output slot, input slot): the output may overwrite that input.
         capturable : bool
             Whether it may be recorded in a device graph: it only enqueues work on the current
             stream, and its work on the host need not be repeated in later runs.
         deterministic : bool
-            Whether equal inputs give equal bits.
+            Whether equal inputs give bitwise identical outputs.
         strided : bool
-            Whether it takes inputs that are not compact row-major.
+            Whether it accepts inputs that are not compact row-major.
         prefers : mapping of str to value, optional
-            Attribute values with which the kernel is fastest, ``{"data_format": "NHWC"}``: a hint
-            for passes, which may rewrite the operator that way. It does not influence which kernel
-            is chosen.
+            Attribute values for which the kernel is fastest, ``{"data_format": "NHWC"}``: a hint
+            for passes, which may rewrite the operator accordingly. It does not influence which
+            kernel is chosen.
         find_refusal : str, optional
             ``"module:attribute"`` of a function without arguments, or of ``options``. It returns
             why the kernel would refuse everything on this machine, such as an optional library that
@@ -189,7 +189,7 @@ class DeviceRegistrar(_Registrar[DeviceRegistration]):
         arrays : str, optional
             Only for a device in a library: ``"module:attribute"`` of an
             `opwright.device.DeviceArrays`, which makes the arrays that kernels written in Python
-            get there. It is imported when the first such kernel is chosen; without it such
+            get on this device. It is imported when the first such kernel is chosen; without it such
             kernels are refused.
 
         Raises
@@ -227,7 +227,7 @@ class PassRegistrar(_Registrar[PassRegistration]):
             For which device it runs, ``"*"`` for any.
         operators : list of str, optional
             Operator types of which the graph must have one, ``"*.swish"`` for any plugin's:
-            elsewhere the pass is neither imported nor run. By default it runs on every graph.
+            without one the pass is neither imported nor run. By default it runs on every graph.
 
         Raises
         ------
@@ -247,9 +247,9 @@ class OptionRegistrar(_Registrar[OptionRegistration]):
         Parameters
         ----------
         name : str
-            Without the plugin's: ``"allow_tf32"``.
+            Without the plugin's name: ``"allow_tf32"``.
         default : bool, int, float or str
-            Its value if none is chosen; others must be of the same type.
+            Its value if none is chosen; chosen values must have the same type.
         comment : str
             Its effect.
 

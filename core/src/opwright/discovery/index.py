@@ -1,12 +1,12 @@
 """Keeps the registrations of plugins in a file, so that later processes import no plugin.
 
 There is one file for each set of installed plugins, so that environments that share a cache folder
-do not overwrite each other; two first processes write the same. A file that is stale, corrupt or
-cannot be written costs time only.
+do not overwrite each other; concurrent first processes write the same content. A file that is
+stale, corrupt or cannot be written only costs time.
 
 The named modules are imported later, so a record may only name modules and libraries of its
 own distribution. It is text in columns, each with a table of its values: with hundreds of kernels
-that is read as quickly as byte code is.
+this is read as quickly as byte code.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from opwright.packages import (
 from opwright.packages.rules import check_target
 
 FORMAT: Final = 10
-"""Incremented when records change their form: other indexes are not read."""
+"""Incremented when the form of records changes: indexes with another number are not read."""
 
 _KEPT_FILES: Final = 32
-"""The most indexes in the folder; the oldest are removed."""
+"""The maximum number of indexes in the folder; the oldest are removed."""
 
 _MOST_BYTES: Final = 1 << 26
-"""The most bytes of an index; a plugin needs some thousands."""
+"""The maximum size of an index in bytes; a plugin needs a few thousand."""
 
 _SEPARATORS: Final = "\x1d\x1e\x1f"
 """Separators of the items of a tuple, by depth."""
@@ -113,7 +113,7 @@ def read(path: str | None, sources: Iterable[Source]) -> tuple[dict[str, PluginR
 
 
 def parse(data: bytes) -> list[PluginRecord]:
-    """Return the records that `dump` wrote; ValueError, LookupError or StopIteration for others."""
+    """Return the records that `dump` wrote; ValueError, LookupError or StopIteration if not."""
     head, _, body = data.partition(b"\n")
     if head != _make_head(body):
         raise ValueError("its checksum or format differs")
@@ -182,7 +182,7 @@ def _encode_record(record: PluginRecord) -> Iterator[str]:
 
 
 def dump(records: Iterable[PluginRecord]) -> bytes:
-    """Return the content of an index, without records with odd texts or foreign modules."""
+    """Return the content of an index, omitting records with unsafe strings or foreign modules."""
     kept = []
     for record in records:
         with contextlib.suppress(ValueError):
@@ -216,9 +216,9 @@ def check_own(record: PluginRecord) -> None:
 
 
 def _list_tops(location: str) -> set[str]:
-    """Return the top-level modules of an installed distribution, none without a list of files.
+    """Return the top-level modules of an installed distribution, none if it has no list of files.
 
-    importlib.metadata, which reads other lists, too, takes 17 ms to import.
+    importlib.metadata, which also reads other lists, takes 17 ms to import.
     """
     with contextlib.suppress(OSError, ValueError):
         with open(os.path.join(location, "RECORD"), encoding="utf-8") as file:
@@ -244,7 +244,7 @@ def write(path: str, records: Iterable[PluginRecord]) -> str:
     data = dump(record for record in records if record.files)
     try:
         write_trusted(path, [data])
-        # Every environment that ever existed left a file in the folder.
+        # Every environment that has ever existed leaves a file in the folder.
         remove_oldest(os.path.dirname(path), "plugins-", _KEPT_FILES, _MOST_BYTES)
     except OSError as error:
         raise_if_of_signal(error)

@@ -23,7 +23,7 @@ from opwright.packages.import_notes import NO_NOTES, ImportNotes
 from opwright.packages.package import advise_command
 from opwright.packages.rules import is_name
 
-# File times may be older than `time_ns` by this much.
+# File times may lag behind `time_ns` by this much.
 _CLOCK_GAP_NS = 20_000_000
 
 
@@ -89,7 +89,7 @@ def describe_failure(package: Package, error: BaseException) -> PluginFailure:
 
 
 def _trace_plugin(error: BaseException) -> str:
-    """Return the traceback from the plugin's own code on; empty if none of it ran."""
+    """Return the traceback, starting at the plugin's own code; empty if none of it ran."""
     inner = error.__traceback__
     while inner is not None and is_machinery(inner.tb_frame.f_code.co_filename):
         inner = inner.tb_next
@@ -164,7 +164,7 @@ def _check_hooks(manager: Any, known: tuple[str, ...], package: Package) -> None
 
 
 def _describe_invalid(error: BaseException) -> str:
-    """Return pluggy's several lines about a hook of a wrong signature as one."""
+    """Return pluggy's multi-line message about a hook with a wrong signature as one line."""
     text = " ".join(str(error).split())
     match = re.search(r"hookimpl definition: ((\w+)\(.*?\)) ", text)
     if match is None:

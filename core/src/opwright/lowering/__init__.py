@@ -118,8 +118,8 @@ def _finish(graph: Graph, request: LowerRequest) -> LoweredPlan:
 def _forget(built: Iterable[LoweredOp], kept: Iterable[LoweredOp]) -> None:
     """Drop references that are useless once a plan is built.
 
-    The references from values to operators are cycles, which would wait for the collector; the
-    signatures of the operators that a plan keeps for its errors would be visited by it.
+    The references from values to operators are cycles, which would wait for the garbage
+    collector; it would also visit the signatures of operators that a plan keeps for its errors.
     """
     for op in built:
         for values in op.outputs:

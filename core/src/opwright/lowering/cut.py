@@ -2,7 +2,7 @@
 
 Passes have seen the whole graph, so both halves run the kernels of one plan. The first passes to
 the second the values that it reads, in the fewest bytes: values that are cheap to recompute are
-recomputed, and a value that it reads only for its shape is not saved.
+recomputed, and a value whose shape alone is read is not saved.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from opwright.lowering.kernels.estimate import BYTES_PER_NS, estimate_ns
 from opwright.lowering.request import LowerRequest
 
 LEAST_BYTES: Final = 1 << 12
-"""The least bytes that an operator must write to be worth running again."""
+"""An operator is worth running again if it writes at least this many bytes."""
 
 QUICK_NS_PER_BYTE: Final = 4 / BYTES_PER_NS
-"""The most ns per byte on one thread: it may read three bytes for each written one."""
+"""The maximum cost in ns per byte on one thread: it may read three bytes per written byte."""
 
 MOST_AGAIN: Final = 0.04
-"""The largest share of a plan's time for recomputed operators."""
+"""The maximum share of a plan's time that recomputed operators may take."""
 
 
 Halves = tuple[list[tuple[Graph, LowerRequest]], dict[str, int | str], dict[str, tuple[int, ...]]]
@@ -47,7 +47,7 @@ def cut_graph(graph: Graph, request: LowerRequest) -> Halves:
     """Cut a graph in which kernels are chosen.
 
     FeedError if a fetch of the first half depends on a late feed; ProgramError if a shape is known
-    only in the run.
+    only at run time.
     """
     if graph.continuation is not None:
         raise ProgramError(
@@ -122,7 +122,7 @@ class _First:
         return closed
 
     def _is_repeatable(self, op: LoweredOp) -> bool:
-        """Whether running it in the other half yields the same bits without side effects."""
+        """Whether running it in the other half is bitwise identical and has no side effects."""
         if op.has_effect or op.children or op.is_dynamic or op.definition.alias_slots:
             return False
         if any(not v.buffer.is_owned or v.buffer in self._rewritten for v in op.writes()):
@@ -191,7 +191,7 @@ class _First:
 
 
 class _Second:
-    """The half that runs second, with separate values.
+    """The half that runs second, which has its own values.
 
     It is fed saved values, then feeds of the first half that it reads, then late feeds.
     """

@@ -10,7 +10,7 @@ from opwright.lowering.graph.values import LoweredOp, Value
 
 
 class StepErrors:
-    """Makes the exception for a failed step, for the runtime: it must not refer to the plan."""
+    """Makes the runtime's exception for a failed step; it must not refer to the plan."""
 
     def __init__(
         self, ops: Sequence[LoweredOp], device: str, composites: Mapping[int, str]

@@ -49,7 +49,7 @@ class LockedPass(NamedTuple):
 
 
 class Lock(NamedTuple):
-    """Which kernel of which package and version serves each operator, and which passes run.
+    """Which kernel of which package and version runs each operator, and which passes run.
 
     `Network.lock` returns one, ``Network.compile(lock=...)`` uses one.
 
@@ -144,7 +144,7 @@ def describe_unserved(
     refusals: Iterable[tuple[KernelEntry, str]],
     candidates: Sequence[KernelEntry],
 ) -> str:
-    """Return how an operator differs from the lock: its kernels refuse, or it has none there."""
+    """Return how an operator differs from the lock: its kernels refuse, or none is locked."""
     texts = [f"locked {_label(_lock_kernel(entry))} {reason}" for entry, reason in refusals]
     locked = "; ".join(texts) or "locked none"
     installed = " or ".join(_label(_lock_kernel(entry)) for entry in candidates)

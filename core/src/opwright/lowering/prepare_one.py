@@ -48,7 +48,7 @@ def prepare_one(
     options: tuple[tuple[str, Any], ...] | None = None,
     deterministic: bool | None = None,
 ) -> PreparedKernel:
-    """Prepare a kernel for an operator of these metas and attributes.
+    """Prepare a kernel for an operator with these metas and attributes.
 
     Parameters
     ----------

@@ -36,15 +36,15 @@ class Target:
     takes_fallback : bool
         Whether the caller offers this argument, for error messages.
     passes : tuple of str or None
-        Those to run, or with ``"-"`` to exclude; None runs all.
+        Passes to run, or, with ``"-"``, to exclude; None runs all.
     options : tuple of (str, value)
         The options that differ from their defaults, sorted; by default the context's.
     deterministic : bool
         Whether results must not depend on the number of threads; excludes kernels that declare
         that two runs may differ.
     n_threads : int
-        Threads that kernels are prepared for, by default (0) as `deterministic` requires, the
-        fixed number or that of the process. A short plan uses one.
+        Threads that kernels are prepared for; by default (0), the fixed number if `deterministic`,
+        otherwise the number of the process. A short plan uses one.
     lock : Lock or None
         The only kernels that may be chosen; `passes` are then its passes.
     chosen_kernels : dict of KernelEntry to bool
@@ -54,13 +54,13 @@ class Target:
     chosen_passes : dict of PassEntry to None
         The passes that such plans run, in order.
     last_short : list of bool
-        Whether the last of such plans was short; empty before the first.
+        Whether the last plan of the callable was short; empty before the first.
     recorder : Recorder or None
         Takes the place of plan builders, for a bundle.
     inferred : dict
         The outputs of the plan lowered last, and their sizes in bytes, by the key of a signature
-        and the definition: values that do not depend on feeds, such as updates, are not inferred
-        again.
+        and the definition: values that do not depend on feeds, such as updates, are not
+        inferred again.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Given(NamedTuple):
     # Whether feeds on the device are copied into the plan's memory, so that the device can record
     # the rest as a graph; otherwise kernels read them directly.
     copied: bool = True
-    # Elements of given values, as far as they are known: shape operands are computed from them.
+    # Known elements of given values, from which shape operands are computed.
     numbers: Mapping[str, Array] = MappingProxyType({})
     # Feeds of the second plan if the graph is cut into two, each with the variable of its shape.
     late: Mapping[str, str] = MappingProxyType({})
@@ -166,7 +166,7 @@ class Fetches(NamedTuple):
 
 
 class LowerRequest(NamedTuple):
-    """Everything that decides a plan."""
+    """Everything that determines a plan."""
 
     ops: Sequence[Operator]  # consecutive ones of a network or block
     target: Target
@@ -179,5 +179,5 @@ class LowerRequest(NamedTuple):
 
 
 def result_name(position: int) -> str:
-    """Return the memory's name for a result that a body returns to its outer plan."""
+    """Return the name of the memory of a result that a body returns to its outer plan."""
     return f"@result {position}"

@@ -1,6 +1,6 @@
 """Names of arguments in PyTorch, TensorFlow, Paddle, ONNX, NumPy and papers.
 
-No call accepts these names: the error names our argument.
+No call accepts these names; the error suggests our argument.
 """
 
 from __future__ import annotations

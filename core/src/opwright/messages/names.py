@@ -16,13 +16,13 @@ def find_nearest(name: str, known: Iterable[str]) -> str | None:
     folded = [other for other in candidates if other.lower() == name.lower()]
     if folded:
         return folded[0]
-    # difflib rates `num` against `num_classes` low, though one is the beginning of the other.
+    # difflib rates `num` and `num_classes` as dissimilar, though one is a prefix of the other.
     starts = [other for other in candidates if name and other.startswith(name)]
     return min(starts, key=len) if starts else None
 
 
 def hint(name: str, known: Iterable[str], what: str = "names") -> str:
-    """Return the end of an error message: the nearest name, or else the list of all.
+    """Return the end of an error message: the nearest name, otherwise the list of all.
 
     Parameters
     ----------

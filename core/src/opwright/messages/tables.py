@@ -16,7 +16,7 @@ def align(
     Parameters
     ----------
     rows : iterable of sequence of str
-        Rows of one length, the title included.
+        Rows of equal length, including the title.
     right : collection of int
         Columns of numbers, which are aligned to the right.
     indent : str

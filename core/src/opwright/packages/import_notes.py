@@ -26,10 +26,10 @@ from opwright.packages.package import Package
 from opwright.records import NamedTuple
 
 MOST_ENDED: Final = 3
-"""The number of dead processes after which an import is skipped; the last one was a trial."""
+"""The number of dead processes after which an import is skipped; the last one only tried it."""
 
 TRIAL_S: Final = 20.0
-"""The time limit of a trial import, with the start of its process, in seconds."""
+"""The time limit in seconds of an import attempt, including the start of its process."""
 
 _PREFIX: Final = "importing-"
 _MOST_BYTES: Final = 4096
@@ -54,8 +54,8 @@ class EndedImport(NamedTuple):
 class ImportNotes:
     """The notes in one folder, which need not exist, of this process and of earlier ones.
 
-    Without a folder there are none: for registries that are filled manually, and for children that
-    are watched.
+    Without a folder there are none: for registries that are filled manually, and for monitored
+    children.
     """
 
     def __init__(self, folder: str | None = None) -> None:
@@ -66,11 +66,11 @@ class ImportNotes:
     def noting(
         self, subject: str, package: Package, function: str, *arguments: Any
     ) -> Iterator[None]:
-        """Keep a note during a block, which imports a module or opens a library.
+        """Hold a note during a block, which imports a module or opens a library.
 
         Warns (RuntimeWarning) if one process has ended in the middle of this import. After two, a
-        separate process tries it first by a call of ``function(*arguments)``. Raises PluginError if
-        that ends, too, or has before, so that it is not tried again.
+        separate process first tries it by calling ``function(*arguments)``. Raises PluginError if
+        that process also ends, or has ended before, so that the import is not tried again.
         """
         about = (package, subject)
         ended = [item for item in self.find_ended() if (item.package, item.subject) == about]
@@ -94,7 +94,7 @@ class ImportNotes:
         self._forget(ended)  # it works
 
     def find_ended(self) -> list[EndedImport]:
-        """Return the imports that dead processes were running, read once."""
+        """Return the imports that dead processes were running; the notes are read once."""
         if self._ended is None:
             ended = [item for item in map(_read, _list_files(self._folder)) if item is not None]
             outdated = list(filter(_has_changed, ended))

@@ -1,6 +1,6 @@
 """Packages of plugins, and advice about missing and broken ones.
 
-Advice about a plugin that is missing or broken is a command if there is one.
+Advice about a missing or broken plugin is a command where possible.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ CORE: Final = "opwright"
 def find_requirement(plugin: str) -> str | None:
     """Return the argument of ``pip install`` for a plugin of opwright's own, quoted for the shell.
 
-    That is the extra of the core that installs the plugin, as in the core's metadata; None for
-    a plugin that none installs.
+    That is the extra of the core that installs the plugin, according to the core's metadata; None
+    if no extra installs it.
     """
     from opwright.packages.requirements import list_extras  # 26 ms, rarely needed
 

@@ -23,7 +23,7 @@ class PluginFailure(NamedTuple):
     ----------
     package : Package
     reason : str
-        One line: the error and its text, or the rule that the plugin broke.
+        One line: the error and its message, or the rule that the plugin broke.
     traceback : str
         The traceback; empty if no code of the plugin raised.
     advice : str
@@ -40,8 +40,8 @@ class PluginReport:
     """The state of every installed plugin; registries share it for their error texts.
 
     `loaded` plugins are in use, `failures` are quarantined, and OPWRIGHT_PLUGINS disables
-    `disabled`. `epoch` rises with every addition to the registries. `index_state` is ``"read"``,
-    ``"written"``, or the obstacle.
+    `disabled`. `epoch` increases with every addition to the registries. `index_state` is
+    ``"read"``, ``"written"``, or what prevented both.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class PluginReport:
         self._quarantined: set[tuple[Package, str]] = set()
 
     def lines(self, without: Container[Package] = (), first: str = "") -> Iterator[str]:
-        """Yield one line for each installed plugin that provides nothing.
+        """Yield one line for each installed plugin that is not in use.
 
-        Packages in `without` are skipped; the plugin `first` precedes others.
+        Packages in `without` are skipped; the plugin `first` comes first.
         """
         failures = [failure for failure in self.failures if failure.package not in without]
         failures.sort(key=lambda failure: failure.package.plugin != first)
@@ -74,7 +74,7 @@ class PluginReport:
             yield f"installed, but not named in OPWRIGHT_PLUGINS: {names}"
 
     def explain(self, title: str, advice: str | None, first: str = "") -> str:
-        """Return an error's text for a missing object: title, `lines`, the package to install."""
+        """Return the error message for a missing object: title, `lines`, the package to install."""
         lines = [title, *(f"  {line}" for line in self.lines(first=first))]
         return "\n".join(lines if advice is None else [*lines, f"  to get it: {advice}"])
 
@@ -105,7 +105,7 @@ def advise_operator(op_type: str, report: PluginReport) -> str | None:
 
 
 def advise_plugin(name: str, report: PluginReport) -> str | None:
-    """Return the package to install for the device or topic of opwright's own plugin of a name.
+    """Return the package to install for a device or topic named like a plugin of opwright's own.
 
     None if there is no such plugin, or it is in use.
     """

@@ -1,4 +1,4 @@
-"""The registrations of a plugin as plain data: nothing is imported, and the index stores them."""
+"""The registrations of a plugin as plain data: nothing is imported; the index stores them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def key_text(*parts: str) -> str:
 
 
 def fits_dtype(named: Collection[str], dtype: str) -> bool:
-    """Whether a kernel for the named dtypes serves one: ``"*"`` excludes the narrow ones."""
+    """Whether a kernel for the named dtypes supports one: ``"*"`` excludes the narrow ones."""
     return dtype in named or (ANY in named and dtype not in NARROW_DTYPES)
 
 

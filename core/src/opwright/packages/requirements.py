@@ -35,8 +35,8 @@ _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 def find_missing(distribution: str) -> list[str]:
     """Return the requirements of a distribution that are not installed, as arguments for pip.
 
-    Extras are ignored, and requirements with a marker that is not understood here are
-    skipped, so that the result is really missing.
+    Extras are ignored, and requirements with an unsupported marker are skipped, so that
+    every returned requirement is really missing.
     """
     return [
         match[1] + match[2].strip("() ").replace(" ", "")
@@ -74,8 +74,8 @@ def _read_requirements(distribution: str) -> list[re.Match[str]]:
 def find_missing_for(module: str, distribution: str) -> list[str]:
     """Return the requirements to install for a top-level module that a distribution imports.
 
-    That is the missing requirement of the module's name. If none has that name, it is every missing
-    requirement, because a module and its distribution may differ in name.
+    That is the missing requirement with the module's name. If none has that name, it is every
+    missing requirement, because a module and its distribution may differ in name.
     """
     missing = find_missing(distribution)
     return [item for item in missing if _normal(item) == _normal(module)] or missing
@@ -88,7 +88,7 @@ def has_module(distribution: str, module: str) -> bool:
 
 
 def find_required_file(distribution: str, name: str) -> Path | None:
-    """Return the path of the file ``name`` in a distribution that this one requires, or None."""
+    """Return the path of the file ``name`` in a requirement of this distribution, or None."""
     required = (m[1] for m in _read_requirements(distribution) if _is_installed(m[1]))
     listed = (file for each in required for file in ask(files, each) or ())
     return next((Path(str(f.locate())).resolve() for f in listed if f.name == name), None)
@@ -99,7 +99,7 @@ def _is_installed(name: str) -> bool:
 
 
 def _normal(requirement: str) -> str:
-    """Return the name in a requirement, or of a module, as packaging compares names."""
+    """Return the name of a requirement or module in the form in which packaging compares names."""
     name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
 

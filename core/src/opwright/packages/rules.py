@@ -81,7 +81,7 @@ def check_target(target: object, who: str, *, libraries: bool = False) -> None:
 
 
 def _read_list(given: object) -> tuple[Any, ...]:
-    """Return a list as a tuple, and any other object, such as a str, as a tuple of None."""
+    """Return a list as a tuple, and any other object, such as a str, as ``(None,)``."""
     is_list = isinstance(given, Iterable) and not isinstance(given, str)
     return tuple(given) if is_list else (None,)  # type: ignore[arg-type]
 
@@ -142,7 +142,7 @@ def check_device(device: object, who: str) -> None:
 
 
 def check_dtypes(dtypes: object, who: str) -> tuple[str, ...]:
-    """Return the dtypes of a kernel as a tuple of different canonical names or ``"*"``."""
+    """Return the dtypes of a kernel as a tuple of distinct canonical names or ``"*"``."""
     if dtypes == ANY:
         return (ANY,)
     if isinstance(dtypes, str) or not isinstance(dtypes, Iterable):
@@ -185,7 +185,7 @@ def check_may_reuse(may_reuse: object, who: str) -> tuple[tuple[str, str], ...]:
 
 
 def check_prefers(prefers: object, who: str) -> tuple[tuple[str, Any], ...]:
-    """Return `prefers` as pairs (attribute, value), lists as tuples, or raise; None is for none."""
+    """Return `prefers` as pairs (attribute, value), lists as tuples, or raise; () for None."""
     values = {} if prefers is None else prefers
     if isinstance(values, Mapping):
         pairs = tuple((name, tuple(v) if isinstance(v, list) else v) for name, v in values.items())

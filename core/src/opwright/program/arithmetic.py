@@ -68,12 +68,12 @@ SYMBOLS: Final = {
     "-x": "negative",
     "abs": "abs",
 }
-"""The operator type of each symbol; variants for a plain number have it as an attribute."""
+"""The operator type of each symbol; variants for a plain number take it as an attribute."""
 
 _RUN: Final = "fetch it: opwright.Network(block).compile(feed, fetch=[variable])"
 
 Operand: TypeAlias = "Variable | Array | np.generic | float"
-"""The other operand of a symbol; arrays of any library with DLPack are accepted, too."""
+"""The other operand of a symbol; arrays of any library with DLPack are also accepted."""
 
 
 BinaryMethod: TypeAlias = "Callable[[Any, Operand], Variable]"
@@ -126,7 +126,7 @@ def _dtype(variable: Any) -> str:
 
 
 class NoValueError(ProgramError, TypeError):
-    """A Variable was used where a value is needed."""
+    """Raised if a Variable is used where a value is needed."""
 
 
 def _refusing(what: str, way_out: str) -> Callable[..., Any]:
@@ -150,14 +150,14 @@ class Arithmetic:
     """The symbols and the indexing of NumPy, for Variables.
 
     ``==`` and ``!=`` compare identity, since Variables are elements of sets, lists and dicts.
-    Elements are compared by ``opwright.ops.equal`` and ``not_equal``; with a number or an array, an
-    error names these.
+    Elements are compared by ``opwright.ops.equal`` and ``not_equal``; a comparison with a number or
+    an array raises an error that names these.
     """
 
     __slots__ = ()
 
     __array_ufunc__ = None
-    """Makes NumPy leave ``array + variable`` to the Variable."""
+    """Makes NumPy pass ``array + variable`` to the Variable."""
 
     if not TYPE_CHECKING:  # type checkers should report an unknown name
 

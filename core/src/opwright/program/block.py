@@ -141,7 +141,7 @@ class Block:
         name : str, optional
             By default a fresh name that ends with ``_param``.
         shape : sequence of int or None, optional
-            May be unknown until it is set, before the first run.
+            May be unknown until the parameter is set, before the first run.
         dtype : str or numpy dtype
             Any dtype of `opwright.op.DTYPES`.
         trainable : bool
@@ -171,7 +171,7 @@ class Block:
         return declared
 
     def _declare(self, variable: Variable) -> Variable:
-        """Add a variable, or return the existing one of its name with an equal declaration."""
+        """Add a variable, or return the existing one with its name and an equal declaration."""
         name: object = variable.name
         if not isinstance(name, str) or not name:
             raise ProgramError(f"create_var: a name is a str that is not empty, got {name!r}")
@@ -230,7 +230,7 @@ class Block:
         self.parent_idx = parent.idx
 
     def find_var(self, name: str) -> Variable | None:
-        """Return the variable of that name in this or an enclosing block, else None."""
+        """Return the variable of that name in this or an enclosing block, or None."""
         for block in self._outward():
             if name in block.vars:
                 return block.vars[name]
@@ -272,8 +272,8 @@ class Block:
             The operator type.
         inputs, outputs : mapping, optional
             By slot: a Variable, a name, or a list of these. Output variables that do not exist are
-            created with the inferred shape and dtype. Outputs that are not given and not optional
-            get fresh names; an aliased one is the variable of its input. A random operator reads
+            created with the inferred shape and dtype. Required outputs that are not given
+            get fresh names; an aliased output is the variable of its input. A random operator reads
             `@step` as its step, unless another is given, or None for none.
         attrs : mapping, optional
             By name; an attribute that is a block takes a Block.
@@ -290,7 +290,7 @@ class Block:
         VariableNotFoundError
             For an input that is not a variable.
         ShapeError, DtypeError
-            For inputs that do not fit, and outputs that exist with another shape or dtype.
+            For inputs that do not fit, and outputs that exist with a different shape or dtype.
         """
         with transaction():
             op = make_operator(self, type, inputs or {}, outputs or {}, attrs or {}, adapts=True)
@@ -302,7 +302,7 @@ class Block:
     ) -> Variable:
         """Append an operator as the function of `opwright.ops` does; return its first output.
 
-        `operands` are one for each of the first inputs: Variables, numbers or arrays.
+        `operands`, one for each of the first inputs, are Variables, numbers or arrays.
         """
         proto = definition_of(op_type).proto
         given = [[operand] for operand in operands]
@@ -343,11 +343,11 @@ class Block:
         self.program.note_change(self.ops.__setitem__, slice(None), old)
 
     def replace_op(self, old: Operator, new: Operator) -> None:
-        """Replace an operator by another one."""
+        """Replace an operator by another operator."""
         self.replace_ops([new if op is old else op for op in self.ops])
 
     def block_metas(self, index: int, names: Sequence[str]) -> list[Meta]:
-        """Return the metas of the output variables of the block of that index."""
+        """Return the metas of the output variables of the block with that index."""
         body = self.program.block(index)
         metas = []
         for name in names:

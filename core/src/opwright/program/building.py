@@ -30,7 +30,7 @@ Inferred = tuple[tuple[int, ...] | None, str]
 
 _STRIDES: Final = (0x9E3779B1, 0xBB67AE85, 0x3C6EF373, 0xA54FF53B)
 """The increment of the step per iteration, by depth. Random numbers depend on 32 bits of the
-step; multiples of these are far apart there, so that no iteration has the step of a later run.
+step; there the multiples of these are far apart, so no iteration has the step of a later run.
 """
 
 InputAdapter = Callable[["Block", "OpDefinition", Names], Names]
@@ -64,7 +64,7 @@ class BlockPlace:
         return inputs, attrs
 
     def name_output(self, proto: OpProto, slot: VarProto, named: Slots) -> str:
-        """Return a name, of the type for the first output and lists, else of the output."""
+        """Return a name, from the type for the first output and lists, or from the output."""
         program = self.block.program
         if slot.duplicable or (slot is proto.outputs[0] and not slot.intermediate):
             return program.unique_name(proto.type)
@@ -194,8 +194,8 @@ def _infer_dtypes(
 ) -> dict[str, Sequence[Inferred]]:
     dtypes = definition.infer_dtypes(metas, attrs, counts)
     known = next((dtype for dtype in dtypes if dtype is not None), None)
-    # A dtype that the OpProto leaves open is most often the dtype of the inputs; lowering, where
-    # ranks are known, decides it.
+    # A dtype that the OpProto does not determine is usually the dtype of the inputs; lowering,
+    # where ranks are known, determines it.
     default = known or next((slot[0].dtype for slot in metas if slot), DEFAULT_DTYPE)
     return {
         slot.name: [(None, dtype or default)] * count
@@ -290,7 +290,7 @@ def _block_indices(block: Block, proto: OpProto, attrs: Mapping[str, Any]) -> di
 def _capture(
     block: Block, definition: OpDefinition, bound: Slots, attrs: Mapping[str, Any]
 ) -> None:
-    """Fill the slot of captured variables with the variables that the bodies read, or check it."""
+    """Set the slot of captured variables to the variables that the bodies read, or check it."""
     control = definition.control
     if control is None:
         return
@@ -319,7 +319,7 @@ def _carry_step(
     """Return the slots and attributes of a loop that also carries the step if its body reads it.
 
     This gives every iteration different random numbers. The body has a variable of the same name
-    for the step, which every iteration increments and the loop's gradient reads as a carried one.
+    for the step; every iteration increments it, and the loop's gradient reads it as carried.
     """
     index = attrs.get(control.block)
     body = None if index is None else block.program.block(index)  # completion refuses None
@@ -344,7 +344,7 @@ def _carry_step(
 
 
 def adapt_inputs(adapter: InputAdapter | None) -> AbstractContextManager[object]:
-    """Have `Block.append_op` replace the inputs of each new operator, in this thread or task.
+    """Make `Block.append_op` replace the inputs of each new operator, in this thread or task.
 
     Gradient operators are not adapted: their rules are written for the forward operators.
 

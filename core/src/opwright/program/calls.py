@@ -82,7 +82,7 @@ def append_constant(block: Block, value: Any, dtype: str | None, who: str, besid
     """Append a constant for a number, a list or an array; return its Variable, without a gradient.
 
     `dtype` is the dtype of numbers and lists, by default NumPy's choice; `who` (operator
-    and slot) and `beside` (the slot whose dtype this is) are for messages.
+    and slot) and `beside` (the slot that has this dtype) are for messages.
     DtypeError for a number that the dtype cannot represent; ShapeError for an array that is too
     large.
     """
@@ -112,6 +112,6 @@ def append_constant(block: Block, value: Any, dtype: str | None, who: str, besid
 
 
 def _is_uniform(numbers: Array) -> bool:
-    """Whether all elements have the same bits: -0.0 differs from 0.0, and a NaN equals itself."""
+    """Whether all elements are bitwise identical: -0.0 differs from 0.0, a NaN equals itself."""
     bits = numbers.ravel().view(f"i{numbers.itemsize}")
     return numbers.size == 0 or bool((bits == bits[0]).all())

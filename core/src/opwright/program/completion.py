@@ -48,10 +48,10 @@ def complete_operator(
 ) -> tuple[Slots, Slots, dict[str, AttrValue]]:
     """Return the complete and checked inputs, outputs and attributes of an operator, in order.
 
-    An output that is not optional and has no names gets some: an aliased one is the variable of its
+    A required output without names gets them: an aliased output is the variable of its
     input, others are fresh, and ``count_outputs`` determines the length of a list. An optional
-    output that is aliased is present if its input is. `inputs` and `outputs` map slots to names,
-    and `outputs` may have a number of fresh variables instead. None among `attrs` means that no
+    output that is aliased is present if its input is. `inputs` and `outputs` map slots to names;
+    `outputs` may have a number of fresh variables instead. None among `attrs` means that no
     value is given. Without a `place` outputs are named after the first one, and a random operator
     has the step and stream 0 unless they are given.
 
@@ -103,7 +103,7 @@ def _name_output(
     named: Slots,
     place: Place | None,
 ) -> Sequence[str]:
-    """Return names for an output without any; `names` may be their number."""
+    """Return names for an output without names; `names` may be their number."""
     if names == 0:
         return ()
     if slot.aliases is not None:
@@ -115,7 +115,7 @@ def _name_output(
 
 
 def derived_name(proto: OpProto, slot: VarProto, named: Slots) -> str:
-    """Return ``<first output>/<slot>``, the name of an output without one."""
+    """Return ``<first output>/<slot>``, the name of an output that was not named."""
     return f"{next(iter(named.values()), (proto.type,))[0]}/{slot.name}"
 
 
@@ -147,9 +147,9 @@ class BodyEmitter:
     """Writes the body of one composite and checks the rules for bodies.
 
     A body reads the inputs of the composite and its own variables, and writes the outputs of the
-    composite and fresh variables. Its random operators draw with the composite's seed and at its
-    step. The first one has the composite's stream, and each further one a stream derived from it,
-    the same whenever the body is written, so that a gradient that recomputes the body draws the
+    composite and fresh variables. Its random operators use the composite's seed and step. The
+    first one has the composite's stream, and each further operator a stream derived from it, which
+    is the same whenever the body is written, so that a gradient that recomputes the body draws the
     numbers of the forward pass.
 
     Parameters
@@ -235,7 +235,7 @@ class BodyEmitter:
         return {slot: list(names) for slot, names in completed[1].items()}
 
     def check_output(self, name: str, shape: tuple[int, ...] | None, dtype: str) -> None:
-        """Raise ProgramError if an output of the composite is written with another meta."""
+        """Raise ProgramError if an output of the composite is written with a different meta."""
         promised = self._promised.get(name)
         meta = None if shape is None else Meta(shape, dtype)
         if promised is not None and meta is not None and not metas_match(meta, promised):

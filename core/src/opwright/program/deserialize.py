@@ -31,7 +31,7 @@ _MAX_DEPTH: Final = 64
 
 
 def program_from_proto(message: Any, program: Program) -> Program:
-    """Read the program of a message, or of the bytes of one, into an empty program; return it.
+    """Read the program in a message, or in its bytes, into an empty program; return it.
 
     FormatError if the message is not a program, or no release of opwright can have written it;
     OperatorNotFoundError names the package to install.

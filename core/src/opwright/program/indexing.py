@@ -25,14 +25,14 @@ _END: Final = 2**31 - 1
 
 
 _Cut = tuple[int, int, int, int]
-"""A slice: the axis, the first index, the one after the last, and the step."""
+"""A slice: the axis, the first index, the index after the last, and the step."""
 
 
 def read_key(x: Variable, key: Any) -> list[Call]:
-    """Return the operators that index a variable, in order; none if the key selects all of it.
+    """Return the operators that index a variable, in order; empty if the key selects all of it.
 
     ShapeError for more indices than x has axes, a position outside a known axis, a step of 0, and
-    an unknown number of axes; SlotError for a mask, several arrays of positions, and no index.
+    an unknown number of axes; SlotError for a mask, several arrays of positions, and non-indices.
     """
     parts = list(key) if isinstance(key, tuple) else [key]
     parts = [np.asarray(part) if isinstance(part, list) else part for part in parts]

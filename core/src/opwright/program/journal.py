@@ -2,8 +2,8 @@
 
 Code that changes a program, the counter of its names, or a list of deferred shapes
 records how to undo the change. A transaction that an error leaves undoes its changes, the last
-one first. This is a journal of changes and not a copy of the program: one more operator costs the
-same in a program of twenty thousand as in an empty one.
+one first. A journal is used instead of a copy of the program so that
+appending an operator costs the same in a program with twenty thousand operators as in an empty one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from opwright.context.guard import setting
 Undo = tuple[Callable[..., object], tuple[Any, ...]]
 
 _JOURNAL: ContextVar[list[Undo] | None] = ContextVar("opwright_journal", default=None)
-"""The changes of the outermost transaction that is open, of this thread or task."""
+"""The changes of the outermost open transaction of this thread or task."""
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def transaction() -> Iterator[None]:
     """Undo every change of programs that was made within the block, if an error leaves it.
 
     Operators, variables, shapes, blocks, the numbers of fresh names and the streams of random
-    operators are as before, in all programs; the error is raised on. Transactions nest: an error
+    operators are as before, in all programs; the error is re-raised. Transactions nest: an error
     caught around an inner one keeps the changes of the outer one. As a decorator,
     ``@transaction()`` does the same for each call of a function.
 
@@ -50,14 +50,14 @@ def transaction() -> Iterator[None]:
 
 
 def record(undo: Callable[..., object], *arguments: Any) -> None:
-    """Have the open transaction, if any, call ``undo(*arguments)`` to undo a change."""
+    """Make the open transaction, if any, call ``undo(*arguments)`` to undo a change."""
     journal = _JOURNAL.get()
     if journal is not None:
         journal.append((undo, arguments))
 
 
 def _undo(journal: list[Undo], mark: int) -> None:
-    # Undoing is not a change to record: without this it would be recorded, and undone itself.
+    # Undoing must not be recorded as a change, or it would be undone itself.
     with setting(_JOURNAL, None):
         while len(journal) > mark:
             undo, arguments = journal.pop()

@@ -44,7 +44,7 @@ def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefini
 class Operator:
     """One operator: which variables it reads and writes, by name, and its attributes.
 
-    `Block.append_op` makes one; for a `Network` it can be made without a block::
+    `Block.append_op` makes one; for a `Network` it can be created without a block::
 
         Operator("sgd", param="w", grad="w_grad", learning_rate="lr", param_out="w")
 

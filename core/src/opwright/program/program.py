@@ -142,7 +142,7 @@ class Program:
         self._current_idx = idx
 
     def rollback(self) -> Block:
-        """Make the parent of the current block the current one, and return it."""
+        """Make the parent of the current block the current block, and return it."""
         parent_idx = self.current_block().parent_idx
         if parent_idx is None:
             raise ProgramError(
@@ -156,7 +156,7 @@ class Program:
         return make_name(_PREFIX.get() + prefix, self._counts, self._names.__contains__)
 
     def free_name(self, name: str) -> str:
-        """Return `name` if it is free, else ``<name>_<n>`` with the smallest free n."""
+        """Return `name` if it is free, otherwise ``<name>_<n>`` with the smallest free n."""
         if name not in self._names:
             return name
         return make_name(name, self._counts, self._names.__contains__)
@@ -202,7 +202,7 @@ class Program:
         return list(self.global_block().parameters())
 
     def infer_shapes(self) -> None:
-        """Infer the shapes and dtypes of all outputs again, from data and persistable variables.
+        """Re-infer the shapes and dtypes of all outputs, from data and persistable variables.
 
         Call it after the shape of a data variable or parameter was set.
         """
@@ -291,7 +291,7 @@ class Program:
         return format_program(self)
 
     def _repr_html_(self) -> str | None:
-        """Return the drawing that a plugin makes; for None a notebook shows the repr."""
+        """Return a plugin's drawing; for None, a notebook shows the repr."""
         frame = current_context().annexes.find("kit", "frame")
         return None if frame is None else frame.load()(self)
 

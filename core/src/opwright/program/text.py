@@ -1,4 +1,4 @@
-"""Formats programs as text for people; default values and automatic inputs are left out."""
+"""Formats programs as readable text; default values and automatic inputs are omitted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _INDENT = "  "
 _MAX_COLUMN = 72
-"""Result types are in one column up to here; in a longer line they follow after two spaces."""
+"""Result types start at this column at most; in a longer line they follow after two spaces."""
 
 
 def format_program(program: Program) -> str:
@@ -90,7 +90,7 @@ def _format_operators(block: Block) -> list[str]:
 
 
 def _format_results(op: Operator) -> str:
-    """Return the types of the main outputs, without outputs that only the gradient needs."""
+    """Return the types of the main outputs, omitting those that only the gradient needs."""
     if op.block is None:
         return ""
     shown = []

@@ -1,4 +1,4 @@
-"""Copies and prunes blocks, infers their shapes again, and removes training from programs."""
+"""Copies and prunes blocks, re-infers their shapes, and removes training from programs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def clear_block(block: Block) -> None:
 
 
 def infer_block(block: Block) -> None:
-    """Infer the metas of all outputs in a block, and in the blocks within it, again.
+    """Re-infer the metas of all outputs in a block, and in the blocks within it.
 
     Persistables, and variables that no operator writes, keep their metas.
     """
@@ -136,7 +136,7 @@ def _live_blocks(block: Block) -> list[Block]:
 
 
 def renumbered_blocks(program: Program) -> list[Block]:
-    """Return the blocks that an operator still has, with indices without gaps."""
+    """Return the blocks that an operator still has, renumbered without gaps."""
     live = sorted(_live_blocks(program.global_block()), key=lambda block: block.idx)
     numbers = {block.idx: number for number, block in enumerate(live)}
     for block in live:
@@ -161,7 +161,7 @@ def stop_training(program: Program) -> None:
 
 
 def find_moving_ops(block: Block) -> list[list[Operator]]:
-    """Return each operator that moves states in training, as batch_norm, with its gradients."""
+    """Return each operator that updates states in training (batch_norm), with its gradients."""
     moving = []
     for op in block.ops:
         slots = op.definition.proto.outputs
@@ -173,7 +173,7 @@ def find_moving_ops(block: Block) -> list[list[Operator]]:
 
 
 def freeze(program: Program) -> None:
-    """Exclude all parameters from training; have states that move in training stay."""
+    """Exclude all parameters from training, and freeze states that training updates."""
     for parameter in program.parameters():
         parameter.trainable = False
     for ops in find_moving_ops(program.global_block()):
@@ -190,7 +190,7 @@ def drop_training(program: Program) -> None:
 
 
 def _forward_ops(block: Block) -> list[Operator]:
-    """Return the operators that depend on no gradient, and do not serve only updates."""
+    """Return the operators that depend on no gradient, and are not used only by updates."""
     kept: list[Operator] = []
     appended_late: list[Operator] = []
     after_gradients: set[str] = set()
@@ -209,7 +209,7 @@ def _forward_ops(block: Block) -> list[Operator]:
 
 
 def _serving(kept: list[Operator], candidates: list[Operator], needed: set[str]) -> set[Operator]:
-    """Return operators whose outputs only updates read: learning rates, penalties of weights."""
+    """Return operators whose outputs only updates read: learning rates, weight penalties."""
     n_readers = Counter(name for op in kept for name in set(op.input_names()))
     serving: set[Operator] = set()
     n_before = -1
@@ -227,7 +227,7 @@ def _serving(kept: list[Operator], candidates: list[Operator], needed: set[str])
 
 
 def _is_seed(op: Operator) -> bool:
-    """Whether `append_backward` begins here: with the gradient of a target by itself."""
+    """Whether `append_backward` begins here, with the gradient of a target by itself."""
     if op.type not in (ASSIGN, FILL_LIKE):
         return False
     (source,), (name,) = op.input(X), op.output(OUT)

@@ -21,7 +21,7 @@ DEFAULT_DTYPE: Final = "float32"
 
 
 def _normalize_shape(name: str, shape: Iterable[int | None] | None) -> tuple[int, ...] | None:
-    """Return the shape as a tuple of ints, unknown dimensions (None or -1) as -1."""
+    """Return the shape as a tuple of ints, with -1 for unknown dimensions (None or -1)."""
     if shape is None:
         return None
     if isinstance(shape, str | bytes):
@@ -201,6 +201,6 @@ class Parameter(Variable):
 
 
 def list_names(items: Variable | str | Iterable[Variable | str]) -> list[str]:
-    """Return the names of variables or names, or of a single one."""
+    """Return the names of a list of variables or names, or of a single one."""
     listed = [items] if isinstance(items, Variable | str) else items
     return [item.name if isinstance(item, Variable) else item for item in listed]

@@ -21,7 +21,7 @@ _MAX_DIGITS: Final = 6
 
 
 class DeviceName(NamedTuple):
-    """A device type and which of its devices: ``str()`` is ``"cuda"`` for number 0, ``"cuda:1"``.
+    """A device type and number: ``str()`` is ``"cuda"`` for number 0, ``"cuda:1"`` for number 1.
 
     Attributes
     ----------
@@ -39,12 +39,12 @@ class DeviceName(NamedTuple):
     def parse(cls, text: str) -> DeviceName:
         """Return the name that users write as ``"cuda:1"``, or ``"cuda"`` for number 0.
 
-        It is not checked whether there is such a device.
+        Whether the device exists is not checked.
 
         Raises
         ------
         DeviceNotFoundError
-            For a number that is not an int of at least 0, and for any number of the host but 0.
+            For a number that is not a non-negative int, and for any number of the host except 0.
         """
         kind, colon, digits = text.partition(":")
         if not colon:
@@ -78,7 +78,7 @@ HOST: Final = DeviceName(HOST_DEVICE)
 
 
 class DeviceEntry(Entry):
-    """One registered device, whose `arrays` make arrays for Python kernels; None for none."""
+    """One registered device, whose `arrays`, if not None, make arrays for Python kernels."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)

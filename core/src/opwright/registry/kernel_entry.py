@@ -85,7 +85,7 @@ class KernelEntry(Entry):
             If the target cannot be imported, or its library cannot be used.
         RegistrationError
             If it is not a kernel, does not accept the operator's slots and attributes, or names
-            others.
+            unknown ones.
         """
         loaded = self._load_native() if self.is_native else super()._load()
         self._check(loaded)
@@ -128,12 +128,12 @@ class KernelEntry(Entry):
                 raise RegistrationError(f"{self.who}: prefers: {error}") from None
 
     def suits(self, attrs: Mapping[str, object], name: str) -> bool:
-        """Whether `attrs` are the values that the kernel prefers, and `name` is one of them."""
+        """Whether `attrs` match all values that the kernel prefers, and `name` is among these."""
         return name in self.prefers and all(attrs.get(k) == v for k, v in self.prefers.items())
 
     @property
     def origin(self) -> str:
-        """The library or module that the kernel is loaded from; its name for a given object."""
+        """The library or module that the kernel is loaded from; for a given object, its name."""
         if not isinstance(self.target, str):
             return getattr(self.target, "__module__", None) or repr(self.target)
         return self.target.partition(":")[0]

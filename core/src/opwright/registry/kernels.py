@@ -23,10 +23,10 @@ from opwright.registry.operators import OpRegistry
 from opwright.targets.opening import load_target
 
 REFUSED: Final = "refused: "
-"""Prefix of the report of a kernel that declined, as opposed to a failed load."""
+"""Prefix of the report on a kernel that declined, as opposed to one that failed to load."""
 
 WOULD_REFUSE = "would refuse: "
-"""Prefix of the report of a kernel whose prepare was not called."""
+"""Prefix of the report on a kernel whose prepare was not called."""
 
 _SHOWN_KEYS = 12
 
@@ -70,7 +70,7 @@ class KernelRegistry:
         return self._report.epoch
 
     def enter(self, registrations: Sequence[KernelRegistration], package: Package) -> None:
-        """Add registrations that have been checked already."""
+        """Add registrations that have already been checked."""
         for registration in registrations:
             op_type = registration.op_type
             self._registered.setdefault(op_type, []).append((registration, package))
@@ -81,8 +81,8 @@ class KernelRegistry:
 
     def find_clash(self, registrations: Iterable[KernelRegistration]) -> tuple[str, Package] | None:
         """Return a key that is already taken, as text, and the package that has it; or None."""
-        # Every process calls this for thousands of kernels, nearly all of them without others
-        # of the same type: filling a table of all keys would take longer than comparing.
+        # Every process calls this for thousands of kernels, nearly all of which are the only
+        # ones of their type: filling a table of all keys would take longer than comparing.
         for new in registrations:
             for other, package in self._registered.get(new.op_type, ()):
                 if other.library == new.library and other.device == new.device:
@@ -231,10 +231,10 @@ def _apply_pins(
 
 
 def find_refusal(target: str, package: Package, options: Mapping[str, Any]) -> str | None:
-    """Return the reason of a plugin's function why kernels would refuse on this machine, or None.
+    """Return why kernels would refuse on this machine, according to a plugin's function, or None.
 
     `target` is ``"module:attribute"`` of a function without arguments, or of ``options`` (the value
-    of every option), which returns a text or None. The reason is one line. PluginError if the
+    of every option), which returns a string or None. The reason is one line. PluginError if the
     function cannot be imported, raises, or returns something else.
     """
     from inspect import signature  # only if a function is queried

@@ -59,10 +59,10 @@ class Entry:
     def load(self) -> Any:
         """Return the object that the plugin named, imported once.
 
-        PluginError if it cannot be imported, RegistrationError if it is of the wrong kind.
+        PluginError if it cannot be imported, RegistrationError if it has the wrong type.
         """
         if self._loaded is None:
-            # Concurrent threads store equal results: no lock is needed.
+            # Concurrent threads store equal results, so no lock is needed.
             self._loaded = self._load()
         return self._loaded
 
@@ -84,10 +84,10 @@ class NamedRegistry(Generic[_Entry]):
     """
 
     noun: ClassVar[str]
-    """The name of the entries in messages."""
+    """What the entries are called in messages."""
 
     entry_type: ClassVar[Any] = Entry
-    """Makes an entry of name, registration, package and libraries."""
+    """Makes an entry from name, registration, package and libraries."""
 
     name_of: ClassVar[attrgetter[str]] = attrgetter("name")
     """Returns the name of a registration."""
@@ -120,7 +120,7 @@ class NamedRegistry(Generic[_Entry]):
         self.enter([registration], package)
 
     def find_clash(self, registrations: Sequence[Any]) -> tuple[str, Package] | None:
-        """Return the first name that is taken already, and the package that has it; or None."""
+        """Return the first name that is already taken, and the package that has it; or None."""
         for name in map(self.name_of, registrations):
             owner = self.find_owner(name)
             if owner is not None:
@@ -219,7 +219,7 @@ class PassRegistry(NamedRegistry[PassEntry]):
     def of_phases(self, phases: Iterable[str], device: str) -> tuple[PassEntry, ...]:
         """Return the passes of some phases for one device, in the order in which they run.
 
-        Within a phase those for this device come first, then those for any device. Then passes are
+        Within a phase, passes for this device come before passes for any device. These are then
         ordered by plugin, opwright's own first and others by distribution, and within a plugin by
         registration.
         """
@@ -251,7 +251,7 @@ class OptionRegistry(NamedRegistry[Entry]):
     noun = "option"
 
     def add(self, name: str, *, default: object, comment: str, package: Package) -> None:
-        """Declare one option, by its name without the plugin's.
+        """Declare one option, by its name without the plugin prefix.
 
         RegistrationError for a name that is taken, or anything malformed.
         """
@@ -267,7 +267,7 @@ class OptionRegistry(NamedRegistry[Entry]):
         """Return the options that differ from their defaults, sorted by name.
 
         Options in `before` apply if `chosen` does not name them. SettingError, which begins with
-        `who`, for an unknown option and for a value of another type.
+        `who`, for an unknown option and for a value of the wrong type.
         """
         if not isinstance(chosen, Mapping):
             example = next(iter(self._registered), "acme.fast_exp")

@@ -108,7 +108,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
         return text if text.startswith("; did you mean") or siblings else "; see: opwright ops"
 
     def _find_by_alias(self, name: str) -> str | None:
-        """Return the type that has this name here or elsewhere, ignoring case and underscores."""
+        """Return the type with this name or alias, ignoring case and underscores."""
         folded = _fold(name)
         names = ((type, *item.aliases) for type, (item, _) in self._registered.items())
         return next((group[0] for group in names if folded in map(_fold, group)), None)
@@ -124,7 +124,7 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
             definition = library.load_definition(type, registration.hidden)
         else:
             definition = load_target(target, type, package, self.libraries.notes)
-        # If two threads race, the first one's object stays.
+        # If two threads race, the object of the first is kept.
         checked = self._checked(type, definition, package, registration.hidden)
         return self._entries.setdefault(type, checked)
 
@@ -165,5 +165,5 @@ class OpRegistry(NamedRegistry["OpDefinition"]):
 
 
 def _fold(name: str) -> str:
-    """``reduce_sum``, ``ReduceSum`` and ``reducesum`` are one name."""
+    """``reduce_sum``, ``ReduceSum`` and ``reducesum`` are the same name."""
     return name.replace("_", "").lower()

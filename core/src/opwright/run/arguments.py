@@ -1,4 +1,4 @@
-"""Checks the arguments of `Network`, its ``run`` and its ``compile``, and makes its requests."""
+"""Checks the arguments of `Network`, its ``run`` and its ``compile``, and creates its requests."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def choose_target(
     deterministic: bool | None,
     lock: Lock | str | os.PathLike[str] | None,
 ) -> Target:
-    """Return where and how a network runs, by the arguments of `Network.compile`."""
+    """Return where and how a network runs, from the arguments of `Network.compile`."""
     check_fallback("Network.compile", fallback)
     name, context = DeviceName.parse(device), current_context()
     given = {} if options is None else options
@@ -140,7 +140,7 @@ def check_fetches(
 
 
 def check_delivery(fetch_as: Any, detach: Any) -> None:
-    """Raise FeedError for an importer that cannot be called, and for a flag that is not a bool."""
+    """Raise FeedError for an importer that is not callable, and for a flag that is not a bool."""
     if fetch_as is not None and not callable(fetch_as):
         raise FeedError(
             f"Network.compile: fetch_as must be callable, as torch.from_dlpack is, got {fetch_as!r}"
@@ -164,7 +164,7 @@ def check_fed(
 def check_writes(
     items: Iterable[Variable | str], feeds: Iterable[FeedSpec], ops: Iterable[Operator]
 ) -> frozenset[str]:
-    """Return the names of feeds that a network writes; FeedError for others."""
+    """Return the names of feeds that a network writes; FeedError for other names."""
     names = check_fed(items, "writes", feeds)
     written = {name for op in ops for name in op.output_names()}
     for name in names:
@@ -230,7 +230,7 @@ def lasting_names(
     """Return the names that are kept in the scope.
 
     In a block these are its persistable variables. Operators without a block have no variables;
-    then these are the names that they read before they write them.
+    for these, it returns the names that they read before they write them.
     """
     if block is None:
         return frozenset(names_read_first(ops))

@@ -74,7 +74,7 @@ class CompiledSource:
         return compiled
 
     def refuse_names(self, n_positional: int, names: tuple[str, ...]) -> None:
-        """Raise FeedError if the names of a call are not the feeds'."""
+        """Raise FeedError if the argument names of a call are not those of the feeds."""
         check_feed_names(names, self._names[self._n_bound :], n_positional - self._n_bound)
 
     def read_feed(self, i: int, value: Any) -> Any:
@@ -87,7 +87,7 @@ class CompiledSource:
     def __call__(self, arrays: tuple[Any, ...]) -> LoweredPlan:
         """Return the plan for feeds that are ready, in order, and the current scope.
 
-        FeedError for one of a wrong dtype or shape.
+        FeedError for a feed of a wrong dtype or shape.
         """
         return self.make_plan(self.request(arrays))
 

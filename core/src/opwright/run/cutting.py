@@ -1,4 +1,4 @@
-"""Calls a network in two steps: a forward, and the part that depends on later feeds."""
+"""Calls a network in two steps: a forward pass, and the part that depends on later feeds."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class CutNetwork(NamedTuple):
     """A network in two halves; a call returns the fetches of the first, and `backward`.
 
     To keep the values between the halves, call `first` directly: it returns its `n_early`
-    fetches, then the other values that the second half reads, and last a pair: the second half, and
-    the source of each of its first arguments, a feed by its name or a result by its position.
+    fetches, then the other values that the second half reads, and finally a pair: the second half,
+    and the source of each of its first arguments, a feed by name or a result by position.
     """
 
     first: _runtime.CompiledNetwork
     n_early: int
 
     def __call__(self, *values: Any, **feeds: Any) -> tuple[list[Any], Backward]:
-        """Run the first half; return its fetches, and a callable of the second one."""
+        """Run the first half; return its fetches, and a callable for the second half."""
         results = self.first(*values, **feeds)
         second, sources = results.pop()
         is_dict = len(values) == 1 and isinstance(values[0], dict)
@@ -76,9 +76,9 @@ def cut(
 ) -> CutNetwork:
     """Return a callable ``f(**feeds) -> (list, backward)`` that runs a program in two steps.
 
-    The call runs the operators without late feeds: a forward, with all its changes of state.
+    The call runs the operators that need no late feeds: a forward pass, with all changes of state.
     ``backward(**late_feeds) -> list`` runs the rest. Both have the kernels of one plan.
-    ``backward`` keeps the values that it reads of the forward, in as few bytes as possible: without
+    ``backward`` keeps the values of the forward that it reads, in as few bytes as possible: without
     parameters, values read only for their shape, and values that are cheap to recompute. It may be
     called several times, and after other calls of ``f``.
 
@@ -90,12 +90,12 @@ def cut(
         The feeds and fetches of the forward, as for `Network.compile`. ``backward`` may read the
         arrays of feeds and results and the parameters again: leave them unchanged until then.
     late_feed : sequence of Variable or str, or mapping
-        The feeds of ``backward``, at least one. In a mapping, each with a variable of the forward
-        that has the same shape, as for a gradient; otherwise its shape must be known.
+        The feeds of ``backward``, at least one. A mapping gives each the variable of the forward
+        that has its shape, as for a gradient; otherwise its shape must be known.
     late_fetch : sequence of Variable or str
         The results of ``backward``, in order.
     device, scope, passes, fallback, options, deterministic, lock, varying, fetch_as, detach
-        As for `Network.compile`. On another device than the host, results stay there, and late
+        As for `Network.compile`. On a device other than the host, results stay there, and late
         feeds are given there if the feeds are.
 
     Raises
@@ -134,7 +134,7 @@ def cut(
 
 
 def _check_late(late: Sequence[tuple[FeedSpec, FeedSpec]]) -> dict[str, Meta]:
-    """Return the metas of late feeds that are known; FeedError for one without a known shape."""
+    """Return the known metas of late feeds; FeedError for a late feed without a known shape."""
     if not late:
         raise FeedError(
             "cut: late_feed must name a variable, got none; name the gradient that is fed, which "
@@ -165,7 +165,7 @@ def _lower_halves(
     delivery: tuple[bool, Callable[[Any], Any] | None],
     request: LowerRequest,
 ) -> LoweredPlan:
-    """Return the plan of the first half, which returns the callable of the second one."""
+    """Return the plan of the first half, which returns the callable of the second half."""
     own, given = template.given, request.given
     on_device = given.on_device.union(own.late if given.on_device else ())
     metas = {**given.metas, **own.metas}

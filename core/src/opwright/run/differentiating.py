@@ -58,7 +58,8 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[...,
 def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Return a function that computes the gradient of a function that calls operators.
 
-    ``grad(f)(*args)`` is the derivative of ``f(*args)`` by ``args[argnums]``. `f` is called with
+    ``grad(f)(*args)`` is the derivative of ``f(*args)`` with respect to
+    ``args[argnums]``. `f` is called with
     variables instead of arrays, once for each combination of their dtypes and shapes and of its
     other arguments; the operators of ``opwright.ops`` that it calls are differentiated and
     compiled. So `f` cannot use values, and its side effects happen only in the first call.
@@ -66,23 +67,23 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     Parameters
     ----------
     f : callable
-        From arrays to a float scalar (shape ``()`` or one element), by calls of ``opwright.ops``.
+        Maps arrays to a float scalar (shape ``()`` or one element), by calling ``opwright.ops``.
         Other arguments, such as numbers and strings, are passed unchanged; they must be hashable.
     argnums : int or sequence of int
-        The positional arguments to differentiate by: float arrays of any shape.
+        The positional arguments to differentiate with respect to: float arrays of any shape.
 
     Returns
     -------
     callable
-        Its result has dtype, shape and library of the argument, a tuple of them for several
-        `argnums`. Called with variables, it appends the gradient to their block, so that ``grad``
+        Its result has dtype, shape and library of the argument; for several `argnums` it is a
+        tuple. Called with variables, it appends the gradient to their block, so that ``grad``
         of it is the second derivative.
 
     Raises
     ------
     GradientError
-        If `f` returns no scalar, if an argument of `argnums` is not a float array, and as
-        `append_backward` does. The call raises it.
+        If `f` returns no scalar, if an argument of `argnums` is not a float array, and whenever
+        `append_backward` raises it. The call raises it.
 
     Examples
     --------

@@ -49,10 +49,10 @@ class Missing(enum.Enum):
 
 
 class EagerSource:
-    """The slow path of one operator's function; ``eager`` is the quick one in the runtime.
+    """The slow path of one operator's function; ``eager`` is the fast path in the runtime.
 
     `returned` are the outputs to return, in order; by default all that are neither intermediate nor
-    optional. With `as_tuple` a single one is a tuple, too. With `detach`, arrays that require a
+    optional. With `as_tuple` a single output is also a tuple. With `detach`, arrays that require a
     gradient are read as their ``detach()``.
     """
 
@@ -157,7 +157,7 @@ class EagerSource:
         return results[0] if self.returns_one else tuple(results)
 
     def _run(self, given: list[list[Any]], values: Sequence[Any]) -> Any:
-        """Read the arguments, and have the runtime find or lower their plan, and run it."""
+        """Read the arguments; the runtime then finds or lowers their plan, and runs it."""
         others = (i for s in given for i in s if is_array(i) and not isinstance(i, np.ndarray))
         like = next(others, None)
         if like is not None:
@@ -183,7 +183,7 @@ class EagerSource:
         return self._hold_numbers(read)
 
     def _hold_numbers(self, read: list[list[Any]]) -> list[list[Any]]:
-        """Return numbers, lists and NumPy scalars as arrays of the dtypes of the others."""
+        """Return numbers, lists and NumPy scalars as arrays with the dtypes of other arguments."""
         return [
             [item if is_array(item) else self._hold(slot, item, read) for item in items]
             for slot, items in zip(self._proto.inputs, read, strict=True)

@@ -20,7 +20,7 @@ from opwright.records import NamedTuple
 class FeedSpec(NamedTuple):
     """The variable of a feed: ``shape`` None means any rank, -1 any size; ``dtype`` None any.
 
-    Messages begin with ``who``, the function that got the feed, unless that is a network.
+    Messages begin with ``who``, the function that received the feed, except for networks.
     """
 
     name: str
@@ -101,7 +101,7 @@ def check_feed(value: Any, variable: Variable, who: str) -> Any:
 
 
 def check_array(array: Any, spec: FeedSpec) -> Meta:
-    """Return the meta of a feed that is ready; FeedError unless it fits its variable."""
+    """Return the meta of a feed that is ready; FeedError if it does not fit its variable."""
     try:
         meta = meta_of(array)
     except DtypeError as error:

@@ -51,7 +51,7 @@ class LoadedProgram(Called):
     notes : mapping, optional
         The argument `notes` of `save`.
     device, lock, options
-        As of ``Network.compile``.
+        As for ``Network.compile``.
 
     Raises
     ------
@@ -67,9 +67,9 @@ class LoadedProgram(Called):
     choices : dict
         The arguments `lock` and `options`.
     keep : callable or None
-        Lowers a request of a source, and stores the plan.
+        Lowers a request from a source, and stores the plan.
     program_feeds : tuple of str
-        The feeds of the whole program: also labels, if it was saved for training.
+        The feeds of the whole program; if it was saved for training, these include labels.
     """
 
     keep: Callable[[CompiledSource, LowerRequest], LoweredPlan] | None = None
@@ -159,7 +159,7 @@ class LoadedProgram(Called):
         feeds: Mapping[str, Sequence[int | None]] | None = None,
         batch: tuple[int, int] | None = None,
     ) -> None:
-        """Write the plans of a call to a file that runs without Python, and in `opwright.load`.
+        """Write the plans of a call to a file for use without Python, or with `opwright.load`.
 
         The file has plans for all batches of a range, and the current values of the scope. It
         names the libraries of the kernels, with their versions. See ``opwright/run.h``.
@@ -172,13 +172,13 @@ class LoadedProgram(Called):
             Shapes of feeds, None for the batch: ``{"x": [None, 3, 224, 224]}``. By default the
             shapes of the variables, with an unknown first dimension as the batch.
         batch : (int, int), optional
-            The least and the largest batch; needed if a shape has one. For a large network some
-            batches are tried: between them Python could choose other kernels.
+            The smallest and the largest batch; needed if a shape has one. For a large network only
+            some batches are tried: between them Python could choose different kernels.
 
         Raises
         ------
         ProgramError
-            For another device than the CPU; for an operator with a kernel in Python, or an output
+            For a device other than the CPU; for an operator with a kernel in Python, or an output
             whose shape depends on elements.
         FeedError
             If `feeds` or `batch` do not fit.
@@ -211,7 +211,7 @@ class LoadedProgram(Called):
         return [scope.var(variable.name) for variable in persistable_variables(self._find_part())]
 
     def _find_part(self) -> Program:
-        """Return the operators of a call; all, for a program without results."""
+        """Return the operators of a call; for a program without results, all operators."""
         with self._lock:
             if self._part is None:
                 part = self.program

@@ -43,17 +43,17 @@ def load(
     Parameters
     ----------
     path : str or PathLike
-        The folder; or one in its ``generations``; or any with ``program.pb`` and
-        ``params.safetensors`` of one call of `save` in it. Or a file that `Network.bundle` wrote:
+        The folder; or one in its ``generations``; or any folder with the ``program.pb`` and
+        ``params.safetensors`` of one call of `save`. Or a file that `Network.bundle` wrote:
         its plans run without being lowered. Such a file is code, see ``opwright/run.h``.
     scope : Scope, optional
         The scope for the persistable variables, also for calls of the result. By default the result
         has its own scope: another program with the same names may be loaded.
     mmap : bool
-        Whether parameters may be in a map of their file: they are read from the disk at first use,
-        and processes share them. This applies to the scope of the result, and to files of 1 MiB and
+        Whether parameters may be memory-mapped: they are read from the disk at first use, and
+        processes share them. This applies to the scope of the result, and to files of 1 MiB and
         more in ``generations``, which `save` never writes into, on a local disk. The file may then
-        be replaced, renamed and removed, but not be written into or cut off: that changes the
+        be replaced, renamed and removed, but not written into or truncated: that changes the
         parameters, or kills the process. Values written into a parameter stay in memory. False
         reads everything immediately.
     trainable : bool
@@ -63,7 +63,7 @@ def load(
         The results of a call instead of the saved ones: any variables of the program,
         such as the output of a layer, ``fetch="hidden_out"``.
     device, lock, options
-        As of ``Network.compile``, for calls of the result.
+        As for ``Network.compile``, for calls of the result.
 
     Returns
     -------

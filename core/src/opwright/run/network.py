@@ -142,8 +142,8 @@ class Network:
         Raises
         ------
         ProgramError
-            If a variable is read that no operator wrote and the scope lacks, or `fallback` is
-            anything else.
+            If a variable is read that no operator has written and the scope lacks, or `fallback` is
+            any other value.
         KernelNotFoundError, KernelError
             If a kernel is missing, or fails.
         """
@@ -216,8 +216,8 @@ class Network:
             Options of plugins, by name: ``{"cuda.allow_tf32": True}``. The others are the options
             of the current Context, see `Context.with_options`.
         deterministic : bool, optional
-            Whether results must have the same bits in every run, with any number of threads.
-            Default: the environment variable OPWRIGHT_DETERMINISTIC, else False.
+            Whether results must be bitwise identical in every run, with any number of threads.
+            Default: the environment variable OPWRIGHT_DETERMINISTIC, otherwise False.
         lock : Lock, str or PathLike, optional
             The result of `lock`, or its file: the only kernels and passes to use, of these
             versions.
@@ -239,9 +239,9 @@ class Network:
         Raises
         ------
         SettingError
-            For an unknown option, and for a value of another type.
+            For an unknown option, and for a value of the wrong type.
         LockError
-            If the installed packages differ from the lock. The call raises it, too, if an operator
+            If the installed packages differ from the lock. The call also raises it if an operator
             has no locked kernel.
         FileMissingError, FormatError
             If the file of the lock is missing or damaged.
@@ -250,9 +250,9 @@ class Network:
             not written. Shapes are checked in the call, as is whether an operator reads the
             elements of a `shape_only` feed.
         ProgramError
-            If `fallback` is anything else, or both `passes` and `lock` are given.
+            If `fallback` is any other value, or both `passes` and `lock` are given.
         DeviceNotFoundError, KernelError
-            If no plugin provides the device, or there is none of this number.
+            If no plugin provides the device, or there is none with this number.
         """
         scope = default_scope() if scope is None else scope
         target = choose_target(device, fallback, passes, options, deterministic, lock)
@@ -284,7 +284,7 @@ class Network:
         Parameters
         ----------
         path, feeds, batch
-            As of `LoadedProgram.bundle`; the result of ``compile`` must still exist.
+            As for `LoadedProgram.bundle`; the result of ``compile`` must still exist.
         """
         from opwright.run.bundles.writing import write_bundle
 
@@ -301,7 +301,7 @@ class Network:
         Raises
         ------
         ProgramError
-            If nothing was lowered yet.
+            If nothing has been lowered yet.
         """
         return self._need_last("placement").placement
 
@@ -314,7 +314,7 @@ class Network:
         Raises
         ------
         ProgramError
-            If nothing was lowered yet.
+            If nothing has been lowered yet.
         """
         from opwright.lowering.lock import Lock
 
@@ -336,9 +336,9 @@ class Network:
         Raises
         ------
         ProgramError
-            If nothing was compiled or run yet, or the result of `compile` no longer exists.
+            If nothing has been compiled or run yet, or the result of `compile` no longer exists.
         FeedError
-            For a missing or unknown feed, or one of a wrong shape.
+            For a missing or unknown feed, or a feed with a wrong shape.
         """
         if self._compiled is not None:
             compiled = self._compiled()

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from opwright.program import Program
 
 FORMAT: Final = 3
-"""Raised when records change their form."""
+"""Incremented when the form of records changes."""
 
 _SWITCH: Final = "OPWRIGHT_KEEP_PLANS"
 _OTHER_PLANS: Final = ("OPWRIGHT_CHECKED", "OPWRIGHT_ISOLATE")
@@ -51,7 +51,7 @@ _OTHER_PLANS: Final = ("OPWRIGHT_CHECKED", "OPWRIGHT_ISOLATE")
 _MOST_BYTES: Final = 1 << 26
 _BOOT: Final = "/proc/sys/kernel/random/boot_id"
 _MOST_COPIES: Final = 8
-"""The most copies of the same parameters, which are checked once."""
+"""The maximum number of copies of the same parameters, which are checked once."""
 
 _FILES: Final = ("program.pb", "params.safetensors", "generation.json")
 
@@ -76,7 +76,7 @@ class Place(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Description of a saved state that was called; see the module."""
+    """The description of a saved state that was called; see the module docstring."""
 
     n_ops: int
     params: Sequence[list[Any]]  # results of `see` for copies with the right checksum
@@ -88,7 +88,7 @@ class Record(NamedTuple):
 
 
 def may_keep() -> bool:
-    """Whether this process stores plans, and uses stored ones."""
+    """Whether this process stores plans and uses stored plans."""
     is_on = read_switch(_SWITCH, default=True) and not any(map(os.environ.get, _OTHER_PLANS))
     return is_on and is_unchanged()
 
@@ -165,7 +165,7 @@ def dump_record(record: Record) -> bytes:
 
 
 def parse_record(data: bytes) -> Record:
-    """Return the record that `dump_record` wrote; ValueError for another text."""
+    """Return the record that `dump_record` wrote; ValueError for any other text."""
     head, _, body = data.partition(b"\n")
     if head != b"opwright plans %d %08x" % (FORMAT, zlib.crc32(body)):
         raise ValueError("its checksum or format differs")
@@ -181,7 +181,7 @@ def parse_record(data: bytes) -> Record:
 
 
 def read_record(stem: str) -> Record | None:
-    """Return the record of this stem; None unless there is a valid one."""
+    """Return the record with this stem; None if there is no valid record."""
     try:
         record = parse_record(read_trusted(f"{stem}.record", _MOST_BYTES))
         return record if all(stat_of(file[0]) == file for file in record.files) else None
@@ -198,7 +198,7 @@ def stat_of(path: str) -> list[Any]:
 def see(path: str) -> list[Any]:
     """Return the result of `stat_of`, and the start of the system, which a crash ends.
 
-    Until then a file that was not synchronized has its written content.
+    Until a crash, a file that was not synchronized has its written content.
     """
     try:
         with open(_BOOT, encoding="ascii") as file:
@@ -220,7 +220,7 @@ class CachedProgram(LoadedProgram):
     scope : Scope
         With its parameters.
     trainable : bool
-        As of `load`.
+        As for `load`.
     """
 
     def __init__(
@@ -329,7 +329,7 @@ def metas_of(arrays: Iterable[Any]) -> list[tuple[tuple[int, ...], str]]:
 
 
 def open_cached(place: Place, *, mapped: bool, trainable: bool) -> LoadedProgram | None:
-    """Return a saved state with its stored plans; None if it has none."""
+    """Return a saved state with its stored plans; None if there are none."""
     record = read_record(place.stem)
     scope = record and _read_scope(place, record, mapped)
     return CachedProgram(place, record, scope, trainable) if record and scope else None
@@ -337,7 +337,7 @@ def open_cached(place: Place, *, mapped: bool, trainable: bool) -> LoadedProgram
 
 def _read_scope(place: Place, record: Record, mapped: bool) -> _runtime.Scope | None:
     """Return a scope with the parameters; None if they are damaged."""
-    # Nothing writes into a generation, which has a manifest.
+    # Nothing writes into a generation, which is recognized by its manifest.
     mapped, is_known = mapped and bool(place.manifest), place.seen in record.params
     try:
         with open_regular(place.params, follow=True) as handle:

@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from opwright.run.loaded import LoadedProgram
 
 _MOST_MODEL_BYTES: Final = 1 << 31
-"""The most bytes of the parameters of translated models."""
+"""The maximum size in bytes of the parameters of translated models."""
 
 _DAY_S: Final = 86_400
 _MOST_FILES: Final = 4096
 _MOST_BYTES: Final = 1 << 28
-"""The limit of all plans; beyond it the oldest are removed. A plan of 50 layers takes 30,000."""
+"""The limit in bytes of all plans, beyond which the oldest go. A plan of 50 layers takes 30,000."""
 
 
 Keep = Callable[[Place, "LoadedProgram"], None]
@@ -68,8 +68,8 @@ def lower_and_keep(
 def lower_to_keep(source: CompiledSource, request: LowerRequest) -> tuple[LoweredPlan, Keep | None]:
     """Return the plan of a request, and a function that stores it.
 
-    Plans that bundles cannot contain, such as with kernels in Python, are not kept, nor programs
-    that write variables, nor plans of a Context other than the default one or with failed plugins.
+    Not stored are plans that bundles cannot contain, such as with kernels in Python, programs
+    that write variables, and plans of a Context other than the default one or with failed plugins.
     """
     context = request.target.context
     if context.epoch is not default_epoch or not is_unchanged() or context.failures:
@@ -100,7 +100,7 @@ def _keep(
 def keep_model(folder: str, loaded: LoadedProgram, is_same: Callable[[], bool]) -> Place | None:
     """Save a program for `opwright.load_translated`; None if that is impossible.
 
-    It is not found by later processes unless `is_same`, once its parameters are written.
+    Later processes find it only if `is_same` holds once its parameters are written.
     """
     context, parent = contexts.current_context(), os.path.dirname(folder)
     if context.epoch is not default_epoch or context.failures:
@@ -139,7 +139,7 @@ def _write_model(folder: str, loaded: LoadedProgram) -> bool:
 
 
 def _remove_oldest_models(parent: str) -> None:
-    """Remove the oldest models above the bound, and folders that a process began and left."""
+    """Remove the oldest models above the bound, and incomplete folders of ended processes."""
     ages = []
     for name in os.listdir(parent):
         path = os.path.join(parent, name)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ProgramReport(NamedTuple):
-    """The result of `LoadedProgram.report`; as text a table.
+    """The result of `LoadedProgram.report`; its text is a table.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class ProgramReport(NamedTuple):
     operators : mapping of str to int
         The operators that a call computes, by type, before passes.
     parameters : mapping of str to int
-        The persistable variables that a call reads, with the bytes of each.
+        The size in bytes of each persistable variable that a call reads.
     device : str
     kernels : tuple of LockedKernel
         The kernels of all calls so far: operator, device, dtype, library, package, version.
@@ -75,9 +75,9 @@ class PlanMemory(NamedTuple):
     owner : str
         The operator type, or the network.
     n_plans : int
-        Plans, one for each combination of shapes, dtypes and attributes.
+        The number of plans, one for each combination of shapes, dtypes and attributes.
     plan_bytes : int
-        Bytes of the plans and their prepared kernels, estimated.
+        The estimated bytes of the plans and their prepared kernels.
     idle_bytes : int
         Bytes of working memory, kept for the next run.
     """
@@ -94,9 +94,9 @@ class Memory(NamedTuple):
     Attributes
     ----------
     plans : tuple of PlanMemory
-        By owner, the largest first.
+        By owner, largest first.
     packed_bytes : int
-        Bytes of the parameters in the order in which kernels read them, shared by plans.
+        Bytes of parameters packed in the order in which kernels read them, shared by plans.
     block_bytes : int
         Bytes of large blocks on the host that were freed and are kept for the next request.
     """
@@ -125,7 +125,7 @@ class Memory(NamedTuple):
 def memory() -> Memory:
     """Return the memory that operators and networks keep between calls.
 
-    At most 4,096 plans of 48 MiB together are kept, 64 MiB of memory for their runs, and 128 MiB
+    At most 4,096 plans with 48 MiB in total are kept, 64 MiB of memory for their runs, and 128 MiB
     of freed blocks. In addition, the plan that each network ran last is kept with its memory.
     Variables of scopes, and arrays that were returned, are not counted.
 

@@ -32,7 +32,7 @@ class ArraySpec(NamedTuple):
 
 
 class Results(tuple[Any, ...]):
-    """The results of a call, in order; ``results["prob"]`` is one by its name.
+    """The results of a call, in order; ``results["prob"]`` selects one by name.
 
     Attributes
     ----------
@@ -73,14 +73,14 @@ class Called:
         *args : array
             By position, in the order of `feeds`; or one dict of them by name.
         **feeds : array
-            By name; also `out` and `fetch_as`, as of the result of `Network.compile`.
+            By name; also `out` and `fetch_as`, as for the result of `Network.compile`.
 
         Raises
         ------
         FeedError
-            For a missing or unknown feed, or one of a wrong shape.
+            For a missing or unknown feed, or a feed with a wrong shape.
         ProgramError
-            For a program without results, and for one of `load_program`, without parameters.
+            For a program without results, or without parameters, as from `load_program`.
         """
         results = Results(self._callable()(*args, **feeds))
         results.names = self._names

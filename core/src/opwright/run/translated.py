@@ -34,7 +34,7 @@ def load_translated(
 ) -> LoadedProgram:
     """Translate a file to a program once; later processes load the saved program.
 
-    It is saved in the folder ``models`` of the cache folder, which only this user may enter, under
+    It is saved in the cache folder, in ``models``, which only this user may enter, under
     a digest of the content and of the installed packages.
 
     Parameters
@@ -48,7 +48,7 @@ def load_translated(
     is_whole : callable
         Whether the result depends on nothing else; called once, before anything is saved.
     device, options
-        As of `load`.
+        As for `load`.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def load_translated(
 class _Keeper:
     """Saves a translated program, and its plans, after the results of calls.
 
-    Threads do that, one after the other. The end of the process waits for them, results do not.
+    Threads do that, one at a time. The process waits for them before it exits; results do not wait.
     Other processes do not find files that changed meanwhile.
     """
 
@@ -100,7 +100,7 @@ class _Keeper:
         return self._state == self._see()
 
     def lower(self, source: CompiledSource, request: LowerRequest) -> LoweredPlan:
-        """Return the plan of a request, which is saved after its result."""
+        """Return the plan of a request, which is saved after its result is returned."""
         from opwright.lowering import lower
         from opwright.run.plan_cache_writing import lower_to_keep
 
@@ -115,7 +115,7 @@ class _Keeper:
     def start(self) -> None:
         """Write in a thread of this Context; if the machine has no thread for it, nothing is saved.
 
-        While another thread is here, which a fork may have left so forever, the next result starts.
+        If another thread holds the lock (forever, after a fork), this is left to the next result.
         """
         if not self._starting.acquire(blocking=False):
             return

@@ -38,7 +38,7 @@ class NativeDevice(NamedTuple):
     def find_helper(self, name: str) -> NativeKernel:
         """Return a kernel of the same library that other kernels of the device use.
 
-        PluginError if the library has none of this name.
+        PluginError if the library has no kernel of this name.
         """
         helper = self.helpers.get(name)
         if helper is None:
@@ -49,7 +49,7 @@ class NativeDevice(NamedTuple):
         return helper
 
     def open(self, number: int, package: Package) -> _runtime.Device:
-        """Return the runtime's device of this number; it is opened again once it was freed.
+        """Return the runtime's device of this number; it is reopened if it was freed.
 
         KernelError if it cannot be opened, with its reason, or if there are fewer devices.
         """
@@ -64,7 +64,7 @@ class NativeLibrary:
         self._library = library
         self.label = label
         self._ops = {row[0]: (index, *row[1:]) for index, row in enumerate(library.ops)}
-        # Entries looked up so far: of hundreds in a library, a process uses a few.
+        # Entries looked up so far; of the hundreds in a library, a process uses only a few.
         self._kernels: dict[tuple[str, str, str], list[NativeKernel]] = {}
 
     def load_definition(self, type: str, hidden: bool = False) -> OpDefinition:
@@ -100,7 +100,7 @@ class NativeLibrary:
         return OpDefinition(proto, infer_shape, gradient)
 
     def find_kernel(self, key: KernelKey) -> NativeKernel:
-        """Return the kernel of a key; one for every dtype is used if there is none for this one.
+        """Return the kernel of a key, or the library's kernel for every dtype if none is exact.
 
         PluginError if the library has none.
         """
@@ -174,7 +174,7 @@ def _infer_shape(library: _runtime.Library, index: int, proto: OpProto, label: s
 def _set_outputs(
     ctx: InferContext, name: str, metas: Sequence[tuple[tuple[int, ...], int] | None]
 ) -> None:
-    """Set the metas of one slot; the dtype code 0 leaves the dtype to the OpProto."""
+    """Set the metas of one slot; for dtype code 0, the OpProto determines the dtype."""
     known = [meta for meta in metas if meta is not None]
     if not known or len(known) != len(metas):
         return  # the caller reports outputs that are not set

@@ -18,7 +18,7 @@ _Metas: TypeAlias = tuple[Sequence[Sequence[Meta]], Sequence[Sequence[Meta]]]
 class NativeKernel:
     """One kernel of a library: its functions, and the properties that the library declares.
 
-    `library` stays open as long as this object, or something prepared by it, lives. `address` is
+    `library` stays open as long as this object, or something prepared by it, exists. `address` is
     the address of its ``ow_kernel``, `dtypes` are the dispatch dtypes, ``("*",)`` for all. The
     other attributes are the same as in `KernelEntry`.
     """
@@ -55,7 +55,7 @@ class NativeKernel:
 
         `packable` are the flat arguments that the plan reads from the scope and never writes,
         `unread` the arguments that nothing reads. With `deterministic`, `n_threads` is the same on
-        every machine, so that bits are. The types of attributes come from the OpProto, with
+        every machine, so that results are, too. The types of attributes come from the OpProto, with
         `typed_by_value` from the values. The attribute `untyped` has its value, but the type 0: a
         kernel that reads it fails if it checks types. RefusedError has the kernel's reason;
         KernelError if prepare fails for another reason.
@@ -82,7 +82,7 @@ class NativeKernel:
     def prepare_call(
         self, proto: OpProto, metas: _Metas, attrs: Mapping[str, Any], device: _runtime.Device
     ) -> _runtime.Prepared:
-        """Prepare the kernel for a `DeviceCall`, of an unknown operator."""
+        """Prepare the kernel for a `DeviceCall`, whose operator is unknown."""
         return self.prepare(proto, metas, attrs, device=device, typed_by_value=True)
 
 
@@ -96,7 +96,7 @@ def typed_attrs(proto: OpProto, attrs: Mapping[str, Any]) -> list[tuple[str, int
 
 
 def _type_number(name: str, value: object) -> int:
-    """Return the number of the attribute type that fits a Python value."""
+    """Return the number of the attribute type for a Python value."""
     is_list = isinstance(value, (list, tuple))
     sample = (value[0] if value else 0) if isinstance(value, (list, tuple)) else value
     for kinds, scalar, plural in (

@@ -1,6 +1,6 @@
 """Imports the modules and opens the compiled libraries that registrations name, at first use.
 
-A note exists while that runs, in case it ends the process.
+A note exists while this runs, in case it kills the process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # 15 ms with its imports, which a list of types does not need
 
 _T = TypeVar("_T")
 
-# The message of glibc's loader for a linked library that is missing.
+# The message of glibc's loader for a missing linked library.
 _UNFOUND: Final = re.compile(r'got "([^/\s"]+): cannot open shared object file')
 
 # The end of the runtime's message for a library built for a newer ABI.
@@ -60,7 +60,7 @@ def load_target(target: str, who: str, package: Package, notes: ImportNotes = NO
 class LibraryTable:
     """The libraries that the registries of one Context have opened.
 
-    `notes` records which library is being opened, in case that ends the process.
+    `notes` records which library is being opened, in case that kills the process.
     """
 
     def __init__(self, notes: ImportNotes = NO_NOTES) -> None:
@@ -105,7 +105,7 @@ class LibraryTable:
             )
         from opwright.targets.library import NativeLibrary  # as above
 
-        # If two threads race, the first one's object stays; the file is open once.
+        # If two threads race, the object of the first is kept; the file is opened only once.
         return self._libraries.setdefault((target, package), NativeLibrary(opened, label))
 
 
@@ -113,7 +113,7 @@ def open_linked(open_now: Callable[[], _T], list_distributions: Callable[[], Ite
     """Open a library, after its linked libraries that the system's loader does not find.
 
     They are in a distribution that one of the given ones requires, maybe outside the search
-    path, as in an environment that sees the packages of a second one.
+    path, as in an environment that can access the packages of another environment.
     """
     opened: set[str] = set()
     while True:
@@ -134,7 +134,7 @@ def open_linked(open_now: Callable[[], _T], list_distributions: Callable[[], Ite
 
 
 def _unusable(text: str, package: Package, cause: OpwrightError) -> PluginError:
-    """Return the error for a library that does not open, with the requirements that are missing."""
+    """Return the error for a library that cannot be opened, with the missing requirements."""
     if isinstance(cause, PluginError) and cause.advice is not None:
         return PluginError(f"{text}; {cause.advice}", advice=cause.advice)
     import shlex

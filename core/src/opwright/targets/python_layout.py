@@ -26,7 +26,7 @@ class PythonLayout(NamedTuple):
     keywords : tuple of (str, int)
         Slots passed by keyword.
     attributes : tuple of str
-        Attributes passed as constant keywords, None where absent.
+        Attributes passed as constant keywords, None if absent.
     named : tuple of str
         The attributes that the kernel names, all except those in ``**attributes``.
     """
@@ -120,7 +120,7 @@ def check_signature(
 def _find_fault(
     names: dict[str, list[str]], proto: OpProto, attrs: list[str], called: str
 ) -> str | None:
-    """Return the fault of the parameters, to follow "kernel"; None if there is none."""
+    """Return what is wrong with the parameters, to follow "kernel"; None if nothing is."""
     taken = {*names["positions"], *names["keywords"], *names["attributes"]}
     slots = (*proto.inputs, *proto.outputs)
     for name in names["unknown"]:

@@ -50,7 +50,7 @@ Names = Mapping[str, Sequence[str]]
 class GraphBuilder:
     """Builds one graph.
 
-    ``env`` has the current value of each name; ``inner_names`` are names in bodies of composites,
+    ``env`` maps each name to its current value; ``inner_names`` are names in bodies of composites,
     which belong to no program and are never kept in the scope; ``lower`` lowers bodies, and the
     operators after a dynamic one.
     """
@@ -154,7 +154,7 @@ class GraphBuilder:
         return self.request.given.numbers.get(name) if value is None else self._folding.find(value)
 
     def _unknown_operands(self, op: Operator) -> list[str]:
-        """Return the variables used as numbers whose values are known only in a run."""
+        """Return the variables used as numbers whose values are known only at run time."""
         slots = [op.inputs.get(name, ()) for name in op.definition.proto.operands]
         names = dict.fromkeys(name for names in slots for name in names)
         return [name for name in names if self._find_numbers(name) is None]
@@ -230,7 +230,7 @@ class GraphBuilder:
     def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:
         """Return the values of an input slot that is overwritten; some are copied first.
 
-        Given values and constants are copied; constants are not computed again before the next run.
+        Given values and constants are copied, as constants are not recomputed before the next run.
         """
         for place, value in enumerate(op.inputs[slot]):
             external = value.buffer.external
@@ -286,7 +286,7 @@ class GraphBuilder:
         return value
 
     def _write(self, name: str, meta: Meta, size: int, op: LoweredOp | None = None) -> Value:
-        """Return a new value for ``name``: in the scope if it is kept there, else in the plan."""
+        """Return a new value for ``name``, in the scope if it is kept there, or in the plan."""
         if name in self.written_feeds:
             return self._overwrite(name, meta, self.written_feeds[name], op)
         is_dynamic = size == 0 and -1 in meta.shape
@@ -302,7 +302,7 @@ class GraphBuilder:
         return self._overwrite(name, meta, self.persistables[name], op)
 
     def _overwrite(self, name: str, meta: Meta, buffer: Buffer, op: LoweredOp | None) -> Value:
-        """Return a new value in memory that has, or may have, another one."""
+        """Return a new value in memory that holds, or may hold, another value."""
         value = Value(name, meta, buffer, op)
         buffer.is_shared = True
         if buffer.external is not None and buffer.external.lasts:

@@ -1,4 +1,4 @@
-"""Ends a graph where values decide shapes; the rest is lowered once a run has computed them."""
+"""Ends a graph where shapes depend on values; the rest is lowered after a run has computed them."""
 
 from __future__ import annotations
 

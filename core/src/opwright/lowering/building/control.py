@@ -31,7 +31,7 @@ LowerBlock: TypeAlias = "Callable[[str, Mapping[str, Meta], Fetches], LoweredPla
 
 
 class Part(NamedTuple):
-    """Iterations with segments of one length, run by one plan of the body."""
+    """Iterations over segments of equal length, run by one plan of the body."""
 
     first: int  # the number of iterations before them
     n_turns: int  # -1 for any number
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """How a loop cuts its arrays."""
+    """How a loop splits its arrays."""
 
     names: frozenset[str]  # the variables of the body that are segments; the others are elements
     rows: int  # elements in each segment but the last; 0 for a loop without segments
@@ -81,7 +81,7 @@ class Segments(NamedTuple):
 
 
 def find_segments(op: LoweredOp, control: Loop) -> Segments:
-    """Return how an operator cuts its arrays; ShapeError if their lengths along axis 0 differ."""
+    """Return how an operator splits its arrays; ShapeError if their lengths along axis 0 differ."""
     rows = op.attrs.get(control.segment or "")
     if rows is None:
         return Segments(frozenset(), 0, 0)
@@ -274,7 +274,7 @@ def _count_turns(op: LoweredOp, control: Loop, segments: Segments) -> int:
 def _bind_elements(
     op: LoweredOp, control: Loop, segments: Segments, bodies: Sequence[tuple[Part, LoweredPlan]]
 ) -> list[Child]:
-    """Remove inputs whose data no body reads; return the children, bound to the rest."""
+    """Remove inputs whose data no body reads; return the children, bound to the others."""
     inputs, captured = list(op.inputs), op.input(control.captured)
     pairs: list[tuple[str, Value]] = []
     if control.sequences is not None:

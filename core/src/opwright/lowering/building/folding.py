@@ -26,11 +26,11 @@ Numbers = Mapping[str, Array]
 _MAX_ELEMENTS: Final = 4096
 _DIVISIONS: Final = ("floor_divide", "mod")
 _MAX_DEPTH: Final = 200
-"""Sizes come from few operators on small values; everything else is computed in the run."""
+"""Sizes come from few operators on small values; everything else is computed at run time."""
 
 
 def reads_operands(ops: Iterable[Operator], program: Program | None) -> bool:
-    """Whether an operator, or one in its blocks, takes a variable instead of a number."""
+    """Whether an operator, or an operator in its blocks, takes a variable instead of a number."""
     for op in ops:
         if not op.definition.proto.operands.keys().isdisjoint(op.inputs):
             return True
@@ -62,7 +62,7 @@ class Folding:
         self._known: dict[Value, Array | None] = {}
 
     def find(self, value: Value) -> Array | None:
-        """Return the elements of a value, None if they depend on data of a run."""
+        """Return the elements of a value, None if they depend on run-time data."""
         value = _original(value)
         if value not in self._known:
             ops: dict[LoweredOp, None] = {}
@@ -133,7 +133,7 @@ class Folding:
 
 
 def _original(value: Value) -> Value:
-    """Return the source of a copied value, by default the value itself."""
+    """Return the source of a copied value; for others, the value itself."""
     while value.op is not None and value.op.is_copy:
         value = value.op.inputs[0][0]
     return value

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def written_by(op: Operator) -> Iterable[Sequence[str]]:
-    """Return the names that an operator changes, slot by slot."""
+    """Return the names that an operator overwrites, slot by slot."""
     definition = op.definition
     if not definition.alias_slots or not definition.leaves_inputs(op.attrs):
         return op.outputs.values()
@@ -62,9 +62,9 @@ def mark_constants(op: LoweredOp) -> bool:
 
 
 def hoist_constants(graph: Graph) -> None:
-    """Put the operators that compute constants before the others, and count them.
+    """Move the operators that compute constants before the others, and count them.
 
-    On the host only: elsewhere a plan is recorded as one graph, which runs as a whole.
+    Only on the host: on other devices a plan is recorded as one graph, which runs as a whole.
     """
     if graph.device != HOST_DEVICE:
         return

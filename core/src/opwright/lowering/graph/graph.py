@@ -56,9 +56,9 @@ class Graph:
         Device type that the plan runs on.
     feeds : dict of str to Value
     late_feeds : frozenset of str
-        For a graph that is cut in two: feeds of the second half.
+        For a graph that is split in two: feeds of the second half.
     sinks : list of (Value, External)
-        Values that must be in given memory at the end of the plan: fetches, outputs of a body.
+        Values that must be in given memory at the end of the plan: fetches, or outputs of a body.
     keeps : list of Value
         Values that are needed after the last operator, by a continuation or the next iteration of a
         loop.
@@ -75,8 +75,8 @@ class Graph:
     n_threads : int
         The number of threads of each chosen kernel.
     unfinished : dict of Prepared to (list of (function, argument), callable)
-        Kernels that defer a part of their ``prepare`` to the end of lowering: that part, and a
-        function that then prepares the kernel of an operator again.
+        Kernels that defer a part of their ``prepare`` to the end of lowering, each with that part
+        and a function that then prepares the kernel of an operator again.
     """
 
     _uses: Uses | None  # caches for the current operators, or None
@@ -117,7 +117,7 @@ class Graph:
         self.forget_uses()
 
     def replace_ops(self, ops: list[LoweredOp], removed: Iterable[LoweredOp] = ()) -> None:
-        """Take other operators; `uses` has the new ones already, and still the removed ones."""
+        """Replace the operators; `uses` already has the new ones, and still the removed ones."""
         uses = self._uses
         self.ops = ops
         if uses is not None:
@@ -150,7 +150,7 @@ class Graph:
         return [op for op in self.ops if op.type in requested]
 
     def type_names(self) -> set[str]:
-        """Return the types of all operators, each also as ``"*.name"``, for any plugin's."""
+        """Return the types of all operators, each also as ``"*.name"``, for any plugin."""
         if self._type_names is None:
             types = {op.type for op in self.ops}
             self._type_names = types | {f"{ANY}.{t.rpartition('.')[2]}" for t in types}
@@ -185,10 +185,10 @@ class Graph:
         ----------
         operator : OpDefinition or str
         inputs, outputs : mapping of str to Value or sequence of Value
-            By slot, without absent ones. Outputs may be values that other operators write now, so
-            that a fetch or a persistable keeps its value.
+            By slot, without absent slots. Outputs may be values that other operators write so far,
+            so that a fetch or a persistable keeps its value.
         attrs : mapping, optional
-            Others have their defaults.
+            Omitted attributes have their defaults.
         like : LoweredOp
             The operator of the program to name in errors.
 
@@ -207,7 +207,7 @@ class Graph:
         return self._uses
 
     def check_uses(self) -> bool:
-        """Tell whether only edits have changed the graph; otherwise clear the caches."""
+        """Tell whether only edits have changed the graph; if not, clear the caches."""
         is_edited = self._uses is not None and [*self._uses.position] == self._ops
         if not is_edited:
             self.forget_uses()

@@ -35,7 +35,7 @@ def signature_of(op: LoweredOp) -> Signature:
 
 
 def infer_op(graph: Graph, op: LoweredOp, metas: SlotMetas, counts: tuple[int, ...]) -> Signature:
-    """Infer the outputs, once for all equal operators, such as the layers of a deep network.
+    """Infer the outputs once for all equal operators, such as the layers of a deep network.
 
     `metas` are the metas of the inputs.
     """
@@ -119,9 +119,9 @@ def _check_aliases(
     inputs: Mapping[str, tuple[Value, ...]],
     outputs: Mapping[str, tuple[Value, ...]],
 ) -> Mapping[str, tuple[Value, ...]]:
-    """Refuse an in-place output in other memory than its input.
+    """Refuse an in-place output whose memory is not that of its input.
 
-    Return the outputs, with each overwritten input instead of its output.
+    Return the outputs; each in-place output is replaced by the input that it overwrites.
     """
     if not definition.alias_slots:  # nearly always
         return outputs
@@ -142,7 +142,7 @@ def _check_aliases(
 
 
 def _check_known(op: LoweredOp, outputs: tuple[tuple[Meta, ...], ...]) -> None:
-    """Refuse outputs of unknown shape, unless values decide the shape: the inputs are known."""
+    """Refuse outputs of unknown shape, unless the shape depends on values: the inputs are known."""
     if op.definition.proto.dynamic_output:
         return
     for slot, metas in zip(op.definition.proto.outputs, outputs, strict=True):

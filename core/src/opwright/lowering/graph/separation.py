@@ -22,9 +22,10 @@ def least_separation(
 ) -> dict[Node, None]:
     """Return the values to save, of the least size, so that all wanted ones can be computed.
 
-    `sources_of` returns the values from which a value is computed: none for a value that always
-    exists, None for a value that can only be saved. A minimum cut of the flow from such values to
-    the wanted ones (Ford and Fulkerson 1956); of several, the one with the least to compute.
+    `sources_of` returns the values from which a value is computed: an empty sequence for a value
+    that always exists, None for a value that can only be saved. The result is a minimum cut of the
+    flow from such values to the wanted ones (Ford and Fulkerson 1956); of several, the one with the
+    least recomputation.
     """
     wanted = list(wanted)
     saved = {value: None for value in wanted if sources_of(value) is None}

@@ -27,7 +27,7 @@ SlotMetas = tuple[tuple[Meta, ...], ...]
 Sizes = tuple[tuple[int, ...], ...]
 
 MAX_BYTES: Final = MAX_DIM
-"""Limit of a value, and of all values in one memory: the runtime counts in signed 64 bits."""
+"""Size limit of a value, and of all values in one memory: the runtime counts in signed 64 bits."""
 
 MAX_RANK: Final = 64
 """The limit of NumPy."""
@@ -53,7 +53,7 @@ class Signature:
     inputs, outputs : tuple of tuple of Meta
         Slot by slot, in the order of the OpProto.
     sizes : tuple of tuple of int
-        Bytes of each output; 0 if only the run can determine them.
+        Bytes of each output; 0 if they are known only at run time.
     attrs : mapping of str to value
         Complete attributes.
     attrs_key : tuple
@@ -133,7 +133,7 @@ def _fit(outputs: tuple[Meta, ...], inputs: tuple[Meta, ...]) -> bool:
 
 
 def attrs_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return attributes as a key, with the bits of zeros: 0.0 and -0.0 compare equal."""
+    """Return attributes as a key that distinguishes 0.0 and -0.0, which compare equal."""
     if not attrs:
         return ()
     items = tuple(attrs.items())
@@ -172,5 +172,5 @@ def _check_size(who: str, meta: Meta) -> None:
 
 
 def size_bytes(meta: Meta) -> int:
-    """Return the bytes of a value; 0 while a dimension is unknown."""
+    """Return the size of a value in bytes; 0 while a dimension is unknown."""
     return 0 if -1 in meta.shape else math.prod(meta.shape) * item_size(meta.dtype)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from opwright.lowering.graph.values import Buffer, LoweredOp, Value
 
 OUTSIDE = -1
-"""The position at which given values were written: before the first operator."""
+"""The position at which given values are written: before the first operator."""
 
 
 class Uses:
@@ -31,7 +31,7 @@ class Uses:
     def __init__(self, graph: Graph) -> None:
         self._readers: dict[Value, dict[LoweredOp, None]] = defaultdict(dict)
         self._writer: dict[Value, LoweredOp] = {}
-        # For memory with several values. The dicts keep operators in insertion order.
+        # Only memory with several values is in these. The dicts keep operators in insertion order.
         self._memory_readers: dict[Buffer, dict[LoweredOp, None]] = defaultdict(dict)
         self._memory_writers: dict[Buffer, dict[LoweredOp, None]] = defaultdict(dict)
         self._lasting = {_own(value) for value, _ in graph.sinks}
@@ -111,7 +111,7 @@ class Uses:
     def is_visible(self, value: Value) -> bool:
         """Whether a value is used beyond the operators: fetched, kept, or left in the scope.
 
-        A version of a persistable that is overwritten later is not.
+        A version of a persistable that is overwritten later does not count.
         """
         own = value.source or value
         if own in self._lasting or value.buffer.external is None:
@@ -120,7 +120,7 @@ class Uses:
         return written == OUTSIDE or written == self._writes_of(value.buffer)[-1]
 
     def only_reader(self, value: Value) -> LoweredOp | None:
-        """Return the only reader of a value that is not visible outside, else None."""
+        """Return the only reader of a value that is not visible outside, otherwise None."""
         readers = self._readers.get(value, ())
         if len(readers) != 1 or value.source is not None or self.is_visible(value):
             return None
@@ -171,8 +171,8 @@ class Uses:
 def find_late(graph: Graph) -> tuple[set[LoweredOp], set[Value]]:
     """Return the operators that depend on a late feed, and the late feeds with their outputs.
 
-    Included are operators that write to the memory of such a value and, after the first with an
-    effect, all others with one.
+    This includes operators that write to the memory of such a value and, after the first operator
+    with an effect, all later ones with an effect.
     """
     ops: set[LoweredOp] = set()
     values = {graph.feeds[name] for name in graph.late_feeds if name in graph.feeds}

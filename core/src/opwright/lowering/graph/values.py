@@ -169,11 +169,11 @@ class LoweredOp:
     ``inputs`` and ``outputs`` have a tuple of values for each slot, in the order of the OpProto;
     empty for an absent optional slot. ``index`` is the operator's index in the network, for
     messages; ``origins`` are the indices of the operators that passes have fused into it.
-    ``signature`` is shared by equal operators, so a pass that needs other attributes, shapes or
-    dtypes makes a new operator.
+    ``signature`` is shared by equal operators, so a pass that needs different attributes, shapes
+    or dtypes makes a new operator.
     """
 
-    # No dataclass: it takes a third longer to create one, and lowering creates many.
+    # Not a dataclass, whose creation takes a third longer: lowering creates many operators.
     __slots__ = (
         "attrs",
         "children",
@@ -221,11 +221,11 @@ class LoweredOp:
         return f"{self.type}{self.inputs} -> {self.outputs}"
 
     def input(self, slot: str | None) -> tuple[Value, ...]:
-        """Return the values of an input slot; none for no slot."""
+        """Return the values of an input slot; an empty tuple if the operator has no such slot."""
         return () if slot is None else self.inputs[self.definition.input_index[slot]]
 
     def output(self, slot: str | None) -> tuple[Value, ...]:
-        """Return the values of an output slot; none for no slot."""
+        """Return the values of an output slot; an empty tuple if the operator has no such slot."""
         return () if slot is None else self.outputs[self.definition.output_index[slot]]
 
     def unwritten(self) -> list[Value]:

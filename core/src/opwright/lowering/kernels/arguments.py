@@ -9,7 +9,7 @@ from opwright.records import NamedTuple
 
 
 class Arguments(NamedTuple):
-    """Arguments of one operator, by their flat number: inputs first, then outputs.
+    """Arguments of one operator, by flat index: inputs first, then outputs.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ def arguments_of(op: LoweredOp, graph: Graph) -> Arguments:
 def find_packable(op: LoweredOp, graph: Graph) -> tuple[int, ...]:
     """Return the inputs that the plan reads from the scope and never writes.
 
-    Values computed once, only from such inputs, count as well.
+    Values that are computed once, from only such inputs, count as well.
     """
     packable: tuple[int, ...] = ()
     flat = 0

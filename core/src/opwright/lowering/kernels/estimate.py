@@ -1,4 +1,4 @@
-"""Estimates the time of a step: as its kernel declares, else by the bytes that it moves."""
+"""Estimates the time of a step: as its kernel declares, or from the bytes that it moves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BYTES_PER_NS: Final = 10
 """Memory bandwidth of one core: 10 GB/s."""
 
 STEP_NS: Final = 50
-"""The least time of a step with data, of any size."""
+"""The minimum time of a step with data of any size."""
 
 LAUNCH_NS: Final = 5_000
 """Time to launch work on another device; the work itself does not count."""
@@ -44,9 +44,9 @@ def estimate_ns(op: LoweredOp, device: str) -> int:
 def first_target(request: LowerRequest) -> Target:
     """Return the target that kernels are first chosen for: with one thread if a plan seems short.
 
-    It seems short if the last one of its callable was, else by its bytes: as if each operator read
-    the given values, and one of them the scope. The kernels' estimates then decide, so a wrong
-    guess costs only time.
+    It seems short if the last plan of its callable was; a first plan is judged by its bytes, as if
+    each operator read the given values, and one of them the scope. The kernels' estimates then
+    decide, so a wrong guess costs only time.
     """
     target, n_ops = request.target, len(request.ops)
     if target.n_threads == 1 or not target.device.is_host:
@@ -62,7 +62,7 @@ def first_target(request: LowerRequest) -> Target:
 def is_short(ops: Iterable[LoweredOp], n_threads: int = 2) -> bool:
     """Whether the operators on the host are too little work for several threads.
 
-    The estimates are for `n_threads`; the plan may get only two.
+    The estimates are for `n_threads`, although the plan may get only two.
     """
     total = 0
     for op in ops:

@@ -21,10 +21,10 @@ from opwright.lowering.request import Target
 from opwright.registry import KernelEntry
 
 MAX_REFERENCES = 8192
-"""After this many additions, entries whose kernel is gone are dropped."""
+"""After this many additions, entries whose kernel no longer exists are dropped."""
 
 MAX_REFUSALS = 4096
-"""Several times as many as the largest models have."""
+"""Several times the number that the largest models have."""
 
 
 def finish_kernels(graph: Graph) -> None:
@@ -85,7 +85,7 @@ def find_prepared(context: Context, key: Any) -> Prepared | Refuse | None:
 def remember(context: Context, key: Any, prepared: Prepared | Refuse) -> None:
     """Keep a kernel for later plans while a plan that uses it exists.
 
-    Refusals own nothing, and a limited number of them is kept.
+    Refusals own no resources, and a limited number of them is kept.
     """
     if not isinstance(prepared, Refuse):
         # No WeakValueDictionary: its callbacks lose the exceptions of signal handlers.

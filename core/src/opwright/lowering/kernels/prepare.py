@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def find_load_failure(entry: KernelEntry, context: Context) -> str | None:
-    """Return why a kernel cannot be loaded, None if it can.
+    """Return why a kernel cannot be loaded; None if it can.
 
     Discovery imports no kernel and opens no library, so a module that fails, or a library that is
     missing, damaged or of another ABI, is found here. In both cases the kernel is skipped, the
@@ -154,7 +154,7 @@ def _make_context(
 
 
 def _slots_of(op: LoweredOp, unread: tuple[int, ...]) -> Iterator[str]:
-    """Yield the output slots whose flat arguments are all in the given ones."""
+    """Yield the output slots whose flat arguments are all among the given ones."""
     flat = sum(map(len, op.inputs))
     for slot, values in zip(op.definition.proto.outputs, op.outputs, strict=True):
         numbers = range(flat, flat + len(values))

@@ -27,14 +27,14 @@ class Refuse(OpwrightError):  # noqa: N818 - a decision of the kernel, not a fau
 
 
 class Unsupported(Refuse):
-    """Raised by a kernel in ``prepare`` if this machine lacks an ability that the kernel needs.
+    """Raised by a kernel in ``prepare`` if this machine lacks a feature that the kernel needs.
 
     The next candidate is tried, as after any refusal; reports name the machine as the cause.
 
     Attributes
     ----------
     lack : str
-        The missing ability, in a few words.
+        The missing feature, in a few words.
     reason : str
         The same in a sentence about the machine.
     """
@@ -93,7 +93,7 @@ class PrepareContext:
         Operator type.
     inputs, outputs : dict of str to list of Meta
         Shapes and dtypes by slot; an empty list for an absent slot. A dimension that is known
-        only in the run is -1.
+        only at run time is -1.
     attrs : dict
         Every attribute, None if absent.
     device : str
@@ -103,8 +103,8 @@ class PrepareContext:
     n_threads : int
         The number of threads that the kernel may use.
     deterministic : bool
-        Whether every run must give the same bits: then `n_threads` is the same on every machine,
-        and nothing that is measured may decide.
+        Whether every run must be bitwise identical: then `n_threads` is the same on every machine,
+        and no decision may depend on a measurement.
     unread : frozenset of str
         Output slots that nothing reads, because they exist for a gradient: the kernel need
         not write them, though they have memory.
@@ -157,7 +157,7 @@ class PrepareContext:
         raise Unsupported(what)
 
     def workspace(self, size_bytes: int) -> None:
-        """Request scratch memory for each run; the largest of several requests counts."""
+        """Request scratch memory for each run; of several requests the largest counts."""
         if type(size_bytes) is not int or size_bytes < 0:
             raise KernelError(
                 f"{self.op_type}: workspace must be a number of bytes, got {size_bytes!r}; "
@@ -168,7 +168,7 @@ class PrepareContext:
     def pack(self, slot: str, function: Callable[[Any], object]) -> None:
         """Request ``function(array)`` instead of an input that the plan never writes.
 
-        The plan keeps the result and computes it again when the variable has been set. If the input
+        The plan keeps the result and recomputes it when the variable has been set. If the input
         is not such a variable, the kernel gets the array unchanged.
         """
         if len(self.inputs.get(slot, ())) != 1:
@@ -183,7 +183,7 @@ class PrepareContext:
         """Defer slow work, such as compiling; False if it must be done now.
 
         If it returns True, the object that ``prepare`` returns then is checked and used to lay out
-        the plan, and never run. Once all kernels of the plan are chosen, `complete` is called with
+        the plan, but never runs. Once all kernels of the plan are chosen, `complete` is called with
         the deferred work of the kernels in the plan. Then ``prepare`` is called again: it may defer
         nothing, and must decide as before.
 

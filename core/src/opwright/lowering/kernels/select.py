@@ -2,7 +2,7 @@
 
 Prepared kernels of all existing plans are found in the context by (kernel, attributes, metas,
 threads, options): preparation may take milliseconds, and equal layers share it. The kernels of a
-plan use the same number of threads: the process's number, or one if the plan turns out to be short.
+plan use the same number of threads: that of the process, or one if the plan turns out to be short.
 For a plan expected to be short they are first prepared for one thread.
 """
 
@@ -34,7 +34,7 @@ from opwright.registry import HOST_DEVICE, KernelEntry
 from opwright.registry.kernels import REFUSED
 
 NOT_DETERMINISTIC: Final = f"{REFUSED}two runs may give other bits, and the plan is deterministic"
-"""The reason why a kernel that declares it is refused in a deterministic plan."""
+"""The reason for which a deterministic plan refuses a kernel that declares nondeterminism."""
 
 
 def select_kernels(graph: Graph) -> None:
@@ -152,14 +152,14 @@ def _use_one_thread_if_short(graph: Graph) -> None:
 
 
 def _may_fall_back(op: LoweredOp, graph: Graph) -> bool:
-    """Whether the host can run the operator: not if the run decides the size of its output."""
+    """Whether the host can run the operator: not if its output size is known only at run time."""
     return graph.device != HOST_DEVICE and not op.is_dynamic
 
 
 def find_kernel(op: LoweredOp, graph: Graph) -> bool:
     """Choose the best kernel of the plan's device for ``op``; return whether there is one.
 
-    In a graph that may still change, so that reads are not known.
+    The graph may still change, so its reads are not yet known.
     """
     return _find(op, graph.device, graph, Arguments(find_packable(op, graph)))
 
@@ -167,7 +167,7 @@ def find_kernel(op: LoweredOp, graph: Graph) -> bool:
 def find_preferring_kernel(op: LoweredOp, name: str, graph: Graph) -> bool:
     """Choose the best kernel for ``op`` if that prefers its attribute; return whether it does.
 
-    In a graph that may still change, as `find_kernel`.
+    The graph may still change, as for `find_kernel`.
     """
     signature = signature_of(op)
     candidates = graph.target.candidates(op.type, graph.device, signature.dtype)
@@ -219,7 +219,7 @@ def _choose_for(
     """Return the choice for these threads and arguments, shared by equal operators.
 
     It is the first kernel that does not refuse; `candidates`, if given, are the only ones to try.
-    OutOfMemoryError if one runs out of memory: the next would need some, too.
+    OutOfMemoryError if one runs out of memory: the next would need memory, too.
     """
     signature = signature_of(op)
     key = (device, target.n_threads, arguments)
@@ -271,7 +271,7 @@ def _key_of(
     key: tuple[Any, ...] = (entry, signature.attrs_key)  # a function is prepared for any shape
     if entry.takes_prepare:
         metas = (signature.inputs, signature.outputs)
-        # It may own objects of one device, such as a loaded module.
+        # A prepared kernel may own objects of one device, such as a loaded module.
         opened = opened_device(device, target)
         # A forked process lacks the threads that kernels were prepared for.
         count = (target.n_threads, target.deterministic, is_forked())
@@ -334,7 +334,7 @@ def _to_host(op: LoweredOp, ops: list[LoweredOp]) -> None:
 
 
 def _from_host(op: LoweredOp, ops: list[LoweredOp]) -> None:
-    """Let the operator write on the host, in place if it must, and copy to the device."""
+    """Make the operator write on the host, in place if it must, and copy to the device."""
     aliased = dict(op.definition.alias_slots)
     slots = []
     for position, values in enumerate(op.outputs):

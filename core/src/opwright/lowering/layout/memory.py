@@ -4,7 +4,7 @@ Buffers that a plan owns get a *slot*: the smallest sufficient free one, else th
 which grows. On an addressable device the slots follow each other in one arena, and large buffers
 are packed into one slot; on others each slot is a separate buffer, so that a device with opaque
 handles needs no pointer arithmetic. On a device that shares no memory every buffer is a slot of
-exactly its size, so that a memory checker sees its ends.
+exactly its size, so that a memory checker detects overruns.
 
 The largest buffers are placed first, each at the lowest offset that is free during its
 lifetime. For a training step the block is as large as the peak of live bytes; slots, each as large
@@ -29,10 +29,10 @@ LEAST_SHARED_BYTES = 4096
 """A Python kernel works in place from this size on."""
 
 LEAST_PACKED_BYTES = 1 << 16
-"""Smaller buffers share slots: the search costs more than it saves."""
+"""Smaller buffers share slots, as the search would cost more than it saves."""
 
 MOST_PACKED = 512
-"""Each is compared with all before it, so further, smaller ones get another block."""
+"""Each buffer is compared with all before it, so further, smaller buffers get another block."""
 
 _N_LISTED = 3
 
@@ -82,7 +82,7 @@ def _too_large(graph: Graph, total: int, device: str | None) -> OutOfMemoryError
 
 
 def _place_sinks(graph: Graph) -> None:
-    """Have the last writer write a fetched value to its destination, or copy it there."""
+    """Make the last writer write a fetched value to its destination, or copy it there."""
     end = graph.ops[-1].index if graph.ops else 0
     for value, external in graph.sinks:
         buffer = value.buffer
@@ -120,7 +120,7 @@ def _drop_unread_stacks(graph: Graph) -> None:
 
 
 def _separate_overwritten_inputs(graph: Graph) -> None:
-    """Have an operator write to other memory than a persistable that it reads, and copy the result.
+    """If an operator overwrites a persistable that it reads, write elsewhere and copy the result.
 
     Only a declared alias or the kernel's ``may_reuse`` allows the same memory for both.
     """
@@ -197,7 +197,7 @@ def _reuse_inputs(op: LoweredOp, position: int) -> None:
         old, new = op.outputs[out_slot][0].buffer, op.inputs[in_slot][0].buffer.root()
         dies = new.last == position and new.is_owned and new not in taken and _reads_once(op, new)
         fresh = old.first == position and old.is_owned and old.shared_with is None
-        # NumPy spends 0.3 µs on arrays that overlap, more than a small array's memory is worth.
+        # NumPy spends 0.3 µs on overlapping arrays, which is not worth the memory of a small one.
         is_small = old.size < LEAST_SHARED_BYTES and op.prepared.needs_gil
         if dies and fresh and old.device == new.device and not is_small:
             new.last = old.last
@@ -264,8 +264,8 @@ def _pack_large(buffers: list[Buffer], slots: list[int], alignment: int) -> None
 def pack(buffers: Sequence[Buffer], alignment: int) -> int:
     """Set the offset of each buffer in a block; return the size of the block in bytes.
 
-    Buffers are sorted by size, the largest first. They live from their position ``first`` to their
-    position ``last``, both included.
+    Buffers are sorted by size, the largest first. They live from position ``first`` to position
+    ``last``, both included.
     """
     placed: list[tuple[int, int, int, int]] = []  # begin, end, first, last; by begin
     for buffer in buffers:

@@ -23,7 +23,7 @@ from opwright.registry import HOST, HOST_DEVICE
 
 
 class Placement:
-    """Counts of one plan, with the bodies of its control flow.
+    """Counts of one plan, including the bodies of its control flow.
 
     Attributes
     ----------
@@ -34,13 +34,13 @@ class Placement:
     prepare_s : float
         Seconds spent in the ``prepare`` of kernels.
     operators, python_steps : int
-        Operators that run, after passes; those of them with a Python kernel.
+        The number of operators that run, after passes; how many of them have a Python kernel.
     kernels, types : Counter of str
         Operators by ``device/library``, and by type, after fusion.
     refusals : dict of str to str
         Better kernels, with one reason each.
     copies, bytes_moved : int
-        Copies between buffers or devices, and the bytes that they move in one run.
+        The number of copies between buffers or devices, and the bytes that they move in one run.
     graph_refusal : str
         Why the device launches the operators individually. Empty if it replays them as one graph,
         which it records in the second run.
@@ -114,9 +114,9 @@ class LoweredPlan(NamedTuple):
     target : Target
         The target of its lowering.
     given_externals : dict of str to int
-        Number of the external of each captured value that is read.
+        The index of the external for each captured value that is read.
     fetch_externals : tuple of int
-        Externals of the fetches; of a loop's body only of those that are stacked.
+        Externals of the fetches; for the body of a loop, only of stacked fetches.
     fetch_values : tuple of int
         Values of the fetches, in order.
     fetch_metas : tuple of Meta
@@ -236,7 +236,7 @@ class PlanAssembler:
                 self._offsets[name] = list(range(len(sizes)))
 
     def _value(self, value: Value) -> int:
-        """Return the number of a value, which is added at its first use."""
+        """Return the id of a value, which is added at its first use."""
         if value.id < 0:
             if value.source is not None:
                 self._value(value.source)  # the first value of an external declares its meta
@@ -265,7 +265,7 @@ class PlanAssembler:
         return _runtime.EXTERNAL, external.index, device
 
     def _shape(self, value: Value) -> int:
-        """Return the number of a value read only for its shape."""
+        """Return the id of a value of which only the shape is read."""
         if value.shape_id < 0:
             code = dtype_to_code(value.meta.dtype)
             value.shape_id = self._builder.value(code, value.meta.shape, _runtime.NONE, 0)
@@ -370,7 +370,7 @@ class PlanAssembler:
         )
 
     def _single(self, values: Sequence[Value]) -> int:
-        """Return the number of a slot's single value; -1 if it is absent."""
+        """Return the id of a slot's single value; -1 if it is absent."""
         return self._value(values[0]) if values else -1
 
     def _continue(self) -> None:

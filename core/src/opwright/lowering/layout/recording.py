@@ -1,7 +1,7 @@
 """Records the calls of the runtime's plan builder, for a bundle that repeats them.
 
-Numbers of a plan are tokens: one that may depend on the batch is a `Size`, estimates an `About`,
-and every other one is the same for all batches of a range.
+Numbers of a plan are tokens: a number that may depend on the batch is a `Size`, an estimate is an
+`About`, and all others are the same for all batches of a range.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Recorder:
     plans : list of list of token
         The plans of one lowering: first of bodies, then the one that runs them.
     kernels : dict of tuple to int
-        Numbers of kernels, over all lowerings: path of the library, operator type, name of the
-        library in keys, dtype code; with the object that was loaded.
+        The indices of kernels, over all lowerings. A kernel is the path of the library, operator
+        type, name of the library in keys, dtype code, and the object that was loaded.
     needed : set of int
-        Numbers of the alternatives that are tried first.
+        The indices of the alternatives that are tried first.
     written : dict of str to None
         Persistable variables that plans write.
     persistables : dict of str to None
@@ -71,7 +71,7 @@ class Recorder:
         self.buffer: Buffer | None = None
 
     def begin(self, builder: _runtime.PlanBuilder, graph: Graph, name: str) -> Any:
-        """Return this recorder for the calls of a new plan; it passes them to `builder`, too."""
+        """Return this recorder for the calls of a new plan; it also forwards them to `builder`."""
         if self.is_done:
             return builder
         self._builder, self._graph = builder, graph
@@ -82,7 +82,7 @@ class Recorder:
         return self
 
     def arena(self, size_bytes: int, device: _runtime.Device) -> None:
-        """Pass it on: a bundle places values when it is opened."""
+        """Forward the call only: a bundle places values when it is opened."""
         self._builder.arena(size_bytes, device)
 
     def external(self, role: int, name: str, *, create: bool) -> int:
@@ -100,7 +100,7 @@ class Recorder:
         index: int,
         device: _runtime.Device | None = None,
     ) -> int:
-        """Note a value; one in the arena by the number of its block."""
+        """Record a value; arena values are identified by their block number."""
         if kind == _runtime.DYNAMIC:
             self._refuse(
                 "the feeds must determine all shapes, got a value whose shape depends on "
@@ -124,7 +124,7 @@ class Recorder:
         estimate: int,
         device: _runtime.Device | None,
     ) -> None:
-        """Record a kernel, the alternatives if it refuses, its arguments and attributes."""
+        """Record a kernel, the alternatives for a refusal, its arguments and attributes."""
         self._builder.kernel(
             prepared, args, begin, n_inputs, position, offset, size, estimate, device
         )
@@ -181,7 +181,7 @@ class Recorder:
         return self.kernels.setdefault(key, len(self.kernels))
 
     def _flags(self, op: LoweredOp) -> list[int]:
-        """Return the uses of its arguments that the kernel received."""
+        """Return the argument uses that the kernel received."""
         signature = signature_of(op)
         chosen = [key for key, c in signature.choices.items() if c.prepared is op.prepared]
         known = [key[2] for key in chosen if not isinstance(key, str)]
@@ -196,7 +196,7 @@ class Recorder:
         self._builder.copy(source, target, position)
 
     def end_constants(self) -> None:
-        """Note the end of the steps that make constants."""
+        """Record the end of the steps that compute constants."""
         self._tokens.append(5)
         self._builder.end_constants()
 
@@ -255,7 +255,7 @@ class Recorder:
         self._builder.fetch(value)
 
     def writes(self, names: Sequence[str]) -> None:
-        """Note the variables of the scope that the plan writes."""
+        """Record the variables of the scope that the plan writes."""
         self.written.update(dict.fromkeys(names))
         self._tokens += (10, len(names), *names)
         self._builder.writes(names)

@@ -1,1 +1,1 @@
-"""Passes: runs them over a graph, with the tools that they rewrite it by."""
+"""Runs passes over a graph, and provides the tools with which they rewrite it."""

@@ -16,10 +16,10 @@ from opwright.packages import ANY
 
 
 class Edit:
-    """Changes that a pass collects: `fuse`, `exchange`, `bypass` return whether one is allowed.
+    """Changes that a pass collects: `fuse`, `exchange`, `bypass` return whether it is allowed.
 
-    All see the graph before the first change, and refuse a change that may conflict with another
-    one of this edit. `apply` makes all changes; a new edit sees the result.
+    All of them see the graph before the first change, and refuse a change that may conflict with
+    an earlier one of this edit. `apply` makes all changes; a new edit sees the result.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -105,7 +105,7 @@ class Edit:
     def exchange(self, pairs: Mapping[LoweredOp, LoweredOp]) -> bool:
         """Replace several operators together, each in place.
 
-        This lets an operator and its gradient exchange other values than before.
+        Thus an operator and its gradient can exchange different values than before.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class Edit:
         Returns
         -------
         bool
-            False, and nothing changes, for the reasons that `fuse` has.
+            False, and nothing changes, for the same reasons as for `fuse`.
 
         Raises
         ------
@@ -245,7 +245,7 @@ class Edit:
             self._pinned.update([value.source or value for value in reads])
 
     def _keeps_order(self, directions: set[int]) -> bool:
-        """Whether all moves have one direction: moves in both may conflict."""
+        """Whether all moves go in one direction: moves in both may conflict."""
         return not directions or len(directions | self._directions) == 1 or not self._directions
 
     def _can_lose(self, lost: set[Value], ops: set[LoweredOp]) -> bool:
@@ -311,7 +311,7 @@ class Edit:
     def _keeps_pins(self, ops: Sequence[LoweredOp], new: Sequence[LoweredOp]) -> bool:
         """Whether the pin of an operator's type still has its library, among the new operators.
 
-        If one of them is of that type, the pin is for that one.
+        If one of them has that type, the pin applies to it.
         """
         pins = self._graph.target.context.pins
         if not pins:

@@ -25,7 +25,7 @@ def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
 
     The graph is verified at the end if edits changed it, after a pass that changed the list of
     operators itself, and with OPWRIGHT_STRICT=1 after every pass: a graph that lost a value is an
-    error here, not a wrong number later. PluginError if the target names an unknown pass, or a pass
+    error here, not a wrong result later. PluginError if the target names an unknown pass, or a pass
     fails or leaves such a graph; ProgramError if a pass refuses the program.
     """
     if graph.keep_all:
@@ -81,7 +81,7 @@ def _verify(entries: Sequence[PassEntry], graph: Graph) -> None:
 
 
 def _find_unserved(graph: Graph) -> str | None:
-    """Return the fault of an operator that a pass made after kernels were chosen, or None."""
+    """Return what is wrong with an operator that a pass made after kernels were chosen, or None."""
     faults = (
         f"{op.type} has no kernel, for graph.has_kernel was not asked"
         for op in graph.ops
@@ -143,10 +143,10 @@ def _is_needed(op: LoweredOp, needed: set[Value]) -> bool:
 
 
 def find_violation(graph: Graph) -> str | None:
-    """Return the fault of a graph, or None: each read must see the value that it names.
+    """Return what is wrong with a graph, or None: each read must find the value that it names.
 
-    One scan of the reads and writes of every buffer, in about a twentieth of the time needed to
-    lower the same operators.
+    Scans the reads and writes of every buffer once, which takes about a twentieth of the time
+    needed to lower the same operators.
     """
     contents: Contents = {}
     for op in graph.ops:
@@ -189,7 +189,7 @@ def _final_fault(graph: Graph, contents: Contents) -> str | None:
 
 
 def _shows(value: Value, current: Value | None) -> bool:
-    """Whether ``value`` is in memory with the value ``current`` (None: the given one)."""
+    """Whether memory that holds ``current`` (None: the given value) contains ``value``."""
     if current is not None:
         return current is value or current is value.source
     given = value.source or value

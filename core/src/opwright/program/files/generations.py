@@ -5,8 +5,8 @@ which fails if another saver has taken the number. This rename publishes a save,
 synchronization of savers is needed. See ``docs/decisions/0047-generations.md``.
 
 The temporary names of a saver end with its token. It holds a lock on a file until it has saved; the
-system releases the lock when the process ends, for any reason. A lock decides only which files are
-left over: a saver whose files were removed as left over writes them again.
+system releases the lock when the process ends, for any reason. A lock only determines which files
+are left over: a saver whose files were removed as left-overs writes them again.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def find_newest(folder: StrPath) -> int | None:
 
 
 def link_text(name: str) -> str:
-    """Return the target of the link of this name at the top of a folder."""
+    """Return the target of the link with this name at the top of a folder."""
     return f"{LATEST}/{name}"
 
 
@@ -84,7 +84,7 @@ def link_text(name: str) -> str:
 def saving_to(folder: Path) -> Iterator[Saver]:
     """Prepare a folder, and remove the files that ended savers have left in it.
 
-    FileTakenError if something that `save` has not made has the name of a link at its top.
+    FileTakenError if a file that `save` has not made has the name of a link at its top.
     """
     make_folder(folder)
     _check_links(folder)
@@ -130,14 +130,14 @@ def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -
         if new.exists():  # the requested number is in use
             remove_folder(new)
             return
-        # Else another saver assumed that this one ended, which it cannot know without locks.
+        # Otherwise another saver assumed that this one ended, which it cannot know without locks.
     raise OSError(
         errno.EBUSY, "other savers remove the files that are being written", os.fspath(folder)
     )
 
 
 def _take_number(folder: Path, new: Path, only: int | None) -> bool:
-    """Rename a folder to the next number; False if it vanished, or its only number is taken."""
+    """Rename a folder to the next number; False if it was removed, or its only number is taken."""
     status = os.lstat(new)
     for _ in range(_MAX_TRIES):
         # Makes an NFS client request the names from the server, instead of using cached ones.
@@ -162,7 +162,7 @@ def _take_number(folder: Path, new: Path, only: int | None) -> bool:
 
 
 def point_to_newest(folder: Path, saver: Saver) -> None:
-    """Point the links at the top to the newest generation, for people and other tools."""
+    """Point the links at the top to the newest generation, for users and other tools."""
     changed = True
     while changed:  # the saver of a newer one may have set the links before this one
         changed = False
@@ -271,8 +271,8 @@ class Saver:
                 remove_folder(self._generations / name)
 
     def _has_lock(self, token: str) -> bool:
-        # A saver creates the lock first and removes it last: it may exist although a listing that
-        # was read meanwhile lacks it.
+        # A saver creates the lock first and removes it last, so it may exist although a listing
+        # read in the meantime lacks it.
         return os.path.lexists(self._generations / (_LOCK + token))
 
     def _clean_after(self, token: str) -> None:

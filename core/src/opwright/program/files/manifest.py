@@ -1,7 +1,7 @@
 """The files of a generation: parameters, and the manifest, which has sizes, checksums and notes.
 
 Parameters are a safetensors file with a checksum and the digest of its program. The format itself
-has neither. Both are in the metadata, which other safetensors readers ignore.
+has neither, so both are in the metadata, which other safetensors readers ignore.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def encode_params(arrays: Arrays, mark: ParamsMark) -> list[Chunk]:
 
 
 def _checksum(tensors: Iterable[tuple[str, str, Shape, Iterable[Chunk]]]) -> str:
-    """Return the CRC-32 of names, dtypes, shapes and data, in the order of names."""
+    """Return the CRC-32 of names, dtypes, shapes and data, ordered by name."""
     crc = 0
     for name, dtype, shape, chunks in tensors:
         crc = zlib.crc32(f"{name}\0{dtype}\0{shape}\0".encode(), crc)
@@ -83,7 +83,7 @@ def _checksum_of(arrays: Mapping[str, Array]) -> str:
 
 
 def _checksum_in(path: StrPath, handle: int, tensors: Mapping[str, Tensor]) -> str:
-    """Return the checksum of tensors in an open file, which is read in parts: as of arrays."""
+    """Return the same checksum for the tensors in an open file, which is read in chunks."""
     return _checksum(
         (name, meta.dtype, meta.shape, read_chunks(path, handle, begin, end))
         for name, (meta, begin, end) in sorted(tensors.items())
@@ -114,9 +114,9 @@ def check_belongs(path: StrPath, mark: ParamsMark, program: bytes) -> None:
 def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool = False) -> Arrays:
     """Return the arrays of an open parameters file, all of `expected` and no others.
 
-    With `mapped` the parameters of a large file on a local disk are in a map of it, see `map_file`.
+    With `mapped` the parameters of a large file on a local disk are memory-mapped, see `map_file`.
     Names, dtypes and shapes are compared before any data is read. FormatError if the file is
-    truncated, foreign or damaged, or if tensors are missing, extra or of another shape.
+    truncated, foreign or damaged, or if tensors are missing, extra or of a wrong shape.
     """
     metadata, tensors = read_header(path, handle)
     mark = _mark_in(path, metadata)
@@ -126,7 +126,7 @@ def read_params(path: StrPath, handle: int, expected: Expected, *, mapped: bool 
         arrays = {name: read_array(path, handle, name, tensors[name]) for name in expected}
         checksum = _checksum_of(arrays)
     else:
-        # Read, not through the map: a file that is cut off meanwhile is an error, and no crash.
+        # Read, not mapped: a file that is truncated meanwhile causes an error, not a crash.
         checksum = _checksum_in(path, handle, tensors)
         arrays = _map_arrays(path, handle, tensors, whole)
     _compare(path, checksum, mark)
@@ -148,7 +148,7 @@ def _compare(path: StrPath, checksum: str, mark: ParamsMark) -> None:
 
 
 def _map_arrays(path: StrPath, handle: int, tensors: Mapping[str, Tensor], whole: Array) -> Arrays:
-    """Return tensors as parts of a map; bools, which are validated, and unaligned ones are read."""
+    """Return tensors as views of a map; bools, which are validated, and unaligned ones are read."""
     arrays = {}
     for name, tensor in tensors.items():
         item_bytes = dtype_to_numpy(tensor.meta.dtype).itemsize
@@ -199,7 +199,7 @@ class Manifest(NamedTuple):
 def list_files(
     program: bytes, params: Iterable[Chunk], manifest: Manifest
 ) -> dict[str, Iterable[Chunk]]:
-    """Return the content of the three files of a generation by name."""
+    """Return the contents of the three files of a generation, by name."""
     content = {
         "format": _FORMAT,
         "format_version": _VERSION,
@@ -260,13 +260,13 @@ def _nests_too_deep(notes: object) -> bool:
 
 
 def read_manifest(path: StrPath, folder: int) -> Manifest:
-    """Return the manifest of an open folder; FormatError if it is none, or of a newer format."""
+    """Return the manifest of an open folder; FormatError if it is invalid or of a newer format."""
     with open_regular(path, folder) as handle:
         return parse_manifest(path, read_small(path, handle, _MAX_BYTES))
 
 
 def parse_manifest(path: StrPath, data: bytes) -> Manifest:
-    """Return the manifest that `data` is; `path` is for messages."""
+    """Return the manifest in `data`; `path` is for messages."""
     try:
         content = json.loads(data)
         check_format(path, content, _FORMAT, _VERSION)

@@ -60,7 +60,7 @@ _GONE: Final = frozenset({errno.ENOENT, errno.ESTALE})
 Read = TypeVar("Read")
 
 OpenFile: TypeAlias = "tuple[StrPath, int]"
-"""A path, for messages, and the handle of the open file."""
+"""The handle of an open file, and its path for messages."""
 
 
 def folder_of(who: str, path: object) -> str:
@@ -76,8 +76,8 @@ def folder_of(who: str, path: object) -> str:
 class SavedFiles(NamedTuple):
     """The files of one saved state; an `ExitStack` of the caller closes them.
 
-    Files of a generation are opened together, through its folder: they are consistent, and a saver
-    that removes them does no harm. `stays` means that nothing writes into them: `save` only adds
+    Files of a generation are opened together, through its folder: they are consistent, even if a
+    saver removes them meanwhile. `stays` means that nothing writes into them: `save` only adds
     and removes generations. A standalone pair has no `notes`.
     """
 
@@ -165,7 +165,7 @@ def _open(folder: StrPath, newest: int | None) -> Iterator[SavedFiles]:
 
 
 def _missing(folder: StrPath, newest: int | None, error: OSError) -> FileMissingError | FormatError:
-    """Return the error for a missing file, which names the content of the folder."""
+    """Return the error for a missing file, which lists the content of the folder."""
     name = os.path.basename(error.filename or PROGRAM)
     if newest is not None:
         generation = os.path.join(folder, GENERATIONS, name_of(newest))
@@ -229,7 +229,7 @@ def check_top_level(folder: StrPath) -> None:
 
 def _find_foreign(folder: StrPath) -> list[str]:
     names = [name for name in (PROGRAM, PARAMS) if _is_foreign(folder, name)]
-    # Look twice: a saver may have set the links, and removed a generation, meanwhile.
+    # Check twice: a saver may have set the links, and removed a generation, meanwhile.
     return [name for name in names if _is_foreign(folder, name)]
 
 
@@ -299,7 +299,7 @@ class SavedProgram(NamedTuple):
 
 
 def read_whole(path: str | os.PathLike[str], *, mapped: bool) -> tuple[SavedProgram, Arrays]:
-    """Return a saved program and its arrays; with `mapped` they may be in the file."""
+    """Return a saved program and its arrays; with `mapped` the arrays may be memory-mapped."""
     saved, arrays = read_saved(folder_of("load", path), lambda files: _read_whole(files, mapped))
     for variable in persistable_variables(saved.program):
         array = arrays[variable.name]
@@ -357,7 +357,7 @@ def load_tensors(path: str | os.PathLike[str]) -> dict[str, Array]:
         If there is no such file.
     FormatError
         If it is truncated, or no safetensors file, or has a dtype that opwright lacks, or bools
-        with other bytes than 0 and 1.
+        with bytes other than 0 and 1.
     """
     file = folder_of("load_tensors", path)
     try:

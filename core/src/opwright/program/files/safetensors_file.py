@@ -42,7 +42,7 @@ _DTYPES: Final = {code: dtype for dtype, code in _CODES.items()}
 
 
 class Tensor(NamedTuple):
-    """Meta and place of a tensor in a file, in bytes from the beginning."""
+    """Meta of a tensor in a file, and its position in bytes from the beginning."""
 
     meta: Meta
     begin: int
@@ -58,7 +58,7 @@ def encode(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> list[Chu
 
     FormatError if `read_header` or `read_array` would refuse them.
     """
-    # Aligned to their item size, and to cache lines if they fill some.
+    # Arrays are aligned to their item size, and to cache lines if they fill at least one.
     names = sorted(arrays, key=lambda name: _rank(name, arrays[name]))
     header: dict[str, Any] = {METADATA: {**metadata, **_describe_stored(arrays)}}
     chunks: list[Chunk] = []
@@ -92,7 +92,7 @@ def data_of(array: Array) -> memoryview:
 
 
 def read_header(path: StrPath, handle: int) -> Header:
-    """Return the header of an open file; FormatError if that contradicts itself or the size."""
+    """Return the header of an open file; FormatError if it contradicts itself or the file size."""
     who = _reader(path)
     size_bytes = os.fstat(handle).st_size
     if size_bytes < _LENGTH_BYTES:
@@ -133,7 +133,7 @@ def _refuse(who: str, got: str) -> NoReturn:
     raise FormatError(f"{who}, got {got}")
 
 
-# Each rule applies to the reader and the writer; `who` begins the message.
+# Each rule applies to both the reader and the writer; `who` begins the message.
 
 
 def _check_length(who: str, header_bytes: int) -> int:

@@ -45,7 +45,7 @@ def save(
 
     Each call adds a generation, a folder with ``program.pb`` and ``params.safetensors``, and
     removes the oldest. The files of these names at the top of the folder are links to the newest.
-    After a full disk, an interrupt or a crash at any moment, earlier saves are complete.
+    If a disk is full, or an interrupt or crash occurs at any moment, earlier saves stay complete.
     Several processes, also on several machines, may save to one folder: each adds its own
     generation, and the last one is loaded.
 
@@ -68,18 +68,18 @@ def save(
     Raises
     ------
     AttributeTypeError
-        If an argument has another type; the folder comes first.
+        If an argument has the wrong type; the folder comes first.
     AttributeValueError
         If `keep` is not a positive int, or `notes` change in a round trip through JSON.
     ProgramError
-        If the scope lacks a persistable variable, or has one of another shape.
+        If the scope lacks a persistable variable, or has one with a different shape.
     FormatError
         If `load` would refuse the result: a parameter named ``__metadata__``, a name that is not
-        text, bools with other bytes than 0 and 1, or more than a file may have. Nothing is written.
+        text, bools with bytes other than 0 and 1, or more than a file may have. Nothing is written.
     VariableNotFoundError
         If `fetch` names no variable of the program.
     FileTakenError
-        If the folder has a file that `save` did not write with the name of one of its links.
+        If the folder has a file with the name of one of its links that `save` did not write.
     OSError
         If the files cannot be written; earlier saves can still be loaded.
 

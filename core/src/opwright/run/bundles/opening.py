@@ -36,7 +36,7 @@ class PlanSource:
         self._feeds, self._find_plan = feeds, find_plan
 
     def refuse_names(self, n_positional: int, names: tuple[str, ...]) -> None:
-        """Raise FeedError for names of a call that are not feeds."""
+        """Raise FeedError if a call names arguments that are not feeds."""
         from opwright.run.feeds import check_feed_names
 
         check_feed_names(names, [spec.name for spec in self._feeds], n_positional)
@@ -69,7 +69,7 @@ def is_bundle(path: str | os.PathLike[str]) -> bool:
 def open_bundle_file(path: str, folders: Sequence[str]) -> _runtime.Bundle:
     """Open a bundle, its libraries, and the libraries that these link.
 
-    FormatError for a damaged or foreign file, PluginError for a library that does not open.
+    FormatError for a damaged or foreign file, PluginError for a library that cannot be opened.
     """
     try:
         return _runtime.Bundle(path, folders)
@@ -103,7 +103,7 @@ class LoadedBundle(Called):
     Attributes
     ----------
     batch : (int, int)
-        The least and the largest size of dimensions that are None in `feeds`.
+        The smallest and the largest size of dimensions that are None in `feeds`.
     feeds, fetches : tuple of ArraySpec
         The arguments and results of a call, in order.
     """

@@ -1,6 +1,6 @@
 """Tokens of a bundle: joined over batches, and written as bytes.
 
-An int is the same for all batches, an `Affine` is one for each; texts and floats are unchanged.
+An int is equal for all batches, an `Affine` depends on the batch; texts and floats are unchanged.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Affine(NamedTuple):
 
 
 def join(first: Sequence[Any], n: int, last: Sequence[Any], m: int) -> list[Any] | None:
-    """Return the tokens that equal `first` for a batch of n and `last` for one of m > n.
+    """Return the tokens that equal `first` for a batch of n and `last` for a batch of m > n.
 
-    None if there are none.
+    None if no such tokens exist.
     """
     if len(first) != len(last):
         return None
@@ -47,7 +47,7 @@ def join(first: Sequence[Any], n: int, last: Sequence[Any], m: int) -> list[Any]
 
 
 def matches(joined: Sequence[Any], n: int, tokens: Sequence[Any]) -> bool:
-    """Whether joined tokens are these for a batch of n."""
+    """Whether joined tokens equal these for a batch of n."""
     if len(joined) != len(tokens):
         return False
     for one, token in zip(joined, tokens, strict=True):
@@ -59,7 +59,7 @@ def matches(joined: Sequence[Any], n: int, tokens: Sequence[Any]) -> bool:
 
 
 def encode(tokens: Iterable[Any]) -> bytes:
-    """Return tokens as bytes; a repeated text is written as its number."""
+    """Return tokens as bytes; a repeated string is written as its index."""
     data = bytearray()
     texts: dict[bytes, int] = {}
     for token in tokens:

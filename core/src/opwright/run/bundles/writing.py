@@ -34,7 +34,7 @@ _ALIGNMENT: Final = 64
 _MOST_THREADS: Final = 1024
 _MOST_BATCH: Final = 1 << 40
 _MOST_TOKENS: Final = 300_000
-"""The most plans that are lowered when every batch size of a range is tried."""
+"""Every batch size of a range is tried if that lowers at most this many plans."""
 
 Shape = Sequence[int | None]
 
@@ -111,7 +111,7 @@ class _Lowering:
         The range of batches.
     recorder : Recorder
 
-    A `scope` of None has no weights.
+    If `scope` is None, there are no weights.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class _Lowering:
     def record(
         self, request: LowerRequest, target: Target, n: int
     ) -> tuple[LoweredPlan, list[Any]]:
-        """Return the plan for a batch, with its own target, and its tokens if it has some."""
+        """Return the plan for a batch, with its own target, and its tokens if it has any."""
         recorder = self.recorder
         recorder.target, recorder.plans, recorder.is_done = target, [], False
         target.recorder = recorder

@@ -33,7 +33,7 @@ def make_function(
 ) -> Callable[..., Any]:
     """Return ``opwright.ops.NAME`` for an operator.
 
-    Inputs are parameters by position or name, attributes by name only, with the defaults of the
+    Inputs are passed by position or name, attributes only by name, with the defaults of the
     OpProto. The function is compiled from text: the interpreter itself then binds the arguments,
     ten times as fast as Python code could. Calls by position skip even that. It calls the ``call``
     of the result of `make_source` for the arguments of `EagerSource`, with all arguments in order.
@@ -106,7 +106,7 @@ def _extend(
 ) -> Callable[..., Any]:
     """Return the callable for keyword arguments that the operator does not have.
 
-    That is ``returns``, for which `calls` are kept; an error is raised for other names.
+    It accepts ``returns``, for which `calls` are kept, and raises an error for other names.
     """
     for name in unknown:
         if name != RETURNS:

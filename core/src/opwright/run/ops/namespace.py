@@ -2,7 +2,7 @@
 
 The runtime's `Namespace` first looks into the module's ``__table__``: the variable with the guarded
 Context, the Context of the names (None: the default one), and its functions by name. So a known
-name costs one look-up, and still depends on the Context of this thread or task. `Finder.find` gets
+name costs one lookup, and still depends on the Context of this thread or task. `Finder.find` gets
 all other names.
 """
 
@@ -19,13 +19,13 @@ from opwright.errors import OperatorNotFoundError
 
 
 class MissingOperatorError(OperatorNotFoundError, AttributeError):
-    """No operator of this name; an AttributeError too, so that ``hasattr`` and editors work."""
+    """There is no such operator; also an AttributeError, so that ``hasattr`` and editors work."""
 
 
 class Finder:
     """Finds the attributes of one namespace: operators whose types begin with ``prefix``.
 
-    `make` makes the function of one, from its definition and the Context.
+    `make` creates the function of an operator, from its definition and the Context.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Finder:
         names["__dir__"] = self.list
 
     def find(self, name: str) -> Callable[..., Any] | ModuleType:
-        """Return the function of an operator, or the namespace of a plugin, else AttributeError."""
+        """Return the function of an operator or the namespace of a plugin; or AttributeError."""
         if name.startswith("__"):
             raise AttributeError(f"module {self._names['__name__']!r} has no attribute {name!r}")
         context = current_context()
