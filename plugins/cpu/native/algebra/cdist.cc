@@ -1,5 +1,5 @@
-// cdist: distances from their differences, which lose no digits if vectors are close, in tiles of
-// the output that stay in registers.
+// cdist: computes distances from differences, which keep full precision for close vectors, in
+// output tiles that stay in registers.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,12 +13,12 @@
 namespace opwright_cpu {
 namespace {
 
-constexpr int64_t kRows = 4;  // of x in a tile
+constexpr int64_t kRows = 4;  // vectors of x per tile
 
 template <typename T>
-constexpr int64_t kColumns = static_cast<int64_t>(2 * 64 / sizeof(T));  // of y in a panel
+constexpr int64_t kColumns = static_cast<int64_t>(2 * 64 / sizeof(T));  // vectors of y per panel
 
-// Numbers of kColumns vectors y of k numbers side by side; missing ones are 0.
+// Packs kColumns vectors of y, each of k elements, side by side; missing vectors are 0.
 template <typename T>
 OPWRIGHT_CPU_CLONES void FillPanel(const T* y, int64_t count, int64_t k, T* panel) {
   for (int64_t j = 0; j < kColumns<T>; ++j) {
@@ -26,7 +26,8 @@ OPWRIGHT_CPU_CLONES void FillPanel(const T* y, int64_t count, int64_t k, T* pane
   }
 }
 
-// For vectors whose squares leave the range of T: in the scale of the greatest difference.
+// Computes the distance of vectors whose squares leave the range of T, scaled by the greatest
+// difference.
 template <typename T>
 T ScaledDistance(const T* x, const T* y, int64_t k, int64_t y_step) {
   T most = 0, sum = 0, total = 0;
@@ -60,7 +61,7 @@ OPWRIGHT_CPU_INLINE void FinishSquares(const T* x, const T* panel, int64_t k, T*
   std::copy_n(roots, kColumns<T>, sums);
 }
 
-// Distances of kRows vectors, the last of which may be repeated, to the vectors of a panel.
+// Computes the distances of kRows vectors, the last of which may be repeated, to a panel's vectors.
 template <typename T, bool kSquares>
 OPWRIGHT_CPU_CLONES void FillTile(const T* const (&x)[kRows], const T* panel, int64_t k,
                                   T (&tile)[kRows][kColumns<T>]) {

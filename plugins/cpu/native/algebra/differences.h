@@ -11,14 +11,15 @@
 
 namespace opwright_cpu {
 
-constexpr int64_t kOwnRows = 4;    // whose sums stay in registers
-constexpr int64_t kOwnBlock = 16;  // for which the others are laid out once
-constexpr int64_t kOthers = 64;    // vectors that are read together
+constexpr int64_t kOwnRows = 4;    // own vectors whose sums stay in registers
+constexpr int64_t kOwnBlock = 16;  // own vectors that share one padded copy of the others
+constexpr int64_t kOthers = 64;    // other vectors that are read together
 
 template <typename T>
 constexpr int64_t kLanes = static_cast<int64_t>(64 / sizeof(T));
 
-// One of the inputs relative to the other one, and the strides of distances by their vectors.
+// One of the two inputs (`own`) with the other, and the strides of the distance matrix along the
+// vectors of each.
 template <typename T>
 struct Side {
   const T* own;
@@ -30,7 +31,7 @@ struct Side {
   const T* out_grad;
 };
 
-// Whole SIMD vectors of numbers of each vector, with missing ones 0.
+// Copies vectors of k elements, each padded with zeros to a multiple of the SIMD width.
 template <typename T>
 void LayOut(const T* from, int64_t count, int64_t k, int64_t chunks, T* to) {
   for (int64_t j = 0; j < count; ++j) {
@@ -40,8 +41,8 @@ void LayOut(const T* from, int64_t count, int64_t k, int64_t chunks, T* to) {
   }
 }
 
-// The factor of differences, 0 where it leaves the range of T; returns of how many.
-// Equal vectors have no gradient.
+// Computes the weight of each difference, gradient / distance: 0 if it leaves the range of T, and 0
+// for equal vectors, which have no gradient. Returns the number of out-of-range weights.
 template <typename T>
 OPWRIGHT_CPU_CLONES int64_t Weigh(int64_t n, const T* distances, const T* grads, T* weights) {
   constexpr T kMost = sizeof(T) == 4 ? T(1e18) : T(1e150), kLeast = 1 / kMost;
@@ -56,7 +57,8 @@ OPWRIGHT_CPU_CLONES int64_t Weigh(int64_t n, const T* distances, const T* grads,
   return n_extreme;
 }
 
-// Adds to the sums of some own vectors the part of a lane of all others.
+// Adds the weighted differences from all other vectors to the sums of kOwnRows own vectors, for the
+// elements of one SIMD vector.
 template <typename T, bool kSquares>
 OPWRIGHT_CPU_CLONES void AddLanes(const T* own, const T* others, int64_t count, int64_t step,
                                   const T (*weights)[kOthers], T* sums) {

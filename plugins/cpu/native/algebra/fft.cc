@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// One axis of pairs.
+// The transform along one axis of complex numbers.
 template <typename T>
 struct AxisTransform {
   LineBatch<T> batch;

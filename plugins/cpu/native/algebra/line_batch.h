@@ -19,8 +19,8 @@ struct Lines {
   const int64_t* starts;
 };
 
-// Copies items of kParts numbers between lines and planes. Eight elements of a line are a cache
-// line, and the elements of other lines are often in the same set of the cache.
+// Copies items of kParts numbers between lines and planes, in blocks of eight elements of a line,
+// which fill a cache line: the elements of different lines often map to the same cache set.
 template <typename T, int64_t kParts>
 OPWRIGHT_CPU_CLONES void ReadLines(const Lines& lines, const T* x, int64_t width, Planes<T> to) {
   constexpr int64_t kBlock = 8;
@@ -60,12 +60,12 @@ class LineBatch {
   LineBatch() = default;
   LineBatch(int64_t n_lines, int64_t inner, int64_t n) : n_lines_(n_lines), inner_(inner), n_(n) {
     constexpr int64_t kLanes = LineTransform<T>::kLanes;
-    constexpr int64_t kMostItems = 512 * 1024;  // of a plane: a few of them fit into a cache
+    constexpr int64_t kMostItems = 512 * 1024;  // items per plane: a few planes fit into a cache
     if (n_lines >= kLanes / 2 && n * kLanes <= kMostItems) width_ = kLanes;
   }
 
   int64_t width() const { return width_; }
-  // Numbers of one plane: a real transform has one element more than half of its line.
+  // Elements per plane: a real transform has one element more than half of its line.
   int64_t plane() const { return (n_ + 1) * width_; }
   int64_t worker_items() const { return 4 * plane(); }
   int64_t n_groups() const { return (n_lines_ + width_ - 1) / width_; }
@@ -79,7 +79,7 @@ class LineBatch {
   void Run(int32_t n_threads, T* workspace, const Function& function) const {
     Parallel(n_workers(n_threads), [&](int32_t thread, int32_t threads) {
       T* memory = workspace + thread * worker_items();
-      std::fill_n(memory, worker_items(), T(0));  // lanes without a line are computed as well
+      std::fill_n(memory, worker_items(), T(0));  // unused lanes are computed as well
       const Planes<T> planes{memory, memory + plane()};
       const Planes<T> others{memory + 2 * plane(), memory + 3 * plane()};
       const Part part = PartOf(n_groups(), 1, thread, threads);
@@ -90,7 +90,7 @@ class LineBatch {
     });
   }
 
-  // Writes the offsets of lines whose axis has `length` elements.
+  // Writes the offsets of `count` lines to `starts`, for an axis of `length` elements.
   Lines At(int64_t first, int64_t count, int64_t length, int64_t* starts) const {
     for (int64_t l = 0; l < count; ++l) {
       const int64_t line = first + l;

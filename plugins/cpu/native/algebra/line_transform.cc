@@ -13,8 +13,8 @@ constexpr double kTurn = 6.283185307179586476925286766559;
 constexpr int64_t kRadices[] = {4, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31};
 constexpr int64_t kMostRadix = 31;
 
-// One stage: butterfly p of `count` reads the elements p + k * count, which are rows of `row`
-// numbers, and writes the elements radix * p + k.
+// Computes one stage, in which butterfly p of `count` reads the elements p + k * count, each a row
+// of `row` numbers, and writes the elements radix * p + k.
 template <typename T>
 struct Rows {
   int64_t radix;
@@ -52,7 +52,8 @@ OPWRIGHT_CPU_INLINE void Butterfly4(V* re, V* im) {
   im[3] = less_i - turned_i;
 }
 
-// For an odd radix: the sums and differences of x[k] and x[radix - k] yield two outputs at once.
+// Computes a butterfly of odd radix: the sums and differences of x[k] and x[radix - k] yield two
+// outputs at once.
 template <typename V, typename T>
 OPWRIGHT_CPU_INLINE void ButterflyOdd(int64_t radix, const T* cosines, const T* sines, V* re,
                                       V* im) {
@@ -87,7 +88,7 @@ OPWRIGHT_CPU_INLINE void ButterflyOdd(int64_t radix, const T* cosines, const T* 
   im[0] = all_i;
 }
 
-// With kRadix 0 of any odd radix.
+// Computes the butterflies of one stage; kRadix 0 stands for any odd radix.
 template <typename V, typename T, int64_t kRadix>
 OPWRIGHT_CPU_CLONES void RunStage(const Rows<T>& rows) {
   constexpr int64_t kStep = static_cast<int64_t>(sizeof(V) / sizeof(T));
@@ -119,7 +120,7 @@ OPWRIGHT_CPU_CLONES void RunStage(const Rows<T>& rows) {
       Put(re[0], rows.y_re + to);
       Put(im[0], rows.y_im + to);
       for (int64_t k = 1; k < radix; ++k) {
-        if (p > 0) {  // the factors of the first butterfly are 1
+        if (p > 0) {  // the twiddle factors of the first butterfly are 1
           const T c = twiddles[2 * k - 2], s = twiddles[2 * k - 1];
           const V r = re[k] * c - im[k] * s;
           im[k] = re[k] * s + im[k] * c;

@@ -1,7 +1,7 @@
 // Discrete Fourier transforms of several lines at once, by Stockham's method in mixed radix.
 //
-// Real and imaginary parts are in separate planes, element k of line l at [k * width + l]: one
-// vector has the same element of many lines, so that no butterfly moves anything between lanes.
+// Real and imaginary parts are in separate planes, with element k of line l at [k * width + l]. One
+// SIMD vector holds the same element of many lines, so that no butterfly moves data between lanes.
 #ifndef OPWRIGHT_CPU_ALGEBRA_LINE_TRANSFORM_H_
 #define OPWRIGHT_CPU_ALGEBRA_LINE_TRANSFORM_H_
 
@@ -30,17 +30,18 @@ class LineTransform {
   static bool Takes(int64_t n);
 
   LineTransform() = default;
-  // For n elements, at least 1 and supported; `width` is kLanes or 1.
+  // `n` is the number of elements of a line, at least 1 and supported; `width` is kLanes or 1.
   LineTransform(int64_t n, int64_t width);
 
-  // out[k] = sum(x[j] exp(-2 pi i j k / n)). Both pairs of planes are written; returns
-  // the pair with the result. With the planes swapped before and after it is the inverse times n.
+  // out[k] = sum(x[j] exp(-2 pi i j k / n)). Overwrites both pairs of planes and returns the pair
+  // that holds the result. Swapping the real and imaginary planes before and after yields the
+  // inverse transform times n.
   Planes<T> Run(Planes<T> x, Planes<T> other) const;
 
  private:
   struct Stage {
     int64_t radix;
-    int64_t count;            // butterflies whose factors differ
+    int64_t count;            // butterflies with different twiddle factors
     std::vector<T> twiddles;  // [count, radix - 1, 2]
   };
 

@@ -1,5 +1,6 @@
-// rfft and irfft: a line of 2 h numbers is transformed as h pairs, whose even and odd ones a last
-// pass separates; a line of odd length as pairs without an imaginary part.
+// rfft and irfft: a line of 2 h real numbers is transformed as h complex numbers, and a last pass
+// separates the transforms of the even and odd elements. A line of odd length is transformed as
+// complex numbers with imaginary part 0.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -45,7 +46,8 @@ struct RealLines {
   std::vector<T> turns_;  // exp(i pi k / h) for k up to h
 };
 
-// The h + 1 pairs of the real line whose pairs have the transform z of h elements.
+// Computes the h + 1 outputs of a real line from z, the transform of its h pairs as complex
+// numbers.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Separate(int64_t h, int64_t width, const T* turns, Planes<T> z,
                                   Planes<T> out) {
@@ -62,7 +64,8 @@ OPWRIGHT_CPU_CLONES void Separate(int64_t h, int64_t width, const T* turns, Plan
   }
 }
 
-// The opposite, times 2: the pairs whose inverse transform has the even and the odd numbers.
+// Computes the inverse of Separate, times 2: complex numbers whose inverse transform holds the even
+// elements as real and the odd elements as imaginary parts.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Join(int64_t h, int64_t width, const T* turns, Planes<T> x,
                               Planes<T> out) {

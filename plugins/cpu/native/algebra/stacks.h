@@ -1,4 +1,4 @@
-// Stacks of matrices that are broadcast to an output's stack.
+// Batches of matrices that are broadcast to the batch shape of an output.
 #ifndef OPWRIGHT_CPU_ALGEBRA_STACKS_H_
 #define OPWRIGHT_CPU_ALGEBRA_STACKS_H_
 
@@ -21,7 +21,7 @@ class Stacks {
     }
   }
 
-  // The offset of the input matrix that belongs to an output matrix.
+  // The offset of the input matrix that output matrix `number` uses.
   int64_t OffsetOf(int64_t number) const {
     int64_t offset = 0;
     for (const Axis& axis : axes_) {
@@ -33,8 +33,8 @@ class Stacks {
 
  private:
   struct Axis {
-    int64_t length;  // of the output
-    int64_t stride;  // of the input, 0 if it is broadcast
+    int64_t length;  // length of the output's axis
+    int64_t stride;  // stride of the input, 0 if it is broadcast
   };
   std::vector<Axis> axes_;  // innermost first
 };

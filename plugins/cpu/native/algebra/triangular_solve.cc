@@ -1,5 +1,5 @@
-// triangular_solve: blocks of unknowns by
-// substitution; products subtract the known ones.
+// triangular_solve: solves blocks of unknowns by substitution; matrix products subtract the
+// contributions of known unknowns.
 #include <algorithm>
 
 #include "algebra/attributes.h"
@@ -11,7 +11,7 @@
 namespace opwright_cpu {
 namespace {
 
-constexpr int64_t kBlock = 32;    // unknowns that are found by substitution
+constexpr int64_t kBlock = 32;    // unknowns per substitution
 constexpr int64_t kSystems = 64;  // columns, or rows from the right, that are solved together
 
 // Element (i, j) at data[i * row + j * col].
@@ -24,7 +24,7 @@ struct Matrix {
   const T* At(int64_t i, int64_t j) const { return data + i * row + j * col; }
 };
 
-// Solves for rows of x, one after another, each with one number per system.
+// Solves for the rows of x one after another; each row has one element per system.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Substitute(int64_t size, const Matrix<T>& a, bool backward, bool is_unit,
                                     int64_t columns, T* x, int64_t ldx) {
@@ -44,7 +44,7 @@ OPWRIGHT_CPU_CLONES void Substitute(int64_t size, const Matrix<T>& a, bool backw
   }
 }
 
-// The blocks of n unknowns in the order of solution, with the known ones before each.
+// A block of unknowns, and the unknowns that are solved before it.
 struct Turn {
   Part block;
   Part known;
@@ -127,7 +127,7 @@ struct TriangularSolveKernel {
     }
   }
 
-  // A block of columns is transposed for its substitution, so that a vector has one column.
+  // Each block of columns is transposed for its substitution, so that a SIMD vector has one column.
   void FromRight(const Matrix<T>& a, bool is_upper, bool is_unit, int64_t count, const T* b, T* out,
                  T* scratch) const {
     T* turned = scratch + kGemmScratch;

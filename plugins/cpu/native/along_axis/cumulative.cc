@@ -14,14 +14,14 @@
 namespace opwright_cpu {
 namespace {
 
-// Columns that are walked down together: their totals stay in the first cache.
+// Columns that are processed together: their running totals stay in the L1 cache.
 constexpr int64_t kCumulativeStrip = 512;
 
 template <typename Rule>
 constexpr int kNeutral = std::is_same_v<Rule, Prod<decltype(Rule::Of(0))>> ? 1 : 0;
 
-// One line, whose elements are side by side. Each total waits for the previous one: of four
-// elements only the last one does.
+// Processes one contiguous line. Totals form a dependency chain; grouping by four leaves one
+// dependent operation per four elements.
 template <typename T, typename Rule, typename In>
 OPWRIGHT_CPU_INLINE void ScanRow(const In* x, int64_t n, int64_t step, bool exclusive, T* out) {
   T total = T(kNeutral<Rule>);
@@ -44,7 +44,7 @@ OPWRIGHT_CPU_INLINE void ScanRow(const In* x, int64_t n, int64_t step, bool excl
   }
 }
 
-// Some columns of one stack, row by row.
+// Processes some columns of one outer block, row by row.
 template <typename T, typename Rule, typename In>
 OPWRIGHT_CPU_INLINE void ScanColumns(const In* x, int64_t n, int64_t stride, int64_t width,
                                      bool exclusive, T* out) {
@@ -68,7 +68,7 @@ OPWRIGHT_CPU_INLINE void ScanColumns(const In* x, int64_t n, int64_t stride, int
   }
 }
 
-// The lines [begin, end); in reverse they are walked from their last element.
+// Processes the lines [begin, end); in reverse, each starts at its last element.
 template <typename T, typename Rule, typename In>
 OPWRIGHT_CPU_CLONES void ScanLines(const In* x, const Lines& lines, const CumulativeAttrs& attrs,
                                    int64_t begin, int64_t end, T* out) {
@@ -118,9 +118,9 @@ using CumsumKernel = CumulativeKernel<Wide<T>, Sum<Wide<T>>, T>;
 template <typename T>
 using CumprodKernel = CumulativeKernel<Wide<T>, Prod<Wide<T>>, T>;
 
-// The gradient of an element is the product of the previous elements times a rest: rest[i] =
-// out_grad[i] + x[i + 1] * rest[i + 1], which begins with out_grad[i + 1] if out excludes x[i].
-// There is no division, which would fail for zeros.
+// The gradient of element i is the product of the previous elements times rest[i] =
+// out_grad[i] + x[i + 1] * rest[i + 1]; if out excludes x[i], rest[i] begins with out_grad[i + 1].
+// This avoids a division, which would fail for zeros.
 template <typename T>
 OPWRIGHT_CPU_CLONES void CumprodGradLine(const T* x, const T* out_grad, int64_t n, int64_t step,
                                          bool exclusive, T* x_grad) {

@@ -1,4 +1,4 @@
-// Lines of an array that are walked one by one, each in either direction.
+// Loops over the lines of an array, in either direction along the axis.
 #ifndef OPWRIGHT_CPU_ALONG_AXIS_EACH_LINE_H_
 #define OPWRIGHT_CPU_ALONG_AXIS_EACH_LINE_H_
 
@@ -10,7 +10,7 @@
 
 namespace opwright_cpu {
 
-// Calls function(first element, step) for each line, from its end if it is reversed.
+// Calls function(first element, step) for each line; a reversed line starts at its last element.
 template <typename Function>
 void EachLine(const Lines& lines, bool reverse, int32_t n_threads, const Function& function) {
   if (lines.numel() == 0) return;

@@ -1,4 +1,4 @@
-// Running extrema with their positions, and running sums of powers by their logarithms.
+// Running extrema with their positions, and logcumsumexp.
 #include <opwright/functors.h>
 
 #include <algorithm>
@@ -18,17 +18,18 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Neighboring lines that are walked along together: their best elements stay in the first cache.
+// Adjacent lines that are processed together: their best elements stay in the L1 cache.
 constexpr int64_t kRunningStrip = 256;
 
-// As torch.cummax: of equal elements the last one counts, and of NaN the last one so far.
+// Ties are resolved as in torch.cummax: the last of equal elements counts, and the last NaN so far.
 template <typename T, bool kLargest>
 OPWRIGHT_CPU_INLINE bool IsNewBest(T x, T best) {
   const bool is_better = kLargest ? x >= best : x <= best;
   return (x != x) | is_better;
 }
 
-// Some neighboring lines, element by element; `best` and `places` of each.
+// Processes adjacent lines together, element by element; `best` and `places` have one item per
+// line.
 template <typename T, bool kLargest>
 OPWRIGHT_CPU_CLONES void RunExtrema(const T* x, int64_t n, int64_t stride, int64_t width, T* out,
                                     int64_t* indices) {
@@ -49,7 +50,7 @@ OPWRIGHT_CPU_CLONES void RunExtrema(const T* x, int64_t n, int64_t stride, int64
   }
 }
 
-// One line of elements side by side.
+// Processes one contiguous line.
 template <typename T, bool kLargest>
 void RunExtremaOfLine(const T* x, int64_t n, T* out, int64_t* indices) {
   T best = x[0];
@@ -117,7 +118,7 @@ struct LogCumsumAttrs {
 
 constexpr int64_t kLogBlock = 256;
 
-// e**(x - y), 1 if both are the same infinity.
+// Returns e**(x - y), or 1 if both are the same infinity.
 template <typename T>
 OPWRIGHT_CPU_CLONES void PowersOfDifferences(const T* x, const T* y, int64_t n, T* out) {
 #pragma GCC ivdep
@@ -132,8 +133,8 @@ OPWRIGHT_CPU_CLONES void AddLogarithms(const T* x, const T* sums, int64_t n, T* 
   for (int64_t i = 0; i < n; ++i) out[i] = x[i] + functors::Log(sums[i]);
 }
 
-// The sum is stored relative to e to the largest element so far, `tops`. Only the sum itself waits
-// for the previous one: powers and logarithms are computed for a whole block.
+// The sum is stored relative to e**top, where top (in `tops`) is the largest element so far. Only
+// the additions form a dependency chain: powers and logarithms are computed for a complete block.
 template <typename T>
 void LogCumsumLine(const T* x, int64_t n, int64_t step, T* out) {
   T values[kLogBlock], tops[kLogBlock + 1], kept[kLogBlock], added[kLogBlock];
@@ -157,8 +158,8 @@ void LogCumsumLine(const T* x, int64_t n, int64_t step, T* out) {
   }
 }
 
-// Each element has a share e**(x - out) of every sum from its own on. `total` is their common part,
-// relative to e**out, which only increases.
+// Element x contributes a share e**(x - out) to every sum from its own position on. `total` is the
+// common factor of these terms, relative to e**out, which never decreases.
 template <typename T>
 void LogCumsumGradLine(const T* x, const T* out, const T* out_grad, int64_t n, int64_t step,
                        T* x_grad) {

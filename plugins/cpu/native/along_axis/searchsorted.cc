@@ -13,13 +13,13 @@
 namespace opwright_cpu {
 namespace {
 
-// NaN is greater than every number, and no NaN is greater than another.
+// Compares with NaN greater than every number and equal to NaN.
 template <typename T>
 bool IsLess(T x, T y) {
   return (x < y) | ((x == x) & (y != y));
 }
 
-// The number of the n elements before the value: less, or for kRight not greater.
+// Returns how many of the n elements precede the value: they are less or, with kRight, not greater.
 template <bool kRight, typename T>
 int64_t CountBefore(const T* x, int64_t n, T value) {
   const auto is_before = [value](T element) {
@@ -35,8 +35,8 @@ int64_t CountBefore(const T* x, int64_t n, T value) {
   return base - x + is_before(*base);
 }
 
-// The same of several values, none of which is NaN, at a time: their searches do not wait for each
-// other. n is at least 1.
+// Searches several values at a time, none of which is NaN, so that the searches overlap. n is at
+// least 1.
 constexpr int64_t kTogether = 16;
 template <bool kRight, typename T>
 OPWRIGHT_CPU_CLONES void CountTogether(const T* x, int64_t n, const T* values, int64_t* counts) {
@@ -111,7 +111,7 @@ struct SearchsortedKernel {
 
   int64_t n_ = 0;
   int64_t n_values_ = 0;
-  int64_t row_ = 1;  // values that are searched in one row of x
+  int64_t row_ = 1;  // number of values searched in each row of x
   int64_t n_steps_ = 0;
 };
 

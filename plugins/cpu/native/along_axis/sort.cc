@@ -1,4 +1,4 @@
-// sort and argsort along one axis: by digits, which preserves the order of equal elements.
+// sort and argsort along one axis, by a stable radix sort.
 #include <algorithm>
 #include <limits>
 

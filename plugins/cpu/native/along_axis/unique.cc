@@ -1,4 +1,4 @@
-// unique: the first of each run of equal elements, or slices, which a sort makes adjacent.
+// unique: sorts, then keeps the first of each run of equal elements or slices.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -64,7 +64,7 @@ struct UniqueKernel {
     return ctx.has_output(slot) ? ctx.output(slot).template data<int64_t>() : nullptr;
   }
 
-  // Equal elements are in the order of their positions: the first of a run is the first in x.
+  // The sort is stable, so the first element of a run is the one that comes first in x.
   void Write(const opwright::RunContext& ctx, const T* x, const Item* sorted) const {
     T* out = ctx.output(0).template data<T>();
     int64_t* index = Find(ctx, 1);
@@ -86,7 +86,7 @@ struct UniqueKernel {
     const T* x = ctx.input(0).data<T>();
     const int64_t n = slices_.length, size = slices_.count(), inner = slices_.inner;
     auto* order = ctx.workspace<int64_t>();
-    Key* keys = static_cast<Key*>(static_cast<void*>(order + n));  // slice by slice
+    Key* keys = static_cast<Key*>(static_cast<void*>(order + n));  // keys, slice by slice
     for (int64_t i = 0; i < n; ++i) {
       order[i] = i;
       for (int64_t k = 0; k < size; ++k)

@@ -1,4 +1,4 @@
-// unique_consecutive: the first of each run of equal elements, or slices, in their order.
+// unique_consecutive: keeps the first of each run of equal elements or slices, in order.
 #include <optional>
 
 #include "common/element.h"
@@ -61,7 +61,7 @@ struct UniqueConsecutiveKernel {
   }
 
  private:
-  // Whether a slice differs from the previous one: NaN equals nothing.
+  // Whether slice i differs from slice i - 1; NaN equals nothing.
   bool Differ(const T* x, int64_t i) const {
     for (int64_t k = 0; k < slices_.count(); ++k) {
       const T here = x[PlaceOf(slices_, k, i)], before = x[PlaceOf(slices_, k, i - 1)];

@@ -1,5 +1,5 @@
-// scaled_dot_product_attention: a softmax over blocks of keys, whose maximum and sum are updated
-// from block to block. Dao et al., FlashAttention, 2022.
+// scaled_dot_product_attention: an online softmax over blocks of keys, whose maximum and sum are
+// updated from block to block. Dao et al., FlashAttention, 2022.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -14,11 +14,11 @@
 namespace opwright_cpu {
 namespace {
 
-// Multiplications that a second thread needs to be worth waking it.
+// Multiplications per thread from which on another thread is worth waking.
 constexpr int64_t kThreadWork = 64 * 1024;
 
-// Slots: as in `Slots`; out, log_sum_exp. Items of 16 bits are widened block by block: queries and
-// sums for a block of queries, keys for a unit, values for a block of keys.
+// Slots: as in `Slots`; out, log_sum_exp. 16-bit floats are widened block by block: queries and
+// sums per block of queries, keys per unit, values per block of keys.
 template <typename Item, typename Slots>
 struct AttentionKernelOf {
   using Attrs = typename Slots::Attrs;
@@ -62,12 +62,12 @@ struct AttentionKernelOf {
   }
 
  private:
-  // So few queries that transposing the keys would take as long as multiplying with them.
+  // With fewer queries, transposing the keys would take as long as the product with them.
   static constexpr int64_t kFewest = 3;
   // The offset of widened items in a thread's memory, after the scores.
   static constexpr int64_t kWidened = kGemmScratch + kQueryBlock * (kKeyBlock + 3);
 
-  // One thread: its inputs, its outputs, and its scratch memory.
+  // The inputs, outputs and scratch memory of one thread.
   struct Worker {
     const AttentionKernelOf* kernel;
     const opwright::RunContext& ctx;
@@ -75,8 +75,8 @@ struct AttentionKernelOf {
     int64_t transposed_unit = -1;
     GemmFn<T> add_values = nullptr;
 
-    // Rows of an argument. Items of 16 bits are widened into `to`: only plain slots have them,
-    // whose rows follow each other.
+    // Returns rows of an argument. 16-bit floats are widened into `to`; only plain slots, whose
+    // rows are consecutive, can have them.
     Rows<const T> Load(uint32_t slot, const RowLayout& layout, int64_t unit, int64_t row,
                        int64_t rows, T* to) const {
       const auto* items = static_cast<const Item*>(ctx.input(slot).raw()) + layout.At(unit, row);
@@ -89,8 +89,8 @@ struct AttentionKernelOf {
         return {items, layout.row_stride};
       }
     }
-    // Rows of queries, then sums of values, then a block of keys or values, then the keys of a
-    // unit.
+    // The widened memory holds rows of queries, then sums of values, then a block of keys or
+    // values, then the keys of a unit.
     T* queries() const { return memory + kWidened; }
     T* sums() const { return queries() + kQueryBlock * kernel->shape_.size; }
     T* widened_keys() const { return sums() + kQueryBlock * kernel->shape_.columns; }
@@ -99,7 +99,7 @@ struct AttentionKernelOf {
       return widened_keys() + kKeyBlock * std::max(kernel->shape_.size, kernel->shape_.columns);
     }
 
-    // Hidden keys have weight 0, but their values may be NaN: then the block is computed again.
+    // Hidden keys have weight 0, but their values may be NaN; the block is then recomputed.
     void RunBlock(int64_t unit, int64_t query) {
       const bool hides = kernel->causal_ || ctx.has_input(Slots::kMask);
       add_values = kernel->gemm_;
@@ -183,7 +183,7 @@ struct AttentionKernelOf {
       }
       for (int64_t i = 0; i < rows; ++i) {
         log_sum_exp[i] = maximum[i] + opwright::functors::Log(total[i]);
-        total[i] = total[i] == T(0) ? T(0) : T(1) / total[i];  // 0: no key was seen
+        total[i] = total[i] == T(0) ? T(0) : T(1) / total[i];  // 0: all keys are hidden
       }
       ScaleRows(total, rows, columns, out);
     }

@@ -17,20 +17,22 @@
 
 namespace opwright_cpu {
 
-// A block of scores fits the second cache together with its values; whole panels of Gemm.
+// A block of scores and its values fit into the L2 cache; both sizes are multiples of Gemm's
+// panels.
 constexpr int64_t kQueryBlock = 64;
 constexpr int64_t kKeyBlock = 384;
 
-// Queries that see few keys are taken in blocks of few rows: under a causal mask a block multiplies
-// with the keys that its last row sees, and half of the work beyond the diagonal is wasted.
+// Queries that see fewer keys than this are processed in smaller blocks of rows: under a causal
+// mask a block is multiplied with all keys that its last row sees, so that half of the work near
+// the diagonal is wasted.
 constexpr int64_t kFewKeys = 128;
 constexpr int64_t kFewQueries = 16;
 
-// Keys in whole vectors of any width.
+// Rounds a number of keys up to a multiple of the widest vector, 16 elements.
 constexpr int64_t RoundUpKeys(int64_t keys) { return (keys + 15) / 16 * 16; }
 
-// The positions of a unit's rows in an array: one matrix
-// after the other, or the heads of a batch side by side.
+// The positions of a unit's rows in an array, in which the units are consecutive matrices, or the
+// heads of a batch side by side.
 struct RowLayout {
   int64_t heads = 1;
   int64_t batch_stride = 0;
@@ -53,9 +55,9 @@ struct AttentionShape {
   int64_t size = 0;
   int64_t columns = 0;
   int64_t query_block = kQueryBlock;
-  RowLayout q_rows, k_rows, v_rows, out_rows;  // units of keys and values by groups
+  RowLayout q_rows, k_rows, v_rows, out_rows;  // keys and values have one unit per group
 
-  // The stride of rows of a block of scores: whole vectors.
+  // The row stride of a block of scores, a multiple of the vector width.
   int64_t ScoreStride() const { return std::min(kKeyBlock, RoundUpKeys(keys)); }
 
   int64_t n_blocks() const { return (queries + query_block - 1) / query_block; }
@@ -65,8 +67,8 @@ struct AttentionShape {
 AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta& k,
                                   const opwright::Meta& v, bool causal);
 
-// For qkv [batch, time, 3 * heads * size], or with the last axis split
-// into three: the queries of all heads, the keys, then the values.
+// Makes the shape of packed qkv [batch, time, 3 * heads * size], whose last axis, which may be
+// split into three, contains the queries of all heads, then the keys, then the values.
 AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool causal);
 
 // The slots of the inputs of each of the two operators; the mask may be absent.
@@ -105,14 +107,15 @@ class MaskLayout {
   bool is_bool() const { return is_bool_; }
 
  private:
-  std::vector<int64_t> dims_;     // of the units
-  std::vector<int64_t> strides_;  // of the mask along them
+  std::vector<int64_t> dims_;     // lengths of the batch axes
+  std::vector<int64_t> strides_;  // strides of the mask along these axes
   int64_t row_stride_ = 0;
   int64_t key_stride_ = 0;
   bool is_bool_ = false;
 };
 
-// The part of the mask that a block of scores has: one of the two is not NULL if there is a mask.
+// The block of the mask for a block of scores. If a mask exists, one of the two pointers is not
+// NULL.
 template <typename T>
 struct MaskBlock {
   const bool* allowed = nullptr;
@@ -129,7 +132,7 @@ struct MaskBlock {
   }
 };
 
-// No mask if the tensor is NULL.
+// Returns an empty mask if the tensor is NULL.
 template <typename T>
 MaskBlock<T> MaskOf(const MaskLayout& layout, const opwright::InputTensor* mask, int64_t unit) {
   MaskBlock<T> block;
@@ -158,33 +161,34 @@ struct ScoreBlock {
   MaskBlock<T> mask;
 };
 
-// Turns scores into exp(score - maximum), with the maximum of all blocks of the row so
-// far; `maximum` and `total`, the sum of these powers, are carried from block to block. `factor`
-// gets the factor for the sums of earlier blocks.
+// Replaces scores by exp(score - maximum), where the maximum is taken over all blocks of the row so
+// far. `maximum` and `total`, the sum of these exponentials, are carried from block to block.
+// `factor` receives the factor by which the sums of earlier blocks must be rescaled.
 template <typename T>
 void ExponentiateRows(const ScoreBlock<T>& block, T* maximum, T* total, T* factor);
 
-// Turns scores into exp(score - log_sum_exp), the weights of a softmax.
+// Replaces scores by exp(score - log_sum_exp), the softmax weights.
 template <typename T>
 void WeightRows(const ScoreBlock<T>& block, const T* log_sum_exp);
 
-// inner = weights * (inner - mean) * scale: the gradient of
-// the scores from the weights' gradient; 0 if the weight is 0.
+// Computes the gradient of the scores from the gradient of the weights, in place:
+// inner = weights * (inner - mean) * scale, or 0 if the weight is 0.
 template <typename T>
 void ScoreGradRows(const ScoreBlock<T>& weights, const T* means, T scale, T* inner);
 
-// Rows at distances of `stride`.
+// A matrix whose rows are `stride` elements apart.
 template <typename T>
 struct Rows {
   T* data;
   int64_t stride;
 };
 
-// Multiplies rows of `columns` numbers by the factors; a factor of 0 makes zeros of any row.
+// Multiplies each row of `columns` elements by its factor; a factor of 0 sets even rows with NaN to
+// 0.
 template <typename T>
 void ScaleRows(const T* factor, int64_t rows, int64_t columns, Rows<T> x);
 
-// out[i] = scale * sum of the products of row i of x and of y.
+// out[i] = scale * dot(row i of x, row i of y).
 template <typename T>
 void DotRows(Rows<const T> x, Rows<const T> y, int64_t rows, int64_t columns, T scale, T* out);
 

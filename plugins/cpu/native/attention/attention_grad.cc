@@ -1,4 +1,4 @@
-// The gradient of scaled_dot_product_attention: the weights of a block are computed again from the
+// The gradient of scaled_dot_product_attention: the weights of a block are recomputed from the
 // scores and log_sum_exp.
 #include <algorithm>
 
@@ -9,8 +9,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Rows of a head at large distances share few sets of the first cache: rows of a packed
-// unit are copied, and the gradients written, side by side in memory of the thread.
+// Rows of a head that are far apart map to few sets of the L1 cache. Rows of a packed unit are
+// therefore copied to contiguous memory of the thread, where the gradients are written as well.
 //
 // Slots: as in `Slots`, then out, log_sum_exp and out_grad; the gradients of q, k and v.
 template <typename T, typename Slots>
@@ -52,7 +52,7 @@ struct AttentionGradKernelOf {
   }
 
  private:
-  // One thread: its inputs, its outputs, and its scratch memory.
+  // The inputs, outputs and scratch memory of one thread.
   class Worker {
    public:
     Worker(const AttentionGradKernelOf* kernel, const opwright::RunContext& ctx, T* memory)
@@ -81,8 +81,8 @@ struct AttentionGradKernelOf {
       }
     }
 
-    // Weights are 0 of hidden keys, which may be NaN, as may queries that do not see a key: then
-    // the group is worked on again.
+    // Hidden keys have weight 0 but may be NaN, as may queries that see no key; the group is then
+    // recomputed.
     void RunGroup(int64_t group) {
       multiply_ = kernel_->gemm_;
       RunGroupOnce(group);
@@ -106,7 +106,8 @@ struct AttentionGradKernelOf {
              AllFinite(grad + layout.At(unit, 0), layout.row_stride, rows, columns);
     }
 
-    // One after the other the units that share keys and values, whose gradients are added up.
+    // Processes the units that share keys and values one after the other and adds up their
+    // gradients.
     void RunGroupOnce(int64_t group) {
       TransposeRows(At(k_, s_.k_rows, group, 0), s_.keys, s_.size, Rows<T>{keys_, s_.keys});
       TransposeRows(At(v_, s_.v_rows, group, 0), s_.keys, s_.columns, Rows<T>{values_, s_.keys});
@@ -120,13 +121,13 @@ struct AttentionGradKernelOf {
         const int64_t n = std::min(kKeyBlock, s_.keys - key);
         const int64_t seen = kernel_->causal_ ? std::clamp<int64_t>(s_.queries - key, 0, n) : n;
         for (int64_t shared = 0; shared < s_.share; ++shared) RunQueries(group, shared, key, seen);
-        // Keys that no query sees.
+        // No query sees these keys.
         FillKeys(group, key + seen, n - seen);
       }
     }
 
-    // The blocks of queries from the last one on, which sees all keys that any of them sees: it is
-    // the first to write their gradients, or the gradients are 0 if there is no query.
+    // Processes the blocks of queries from the last to the first. The last block sees every key
+    // that any block sees, so it initializes their gradients; without queries, the gradients are 0.
     void RunQueries(int64_t group, int64_t shared, int64_t key, int64_t n) {
       const bool causal = kernel_->causal_;
       for (int64_t block = s_.n_blocks(); block-- > 0;) {
@@ -195,7 +196,7 @@ struct AttentionGradKernelOf {
 
     void Multiply(const GemmCall<T>& call) const { kernel_->gemm_(call); }
 
-    GemmFn<T> multiply_ = nullptr;  // with weights
+    GemmFn<T> multiply_ = nullptr;  // multiplies with weights
 
     const AttentionGradKernelOf* kernel_;
     const AttentionShape& s_;

@@ -59,7 +59,7 @@ AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool ca
 MaskLayout::MaskLayout(const opwright::Meta& mask, const opwright::Meta& rows) {
   const std::vector<int64_t> dims = mask.shape().dims();
   const std::vector<int64_t> leading = rows.shape().dims();
-  const size_t n = leading.size() + 1;  // axes of the scores, the keys the last one
+  const size_t n = leading.size() + 1;  // axes of the scores, of which the keys are the last
   std::vector<int64_t> strides(n, 0);
   int64_t stride = 1;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -85,7 +85,7 @@ int64_t MaskLayout::OffsetOf(int64_t unit) const {
 
 namespace {
 
-// Applies the mask to a row and returns how many of its keys are seen.
+// Applies the mask to a row and returns the number of visible keys.
 template <typename T>
 OPWRIGHT_CPU_INLINE int64_t MaskRow(const ScoreBlock<T>& block, int64_t row, T* scores) {
   const int64_t seen = block.query + row - block.key + 1;
@@ -111,12 +111,12 @@ OPWRIGHT_CPU_INLINE int64_t MaskRow(const ScoreBlock<T>& block, int64_t row, T* 
   return n;
 }
 
-// Rows are processed in groups of as many keys as the widest vector has: whole ones, with
-// -inf for keys after the n that a row sees. Nothing runs key by key, and no single keys are stored
-// that loads of vectors would wait for.
+// Rows are processed in complete groups of kGroup keys, the size of the widest vector, with -inf
+// for keys beyond the n that a row sees. There are no scalar loops, and no scalar stores for which
+// later vector loads would stall.
 constexpr int32_t kGroup = 16;
 
-// By halves: one after the other each sum would wait for the last.
+// Sums by halves: sequential additions would form a dependency chain.
 template <typename T>
 OPWRIGHT_CPU_INLINE T SumOf(const T* group) {
   T halves[kGroup / 2];
@@ -142,7 +142,8 @@ OPWRIGHT_CPU_INLINE T Greatest(const T* scores, int32_t n, T least) {
   return greatest;
 }
 
-// scores = exp(min(score - shift, 0)) of one group, added to the sums; 0 from key n on.
+// Computes scores = exp(min(score - shift, 0)) for one group, 0 from key n on, and adds them to the
+// sums.
 template <typename T>
 OPWRIGHT_CPU_INLINE void ExponentiateGroup(T* scores, int32_t n, T shift, T* sums) {
   constexpr T kNever = -std::numeric_limits<T>::infinity();
@@ -156,7 +157,7 @@ OPWRIGHT_CPU_INLINE void ExponentiateGroup(T* scores, int32_t n, T shift, T* sum
   }
 }
 
-// Returns the sum.
+// Returns the sum of the new scores.
 template <typename T>
 OPWRIGHT_CPU_INLINE T Exponentiate(T* scores, int32_t n, T shift) {
   alignas(64) T sums[kGroup] = {};
@@ -181,7 +182,7 @@ OPWRIGHT_CPU_CLONES void ExponentiateRows(const ScoreBlock<T>& block, T* maximum
     T* scores = block.scores + row * block.stride;
     const auto n = static_cast<int32_t>(MaskRow(block, row, scores));
     const T highest = Greatest(scores, n, maximum[row]);
-    const T shift = highest == kNever ? T(0) : highest;  // nothing is seen yet
+    const T shift = highest == kNever ? T(0) : highest;  // kNever: no key was visible yet
     const T sum = Exponentiate(scores, n, shift);
     FillZero(RoundUpKeys(n), block.n, scores);
     const bool is_first = maximum[row] == kNever;
@@ -191,7 +192,8 @@ OPWRIGHT_CPU_CLONES void ExponentiateRows(const ScoreBlock<T>& block, T* maximum
   }
 }
 
-// Scores that are added up in another order may be above the shift, by much if they are huge.
+// The scores may exceed the shift, because they are summed in a different order; the excess is
+// large for huge scores.
 template <typename T>
 OPWRIGHT_CPU_CLONES void WeightRows(const ScoreBlock<T>& block, const T* log_sum_exp) {
   constexpr T kNever = -std::numeric_limits<T>::infinity();
@@ -244,7 +246,7 @@ OPWRIGHT_CPU_CLONES void DotRows(Rows<const T> x, Rows<const T> y, int64_t rows,
 
 namespace {
 
-// Four by four numbers by shuffles, which all processors have for vectors of this size.
+// Transposes 4 x 4 elements by shuffles, which all processors have for vectors of this size.
 template <typename T>
 OPWRIGHT_CPU_INLINE void TransposeFour(const T* from, int64_t from_stride, T* to,
                                        int64_t to_stride) {

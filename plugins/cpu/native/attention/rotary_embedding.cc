@@ -9,7 +9,7 @@
 namespace opwright_cpu {
 namespace {
 
-// x is [outer, t, size]; `repeats` neighbors along outer have the same positions.
+// x is [outer, t, size]; `repeats` consecutive items of outer share their positions.
 struct RotaryShape {
   int64_t outer = 1;
   int64_t t = 0;
@@ -77,7 +77,7 @@ struct RotaryKernel {
                      : static_cast<const int32_t*>(index.raw())[i];
     };
     for (int64_t i = 0; has_index && i < index.numel(); ++i) {
-      // Read as unsigned, a negative position is a huge one.
+      // As an unsigned integer, a negative position is huge.
       if (static_cast<uint64_t>(position_of(i)) < static_cast<uint64_t>(shape_.positions)) continue;
       return opwright::Status::Error("index must be in [0, ", shape_.positions, "), got ",
                                      position_of(i));

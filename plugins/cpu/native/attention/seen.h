@@ -1,5 +1,5 @@
-// Products in which an operand without weight is not read: hidden elements, beyond
-// the lengths of sequences or under a mask, may be NaN, and 0 times NaN is NaN.
+// Matrix products that do not read elements whose weight is 0. Hidden elements, which lie beyond a
+// sequence's length or are masked, may be NaN, and 0 times NaN is NaN.
 #ifndef OPWRIGHT_CPU_ATTENTION_SEEN_H_
 #define OPWRIGHT_CPU_ATTENTION_SEEN_H_
 
@@ -9,12 +9,12 @@
 
 namespace opwright_cpu {
 
-// The product of GemmCall, which reads an element of b only if the element of a is not 0. For the
-// rare case that something is not finite: it is slow.
+// Computes the product of GemmCall, but reads an element of b only if the element of a is not 0. It
+// is slow, and used only in the rare case of non-finite values.
 template <typename T>
 void MultiplySeen(const GemmCall<T>& call);
 
-// Whether rows at distances of `stride` contain neither NaN nor infinities.
+// Whether all elements of rows that are `stride` apart are finite.
 template <typename T>
 bool AllFinite(const T* x, int64_t stride, int64_t rows, int64_t columns);
 

@@ -7,10 +7,10 @@
 
 namespace opwright_cpu {
 
-// By the names of their operators.
+// Activations, named after their operators.
 enum class Activation { kNone, kRelu, kSigmoid, kTanh, kSoftmax };
 
-// Refuses an activation that is not of the list above.
+// Returns an error for an activation that is not listed above.
 inline opwright::Status ParseActivation(const std::string& name, Activation* activation) {
   constexpr const char* kNames[] = {"", "relu", "sigmoid", "tanh", "softmax"};
   for (int i = 0; i < 5; ++i) {

@@ -1,4 +1,4 @@
-// Attributes that kernels of several subjects read.
+// Attributes that kernels of several folders read.
 #ifndef OPWRIGHT_CPU_COMMON_ATTRIBUTES_H_
 #define OPWRIGHT_CPU_COMMON_ATTRIBUTES_H_
 
@@ -16,7 +16,7 @@ struct AxisAttrs {
   OPWRIGHT_ATTRIBUTES(axis);
 };
 
-// Whether the channels are the last axis: NLC, NHWC, NDHWC.
+// Whether the channels are the last axis, as in NLC, NHWC and NDHWC.
 inline bool IsChannelsLast(const std::string& data_format) { return data_format.back() == 'C'; }
 
 }  // namespace opwright_cpu

@@ -1,4 +1,4 @@
-// Sorting by digits, which keeps the order of equal elements, for sort, argsort and unique.
+// A stable radix sort for sort, argsort and unique.
 #ifndef OPWRIGHT_CPU_COMMON_DIGIT_SORT_H_
 #define OPWRIGHT_CPU_COMMON_DIGIT_SORT_H_
 
@@ -12,9 +12,10 @@
 
 namespace opwright_cpu {
 
-// Lines shorter than this are sorted by comparisons, which take less time than counting digits.
+// Lines shorter than this are sorted by comparisons, which is faster than counting digits.
 inline constexpr int64_t kTiny = 32;
-// Lines shorter than this have digits of one byte: there are fewer counts to clear and to add up.
+// Lines shorter than this are sorted with digits of one byte, so that fewer counts must be cleared
+// and added up.
 inline constexpr int64_t kShort = 512;
 inline constexpr int kDigitBits = 11;
 inline constexpr int64_t kDigits = int64_t{1} << kDigitBits;
@@ -38,8 +39,8 @@ struct UnsignedOf<8> {
   using Type = uint64_t;
 };
 
-// An unsigned number with the order of the elements. For a negative float all
-// other bits are inverted; both zeros have one number, and NaN the greatest.
+// Maps an element to an unsigned integer with the same order. The bits of a negative float are
+// inverted; both zeros have the same key, and NaN has the greatest.
 template <typename T, typename Key>
 Key KeyOf(T x) {
   constexpr Key kSign = static_cast<Key>(Key(1) << (8 * sizeof(Key) - 1));
@@ -65,11 +66,11 @@ Key KeyOf(T x) {
 template <typename Key>
 struct Keyed {
   Key key;
-  // As wide as the key if that suffices: less memory is moved.
+  // Has the width of the key, at least 32 bits, so that less memory is moved.
   std::conditional_t<sizeof(Key) == 8, int64_t, uint32_t> position;
 };
 
-// One pass over `n` elements; elements of equal digits keep their order.
+// Performs one stable pass over `n` elements.
 template <typename Key>
 void SortByDigit(const Keyed<Key>* from, int64_t n, int shift, const int64_t* counts,
                  Keyed<Key>* to) {
@@ -82,8 +83,9 @@ void SortByDigit(const Keyed<Key>* from, int64_t n, int shift, const int64_t* co
   for (int64_t i = 0; i < n; ++i) to[starts[(from[i].key >> shift) & (kDigits - 1)]++] = from[i];
 }
 
-// Sorts by one byte after the other, and skips bytes that are equal in all keys. Only digits
-// between the least and the greatest that can occur are counted: few if many elements are equal.
+// Sorts by one byte after the other and skips bytes that are equal in all keys. It counts only the
+// digits between the least and the greatest that can occur, which are few if many elements are
+// equal.
 template <typename Key>
 Keyed<Key>* SortByBytes(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
   static_assert(kShort <= std::numeric_limits<uint16_t>::max(), "places fit into 16 bits");
@@ -92,7 +94,7 @@ Keyed<Key>* SortByBytes(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
   for (int shift = 0; shift < 8 * static_cast<int>(sizeof(Key)); shift += 8) {
     auto below = static_cast<unsigned>(differing >> shift) & 0xffu;
     if (below == 0) continue;
-    for (int half : {1, 2, 4}) below |= below >> half;  // all bits under the highest that differs
+    for (int half : {1, 2, 4}) below |= below >> half;  // sets all bits below the highest set bit
     const auto some = static_cast<unsigned>(items[0].key >> shift) & 0xffu;
     const unsigned least = some & ~below, greatest = some | below;
     uint16_t places[256];
@@ -110,7 +112,7 @@ Keyed<Key>* SortByBytes(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
   return items;
 }
 
-// Returns which of the two buffers the result is in.
+// Returns the one of the two buffers that contains the result.
 template <typename Key>
 Keyed<Key>* SortKeyed(Keyed<Key>* items, Keyed<Key>* other, int64_t n) {
   if (n < kTiny) {

@@ -1,4 +1,5 @@
-// Elements of arrays in loops that compute 16-bit floats in float, by their names in this package.
+// Aliases, in this package's namespace, of the array elements of loops that compute 16-bit floats
+// in float.
 #ifndef OPWRIGHT_CPU_COMMON_ELEMENT_H_
 #define OPWRIGHT_CPU_COMMON_ELEMENT_H_
 

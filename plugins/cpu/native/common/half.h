@@ -1,4 +1,4 @@
-// The conversions of 16-bit floats, by their names in this package.
+// Aliases, in this package's namespace, of the conversions of 16-bit floats.
 #ifndef OPWRIGHT_CPU_COMMON_HALF_H_
 #define OPWRIGHT_CPU_COMMON_HALF_H_
 

@@ -36,7 +36,8 @@ void NarrowFloat16(const float* from, void* to, int64_t n) {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
-// The rest of a row goes through a vector, too: its elements are converted like all others.
+// The remainder of a row is converted through a vector, too, so that all elements are treated
+// alike.
 OPWRIGHT_CPU_AVX2 void WidenFloat16Avx2(const void* from, float* to, int64_t n) {
   const auto* bits = static_cast<const uint16_t*>(from);
   int64_t i = 0;
@@ -90,7 +91,7 @@ struct RoundToFloat16 {
   }
 };
 
-// As BFloat16OfFloat.
+// Rounds like BFloat16OfFloat.
 struct RoundToBFloat16 {
   __attribute__((target("avx512f"))) static inline __m256i Round(__m512 x) {
     const __m512i bits = _mm512_castps_si512(x);
@@ -124,7 +125,7 @@ HalfRows SelectFloat16() {
                                     {&WidenFloat16Avx512, &NarrowAvx512<RoundToFloat16>});
 }
 
-// GCC's own vectors pack the halves of 32-bit numbers in twice as many steps.
+// GCC's vector extensions need twice as many steps to pack the upper halves of 32-bit integers.
 HalfRows SelectBFloat16() {
   return ForThisProcessor<HalfRows>({&WidenBFloat16, &NarrowBFloat16},
                                     {&WidenBFloat16, &NarrowBFloat16},

@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Sixteen lanes on every processor.
+// Uses sixteen lanes on every processor.
 template <float (*Widened)(uint16_t)>
 OPWRIGHT_CPU_INLINE float SumLanes(const void* from, int64_t n) {
   constexpr int64_t kLanes = 16;
@@ -49,7 +49,7 @@ struct WidenFromB16 {
   }
 };
 
-// Four sums at a time: an addition waits for its predecessor.
+// Keeps four sums, since each addition depends on the previous one.
 template <typename Widening>
 OPWRIGHT_CPU_AVX512 float SumAvx512(const void* from, int64_t n) {
   const auto* bits = static_cast<const uint16_t*>(from);

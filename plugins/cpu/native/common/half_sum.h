@@ -1,4 +1,4 @@
-// Sums of 16-bit floats that are never stored as floats.
+// Sums of 16-bit floats, which are widened in registers and never stored as floats.
 #ifndef OPWRIGHT_CPU_COMMON_HALF_SUM_H_
 #define OPWRIGHT_CPU_COMMON_HALF_SUM_H_
 
@@ -8,10 +8,10 @@
 
 namespace opwright_cpu {
 
-// Adds up n elements, some thousand at most, in float and in many lanes.
+// Adds up n elements, at most a few thousand, in float and in many lanes.
 using HalfSum = float (*)(const void* from, int64_t n);
 
-// The function for float16 or bfloat16, with the instructions of this processor.
+// Returns the function for float16 or bfloat16 that uses this processor's instructions.
 HalfSum HalfSumOf(DLDataType dtype);
 
 }  // namespace opwright_cpu

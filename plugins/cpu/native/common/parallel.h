@@ -1,4 +1,4 @@
-// Loops over the host's threads. The count comes from the plan.
+// Parallel loops on the host's threads. The plan sets the number of threads.
 #ifndef OPWRIGHT_CPU_COMMON_PARALLEL_H_
 #define OPWRIGHT_CPU_COMMON_PARALLEL_H_
 
@@ -13,8 +13,8 @@ namespace opwright_cpu {
 // waiting for it takes a few microseconds.
 constexpr int64_t kElementGrain = 32768;
 
-// The part [begin, end) of n things that is thread's of n_threads; parts begin at multiples of
-// `step`.
+// The share [begin, end) of n items that one of n_threads threads processes; it begins at a
+// multiple of `step`.
 struct Part {
   int64_t begin;
   int64_t end;
@@ -27,7 +27,7 @@ inline Part PartOf(int64_t n, int64_t step, int32_t thread, int32_t n_threads) {
   return Part{std::min(begin, n), std::min(end, n)};
 }
 
-// The functions below for callables of an erased type: this part is compiled only once.
+// Type-erased versions of the functions below, which are compiled only once.
 using CallPart = void (*)(const void* function, int32_t part, int32_t n_parts);
 using CallRange = void (*)(const void* function, int64_t begin, int64_t end);
 void RunParts(int32_t n_parts, CallPart call, const void* function);
@@ -35,7 +35,7 @@ void RunRanges(int32_t n_threads, int64_t n, int64_t grain, int64_t step, CallRa
                const void* function);
 
 // Calls function(part, n_parts) for each of n_threads parts of some work, each in a separate thread
-// if the processors are free. No part may wait for another one.
+// if processors are free. No part may wait for another part.
 template <typename Function>
 void Parallel(int32_t n_threads, const Function& function) {
   if (n_threads <= 1) {
@@ -52,7 +52,7 @@ void Parallel(int32_t n_threads, const Function& function) {
 template <typename Function>
 void ParallelFor(int32_t n_threads, int64_t n, int64_t grain, int64_t step,
                  const Function& function) {
-  if (n_threads <= 1 || n < 2 * grain) {  // no divisions if the work is smaller than they
+  if (n_threads <= 1 || n < 2 * grain) {  // for little work, divisions would dominate
     if (n > 0) function(int64_t{0}, n);
     return;
   }

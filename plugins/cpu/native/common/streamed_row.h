@@ -1,5 +1,5 @@
-// Rows of results that go past the caches while the next row is read: memory is read and written
-// all the time, and never waits for the arithmetic.
+// Rows of results that are stored past the caches while the next row is read. Memory is read and
+// written continuously and never waits for the arithmetic.
 #ifndef OPWRIGHT_CPU_COMMON_STREAMED_ROW_H_
 #define OPWRIGHT_CPU_COMMON_STREAMED_ROW_H_
 
@@ -11,12 +11,12 @@
 
 namespace opwright_cpu {
 
-// Elements of a line of the cache.
+// Elements per cache line.
 template <typename T>
 constexpr int64_t kLineItems = kLineBytes / static_cast<int64_t>(sizeof(T));
 
-// n elements at `out` that wait to be stored; result(i) computes one. From `head` on they are
-// `whole` cache lines, `stored` of them done.
+// A row of n elements at `out` that is still to be stored; result(i) computes element i. From
+// element `head` on it consists of `whole` complete cache lines, of which `stored` are done.
 template <typename T, typename Store, typename Result>
 class StreamedRow {
  public:
@@ -29,7 +29,7 @@ class StreamedRow {
 
   OPWRIGHT_CPU_INLINE int64_t waiting() const { return whole_ - stored_; }
 
-  // Only if a line waits.
+  // Stores the next cache line, if one is left.
   OPWRIGHT_CPU_INLINE void StoreLine() {
     const int64_t first = head_ + stored_ * kLineItems<T>;
     alignas(kLineBytes) T results[kLineItems<T>];
@@ -43,7 +43,7 @@ class StreamedRow {
     for (int64_t left = std::min(n, waiting()); left > 0; --left) StoreLine();
   }
 
-  // The rest, and the ends that share lines with others.
+  // Stores the remaining lines and the incomplete lines at both ends.
   OPWRIGHT_CPU_INLINE void Finish() {
     StoreLines(whole_);
     for (int64_t i = 0; i < head_; ++i) out_[i] = result_(i);

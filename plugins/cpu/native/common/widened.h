@@ -1,15 +1,16 @@
-// Makes a kernel for float16 and bfloat16 of one for float: it gets copies of its 16-bit tensors,
-// in float and in the workspace, and its results are rounded once.
+// Derives a kernel for float16 and bfloat16 from a kernel for float, which gets float copies of the
+// 16-bit tensors in the workspace, and whose results are rounded once.
 //
 //   OPWRIGHT_REGISTER_KERNEL_FOR("lrn", "cpu", opwright_cpu::LrnKernel, float, double);
 //   OPWRIGHT_CPU_REGISTER_WIDENED("lrn", opwright_cpu::LrnKernel);
 //
-// It costs a pass over the tensors, which is little compared with long computations. Its library is
-// the kernel's with "_widened", and its priority below the kernel's, so that a kernel with its own
-// 16-bit loops is preferred. Everything else of the kernel is kept: its options (an output that
-// shares the memory of an input does so in the copies, too), slots of other dtypes, absent and
-// shape-only ones, its workspace, its bound state, what it packs, its estimate with the copies
-// added. Only outputs whose shape depends on values are refused.
+// The copies cost one pass over the tensors, which is little compared with long computations. The
+// library is named after the kernel's with the suffix "_widened", and the priority is lower than
+// the kernel's, so that a kernel with its own 16-bit loops is preferred. Everything else of the
+// kernel is kept: its options (an output that shares the memory of an input does so in the copies,
+// too), its slots of other dtypes, its absent and shape-only slots, its workspace, its bound state,
+// its packed weights, and its estimate, to which the copies are added. Only outputs whose shape
+// depends on values are rejected.
 #ifndef OPWRIGHT_CPU_COMMON_WIDENED_H_
 #define OPWRIGHT_CPU_COMMON_WIDENED_H_
 
@@ -24,7 +25,7 @@
 
 namespace opwright_cpu {
 
-// The arguments of a frame, with 16-bit ones as tensors of float.
+// The arguments of a frame, in which 16-bit tensors are replaced by float tensors.
 class WideArguments {
  public:
   WideArguments(DLTensor* const* args, uint32_t n_args);
@@ -32,8 +33,8 @@ class WideArguments {
   DLTensor* const* args() const { return args_.data(); }
   DLTensor& tensor(uint32_t arg) { return tensors_[arg]; }
 
-  // Before each run, since data may differ. The data of an argument that is copied is NULL until
-  // then.
+  // Updates the data pointers before each run, since they may change. Until then, the data of a
+  // copied argument is NULL.
   void Update(DLTensor* const* args);
 
  private:
@@ -41,7 +42,7 @@ class WideArguments {
   std::vector<DLTensor*> args_;
 };
 
-// The frame that prepare of the kernel sees.
+// The frame that is passed to the kernel's prepare.
 class WidePrepare {
  public:
   explicit WidePrepare(const opwright::PrepareContext& ctx);
@@ -54,7 +55,7 @@ class WidePrepare {
   opwright::PrepareContext context_;
 };
 
-// The frame that one running instance of the kernel sees; its address stays.
+// The frame that is passed to one running instance of the kernel; its address does not change.
 class WideCall {
  public:
   WideCall(const ow_call& call, uint32_t n_args) : arguments_(call.args, n_args), frame_(call) {
@@ -71,17 +72,17 @@ class WideCall {
   ow_call frame_;
 };
 
-// Which arguments are copied, and the offsets of the copies.
+// Records which arguments are copied, and the offsets of the copies.
 class Widening {
  public:
-  // After the kernel's prepare: answers for both.
+  // Called after the kernel's prepare; sets the combined workspace and estimate.
   opwright::Status Finish(opwright::PrepareContext& ctx, const WidePrepare& wide);
 
   uint32_t n_inputs() const { return n_inputs_; }
   uint32_t n_args() const { return n_args_; }
   DLDataType dtype() const { return dtype_; }  // float16 or bfloat16
 
-  // Before and after the kernel's run.
+  // Convert the inputs before the kernel's run, and the outputs after it.
   void Widen(const opwright::RunContext& ctx, WideCall& wide) const;
   void Round(const opwright::RunContext& ctx, WideCall& wide) const;
 
@@ -89,17 +90,17 @@ class Widening {
   struct Copy {
     uint32_t arg;
     int64_t n;
-    uint64_t offset_bytes;  // in the workspace
+    uint64_t offset_bytes;  // offset in the workspace
   };
 
-  // The copy that an output shares with the input whose memory it uses, or its own.
+  // The copy of the input whose memory an output shares, or the output's own copy.
   const Copy& CopyOf(const Copy& output, DLTensor* const* args) const;
 
   uint32_t n_inputs_ = 0;
   uint32_t n_args_ = 0;
   std::vector<Copy> inputs_;
   std::vector<Copy> outputs_;
-  uint64_t bytes_ = 0;  // of all copies; the kernel's own workspace follows
+  uint64_t bytes_ = 0;  // size of all copies; the kernel's own workspace follows them
   DLDataType dtype_{};
   HalfRows rows_;
 };
@@ -133,8 +134,8 @@ class Widened {
   static void Configure(opwright::KernelOptions& options) {
     if constexpr (opwright::detail::HasConfigure<K>::value) K::Configure(options);
     options.library += options.library.empty() ? "widened" : "_widened";
-    options.priority = std::max(options.priority - 10, 1);  // one with 16-bit loops is preferred
-    options.strided = false;                                // copies are rows of all elements
+    options.priority = std::max(options.priority - 10, 1);  // native 16-bit loops are preferred
+    options.strided = false;                                // copies are contiguous
   }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
@@ -222,7 +223,7 @@ struct WidenedKernels {
       tables->AddKernelsForOthers<opwright_cpu::WidenedKernels<kernel>::Of, OPWRIGHT_CPU_HALVES>( \
           type, "cpu"))
 
-// Registers Kernel<float> and Kernel<double>, and the first one for float16 and bfloat16, too.
+// Registers Kernel<float> and Kernel<double>, and the former also for float16 and bfloat16.
 #define OPWRIGHT_CPU_REGISTER_FLOATS(type, kernel)                  \
   OPWRIGHT_REGISTER_KERNEL_FOR(type, "cpu", kernel, float, double); \
   OPWRIGHT_CPU_REGISTER_WIDENED(type, kernel)
