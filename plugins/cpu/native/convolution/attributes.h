@@ -13,11 +13,11 @@ namespace opwright_cpu {
 
 struct ConvolutionAttrs {
   std::vector<int64_t> strides;
-  std::vector<int64_t> paddings;  // before and after each spatial axis
+  std::vector<int64_t> paddings;  // padding before and after each spatial axis
   std::vector<int64_t> dilations;
   int64_t groups = 1;
   std::string data_format;
-  std::optional<std::string> activation;  // of the fused operator only
+  std::optional<std::string> activation;  // set for the fused operator only
   OPWRIGHT_ATTRIBUTES(strides, paddings, dilations, groups, data_format, activation);
 };
 

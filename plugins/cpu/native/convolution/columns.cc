@@ -87,7 +87,8 @@ void Columns<T>::Make(const opwright::Shape& x, const opwright::Shape& weight,
   n_threads_ = static_cast<int32_t>(std::min<int64_t>(n_threads, n_));
   weight_bytes_ = AlignedBytes(groups_ * depth_ * filters_, sizeof(T));
   column_bytes_ = AlignedBytes(windows_ * depth_, sizeof(T));
-  // A thread's sums of the weight gradient, one image's share of it, and the bias gradient.
+  // Each thread has sums of the weight gradient, one image's weight gradient, and the bias
+  // gradient.
   product_bytes_ = AlignedBytes(groups_ * filters_ * (2 * depth_ + 1), sizeof(T));
   thread_bytes_ = column_bytes_ + product_bytes_ + kGemmWorkspaceBytes<T>;
 }
@@ -136,7 +137,7 @@ void Columns<T>::Gather(const T* image, int64_t group, T* columns) const {
     T* row = columns + window * depth_;
     OverWindow(window, [&](int64_t place, int64_t tap, int64_t taps) {
       const T* from = first + place;
-      if (joined) {  // neighboring pixels with all of their channels are one run
+      if (joined) {  // adjacent pixels with all of their channels are contiguous
         CopyRun<T>(taps * channels_, from, 1, row + tap * channels_);
         return;
       }

@@ -1,6 +1,6 @@
-// Convolution as a matrix product: the pixels of each window, written out as a row (im2col). It
-// serves float64, which oneDNN does not compute, and the gradient of images whose channels fill
-// oneDNN's blocks badly.
+// Convolution as a matrix product, in which the pixels of each window are written out as a row
+// (im2col). It is used for float64, which oneDNN does not support, and for the gradient of images
+// whose few channels fill oneDNN's blocks poorly.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_COLUMNS_H_
 #define OPWRIGHT_CPU_CONVOLUTION_COLUMNS_H_
 
@@ -14,10 +14,10 @@
 
 namespace opwright_cpu {
 
-// Whether the gradient of float32 images is faster in this way than by oneDNN, which processes
-// input channels in blocks of 16 or 32: few channels fill them badly. Measured alternately on
-// LeNet's second convolution, 20 channels of 12 x 12, 5 x 5 taps, 50 filters: 2.4 ms for 2.75. In
-// the other directions oneDNN is the faster one there.
+// Whether this method computes the gradient of float32 images faster than oneDNN, which processes
+// input channels in blocks of 16 or 32, so that few channels fill them poorly. For LeNet's second
+// convolution (20 channels of 12 x 12, 5 x 5 taps, 50 filters), alternating measurements gave 2.4
+// ms here and 2.75 ms in oneDNN. In the other directions oneDNN is faster.
 inline bool IsFasterByColumns(const opwright::Shape& weight, const ConvolutionAttrs& attrs) {
   constexpr int64_t kBlock = 16;
   const int64_t channels = weight.dim(1);
@@ -29,11 +29,12 @@ inline bool IsFasterByColumns(const opwright::Shape& weight, const ConvolutionAt
 template <typename T>
 void AddBias(int64_t pixels, int64_t channels, const T* bias, int64_t channel_stride, T* image);
 
-// Adds each channel of an image to sums, first by itself: a float would lose the ends of long sums.
+// Sums each channel of an image separately, then adds it to `sums`, because a long sum in float
+// loses precision.
 template <typename T>
 void SumPixels(int64_t pixels, int64_t channels, const T* image, int64_t channel_stride, T* sums);
 
-// Immutable after Make. Shapes have elements.
+// A convolution through im2col. It is immutable after Make; no shape may be empty.
 template <typename T>
 class Columns {
  public:
@@ -52,7 +53,7 @@ class Columns {
  private:
   static uint64_t Count(int64_t n) { return static_cast<uint64_t>(n); }
 
-  // The matrices of one thread, one after the other.
+  // The matrices of one thread, consecutive in memory.
   struct Scratch {
     T* columns;
     T* product;
@@ -60,11 +61,11 @@ class Columns {
   };
   Scratch ScratchOf(char* workspace, int32_t thread) const;
 
-  // weight of a group as [taps and channels, filters], or transposed.
+  // Packs the weight of a group as [taps and channels, filters], or transposed.
   void PackWeight(const T* weight, bool transposed, T* packed) const;
-  void UnpackWeight(const T* packed, T* weight) const;  // from the transposed form
-  // Calls function(first element of x, first tap,
-  // taps) for each row of a window inside the image.
+  void UnpackWeight(const T* packed, T* weight) const;  // unpacks the transposed form
+  // Calls function(first element of x, first tap, number of taps) for each row of a window inside
+  // the image.
   template <typename Function>
   void OverWindow(int64_t window, const Function& function) const;
   void Gather(const T* image, int64_t group, T* columns) const;
@@ -75,7 +76,7 @@ class Columns {
   }
 
   int64_t n_ = 0, groups_ = 1;
-  int64_t channels_ = 0, filters_ = 0;  // of one group
+  int64_t channels_ = 0, filters_ = 0;  // channels and filters per group
   int64_t windows_ = 0, depth_ = 0;
   ImageWindows at_;
   int32_t n_threads_ = 1;

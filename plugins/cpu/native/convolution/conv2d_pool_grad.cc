@@ -1,9 +1,9 @@
-// The gradients of a convolution whose output is read by maximum pooling only.
+// The gradients of a convolution whose output is read only by a maximum pooling.
 //
-// The pooling passes one output gradient to each of its maxima; at all other pixels of the
-// convolution's output the output gradient is zero. So each sum runs over the maxima, a quarter of
-// the pixels for windows of 2 by 2, and the images of output gradients, four times as large as the
-// pooled ones, are never written.
+// The pooling passes one output gradient to each maximum; the output gradient is zero at all other
+// pixels of the convolution's output. Each sum therefore runs over the maxima only, a quarter of
+// the pixels for 2 x 2 windows, and the images of output gradients, four times as large as the
+// pooled images, are never written.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -21,29 +21,30 @@ namespace {
 enum Input : uint32_t { kXSlot, kWeightSlot, kIndexSlot, kGradSlot };
 enum Output : uint32_t { kXGrad, kWeightGrad, kBiasGrad };
 
-// The supported sizes; beyond them, oneDNN is faster, or nothing was measured: images and weights
-// that fit into the caches of a core, few maxima, and windows of more than a run or two, for the
-// places of the maxima have to be sorted first.
-constexpr int64_t kMostElements = int64_t{1} << 15;  // of an image
+// The limits of the supported sizes: images and weights must fit into the caches of a core, maxima
+// must be few, and windows must have more than one or two runs, since the positions of the maxima
+// are sorted first. Beyond these limits, oneDNN is faster, or nothing was measured.
+constexpr int64_t kMostElements = int64_t{1} << 15;  // elements per image
 constexpr int64_t kMostWeights = int64_t{1} << 17;
-constexpr int64_t kLeastPixels = 3;  // for each maximum
+constexpr int64_t kLeastPixels = 3;  // pixels per maximum
 constexpr int64_t kLeastRuns = 3;
-constexpr int64_t kMostLanes = 4;  // for each element of a window
+constexpr int64_t kMostLanes = 4;  // lanes per element of a window
 
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-// A window is read and written in runs: the pixels of one of its rows with
-// all of their channels are contiguous. They are processed in blocks of as many as one call sums.
+// A window is read and written in runs: the pixels of one of its rows are contiguous, with all of
+// their channels. Runs are processed in blocks, one per call of RunSums.
 //
-// Weights are packed block by block, and in a block filter by filter, with zeros after a run.
+// Weights are packed block by block and, within a block, filter by filter, with zeros after each
+// run.
 struct WindowRuns {
-  std::vector<Run> read;             // from an image to packed weights
-  std::vector<Run> write;            // from packed weights to an image
-  std::vector<int64_t> packed;       // place of each element of a weight, for the first filter
-  std::vector<int32_t> first;        // element of an image that each window begins with
-  int64_t filters = 0, depth = 0;    // depth: elements of a window
-  int64_t blocks = 0, in_block = 0;  // runs of a block
-  int64_t width = 0;                 // elements of a block for one filter
+  std::vector<Run> read;             // runs from an image to packed weights
+  std::vector<Run> write;            // runs from packed weights to an image
+  std::vector<int64_t> packed;       // packed position of each weight element of the first filter
+  std::vector<int32_t> first;        // index of the image element at which each window begins
+  int64_t filters = 0, depth = 0;    // number of filters; elements per window
+  int64_t blocks = 0, in_block = 0;  // number of blocks; runs per block
+  int64_t width = 0;                 // elements per block for one filter
 
   WindowRuns() = default;
   WindowRuns(const opwright::Shape& weight, const opwright::Shape& x, const ConvolutionAttrs& attrs,
@@ -97,7 +98,7 @@ template <typename T>
 struct Conv2dPoolGradKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "onednn";
-    options.by_threads = true;  // each thread sums up the weight's gradient over its images
+    options.by_threads = true;  // each thread sums the weight gradient over its images
   }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const ConvolutionAttrs& attrs) {
@@ -117,7 +118,7 @@ struct Conv2dPoolGradKernel {
     row_ = x.dim(2) * x.dim(3);
     padded_row_ = row_ + (attrs.paddings[2] + attrs.paddings[3]) * x.dim(3);
     interior_ = attrs.paddings[0] * padded_row_ + attrs.paddings[2] * x.dim(3);
-    // The last run of an image is read beyond its end.
+    // Reads of the last run extend beyond the end of the image.
     padded_ = RoundUp((height_ + attrs.paddings[0] + attrs.paddings[1]) * padded_row_ + kRunLanes,
                       kRunLanes);
     if (padded_ > kMostElements || weight.numel() > kMostWeights) {
@@ -185,14 +186,14 @@ struct Conv2dPoolGradKernel {
   }
 
  private:
-  // The arrays of one thread, one after the other.
+  // The arrays of one thread, consecutive in memory.
   struct Scratch {
-    float* image;     // with its padding
-    float* sums;      // the weight's gradient, packed
-    float* bias;      // the bias' gradient
+    float* image;     // an image with its padding
+    float* sums;      // the packed weight gradient
+    float* bias;      // the bias gradient
     float* factors;   // the output gradients, group by group
-    int32_t* places;  // of each maximum in an image, or of its filter in packed weights
-    int32_t* ends;    // of each window's group
+    int32_t* places;  // position of each maximum in an image, or of its filter in packed weights
+    int32_t* ends;    // the end of each window's group
   };
 
   void Lay() {
@@ -239,7 +240,7 @@ struct Conv2dPoolGradKernel {
     }
   }
 
-  // Adds the sums of all threads for some filters.
+  // Adds up the sums of all threads for some filters.
   void Gather(float* workspace, int32_t n_threads, Part filters, float* weight_grad,
               float* bias_grad) const {
     for (int32_t thread = 0; thread < n_threads; ++thread) {
@@ -255,7 +256,7 @@ struct Conv2dPoolGradKernel {
     }
   }
 
-  // For each filter its maxima's windows of the image, times their output gradients.
+  // For each filter, adds the image windows of its maxima, times their output gradients.
   void AddToWeight(const float* x, const float* out_grads, const int32_t* index,
                    const Scratch& own) const {
     for (int64_t h = 0; h < height_; ++h) {
@@ -276,7 +277,7 @@ struct Conv2dPoolGradKernel {
     }
   }
 
-  // For each window the filters that have a maximum there, times their output gradients.
+  // For each window, adds the filters that have a maximum there, times their output gradients.
   void InputGradient(const float* packed, const float* out_grads, const int32_t* index,
                      const Scratch& own, float* x_grad) const {
     SortByWindow(out_grads, index, own);
@@ -293,7 +294,7 @@ struct Conv2dPoolGradKernel {
     std::fill_n(own.image, padded_, 0.0F);
   }
 
-  // Output gradients and filters of each window side by side, in the order of the pooled pixels.
+  // Groups output gradients and filters by window, each group in the order of the pooled pixels.
   void SortByWindow(const float* out_grads, const int32_t* index, const Scratch& own) const {
     std::fill_n(own.ends, runs_.n_windows() + 1, 0);
     for (int64_t i = 0; i < maxima_; ++i) ++own.ends[index[i] + 1];
@@ -308,11 +309,11 @@ struct Conv2dPoolGradKernel {
   }
 
   WindowRuns runs_;
-  std::vector<int32_t> filter_places_;  // of each filter in a block of packed weights
-  std::vector<int32_t> filter_ends_;    // of its maxima, when they are stored filter by filter
+  std::vector<int32_t> filter_places_;  // position of each filter in a block of packed weights
+  std::vector<int32_t> filter_ends_;    // end of each filter's maxima, stored filter by filter
   int64_t images_ = 0, height_ = 0, row_ = 0;
   int64_t padded_row_ = 0, interior_ = 0, padded_ = 0;  // elements of an image with its padding
-  int64_t maxima_ = 0;                                  // of one image
+  int64_t maxima_ = 0;                                  // maxima per image
   int64_t thread_size_ = 0;
   int32_t n_threads_ = 1;
   RunSumsFn sum_runs_ = nullptr;

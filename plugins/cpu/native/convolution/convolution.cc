@@ -11,7 +11,7 @@ using dnnl::memory;
 
 namespace {
 
-// Strides of an array whose axes are in memory in the listed order.
+// Returns the strides of a contiguous array with these dimensions.
 memory::dims RowMajor(const memory::dims& dims) {
   memory::dims strides(dims.size(), 1);
   for (size_t i = dims.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * dims[i];

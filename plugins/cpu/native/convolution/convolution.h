@@ -1,4 +1,4 @@
-// A convolution as oneDNN sees it.
+// A convolution in the terms of oneDNN.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_CONVOLUTION_H_
 #define OPWRIGHT_CPU_CONVOLUTION_CONVOLUTION_H_
 
@@ -11,33 +11,34 @@
 
 namespace opwright_cpu {
 
-// Sizes, and the layouts between steps: images as in data_format, weights as [out_channels,
-// in_channels / groups, *kernel], or [in_channels, out_channels / groups, *kernel] if it is
-// transposed. oneDNN's dimensions have channels first in both formats.
+// The sizes of a convolution and the layouts of its tensors between steps. Images are laid out as
+// in data_format; weights are [out_channels, in_channels / groups, *kernel], or [in_channels,
+// out_channels / groups, *kernel] if the convolution is transposed. oneDNN lists channels first in
+// both formats.
 class ConvolutionShape {
  public:
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
             const ConvolutionAttrs& attrs, dnnl::memory::data_type dtype,
             bool is_transposed = false);
 
-  // The same for some of the images.
+  // Returns the shape for `n` of the images.
   ConvolutionShape OfImages(int64_t n) const;
-  // The same for adjacent windows of one element: an image is one column of its pixels, which can
-  // be divided among threads at any pixel.
+  // Returns the shape with each image as one column of its pixels, for adjacent windows of one
+  // element. The column can be divided among threads at any pixel.
   ConvolutionShape AsColumn() const;
 
   // Whether rows of an output can be computed separately: channels are last, and every window reads
   // a row of x or, if transposed, every row of the output belongs to one window.
   bool has_parts() const;
-  // Sizes of the output's first spatial axis.
+  // The length of the output's first spatial axis.
   int64_t rows() const { return out_.get_dims()[2]; }
-  // The same for the rows [begin, end) of the output of one image; `first` becomes the first row of
-  // x that they read.
+  // Returns the shape for the rows [begin, end) of one image's output; sets `first` to the first
+  // row of x that they read.
   ConvolutionShape OfRows(int64_t begin, int64_t end, int64_t* first) const;
 
-  // Whether there is nothing to convolve: then an output is its bias. Nothing below is set.
+  // Whether there is nothing to convolve. An output then equals its bias, and nothing below is set.
   bool is_empty() const { return is_empty_; }
-  int64_t channels() const { return channels_; }  // of the output
+  int64_t channels() const { return channels_; }  // output channels
   // Contiguous elements of one channel of an image; images are [..., channels, inner].
   int64_t inner() const { return inner_; }
 
@@ -45,15 +46,15 @@ class ConvolutionShape {
   const dnnl::memory::desc& weight() const { return weight_; }
   const dnnl::memory::desc& bias() const { return bias_; }
   const dnnl::memory::desc& out() const { return out_; }
-  // One number for each output channel, broadcast over an image.
+  // The descriptor of one number per output channel, broadcast over an image.
   const dnnl::memory::desc& per_channel() const { return per_channel_; }
 
-  // Images in the layout for the primitive. Channels last run at full speed unchanged; else oneDNN
-  // picks a layout of its own and the pipeline converts.
+  // Returns the layout of images for the primitive. Channels-last images run at full speed as they
+  // are; otherwise oneDNN picks its own layout and the pipeline converts.
   dnnl::memory::desc AsPreferred(const dnnl::memory::desc& images) const;
   dnnl::memory::desc AnyWeight() const;
 
-  // The type of the sums of the weight's and the bias's gradients: float for every dtype.
+  // The descriptor of the weight gradient's sums, which are float for every dtype.
   dnnl::memory::desc AnyWeightSums() const;
   dnnl::memory::desc BiasSums() const;
   uint64_t bias_sum_bytes() const { return static_cast<uint64_t>(channels_) * sizeof(float); }
@@ -64,7 +65,7 @@ class ConvolutionShape {
   const dnnl::memory::dims& padding_end() const { return padding_end_; }
 
   int64_t images() const { return x_.get_dims()[0]; }
-  // Of all images.
+  // The number of windows in all images.
   int64_t windows() const;
   // Bytes of one image.
   int64_t x_bytes() const { return static_cast<int64_t>(x_.get_size()) / images(); }
@@ -78,7 +79,7 @@ class ConvolutionShape {
  private:
   dnnl::memory::desc Images(const opwright::Shape& shape) const;
   dnnl::memory::desc Images(const dnnl::memory::dims& dims) const;
-  // Elements of the first spatial axis of x that a window spans.
+  // The number of elements of x that a window spans along the first spatial axis.
   int64_t reach() const;
   void SetImages(const dnnl::memory::dims& x, const dnnl::memory::dims& out);
   dnnl::memory::desc Weight(const opwright::Shape& shape, int64_t groups, bool is_transposed) const;

@@ -1,4 +1,4 @@
-// Convolution in float64, and its gradients: through matrix products of our own.
+// Convolution in float64 and its gradients, through this package's own matrix products.
 #include <algorithm>
 
 #include "common/attributes.h"
@@ -10,12 +10,13 @@
 namespace opwright_cpu {
 namespace {
 
-// Empty sums if images or weights have no elements: the outputs are zero, except for the bias.
+// Whether images or weights have no elements, so that all sums are empty and outputs are zero, or
+// the bias.
 bool IsEmpty(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out) {
   return x.numel() == 0 || weight.numel() == 0 || out.numel() == 0;
 }
 
-// Channel of element i of images.
+// Returns the channel of element i of images.
 struct ChannelOf {
   int64_t channels = 1;
   int64_t inner = 1;
@@ -29,7 +30,7 @@ struct ChannelOf {
   int64_t operator()(int64_t i) const { return i / inner % channels; }
 };
 
-// One of both ways to convolve.
+// A convolution, either depthwise or through im2col.
 template <typename T>
 class Convolver {
  public:
@@ -45,7 +46,7 @@ class Convolver {
   uint64_t workspace_bytes() const {
     return is_depthwise_ ? depthwise_.workspace_bytes() : columns_.workspace_bytes();
   }
-  // Calls function(way).
+  // Calls function(convolution) with the method in use.
   template <typename Function>
   void With(const Function& function) const {
     if (is_depthwise_) {
@@ -62,7 +63,7 @@ class Convolver {
 };
 
 uint64_t EstimateNs(const opwright::Shape& weight, const opwright::Shape& out, int32_t n_threads) {
-  constexpr double kPerNs = 12.0;  // multiplications of one thread
+  constexpr double kPerNs = 12.0;  // multiplications per ns in one thread
   const int64_t pixels = out.numel() / std::max<int64_t>(1, weight.dim(0));
   const double work = static_cast<double>(pixels) * static_cast<double>(weight.numel());
   return 1000 + static_cast<uint64_t>(work / kPerNs / n_threads);
@@ -105,7 +106,8 @@ struct ConvolutionColumnsKernel {
   bool is_empty_ = false;
 };
 
-// The gradient of a convolution to its input, plus a bias: x are windows here, out are images.
+// The transposed convolution: the input gradient of a convolution, plus a bias. Here x has the
+// windows' shape and out has the images' shape.
 template <typename T>
 struct ConvTransposeColumnsKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
@@ -157,7 +159,7 @@ template <typename T>
 struct ConvolutionGradColumnsKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "onednn";
-    options.by_threads = true;  // each part sums up the weight's gradient over its images
+    options.by_threads = true;  // each part sums the weight gradient over its images
   }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const ConvolutionAttrs& attrs) {

@@ -28,8 +28,8 @@ using dnnl::memory;
 // weight_grad?, bias_grad?.
 constexpr uint32_t kOutGradSlot = 3;
 
-// Whether each thread sums the weight's gradient over images of its own, and the sums are added up
-// then. With many weights and few pixels that costs more than it saves: there oneDNN divides the
+// Whether each thread sums the weight gradient over its own images, after which the sums are added
+// up. With many weights and few pixels this costs more than it saves; oneDNN then divides the
 // weights among its threads.
 bool IsSummedByImages(const ConvolutionShape& shape) {
   constexpr uint64_t kFewWeightBytes = uint64_t{1} << 20;
@@ -37,8 +37,8 @@ bool IsSummedByImages(const ConvolutionShape& shape) {
   return shape.weight().get_size() <= kFewWeightBytes || shape.windows() >= kManyPixels;
 }
 
-// Up to this many threads have their own sums even of many weights: in 16 bits a product takes less
-// time than threads of oneDNN that wait for each other.
+// Up to this number of threads, each has its own sums even of many weights: in 16 bits, a product
+// takes less time than oneDNN's threads spend waiting for each other.
 constexpr int32_t kFewParts = 4;
 
 OPWRIGHT_CPU_CLONES void AddRun(int64_t n, const float* from, float* to) {
@@ -49,7 +49,7 @@ template <typename T>
 struct ConvolutionGradKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "onednn";
-    options.by_threads = true;  // each part sums up the weight's gradient over its images
+    options.by_threads = true;  // each part sums the weight gradient over its images
   }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const ConvolutionAttrs& attrs) {
@@ -120,7 +120,7 @@ struct ConvolutionGradKernel {
     with_bias_ = ctx.has_output(2);
     with_weight_ = ctx.has_output(1) || with_bias_;
     const int64_t products = (ctx.has_output(0) ? 1 : 0) + (with_weight_ ? 1 : 0);
-    constexpr double kPerNs = 48.0;  // multiplications of one thread
+    constexpr double kPerNs = 48.0;  // multiplications per ns in one thread
     const double work = static_cast<double>(shape_.multiplications() * products);
     ctx.SetEstimate(1000 + static_cast<uint64_t>(work / kPerNs / ctx.n_threads()));
     if (std::is_same_v<T, float>) {
@@ -173,8 +173,8 @@ struct ConvolutionGradKernel {
              ctx.workspace<char>());
   }
 
-  // Without elements all gradients are zero, except the
-  // bias's, which images without channels still have.
+  // Writes the gradients of an empty convolution: zeros, except for the bias gradient, which images
+  // without input channels still have.
   void RunEmpty(const opwright::RunContext& ctx) const {
     for (uint32_t slot = 0; slot < 3; ++slot) {
       if (!ctx.has_output(slot)) continue;
@@ -238,7 +238,7 @@ struct ConvolutionGradKernel {
     return opwright::Status::Ok();
   }
 
-  // The offsets of part i in each tensor; the layout of the sums is known.
+  // Returns the byte offsets of part i in each tensor; the layout of the sums must be known.
   ImageBytes FirstBytes(Part images, int32_t i, bool with_weight) const {
     ImageBytes first{};
     first[kXOperand] = first[kXGradOperand] = images.begin * shape_.x_bytes();
@@ -250,7 +250,7 @@ struct ConvolutionGradKernel {
     return first;
   }
 
-  // There oneDNN multiplies 16-bit numbers with a scratchpad that it has not filled.
+  // Detects a case in which oneDNN multiplies 16-bit numbers by an uninitialized scratchpad.
   bool IsColumnOfOneChannel() const {
     const memory::dims weight = shape_.weight().get_dims();
     const size_t channels = weight.size() - shape_.strides().size() - 1;
@@ -259,9 +259,9 @@ struct ConvolutionGradKernel {
            shape_.strides().back() > reach;
   }
 
-  // The weight as the input's gradient reads it, all parts' sums, and the scratch memory
-  // of steps. Sums that start after the parts use the memory of this weight. Returns the bytes of
-  // all.
+  // Lays out the workspace: the weight in the layout for the input gradient, the sums of all parts,
+  // and the scratch memory of steps. Sums that start after the parts reuse the memory of this
+  // weight. Returns the total size in bytes.
   uint64_t LayWorkspace() {
     const auto n_sums = static_cast<uint64_t>(n_sums_);
     const uint64_t weight = weight_change_.empty() ? 0 : WholeLines(weight_used_.get_size());
@@ -279,7 +279,7 @@ struct ConvolutionGradKernel {
     return scratch_ + most;
   }
 
-  // Adds up the parts' sums, in the order of the images, and rounds them into the outputs.
+  // Adds up the sums of the parts in the order of the images and rounds them into the outputs.
   void FinishWeight(const opwright::RunContext& ctx, Bound& bound, char* scratch) const {
     if (!with_weight_) return;
     char* const sums = ctx.workspace<char>() + weight_sums_;
@@ -309,7 +309,7 @@ struct ConvolutionGradKernel {
     }
   }
 
-  // If a weight is infinite or NaN, computes the input's gradient again.
+  // Recomputes the input gradient if a weight is infinite or NaN.
   void FinishInput(const opwright::RunContext& ctx, Bound& bound, char* scratch) const {
     if constexpr (!std::is_same_v<T, float>) {
       if (!has_x_pipeline_) return;
@@ -333,7 +333,7 @@ struct ConvolutionGradKernel {
     return {shape_.images(), at(0), at(kOutGradSlot)};
   }
 
-  // Tells whether a sum is infinite or NaN.
+  // Adds up the sums of all parts; returns whether a sum is infinite or NaN.
   bool AddUp(char* sums, uint64_t bytes, int32_t n_threads) const {
     auto* total = reinterpret_cast<float*>(sums);
     const auto n = static_cast<int64_t>(bytes / sizeof(float));
@@ -348,17 +348,17 @@ struct ConvolutionGradKernel {
     return is_special;
   }
 
-  OwnGradients own_;      // else the following
-  ExactGradients exact_;  // of bfloat16
+  OwnGradients own_;      // if it is empty, the members below are used
+  ExactGradients exact_;  // for bfloat16
   ConvolutionShape shape_;
-  SplitPipeline parts_;  // of images
-  SplitPipeline whole_;  // the weight's gradient, if oneDNN divides the weights
+  SplitPipeline parts_;  // processes parts of the images
+  SplitPipeline whole_;  // computes the weight gradient if oneDNN divides the weights
   LayoutChange weight_change_;
   LayoutChange weight_grad_change_;
   memory::desc weight_used_;
   memory::desc weight_grad_used_;
   Columns<float> columns_;
-  uint64_t weight_sums_ = 0, bias_sums_ = 0, scratch_ = 0;  // bytes in the workspace
+  uint64_t weight_sums_ = 0, bias_sums_ = 0, scratch_ = 0;  // byte offsets in the workspace
   int32_t n_sums_ = 1;
   bool with_weight_ = false, with_bias_ = false;
   bool has_x_pipeline_ = false;

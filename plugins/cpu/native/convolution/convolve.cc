@@ -1,5 +1,5 @@
-// Convolution, plain and transposed, through oneDNN, alone and
-// with the operators after it in the same pass over memory.
+// Convolution, plain and transposed, through oneDNN, either alone or fused with the operators that
+// follow it.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -21,21 +21,21 @@ using dnnl::memory;
 // The operations after the sums of a convolution, in this order.
 struct Epilogue {
   bool bias = false;
-  bool scale = false;  // times a number for each channel
-  bool shift = false;  // plus a number for each channel
+  bool scale = false;  // multiplies each channel by a number
+  bool shift = false;  // adds a number to each channel
   bool residual = false;
   const Eltwise* activation = nullptr;
   OwnActivation own_activation =
-      nullptr;  // computes the same after the primitive, instead of in it
+      nullptr;  // applies the activation after the primitive instead of in it
 };
 
-// The numbers of the tensors that a pipeline works on.
+// The indices of the tensors that a pipeline works on.
 enum Tensor : Operand { kX, kWeight, kBias, kScale, kShift, kResidual, kOut, kTensors };
 
-// How images are divided among threads: as by ImageSplit, but if there are fewer of them than
-// threads each image is divided by its rows, `step` of them or more, and among oneDNN's own threads
-// only if that is impossible. Those wait for work for a millisecond afterwards, on processors that
-// the team's threads need, so that little work is left to one thread.
+// Divides images among threads, like ImageSplit. If there are fewer images than threads, each image
+// is divided by rows, at least `step` of them per part; only if that is impossible, it is divided
+// among oneDNN's own threads. Those threads spin for a millisecond after their work, on processors
+// that the team's threads need, so a small amount of work is left to one thread.
 struct ConvolutionSplit {
   static constexpr int64_t kNoRows = 0;
 
@@ -47,7 +47,7 @@ struct ConvolutionSplit {
       n_threads = shape.multiplications() < kLeastOfOwn ? 1 : images.n_threads;
       return;
     }
-    constexpr int64_t kLeast = 1 << 17;  // multiplications of a part
+    constexpr int64_t kLeast = 1 << 17;  // multiplications per part
     const int64_t most = std::min(n_rows / step, shape.multiplications() / shape.images() / kLeast);
     const int64_t wanted = images.n_threads / std::gcd(shape.images(), int64_t{images.n_threads});
     n_row_parts = static_cast<int32_t>(std::clamp<int64_t>(most, 1, wanted));
@@ -62,26 +62,26 @@ struct ConvolutionSplit {
   int64_t n_rows;
   int64_t row_step;
   int32_t n_row_parts = 1;
-  int32_t n_threads = 1;  // of oneDNN's own, for each part
+  int32_t n_threads = 1;  // oneDNN's own threads per part
 };
 
-// `Forward` is oneDNN's primitive of a convolution or a transposed one, which it calls a
-// deconvolution.
+// `Forward` is oneDNN's primitive for a convolution, or for a transposed convolution, which oneDNN
+// calls a deconvolution.
 template <typename Forward>
 class ConvolutionPipeline {
  public:
   static constexpr bool kIsTransposed = std::is_same_v<Forward, dnnl::deconvolution_forward>;
 
-  // The weight is read packed if that helps and `may_pack` is true.
+  // Reads a packed weight if that is faster and `may_pack` is true.
   opwright::Status Make(opwright::PrepareContext& ctx, const ConvolutionShape& shape,
                         const Epilogue& epilogue, bool may_pack) {
     weight_plain_ = shape.weight();
-    // oneDNN chooses the weight's layout by the size of a part,
-    // and may have no code for the first one's layout in others.
+    // oneDNN chooses the weight's layout by the size of a part, and may not support the layout of
+    // the first part for other parts.
     opwright::Status status = opwright::Status::Ok();
     for (const int64_t step : {int64_t{1}, int64_t{16}, ConvolutionSplit::kNoRows}) {
       const ConvolutionSplit split(shape, ctx, step);
-      if (step > 1 && split.n_row_parts == 1) continue;  // too few rows for parts of this size
+      if (step > 1 && split.n_row_parts == 1) continue;  // the image has too few rows for this step
       split_ = {};
       weight_used_ = shape.AnyWeight();
       status = AddParts(shape, epilogue, split);
@@ -100,7 +100,7 @@ class ConvolutionPipeline {
   }
 
   static uint64_t EstimateNs(const ConvolutionShape& shape, int32_t n_threads) {
-    constexpr double kPerNs = 64.0;  // multiplications of one thread
+    constexpr double kPerNs = 64.0;  // multiplications per ns in one thread
     return 1000 +
            static_cast<uint64_t>(static_cast<double>(shape.multiplications()) / kPerNs / n_threads);
   }
@@ -134,7 +134,7 @@ class ConvolutionPipeline {
 
   opwright::Status AddParts(const ConvolutionShape& shape, const Epilogue& epilogue,
                             const ConvolutionSplit& split) {
-    std::string implementation;  // oneDNN's, of the first part
+    std::string implementation;  // name of oneDNN's implementation for the first part
     for (int32_t i = 0; i < split.n_parts(); ++i) {
       const Part images = split.images_of(i), rows = split.rows_of(i);
       ImageBytes first{};
@@ -160,13 +160,13 @@ class ConvolutionPipeline {
       if (split.n_row_parts > 1 && description.impl_info_str() != implementation) {
         return opwright::Status::Unsupported("oneDNN has no code for the layout of other rows");
       }
-      weight_used_ = description.weights_desc();  // from now on the layout of all parts
+      weight_used_ = description.weights_desc();  // all further parts use this layout
       split_.Add(sizes, Steps(description, part, epilogue), first, split.n_threads);
     }
     return opwright::Status::Ok();
   }
 
-  // Whose convolution needs another layout of images than NCHW gets its operands in it, too.
+  // If the convolution needs a layout of images other than NCHW, its other operands get it, too.
   Description Describe(const ConvolutionShape& shape, const Epilogue& epilogue) const {
     constexpr auto kind = dnnl::prop_kind::forward_inference;
     constexpr auto algorithm =
@@ -246,7 +246,7 @@ class ConvolutionPipeline {
     return steps;
   }
 
-  // Bytes of the copy that each run makes.
+  // The size in bytes of the weight copy that each run makes.
   uint64_t weight_bytes() const {
     return weight_change_.empty() ? 0 : WholeLines(weight_used_.get_size());
   }
@@ -258,13 +258,13 @@ class ConvolutionPipeline {
   uint64_t packed_bytes_ = 0;
 };
 
-// The operators of std have the first three of the slots x, weight, bias?, scale?, shift?,
-// residual?; the plan-only cpu.conv2d_fused, which pass fuse_conv makes, has all of them.
+// Slots: x, weight, bias?, scale?, shift?, residual?; out. Operators of std have only the first
+// three inputs; the plan-only cpu.conv2d_fused, which the pass fuse_conv creates, has all of them.
 template <typename T, uint32_t kSlots, typename Forward = dnnl::convolution_forward>
 struct ConvolutionKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "onednn";
-    options.by_threads = true;  // oneDNN chooses how it computes by the size of a part
+    options.by_threads = true;  // oneDNN chooses its algorithm by the size of a part
   }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const ConvolutionAttrs& attrs) {
@@ -354,7 +354,7 @@ struct ConvolutionKernel {
     return opwright::Status::Ok();
   }
 
-  // Sums of nothing: only the bias.
+  // Writes the output of empty sums, which is the bias.
   opwright::Status RunEmpty(const opwright::RunContext& ctx) const {
     const opwright::OutputTensor out = ctx.output(0);
     const T* bias = ctx.has_input(kBias) ? ctx.input(kBias).data<T>() : nullptr;
@@ -364,7 +364,7 @@ struct ConvolutionKernel {
     return opwright::Status::Ok();
   }
 
-  OwnForward own_;  // else the following one
+  OwnForward own_;  // if it is empty, the next member is used
   ConvolutionPipeline<Forward> convolution_;
   int64_t channels_ = 0;
   int64_t inner_ = 1;

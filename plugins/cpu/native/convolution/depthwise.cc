@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Adjacent channels; a thread takes whole blocks of them.
+// Number of adjacent channels per block; each thread processes complete blocks.
 constexpr int64_t kBlock = 16;
 
 // out[i * to] += factor * x[i * from]
@@ -28,7 +28,7 @@ OPWRIGHT_CPU_CLONES void AddMultiple(int64_t n, T factor, const T* x, int64_t fr
 
 template <typename T>
 OPWRIGHT_CPU_CLONES T Dot(int64_t n, const T* a, const T* b, int64_t stride) {
-  constexpr int64_t kLanes = 8;  // separate sums, which the compiler puts in a vector
+  constexpr int64_t kLanes = 8;  // separate sums, which the compiler keeps in a vector
   T sums[kLanes] = {};
   int64_t i = 0;
   for (; stride == 1 && i + kLanes <= n; i += kLanes) {
@@ -40,7 +40,7 @@ OPWRIGHT_CPU_CLONES T Dot(int64_t n, const T* a, const T* b, int64_t stride) {
   return sum;
 }
 
-// The channels of one pixel, each with `multiplier` filters: out += x * weight.
+// Adds out += x * weight for the channels of one pixel, each with `multiplier` filters.
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddToFilters(int64_t channels, int64_t multiplier, const T* x,
                                       const T* weight, T* out) {

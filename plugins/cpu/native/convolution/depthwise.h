@@ -1,5 +1,5 @@
-// Convolution whose groups have one input channel each, as loops over taps: a matrix product for
-// each group would be as narrow as one column.
+// Depthwise convolution, whose groups have one input channel each, as loops over taps: a matrix
+// product per group would have a single column.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_DEPTHWISE_H_
 #define OPWRIGHT_CPU_CONVOLUTION_DEPTHWISE_H_
 
@@ -16,14 +16,15 @@ inline bool IsDepthwise(const opwright::Shape& weight, const ConvolutionAttrs& a
   return weight.dim(1) == 1 && attrs.groups > 1;
 }
 
-// Immutable after Make. Shapes have elements. Sums run in one order for any number of threads.
+// A depthwise convolution. It is immutable after Make; no shape may be empty. The order of each sum
+// does not depend on the number of threads.
 template <typename T>
 class Depthwise {
  public:
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
             const ConvolutionAttrs& attrs, int32_t n_threads);
 
-  // The weight, tap by tap.
+  // The workspace holds the weights, reordered by tap.
   uint64_t workspace_bytes() const {
     return static_cast<uint64_t>(filters_ * at_.taps()) * sizeof(T);
   }
@@ -36,7 +37,8 @@ class Depthwise {
                       char* workspace) const;
 
  private:
-  // Calls function(images begin, end, channels of x begin, end) on parts of both, in threads.
+  // Calls function(first image, end of images, first channel of x, end of channels) in parallel on
+  // parts of both ranges.
   template <typename Function>
   void OverBlocks(bool by_images, const Function& function) const;
   // Calls function(rows of out, of x, of the tap q) for each tap of one filter in one image.

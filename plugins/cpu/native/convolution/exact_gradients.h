@@ -17,10 +17,10 @@ namespace opwright_cpu {
 bool HasSpecial(int64_t n, const float* numbers);
 bool HasSpecial(int64_t n, const opwright::BFloat16* numbers);
 
-// oneDNN's code for bfloat16 fills borders and tiles with zeros and multiplies them like all
-// others: next to NaN, gradients that do not depend on it become NaN. Its code for float32 skips
-// zeros, so that code computes the gradients again. This happens when training has failed already,
-// so memory is saved instead of time: image by image, in one thread.
+// Recomputes gradients in float32. oneDNN's code for bfloat16 pads borders and tiles with zeros and
+// multiplies these like data, so that a NaN spreads to gradients that do not depend on it. Its code
+// for float32 skips the padding. Training has already failed when this happens, so this class saves
+// memory instead of time: it works image by image, in one thread.
 class ExactGradients {
  public:
   // `image` is the convolution of one image in float32.
@@ -54,7 +54,8 @@ class ExactGradients {
   ConvolutionShape image_;
   Pipeline input_, weight_;
   dnnl::memory::desc weight_used_, weight_grad_used_, weight_grad_plain_;
-  // Bytes in the workspace: float copies, and sums after the sums of one image.
+  // Byte offsets in the workspace: the float copies and the sums, which follow the sums of one
+  // image.
   uint64_t x_ = 0, out_grad_ = 0, weight_plain_ = 0, weight_packed_ = 0;
   uint64_t weight_sums_ = 0, weight_total_ = 0, bias_sums_ = 0, bias_total_ = 0, steps_ = 0;
   uint64_t bytes_ = 0;

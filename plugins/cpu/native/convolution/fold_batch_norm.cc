@@ -1,5 +1,4 @@
-// The factor and the summand of each channel by which batch normalization is applied without
-// training.
+// Computes the factor and shift of each channel that apply batch normalization in inference.
 #include <opwright/functors.h>
 
 #include "common/clones.h"
@@ -12,7 +11,7 @@ namespace {
 OPWRIGHT_CPU_INLINE float Wide(float value) { return value; }
 OPWRIGHT_CPU_INLINE float Wide(opwright::BFloat16 value) { return FloatOfBFloat16(value.bits); }
 
-// Not rounded to bfloat16: a convolution in it multiplies and adds its float sums by them.
+// Both stay in float for bfloat16, because the convolution applies them to its float sums.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Fold(int64_t n, const T* scale, const T* bias, const T* mean,
                               const T* variance, float epsilon, float* factor, float* shift) {
@@ -23,8 +22,8 @@ OPWRIGHT_CPU_CLONES void Fold(int64_t n, const T* scale, const T* bias, const T*
   }
 }
 
-// Slots of the plan-only operator of pass fuse_conv: scale, bias, mean, variance -> factor, shift,
-// and mean and variance, which are read in place and do not change.
+// Slots of the plan-only operator of the pass fuse_conv: scale, bias, mean, variance -> factor,
+// shift, and mean and variance, which are read in place and do not change.
 template <typename T>
 struct FoldBatchNormKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }

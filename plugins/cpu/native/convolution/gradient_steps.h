@@ -12,7 +12,7 @@
 
 namespace opwright_cpu {
 
-// The numbers of the tensors that pipelines work on. Sums are one part's own.
+// The indices of the tensors that pipelines work on. Each part has its own sums.
 enum GradOperand : Operand {
   kXOperand,
   kWeightOperand,
@@ -23,7 +23,7 @@ enum GradOperand : Operand {
   kGradOperands
 };
 
-// oneDNN's hint for the choice of code for gradients; empty if there is none.
+// Returns the forward descriptor that oneDNN needs as a hint for gradients; empty if there is none.
 inline dnnl::convolution_forward::primitive_desc ForwardOf(const ConvolutionShape& shape) {
   return {CpuEngine(),
           dnnl::prop_kind::forward_training,
@@ -43,7 +43,7 @@ inline dnnl::convolution_forward::primitive_desc ForwardOf(const ConvolutionShap
 struct GradientSteps {
   explicit GradientSteps(const ConvolutionShape& of) : shape(of) {}
 
-  // `weight` is the layout of the weight: any at first, then the layout of all parts.
+  // `weight` is the weight's layout: any layout for the first part, then the layout of all parts.
   opwright::Status AddInputGradient(const dnnl::convolution_forward::primitive_desc& forward,
                                     dnnl::memory::desc* weight) {
     const dnnl::convolution_backward_data::primitive_desc description(
@@ -85,7 +85,7 @@ struct GradientSteps {
     return opwright::Status::Ok();
   }
 
-  // out_grad in the layout that a primitive reads; both may read the same copy.
+  // Returns out_grad in the layout that a primitive reads; both primitives may read the same copy.
   Operand OutGrads(const dnnl::memory::desc& layout) {
     if (!has_out_grads || out_grads != layout) {
       out_grads_operand = pipeline.Converted(kOutGradOperand, shape.out(), layout);

@@ -12,7 +12,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Some units of a row: [columns, channels] to [units, width, unit], `left` columns further.
+// Copies some units of a row from [columns, channels] to [units, width, unit], shifted right by
+// `left` columns.
 template <int64_t kUnit>
 OPWRIGHT_CPU_CLONES void CopyUnitsOf(const float* row, int64_t columns, int64_t channels,
                                      int64_t n_units, int64_t width, int64_t left, float* to) {
@@ -24,7 +25,7 @@ OPWRIGHT_CPU_CLONES void CopyUnitsOf(const float* row, int64_t columns, int64_t 
   }
 }
 
-// A unit is 8, 16 or 32 channels: copies of a size that is known are not calls.
+// A unit is 8, 16 or 32 channels: copies of a constant size are inlined.
 void CopyUnits(const float* row, int64_t columns, int64_t channels, int64_t unit, int64_t n_units,
                int64_t width, int64_t left, float* to) {
   switch (unit) {
@@ -45,7 +46,7 @@ bool IsGroupedByFew(const opwright::Shape& x, const opwright::Shape& weight,
                     const ConvolutionAttrs& attrs) {
   const int64_t group = weight.dim(1);
   if (x.rank() != 4 || attrs.data_format != "NHWC" || attrs.groups == 1) return false;
-  // Else the zeros around an image would need more memory than the image.
+  // With larger paddings, the zeros around an image would need more memory than the image.
   for (size_t i = 0; i < attrs.paddings.size(); ++i) {
     const int64_t kernel = weight.dim(static_cast<int32_t>(2 + i / 2));
     if (attrs.dilations[i / 2] != 1 || attrs.paddings[i] >= kernel) return false;
@@ -65,11 +66,11 @@ void GroupedConvolution::Make(const opwright::Shape& x, const opwright::Shape& w
   group_ = weight.dim(1);
   unit_ = std::max(group_, kGroupedLanes);
   n_units_ = weight.dim(0) / unit_;
-  constexpr int64_t kGrain = 1 << 17;  // multiplications that are worth a thread
+  constexpr int64_t kGrain = 1 << 17;  // multiplications that justify another thread
   const int64_t work = n_ * at_.out.pixels() * weight.numel();
   n_threads_ = static_cast<int32_t>(
       std::clamp<int64_t>(work / kGrain, 1, std::min<int64_t>(n_threads, n_ * n_units_)));
-  // Images are divided by channels if there are too few of them for equal parts.
+  // Images are also divided by channels if their number is not a multiple of the threads.
   const bool are_shared = n_ % n_threads_ != 0;
   units_at_once_ = are_shared ? (n_units_ + n_threads_ - 1) / n_threads_ : n_units_;
   MakeSweep(false, &forward_);
@@ -123,8 +124,8 @@ void GroupedConvolution::Pack(const float* weight, void* packed) const {
   PackFor(false, weight, static_cast<float*>(packed));
 }
 
-// Calls function(place in [filters, group, taps], place in [units, taps, unit / 8, group, 8]) for
-// each weight: a lane is a filter, or an input channel in the backward pass.
+// Calls function(index in [filters, group, taps], index in [units, taps, unit / 8, group, 8]) for
+// each weight element. A lane is a filter, or an input channel in the backward pass.
 template <typename Function>
 void GroupedConvolution::OverWeights(bool is_backward, const Function& function) const {
   const int64_t n_taps = at_.taps(), blocks = unit_ / kGroupedLanes;
@@ -226,8 +227,8 @@ uint64_t GroupedConvolution::OutGradBytes() const {
   return FloatBytes(units_at_once_ * at_.out.sizes[2] * unit_);
 }
 
-// Adds the parts of the images to the sums of some units; `one` holds
-// the sums of an image, since a float would lose the ends of long sums.
+// Adds the contributions of images to the sums of some units. `one` holds the sums of one image,
+// because a long sum in float loses precision.
 void GroupedConvolution::SumOverImages(const float* x, const float* out_grads, Range units,
                                        float* sums, float* one, char* scratch) const {
   const int64_t n_units = units.end - units.begin, columns = at_.out.sizes[2];

@@ -1,5 +1,5 @@
-// Convolution of images, channels last, in groups of few channels: oneDNN works on such groups one
-// by one or spreads them with zeros, and spends most of its time outside the products.
+// Convolution of channels-last images in groups of few channels. oneDNN processes such groups one
+// by one or pads them with zeros, and spends most of its time outside the products.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_GROUPED_H_
 #define OPWRIGHT_CPU_CONVOLUTION_GROUPED_H_
 
@@ -13,19 +13,20 @@
 
 namespace opwright_cpu {
 
-// Whether float32 images are convolved in this way: groups of 2, 4, 8, 16 or 32 input and output
-// channels.
+// Whether this method supports the convolution of float32 images: groups must have 2, 4, 8, 16 or
+// 32 input and output channels.
 bool IsGroupedByFew(const opwright::Shape& x, const opwright::Shape& weight,
                     const ConvolutionAttrs& attrs);
 
-// Immutable after Make. Shapes have elements and satisfy IsGroupedByFew. Each number is the sum of
-// one thread in one order, for any number of threads.
+// A grouped convolution. It is immutable after Make; shapes are nonempty and satisfy
+// IsGroupedByFew. Each result is summed by one thread, in an order that does not depend on the
+// number of threads.
 class GroupedConvolution {
  public:
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
             const ConvolutionAttrs& attrs, int32_t n_threads);
 
-  // The weight as Forward reads it.
+  // Size in bytes of the packed weight that Forward reads.
   uint64_t packed_bytes() const;
   void Pack(const float* weight, void* packed) const;
 
@@ -45,11 +46,11 @@ class GroupedConvolution {
   template <typename Function>
   void OverWeights(bool is_backward, const Function& function) const;
   void PackFor(bool is_backward, const float* weight, float* packed) const;
-  uint64_t OutGradBytes() const;  // of a row, of one thread
+  uint64_t OutGradBytes() const;  // size of a row for one thread
   void MakeSweep(bool is_backward, GroupedSweep* sweep) const;
-  // Row of `from` that tap `tap` of row `row` of `to` reads, or -1.
+  // Returns the row of `from` that tap `tap` of row `row` of `to` reads, or -1.
   int64_t SourceRow(const GroupedSweep& sweep, int64_t row, int64_t tap) const;
-  uint64_t BytesOf(const GroupedSweep& sweep) const;  // of one thread
+  uint64_t BytesOf(const GroupedSweep& sweep) const;  // scratch memory of one thread
   template <typename Function>
   void OverRows(const GroupedSweep& sweep, const float* from, int64_t first_unit, int64_t n_units,
                 char* scratch, const Function& function) const;
@@ -60,7 +61,7 @@ class GroupedConvolution {
 
   ImageWindows at_;
   int64_t n_ = 0, group_ = 0, unit_ = 0, n_units_ = 0;
-  int64_t units_at_once_ = 0;  // the most of them that a thread processes in an image
+  int64_t units_at_once_ = 0;  // maximum number of units that a thread processes in an image
   int32_t n_threads_ = 1;
   GroupedSweep forward_, backward_;
 };

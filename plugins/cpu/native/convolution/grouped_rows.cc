@@ -9,7 +9,7 @@ namespace {
 
 using Activation = GroupedEpilogue::Activation;
 
-constexpr int64_t kMostPixels = 8;  // of a tile
+constexpr int64_t kMostPixels = 8;  // pixels per tile
 
 OPWRIGHT_CPU_INLINE void FinishTile(const GroupedEpilogue& epilogue, int64_t channel,
                                     const float* residual, int64_t step, int n,
@@ -31,7 +31,7 @@ OPWRIGHT_CPU_INLINE void FinishTile(const GroupedEpilogue& epilogue, int64_t cha
   const GroupedLanes six = zero + 6.0f;
   for (int p = 0; p < n; ++p) {
     if (epilogue.activation == Activation::kRelu) {
-      sums[p] = sums[p] < zero ? zero : sums[p];  // NaN stays
+      sums[p] = sums[p] < zero ? zero : sums[p];  // NaN stays NaN
     } else {
       sums[p] = sums[p] > zero ? sums[p] : zero;
       sums[p] = sums[p] < six ? sums[p] : six;
@@ -39,7 +39,7 @@ OPWRIGHT_CPU_INLINE void FinishTile(const GroupedEpilogue& epilogue, int64_t cha
   }
 }
 
-// Groups of kG channels, or of a multiple of eight where kG is eight.
+// Processes groups of kG channels; kG = 8 also supports groups of a multiple of eight channels.
 template <int kG, int kPixels>
 OPWRIGHT_CPU_INLINE void SumTile(const RowWork& work, int64_t group, const GroupedPhase& phase,
                                  int64_t unit, int64_t block, int64_t pixel) {
@@ -132,7 +132,7 @@ OPWRIGHT_CPU_INLINE void SumOutGradsOfTaps(const OutGradsWork& work, const float
 
 template <int kG>
 OPWRIGHT_CPU_CLONES void SumOutGradsOf(const OutGradsWork& work) {
-  constexpr int64_t kTogether = kG < kGroupedLanes ? 3 : 1;  // as many sums as registers
+  constexpr int64_t kTogether = kG < kGroupedLanes ? 3 : 1;  // limited by the number of registers
   const GroupedSweep& sweep = *work.sweep;
   const std::vector<GroupedTap>& taps = sweep.phases[0].taps;
   const auto n_taps = static_cast<int64_t>(taps.size());
@@ -158,7 +158,7 @@ OPWRIGHT_CPU_CLONES void SumOutGradsOf(const OutGradsWork& work) {
   }
 }
 
-// Calls function(group as a constant).
+// Calls function with the group size as a compile-time constant.
 template <typename Function>
 void WithGroup(int64_t group, const Function& function) {
   switch (group) {

@@ -1,4 +1,4 @@
-// Rows of a convolution in groups of few channels.
+// Computes single rows of a convolution in groups of few channels.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_GROUPED_ROWS_H_
 #define OPWRIGHT_CPU_CONVOLUTION_GROUPED_ROWS_H_
 
@@ -9,17 +9,17 @@
 
 namespace opwright_cpu {
 
-constexpr int64_t kMostGroupedTaps = 8;  // along the height
+constexpr int64_t kMostGroupedTaps = 8;  // maximum number of taps along the height
 
-// The operands of operations after the sums, in this order; NULL if absent.
+// The operands of the operations after the sums, in order of application; NULL if absent.
 struct GroupedEpilogue {
   const float* bias = nullptr;
-  const float* scale = nullptr;     // of each channel
-  const float* shift = nullptr;     // of each channel
-  const float* residual = nullptr;  // as the output
+  const float* scale = nullptr;     // one factor per channel
+  const float* shift = nullptr;     // one summand per channel
+  const float* residual = nullptr;  // has the output's layout
   enum class Activation : uint8_t { kNone, kRelu, kRelu6 } activation = Activation::kNone;
 
-  // The same with the arrays of channels from `channel` on; the residual stays.
+  // Returns the operands with scale and shift advanced to `channel`; the residual is unchanged.
   GroupedEpilogue From(int64_t channel) const {
     GroupedEpilogue moved = *this;
     if (moved.bias != nullptr) moved.bias += channel;
@@ -29,12 +29,13 @@ struct GroupedEpilogue {
   }
 };
 
-// One way through the images: each position of `to` is a sum over taps of positions of `from`.
+// One tap of a sweep over the images, in which each position of `to` is a sum over taps of
+// positions of `from`.
 struct GroupedTap {
-  int64_t shift;  // of the column that the first position of a phase reads
+  int64_t shift;  // column that the first position of a phase reads
   int64_t index;
 };
-struct GroupedPhase {  // positions of a row that read the same taps
+struct GroupedPhase {  // the positions of a row that read the same taps
   int64_t first;
   int64_t count;
   std::vector<GroupedTap> taps;
@@ -42,42 +43,42 @@ struct GroupedPhase {  // positions of a row that read the same taps
 struct GroupedSweep {
   ImageLayout from, to;
   bool is_backward = false;
-  int64_t from_step = 1, to_step = 1;  // between positions of a phase, in columns
-  int64_t left = 0, width = 0;         // of a row with zeros around it
-  int64_t n_rows = 0;                  // that are loaded at once
+  int64_t from_step = 1, to_step = 1;  // columns between positions of a phase
+  int64_t left = 0, width = 0;         // left padding and padded width of a row
+  int64_t n_rows = 0;                  // number of rows that are loaded at once
   std::vector<GroupedPhase> phases;
 };
 
-// Rows in scratch memory, unit by unit, with zeros around them, and their taps.
+// Zero-padded rows in scratch memory, stored unit by unit, and their taps.
 struct RowsAtHand {
   const float* at[kMostGroupedTaps];
   int64_t tap[kMostGroupedTaps];
   int64_t n = 0;
 };
 
-// The inputs of one row. Units are blocks of channels with whole groups.
+// The inputs for one row. Units are blocks of channels that contain complete groups.
 struct RowWork {
   const GroupedSweep* sweep;
   RowsAtHand rows;
   const float* packed;  // [units, taps, unit / 8, group, 8]
   GroupedEpilogue epilogue;
-  float* to;  // the row
+  float* to;  // the output row
   int64_t unit, first_unit, n_units;
-  int64_t taps, row_taps;  // of all, and of a row
+  int64_t taps, row_taps;  // number of taps in total and per row
 };
 
-// The gradient of the weight from one row of output
-// gradients, which is in scratch memory unit by unit.
+// Inputs for the weight gradient from one row of output gradients, which is stored in scratch
+// memory unit by unit.
 struct OutGradsWork {
   const GroupedSweep* sweep;
   RowsAtHand rows;
   const float* out_grads;
-  float* sums;  // of the first loaded unit, laid out as the packed weight
+  float* sums;  // sums of the first loaded unit, in the layout of the packed weight
   int64_t unit, n_units;
   int64_t taps, row_taps;
 };
 
-// For groups of 2, 4, 8, 16 or 32 channels.
+// Computes one row, for groups of 2, 4, 8, 16 or 32 channels.
 void SumRow(int64_t group, const RowWork& work);
 void SumOutGrads(int64_t group, const OutGradsWork& work);
 

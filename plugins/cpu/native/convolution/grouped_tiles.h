@@ -1,5 +1,6 @@
-// The innermost loops of convolution in groups of few channels: eight channels of some pixels at
-// once. All of it is inlined into functions that are compiled for several instruction sets.
+// The innermost loops of convolution in groups of few channels, which process eight channels of a
+// few pixels at once. All functions are inlined into callers that are compiled for several
+// instruction sets.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_GROUPED_TILES_H_
 #define OPWRIGHT_CPU_CONVOLUTION_GROUPED_TILES_H_
 
@@ -23,8 +24,8 @@ OPWRIGHT_CPU_INLINE GroupedLanes& LanesAt(float* at) {
   return *reinterpret_cast<GroupedLanes*>(at);
 }
 
-// sum += weight times, in each lane, channel kI of the lane's group of kG channels; x begins with
-// the first group.
+// Adds to each lane of `sum` the weight times channel kI of the lane's group of kG channels; x
+// begins with the first group.
 template <int kG, int kI, int... kLane>
 OPWRIGHT_CPU_INLINE void AddProduct(const float* x, const GroupedLanes& weight, GroupedLanes* sum,
                                     std::integer_sequence<int, kLane...>) {
@@ -36,7 +37,7 @@ OPWRIGHT_CPU_INLINE void AddProduct(const float* x, const GroupedLanes& weight, 
   }
 }
 
-// Channel kI of kPixels pixels, which are x_step elements apart.
+// Adds channel kI for kPixels pixels, which are x_step elements apart.
 template <int kG, int kPixels, int kI>
 OPWRIGHT_CPU_INLINE void AddChannel(const float* x, int64_t x_step, const float* weight,
                                     GroupedLanes* sums) {
@@ -48,14 +49,15 @@ OPWRIGHT_CPU_INLINE void AddChannel(const float* x, int64_t x_step, const float*
   }
 }
 
-// All channels of a group. weight: [kG, 8].
+// Adds all channels of a group. weight: [kG, 8].
 template <int kG, int kPixels, int... kI>
 OPWRIGHT_CPU_INLINE void AddTap(const float* x, int64_t x_step, const float* weight,
                                 GroupedLanes* sums, std::integer_sequence<int, kI...>) {
   (AddChannel<kG, kPixels, kI>(x, x_step, weight, sums), ...);
 }
 
-// The products of output gradients with the channels of a group, one of each tap's x: sums += them.
+// Adds to `sums` the products of output gradients with the channels of a group, for the x of each
+// tap.
 template <int kG, int kTap, int... kI>
 OPWRIGHT_CPU_INLINE void AddOutGrads(const float* x, const GroupedLanes& out_grads,
                                      GroupedLanes* sums, std::integer_sequence<int, kI...>) {
@@ -64,8 +66,8 @@ OPWRIGHT_CPU_INLINE void AddOutGrads(const float* x, const GroupedLanes& out_gra
    ...);
 }
 
-// sums[tap][i], [taps, min(kG, 8), 8], += over n pixels output gradients times channel i of the
-// tap's pixel.
+// Adds to sums[tap][i], of shape [taps, min(kG, 8), 8], the output gradients of n pixels times
+// channel i of each tap's pixel.
 template <int kG, int... kTap>
 OPWRIGHT_CPU_INLINE void AddPixels(const float* const* x, int64_t x_step, const float* out_grads,
                                    int64_t out_grads_step, int64_t n, float* const* sums,

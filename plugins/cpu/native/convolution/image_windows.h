@@ -1,4 +1,4 @@
-// The positions of a convolution's windows in images of up to three spatial axes.
+// The positions of a convolution's windows in images with up to three spatial axes.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_IMAGE_WINDOWS_H_
 #define OPWRIGHT_CPU_CONVOLUTION_IMAGE_WINDOWS_H_
 
@@ -12,7 +12,7 @@
 
 namespace opwright_cpu {
 
-// Axes that images lack have length 1. Strides are counted in elements.
+// The layout of images. Absent spatial axes have length 1. Strides are in elements.
 struct ImageLayout {
   int64_t sizes[3] = {1, 1, 1};  // depth, height, width
   int64_t channels = 0;

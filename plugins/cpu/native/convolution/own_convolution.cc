@@ -14,7 +14,7 @@ namespace {
 
 using Activation = GroupedEpilogue::Activation;
 
-// Whether a convolution of images, channels last, is a product of all pixels and the weight.
+// Whether a convolution of channels-last images is a matrix product of all pixels and the weight.
 bool IsPointwise(const opwright::Shape& weight, const ConvolutionAttrs& attrs) {
   if (!IsChannelsLast(attrs.data_format) || attrs.groups != 1) return false;
   for (int32_t axis = 2; axis < weight.rank(); ++axis) {
@@ -29,7 +29,7 @@ bool HasStride(const ConvolutionAttrs& attrs) {
                      [](int64_t stride) { return stride > 1; });
 }
 
-// A matrix as stored, [rows, columns], or transposed.
+// A matrix, either as stored, [rows, columns], or transposed.
 struct ProductFactor {
   int64_t row_stride;
   int64_t column_stride;
@@ -37,7 +37,7 @@ struct ProductFactor {
 ProductFactor Plain(int64_t columns) { return {columns, 1}; }
 ProductFactor Transposed(int64_t columns) { return {1, columns}; }
 
-// Stays empty if oneDNN has no such product.
+// Returns an empty product if oneDNN does not support it.
 Product MakeProduct(const GemmSize& size, ProductFactor x, ProductFactor y, bool with_bias,
                     int32_t n_threads) {
   ProductRequest request;
@@ -61,7 +61,7 @@ OPWRIGHT_CPU_INLINE void AddIfThere(const float* x, int64_t n, float* sums) {
   for (int64_t i = 0; x != nullptr && i < n; ++i) sums[i] += x[i];
 }
 
-// The operands of operations after the sums of n channels of one pixel, from the first on.
+// Applies the operations after the sums to n channels of one pixel, from the first channel on.
 OPWRIGHT_CPU_CLONES void FinishChannels(const GroupedEpilogue& epilogue, int64_t n, float* sums) {
   AddIfThere(epilogue.bias, n, sums);
   for (int64_t i = 0; epilogue.scale != nullptr && i < n; ++i) sums[i] *= epilogue.scale[i];
@@ -116,7 +116,7 @@ void PointwisePixels::Scatter(const float* pixels, float* x) const {
   });
 }
 
-// The first element of the row of an image that row `row` of the output reads.
+// Returns the index of the first element of the image row that output row `row` reads.
 int64_t PointwisePixels::RowOf(int64_t row) const {
   return row / at_.out.sizes[1] * at_.strides[0] * at_.x.slice +
          row % at_.out.sizes[1] * at_.strides[1] * at_.x.row;
@@ -125,8 +125,8 @@ int64_t PointwisePixels::RowOf(int64_t row) const {
 void OwnForward::Make(const OwnConvolutionRequest& request) {
   const ConvolutionAttrs& attrs = *request.attrs;
   const int64_t filters = request.weight.dim(0), channels = request.weight.dim(1);
-  // Measured: groups of 16 channels, a whole vector, are faster in oneDNN, groups of 8 without
-  // strides.
+  // According to measurements, oneDNN is faster for groups of 16 channels, a full vector, and for
+  // groups of 8 without strides.
   if (IsGroupedByFew(request.x, request.weight, attrs) &&
       (channels <= 4 || (channels <= 8 && HasStride(attrs))) &&
       FindActivation(request.activation, &activation_)) {
@@ -150,8 +150,8 @@ void OwnForward::Make(const OwnConvolutionRequest& request) {
                          Transposed(channels), request.with_bias, request.n_threads);
 }
 
-// Measured: for more pixels oneDNN's convolution is faster, and for some if each thread has the
-// whole weight in its second cache.
+// According to measurements, oneDNN's convolution is faster for more pixels, and for a medium
+// number if each thread can hold the complete weight in its L2 cache.
 bool OwnForward::MakePanels(const OwnConvolutionRequest& request) {
   constexpr int64_t kOne = 4, kFew = 64, kManyWeights = 512 * 1024;
   filters_ = request.weight.dim(0);
@@ -281,7 +281,7 @@ void OwnGradients::Run(Bound& bound, const float* x, const float* weight, const 
     return;
   }
   if (!winograd_.empty()) return RunWinograd(x, weight, out_grads, results, workspace);
-  auto* at_hand = reinterpret_cast<float*>(workspace);  // pixels of x, then of its gradient
+  auto* at_hand = reinterpret_cast<float*>(workspace);  // holds pixels of x, then of its gradient
   workspace += pixels_.workspace_bytes();
   if (results.weight != nullptr) {
     if (!pixels_.are_all()) pixels_.Gather(x, at_hand);

@@ -1,4 +1,4 @@
-// Float32 convolutions that our own loops or matrix products do faster than oneDNN's convolutions.
+// Float32 convolutions that our own loops or matrix products compute faster than oneDNN does.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_OWN_CONVOLUTION_H_
 #define OPWRIGHT_CPU_CONVOLUTION_OWN_CONVOLUTION_H_
 
@@ -15,15 +15,16 @@
 
 namespace opwright_cpu {
 
-// The pixels of images, channels last, that windows of one pixel read: all, or every few.
+// The pixels of channels-last images that windows of one pixel read: all of them, or a strided
+// subset.
 class PointwisePixels {
  public:
   void Make(const opwright::Shape& x, const opwright::Shape& weight, const opwright::Shape& out,
             const ConvolutionAttrs& attrs, int32_t n_threads);
   bool are_all() const { return are_all_; }
-  uint64_t workspace_bytes() const;                   // if they are not all
-  void Gather(const float* x, float* pixels) const;   // to [pixels, channels]
-  void Scatter(const float* pixels, float* x) const;  // zeros elsewhere
+  uint64_t workspace_bytes() const;                   // 0 if all pixels are read
+  void Gather(const float* x, float* pixels) const;   // copies to [pixels, channels]
+  void Scatter(const float* pixels, float* x) const;  // writes zeros to all other pixels
 
  private:
   int64_t RowOf(int64_t row) const;
@@ -38,16 +39,17 @@ struct OwnConvolutionRequest {
   opwright::Shape x, weight, out;
   const ConvolutionAttrs* attrs = nullptr;
   int32_t n_threads = 1;
-  // Of OwnForward alone.
+  // The following fields are used by OwnForward only.
   const Eltwise* activation = nullptr;
   bool with_bias = false;
-  bool is_fused = false;  // more than a bias follows the sums
+  bool is_fused = false;  // whether more than a bias follows the sums
   bool may_pack = false;
 };
 
-// A convolution in groups of few channels; of 3 x 3 taps by Winograd's transform; or of windows of
-// one pixel of channels last, as a matrix product: for few pixels, where threads divide the weight
-// instead of the pixels, and with a weight that changes, which oneDNN's convolutions would copy.
+// Computes a convolution in groups of few channels; a convolution of 3 x 3 taps by Winograd's
+// transform; or a pointwise convolution of channels-last images as a matrix product. The product is
+// used for few pixels, where threads divide the weight instead of the pixels, and for a weight that
+// changes, which oneDNN's convolutions would copy.
 class OwnForward {
  public:
   // Stays empty if oneDNN's convolution is faster.
@@ -80,14 +82,14 @@ class OwnForward {
   PointwisePixels pixels_;
   PanelProduct panels_;
   int64_t filters_ = 0;
-  OwnActivation activate_ = nullptr;  // behind panels
+  OwnActivation activate_ = nullptr;  // applied after each panel
   Product product_;
 };
 
-// The gradients of the same.
+// Computes the gradients of the convolutions that OwnForward supports.
 class OwnGradients {
  public:
-  // Stays empty if oneDNN's are faster.
+  // Stays empty if oneDNN's gradients are faster.
   void Make(const OwnConvolutionRequest& request);
 
   bool empty() const { return !is_grouped_ && winograd_.empty() && of_input_.empty(); }
@@ -100,7 +102,7 @@ class OwnGradients {
     bound.of_input.Bind(of_input_);
     bound.of_weight.Bind(of_weight_);
   }
-  struct Results {  // each may be NULL
+  struct Results {  // each pointer may be NULL
     float* x = nullptr;
     float* weight = nullptr;
     float* bias = nullptr;
@@ -119,7 +121,7 @@ class OwnGradients {
   WinogradWeightGradient winograd_weight_;
   PointwisePixels pixels_;
   Product of_input_, of_weight_;
-  int64_t images_ = 0, n_pixels_ = 0, channels_ = 0;  // pixels of an image
+  int64_t images_ = 0, n_pixels_ = 0, channels_ = 0;  // n_pixels_ counts the pixels of one image
 };
 
 }  // namespace opwright_cpu

@@ -9,7 +9,7 @@
 namespace opwright_cpu {
 namespace {
 
-// In front of the weights: whether they are copied ones.
+// A header in front of the packed weights, which records whether they are untransformed copies.
 constexpr int64_t kHeadFloats = kLineFloats;
 
 int64_t CeilOf(int64_t n, int64_t by) { return (n + by - 1) / by; }
@@ -57,11 +57,11 @@ bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
   WinogradShape made{x.dim(0),   x.dim(3),   weight.dim(0),     x.dim(1),         x.dim(2),
                      out.dim(1), out.dim(2), attrs.paddings[0], attrs.paddings[2]};
   if (made.channels % kTileLanes != 0 || made.filters % kTileLanes != 0) return false;
-  // The cost of transforms in multiplications of a tile: loads, additions and stores, measured for
-  // a weight, whose taps have to be gathered.
+  // The cost of transforming a tile or a weight (loads, additions and stores), in multiplications
+  // per tile. It was measured for a weight, whose taps must be gathered.
   constexpr int64_t kTransform = 5, kWeightTransform = 30;
-  // For a weight that changes: its copy, and the sums of its gradient, take 64 bytes
-  // for each of these in every run, when a training step needs the most memory.
+  // The size limit of a weight that changes: per element of it, the transformed copy and the sums
+  // of its gradient take 64 bytes in every run, when a training step needs the most memory.
   constexpr int64_t kMostChanging = 1 << 17;
   const int64_t products = made.channels * made.filters;
   const int64_t plain = kTaps * made.images * made.out_height * made.out_width * products;
@@ -77,13 +77,13 @@ void Winograd::Make(const WinogradShape& shape, bool is_backward, int32_t n_thre
   shape_ = shape;
   is_backward_ = is_backward;
   product_ = BestPanelGemm();
-  constexpr int64_t kGrain = 1 << 17;  // multiplications that are worth a thread
+  constexpr int64_t kGrain = 1 << 17;  // multiplications that justify another thread
   const int64_t tiles = shape.tiles(), n_panels = CeilOf(shape.filters, product_.width);
   const int64_t all = tiles * kTilePlaces * shape.channels * shape.filters;
   n_threads_ = static_cast<int32_t>(std::clamp<int64_t>(all / kGrain, 1, n_threads));
-  // Threads share tiles, so that each reads all weights, or filters, so that each transforms all
-  // tiles: the choice minimizes the time in units of multiplied vectors, including the time for
-  // bytes from beyond the second cache.
+  // Threads divide either the tiles, so that each reads all weights, or the filters, so that each
+  // transforms all tiles. The choice minimizes the time, in units of vector multiplications,
+  // including the time to read bytes from beyond the L2 cache.
   constexpr double kBytesPerProduct = 4.0;
   constexpr int64_t kCacheFloats = 160 * 1024, kFewestTiles = 48;
   double least = 0.0;

@@ -6,7 +6,8 @@
 
 namespace opwright_cpu {
 
-// In vectors multiplied, of one thread, with its moves between tiles and sums.
+// Estimates the cost for one thread, in vector multiplications, including the transfers of tiles
+// and sums.
 double WinogradWeightGradient::CostOf(int32_t filter_parts, int32_t tile_parts) const {
   constexpr int64_t kTransform = 5, kTransformOutGrads = 4, kAddUp = 2;
   const int64_t filters = (shape_.filters + filter_parts - 1) / filter_parts;
@@ -20,10 +21,10 @@ double WinogradWeightGradient::CostOf(int32_t filter_parts, int32_t tile_parts) 
 void WinogradWeightGradient::Make(const WinogradShape& shape, int32_t n_threads) {
   shape_ = shape;
   product_ = BestPanelGemm();
-  constexpr int64_t kGrain = 1 << 17;  // multiplications that are worth a thread
+  constexpr int64_t kGrain = 1 << 17;  // multiplications that justify another thread
   const int64_t all = shape.tiles() * kTilePlaces * shape.channels * shape.filters;
   n_threads_ = static_cast<int32_t>(std::clamp<int64_t>(all / kGrain, 1, n_threads));
-  // Sums for each part of the tiles need memory.
+  // Limits the memory for the separate sums of each part of the tiles.
   constexpr int64_t kMostSums = 1 << 16;
   double least = 0.0;
   for (int32_t parts = n_threads_; parts >= 1; --parts) {
@@ -49,7 +50,7 @@ int64_t WinogradWeightGradient::PartFloats() const {
   return kTilePlaces * StepOf(shape_.filters, shape_.channels);
 }
 
-// Zeros for pixels outside, transformed images and output gradients.
+// The scratch memory holds zeros for outside pixels, transformed images and output gradients.
 int64_t WinogradWeightGradient::ScratchFloats() const {
   return std::max(shape_.channels, share_filters_) +
          kTilePlaces * (StepOf(block_, shape_.channels) + StepOf(block_, share_filters_));
@@ -74,7 +75,7 @@ void WinogradWeightGradient::Multiply(const float* images, const float* out_grad
   }
 }
 
-// Tiles of images are in panels, as factors of products do.
+// The image tiles are stored in panels, like the right factor of a product.
 void WinogradWeightGradient::SumTiles(const float* x, const float* out_grads, Range tiles,
                                       Range filters, float* sums, float* scratch) const {
   const int64_t n_filters = filters.end - filters.begin;

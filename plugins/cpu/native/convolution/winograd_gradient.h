@@ -9,8 +9,8 @@
 
 namespace opwright_cpu {
 
-// The 16 products of transformed images and output gradients are summed over all tiles, and their
-// sums transformed back. Immutable after Make. Sums that are not finite are made again, plainly.
+// The 16 products of transformed images and output gradients are summed over all tiles, and the
+// sums are transformed back. Non-finite sums are recomputed directly. Immutable after Make.
 class WinogradWeightGradient {
  public:
   void Make(const WinogradShape& shape, int32_t n_threads);
@@ -19,12 +19,12 @@ class WinogradWeightGradient {
   void Run(const float* x, const float* out_grads, float* weight_grad, char* workspace) const;
 
  private:
-  struct Shares {  // of each thread: all channels, some filters, some tiles
+  struct Shares {  // each thread processes all channels, some filters and some tiles
     int32_t filter_parts = 1, tile_parts = 1;
   };
   double CostOf(int32_t filter_parts, int32_t tile_parts) const;
-  int64_t PartFloats() const;     // sums of all filters over some tiles
-  int64_t ScratchFloats() const;  // of one thread
+  int64_t PartFloats() const;     // size of the sums of all filters over some tiles
+  int64_t ScratchFloats() const;  // scratch size of one thread
   void SumTiles(const float* x, const float* out_grads, Range tiles, Range filters, float* sums,
                 float* scratch) const;
   void Multiply(const float* images, const float* out_grads, int64_t n, int64_t n_filters,
@@ -38,7 +38,7 @@ class WinogradWeightGradient {
   PanelGemm product_{};
   int32_t n_threads_ = 1;
   Shares shares_;
-  int64_t share_filters_ = 0, block_ = 0;  // most filters and tiles that are loaded at once
+  int64_t share_filters_ = 0, block_ = 0;  // maximum filters and tiles that are loaded at once
 };
 
 }  // namespace opwright_cpu

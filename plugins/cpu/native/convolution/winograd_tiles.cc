@@ -16,7 +16,7 @@ OPWRIGHT_CPU_INLINE const Lanes& At(const float* place) {
 }
 OPWRIGHT_CPU_INLINE Lanes& At(float* place) { return *reinterpret_cast<Lanes*>(place); }
 
-// A number times 0 is 0, or NaN if it is infinite or NaN.
+// Returns whether all lanes are finite: a number times 0 is 0, or NaN if it is infinite or NaN.
 OPWRIGHT_CPU_INLINE bool AreZero(const Lanes& lanes) {
   float sum = 0.0f;
   for (int64_t lane = 0; lane < kTileLanes; ++lane) sum += lanes[lane];
@@ -32,7 +32,7 @@ OPWRIGHT_CPU_INLINE void Finish(const Lanes& plain, const GroupedEpilogue& epilo
   if (residual != nullptr) sum += At(residual + channel);
   const Lanes zero{};
   if (epilogue.activation == Activation::kRelu) {
-    sum = sum < zero ? zero : sum;  // NaN stays
+    sum = sum < zero ? zero : sum;  // NaN stays NaN
   } else if (epilogue.activation == Activation::kRelu6) {
     const Lanes six = zero + 6.0f;
     sum = sum > zero ? sum : zero;
@@ -51,7 +51,7 @@ OPWRIGHT_CPU_INLINE void GatherTaps(const WeightView& weight, int64_t channel, L
   }
 }
 
-// The taps from a transformed weight.
+// Recovers the taps from a transformed weight.
 OPWRIGHT_CPU_INLINE void RestoreTaps(const float* weights, int64_t step, Lanes* taps) {
   const auto at = [&](int place) -> const Lanes& { return At(weights + place * step); };
   taps[0] = at(0);
@@ -67,7 +67,7 @@ OPWRIGHT_CPU_INLINE void RestoreTaps(const float* weights, int64_t step, Lanes* 
 
 }  // namespace
 
-// B^T d B of each channel.
+// Computes B^T d B for each channel.
 OPWRIGHT_CPU_CLONES void TransformTile(const TileSource& tile, int64_t channels, float* to,
                                        int64_t step) {
   for (int64_t c = 0; c < channels; c += kTileLanes) {
@@ -92,7 +92,7 @@ OPWRIGHT_CPU_CLONES void TransformTile(const TileSource& tile, int64_t channels,
   }
 }
 
-// A y A^T of each channel.
+// Computes A y A^T for each channel.
 OPWRIGHT_CPU_CLONES void TransformOutGrads(const float* const* pixels, int64_t channels, float* to,
                                            int64_t step) {
   for (int64_t c = 0; c < channels; c += kTileLanes) {
@@ -117,7 +117,7 @@ OPWRIGHT_CPU_CLONES void TransformOutGrads(const float* const* pixels, int64_t c
   }
 }
 
-// G^T m G of each channel.
+// Computes G^T m G for each channel.
 OPWRIGHT_CPU_CLONES bool FinishWeights(const float* sums, int64_t step, int64_t n_parts,
                                        int64_t part_step, float* to) {
   Lanes rows[3][4], zeros{};
@@ -159,7 +159,7 @@ OPWRIGHT_CPU_CLONES void AddTapsPlainly(const TileSource& tile, const bool* is_i
   }
 }
 
-// A^T m A of each channel.
+// Computes A^T m A for each channel.
 OPWRIGHT_CPU_CLONES bool FinishWinogradTile(const float* sums, int64_t step, int64_t channels,
                                             const GroupedEpilogue& epilogue,
                                             const TileResult& tile) {
@@ -186,7 +186,7 @@ OPWRIGHT_CPU_CLONES bool FinishWinogradTile(const float* sums, int64_t step, int
   return AreZero(zeros);
 }
 
-// G g G^T of each pair of channels.
+// Computes G g G^T for each pair of channels.
 OPWRIGHT_CPU_CLONES bool TransformWeights(const WeightView& weight, int64_t channels, float* to,
                                           int64_t step, int64_t row) {
   Lanes zeros{};

@@ -1,5 +1,5 @@
-// Winograd's transforms, sixteen channels at once. Transformed tiles are matrices [tiles,
-// channels], one for each of the 16 places of a tile, `step` elements apart.
+// Winograd's transforms, which process sixteen channels at once. Transformed tiles are stored as
+// matrices [tiles, channels], one for each of the 16 positions of a tile, `step` elements apart.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_WINOGRAD_TILES_H_
 #define OPWRIGHT_CPU_CONVOLUTION_WINOGRAD_TILES_H_
 
@@ -10,57 +10,57 @@
 namespace opwright_cpu {
 
 constexpr int64_t kTileLanes = 16;
-constexpr int kTilePlaces = 16;  // of 4 x 4 pixels
+constexpr int kTilePlaces = 16;  // a tile has 4 x 4 pixels
 constexpr int kTaps = 9;
 
-// Pixels of a tile, [.., channels]; one outside of its image is a pixel of zeros.
+// Pointers to the pixels of a tile, [.., channels]; a pixel outside of the image points to zeros.
 struct TileSource {
   const float* pixels[kTilePlaces];
 };
-// Pixels of the result; one outside is NULL.
+// Pointers to the pixels of the result; a pixel outside of it is NULL.
 struct TileResult {
   float* pixels[4];
   const float* residual[4];
 };
 
-// to[place * step + c] of the pixels.
+// Writes the transform of the pixels to to[place * step + c].
 void TransformTile(const TileSource& tile, int64_t channels, float* to, int64_t step);
 
-// The pixels of the result from sums[place * step + c], with the operators after them. Returns
-// whether all sums are finite. Places of `epilogue` and `tile` begin with the first channel.
+// Computes the pixels of the result from sums[place * step + c] and applies the epilogue. Returns
+// whether all sums are finite. The pointers of `epilogue` and `tile` begin at the first channel.
 bool FinishWinogradTile(const float* sums, int64_t step, int64_t channels,
                         const GroupedEpilogue& epilogue, const TileResult& tile);
 
-// The same of output gradients of the four pixels of a tile, for the gradient of the weight.
+// Transforms the output gradients of a tile's four pixels, for the weight gradient.
 void TransformOutGrads(const float* const* pixels, int64_t channels, float* to, int64_t step);
 
-// The gradients of all taps of 16 channels, to[channel * 9 +
-// tap], of the sums of products, which are in n_parts parts. Returns whether all are finite.
+// Computes the gradients of all taps of 16 channels, to[channel * 9 + tap], from the sums of
+// products, which are stored in n_parts parts. Returns whether all gradients are finite.
 bool FinishWeights(const float* sums, int64_t step, int64_t n_parts, int64_t part_step, float* to);
 
-// Adds the output gradient of pixel p of the result times
-// 16 channels of its taps' pixels, to the same places.
+// Adds to the gradients of all taps of 16 channels the output gradient of pixel p, times the pixels
+// of its taps.
 void AddTapsPlainly(const TileSource& tile, const bool* is_inside, int p, int64_t channel,
                     float out_grad, float* to);
 
 // The positions of a weight's taps.
 struct WeightView {
-  const float* taps;    // of read channel 0 and result channel 0
-  int64_t read_stride;  // between read channels
+  const float* taps;    // taps of read channel 0 and result channel 0
+  int64_t read_stride;  // stride between read channels
   int64_t result_stride;
-  bool is_turned;  // the last tap comes first
+  bool is_turned;  // whether the taps are in reverse order
 };
 
-// The transformed weights of 16 result channels: to[place * step + c * row + lane] for each read
-// channel c. Returns whether all are finite.
+// Writes the transformed weights of 16 result channels to to[place * step + c * row + lane] for
+// each read channel c. Returns whether all are finite.
 bool TransformWeights(const WeightView& weight, int64_t channels, float* to, int64_t step,
                       int64_t row);
 
-// The same places; the first 9 contain the unchanged taps.
+// Copies the taps unchanged to the first 9 positions of the layout of TransformWeights.
 void CopyWeights(const WeightView& weight, int64_t channels, float* to, int64_t step, int64_t row);
 
-// The pixels of the result by plain sums: of 16 result channels, from transformed weights, or from
-// copied ones if `is_plain`.
+// Computes pixels of 16 result channels by direct sums, from transformed weights or, if `is_plain`,
+// from copied taps.
 void SumTilePlainly(const TileSource& tile, const bool* is_inside, int64_t channels,
                     const float* weights, int64_t step, int64_t row, bool is_plain,
                     const GroupedEpilogue& epilogue, const TileResult& result);

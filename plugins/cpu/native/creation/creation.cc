@@ -21,8 +21,8 @@ struct ConstantAttrs {
 struct StepAttrs {
   double start;
   double stop;
-  std::optional<double> step;  // of arange
-  std::optional<int64_t> num;  // of linspace
+  std::optional<double> step;  // set for arange
+  std::optional<int64_t> num;  // set for linspace
   OPWRIGHT_ATTRIBUTES(start, stop, step, num);
 };
 
@@ -53,7 +53,7 @@ struct ConstantKernel {
     }
     return opwright::Status::Ok();
   }
-  struct Item {  // a vector of bool would have bits
+  struct Item {  // avoids std::vector<bool>, which stores bits
     T value;
   };
   std::vector<Item> items_;
@@ -66,7 +66,7 @@ OPWRIGHT_CPU_CLONES void WriteSteps(T* out, int64_t begin, int64_t end, double s
   }
 }
 
-// Intermediate integers wrap, as sums of unsigned ones.
+// Intermediate integers are unsigned, so that sums wrap.
 template <typename T>
 OPWRIGHT_CPU_CLONES void WriteWholeSteps(T* out, int64_t begin, int64_t end, uint64_t start,
                                          uint64_t step) {
@@ -75,13 +75,13 @@ OPWRIGHT_CPU_CLONES void WriteWholeSteps(T* out, int64_t begin, int64_t end, uin
   }
 }
 
-// Beyond the range of int64 a step leaves at most one element: it is not used then.
+// If the step exceeds int64, the range has at most one element, so the step is unused.
 uint64_t WholeOf(double value) {
   if (value >= 0x1p63) return value < 0x1p64 ? static_cast<uint64_t>(value) : 0;
   return value >= -0x1p63 ? static_cast<uint64_t>(static_cast<int64_t>(value)) : 0;
 }
 
-// arange and linspace.
+// The kernel of arange and linspace.
 template <typename T>
 struct StepsKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -12,8 +12,8 @@ namespace {
 
 double KeepScale(double probability) { return probability < 1 ? 1 / (1 - probability) : 0; }
 
-// Keeps an element if its word is at least `threshold`, none unless `any`. A dropped one is 0 for
-// every x: infinity times 0 is not.
+// Keeps an element if its random word is at least `threshold`; keeps none if `any` is false. A
+// dropped element is set to 0 rather than multiplied by 0, since infinity times 0 is NaN.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Drop(const uint32_t* words, uint32_t threshold, bool any, T scale,
                               const T* x, T* out, uint8_t* mask, int64_t n) {
@@ -30,7 +30,7 @@ OPWRIGHT_CPU_CLONES void Mask(const uint8_t* mask, T scale, const T* grad, T* ou
   for (int64_t i = 0; i < n; ++i) out[i] = mask[i] != 0 ? grad[i] * scale : T{0};
 }
 
-// The dropout of training; inputs x and step, outputs out and mask.
+// Dropout in training mode. Slots: x, step; out, mask.
 template <typename T, typename Attrs>
 struct Dropping {
   static void Configure(opwright::KernelOptions& options) {
@@ -45,7 +45,7 @@ struct Dropping {
         MoveNanoseconds(n_ * (10 + 2 * static_cast<int64_t>(sizeof(T))), ctx.n_threads()));
     return opwright::Status::Ok();
   }
-  // A function of words and of the elements that they are for.
+  // Returns a function of random words and the range of elements that they belong to.
   auto Dropper(const opwright::RunContext& ctx) const {
     // A probability of 1 has the threshold 2^32, which no word reaches.
     const bool any = threshold_ <= UINT32_MAX;
@@ -77,7 +77,7 @@ struct DropoutKernel : Dropping<T, DropoutAttrs> {
   }
 };
 
-// With the additional input part: which elements of a larger tensor these are.
+// The additional input `part` tells which elements of a larger tensor these are.
 template <typename T>
 struct DropoutPartKernel : Dropping<T, DropoutPartAttrs> {
   opwright::Status Run(const opwright::RunContext& ctx, const DropoutPartAttrs& attrs) const {
@@ -90,7 +90,7 @@ struct DropoutPartKernel : Dropping<T, DropoutPartAttrs> {
   }
 };
 
-// Inputs x and step (their shapes only), mask and out_grad; output x_grad.
+// Slots: x and step (their shapes only), mask, out_grad; x_grad.
 template <typename T>
 struct DropoutGradKernel {
   static void Configure(opwright::KernelOptions& options) {

@@ -1,4 +1,4 @@
-// Philox 4x32-10, many counters at a time; opwright_std/numerics/philox.py specifies the words.
+// Philox 4x32-10 for many counters at a time; opwright_std/numerics/philox.py specifies the words.
 #ifndef OPWRIGHT_CPU_CREATION_PHILOX_H_
 #define OPWRIGHT_CPU_CREATION_PHILOX_H_
 
@@ -11,18 +11,18 @@
 
 namespace opwright_cpu {
 
-// Blocks that are made at a time: their words stay in the first-level cache.
+// Blocks that are generated at a time: their words stay in the L1 cache.
 constexpr int64_t kPhiloxBlocks = 256;
 constexpr int64_t kPhiloxWords = 4 * kPhiloxBlocks;
 
-// Distinguishes the words of one operator in one run from all others.
+// The key that makes the words of one operator in one run distinct from all other words.
 struct PhiloxKey {
   uint64_t seed;
   uint32_t stream;
   uint32_t step;
 };
 
-// The key of the attributes seed and stream and of the input step, which may be absent.
+// Makes the key from the attributes seed and stream and the input step, which may be absent.
 template <typename Attrs>
 PhiloxKey KeyOf(const opwright::RunContext& ctx, uint32_t step_slot, const Attrs& attrs) {
   const int64_t step = ctx.has_input(step_slot) ? *ctx.input(step_slot).data<int64_t>() : 0;
@@ -33,8 +33,9 @@ PhiloxKey KeyOf(const opwright::RunContext& ctx, uint32_t step_slot, const Attrs
 // Writes the words of kPhiloxBlocks blocks from `first_block` on.
 void PhiloxWords(const PhiloxKey& key, uint64_t first_block, uint32_t* words);
 
-// Calls function(words, begin, end) for parts of n elements of `words_each` words (1 or 2), with
-// the words of these elements: parts begin where a row of blocks does, for any number of threads.
+// Calls function(words, begin, end) for parts of n elements, with the words of these elements; each
+// element has `words_each` words (1 or 2). Parts begin at the start of a row of blocks, for any
+// number of threads.
 template <typename Function>
 void ForWords(int32_t n_threads, const PhiloxKey& key, int64_t n, int64_t words_each,
               const Function& function) {
@@ -48,15 +49,16 @@ void ForWords(int32_t n_threads, const PhiloxKey& key, int64_t n, int64_t words_
   });
 }
 
-// The positions of a tensor's elements in the larger one that it is a part of: runs of elements
-// that are consecutive in both.
+// The positions of a tensor's elements in the larger tensor that it is a part of, as runs of
+// elements that are consecutive in both.
 struct WordRuns {
   int64_t run = 1;
   uint64_t first = 0;   // the index of the first element
-  uint64_t stride = 0;  // from the beginning of one run to the next one's
+  uint64_t stride = 0;  // distance between the beginnings of adjacent runs
 };
 
-// For a nonempty x: `numbers` are the rows before the part, its own rows, and the rows of all.
+// Sets `runs` for a nonempty x; `numbers` are the number of rows before the part, in the part, and
+// in total.
 inline opwright::Status FindRuns(const opwright::InputTensor& x, int64_t axis,
                                  const int64_t* numbers, WordRuns* runs) {
   const opwright::Shape shape = x.shape();
@@ -76,7 +78,8 @@ inline opwright::Status FindRuns(const opwright::InputTensor& x, int64_t axis,
   return opwright::Status::Ok();
 }
 
-// As ForWords with one word each, for the elements of a part: words may begin anywhere in a block.
+// Like ForWords with one word per element, for the elements of a part, whose words may begin
+// anywhere in a block.
 template <typename Function>
 void ForWordsOfPart(int32_t n_threads, const PhiloxKey& key, int64_t n, const WordRuns& runs,
                     const Function& function) {

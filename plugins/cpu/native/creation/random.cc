@@ -33,7 +33,7 @@ OPWRIGHT_CPU_CLONES void Uniform(const uint32_t* words, double* out, int64_t n, 
   }
 }
 
-// Writes whole pairs; n is even.
+// Writes complete pairs; n is even.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Normal(const uint32_t* words, T* out, int64_t n, T std, T mean) {
   for (int64_t j = 0; j < n / 2; ++j) {
@@ -81,7 +81,7 @@ struct NormalKernel : RandomKernel<NormalAttrs, T> {
                const int64_t even = n / 2 * 2;
                Normal<T>(words, out + begin, even, std, mean);
                if (even == n) return;
-               T last[2];  // the second of an odd number's pair has no place
+               T last[2];  // for odd n, the second element of the last pair is dropped
                Normal<T>(words + even * kWordsEach<T>, last, 2, std, mean);
                out[end - 1] = last[0];
              });
@@ -89,7 +89,7 @@ struct NormalKernel : RandomKernel<NormalAttrs, T> {
   }
 };
 
-// Numbers beyond two standard deviations are drawn again, from blocks far after those of the
+// Numbers beyond two standard deviations are redrawn, from blocks far after the blocks of the
 // previous attempt; see box_muller.py.
 template <typename T>
 struct TruncatedNormalKernel : RandomKernel<NormalAttrs, T> {

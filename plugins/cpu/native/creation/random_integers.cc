@@ -15,14 +15,14 @@ OPWRIGHT_CPU_CLONES bool Draw(const uint32_t* words, const T* x, T* out, int64_t
   int64_t wrong = 0;
   for (int64_t i = 0; i < n; ++i) {
     wrong |= !(x[i] >= 0 && x[i] <= 1);
-    // Exact: a word and 2^-32 of it are numbers of double, and x is one.
+    // This comparison is exact, since the word, its multiple of 2^-32 and x are doubles.
     const double least = static_cast<double>(x[i]) * 0x1p32;
     out[i] = static_cast<double>(words[i]) < std::floor(least) ? T{1} : T{0};
   }
   return wrong == 0;
 }
 
-// Inputs x and step.
+// The base of kernels with the inputs x and step.
 template <typename T, typename Attrs>
 struct DrawingOnes {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -31,7 +31,7 @@ struct DrawingOnes {
     ctx.SetEstimate(static_cast<uint64_t>(20 + 2 * n_ / ctx.n_threads()));
     return opwright::Status::Ok();
   }
-  // Calls for_words with a function of words and of the elements that they are for.
+  // Calls for_words with a function of random words and the range of elements that they belong to.
   template <typename ForElements>
   opwright::Status DrawAll(const opwright::RunContext& ctx, const ForElements& for_words) const {
     const T* x = ctx.input(0).template data<T>();
@@ -57,7 +57,7 @@ struct BernoulliKernel : DrawingOnes<T, SeedAttrs> {
   }
 };
 
-// With the additional input part: which elements of a larger tensor these are.
+// The additional input `part` tells which elements of a larger tensor these are.
 template <typename T>
 struct BernoulliPartKernel : DrawingOnes<T, SeedPartAttrs> {
   opwright::Status Run(const opwright::RunContext& ctx, const SeedPartAttrs& attrs) const {

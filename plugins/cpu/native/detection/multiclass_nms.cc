@@ -1,4 +1,4 @@
-// multiclass_nms: nms of each class of each image, and the best detections of all classes.
+// multiclass_nms: applies nms to each class of each image and keeps the best detections overall.
 #include <algorithm>
 #include <limits>
 
@@ -67,7 +67,7 @@ struct MulticlassNmsKernel {
   }
 
  private:
-  // Writes the detections of one image by class and falling score; returns their number.
+  // Writes the detections of one image by class and decreasing score; returns their number.
   int64_t Detect(const MulticlassNmsAttrs& attrs, const T* boxes, const T* scores, char* memory,
                  Detection* found) const {
     auto* items = reinterpret_cast<Scored<T>*>(memory);
@@ -95,7 +95,7 @@ struct MulticlassNmsKernel {
     return KeepBest(scores, count, attrs.keep_top_k, items, found);
   }
 
-  // Leaves the `most` best in their order.
+  // Keeps the `most` best detections without changing their order; returns their number.
   static int64_t KeepBest(const T* scores, int64_t count, int64_t most, Scored<T>* items,
                           Detection* found) {
     for (int64_t i = 0; i < count; ++i) {
@@ -131,12 +131,12 @@ struct MulticlassNmsKernel {
   int64_t images_ = 0;
   int64_t classes_ = 0;
   int64_t m_ = 0;
-  int64_t capacity_ = 0;  // boxes of a class that are looked at
+  int64_t capacity_ = 0;  // maximum number of candidate boxes per class
   int32_t n_threads_ = 1;
-  uint64_t counts_at_ = 0;  // in the workspace: after the detections of all images
+  uint64_t counts_at_ = 0;  // offset in the workspace, after the detections of all images
   uint64_t threads_at_ = 0;
   uint64_t thread_bytes_ = 0;
-  uint64_t boxes_at_ = 0;  // in the memory of a thread: after the scores
+  uint64_t boxes_at_ = 0;  // offset in a thread's memory, after the scores
 };
 
 }  // namespace

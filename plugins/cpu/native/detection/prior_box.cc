@@ -1,4 +1,4 @@
-// prior_box: the boxes follow only from shapes and attributes, a box from its row and its column.
+// prior_box: boxes depend only on shapes and attributes; each box depends on its row and column.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -16,7 +16,7 @@ struct Size {
   double height;
 };
 
-// 1 and the other ratios, each one once, followed by its reciprocal on request.
+// Returns 1 and the distinct other ratios, each followed by its reciprocal if requested.
 std::vector<double> ExpandRatios(const PriorBoxAttrs& attrs) {
   std::vector<double> found = {1.0};
   for (double ratio : attrs.aspect_ratios) {

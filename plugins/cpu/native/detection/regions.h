@@ -1,4 +1,4 @@
-// Boxes in images, for roi_align and roi_pool: [boxes, 4] and the image of each.
+// Boxes in images, for roi_align and roi_pool: coordinates [boxes, 4] and the image index of each.
 #ifndef OPWRIGHT_CPU_DETECTION_REGIONS_H_
 #define OPWRIGHT_CPU_DETECTION_REGIONS_H_
 
@@ -9,7 +9,7 @@
 
 namespace opwright_cpu {
 
-// Numbers of images, int32 or int64.
+// The image indices of boxes, int32 or int64.
 class ImageNumbers {
  public:
   explicit ImageNumbers(const opwright::InputTensor& tensor)
@@ -19,7 +19,7 @@ class ImageNumbers {
     return is_wide_ ? static_cast<const int64_t*>(data_)[i] : static_cast<const int32_t*>(data_)[i];
   }
 
-  // Whether every number is in [0, count).
+  // Returns an error unless every index is in [0, count).
   opwright::Status Check(int64_t count) const {
     for (int64_t i = 0; i < n_; ++i) {
       const int64_t image = (*this)[i];
@@ -36,14 +36,14 @@ class ImageNumbers {
   bool is_wide_;
 };
 
-// A coordinate beyond it belongs to no pixel: casts and the number of samples stay small.
+// The largest valid coordinate, which bounds casts and the number of samples.
 constexpr int64_t kMaxCoordinate = int64_t{1} << 20;
 
 template <typename T>
 opwright::Status CheckRegions(const T* rois, int64_t n, double scale) {
   for (int64_t i = 0; i < 4 * n; ++i) {
     const double at = static_cast<double>(rois[i]) * scale;
-    if (std::abs(at) <= static_cast<double>(kMaxCoordinate)) continue;  // not so for NaN
+    if (std::abs(at) <= static_cast<double>(kMaxCoordinate)) continue;  // false for NaN
     return opwright::Status::Error("rois times spatial_scale must be in [-", kMaxCoordinate, ", ",
                                    kMaxCoordinate, "], got ", at, "; clip boxes to their images");
   }

@@ -1,4 +1,4 @@
-// Means of samples between the pixels of boxes, and the gradient.
+// roi_align: means of interpolated samples in the bins of boxes, and the gradient.
 #include <algorithm>
 
 #include "common/parallel.h"
@@ -61,7 +61,7 @@ struct RoiAlignGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Each thread has its own channels, in all images: the boxes are added in their order.
+  // Each thread processes its own channels of all images, so that boxes are added in order.
   opwright::Status Run(const opwright::RunContext& ctx, const RoiAlignAttrs& attrs) const {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     const T* rois = ctx.input(1).data<T>();

@@ -1,5 +1,5 @@
-// The samples of a box of roi_align as shares of pixels. Samples form a grid, so
-// the share of a pixel in a bin is the product of its row's and its column's share.
+// The samples of a box of roi_align, as weights of pixels. Samples form a grid, so the weight of a
+// pixel in a bin is the product of its row's and its column's weight.
 #ifndef OPWRIGHT_CPU_DETECTION_ROI_ALIGN_BOX_H_
 #define OPWRIGHT_CPU_DETECTION_ROI_ALIGN_BOX_H_
 
@@ -20,15 +20,15 @@ struct Tap {
   T share;
 };
 
-// The pixels of one axis with a share in each bin; in memory of the caller.
+// The pixels of one axis with a weight in each bin, stored in memory of the caller.
 template <typename T>
 struct AxisTaps {
   Tap<T>* taps;
-  int64_t* begins;  // of each bin, and the end of the last one
+  int64_t* begins;  // the beginning of each bin, and the end of the last bin
   int64_t low = 0;  // places are in [low, high)
   int64_t high = 0;
 
-  // Neighboring bins share at most two pixels, and samples outside are at the first or last one.
+  // Adjacent bins share at most two pixels, and samples outside are clamped to the first or last.
   static int64_t Capacity(int64_t size, int64_t bins) { return size + 4 * bins; }
 
   void Fill(double begin, double extent, int64_t size, int64_t bins, int64_t ratio) {
@@ -55,7 +55,7 @@ struct AxisTaps {
   }
 
  private:
-  // Samples follow each other in one direction: an earlier tap of a pixel is one of the last three.
+  // Samples are in increasing order, so an earlier tap of a pixel is among the last three taps.
   int64_t Add(int64_t begin, int64_t count, int64_t place, double share) {
     for (int64_t at = count - 1; at >= std::max(begin, count - 3); --at) {
       if (taps[at].place != place) continue;
@@ -118,7 +118,7 @@ class Box {
                  shape_.columns, attrs.sampling_ratio);
   }
 
-  // One channel of the output of this box.
+  // Computes one channel of the output of this box.
   void Pool(const T* plane, T* out) const {
     const int64_t n = std::max<int64_t>(columns.high - columns.low, 0);
     for (int64_t i = 0; i < shape_.rows; ++i) {
@@ -137,7 +137,7 @@ class Box {
     }
   }
 
-  // Adds the gradient of one channel.
+  // Adds the gradient of one channel of this box.
   void Spread(const T* grad, T* plane) const {
     const int64_t n = std::max<int64_t>(columns.high - columns.low, 0);
     for (int64_t i = 0; i < shape_.rows; ++i) {

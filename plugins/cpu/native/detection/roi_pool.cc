@@ -1,4 +1,4 @@
-// Maxima of the bins of boxes, and the gradient.
+// roi_pool: maxima of the bins of boxes, and the gradient.
 #include <opwright/functors.h>
 #include <opwright/functors/regions.h>
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace {
 using opwright::functors::PooledSpan;
 using opwright::functors::PooledSpanOf;
 
-// The greatest element of rows [top, bottom) and columns [left, right), -1 if there is none. NaN is
-// greater than all numbers, and of equal elements the first one counts.
+// Returns the index of the greatest element of rows [top, bottom) and columns [left, right), or -1
+// if the bin is empty. NaN is greater than all numbers; of equal elements, the first counts.
 template <typename T>
 int64_t PlaceOfMaximum(const T* plane, int64_t width, int64_t top, int64_t bottom, int64_t left,
                        int64_t right) {
@@ -98,7 +98,7 @@ struct RoiPoolGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Each thread has its own channels, in all images: the boxes are added in their order.
+  // Each thread processes its own channels of all images, so that boxes are added in order.
   opwright::Status Run(const opwright::RunContext& ctx, const RoiPoolAttrs&) const {
     if (!ctx.has_output(0)) return opwright::Status::Ok();
     const ImageNumbers images(ctx.input(2));

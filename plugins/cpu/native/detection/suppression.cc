@@ -2,7 +2,7 @@
 
 namespace opwright_cpu {
 
-// Boxes without an area share nothing: 0 / 0 is greater than no threshold.
+// Boxes without an area overlap nothing, because 0 / 0 is NaN and not greater than any threshold.
 OPWRIGHT_CPU_CLONES bool AnyOverlaps(const double* columns, int64_t stride, int64_t n,
                                      const double* box, double threshold, double border) {
   const double* left = columns;
@@ -10,7 +10,7 @@ OPWRIGHT_CPU_CLONES bool AnyOverlaps(const double* columns, int64_t stride, int6
   const double* right = top + stride;
   const double* bottom = right + stride;
   const double* area = bottom + stride;
-  constexpr int64_t kBlock = 64;  // a box that is dropped is seldom compared with all
+  constexpr int64_t kBlock = 64;  // blocks allow an early exit when a box is dropped
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t end = std::min(n, begin + kBlock);
     int32_t found = 0;

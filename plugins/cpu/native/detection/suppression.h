@@ -1,6 +1,6 @@
-// Boxes that were kept, and whether another one overlaps one of them too much, for nms
-// and multiclass_nms. All in double, so that every dtype gives the same decision, and every
-// operation is rounded, as in the reference.
+// The boxes kept so far, and the test whether a new box overlaps one of them too much, for nms and
+// multiclass_nms. All computations are in double, so that every dtype gives the same decision, and
+// every operation is rounded as in the reference.
 #ifndef OPWRIGHT_CPU_DETECTION_SUPPRESSION_H_
 #define OPWRIGHT_CPU_DETECTION_SUPPRESSION_H_
 
@@ -21,7 +21,8 @@ OPWRIGHT_CPU_INLINE double AreaOf(double left, double top, double right, double 
   return (width < 0 ? 0.0 : width + border) * (height < 0 ? 0.0 : height + border);
 }
 
-// Whether one of n boxes, in five columns, shares more than `threshold` of both areas with the box.
+// Whether the intersection over union of `box` and one of n boxes, stored in five columns, exceeds
+// `threshold`.
 bool AnyOverlaps(const double* columns, int64_t stride, int64_t n, const double* box,
                  double threshold, double border);
 
@@ -39,7 +40,7 @@ class KeptBoxes {
         eta_(eta),
         border_(border) {}
 
-  // Keeps the box unless it overlaps one that was kept.
+  // Keeps the box unless it overlaps a kept box; returns whether it is kept.
   bool Keep(const T* corners) {
     double box[5];
     for (int i = 0; i < 4; ++i) box[i] = static_cast<double>(NumberOf(corners[i]));
@@ -65,7 +66,8 @@ using ScoreKey = typename UnsignedOf<sizeof(T)>::Type;
 template <typename T>
 using Scored = Keyed<ScoreKey<T>>;
 
-// Sorted by digits, the best score is first; equal ones stay in order, NaN precedes all.
+// The sort key of a score: in a radix sort, the best score comes first, equal scores stay in order,
+// and NaN precedes all numbers.
 template <typename T>
 Scored<T> ScoredAt(const T* scores, int64_t i) {
   const auto key = static_cast<ScoreKey<T>>(~KeyOf<T, ScoreKey<T>>(scores[i]));

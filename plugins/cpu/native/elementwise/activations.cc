@@ -35,8 +35,8 @@ OPWRIGHT_CPU_FUNCTION_1(TanhGelu, functors::GeluTanh(x));
 OPWRIGHT_CPU_FUNCTION_2(ErfGeluGrad, functors::GeluGrad(x, y));
 OPWRIGHT_CPU_FUNCTION_2(TanhGeluGrad, functors::GeluTanhGrad(x, y));
 
-// One of two functions, by the first parameter: a loop for each, since the compiler does not divide
-// one into two.
+// Selects one of two functions by the first parameter. Each has its own loop, because the compiler
+// does not split one loop into two.
 template <typename F, typename OtherF>
 void EitherLoop(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
   (parameters.first != 0 ? MapLoop<OtherF> : MapLoop<F>)(inputs, out, n, parameters);
@@ -60,8 +60,8 @@ Loop SelectEitherLines(DLDataType dtype) {
                           : &EitherLines<F<float>, OtherF<float>>;
 }
 
-// relu of a 16-bit float by its bits: negative numbers have the sign bit, and NaN has the greatest
-// magnitudes.
+// Computes relu of a 16-bit float on its bits: negative numbers have the sign bit set, and NaN has
+// the greatest magnitudes.
 template <uint16_t kInfinity>
 struct ReluOfBits : Function<uint16_t, 1> {
   explicit ReluOfBits(const Parameters&) {}
@@ -72,7 +72,8 @@ struct ReluOfBits : Function<uint16_t, 1> {
   }
 };
 
-// On bits, since widening and rounding would take longer than reading and writing.
+// relu on the bits of 16-bit floats, since widening and rounding would take longer than reading and
+// writing.
 struct ReluKernel : UnaryKernel<> {
   opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs& attrs) {
     const DLDataType dtype = ctx.input(0).dtype();

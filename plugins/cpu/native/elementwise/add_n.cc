@@ -8,8 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The terms are added up in their order, a block of all of them after the other: the sum so far
-// stays in the first-level cache.
+// Adds up the terms in order, block by block, so that the partial sum stays in the L1 cache.
 class AddNKernel {
  public:
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

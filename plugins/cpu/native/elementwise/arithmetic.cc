@@ -9,7 +9,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Smaller products than int are widened by C++ to int, in which they might overflow.
+// C++ widens types smaller than int to int, in which their products might overflow.
 template <typename T>
 OPWRIGHT_CPU_INLINE T ProductOf(T x, T y) {
   if constexpr (std::is_integral_v<T> && sizeof(T) < sizeof(uint32_t)) {
@@ -33,7 +33,7 @@ OPWRIGHT_CPU_INLINE T SquaredDifferenceOf(T x, T y) {
 }
 OPWRIGHT_CPU_FUNCTION_2(SquaredDifference, SquaredDifferenceOf(x, y));
 
-// bool is a byte that is 0 or 1, whose sum is the greater one.
+// bool is a byte that is 0 or 1; the sum of two is their maximum.
 template <typename T>
 using Byte = std::conditional_t<std::is_same_v<T, bool>, BitsOf<bool>, T>;
 template <typename T>
@@ -41,7 +41,7 @@ using MaximumOf = Maximum<Byte<T>>;
 template <typename T>
 using MinimumOf = Minimum<Byte<T>>;
 
-// Whole numbers wrap around for either sign.
+// Integers wrap around for either sign.
 template <typename T>
 using AddBits = std::conditional_t<std::is_same_v<T, bool>, Maximum<BitsOf<bool>>, Add<BitsOf<T>>>;
 template <typename T>

@@ -74,7 +74,7 @@ struct NanToNumAttrs {
   double neginf;
   OPWRIGHT_ATTRIBUTES(nan, posinf, neginf);
 
-  // Bounds beyond the range of a 16-bit float are its ends, not the ends of float.
+  // Bounds beyond the range of a 16-bit float are clamped to its range, not the range of float.
   void RoundTo(DLDataType dtype) {
     if (!IsHalf(dtype)) return;
     const double most = dtype.code == kDLFloat ? 65504.0 : 0x1.fep127;

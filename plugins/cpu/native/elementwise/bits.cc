@@ -1,4 +1,4 @@
-// Bits of whole numbers, shifts, and the sign bit of floats.
+// Bitwise operators and shifts of integers, and the sign bit of floats.
 #include <cmath>
 #include <type_traits>
 
@@ -29,8 +29,8 @@ struct BitwiseNot : Function<BitsOf<T>, 1> {
   }
 };
 
-// A number of places that is not below that of bits, or below 0, moves all out. C defines others
-// only, so that these are as good as any for the part that is not chosen.
+// A shift count below 0, or of at least the number of bits, shifts all bits out. C++ does not
+// define such shifts, so the count is masked for the result that is not selected.
 template <typename T>
 constexpr int kBits = 8 * static_cast<int>(sizeof(T));
 

@@ -1,4 +1,4 @@
-// The same values in another dtype, all pairs of them.
+// cast: conversions between all pairs of dtypes.
 #include <algorithm>
 #include <array>
 
@@ -19,8 +19,8 @@ using opwright::functors::Float8OfFloat;
 using opwright::functors::FloatOfFloat8;
 using opwright::functors::OddFloatOfDouble;
 
-// C++ does not define the conversion of a float out of the range of an integer type. As in NumPy,
-// it is converted to the signed type that processors convert to, and keeps the low bits.
+// C++ does not define the conversion of a float that is out of the range of an integer type. As in
+// NumPy, it is converted to the signed type that processors convert to, and the low bits are kept.
 template <typename To, typename From>
 OPWRIGHT_CPU_INLINE To Convert(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>) {
@@ -64,7 +64,7 @@ void CopyLoop(const void* x, void* out, int64_t n) {
 
 using Conversion = void (*)(const void* x, void* out, int64_t n);
 
-// Integers lose their high bits, or are extended by the sign of the type that they had.
+// Integers lose their high bits or are extended according to the signedness of the source type.
 template <typename From, typename To>
 Conversion SelectPair() {
   constexpr bool kWhole = std::is_integral_v<From> && std::is_integral_v<To>;
@@ -101,7 +101,7 @@ Conversion SelectFrom(DLDataType from, DLDataType to) {
   return conversion;
 }
 
-// Between dtypes that are types of C++.
+// Selects a conversion between dtypes that are C++ types.
 Conversion SelectDirect(DLDataType from, DLDataType to) {
   if (from.code == kDLBool && to.code == kDLBool) return &CopyLoop<uint8_t>;
   if (from.code == kDLBool) from.code = kDLUInt;
@@ -139,7 +139,7 @@ OPWRIGHT_CPU_CLONES void Float8OfDoubleLoop(const void* x, void* out, int64_t n)
   for (int64_t i = 0; i < n; ++i) to[i] = Float8OfFloat<Format>(OddFloatOfDouble(from[i]));
 }
 
-// For whole numbers of four bits the low half of a byte counts, as in ml_dtypes.
+// Only the low half of a byte counts for 4-bit integers, as in ml_dtypes.
 template <typename To>
 OPWRIGHT_CPU_INLINE To OfFourBits(uint8_t byte) {
   const auto low = static_cast<uint8_t>(byte & 15u);
@@ -164,7 +164,7 @@ bool IsE4M3Fn(DLDataType dtype) { return dtype.code == kDLFloat8_e4m3fn; }
 bool IsFloat8(DLDataType dtype) { return IsE4M3Fn(dtype) || dtype.code == kDLFloat8_e5m2; }
 bool IsFourBits(DLDataType dtype) { return dtype.bits == 4; }
 
-// Whether C++ has no type with its values, so that it is converted by way of float.
+// Whether C++ has no such type, so that the dtype is converted through float.
 bool IsConverted(DLDataType dtype) { return IsHalf(dtype) || IsFloat8(dtype) || IsFourBits(dtype); }
 
 Conversion SelectToFloat(DLDataType from) {
@@ -183,14 +183,15 @@ Conversion SelectFromFloat(DLDataType to) {
   return to.code == kDLBfloat ? &NarrowLoop<opwright::BFloat16> : &NarrowLoop<opwright::Float16>;
 }
 
-// For doubles, which float would round twice; null if that makes no difference.
+// Selects a conversion from double, which going through float would round twice; null if double
+// rounding makes no difference.
 Conversion SelectFromDouble(DLDataType to) {
   if (IsE4M3Fn(to)) return &Float8OfDoubleLoop<Float8E4M3FnFormat>;
   if (IsFloat8(to)) return &Float8OfDoubleLoop<Float8E5M2Format>;
   return to.code == kDLFloat && to.bits == 16 ? &Float16OfDoubleLoop : nullptr;
 }
 
-// One conversion, or two with floats between them, or bytes.
+// One conversion, or two through an intermediate float or byte.
 struct Route {
   Conversion first = nullptr;
   Conversion second = nullptr;
@@ -212,7 +213,7 @@ Route FindRoute(DLDataType from, DLDataType to) {
   if (IsConverted(from)) {
     return {SelectToFloat(from), IsConverted(to) ? SelectFromFloat(to) : SelectDirect(middle, to)};
   }
-  if (IsFourBits(to) && from.code != kDLFloat) {  // integers, which have more bits than float
+  if (IsFourBits(to) && from.code != kDLFloat) {  // integers can have more bits than float
     return {SelectDirect(from, opwright::DtypeOf<uint8_t>()), &ToFourBitsLoop<uint8_t>};
   }
   if (IsConverted(to)) return {SelectDirect(from, middle), SelectFromFloat(to)};

@@ -1,6 +1,6 @@
-// Several element-wise functions in one step. They are applied block by block: the results
-// of one function stay in the first-level cache for the next and are never stored in a
-// tensor. 16-bit floats are widened when they are read, and rounded after the last function.
+// Applies several element-wise functions in one step, block by block: the results of one function
+// stay in the L1 cache for the next and are never stored in a tensor. 16-bit floats are widened
+// when they are read, and rounded after the last function.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -20,18 +20,18 @@ struct ChainAttrs {
   OPWRIGHT_ATTRIBUTES(functions, operands, parameters);
 };
 
-// A streamed block: longer than for one function, since there are several calls.
+// Bytes of a streamed block, which is longer than for one function, to amortize several calls.
 constexpr int64_t kChainStreamBytes = 2 * kStreamBlockBytes;
-constexpr int64_t kMaxSources = 64;  // inputs and functions together
+constexpr int64_t kMaxSources = 64;  // maximum number of inputs plus functions
 
-// One function. Sources are counted over the inputs and then over the registers, which are blocks
-// of results.
+// One function of the chain. Source indices count the inputs first, then the registers, which are
+// blocks of results.
 struct Link {
   Loop loop = nullptr;
   Parameters parameters;
   uint32_t n_sources = 0;
   std::array<uint32_t, 2> sources{};
-  uint32_t target = 0;  // a register; the last function writes the output
+  uint32_t target = 0;  // index of a register; the last function writes the output
 };
 
 class ChainKernel {
@@ -84,12 +84,12 @@ class ChainKernel {
   int64_t n_ = 0;
   int64_t item_bytes_ = 0;
   std::vector<Operand> operands_;
-  std::vector<int64_t> buffers_;  // of each operand, -1 if it is read in place
+  std::vector<int64_t> buffers_;  // buffer offset of each operand, -1 if it is read in place
   int64_t n_buffers_ = 0;
   std::vector<Link> links_;
   int64_t n_registers_ = 0;
-  int64_t block_bytes_ = 0;  // of a register
-  HalfRows rows_;            // none if the inputs are not 16-bit floats
+  int64_t block_bytes_ = 0;  // size of a register
+  HalfRows rows_;            // unset if the inputs are not 16-bit floats
   double ns_ = 0;
   bool stream_ = false;
   int64_t bytes_per_thread_ = 0;
@@ -135,8 +135,8 @@ opwright::Status ChainKernel::MakeLinks(const ChainAttrs& attrs, DLDataType dtyp
   return opwright::Status::Ok();
 }
 
-// Few blocks serve many functions: one is free again after
-// the last function that reads it, which may write on it.
+// A few registers suffice for many functions: a register becomes free with the last function that
+// reads it, which may overwrite it.
 void ChainKernel::AssignRegisters(const std::vector<size_t>& last_readers) {
   std::vector<uint32_t> free;
   std::vector<uint32_t> registers(links_.size());
@@ -187,8 +187,8 @@ void ChainKernel::RunPart(const opwright::RunContext& ctx, char* workspace, Part
   if (stream_) StreamFence();
 }
 
-// After the registers comes the streamed block, and if elements are widened,
-// the blocks of the operands and one of the last function's floats.
+// The memory after the registers holds the streamed block and, if elements are widened, the blocks
+// of the operands and a block for the last function's floats.
 void ChainKernel::RunLinks(std::array<const void*, kMaxSources>& sources, char* registers,
                            char* out, int64_t count) const {
   char* const wide = registers + (n_registers_ + 1) * block_bytes_;

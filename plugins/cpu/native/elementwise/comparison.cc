@@ -1,4 +1,4 @@
-// Comparisons and logic: bool from two inputs of one dtype that broadcast.
+// Comparisons and logical operators, which compute bool from two broadcast inputs of one dtype.
 #include <opwright/functors.h>
 
 #include "common/attributes.h"
@@ -32,7 +32,7 @@ OPWRIGHT_CPU_PREDICATE(IsNan, 1, (T x), x != x);
 OPWRIGHT_CPU_PREDICATE(IsInf, 1, (T x), functors::IsInf(x));
 OPWRIGHT_CPU_PREDICATE(IsFinite, 1, (T x), functors::IsFinite(x));
 
-// Only the bits of integers matter to these.
+// These predicates depend only on the bits of integers.
 template <typename T>
 using EqualBits = Equal<BitsOf<T>>;
 template <typename T>
@@ -51,7 +51,7 @@ template <typename T>
 using IsInfBits = IsInf<BitsOf<T>>;
 template <typename T>
 using IsFiniteBits = IsFinite<BitsOf<T>>;
-// The order of bool is its byte's order.
+// bool is ordered like its byte.
 template <typename T>
 using Ordered = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 template <typename T>
@@ -59,7 +59,7 @@ using LessOrdered = Less<Ordered<T>>;
 template <typename T>
 using LessEqualOrdered = LessEqual<Ordered<T>>;
 
-// The result has another dtype than the inputs, so that it never shares their memory.
+// The result's dtype differs from the inputs', so it never shares their memory.
 template <uint32_t kFirst, uint32_t kSecond>
 struct PredicateKernel : MapKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -68,7 +68,7 @@ struct PredicateKernel : MapKernel {
   }
 };
 using Predicate = PredicateKernel<0, 1>;
-using SwappedPredicate = PredicateKernel<1, 0>;  // x > y as y < x
+using SwappedPredicate = PredicateKernel<1, 0>;  // computes x > y as y < x
 
 struct UnaryPredicate : MapKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

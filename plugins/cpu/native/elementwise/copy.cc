@@ -1,4 +1,4 @@
-// Copies of a tensor, and tensors with one value everywhere.
+// Operators that copy a tensor or fill it with one value.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -43,7 +43,8 @@ class AssignKernel {
   int64_t bytes_ = 0;
 };
 
-// The value as an item of the dtype, or false if it has none: conversion would be undefined.
+// Writes the value as an item of the dtype; returns false if the dtype cannot represent it, since
+// the conversion would be undefined.
 template <typename T>
 bool MakeItem(double value, char* item) {
   if constexpr (std::is_integral_v<T>) {

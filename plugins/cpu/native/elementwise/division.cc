@@ -11,12 +11,12 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// A float type whose quotient of two T is exact once rounded down: processors have no vector
-// instructions that divide integers.
+// A float type in which the rounded-down quotient of two T is exact. It is used because processors
+// have no vector instructions that divide integers.
 template <typename T>
 using QuotientType = std::conditional_t<sizeof(T) <= 2, float, double>;
 
-// As in NumPy: 0 where y is 0; the least number divided by -1, which overflows, stays unchanged.
+// As in NumPy, the quotient is 0 if y is 0; the least integer divided by -1 overflows to itself.
 template <typename T>
 OPWRIGHT_CPU_INLINE T WholeQuotient(T x, T y) {
   using Limits = std::numeric_limits<T>;

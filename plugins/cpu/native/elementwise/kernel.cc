@@ -8,7 +8,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Floats of a block of 16-bit ones: four such blocks and the operands leave most of the cache free.
+// Floats per block of widened 16-bit elements: four such blocks and the operands leave most of the
+// cache free.
 constexpr int64_t kWideBlock = kBlock / 2;
 
 Functions MakeFunctions() {
@@ -39,8 +40,8 @@ const NamedFunction* FindFunction(const std::string& op_type) {
 }
 
 uint64_t EstimateNs(int64_t n, double bytes, double ns_per_element, int32_t n_threads) {
-  constexpr double kBytesPerNs = 10;  // read and written by one thread
-  constexpr double kStepNs = 15;      // the cost of every step
+  constexpr double kBytesPerNs = 10;  // bytes read and written per ns by one thread
+  constexpr double kStepNs = 15;      // fixed cost of each step
   const double work = std::max(bytes / kBytesPerNs, static_cast<double>(n) * ns_per_element);
   const int64_t threads = std::clamp<int64_t>(n / kElementGrain, 1, std::max(n_threads, 1));
   return static_cast<uint64_t>(kStepNs + work / static_cast<double>(threads));
@@ -85,8 +86,8 @@ opwright::Status MapKernel::Plan(opwright::PrepareContext& ctx, const MapPlan& p
     widest = std::max(widest, in_bytes_[i]);
     bytes += static_cast<double>(input.numel() * in_bytes_[i]);
   }
-  // At least a cache line of the output, which for bool has as many elements as two blocks of
-  // double.
+  // A block has at least one cache line of the output, which for bool has as many elements as two
+  // blocks of double.
   stream_block_ = std::max(kStreamBlockBytes / widest, kLineBytes / out_bytes_);
   stream_ = n_ * out_bytes_ >= kStreamBytes;
   line_loop_ = direct_ ? plan.line_loop : nullptr;
@@ -147,8 +148,8 @@ void MapKernel::RunBlocks(const Inputs& inputs, void* out, int64_t begin, int64_
   }
 }
 
-// Blocks of floats in the first-level cache: inputs are widened into
-// them, and the results of the loop are rounded when they are written.
+// Widens inputs into blocks of floats in the L1 cache, runs the loop on them, and rounds the
+// results when they are written.
 void MapKernel::RunWidened(const Inputs& inputs, void* out, bool stream, Part part) const {
   alignas(kLineBytes) char buffers[kMaxInputs][kBufferBytes];
   alignas(kLineBytes) float wide[kMaxInputs][kWideBlock];

@@ -1,4 +1,4 @@
-// The kernel that every element-wise operator shares; operators differ in their loop.
+// The kernel that all element-wise operators share; operators differ only in their loop.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_KERNEL_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_KERNEL_H_
 
@@ -23,13 +23,13 @@ constexpr size_t kMaxInputs = 3;
 struct MapPlan {
   Loop loop = nullptr;
   Parameters parameters;
-  double ns_per_element = 0;          // of arithmetic, in one thread
-  std::vector<uint32_t> slots = {0};  // inputs that the loop reads, in its order
-  Loop line_loop = nullptr;           // the same for whole lines, bypassing the caches; may be NULL
-  bool moves_bits = false;            // 16-bit floats are not shown to the loop as float
+  double ns_per_element = 0;          // arithmetic per element in one thread
+  std::vector<uint32_t> slots = {0};  // input slots that the loop reads, in the loop's order
+  Loop line_loop = nullptr;           // loop over whole lines that bypasses the caches, or NULL
+  bool moves_bits = false;            // the loop reads 16-bit floats without widening them
 };
 
-// The duration of a run over n elements that reads and writes this many bytes.
+// Estimates the duration of a run over n elements that reads and writes `bytes` bytes.
 uint64_t EstimateNs(int64_t n, double bytes, double ns_per_element, int32_t n_threads);
 
 class MapKernel {
@@ -50,15 +50,15 @@ class MapKernel {
  protected:
   opwright::Status Plan(opwright::PrepareContext& ctx, const MapPlan& plan);
 
-  // With the function of the operator that is prepared, for the dtype of the first slot.
+  // Plans with the registered function of the operator, for the dtype of the first slot.
   opwright::Status PlanByName(opwright::PrepareContext& ctx, const Parameters& parameters,
                               const std::vector<uint32_t>& slots);
 
  private:
   using Inputs = std::array<const void*, kMaxInputs>;
 
-  // Without the checks of ctx.input, which Plan has done: they take as long as a step on few
-  // numbers.
+  // Omits the checks of ctx.input, which Plan has made: they take as long as a step on a few
+  // elements.
   static char* DataOf(const opwright::RunContext& ctx, uint32_t arg) {
     const DLTensor* tensor = ctx.frame()->args[arg];
     return static_cast<char*>(tensor->data) + tensor->byte_offset;
@@ -71,16 +71,16 @@ class MapKernel {
   void StreamBlocks(const Inputs& inputs, void* out, int64_t begin, int64_t end) const;
   void RunWidened(const Inputs& inputs, void* out, bool stream, Part part) const;
 
-  bool small_ = false;   // one call of the loop does it
-  bool direct_ = false;  // nothing broadcasts
+  bool small_ = false;   // one call of the loop suffices
+  bool direct_ = false;  // no operand broadcasts
   bool stream_ = false;  // the output is too large for the caches
-  HalfRows rows_;        // of the 16-bit floats that are widened; none otherwise
-  bool round_ = false;   // the output is one of them
+  HalfRows rows_;        // conversions of 16-bit floats; unset if nothing is widened
+  bool round_ = false;   // the output is a 16-bit float and must be rounded
   Loop loop_ = nullptr;
-  Loop line_loop_ = nullptr;  // NULL if anything broadcasts, too
+  Loop line_loop_ = nullptr;  // NULL also if an operand broadcasts
   Parameters parameters_;
   int64_t n_ = 0;
-  int64_t stream_block_ = 0;  // elements that are made and streamed at a time
+  int64_t stream_block_ = 0;  // elements that are computed and streamed at a time
   size_t n_inputs_ = 0;
   std::array<uint32_t, kMaxInputs> args_{};
   uint32_t out_arg_ = 0;
@@ -115,7 +115,7 @@ inline Parameters ParametersOf(const GeluAttrs& attrs) {
   return {attrs.approximate == "tanh" ? 1.0 : 0.0};
 }
 
-// x -> out.
+// A kernel for x -> out.
 template <typename Attrs = NoAttrs>
 struct UnaryKernel : MapKernel {
   static void Configure(opwright::KernelOptions& options) { SetReuse(options, "out", {"x"}); }
@@ -124,7 +124,7 @@ struct UnaryKernel : MapKernel {
   }
 };
 
-// x, y -> out.
+// A kernel for x, y -> out.
 struct BinaryKernel : MapKernel {
   static void Configure(opwright::KernelOptions& options) { SetReuse(options, "out", {"x", "y"}); }
   opwright::Status Prepare(opwright::PrepareContext& ctx, const NoAttrs&) {
@@ -165,9 +165,9 @@ void AddMapKernels(opwright::detail::PluginTables* tables, const char* op_type) 
 
 }  // namespace opwright_cpu
 
-// Registers one class for several dtypes: it reads the dtype in Prepare. One class for each
-// would be as many copies of the code between the C interface and the kernel. A MapKernel for float
-// is one for float16 and bfloat16, too.
+// Registers one class for several dtypes, which reads the dtype in Prepare. One class per dtype
+// would duplicate the code between the C interface and the kernel. A MapKernel for float also
+// supports float16 and bfloat16.
 #define OPWRIGHT_CPU_REGISTER_AS(type, name, kernel, ...) \
   namespace opwright_cpu {                                \
   template <typename T>                                   \

@@ -1,4 +1,4 @@
-// Activations that are lines with kinks, and their gradients.
+// Piecewise linear activations and their gradients.
 #include <opwright/functors.h>
 
 #include "elementwise/attributes.h"

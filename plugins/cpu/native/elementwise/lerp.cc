@@ -1,11 +1,11 @@
-// The point between two others, of three inputs that broadcast.
+// lerp: linear interpolation of three broadcast inputs.
 #include "common/attributes.h"
 #include "elementwise/kernel.h"
 
 namespace opwright_cpu {
 namespace {
 
-// From the nearer end, so that a weight of 1 returns exactly y.
+// Interpolates from the nearer end, so that a weight of 1 returns exactly y.
 template <typename T>
 OPWRIGHT_CPU_CLONES void LerpLoop(const void* const* inputs, void* out, int64_t n,
                                   const Parameters&) {

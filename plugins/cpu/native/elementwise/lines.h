@@ -1,4 +1,4 @@
-// Loops whose results bypass the caches: for functions that take longer than a copy of a number
+// Loops whose results bypass the caches, for functions that take longer than copying an element
 // within the caches.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_LINES_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_LINES_H_
@@ -10,11 +10,10 @@
 
 namespace opwright_cpu {
 
-// A Loop over whole cache lines of the output, which begins at a cache line and is not the memory
-// of an input; a fence must follow. Between the arithmetic of other lines each line is stored and
-// one is prefetched, so that memory never waits for the arithmetic, nor the reverse: a quarter
-// faster than to compute a block and then store it. Short functions, such as a copy, gain nothing
-// by it.
+// A Loop over complete cache lines of the output, which begins at a cache line and does not share
+// the memory of an input; a fence must follow. While one line is computed, another is stored and a
+// third is prefetched, so that memory and arithmetic never wait for each other. This is 25 % faster
+// than computing a block and then storing it. Short functions, such as a copy, gain nothing.
 template <typename F, typename Store>
 OPWRIGHT_CPU_INLINE void MapLines(const void* const* inputs, void* out, int64_t n,
                                   const Parameters& parameters) {
@@ -66,7 +65,7 @@ Loop SelectLineLoop(DLDataType dtype) {
   return loop;
 }
 
-// A function whose arithmetic takes `ns` per float.
+// Makes a function whose arithmetic takes `ns` per float.
 template <template <typename> class F, typename... Dtypes>
 void AddLongFunction(Functions& functions, const char* op_type, double ns) {
   AddFunction<F, Dtypes...>(functions, op_type, ns);

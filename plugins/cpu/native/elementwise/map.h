@@ -1,4 +1,4 @@
-// Loops over elements: a function of one to three elements, applied to all.
+// Loops that apply a function of one to three operands to all elements.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_MAP_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_MAP_H_
 
@@ -12,19 +12,19 @@
 
 namespace opwright_cpu {
 
-// The attributes of a function, which interprets them.
+// The attributes of a function; their meaning depends on the function.
 struct Parameters {
   double first = 0;
   double second = 0;
   double third = 0;
 };
 
-// Reads n elements of each input, all in one order, and writes n. `out` may be an input.
+// Reads n elements of each input and writes n elements, in the same order. `out` may be an input.
 using Loop = void (*)(const void* const* inputs, void* out, int64_t n,
                       const Parameters& parameters);
 
-// F is constructed from Parameters, and declares its types: In, Out, and kInputs values of In.
-// Iterations are independent, even if the output is an input.
+// F is constructed from Parameters and declares the types In and Out and the number kInputs of
+// operands of type In. Iterations are independent, even if the output is an input.
 template <typename F>
 OPWRIGHT_CPU_CLONES void MapLoop(const void* const* inputs, void* out, int64_t n,
                                  const Parameters& parameters) {
@@ -48,7 +48,7 @@ struct Function {
   static constexpr int kInputs = N;
 };
 
-// A function without attributes: OPWRIGHT_CPU_FUNCTION_1(Square, x * x).
+// Defines a function without attributes: OPWRIGHT_CPU_FUNCTION_1(Square, x * x).
 #define OPWRIGHT_CPU_FUNCTION_1(name, expression)                      \
   template <typename T>                                                \
   struct name : Function<T, 1> {                                       \
@@ -62,7 +62,7 @@ struct Function {
     OPWRIGHT_CPU_INLINE T operator()(T x, T y) const { return expression; } \
   }
 
-// A function with up to two attributes of the type that it computes in.
+// Defines a function with up to two attributes, in the type in which it computes.
 #define OPWRIGHT_CPU_PARAMETER_FUNCTION(name, n, arguments, expression)       \
   template <typename T>                                                       \
   struct name : Function<T, n> {                                              \
@@ -73,8 +73,8 @@ struct Function {
     T second;                                                                 \
   }
 
-// The type of elements of T in loops where only their bits matter: fewer loops are compiled, and
-// wrapping is defined.
+// The unsigned integer type that replaces T in loops where only bits matter, so that fewer loops
+// are compiled and wrapping is defined.
 template <typename T, typename = void>
 struct Bits {
   using Type = T;
@@ -98,12 +98,12 @@ struct Bits<T, std::enable_if_t<std::is_integral_v<T> && sizeof(T) == 8>> {
 template <typename T>
 using BitsOf = typename Bits<T>::Type;
 
-// A function by the type of its operator.
+// The loops of an operator's function.
 struct NamedFunction {
   const char* op_type = nullptr;
-  Loop (*select)(DLDataType dtype) = nullptr;  // NULL for a dtype that it is not for
+  Loop (*select)(DLDataType dtype) = nullptr;  // returns NULL for an unsupported dtype
   int n_inputs = 0;
-  double ns = 0;  // per float, if the arithmetic takes longer than memory
+  double ns = 0;  // ns per float, if the arithmetic takes longer than memory
   Loop (*select_lines)(DLDataType dtype) = nullptr;  // see lines.h; NULL for short functions
 };
 using Functions = std::vector<NamedFunction>;
@@ -121,7 +121,7 @@ void AddFunction(Functions& functions, const char* op_type, double ns = 0) {
   functions.push_back({op_type, &SelectLoop<F, Dtypes...>, F<float>::kInputs, ns, nullptr});
 }
 
-// The functions of one file each.
+// Each of these adds the functions of one file.
 void AddUnaryFunctions(Functions& functions);
 void AddActivationFunctions(Functions& functions);
 void AddArithmeticFunctions(Functions& functions);
@@ -135,12 +135,12 @@ void AddPowerFunctions(Functions& functions);
 void AddBitFunctions(Functions& functions);
 void AddSpecialFunctions(Functions& functions);
 
-// The function of this name, or NULL.
+// Returns the function of this operator type, or NULL.
 const NamedFunction* FindFunction(const std::string& op_type);
 
 }  // namespace opwright_cpu
 
-// The dtypes of functions and of registrations.
+// Lists of dtypes for functions and registrations.
 #define OPWRIGHT_CPU_INTEGERS \
   int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 #define OPWRIGHT_CPU_FLOATS float, double

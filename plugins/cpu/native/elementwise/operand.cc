@@ -11,7 +11,7 @@ void Fill(const void* value, int64_t count, void* buffer) {
   std::fill_n(static_cast<Item*>(buffer), count, *static_cast<const Item*>(value));
 }
 
-// Calls function with a value of the unsigned type of this size.
+// Calls function with a value of the unsigned integer type of this size.
 template <typename Function>
 void WithItem(int64_t item_bytes, const Function& function) {
   switch (item_bytes) {
@@ -35,7 +35,7 @@ const char* At(const void* data, int64_t offset_bytes) {
 Operand::Operand(const opwright::Shape& out, const opwright::Shape& shape, int64_t item_bytes)
     : item_bytes_(item_bytes) {
   int64_t stride = 1;
-  for (int32_t axis = 1; axis <= out.rank(); ++axis) {  // from the innermost one on
+  for (int32_t axis = 1; axis <= out.rank(); ++axis) {  // starts at the innermost axis
     const int64_t size = out.dim(-axis);
     const int64_t own = axis <= shape.rank() ? shape.dim(-axis) : 1;
     const int64_t step = own == 1 ? 0 : stride;

@@ -1,4 +1,4 @@
-// One operand of an element-wise operator, seen in the order of the output's elements.
+// One operand of an element-wise operator, read in the order of the output's elements.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_OPERAND_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_OPERAND_H_
 
@@ -10,33 +10,34 @@
 
 namespace opwright_cpu {
 
-// Elements of one block, whose data fits the first-level cache.
+// Elements per block: its data fits into the L1 cache.
 constexpr int64_t kBlock = 1024;
-// A row up to this length is written several times into a buffer, so that loops are long.
+// A row of up to this length is repeated in a buffer, so that loops are long.
 constexpr int64_t kLongestTile = kBlock / 2;
 constexpr int64_t kMaxItemBytes = 8;
-// The most that Operand writes into a buffer.
+// The maximum number of bytes that Operand writes into a buffer.
 constexpr int64_t kBufferBytes = (kBlock + kLongestTile) * kMaxItemBytes;
 
-// How to read an operand that broadcasts to the output: if its elements are
-// not in the output's order, blocks of them are provided into this order in
-// a buffer, so that one loop without strides serves every way to broadcast.
+// Reads an operand that broadcasts to the output. If its elements are not in the output's order,
+// blocks of them are copied into a buffer in this order, so that one loop without strides handles
+// every kind of broadcasting.
 class Operand {
  public:
   Operand(const opwright::Shape& out, const opwright::Shape& shape, int64_t item_bytes);
 
-  // Whether its elements are in the output's order.
+  // Whether the elements are in the output's order.
   bool direct() const { return kind_ == Kind::kDirect; }
 
-  // Adds terms[i] to the element from which the output's element at
-  // position + i is computed: the gradient of an operand that broadcasts. It is not direct.
+  // Adds terms[i] to the element from which the output's element position + i is computed, for the
+  // gradient of an operand that broadcasts. The operand must not be direct.
   template <typename Item>
   void AddTo(double* sums, const Item* terms, int64_t position, int64_t count) const;
 
-  // Before a thread reads `count` elements or fewer of each block.
+  // Must be called before a thread reads at most `count` elements per block.
   void Begin(const void* data, int64_t count, void* buffer) const;
 
-  // The operand of the elements from `position` on: of *count of them, or of fewer, at least 1.
+  // Returns the operand's elements from `position` on. Reduces *count to the number returned, at
+  // least 1, if it is smaller.
   const void* Read(const void* data, int64_t position, int64_t* count, void* buffer) const {
     if (direct()) return static_cast<const char*>(data) + position * item_bytes_;
     return ReadRepeated(data, position, count, buffer);
@@ -56,8 +57,8 @@ class Operand {
 
   Kind kind_ = Kind::kDirect;
   int64_t item_bytes_;
-  int64_t period_ = 1;      // kTile and kRow: the length of the row
-  std::vector<Axis> axes_;  // as few as there can be, the innermost last
+  int64_t period_ = 1;      // length of the row, for kTile and kRow
+  std::vector<Axis> axes_;  // merged as far as possible, innermost last
 };
 
 template <typename Item>

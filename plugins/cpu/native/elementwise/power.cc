@@ -16,8 +16,8 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// C's powf before it is rounded, computed as e**(y ln|x|) in double, whose error is far below
-// float's.
+// Computes powf before rounding, as e**(y ln|x|) in double, with an error far below the precision
+// of float.
 OPWRIGHT_CPU_INLINE double WidePowerOf(float base, float exponent) {
   constexpr double kInfinity = __builtin_inf();
   constexpr double kRound = 6755399441055744.0;  // adding it rounds to integers
@@ -25,7 +25,7 @@ OPWRIGHT_CPU_INLINE double WidePowerOf(float base, float exponent) {
   const double y = static_cast<double>(exponent);
   const double size = x < 0 ? -x : x;
   const double power = functors::Exp(y * functors::Log(size));
-  // From 2**25 on every float is even.
+  // Every float of at least 2**25 is even.
   const double y_size = y < 0 ? -y : y;
   const double counted = y_size > 33554432.0 ? 33554432.0 : y_size;
   const double half = counted * 0.5;
@@ -34,8 +34,8 @@ OPWRIGHT_CPU_INLINE double WidePowerOf(float base, float exponent) {
   const double with_sign = odd & (functors::detail::BitCast<int64_t>(x) < 0) ? -power : power;
   const bool undefined = (x < 0) & (x > -kInfinity) & !whole & (y == y);
   const double defined = undefined ? __builtin_nan("") : with_sign;
-  // 1 for an exponent of 0 and a base of 1, even if the other is NaN; and (-1)**inf, which the
-  // logarithm leaves undefined.
+  // The result is 1 for an exponent of 0 or a base of 1, even if the other operand is NaN, and for
+  // (-1)**inf, for which the logarithm is undefined.
   const bool one = (x == 1) | (y == 0) | ((size == 1) & (y_size == kInfinity));
   return one ? 1.0 : defined;
 }
@@ -43,10 +43,10 @@ OPWRIGHT_CPU_INLINE float PowerOf(float base, float exponent) {
   return static_cast<float>(WidePowerOf(base, exponent));
 }
 
-// In double the logarithm would be needed to more digits than the type has: the C library's.
+// In double, the logarithm would need more precision than the type has, so the C library is used.
 inline double PowerOf(double base, double exponent) { return std::pow(base, exponent); }
 
-// Whole numbers wrap around; the exponent is not negative.
+// Integers wrap around; the exponent is not negative.
 template <typename T>
 T PowerOf(T base, T exponent) {
   // NOLINTBEGIN(bugprone-signed-char-misuse): sign extension is the wrap-around
@@ -62,12 +62,12 @@ T PowerOf(T base, T exponent) {
 
 OPWRIGHT_CPU_FUNCTION_2(Power, PowerOf(x, y));
 
-// The exponents that networks use need no logarithm.
+// Exponents that are common in networks need no logarithm.
 OPWRIGHT_CPU_PARAMETER_FUNCTION(PowerOfOne, 1, (T x), PowerOf(x, first));
 OPWRIGHT_CPU_FUNCTION_1(SecondPower, x* x);
 OPWRIGHT_CPU_FUNCTION_1(ThirdPower, x * x * x);
 OPWRIGHT_CPU_FUNCTION_1(InversePower, T(1) / x);
-// The powers of -0 and -inf, unlike their roots, are not negative nor undefined.
+// The square roots of -0 and -inf are -0 and NaN, but their powers are 0 and infinity.
 OPWRIGHT_CPU_FUNCTION_1(HalfPower, functors::Sqrt(x == T(-__builtin_inf()) ? -x : x + T(0)));
 OPWRIGHT_CPU_FUNCTION_1(InverseHalfPower,
                         T(1) / functors::Sqrt(x == T(-__builtin_inf()) ? -x : x + T(0)));
@@ -132,7 +132,7 @@ class PowerKernel : public MapKernel {
   int64_t n_exponents_ = 0;
 };
 
-// factor * x**y, even if the power by itself over- or underflows.
+// Computes factor * x**y, even if the power alone overflows or underflows.
 OPWRIGHT_CPU_INLINE float TimesPower(double factor, float x, float y) {
   return static_cast<float>(factor * WidePowerOf(x, y));
 }
@@ -146,8 +146,8 @@ inline double TimesPower(double factor, double x, double y) {
   return (std::signbit(power) ? -factor : factor) * root * root;
 }
 
-// y x**(y - 1), and 0 for the constant x**0 even if x is 0 or out_grad infinite. If x**y is NaN the
-// derivative is too, though y - 1 may round to an integer.
+// Computes y x**(y - 1) times out_grad, which is 0 for the constant x**0 even if x is 0 or out_grad
+// is infinite. If x**y is NaN, so is the derivative, although y - 1 may round to an integer.
 template <typename T>
 OPWRIGHT_CPU_INLINE T GradOfBase(T x, T y, T out, T out_grad) {
   const double factor = static_cast<double>(y) * static_cast<double>(out_grad);
@@ -155,7 +155,7 @@ OPWRIGHT_CPU_INLINE T GradOfBase(T x, T y, T out, T out_grad) {
   const T defined = out == out ? derivative : out;
   return y == T(0) ? T(0) : defined;
 }
-// x**y ln(x), and 0 if x is 0, its limit for every y above 0.
+// Computes x**y ln(x), or 0 if x is 0, which is its limit for every positive y.
 template <typename T>
 OPWRIGHT_CPU_INLINE T GradOfExponent(T x, T y, T out, T out_grad) {
   const T derivative = out * out_grad * functors::Log(x);
@@ -172,8 +172,8 @@ OPWRIGHT_CPU_CLONES void PowerGradLoop(const T* x, const T* y, const T* out, con
   }
 }
 
-// x, y, out, out_grad -> x_grad, y_grad: each absent if not requested. The gradient of a broadcast
-// operand is added up in double, by one thread.
+// x, y, out, out_grad -> x_grad?, y_grad?. The gradient of a broadcast operand is summed in double
+// by one thread.
 template <typename T>
 class PowerGradKernel {
  public:

@@ -1,4 +1,4 @@
-// Loops over functions that are vectorized for most arguments and leave some to the C library.
+// Loops over functions that are vectorized for most arguments and call the C library for the rest.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_RANGED_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_RANGED_H_
 
@@ -26,9 +26,8 @@ OPWRIGHT_CPU_CLONES bool AnyIsFar(const typename F::In* const* inputs, int64_t n
   return any != 0;
 }
 
-// The same loop gives the near elements for all their
-// neighbors: the result of an element does not depend on the position of a block. `out` may be an
-// input.
+// One loop computes all near elements, so the result of an element does not depend on its neighbors
+// or on the position of its block. `out` may be an input.
 template <typename F>
 void MapMixedBlock(const typename F::In* const* inputs, typename F::Out* out, int64_t n,
                    const Parameters& parameters) {
@@ -51,7 +50,7 @@ void MapMixedBlock(const typename F::In* const* inputs, typename F::Out* out, in
   }
 }
 
-// F decides whether arguments are far, and Far computes the results of far ones.
+// F decides which arguments are far, and Far computes their results.
 template <typename F>
 void RangedLoop(const void* const* inputs, void* out, int64_t n, const Parameters& parameters) {
   auto* to = static_cast<typename F::Out*>(out);
@@ -78,7 +77,7 @@ Loop SelectRangedLoop(DLDataType dtype) {
   return nullptr;
 }
 
-// A function of floats whose arithmetic takes `ns` per element.
+// Makes a function of floats whose arithmetic takes `ns` per element.
 template <template <typename> class F>
 void AddRangedFunction(Functions& functions, const char* op_type, double ns) {
   functions.push_back({op_type, &SelectRangedLoop<F>, F<float>::kInputs, ns, nullptr});

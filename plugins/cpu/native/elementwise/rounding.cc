@@ -1,4 +1,4 @@
-// Rounding to integers, and replacements of numbers that are not finite.
+// Rounding to integers, and the replacement of non-finite numbers.
 #include <opwright/functors.h>
 
 #include <limits>
@@ -19,7 +19,7 @@ OPWRIGHT_CPU_FUNCTION_1(TruncOfFloat, functors::detail::Truncate(x));
 OPWRIGHT_CPU_FUNCTION_1(Frac, x - functors::detail::Truncate(x));
 OPWRIGHT_CPU_FUNCTION_2(NanToNumGrad, functors::NanToNumGrad(x, y));
 
-// Integers do not change.
+// Integers are returned unchanged.
 template <template <typename> class F, typename T>
 using WholeOr = std::conditional_t<std::is_integral_v<T>, Identity<BitsOf<T>>, F<T>>;
 template <typename T>
@@ -31,7 +31,7 @@ using Round = WholeOr<RoundOfFloat, T>;
 template <typename T>
 using Trunc = WholeOr<TruncOfFloat, T>;
 
-// Bounds beyond the dtype's range are its ends.
+// Bounds beyond the dtype's range are clamped to it.
 template <typename T>
 struct NanToNumOfFloat : Function<T, 1> {
   explicit NanToNumOfFloat(const Parameters& p)

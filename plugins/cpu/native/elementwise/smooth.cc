@@ -1,4 +1,4 @@
-// Smooth activations besides those of activations.cc, and their gradients; powers of two.
+// Smooth activations that are not in activations.cc, and their gradients; powers of two.
 #include <opwright/functors.h>
 
 #include "elementwise/attributes.h"
@@ -10,8 +10,8 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// 2**x, exact for whole x: as the exponent in two factors, neither of which overflows, and the
-// rest.
+// Computes 2**x, exactly for integers x: the integer part is applied as two exponent factors,
+// neither of which overflows, and the fraction as a third factor.
 template <typename T>
 OPWRIGHT_CPU_INLINE T PowerOfTwo(T x) {
   using F = functors::detail::Format<T>;

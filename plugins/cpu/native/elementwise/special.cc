@@ -1,4 +1,4 @@
-// Special functions: the logarithm of gamma and its derivatives, and the relatives of erf.
+// Special functions: lgamma and its derivatives, erf, and functions related to erf.
 #include "elementwise/special.h"
 
 #include <vector>
@@ -11,11 +11,12 @@
 namespace opwright_cpu {
 
 double LogGammaFar(double x) {
-  int sign = 0;  // instead of a global variable of the C library
+  int sign = 0;  // receives the sign that the C library would store in a global variable
   return ::lgamma_r(x, &sign);
 }
 
-// By psi(x) = psi(1 - x) - pi cot(pi x); of the cotangent's period only the part around 0.
+// Computes psi(x) = psi(1 - x) - pi cot(pi x); the argument of cot is reduced to the period around
+// 0.
 double DigammaFar(double x) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (x == 0.0) return std::signbit(x) ? kInfinity : -kInfinity;
@@ -24,8 +25,8 @@ double DigammaFar(double x) {
   return Digamma(1.0 - x) - kPi / std::tan(kPi * turn);
 }
 
-// The derivative of the same. The derivative of cot is -(1 + cot**2),
-// so that every one of its derivatives is a polynomial of it.
+// Computes derivatives of this reflection formula. Since cot' = -(1 + cot**2), every derivative of
+// cot is a polynomial in cot.
 double PolygammaFar(double x, int n) {
   const double turn = x - std::rint(x);
   const double sign = n % 2 == 0 ? 1.0 : -1.0;
@@ -61,7 +62,7 @@ OPWRIGHT_CPU_GAMMA_FUNCTION(DigammaOf, Digamma(x), DigammaFar(x));
 OPWRIGHT_CPU_FUNCTION_1(ErfcOf, functors::Erfc(x));
 OPWRIGHT_CPU_FUNCTION_1(ErfInvOf, ErfInv(x));
 
-// Orders known to the compiler: loops over these are vectorized.
+// The order is a compile-time constant, so that loops are vectorized.
 template <int n>
 struct PolygammaOfOrder {
   OPWRIGHT_CPU_GAMMA_FUNCTION(Of, Polygamma(x, n), PolygammaFar(x, n));

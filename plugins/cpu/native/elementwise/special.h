@@ -1,13 +1,13 @@
 // The logarithm of the gamma function, its derivatives, and the inverse of erf. The derivatives are
-// computed in double, for float, too. Without branches, for loops that are vectorized.
+// computed in double, even for float. The functions have no branches, so that loops are vectorized.
 //
 //   LogGamma            within 8 ulp for x > 0
 //   Digamma             within 12 ulp for x > 0
 //   Polygamma           within 5 ulp for x > 0 and orders up to 5
 //   ErfInv              within 4 ulp
 //
-// Found by comparison with mpmath. Arguments up to 0 are far: they use the C library and
-// reflections, whose errors are relative to the larger of two terms.
+// These errors were measured against mpmath. Arguments up to 0 are far: they use the C library and
+// reflection formulas, whose errors are relative to the larger of two terms.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_SPECIAL_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_SPECIAL_H_
 
@@ -23,9 +23,9 @@ namespace opwright_cpu {
 namespace functors = opwright::functors;
 
 constexpr double kPi = 3.14159265358979323846;
-constexpr int kGammaShift = 10;  // from where the asymptotic series have all digits
+constexpr int kGammaShift = 10;  // argument from which the asymptotic series have full precision
 
-// ln(gamma(2 + u)) / u for |u| <= 1 / 2, nearly minimax.
+// Computes ln(gamma(2 + u)) / u for |u| <= 1 / 2 by a nearly minimax polynomial.
 OPWRIGHT_CPU_INLINE double LogGammaNearTwo(double u) {
   constexpr double c[] = {0.42278433509846713,    0.3224670334241132,      -0.06735230105319563,
                           0.02058080842778338,    -0.007385551028935545,   0.002890510330865901,
@@ -42,13 +42,13 @@ OPWRIGHT_CPU_INLINE float LogGammaNearTwo(float u) {
   return functors::detail::Polynomial(u, c);
 }
 
-// x > 0. Below 10 the recurrence moves x to [1.5, 2.5), where the root at 2 is a factor; the root
-// at 1 comes from there and from ln(x), neither of which is rounded to 0.
+// Requires x > 0. Below 10, the recurrence moves x to [1.5, 2.5), where the root at 2 is a factor.
+// The root at 1 results from this factor and from ln(x), neither of which is rounded to 0.
 template <typename T>
 OPWRIGHT_CPU_INLINE T LogGamma(T x) {
   const bool is_low = x < T(1.5);
   const T low_product = x < T(0.5) ? x * (x + T(1)) : x;
-  const T low_distance = x < T(0.5) ? x : x - T(1);  // of x + 2 and x + 1 to 2, without rounding
+  const T low_distance = x < T(0.5) ? x : x - T(1);  // exact distance of x + 2 or x + 1 from 2
   T t = x;
   T product = is_low ? low_product : T(1);
 #pragma GCC unroll 16
@@ -67,12 +67,13 @@ OPWRIGHT_CPU_INLINE T LogGamma(T x) {
                           T(1.0 / 1188), T(-691.0 / 360360), T(1.0 / 156)};
   const T r = T(1) / x;
   const T tail = functors::detail::Polynomial(r * r, series) * r;
-  // (ln(2 pi) - 1) / 2; in this form an infinite x does not lead to a difference of infinities.
+  // The constant is (ln(2 pi) - 1) / 2. In this form, an infinite x does not lead to a difference
+  // of infinities.
   const T far = (x - T(0.5)) * (logarithm - T(1)) + (T(0.41893853320467274178) + tail);
   return is_near ? near + signed_logarithm : far;
 }
 
-// x > 0. Near the root, which is not a double, it is a factor.
+// Requires x > 0. Near the root, which is not a double, the distance to it is a factor.
 OPWRIGHT_CPU_INLINE double Digamma(double x) {
   constexpr double near[] = {
       0.9510558760318328,     -0.4236274212814573,    0.24054248424078478,
@@ -87,7 +88,7 @@ OPWRIGHT_CPU_INLINE double Digamma(double x) {
   const bool is_near = (x >= 1.0) & (x <= 2.0);
   const double t = is_near ? x : 1.5;
   const double at_root = (t - kRoot - kRootRest) * functors::detail::Polynomial(t - 1.5, near);
-  // The terms of the recurrence as one quotient.
+  // The terms of the recurrence are combined into one quotient.
   const bool is_small = x < kGammaShift;
   const double small = is_small ? x : 1.0;
   double numerator = 0.0, denominator = 1.0;
@@ -113,8 +114,8 @@ OPWRIGHT_CPU_INLINE double WholePower(double x, int exponent) {
   return power;
 }
 
-// x > 0 and n > 0: (-1)**(n + 1) n! zeta(n + 1, x), whose sum is an Euler-Maclaurin formula from a
-// number on.
+// Computes (-1)**(n + 1) n! zeta(n + 1, x) for x > 0 and n > 0. The tail of the zeta sum is
+// computed by the Euler-Maclaurin formula.
 OPWRIGHT_CPU_INLINE double Polygamma(double x, int n) {
   constexpr double series[] = {1.0 / 12,
                                -1.0 / 720,
@@ -148,8 +149,8 @@ OPWRIGHT_CPU_INLINE T Ratio(T x, const T (&above)[N], const T (&below)[M]) {
   return functors::detail::Polynomial(x, above) / functors::detail::Polynomial(x, below);
 }
 
-// Wichura, 1988: Algorithm AS 241, of the inverse of the normal distribution at (1 + x) / 2: PPND7,
-// whose far tail begins beyond all of float, and PPND16.
+// Algorithm AS 241 (Wichura, 1988) for the inverse of the normal distribution at (1 + x) / 2:
+// PPND7, whose far tail begins beyond the range of float, and PPND16.
 OPWRIGHT_CPU_INLINE float ErfInv(float x) {
   constexpr float middle_above[] = {3.3871327179f, 50.434271938f, 159.29113202f, 59.109374720f};
   constexpr float middle_below[] = {1.0f, 17.895169469f, 78.757757664f, 67.187563600f};

@@ -13,7 +13,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Integers wrap around, like NumPy's; as unsigned ones, where that is defined.
+// Integers wrap around, as in NumPy; they are computed as unsigned, for which wrapping is defined.
 template <typename T>
 OPWRIGHT_CPU_INLINE T NegativeOf(T x) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -70,7 +70,7 @@ OPWRIGHT_CPU_FUNCTION_2(SqrtGrad, functors::SqrtGrad(x, y));
 OPWRIGHT_CPU_FUNCTION_2(ReciprocalGrad, functors::ReciprocalGrad(x, y));
 OPWRIGHT_CPU_FUNCTION_2(ErfGrad, functors::ErfGrad(x, y));
 
-// Only the bits matter to these.
+// These functions depend only on the bits.
 template <typename T>
 using NegativeBits = Negative<BitsOf<T>>;
 template <typename T>
@@ -86,7 +86,8 @@ struct Line : Function<T, 1> {
   T bias;
 };
 
-// The bound in the dtype: for integers the nearest one inside, or the end of their range.
+// Converts a bound to the dtype: for integers, to the nearest integer inside the bounds, clamped to
+// the dtype's range.
 template <typename T>
 T BoundOf(double bound, double (*round)(double)) {
   if constexpr (std::is_floating_point_v<T>) {

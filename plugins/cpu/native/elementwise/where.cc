@@ -1,4 +1,4 @@
-// One of two values, element by element, of any dtype: only the bits move.
+// where: selects one of two values per element, for any dtype, since only bits are moved.
 #include "common/attributes.h"
 #include "elementwise/kernel.h"
 

@@ -86,7 +86,7 @@ void FinishRows(Activation activation, const T* parts, int64_t n_parts, int64_t 
                 const T* bias, int64_t rows, int64_t n, T* out) {
   for (int64_t i = 0; i < rows; ++i) {
     AddParts(parts + i * n, n_parts, stride, bias, n, out + i * n);
-    // Right after the row is computed, while it is in the first-level cache.
+    // The activation is applied right after the row is computed, while the row is in the L1 cache.
     ActivateRow(activation, out + i * n, n);
   }
 }

@@ -1,5 +1,5 @@
-// Fully connected layers of all sizes: the product through oneDNN with bias
-// and activation after it, or by our own loops and one sweep over the rows.
+// Fully connected layers of all sizes: the product is computed by oneDNN, with bias and activation
+// fused, or by our own loops, followed by one sweep over the rows.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -33,10 +33,11 @@ OPWRIGHT_CPU_INLINE void AddBias(int64_t n, const T* bias, T* row) {
 template <typename T>
 OPWRIGHT_CPU_CLONES void FinishRelu(int64_t n, const T* bias, T* row) {
   AddBias(n, bias, row);
-  for (int64_t j = 0; j < n; ++j) row[j] = row[j] < T(0) ? T(0) : row[j];  // NaN stays
+  for (int64_t j = 0; j < n; ++j) row[j] = row[j] < T(0) ? T(0) : row[j];  // NaN stays NaN
 }
 
-// oneDNN's relu makes 0 of NaN. Negative numbers have the sign bit, NaN the greatest magnitudes.
+// Replaces oneDNN's relu, which turns NaN into 0. On bits, negative numbers have the sign bit set,
+// and NaN has the greatest magnitudes.
 OPWRIGHT_CPU_CLONES void ReluOfBits(int64_t n, uint16_t* bits) {
   constexpr uint16_t kInfinity = 0x7f80, kSign = 0x8000;
   for (int64_t i = 0; i < n; ++i) {
@@ -57,7 +58,7 @@ OPWRIGHT_CPU_CLONES void FinishTanh(int64_t n, const T* bias, T* row) {
   for (int64_t j = 0; j < n; ++j) row[j] = functors::Tanh(row[j]);
 }
 
-// The greatest element is subtracted first, so that no power overflows.
+// Subtracts the greatest element first, so that no exponential overflows.
 template <typename T>
 OPWRIGHT_CPU_CLONES void FinishSoftmax(int64_t n, const T* bias, T* row) {
   AddBias(n, bias, row);
@@ -84,7 +85,7 @@ FinishFn<T> FinishOf(Activation activation) {
   return kFunctions[static_cast<int>(activation)];
 }
 
-// Bias and activation of rows, in the cache of the thread that computed them.
+// Applies bias and activation to rows while they are in the cache of the thread that computed them.
 template <typename T>
 void Finish(Activation activation, int64_t rows, int64_t n, const T* bias, T* out,
             int32_t n_threads) {
@@ -100,7 +101,7 @@ template <typename T>
 struct FcKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "onednn";
-    options.by_threads = true;  // a part's size decides how it is computed
+    options.by_threads = true;  // the size of a part determines the algorithm
   }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const FcAttrs& attrs) {
@@ -152,7 +153,7 @@ struct FcKernel {
         return opwright::Status::Ok();
       }
       if (shape_.Multiplications() == 0) {
-        std::fill(out, out + rows_ * columns_, T(0));  // sums of nothing
+        std::fill(out, out + rows_ * columns_, T(0));  // empty sums are 0
       } else {
         own_.template Run<T>(x, weight, out, ctx.workspace<char>());
       }
@@ -193,7 +194,7 @@ struct FcKernel {
 
   void RunPanels(const opwright::RunContext& ctx, const float* bias) const {
     float* out = ctx.output(0).data<float>();
-    const bool is_softmax = activation_ == Activation::kSoftmax;  // of whole rows
+    const bool is_softmax = activation_ == Activation::kSoftmax;  // needs complete rows
     const auto finish = FinishOf<float>(is_softmax ? Activation::kNone : activation_);
     panels_.Run(ctx.input(0).data<float>(), ctx.input(1).raw(), out,
                 [=](int64_t row, int64_t column, int64_t width) {

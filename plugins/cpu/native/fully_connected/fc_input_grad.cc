@@ -1,5 +1,5 @@
-// The input gradient of a fully connected layer, times the derivative of the activation before it,
-// and the sums of its columns, which are the bias gradient of the layer before it: in one pass.
+// Computes in one pass the input gradient of a fully connected layer, times the derivative of the
+// activation before it, and the column sums, which are the previous layer's bias gradient.
 #include <algorithm>
 
 #include "common/parallel.h"
@@ -60,8 +60,8 @@ struct FcInputGradKernel {
   }
 
  private:
-  // Each thread multiplies with its own rows of a weight [outputs,
-  // inputs]; then the sums of the threads are added up by columns.
+  // Each thread multiplies with its own rows of a weight [outputs, inputs]; the sums of the threads
+  // are then added up column by column.
   void RunTurned(const T* grad, const T* w, const T* activated, T* workspace, T* x_grad,
                  T* bias_grad) const {
     T* parts = threads_ > 1 ? workspace + kGemmScratch * threads_ : x_grad;

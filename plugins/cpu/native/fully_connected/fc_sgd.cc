@@ -1,5 +1,5 @@
-// The gradient of a weight, and of its bias, added to them while it is computed: it is never
-// stored.
+// Updates a weight and its bias by their gradients while these are computed; the gradients are
+// never stored.
 #include <cstring>
 
 #include "common/parallel.h"
@@ -45,7 +45,7 @@ struct FcSgdKernel {
     T* workspace = ctx.workspace<T>();
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part rows = OwnedRows(k_, thread, n_threads);
-      // For a param [outputs, inputs], grad^T x: they change places.
+      // For a param [outputs, inputs], the gradient is grad^T x, so both operands are swapped.
       Update((is_turned_ ? grad : x) + rows.begin, is_turned_ ? x : grad, rows.end - rows.begin,
              step, keep, workspace + kGemmScratch * thread, param + rows.begin * n_);
     });
@@ -59,8 +59,8 @@ struct FcSgdKernel {
  private:
   int64_t outputs() const { return is_turned_ ? k_ : n_; }
 
-  // The memory of the output, which contains the input: by a copy if the plan gave it separate
-  // memory.
+  // Returns the memory of the output, filled with the input; copies the input if the plan assigned
+  // separate memory.
   static T* InPlace(const opwright::InputTensor& input, const opwright::OutputTensor& output) {
     T* to = output.data<T>();
     const T* from = input.data<T>();

@@ -1,5 +1,5 @@
-// A fully connected layer after gelu: out = gelu(x) w + b. The results
-// of gelu are multiplied block by block and never all stored.
+// A fully connected layer after gelu: out = gelu(x) w + b. The results of gelu are multiplied block
+// by block and never stored completely.
 #include <algorithm>
 #include <type_traits>
 
@@ -67,12 +67,12 @@ struct GeluFcKernel {
   }
 
  private:
-  static constexpr int64_t kRowStep = 6;  // of a tile
-  static constexpr int64_t kRows = 126;   // at once: with kTerms a quarter of the second cache
+  static constexpr int64_t kRowStep = 6;  // rows per tile
+  static constexpr int64_t kRows = 126;   // rows per block: with kTerms a quarter of the L2 cache
   static constexpr int64_t kTerms = 512;
 
-  // Each thread computes the rows of a transposed weight for itself: waiting for other threads
-  // would be shorter, but the products read them from its own cache.
+  // Each thread transposes the weight itself. Sharing the work would be faster, but this way the
+  // products read the rows from the thread's own cache.
   int64_t OwnFloats() const { return BlockFloats() + (layer_.is_turned ? layer_.k * layer_.n : 0); }
   int64_t BlockFloats() const { return kRows * std::min(kTerms, layer_.k); }
 

@@ -1,6 +1,6 @@
-// The gradient of a fully connected layer after gelu: the gradient through gelu, the
-// gradient of the weight, and the sums that are the gradient of the bias before gelu.
-// gelu is computed again for rows that both products need, together with its derivative.
+// The gradient of a fully connected layer after gelu: the gradient through gelu, the weight
+// gradient, and the column sums that are the gradient of the bias before gelu. gelu and its
+// derivative are recomputed together for the rows that both products need.
 #include <algorithm>
 #include <type_traits>
 
@@ -16,7 +16,8 @@ namespace {
 using opwright::Status;
 
 // Slots: x, weight, out_grad; x_grad, weight_grad, bias_grad. Each thread owns columns of x, which
-// are rows of the weight: all that it writes is its own, and each sum has one order.
+// correspond to rows of the weight. No other thread writes its results, and the order of each sum
+// is fixed.
 template <typename T>
 struct GeluFcGradKernel {
   static_assert(std::is_same_v<T, float>, "panels are of float");
@@ -49,10 +50,10 @@ struct GeluFcGradKernel {
   }
 
  private:
-  // Rows at once: their weights, gradients and gelu's results stay in the second cache.
+  // Columns per block: their weights, gradients and gelu's results stay in the L2 cache.
   static constexpr int64_t kColumns = 256;
   static constexpr int64_t kRows = 252;
-  static constexpr int64_t kFewest = 48;  // from which a transposition of the weight pays
+  static constexpr int64_t kFewest = 48;  // size from which transposing the weight pays off
 
   int64_t PerThread() const { return kColumns * (layer_.n + 2 * kRows); }
 
@@ -63,7 +64,7 @@ struct GeluFcGradKernel {
     float* products = activated + kColumns * kRows;  // x_grad may use the memory of x
     const float* weight = ctx.input(1).data<float>();
     const bool is_turned =
-        layer_.is_turned;  // then the weight is stored in the layout of the product
+        layer_.is_turned;  // the weight is already stored in the layout of the product
     if (!is_turned)
       TransposeRows(weight + column * layer_.n, layer_.n, width, layer_.n, transposed);
     const float* factor = is_turned ? weight + column : transposed;
@@ -90,7 +91,7 @@ struct GeluFcGradKernel {
     }
   }
 
-  // Panel by panel.
+  // Multiplies panel by panel.
   void Multiply(const GemmCall<float>& all) const {
     GemmCall<float> call = all;
     for (int64_t column = 0; column < all.n; column += layer_.product.width) {

@@ -1,4 +1,4 @@
-// Facts of a fully connected layer after gelu that its kernels know before they run.
+// Properties of a fully connected layer after gelu that its kernels determine in prepare.
 #ifndef OPWRIGHT_CPU_FULLY_CONNECTED_GELU_LAYER_H_
 #define OPWRIGHT_CPU_FULLY_CONNECTED_GELU_LAYER_H_
 
@@ -8,17 +8,18 @@
 
 namespace opwright_cpu {
 
-// For x [m, k] and a weight [k, n], which may be transposed, [n, k].
+// The sizes for x [m, k] and a weight [k, n], which may be transposed, [n, k].
 struct GeluLayer {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
-  bool tanh = false;  // gelu's approximation
+  bool tanh = false;  // whether gelu uses its tanh approximation
   bool is_turned = false;
   PanelGemm product{};
 
-  // From the weight, and an array with as many elements as the layer's output. Refuses a weight
-  // whose rows are not whole vectors, or whose products would need packed operands.
+  // Sets the sizes from the weight and an array with as many elements as the layer's output.
+  // Rejects a weight whose rows are not a multiple of the vector width, or whose products would
+  // need packed operands.
   opwright::Status Describe(const opwright::Meta& weight, const opwright::Meta& out,
                             const GeluFcAttrs& attrs) {
     constexpr int64_t kVector = 16;
@@ -37,8 +38,9 @@ struct GeluLayer {
   }
 };
 
-// Writes [columns, rows] of a matrix [rows, columns], whose rows begin at distances of `stride`.
-// Rows are whole vectors, and the rows of a cache line are processed at a time.
+// Writes the transpose [columns, rows] of a matrix [rows, columns] whose rows are `stride` elements
+// apart. `rows` is a multiple of the vector width, and one cache line of rows is processed at a
+// time.
 inline void TransposeRows(const float* from, int64_t stride, int64_t rows, int64_t columns,
                           float* to) {
   constexpr int64_t kBlock = 16;

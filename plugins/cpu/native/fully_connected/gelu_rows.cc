@@ -19,7 +19,7 @@ OPWRIGHT_CPU_INLINE float GeluGradOf(float x, float grad) {
   return kTanh ? functors::GeluTanhGrad(x, grad) : functors::GeluGrad(x, grad);
 }
 
-// Prefetched rows: parts of longer ones, where the processor's own prefetching stops.
+// Prefetch distance in rows, which are parts of longer rows, so that hardware prefetching stops.
 constexpr int64_t kAhead = 8;
 
 OPWRIGHT_CPU_INLINE void FetchRow(const float* row, int64_t n) {
@@ -40,7 +40,7 @@ OPWRIGHT_CPU_CLONES void Activate(const GeluBlock& block) {
   }
 }
 
-// The power that both need is computed once.
+// The exponential that gelu and its derivative need is computed once.
 template <bool kTanh>
 OPWRIGHT_CPU_CLONES void ActivateAndDerive(const GeluBlock& block, const GeluBack& back) {
   for (int64_t i = 0; i < block.rows; ++i) {

@@ -6,8 +6,7 @@
 
 namespace opwright_cpu {
 
-// `rows` rows of n columns of x, at distances of
-// x_stride; the rows of `activated` follow each other.
+// A block of `rows` rows of n columns of x, x_stride elements apart; `activated` is contiguous.
 struct GeluBlock {
   const float* x;
   int64_t x_stride;
@@ -19,15 +18,16 @@ struct GeluBlock {
 // activated = gelu(x), its tanh approximation if `tanh`.
 void ActivateRows(const GeluBlock& block, bool tanh);
 
-// The gradient through gelu: `grad` of its output, whose rows follow each other; `x_grad`, with the
-// row stride x_stride, which may be x; `sums` of the columns of x_grad, or NULL.
+// The gradient through gelu: `grad` is the gradient of its output and contiguous; `x_grad` has the
+// row stride x_stride and may be x; `sums` are the column sums of x_grad, or NULL.
 struct GeluBack {
   const float* grad;
   float* x_grad;
   float* sums;
 };
 
-// The same, and x_grad = grad * the derivative of gelu at x; its columns are added to the sums.
+// Computes activated = gelu(x) and x_grad = grad * gelu'(x), and adds the columns of x_grad to the
+// sums.
 void ActivateAndDeriveRows(const GeluBlock& block, bool tanh, const GeluBack& back);
 
 }  // namespace opwright_cpu

@@ -1,5 +1,5 @@
-// Fully connected layers of the sizes that are trained in one cache: out = activation(x
-// w + b), for a weight [inputs, outputs], or transposed, [outputs, inputs].
+// Fully connected layers that fit into the caches in training: out = activation(x w + b), for a
+// weight [inputs, outputs], or transposed, [outputs, inputs].
 #include <algorithm>
 
 #include "common/parallel.h"
@@ -19,7 +19,7 @@ struct FcKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "native";
     options.priority = 60;
-    options.by_threads = true;  // each thread's product is a share of the sums
+    options.by_threads = true;  // each thread's product contributes to the sums
   }
 
   Status Prepare(opwright::PrepareContext& ctx, const FcAttrs& attrs) {
@@ -78,13 +78,13 @@ struct FcKernel {
   }
 
  private:
-  // Whether out^T = w x^T is computed: of few rows, turning x and out costs less than turning w.
+  // Whether out^T = w x^T is computed: for few rows, transposing x and out is cheaper than w.
   bool IsByColumns() const {
     constexpr int64_t kFewest = 12, kMost = 96;
     return is_turned_ && m_ >= kFewest && m_ < kMost && n_ > m_;
   }
 
-  // Rows of a weight [outputs, inputs] are columns of the output: there is nothing to add up.
+  // Rows of a weight [outputs, inputs] yield columns of the output, so no sums are added up.
   void RunTurned(const T* x, const T* w, const T* bias, T* workspace, T* out) const {
     Parallel(threads_, [&](int32_t thread, int32_t n_threads) {
       const Part owned = OwnedRows(n_, thread, n_threads);
@@ -98,7 +98,8 @@ struct FcKernel {
     });
   }
 
-  // The share of some rows of the weight in x w; or, if it is transposed, their columns of it.
+  // Computes the contribution of some rows of the weight to x w or, if the weight is transposed,
+  // the columns of x w that belong to these rows.
   void Multiply(const T* x, const T* w, Part owned, T* scratch, T* columns, T* out) const {
     const int64_t begin = owned.begin, end = owned.end;
     if (is_turned_ && begin >= end) return;
@@ -137,7 +138,7 @@ struct FcKernel {
     gemm_(call);
   }
 
-  // Writes `count` columns of out, stored as rows; the columns of a cache line at a time.
+  // Writes `count` columns of out, which are stored as rows, one cache line of columns at a time.
   void Turn(const T* columns, int64_t count, T* out) const {
     constexpr int64_t kBlock = 16;
     for (int64_t first = 0; first < count; first += kBlock) {

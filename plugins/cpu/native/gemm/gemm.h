@@ -1,10 +1,9 @@
-// Matrix products of our own, in float32, float64 and whole numbers of 32 and 64 bits, whose sums
-// wrap around; one thread each.
+// Single-threaded matrix products in float32, float64, and integers of 32 and 64 bits, whose sums
+// wrap around.
 //
 // The caller owns the threads, so that a kernel can assign the same rows of a weight to one thread
-// in every product that reads or writes it: rows that two threads use alternately travel between
-// their caches. Nothing is packed but one panel at a time, which suits operands that stay in the
-// caches.
+// in every product that reads or writes it: rows that two threads use alternately move between
+// their caches. Only one panel is packed at a time, which suits operands that stay in the caches.
 #ifndef OPWRIGHT_CPU_GEMM_GEMM_H_
 #define OPWRIGHT_CPU_GEMM_GEMM_H_
 
@@ -12,7 +11,7 @@
 
 namespace opwright_cpu {
 
-// c = beta * c + alpha * a b, with c [m, n] and sums of k terms; with beta 0 c is not read.
+// c = beta * c + alpha * a b, with c [m, n] and sums of k terms; if beta is 0, c is not read.
 template <typename T>
 struct GemmCall {
   int64_t m;
@@ -28,10 +27,11 @@ struct GemmCall {
   int64_t ldc;
   T alpha;
   T beta;
-  T* scratch;  // kGemmScratch elements of the calling thread's own
+  T* scratch;  // kGemmScratch elements that belong to the calling thread
 };
 
-// A panel of b as wide as the widest kernel's, for as many terms as are summed at once.
+// The size of a packed panel of b, which is as wide as the widest kernel's tile and as deep as the
+// number of terms that are summed at once.
 constexpr int64_t kPanelWidth = 48;
 constexpr int64_t kPanelDepth = 192;
 constexpr int64_t kGemmScratch = kPanelWidth * kPanelDepth;
@@ -39,14 +39,14 @@ constexpr int64_t kGemmScratch = kPanelWidth * kPanelDepth;
 template <typename T>
 using GemmFn = void (*)(const GemmCall<T>&);
 
-// The best one for the processor that this runs on.
+// Returns the fastest product for the current processor.
 template <typename T>
 GemmFn<T> BestGemm();
 
-// Products with a b that is in panels already: of `width` columns, or fewer in the last one,
-// side by side, so that b_row is n. n is a multiple of kPanelStep, alpha 1 and scratch not used.
-// `multiply` fetches the panel after the current one; `multiply_cached` is for one row, m 1, and a
-// b in a cache: with so few sums, fetching would take as long as computing.
+// Products with a b that is already stored in panels. Each panel has `width` columns, the last may
+// have fewer; they are side by side, so that b_row is n. n is a multiple of kPanelStep, alpha is 1,
+// and scratch is unused. `multiply` prefetches the next panel. `multiply_cached` is for one row
+// (m = 1) and a b in a cache: with so few sums, prefetching would take as long as computing.
 struct PanelGemm {
   int64_t width;
   GemmFn<float> multiply;

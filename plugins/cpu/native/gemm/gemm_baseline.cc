@@ -1,4 +1,4 @@
-// Any processor: sixteen registers of 128 bits where it is x86-64.
+// The product for any processor; x86-64 has sixteen registers of 128 bits.
 #include "gemm/gemm_isa.h"
 #include "gemm/gemm_kernel.h"
 #include "gemm/run_sums_kernel.h"

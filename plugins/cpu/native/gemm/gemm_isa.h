@@ -1,4 +1,4 @@
-// The products and sums of runs for each instruction set; `BestGemm` and `BestRunSums` choose.
+// The products and sums of runs per instruction set; `BestGemm` and `BestRunSums` select one.
 #ifndef OPWRIGHT_CPU_GEMM_GEMM_ISA_H_
 #define OPWRIGHT_CPU_GEMM_GEMM_ISA_H_
 

@@ -1,7 +1,7 @@
-// The product for one instruction set. A file that includes this chooses the instruction set by a
-// pragma and defines the number of registers of a tile. All functions are static and no library
-// header is included: otherwise the linker might choose a function that was compiled for AVX-512
-// for all processors.
+// The product for one instruction set. A file that includes this header selects the instruction set
+// by a pragma and defines the number of registers per tile. All functions are static, and no
+// library header is included: otherwise the linker might pick a function compiled for AVX-512 for
+// all processors.
 #ifndef OPWRIGHT_CPU_GEMM_GEMM_KERNEL_H_
 #define OPWRIGHT_CPU_GEMM_GEMM_KERNEL_H_
 
@@ -11,13 +11,13 @@
 namespace opwright_cpu {
 namespace {
 
-// Vectors of a line of the caches.
+// Vectors per cache line.
 template <typename T, int kLanes>
 constexpr int kLineVectors = kLanes * sizeof(T) < 64 ? 64 / (kLanes * sizeof(T)) : 1;
 
-// One tile of c: kRows rows, kVectors vectors of kLanes columns, all sums in registers. If
-// panels follow each other in memory (kIsLaid), the next one is fetched meanwhile, or few rows
-// would wait for memory.
+// Computes one tile of c, with kRows rows and kVectors vectors of kLanes columns, keeping all sums
+// in registers. If panels are consecutive in memory (kIsLaid), the next panel is prefetched,
+// because with few rows the product would otherwise wait for memory.
 template <typename T, int kLanes, int kRows, int kVectors, bool kIsLaid>
 OPWRIGHT_CPU_TILE void Tile(const GemmCall<T>& call, const T* a, const T* b, int64_t ldb, T* c,
                             int64_t ldc) {
@@ -66,7 +66,7 @@ OPWRIGHT_CPU_TILE int64_t TileRows(const GemmCall<T>& call, int64_t row, const T
   return row;
 }
 
-// All rows of one panel: columns [0, kVectors * kLanes) behind b and c.
+// Computes all rows of one panel: columns [0, kVectors * kLanes) from b and c on.
 template <typename T, int kLanes, int kRows, int kVectors, bool kIsLaid = false>
 void Panel(const GemmCall<T>& call, const T* b, int64_t ldb, T* c, int64_t ldc) {
   int64_t row = TileRows<T, kLanes, kRows, kVectors, kIsLaid>(call, 0, b, ldb, c, ldc);
@@ -79,7 +79,7 @@ void Panel(const GemmCall<T>& call, const T* b, int64_t ldb, T* c, int64_t ldc) 
   TileRows<T, kLanes, 1, kVectors, kIsLaid>(call, row, b, ldb, c, ldc);
 }
 
-// One panel in the layout of PanelGemm: of kVectors vectors, or fewer.
+// Computes one panel in the layout of PanelGemm, of at most kVectors vectors.
 template <typename T, int kLanes, int kRows, int kVectors>
 void LaidPanel(const GemmCall<T>& call) {
   if (call.n == kLanes * kVectors) {
@@ -89,7 +89,7 @@ void LaidPanel(const GemmCall<T>& call) {
   }
 }
 
-// The one row of a panel that is in a cache.
+// Computes the single row of a panel that is in a cache.
 template <typename T, int kLanes, int kVectors>
 void CachedPanel(const GemmCall<T>& call) {
   if (call.n == kLanes * kVectors) {
@@ -99,7 +99,7 @@ void CachedPanel(const GemmCall<T>& call) {
   }
 }
 
-// Writes the transposed of four by four numbers: column i of `from` becomes row i of `to`.
+// Transposes 4 x 4 elements: column i of `from` becomes row i of `to`.
 template <typename T>
 OPWRIGHT_CPU_TILE void TransposeFour(const T* from, int64_t ld_from, T* to, int64_t ld_to) {
   using Vector = typename VectorOf<T, 4>::Type;
@@ -145,11 +145,11 @@ void CopyPanel(const GemmCall<T>& call, int64_t column, int64_t width, int64_t p
   }
 }
 
-// Rows of a for which copying a panel of b costs little,
-// and then each row of it has whole cache lines.
+// Number of rows of a from which copying a panel of b costs little; each row of the copy consists
+// of complete cache lines.
 constexpr int64_t kRowsToCopyFor = 96;
 
-// One panel of `width` columns; the sums go over all of call.k.
+// Computes one panel of `width` columns; the sums run over all call.k terms.
 template <typename T, int kLanes, int kRows, int kVectors>
 void AnyPanel(const GemmCall<T>& call, int64_t column, int64_t width) {
   constexpr int64_t kWidth = int64_t(kLanes) * kVectors;
@@ -165,7 +165,7 @@ void AnyPanel(const GemmCall<T>& call, int64_t column, int64_t width) {
     Panel<T, kLanes, kRows, kVectors>(call, b, ldb, c, call.ldc);
     return;
   }
-  // A narrow last panel: computed in whole vectors, a few rows at a time, then cut to its columns.
+  // A narrow last panel is computed in full vectors, a few rows at a time, then cut to its columns.
   T narrow[kRows * kWidth];
   GemmCall<T> rows = call;
   rows.beta = T(0);
@@ -183,7 +183,7 @@ void AnyPanel(const GemmCall<T>& call, int64_t column, int64_t width) {
   }
 }
 
-// Panels of kVectors vectors, then of one, then a narrower one for the rest of n.
+// Computes panels of kVectors vectors, then of one vector, then a narrower panel for the rest of n.
 template <typename T, int kLanes, int kRows, int kVectors>
 void AllPanels(const GemmCall<T>& call) {
   int64_t column = 0;
@@ -204,8 +204,8 @@ void AllPanels(const GemmCall<T>& call) {
   AnyPanel<T, kLanes, kRows, 1>(call, column, left);
 }
 
-// Terms and rows at a time: a panel of b then stays in the first cache, these rows of a in the
-// second.
+// Terms and rows per block: a panel of b then stays in the L1 cache, and these rows of a stay in
+// the L2 cache.
 constexpr int64_t kDepth = 128;
 constexpr int64_t kHeight = 240;
 

@@ -1,6 +1,6 @@
-// Sums of runs: a few vectors at the same offsets from each of many beginnings, times
-// a factor each, added up in registers. It is a product with a matrix with few nonzero elements in
-// known places.
+// Weighted sums of runs: a few vectors at fixed offsets from each of many base addresses are
+// multiplied by one factor per base and added up in registers. This is a product with a sparse
+// matrix whose nonzero positions are known.
 #ifndef OPWRIGHT_CPU_GEMM_RUN_SUMS_H_
 #define OPWRIGHT_CPU_GEMM_RUN_SUMS_H_
 
@@ -10,7 +10,7 @@ namespace opwright_cpu {
 
 constexpr int32_t kRunLanes = 16;
 
-// Runs of one call: with a factor and an address, as many as there are registers for.
+// The maximum number of runs per call, limited by the registers that a factor and an address leave.
 constexpr int32_t kMostRuns = 7;
 
 struct Run {
@@ -21,7 +21,7 @@ struct Run {
 
 // For each group g of terms, from ends[g - 1] to ends[g], element l of run r:
 //   to[to_places[g] + r.to + l] += sum of factors[i] * from[places[i] + r.from + l].
-// In every run kRunLanes elements are read and written; those from r.lanes on keep their values.
+// Every run reads and writes kRunLanes elements; elements from r.lanes on keep their values.
 struct RunSums {
   int64_t n_groups;
   const int32_t* ends;
@@ -36,7 +36,7 @@ struct RunSums {
 
 using RunSumsFn = void (*)(const RunSums&);
 
-// The best one for the processor that this runs on.
+// Returns the fastest function for the current processor.
 RunSumsFn BestRunSums();
 
 }  // namespace opwright_cpu

@@ -1,4 +1,4 @@
-// Sums of runs for one instruction set; a file includes this as it includes gemm_kernel.h.
+// Sums of runs for one instruction set; this header is included in the same way as gemm_kernel.h.
 #ifndef OPWRIGHT_CPU_GEMM_RUN_SUMS_KERNEL_H_
 #define OPWRIGHT_CPU_GEMM_RUN_SUMS_KERNEL_H_
 
@@ -8,8 +8,8 @@
 namespace opwright_cpu {
 namespace {
 
-// The sums of one group for kRuns runs, all of them in registers of kLanes elements. Adjacent
-// runs are read at constant distances, which takes half of the instructions.
+// Computes the sums of one group for kRuns runs, all in registers of kLanes elements. Adjacent runs
+// are read at constant distances, which halves the number of instructions.
 template <int kLanes, int kRuns, bool kSideBySide>
 OPWRIGHT_CPU_TILE void SumGroup(const RunSums& call, const Run* runs, int64_t i, int64_t end,
                                 float* to) {
@@ -17,7 +17,7 @@ OPWRIGHT_CPU_TILE void SumGroup(const RunSums& call, const Run* runs, int64_t i,
   using Lanes = typename VectorOf<int32_t, kLanes>::Type;
   constexpr int kParts = kRunLanes / kLanes;
   Vector sums[kRuns][kParts] = {};
-  int64_t begin[kRuns];  // in bytes: an address is then one sum
+  int64_t begin[kRuns];  // in bytes, so that an address needs one addition
 #pragma GCC unroll 8
   for (int r = 0; r < kRuns; ++r) begin[r] = int64_t{runs[r].from} * int64_t{sizeof(float)};
   const float* first = kSideBySide ? call.from + runs[0].from : call.from;
@@ -64,7 +64,7 @@ OPWRIGHT_CPU_TILE void SumGroups(const RunSums& call, const Run* runs) {
   }
 }
 
-// Runs from `done` on, at most kRuns at once.
+// Processes the runs from `done` on, at most kRuns at once.
 template <int kLanes, int kRuns>
 void SumRunsFrom(const RunSums& call, int32_t done) {
   for (; done + kRuns <= call.n_runs; done += kRuns) {

@@ -1,4 +1,4 @@
-// Memory for a product's panels, one piece for each thread.
+// Memory for the panels of a product, separate for each thread.
 #ifndef OPWRIGHT_CPU_GEMM_SCRATCH_H_
 #define OPWRIGHT_CPU_GEMM_SCRATCH_H_
 
@@ -13,9 +13,9 @@ struct FreeScratch {
   void operator()(void* memory) const { ::operator delete(memory, std::align_val_t{64}); }
 };
 
-// kGemmScratch elements of the calling thread's own, uninitialized. On the heap: the loader clears
-// static memory of a thread, 160 KB for each place that had some, before a kernel's first call.
-// Throws std::bad_alloc.
+// Returns kGemmScratch uninitialized elements that belong to the calling thread. They are on the
+// heap because thread-local static memory, 160 KB per use, would be cleared by the loader before a
+// kernel's first call. Throws std::bad_alloc.
 template <typename T>
 T* ThreadScratch() {
   static thread_local const std::unique_ptr<T, FreeScratch> scratch(

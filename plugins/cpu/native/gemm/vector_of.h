@@ -1,4 +1,4 @@
-// Vectors for the files of one instruction set. Everything in this file is static, see
+// SIMD vector types for the files of one instruction set. Everything in this file is static; see
 // gemm_kernel.h.
 #ifndef OPWRIGHT_CPU_GEMM_VECTOR_OF_H_
 #define OPWRIGHT_CPU_GEMM_VECTOR_OF_H_
@@ -8,7 +8,7 @@ namespace {
 
 template <typename T, int kLanes>
 struct VectorOf {
-  // Less aligned than its size: rows of a matrix begin anywhere.
+  // The alignment is smaller than the size, because matrix rows may begin anywhere.
   // NOLINTNEXTLINE(modernize-use-using): GCC ignores attributes of dependent types there
   typedef T Type __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
 };

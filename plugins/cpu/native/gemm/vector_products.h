@@ -1,5 +1,5 @@
-// Products with few rows, as for a batch of one: each weight is read once, in its order, which is
-// their whole cost.
+// Products with few rows, as for a batch of one. They are memory-bound: each weight is read once,
+// in storage order.
 #ifndef OPWRIGHT_CPU_GEMM_VECTOR_PRODUCTS_H_
 #define OPWRIGHT_CPU_GEMM_VECTOR_PRODUCTS_H_
 
@@ -7,7 +7,7 @@
 
 namespace opwright_cpu {
 
-// Rows of the batch up to which these are faster than tiles of a matrix product.
+// The number of batch rows up to which these functions are faster than a tiled matrix product.
 constexpr int64_t kFewRows = 3;
 
 // out[j] = sum over p of x[p] * w[p * stride + j], for w [k, n].

@@ -3,7 +3,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Appends an axis, or lengthens the last one if both are contiguous in all three tensors.
+// Appends an axis, or merges it with the last axis if both are contiguous in all three tensors.
 void Append(std::vector<WalkAxis>* axes, const WalkAxis& axis) {
   if (axis.length == 1) return;
   if (!axes->empty()) {

@@ -12,10 +12,9 @@
 
 namespace opwright_cpu {
 
-// An axis of the index, and the strides along it of three tensors, in items: of x, which positions
-// refer to, of the index, and of the other tensor, which has the shape of the index (the output of
-// a look-up, the updates of a scatter). For the axis of the positions, `x` is the stride between
-// two positions.
+// An axis of the index, with the strides of three tensors along it, in items: x, to which positions
+// refer; the index; and the other tensor, which has the index's shape (the output of a lookup or
+// the updates of a scatter). For the indexed axis, `x` is the stride between two positions.
 struct WalkAxis {
   int64_t length;
   int64_t x;
@@ -25,12 +24,12 @@ struct WalkAxis {
 
 class AxisWalk {
  public:
-  // The work of one thread: groups of lines, columns of their rows, and positions.
+  // The share of one thread: ranges of groups of lines, columns of their rows, and positions.
   struct Share {
     Part groups;
     Part columns;
-    Part along;      // of the index, if no element is written twice
-    Part positions;  // of x
+    Part along;      // range along the index's axis; complete if elements may be written twice
+    Part positions;  // positions of x
   };
 
   AxisWalk() = default;
@@ -39,15 +38,15 @@ class AxisWalk {
 
   bool is_empty() const { return n_groups_ * axis_.length * row_.length == 0; }
 
-  // The share of a thread that writes x. Each element of x belongs to one thread, so that it is
-  // written in the order of the index.
+  // Returns the share of a thread that writes x. Each element of x belongs to one thread, so that
+  // writes to it are in the order of the index.
   Share ShareOfX(int32_t thread, int32_t n_threads) const;
-  // The share of a thread that only reads x.
+  // Returns the share of a thread that only reads x.
   Share ShareOfOther(int32_t thread, int32_t n_threads) const;
 
   // Calls function(offset in x, offset in the other tensor) for each element of a share, in reverse
-  // along the axis if kReverse. Returns false at the first position that is out of range, and does
-  // not visit the rest.
+  // order along the axis if kReverse. Stops and returns false at the first position that is out of
+  // range.
   template <bool kReverse, typename Index, typename Function>
   bool Visit(const Index* index, const Share& share, const Function& function) const {
     for (int64_t group = share.groups.begin; group < share.groups.end; ++group) {
@@ -105,8 +104,9 @@ class AxisWalk {
     return true;
   }
 
-  // Each element of a line has its own position. The loop's inputs are copied to local variables:
-  // the compiler would otherwise have to read them again after each write of the function.
+  // Visits a line in which each element has its own position. The loop's inputs are copied to local
+  // variables, since the compiler would otherwise have to reload them after each write of
+  // `function`.
   template <typename Index, typename Function>
   OPWRIGHT_CPU_INLINE bool VisitLine(WalkAxis line, const Index* index, int64_t x, int64_t other,
                                      Part positions, Function function) const {
@@ -123,9 +123,9 @@ class AxisWalk {
     return true;
   }
 
-  // The same if other threads own some positions. The processor cannot predict the owner of the
-  // next one, so a branch for each would cost more than the rest: a thread first lists its own
-  // positions of a block.
+  // Visits a line of which other threads own some positions. The processor cannot predict the owner
+  // of the next position, so one branch per position would dominate the cost. Instead, each thread
+  // first lists its own positions of a block.
   template <typename Index, typename Function>
   OPWRIGHT_CPU_INLINE bool VisitOwned(WalkAxis line, const Index* index, int64_t x, int64_t other,
                                       Part positions, Function function) const {
@@ -151,7 +151,7 @@ class AxisWalk {
     return true;
   }
 
-  // All of a row has one position.
+  // Visits a row whose elements share one position.
   template <typename Index, typename Function>
   bool VisitSlice(Index given, int64_t x, int64_t other, const Share& share,
                   const Function& function) const {
@@ -176,7 +176,7 @@ class AxisWalk {
 
   std::vector<WalkAxis> groups_;
   WalkAxis axis_{1, 0, 0, 0};
-  WalkAxis row_{1, 0, 0, 0};  // the innermost axis, if it is not the axis of the positions
+  WalkAxis row_{1, 0, 0, 0};  // the innermost axis, unless it is the indexed axis
   int64_t count_ = 0;
   int64_t n_groups_ = 1;
 };

@@ -1,4 +1,4 @@
-// Bags of ids: begin and end of each, and the ids, which are checked before rows are read.
+// Bags of ids: the range of each bag, and the ids, which are checked before rows are read.
 #ifndef OPWRIGHT_CPU_INDEXING_BAGS_H_
 #define OPWRIGHT_CPU_INDEXING_BAGS_H_
 

@@ -1,4 +1,4 @@
-// bincount: how often each id occurs, or the sum of its weights.
+// bincount: the number of occurrences of each id, or the sum of its weights.
 #include <algorithm>
 
 #include "common/half_rows.h"
@@ -11,7 +11,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Added up in double, in the order of the elements, and rounded once.
+// Sums weights in double, in the order of the elements, and rounds once.
 template <typename T>
 void AddWeights(const Positions& ids, const T* weights, int64_t n, double* sums, int64_t length,
                 T* out) {

@@ -1,4 +1,4 @@
-// Parallel counting: each thread counts its part, and the counts are summed.
+// Parallel counting: each thread counts its part, and the counts are then added up.
 #ifndef OPWRIGHT_CPU_INDEXING_COUNTS_H_
 #define OPWRIGHT_CPU_INDEXING_COUNTS_H_
 
@@ -15,7 +15,8 @@ namespace opwright_cpu {
 class Counts {
  public:
   Counts() = default;
-  // Counts n elements into `length` bins. A part has at least as many elements as counts to add.
+  // Counts n elements into `length` bins. Each part has more elements than bins, so that adding up
+  // the counts is cheap.
   Counts(int64_t n, int64_t length, int32_t n_threads)
       : n_(n),
         length_(length),
@@ -27,7 +28,8 @@ class Counts {
   }
   uint64_t estimate_ns() const { return static_cast<uint64_t>(20 + (n_ + length_) / n_parts_); }
 
-  // Calls count(begin, end, counts), which adds the numbers of elements [begin, end) to the counts.
+  // Calls count(begin, end, counts), which adds the occurrences in elements [begin, end) to
+  // `counts`.
   template <typename Count>
   void Run(const Count& count, int64_t* workspace, int64_t* out) const {
     if (n_parts_ == 1) {

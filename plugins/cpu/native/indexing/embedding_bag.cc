@@ -1,4 +1,4 @@
-// Sums, means and maxima of rows of a table, a bag of them at a time, and the gradients.
+// Sums, means and maxima of table rows per bag, and the gradients.
 #include <algorithm>
 #include <cstring>
 
@@ -11,8 +11,8 @@
 namespace opwright_cpu {
 namespace {
 
-constexpr int64_t kAhead = 8;     // rows that are fetched before they are read
-constexpr int64_t kColumns = 16;  // columns that threads share out: a line of memory at least
+constexpr int64_t kAhead = 8;     // prefetch distance in rows
+constexpr int64_t kColumns = 16;  // granularity of threads' columns, at least a cache line
 
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddScaledRow(int64_t n, const T* row, T scale, T* sums) {
@@ -29,7 +29,7 @@ OPWRIGHT_CPU_CLONES void DivideRow(int64_t n, T by, T* row) {
   for (int64_t i = 0; i < n; ++i) row[i] /= by;
 }
 
-// NaN is the greatest.
+// Whether a is greater than b; NaN is greater than every number.
 template <typename T>
 OPWRIGHT_CPU_CLONES void TakeGreater(int64_t n, const T* row, T* most) {
   for (int64_t i = 0; i < n; ++i) most[i] = row[i] > most[i] || row[i] != row[i] ? row[i] : most[i];
@@ -150,7 +150,7 @@ struct EmbeddingBagGradKernel {
   }
 
  private:
-  // Each thread has its own columns, so that rows are summed in the order of the bags.
+  // Each thread processes its own columns, so that rows are summed in the order of the bags.
   void WriteTable(const opwright::RunContext& ctx, const Bags& bags, int64_t skipped) const {
     const T* weight = ctx.input(0).data<T>();
     const T* samples = ctx.has_input(3) ? ctx.input(3).data<T>() : nullptr;
@@ -185,7 +185,7 @@ struct EmbeddingBagGradKernel {
     }
   }
 
-  // If several are equal, the first row gets the gradient.
+  // Of several equal maxima, the first row gets the gradient.
   void AddToGreatest(const Bags& bags, int64_t bag, int64_t skipped, const T* weight, const T* grad,
                      Part columns, int64_t* best, T* table) const {
     const int64_t n = table_.columns;
@@ -210,7 +210,7 @@ struct EmbeddingBagGradKernel {
     const T* grad = ctx.input(4).data<T>();
     T* samples = ctx.output(1).data<T>();
     const int64_t n = table_.columns;
-    std::fill_n(samples, bags.n(), T(0));  // after the last offset there is no bag
+    std::fill_n(samples, bags.n(), T(0));  // ids outside of all bags have gradient 0
     const int64_t work = bags.n() * n / std::max<int64_t>(bags.count(), 1);
     const int64_t grain = kElementGrain / std::max<int64_t>(work, 1) + 1;
     ParallelFor(ctx.n_threads(), bags.count(), grain, 1, [&](int64_t begin, int64_t end) {

@@ -6,7 +6,7 @@
 namespace opwright_cpu {
 namespace {
 
-// A tensor as [outer, count, row] around an axis.
+// Describes a tensor as [outer, count, row], where `count` is the length of the axis.
 RowBlocks BlocksOf(const opwright::Shape& table, int64_t axis, int64_t n) {
   const std::vector<int64_t> shape = IndexedDims(table);
   const size_t at = FrontAxis(axis, shape.size());

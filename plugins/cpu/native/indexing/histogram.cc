@@ -1,4 +1,4 @@
-// histogram: counts in bins of equal width, whose edges are numpy.linspace's to the last bit.
+// histogram: counts in bins of equal width, whose edges are bitwise identical to numpy.linspace's.
 #include <opwright/functors.h>
 #include <opwright/functors/counting.h>
 #include <vector>
@@ -43,7 +43,7 @@ struct HistogramKernel {
 
  private:
   opwright::functors::HistogramBins bins_ = {0, 1, 1};
-  std::vector<double> edges_;  // of the bins, and the end of the last one
+  std::vector<double> edges_;  // beginnings of all bins, and the end of the last bin
   Counts counts_;
 };
 

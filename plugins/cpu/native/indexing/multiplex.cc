@@ -8,7 +8,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Inputs index and x, a list; each output row is the row of the x that the index selects.
+// Inputs index and x, a list of tensors; each output row is copied from the x that the index
+// selects.
 template <typename T>
 struct MultiplexKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -38,8 +39,7 @@ struct MultiplexKernel {
   int64_t row_bytes_ = 0;
 };
 
-// Inputs index, x (shapes only) and out_grad; one output for each x, 0 in rows that were not
-// selected.
+// Inputs index, x (shapes only) and out_grad; one output per x, which is 0 in unselected rows.
 template <typename T>
 struct MultiplexGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -7,7 +7,7 @@
 namespace opwright_cpu {
 namespace {
 
-// An element is 0 if none of these bits is set: the sign of floats is ignored.
+// The bits that decide whether an element is nonzero; the sign bit of floats is excluded.
 template <typename Word>
 OPWRIGHT_CPU_CLONES int64_t Count(const Word* x, int64_t n, Word bits) {
   int64_t count = 0;
@@ -15,7 +15,7 @@ OPWRIGHT_CPU_CLONES int64_t Count(const Word* x, int64_t n, Word bits) {
   return count;
 }
 
-// The tensor as rows along its last axis; out is [rank, n_found].
+// The tensor as rows along its last axis. The output is [rank, n_found].
 struct Rows {
   const std::vector<int64_t>* shape;
   int64_t length;
@@ -31,8 +31,8 @@ void Find(const Word* x, Word bits, const Rows& rows, int64_t begin, int64_t at,
   for (int64_t row = begin; at < end; ++row) {
     const int64_t first = at;
     const Word* line = x + row * rows.length;
-    // Each position is written, and kept only if the element is not 0: a branch could not be
-    // predicted. The loop ends with the last element that is kept.
+    // Each position is written, but kept only if the element is not 0, because a branch would be
+    // unpredictable. The loop ends with the last element that is kept.
     for (int64_t j = 0; j < rows.length && at < end; ++j) {
       last[at] = j;
       at += (line[j] & bits) != 0;
@@ -56,7 +56,7 @@ struct NonzeroKernel {
     item_bytes_ = ItemBytes(x.dtype());
     is_float_ = x.dtype().code == kDLFloat || x.dtype().code == kDLBfloat;
     n_rows_ = x.numel() == 0 ? 0 : x.numel() / shape_.back();
-    // One number a thread: how much it found.
+    // The workspace has one count per thread.
     ctx.SetWorkspace(static_cast<uint64_t>(ctx.n_threads()) * sizeof(int64_t));
     ctx.SetEstimate(MoveNanoseconds(x.numel() * (item_bytes_ + 8), ctx.n_threads()));
     return opwright::Status::Ok();
@@ -85,7 +85,7 @@ struct NonzeroKernel {
     const int64_t grain_rows = kElementGrain / std::max<int64_t>(length, 1) + 1;
     const auto threads =
         static_cast<int32_t>(std::clamp<int64_t>(n_rows_ / grain_rows, 1, ctx.n_threads()));
-    // Both passes have the same parts for any number of threads.
+    // Both passes use the same parts, for any number of threads.
     const auto each_part = [&](const auto& function) {
       Parallel(threads, [&](int32_t thread, int32_t count) {
         for (int32_t part = thread; part < threads; part += count) {

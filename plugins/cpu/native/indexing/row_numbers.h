@@ -1,4 +1,4 @@
-// The rows that the vectors of an index name, for gather_nd and scatter_nd.
+// The rows that the vectors of an index select, for gather_nd and scatter_nd.
 #ifndef OPWRIGHT_CPU_INDEXING_ROW_NUMBERS_H_
 #define OPWRIGHT_CPU_INDEXING_ROW_NUMBERS_H_
 
@@ -9,19 +9,19 @@
 
 namespace opwright_cpu {
 
-// A tensor as [count, row]: its first k axes, and the others.
+// A tensor as [count, row]: the first k axes are merged into `count`, the others into `row`.
 struct IndexedRows {
-  std::vector<int64_t> dims;  // the first k lengths
+  std::vector<int64_t> dims;  // lengths of the first k axes
   int64_t count = 1;
   int64_t row = 1;
-  int64_t n = 0;  // vectors of the index
+  int64_t n = 0;  // number of index vectors
 
   IndexedRows() = default;
   IndexedRows(const std::vector<int64_t>& x, const std::vector<int64_t>& index);
 
   size_t workspace_bytes() const { return static_cast<size_t>(n) * sizeof(int64_t); }
 
-  // Writes the number of the row of each vector; an error if a position is out of range.
+  // Writes the row number of each vector; returns an error if a position is out of range.
   opwright::Status Find(const opwright::InputTensor& index, int64_t* numbers,
                         int32_t n_threads) const;
 };

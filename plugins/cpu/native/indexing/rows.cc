@@ -11,10 +11,10 @@
 namespace opwright_cpu {
 namespace {
 
-constexpr int64_t kAhead = 8;  // rows between the prefetched one and the used one
+constexpr int64_t kAhead = 8;  // prefetch distance in rows
 
-// Positions jump, so that the processor cannot foresee the next row. Into the second cache, which
-// allows more outstanding lines than the first.
+// Prefetches a row, since the processor cannot predict irregular positions. The target is the L2
+// cache, which allows more outstanding lines than the L1 cache.
 OPWRIGHT_CPU_INLINE void FetchRow(const char* row, int64_t bytes) {
   for (int64_t i = 0; i < std::min<int64_t>(bytes, 512); i += 64) __builtin_prefetch(row + i, 0, 2);
 }
@@ -64,7 +64,7 @@ OPWRIGHT_CPU_CLONES void AddRow(const T* row, T* out, int64_t n) {
   for (int64_t j = 0; j < n; ++j) out[j] += row[j];
 }
 
-// One thread's share of every block: places [place_begin, place_end), columns of each.
+// One thread's share of every block: output rows [place_begin, place_end) and some columns of each.
 struct Share {
   int64_t place_begin;
   int64_t place_end;
@@ -72,7 +72,7 @@ struct Share {
   int64_t column_end;
 };
 
-// Rows of one item, all places: nothing but the sums.
+// The special case of rows of one item and all output rows, which needs no inner loop.
 template <typename T, typename Index>
 void AddItems(const RowBlocks& blocks, const T* items, const Index* index, T* out) {
   for (int64_t i = 0; i < blocks.n; ++i) out[FromFront(index[i], blocks.count)] += items[i];
@@ -135,8 +135,8 @@ void AddRowsAt(const RowBlocks& blocks, const T* rows, const Positions& index, T
       if (blocks.outer >= threads) {
         outer = PartOf(blocks.outer, 1, thread, threads);
       } else if (blocks.row * item >= 512 * threads) {
-        // Threads divide columns, so that the work is equal for any frequency of positions; in
-        // whole cache lines of a compact table.
+        // Threads divide the columns, so that the work is balanced for any distribution of
+        // positions. Each part consists of complete cache lines of a compact table.
         const Part columns = PartOf(blocks.row, 64 / item, thread, threads);
         share.column_begin = columns.begin;
         share.column_end = columns.end;

@@ -1,4 +1,4 @@
-// Copying and adding rows at positions: gather, embedding and their gradients.
+// Copies and sums of rows at given positions, for gather, embedding and their gradients.
 #ifndef OPWRIGHT_CPU_INDEXING_ROWS_H_
 #define OPWRIGHT_CPU_INDEXING_ROWS_H_
 
@@ -14,14 +14,14 @@ struct RowBlocks {
   int64_t outer;
   int64_t count;
   int64_t n;
-  int64_t row;  // bytes to copy, or items to add
+  int64_t row;  // bytes per row to copy, or items per row to add
 };
 
 void CopyRowsAt(const RowBlocks& blocks, const char* x, const Positions& index, char* out,
                 int32_t n_threads);
 
-// out[o, j, :] = the sum of rows[o, i, :] with index[i] == j, in the order of i: every element of
-// out has one thread that owns it, so that the sums are the same for any number of threads.
+// out[o, j, :] = sum of rows[o, i, :] over all i with index[i] == j, in the order of i. One thread
+// owns each element of out, so that the sums do not depend on the number of threads.
 template <typename T>
 void AddRowsAt(const RowBlocks& blocks, const T* rows, const Positions& index, T* out,
                int32_t n_threads);

@@ -1,4 +1,4 @@
-// scatter and scatter_nd: elements of x that are set, added to, multiplied or compared.
+// scatter and scatter_nd: updates set, are added to, multiply, or are compared with elements of x.
 #include <cstdint>
 #include <type_traits>
 
@@ -13,7 +13,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The new value of an element. Sums and products of integers wrap.
+// Rules for the new value of an element. Sums and products of integers wrap.
 struct SetRule {
   template <typename T>
   static T Of(T, T update) {
@@ -38,7 +38,7 @@ struct ProductRule {
     return static_cast<T>(static_cast<W>(x) * static_cast<W>(update));
   }
 };
-// A NaN stays, in every position.
+// NaN propagates, whether it is in x or in the updates.
 struct MaximumRule {
   template <typename T>
   static T Of(T x, T update) {
@@ -54,7 +54,7 @@ struct MinimumRule {
 
 using Scatter = opwright::Status (*)(const Scattered& scattered, const opwright::RunContext& ctx);
 
-// From input 2, the updates, into output 0.
+// Applies the updates, input 2, to output 0.
 template <typename T, typename Rule>
 opwright::Status ScatterBy(const Scattered& scattered, const opwright::RunContext& ctx) {
   auto* items = static_cast<T*>(ctx.output(0).raw());
@@ -67,7 +67,7 @@ opwright::Status ScatterBy(const Scattered& scattered, const opwright::RunContex
   });
 }
 
-// Dtypes of one width share a function if only bits matter, or if numbers wrap.
+// Dtypes of the same width share a function if only bits matter or integers wrap.
 template <typename T>
 Scatter SelectRule(Reduction reduction) {
   using Bits = typename UnsignedOf<sizeof(T)>::Type;

@@ -1,4 +1,4 @@
-// The destinations of scatter and scatter_nd: one walk over the index and the updates for both.
+// The destinations of scatter and scatter_nd, which share one walk over the index and the updates.
 #ifndef OPWRIGHT_CPU_INDEXING_SCATTER_H_
 #define OPWRIGHT_CPU_INDEXING_SCATTER_H_
 
@@ -17,7 +17,7 @@
 namespace opwright_cpu {
 
 struct ScatterAttrs {
-  std::optional<int64_t> axis;  // of scatter only
+  std::optional<int64_t> axis;  // set for scatter only
   std::string reduction;
   OPWRIGHT_ATTRIBUTES(axis, reduction);
 };
@@ -26,16 +26,17 @@ enum class Reduction { kNone, kAdd, kMul, kMax, kMin };
 
 Reduction ReductionOf(const std::string& name);
 
-// The slots x, index and updates are the first, for operators and their gradients.
+// The destinations of a kernel whose first slots are x, index and updates, as for both operators
+// and their gradients.
 class Scattered {
  public:
   void Prepare(const opwright::PrepareContext& ctx, const ScatterAttrs& attrs);
 
-  // The need of `Index`; the rest of the workspace is the caller's.
+  // The workspace that the index needs; the rest of the workspace belongs to the caller.
   size_t workspace_bytes() const { return rows_ ? rows_->workspace_bytes() : 0; }
 
-  // Calls function(share, positions) in threads; an error if a position is out of range. The
-  // function returns the same as `AxisWalk::Visit`.
+  // Calls function(share, positions) in parallel and returns an error if a position is out of
+  // range. The function returns the result of `AxisWalk::Visit`.
   template <typename Function>
   opwright::Status Run(const opwright::RunContext& ctx, int64_t item_bytes,
                        const Function& function) const {
@@ -66,7 +67,7 @@ class Scattered {
   }
 
   AxisWalk walk_;
-  std::optional<IndexedRows> rows_;  // of scatter_nd
+  std::optional<IndexedRows> rows_;  // set for scatter_nd
   int64_t count_ = 0;
   int64_t n_index_ = 0;
   int64_t n_updates_ = 0;

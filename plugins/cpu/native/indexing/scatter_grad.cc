@@ -1,4 +1,4 @@
-// The gradients of scatter and scatter_nd: of elements that are set, added, multiplied or compared.
+// The gradients of scatter and scatter_nd, for updates that set, add, multiply or compare.
 #include <cstdint>
 #include <cstring>
 
@@ -23,9 +23,9 @@ struct ScatterGradKernel {
     const T* grad;
     T* x_grad;
     T* updates_grad;
-    T* before;       // of products: of the elements before an element
-    T* behind;       // and of the elements after it
-    int32_t* count;  // a count for each element of out
+    T* before;       // product of the factors before an update
+    T* behind;       // product of the factors after it
+    int32_t* count;  // one count per element of out
   };
 
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -67,7 +67,7 @@ struct ScatterGradKernel {
     }
   }
 
-  // The last update that sets an element gets its gradient.
+  // Passes the gradient of an element to the last update that sets it.
   opwright::Status OfSet(const opwright::RunContext& ctx, const Slots& s) const {
     if (s.x_grad != nullptr) Copy(ctx, s.grad, s.x_grad);
     ZeroBytes(reinterpret_cast<char*>(s.count), n_ * 4, ctx.n_threads());
@@ -81,11 +81,11 @@ struct ScatterGradKernel {
 
   opwright::Status OfSum(const opwright::RunContext& ctx, const Slots& s) const {
     if (s.x_grad != nullptr) Copy(ctx, s.grad, s.x_grad);
-    if (s.updates_grad == nullptr) return opwright::Status::Ok();  // x counts in every position
+    if (s.updates_grad == nullptr) return opwright::Status::Ok();  // x_grad is all of out_grad
     return Walk<false>(ctx, [=](int64_t place, int64_t i) { s.updates_grad[i] = s.grad[place]; });
   }
 
-  // Products of all other factors, without a division: there may be zeros among them.
+  // Multiplies all other factors instead of dividing the product, since factors may be zero.
   opwright::Status OfProduct(const opwright::RunContext& ctx, const Slots& s) const {
     Copy(ctx, s.x, s.before);
     ParallelFor(ctx.n_threads(), n_, kElementGrain, 1, [&](int64_t begin, int64_t end) {
@@ -112,7 +112,7 @@ struct ScatterGradKernel {
 
   static bool Took(T value, T out) { return value == out || (value != value && out != out); }
 
-  // All elements equal to the extremum share its gradient.
+  // Distributes the gradient equally among all elements that are equal to the extremum.
   opwright::Status OfExtremum(const opwright::RunContext& ctx, const Slots& s) const {
     ParallelFor(ctx.n_threads(), n_, kElementGrain, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) s.count[i] = Took(s.x[i], s.out[i]) ? 1 : 0;
@@ -151,8 +151,8 @@ struct ScatterGradKernel {
   Scattered scattered_;
   Reduction reduction_ = Reduction::kNone;
   int64_t n_ = 0;
-  size_t own_ = 0;     // where the workspace after the index begins
-  size_t second_ = 0;  // and its second half
+  size_t own_ = 0;     // offset of the workspace after the index
+  size_t second_ = 0;  // offset of the second half of it
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Distances of a compact tensor that is repeated along axes of length 1, in items.
+// Returns the strides, in items, of a compact tensor that broadcasts along axes of length 1.
 std::vector<int64_t> RepeatedStrides(const std::vector<int64_t>& dims) {
   std::vector<int64_t> strides = CompactStrides(dims);
   for (size_t i = 0; i < dims.size(); ++i) {

@@ -14,7 +14,7 @@ struct SoftmaxCrossEntropyAttrs {
   double epsilon;
   int64_t ignore_index;
   double loss_grad;
-  std::string source;  // the operator that messages name
+  std::string source;  // operator name for error messages
   OPWRIGHT_ATTRIBUTES(epsilon, ignore_index, loss_grad, source);
 };
 
@@ -54,7 +54,7 @@ struct SmoothL1Attrs {
 };
 
 struct HingeAttrs {
-  std::optional<double> margin;  // of margin_rank_loss only
+  std::optional<double> margin;  // set for margin_rank_loss only
   OPWRIGHT_ATTRIBUTES(margin);
 };
 

@@ -1,5 +1,5 @@
-// Code shared by linear_chain_crf, its gradient and viterbi_decode:
-// extents, and sums over the tags of the step before.
+// Code shared by linear_chain_crf, its gradient and viterbi_decode: extents, and sums over the tags
+// of the previous step.
 #ifndef OPWRIGHT_CPU_LOSSES_CHAIN_H_
 #define OPWRIGHT_CPU_LOSSES_CHAIN_H_
 
@@ -24,7 +24,7 @@ struct ChainShape {
   int64_t tags = 0;
 
   int64_t each() const { return steps * tags; }
-  // Sequences that are worth a separate thread.
+  // The number of sequences that justifies another thread.
   int64_t Grain() const { return kElementGrain / (each() * tags + 1) + 1; }
   uint64_t EstimateNs(int32_t n_threads) const {
     return static_cast<uint64_t>(500 + n * each() * (tags + 20) / (4 * n_threads));
@@ -35,7 +35,7 @@ inline ChainShape ChainShapeOf(const opwright::Meta& x) { return {x.dim(0), x.di
 
 using opwright::functors::kLeastSum;
 
-// exp(transition - its maximum), and the maximum.
+// Computes exp(transition - maximum) and the maximum.
 template <typename T>
 OPWRIGHT_CPU_CLONES T ExponentsOf(const T* transition, int64_t count, T* exponents) {
   T top = transition[0];
@@ -62,7 +62,7 @@ OPWRIGHT_CPU_CLONES void SumColumns(const T* weights, const T* exponents, int64_
   }
 }
 
-// The greatest of logs[i] + column[i * stride]; -inf if there is none.
+// Returns the maximum of logs[i] + column[i * stride] over all i, or -inf for no elements.
 template <typename T>
 T GreatestSum(const T* logs, const T* column, int64_t stride, int64_t tags) {
   T top = logs[0] + column[0];
@@ -70,7 +70,7 @@ T GreatestSum(const T* logs, const T* column, int64_t stride, int64_t tags) {
   return top;
 }
 
-// log(sum over i of exp(logs[i] + column[i * stride])), as exact as logarithms are.
+// Returns log(sum over i of exp(logs[i] + column[i * stride])) without overflow or underflow.
 template <typename T>
 T LogSum(const T* logs, const T* column, int64_t stride, int64_t tags) {
   const T top = GreatestSum(logs, column, stride, tags);
@@ -82,7 +82,8 @@ T LogSum(const T* logs, const T* column, int64_t stride, int64_t tags) {
   return top + opwright::functors::Log(sum);
 }
 
-// Fails unless the tags within the lengths are in [0, tags); writes them as int64, followed by 0.
+// Writes the tags as int64, with 0 beyond each length; fails unless the tags within the lengths are
+// in [0, tags).
 inline opwright::Status ReadTags(const opwright::InputTensor& label, const ChainShape& shape,
                                  const std::vector<int64_t>& lengths, std::vector<int64_t>* ids) {
   const bool is_wide = label.dtype().bits == 64;

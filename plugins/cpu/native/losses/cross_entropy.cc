@@ -15,7 +15,7 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// max(x, epsilon), NaN staying NaN.
+// Returns max(x, epsilon), or NaN if x is NaN.
 template <typename T>
 OPWRIGHT_CPU_INLINE T AtLeast(T x, T epsilon) {
   return x < epsilon ? epsilon : x;

@@ -1,4 +1,4 @@
-// ctc_loss and its gradient, a row in one thread.
+// ctc_loss and its gradient; each row is processed by one thread.
 #include "losses/ctc_loss.h"
 
 #include "common/parallel.h"
@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The preparation of both kernels: the shape, and a part of the workspace for each thread.
+// The preparation of both kernels: the shape, and a block of the workspace for each thread.
 class CtcPlan {
  public:
   void Prepare(opwright::PrepareContext& ctx, bool keeps_times) {
@@ -73,7 +73,8 @@ struct CtcLossKernel {
   CtcPlan plan_;
 };
 
-// Subtracts from the gradient the share of the likelihood through each class at each time.
+// Subtracts from the gradient the share of the likelihood that passes through each class at each
+// time step.
 template <typename T>
 void GoBack(const T* x, const CtcShape& shape, double end, T out_grad, CtcRow& row, T* x_grad) {
   const int64_t n = row.n();
@@ -98,9 +99,9 @@ void GoBack(const T* x, const CtcShape& shape, double end, T out_grad, CtcRow& r
   }
 }
 
-// Slots: x, label, lengths, label_lengths, out_grad; x_grad. The forward pass is computed again: 16
-// bits would be too coarse for its results, and storing them needs much memory for the little time
-// that it saves.
+// Slots: x, label, lengths, label_lengths, out_grad; x_grad. The forward pass is recomputed: 16
+// bits would be too coarse for its results, and storing them would need much memory and save little
+// time.
 template <typename T>
 struct CtcLossGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -120,7 +121,7 @@ struct CtcLossGradKernel {
     return plan_.ForEachRow(ctx, attrs.blank, [=](int64_t i, CtcRow& row) {
       std::fill(x_grad + i * size, x_grad + (i + 1) * size, T(0));
       const double end = row.GoForward(x + i * size);
-      if (end == kNever) return;  // the loss is infinite for every x nearby
+      if (end == kNever) return;  // the loss is infinite in a neighborhood of x
       GoBack(x + i * size, shape, end, out_grad[i], row, x_grad + i * size);
     });
   }

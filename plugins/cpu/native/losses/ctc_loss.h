@@ -1,5 +1,5 @@
-// The paths of ctc_loss through the states of a row, all of it as logarithms. States 0, 2, ..., 2n
-// are blanks, state 2i + 1 is label i; a step stays, advances by one, or skips a blank between two
+// The paths of ctc_loss through the states of a row, in log space. States 0, 2, ..., 2n are blanks,
+// and state 2i + 1 is label i. A step stays, advances by one state, or skips a blank between two
 // different labels.
 #ifndef OPWRIGHT_CPU_LOSSES_CTC_LOSS_H_
 #define OPWRIGHT_CPU_LOSSES_CTC_LOSS_H_
@@ -25,7 +25,7 @@ struct CtcShape {
   int64_t states() const { return 2 * labels + 1; }
 };
 
-// The labels of all rows, and how much of each row is there.
+// The labels of all rows, and the lengths of each row and its label.
 class CtcInputs {
  public:
   CtcInputs(const opwright::RunContext& ctx, const CtcShape& shape)
@@ -74,12 +74,12 @@ class CtcInputs {
   std::optional<ClassIds> label_lengths_;
 };
 
-// In double: the log-probability of a row grows with its length, and its last digits decide the
-// shares.
+// States use double, because the log-probability of a row grows with its length, and its last
+// digits determine the shares.
 constexpr double kNever = opwright::functors::NeverLog();
 using opwright::functors::LogOfSum;
 
-// From one time to the next. Two states without a path are before `from`.
+// Advances the states by one time step. `from` must be preceded by two unreachable states.
 OPWRIGHT_CPU_CLONES void StepForward(const double* from, const double* skips, const double* scores,
                                      int64_t n, double* to) {
   for (int64_t k = 0; k < n; ++k) {
@@ -87,7 +87,8 @@ OPWRIGHT_CPU_CLONES void StepForward(const double* from, const double* skips, co
   }
 }
 
-// From the next time back. Two states without a path are after `onward` and `skips`.
+// Moves the states back by one time step. `onward` and `skips` must be followed by two unreachable
+// states.
 OPWRIGHT_CPU_CLONES void StepBack(const double* onward, const double* skips, int64_t n,
                                   double* betas) {
   for (int64_t k = 0; k < n; ++k) {
@@ -95,20 +96,20 @@ OPWRIGHT_CPU_CLONES void StepBack(const double* onward, const double* skips, int
   }
 }
 
-// shares[k] = the share of the likelihood through state k.
+// Sets shares[k] to the share of the likelihood that passes through state k.
 OPWRIGHT_CPU_CLONES void FindShares(const double* alphas, const double* betas, double end,
                                     int64_t n, double* shares) {
   for (int64_t k = 0; k < n; ++k) shares[k] = opwright::functors::Exp(alphas[k] + betas[k] - end);
 }
 
-// The states of one row at a time, in a part of the workspace.
+// The states of one row at a time, in a block of the workspace.
 class CtcRow {
  public:
-  // Arrays of states have two more on one side.
+  // Arrays of states have two padding states on one side.
   static int64_t Stride(const CtcShape& shape) { return shape.states() + 2; }
 
-  // Elements of the workspace: classes, skips, scores, betas, onward, shares, and alphas of
-  // `n_kept` times.
+  // Number of workspace elements for classes, skips, scores, betas, onward, shares, and the alphas
+  // of `n_kept` time steps.
   static int64_t SizeOf(const CtcShape& shape, int64_t n_kept) {
     return Stride(shape) * (6 + n_kept);
   }
@@ -145,8 +146,8 @@ class CtcRow {
     for (int64_t k = 0; k < n_; ++k) scores()[k] = static_cast<double>(x[classes()[k]]);
   }
 
-  // Returns the logarithm of the likelihood of the labels. Before the first step a path is in a
-  // virtual state 0, from which it stays or advances to the first label.
+  // Returns the log-likelihood of the labels. Before the first step, a path is in a virtual state
+  // 0, from which it stays or advances to the first label.
   template <typename T>
   double GoForward(const T* x) {
     double* first = Alphas(0);

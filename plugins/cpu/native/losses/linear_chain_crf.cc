@@ -1,12 +1,12 @@
-// linear_chain_crf: the forward algorithm, with products instead of logarithms where nothing
-// underflows.
+// linear_chain_crf: the forward algorithm, which uses products instead of logarithms unless they
+// underflow.
 #include "common/widened.h"
 #include "losses/chain.h"
 
 namespace opwright_cpu {
 namespace {
 
-// logs[i] -= their maximum, which is returned; NaN if one of them is.
+// Subtracts the maximum from all logs and returns it; NaN if one of them is NaN.
 template <typename T>
 OPWRIGHT_CPU_CLONES T TakeMaximumAway(T* logs, int64_t n) {
   T top = logs[0];
@@ -68,7 +68,7 @@ struct LinearChainCrfKernel {
     const T* transition;
     const T* start;
     const T* end;
-    const T* exponents;  // of transition less `top`
+    const T* exponents;  // exp(transition - top)
     T top;
   };
 
@@ -84,7 +84,7 @@ struct LinearChainCrfKernel {
     return score;
   }
 
-  // Writes alpha, and returns the logarithm of the sum over all paths.
+  // Writes alpha and returns the logarithm of the sum over all paths.
   double LogTotal(const Weights& w, const T* x, int64_t length, T* scratch, T* alpha) const {
     const int64_t tags = shape_.tags;
     if (length == 0) return 0.0;

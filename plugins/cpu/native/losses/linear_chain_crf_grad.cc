@@ -1,4 +1,5 @@
-// The gradient of linear_chain_crf: the share of each tag and each move, from the last step back.
+// The gradient of linear_chain_crf: the marginal probability of each tag and transition, computed
+// from the last step backward.
 #include "common/widened.h"
 #include "losses/chain.h"
 
@@ -8,8 +9,8 @@ namespace {
 // Sequences are added up in blocks that do not depend on the number of threads.
 constexpr int64_t kMostBlocks = 16;
 
-// The share of each tag i of the step before, and the pairs: a move from i to j has the share
-// weights[i] * exponents[i, j] * ratios[j].
+// Computes the share of each tag i of the previous step, and adds the shares of transitions to
+// `pairs`: from i to j it is weights[i] * exponents[i, j] * ratios[j].
 template <typename T>
 OPWRIGHT_CPU_CLONES void GoBack(const T* weights, const T* exponents, const T* ratios, int64_t tags,
                                 T* before, T* pairs) {
@@ -83,14 +84,15 @@ struct LinearChainCrfGradKernel {
     std::vector<int64_t> lengths;
     std::vector<int64_t> ids;
     const T* transition;
-    const T* exponents;  // of transition less its maximum
+    const T* exponents;  // exp(transition - maximum)
     const T* end;
     const T* alpha;
     const T* out_grad;
     T* x_grad;
   };
 
-  // The gradients of transition, start and end, and four rows of scratch.
+  // Elements per block: the gradients of transition, start and end, and four rows of scratch
+  // memory.
   int64_t PartOfBlock() const { return shape_.tags * (shape_.tags + 6); }
 
   void RunSequence(const Call& c, int64_t b, T* pairs) const {
@@ -133,7 +135,8 @@ struct LinearChainCrfGradKernel {
     grad[tag] += derivative;
   }
 
-  // From the shares of a step to the shares of the step before, whose logarithms alpha are.
+  // Computes the shares of the previous step, whose log forward sums are alpha, from a step's
+  // shares.
   void StepBack(const Call& c, const T* alpha, const T* share, T* before, T* pairs) const {
     const int64_t tags = shape_.tags;
     T* weights = pairs + tags * tags + 4 * tags;

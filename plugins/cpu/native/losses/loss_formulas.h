@@ -1,5 +1,5 @@
-// Formulas of losses: of a score and its label the loss, and its derivatives along both. Where
-// a derivative is constant 0, it is selected, not multiplied.
+// Loss formulas: the loss of a score and its label, and its derivatives with respect to both. If a
+// derivative is constant 0, it is selected rather than multiplied.
 #ifndef OPWRIGHT_CPU_LOSSES_LOSS_FORMULAS_H_
 #define OPWRIGHT_CPU_LOSSES_LOSS_FORMULAS_H_
 
@@ -14,7 +14,7 @@ namespace opwright_cpu {
 
 namespace functors = opwright::functors;
 
-// kCost: the time of an element relative to mse.
+// kCost is the time per element relative to mse.
 template <typename T>
 struct Mse {
   using Attrs = opwright::NoAttrs;
@@ -32,8 +32,8 @@ struct SigmoidLoss {
   using Attrs = opwright::NoAttrs;
   static constexpr int64_t kCost = 3;
   static SigmoidLoss Of(const Attrs&) { return {}; }
-  // max(x, 0) - x * label + ln(1 + exp(-|x|)): no overflow, no loss of small values. For
-  // an infinite x with a label of 0 or 1 it is 0 or infinite.
+  // Computes max(x, 0) - x * label + ln(1 + exp(-|x|)), which neither overflows nor loses small
+  // values. For an infinite x with a label of 0 or 1 it is 0 or infinite.
   OPWRIGHT_CPU_INLINE T Loss(T x, T label) const {
     const T negative = x < T(0) ? x : -x;
     const T share = x < T(0) ? -label : T(1) - label;
@@ -59,7 +59,8 @@ struct L1 {
   }
 };
 
-// d**2 / 2 up to delta, and delta * (d - delta / 2) beyond: no square of large numbers.
+// The loss is d**2 / 2 for |d| up to delta, and delta * (|d| - delta / 2) beyond, so that large
+// numbers are not squared.
 template <typename T>
 OPWRIGHT_CPU_INLINE T HuberOf(T difference, T delta) {
   const T size = std::abs(difference);
@@ -88,7 +89,7 @@ struct Huber {
   }
 };
 
-// For beta 0 it is l1.
+// With beta 0 the loss is l1.
 template <typename T>
 struct SmoothL1 {
   using Attrs = SmoothL1Attrs;
@@ -108,7 +109,7 @@ struct SmoothL1 {
   }
 };
 
-// Also of the difference of two scores, with a margin.
+// This formula is also used for the difference of two scores, with a margin.
 template <typename T>
 struct Hinge {
   using Attrs = HingeAttrs;
@@ -142,7 +143,7 @@ struct LogLoss {
   }
 };
 
-// 0 if the label's probability is 0.
+// The loss is 0 if the label's probability is 0.
 template <typename T>
 struct KlDiv {
   using Attrs = KlDivAttrs;

@@ -1,4 +1,4 @@
-// nll, the negative of the logarithm that a class id picks of each line, and its gradient.
+// nll: the negative log-probability that the class id selects from each line, and its gradient.
 #include <algorithm>
 
 #include "common/parallel.h"

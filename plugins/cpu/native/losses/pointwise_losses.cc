@@ -1,5 +1,5 @@
-// Losses element by element, and their gradients: of x and its label, or of two scores by their
-// difference.
+// Element-wise losses and their gradients, for x and its label, or for the difference of two scores
+// and their label.
 #include <opwright/functors.h>
 #include <algorithm>
 
@@ -12,7 +12,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The inputs of a range of elements. `y` is null except for two scores.
+// The inputs for a range of elements. `y` is null unless the loss has two scores.
 template <typename T>
 struct Operands {
   const T* x;
@@ -45,7 +45,7 @@ OPWRIGHT_CPU_CLONES void ScoreGradRange(const Formula& formula, const Operands<T
   }
 }
 
-// The gradient of the second score of a pair.
+// Computes the gradient of the second score of a pair.
 template <typename T, typename Formula, bool kHasPair>
 OPWRIGHT_CPU_CLONES void OtherGradRange(const Formula& formula, const Operands<T>& from, T* out,
                                         int64_t n) {
@@ -83,7 +83,7 @@ Operands<T> From(const Operands<T>& all, int64_t begin) {
                      all.out_grad == nullptr ? nullptr : all.out_grad + begin};
 }
 
-// Slots: x, y of a pair, label; out.
+// Slots: x, y (only for a pair), label; out.
 template <typename T, typename Formula, bool kHasPair = false>
 struct LossKernel {
   using Attrs = typename Formula::Attrs;
@@ -113,7 +113,7 @@ struct LossKernel {
   int64_t n_ = 0;
 };
 
-// Slots: x, y of a pair, label, out_grad; x_grad, y_grad, label_grad.
+// Slots: x, y (only for a pair), label, out_grad; x_grad, y_grad, label_grad.
 template <typename T, typename Formula, bool kHasPair = false>
 struct LossGradKernel {
   using Attrs = typename Formula::Attrs;
@@ -150,7 +150,7 @@ struct LossGradKernel {
 }  // namespace
 }  // namespace opwright_cpu
 
-// Kernels of an operator and of its gradient, by a formula of one score or of a pair.
+// Registers the kernels of an operator and its gradient for a formula of one score or of a pair.
 #define OPWRIGHT_CPU_REGISTER_LOSS(type, Name, Formula, has_pair)                          \
   namespace opwright_cpu {                                                                 \
   namespace {                                                                              \

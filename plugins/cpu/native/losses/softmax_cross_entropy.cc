@@ -1,4 +1,4 @@
-// Softmax, cross entropy against class ids and the gradient of the scores: one sweep over a row.
+// Softmax, cross entropy against class ids and the gradient of the scores, in one sweep over a row.
 #include <opwright/functors.h>
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 
 using opwright::Status;
 
-// Writes e**(x - maximum) and returns its sum and x - maximum of the class.
+// Writes e**(x - maximum); returns its sum, and x - maximum of the labeled class.
 template <typename T>
 OPWRIGHT_CPU_CLONES T ExponentiateRow(const T* logits, int64_t n, T* maximum, T* out) {
   T largest = logits[0];
@@ -87,7 +87,7 @@ struct SoftmaxCrossEntropyKernel {
   void Row(const T* logits, int64_t id, const SoftmaxCrossEntropyAttrs& attrs, T* softmax, T* loss,
            T* grad) const {
     const bool counts = id != attrs.ignore_index;
-    const T of_class = counts ? logits[id] : T(0);  // grad may be the memory of the logits
+    const T of_class = counts ? logits[id] : T(0);  // read first: grad may overwrite the logits
     T maximum = T(0);
     const T total = ExponentiateRow(logits, classes_, &maximum, grad);
     const bool underflows =
@@ -95,7 +95,7 @@ struct SoftmaxCrossEntropyKernel {
     const T factor = counts && !underflows ? static_cast<T>(attrs.loss_grad) : T(0);
     DivideRow(total, factor, classes_, softmax, grad);
     if (factor == T(0)) {
-      for (int64_t j = 0; j < classes_; ++j) grad[j] = T(0);  // a product with NaN would be NaN
+      for (int64_t j = 0; j < classes_; ++j) grad[j] = T(0);  // 0 times NaN would be NaN
     } else {
       grad[id] -= factor;
     }

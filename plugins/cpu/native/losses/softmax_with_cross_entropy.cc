@@ -20,7 +20,7 @@ OPWRIGHT_CPU_CLONES void TakeLogs(T* values, int64_t n) {
   for (int64_t i = 0; i < n; ++i) values[i] = functors::Log(values[i]);
 }
 
-// -sum(label * (x - m - log_total)), 0 * -inf counting as 0.
+// Computes -sum(label * (x - m - log_total)), where 0 * -inf counts as 0.
 template <typename T>
 OPWRIGHT_CPU_CLONES void SoftLosses(const T* x, const T* label, const Lines& lines, int64_t begin,
                                     int64_t end, const T* maxima, const T* log_totals, T* out) {
@@ -90,7 +90,7 @@ struct SoftmaxLossKernel {
   uint64_t lines_bytes_ = 0;
 };
 
-// x_grad = softmax * grad of one line, element by element.
+// Computes x_grad = softmax * grad of one line, element by element.
 template <typename T>
 OPWRIGHT_CPU_CLONES void ScaleLines(const T* softmax, const T* grad, const Lines& lines,
                                     int64_t begin, int64_t end, T* x_grad) {
@@ -110,7 +110,7 @@ OPWRIGHT_CPU_CLONES void ScaleLines(const T* softmax, const T* grad, const Lines
   });
 }
 
-// x_grad = (softmax * sum(label) - label) * grad, line by line.
+// Computes x_grad = (softmax * sum(label) - label) * grad, line by line.
 template <typename T>
 OPWRIGHT_CPU_CLONES void SoftGradients(const T* softmax, const T* label, const T* grad,
                                        const Lines& lines, int64_t begin, int64_t end, T* x_grad) {
@@ -161,7 +161,7 @@ struct SoftmaxLossGradKernel {
     return opwright::Status::Ok();
   }
 
-  // Subtracts the gradient at the class; ignored lines are zero, even if softmax is NaN.
+  // Subtracts the gradient at the labeled class; sets ignored lines to 0, even if softmax is NaN.
   void MarkClasses(const ClassIds& ids, const T* grad, int64_t ignore_index, int64_t begin,
                    int64_t end, T* x_grad) const {
     for (int64_t line = begin; line < end; ++line) {

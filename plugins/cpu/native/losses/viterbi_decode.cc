@@ -1,12 +1,12 @@
-// viterbi_decode: the best way to each tag, step by step, and then the path back.
+// viterbi_decode: computes the best path to each tag step by step, then traces it back.
 #include "common/widened.h"
 #include "losses/chain.h"
 
 namespace opwright_cpu {
 namespace {
 
-// For each j the greatest best[i] + transition[i, j] and the first i that has it; NaN is greater
-// than every number.
+// For each j, computes the maximum of best[i] + transition[i, j] and the first i that attains it.
+// NaN is greater than every number.
 template <typename T>
 OPWRIGHT_CPU_CLONES void TakeBest(const T* best, const T* transition, int64_t tags, T* reached,
                                   int32_t* from) {

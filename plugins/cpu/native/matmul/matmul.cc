@@ -1,5 +1,6 @@
-// Matrix products: large float32 ones and bfloat16 through oneDNN, the others by our own loops. The
-// fused operator reads factors and writes the product in place of transposes around it.
+// Matrix products: large float32 products and bfloat16 products run through oneDNN, all others in
+// our own loops. The fused operator reads transposed factors and writes a transposed product, which
+// replaces the transposes around it.
 #include <cstring>
 #include <type_traits>
 
@@ -20,17 +21,17 @@ bool HasAvx512() {
   return has_it;
 }
 
-// Sums so short that writing them is most of the work, to few columns or to rows that lie a power
-// of two apart: oneDNN's loops for processors without AVX-512 take 1.2 to 1.9 times as long as
-// ours.
+// Whether sums are so short that writing them dominates, with few columns or with rows at
+// power-of-two distances. On processors without AVX-512, oneDNN's loops then take 1.2 to 1.9 times
+// as long as ours.
 bool IsShortSum(const GemmSize& size) {
   constexpr int64_t kShortSum = 64, kFewColumns = 16, kAliasedColumns = 256;
   return size.k <= kShortSum && (size.n <= kFewColumns || size.n % kAliasedColumns == 0);
 }
 
-// One row of interleaved matrices, such as the heads after an attention: oneDNN's newer loops do
-// not write them, unless there is another axis, and its older ones, which are as fast as ours, take
-// 30 ms to compile once in each process.
+// Whether the output is one row of interleaved matrices, such as the heads after an attention.
+// oneDNN's newer loops do not support this layout unless there is another axis; its older loops are
+// as fast as ours, but take 30 ms to compile once in each process.
 bool AreInterleaved(const MatrixShape& shape) {
   return shape.stack.size() == 1 && shape.out_row != shape.size.n;
 }
@@ -55,7 +56,7 @@ template <typename T, typename Attrs>
 struct ProductKernel {
   static void Configure(opwright::KernelOptions& options) {
     options.library = "onednn";
-    options.by_threads = !std::is_integral_v<T>;  // a part's size decides how it is computed
+    options.by_threads = !std::is_integral_v<T>;  // the size of a part determines the algorithm
   }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const Attrs& attrs) {
@@ -101,7 +102,7 @@ struct ProductKernel {
     const MatrixShape shape = ShapeOf(ctx, attrs);
     is_widened_ = !opwright::SameDtype(ctx.output(0).dtype(), opwright::DtypeOf<T>());
     out_bytes_ = static_cast<size_t>(ctx.output(0).numel()) * (is_widened_ ? 4 : sizeof(T));
-    is_zero_ = shape.Multiplications() == 0;  // nothing to do, or sums of nothing
+    is_zero_ = shape.Multiplications() == 0;  // the output is empty or consists of empty sums
     if (is_zero_) return opwright::Status::Ok();
     ctx.SetEstimate(EstimateProductNs<T>(shape, ctx.n_threads()));
     if constexpr (kIsOneDnnType<T>) {
@@ -128,7 +129,7 @@ struct ProductKernel {
 
   size_t out_bytes_ = 0;
   bool is_zero_ = false;
-  bool is_widened_ = false;  // bfloat16 makes float32
+  bool is_widened_ = false;  // bfloat16 factors have a float32 product
   OwnProduct own_;
   Product product_;
 };

@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// A factor whose vector has become one row or one column.
+// A factor in which a vector is a matrix of one row or one column.
 struct Factor {
   Laid stack;
   int64_t rows;
@@ -29,7 +29,7 @@ Factor MakeFactor(const Laid& array, bool vector_is_row) {
           {strides[rank - 2], strides[rank - 1]}};
 }
 
-// Elements from one matrix to the next along every axis of the common stack.
+// Returns the strides between matrices along every batch axis.
 std::vector<int64_t> StackStrides(const Factor& factor, size_t rank) {
   std::vector<int64_t> strides(rank, 0);
   const size_t missing = rank - factor.stack.dims.size();
@@ -46,8 +46,8 @@ int64_t CommonDim(const Factor& x, const Factor& y, size_t from_back) {
   return dim(x.stack.dims) == 1 ? dim(y.stack.dims) : dim(x.stack.dims);
 }
 
-// The distances of elements of x y along each axis, where
-// axis i of a compact array of them is axis axes[i].
+// Returns the strides of x y along each axis, if axis i of the compact array that stores it is axis
+// axes[i] of x y.
 std::vector<int64_t> OutStrides(const std::vector<int64_t>& dims,
                                 const std::vector<int64_t>& axes) {
   std::vector<int64_t> strides(dims.size());
@@ -60,7 +60,7 @@ std::vector<int64_t> OutStrides(const std::vector<int64_t>& dims,
   return strides;
 }
 
-// Adds an axis inside the others, joined with its neighbor if the strides allow it.
+// Appends an innermost axis, or merges it with its neighbor if the strides allow it.
 void AddAxis(const StackAxis& axis, std::vector<StackAxis>* stack) {
   if (axis.size == 1) return;
   if (!stack->empty()) {
@@ -75,7 +75,7 @@ void AddAxis(const StackAxis& axis, std::vector<StackAxis>* stack) {
   stack->push_back(axis);
 }
 
-// Many matrices times one are one tall matrix times it, if the rows are contiguous.
+// If rows are contiguous, merges many matrices times one matrix into one tall matrix times it.
 void JoinRows(MatrixShape* shape) {
   if (shape->stack.size() != 1 || shape->stack[0].y_stride != 0) return;
   const StackAxis axis = shape->stack[0];
@@ -86,7 +86,8 @@ void JoinRows(MatrixShape* shape) {
   shape->stack_size = 1;
 }
 
-// Adds copies of `whole`, which `cut` then makes parts of: cut(&part, begin, length).
+// Splits `whole` into parts: copies it for each part and calls cut(&part, begin, length) on the
+// copy.
 template <typename Cut>
 std::vector<MatrixPart> SplitLength(const MatrixPart& whole, int64_t length, int64_t step,
                                     int32_t n_parts, const Cut& cut) {
@@ -206,7 +207,7 @@ std::vector<MatrixPart> SplitProduct(const MatrixShape& shape, int32_t n_parts) 
   if (stacked != shape.stack.end()) {
     return SplitStack(whole, static_cast<size_t>(stacked - shape.stack.begin()), n_parts);
   }
-  // Every thread reads all of one factor: preferably the smaller one.
+  // Every thread reads one complete factor, preferably the smaller one.
   return shape.size.m >= shape.size.n ? SplitRows(whole, n_parts) : SplitColumns(whole, n_parts);
 }
 

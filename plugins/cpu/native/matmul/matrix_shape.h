@@ -1,4 +1,4 @@
-// A matrix product by NumPy's rules as matrices with strides, and stacks of them.
+// A matrix product by NumPy's rules, described as strided matrices and batches of them.
 #ifndef OPWRIGHT_CPU_MATMUL_MATRIX_SHAPE_H_
 #define OPWRIGHT_CPU_MATMUL_MATRIX_SHAPE_H_
 
@@ -9,8 +9,7 @@
 
 namespace opwright_cpu {
 
-// One axis of a stack: the distance to the next matrix of each factor, 0 if it is repeated, and of
-// out.
+// One batch axis: strides between matrices of x, y (0 if broadcast) and out.
 struct StackAxis {
   int64_t size;
   int64_t x_stride;
@@ -18,25 +17,26 @@ struct StackAxis {
   int64_t out_stride;
 };
 
-// An array whose axes may be in memory in another order.
+// An array whose axes may be permuted in memory.
 struct Laid {
   std::vector<int64_t> dims;
   std::vector<int64_t> strides;
 };
 
-// Axis i is axis axes[i] of a compact array of this shape; none: the same one.
+// Makes an array in which axis i is axis axes[i] of a compact array of this shape; an empty list
+// means no permutation.
 Laid LaidBy(const std::vector<int64_t>& shape, const std::vector<int64_t>& axes);
 
-// out[s] = x[s] y[s] for every matrix s of a stack; the columns of out are contiguous.
+// out[s] = x[s] y[s] for every matrix s of a batch; rows of out are contiguous.
 struct MatrixShape {
   GemmSize size{};
-  int64_t x_strides[2] = {};  // of rows and of columns
+  int64_t x_strides[2] = {};  // row stride and column stride
   int64_t y_strides[2] = {};
-  int64_t out_row = 0;           // stride of its rows
-  std::vector<StackAxis> stack;  // outermost first, as few axes as describe it
+  int64_t out_row = 0;           // row stride of out
+  std::vector<StackAxis> stack;  // batch axes, merged as far as possible, outermost first
   int64_t stack_size = 1;
 
-  // The offset of matrix `index` of the stack in each factor.
+  // The offset of matrix `index` of the batch in each factor.
   struct Offsets {
     int64_t x;
     int64_t y;
@@ -47,25 +47,26 @@ struct MatrixShape {
   int64_t Multiplications() const { return stack_size * size.m * size.n * size.k; }
 };
 
-// Some matrices of a stack, some rows or some columns of out: an independent product.
+// An independent part of a product: some matrices of a batch, or some rows or columns of out.
 struct MatrixPart {
   MatrixShape shape;
   std::vector<int64_t>
-      out_strides;  // of the stack's axes and of the rows; the columns are contiguous
-  int64_t x = 0;    // element that the part begins with
+      out_strides;  // strides of the batch axes and of rows; the column stride is 1
+  int64_t x = 0;    // index of the part's first element
   int64_t y = 0;
   int64_t out = 0;
   int64_t column = 0;
 };
 
-// At most n_parts parts of about the same size, whose rows and columns are whole vectors.
+// Splits a product into at most n_parts parts of about the same size, with multiples of the vector
+// width as rows and columns.
 std::vector<MatrixPart> SplitProduct(const MatrixShape& shape, int32_t n_parts);
 
-// Axis i of out, [stack, m, n], is axis out_axes[i] of x y; none: the same one. The shape rule has
-// checked that all fit.
+// Axis i of out, [batch, m, n], is axis out_axes[i] of x y; an empty list means no permutation. The
+// shape rule has checked that the shapes fit.
 MatrixShape MakeMatrixShape(const Laid& x, const Laid& y, const std::vector<int64_t>& out_axes);
 
-// Of compact arrays.
+// Makes the shape for compact arrays.
 MatrixShape MakeMatrixShape(const std::vector<int64_t>& x, const std::vector<int64_t>& y,
                             bool transpose_x, bool transpose_y);
 

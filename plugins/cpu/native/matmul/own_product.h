@@ -1,4 +1,4 @@
-// Matrix products by our own loops, over several threads.
+// Matrix products by our own loops in several threads.
 #ifndef OPWRIGHT_CPU_MATMUL_OWN_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_OWN_PRODUCT_H_
 
@@ -13,12 +13,12 @@
 
 namespace opwright_cpu {
 
-// Multiplications that a second thread needs to be worth waking it.
+// Multiplications per thread from which on another thread is worth waking.
 constexpr int64_t kProductGrain = 64 * 1024;
 
-// Whether our own loops multiply float32 faster than oneDNN: if its call costs more than the work
-// (measured), and for a vector and a matrix, which plain sums of products compute at the speed of
-// memory.
+// Whether our own loops multiply float32 faster than oneDNN: this is the case if oneDNN's call
+// costs more than the work (measured), and for products of a vector and a matrix, which simple
+// loops compute at memory speed.
 inline bool IsSmall(const MatrixShape& shape) {
   constexpr int64_t kSmallProduct = 16 * 1024;
   return shape.Multiplications() <= kSmallProduct;
@@ -28,8 +28,8 @@ inline bool IsOwn(const MatrixShape& shape) {
   return is_vector || IsSmall(shape);
 }
 
-// Float32 runs at about 64 multiplications a nanosecond and thread if vectors are long; products of
-// few rows or columns wait for the larger factor, which comes from a cache.
+// Estimates the duration. Float32 runs at about 64 multiplications per ns and thread if vectors are
+// long; products with few rows or columns wait for the larger factor, which is read from a cache.
 template <typename T>
 uint64_t EstimateProductNs(const MatrixShape& shape, int32_t n_threads) {
   constexpr double kBytesPerNs = 32.0;
@@ -40,7 +40,7 @@ uint64_t EstimateProductNs(const MatrixShape& shape, int32_t n_threads) {
   return 50 + static_cast<uint64_t>(std::max(work / rate, bytes / kBytesPerNs) / n_threads);
 }
 
-// Matrices of the stack, each in pieces of rows or columns.
+// Multiplies batches of matrices, each split into blocks of rows or columns.
 class OwnProduct {
  public:
   template <typename T>
@@ -69,7 +69,7 @@ class OwnProduct {
   }
 
  private:
-  int64_t Step() const { return is_turned_ ? 64 : 32; }  // whole panels, whole tiles
+  int64_t Step() const { return is_turned_ ? 64 : 32; }  // complete panels, complete tiles
 
   template <typename T>
   void RunPiece(int64_t unit, const T* x, const T* y, T* out, void* workspace) const {

@@ -18,33 +18,32 @@ void PanelProduct::Make(const MatrixShape& shape, int32_t n_threads) {
   y_strides_[0] = shape.y_strides[0];
   y_strides_[1] = shape.y_strides[1];
   product_ = BestPanelGemm();
-  constexpr int64_t kGrain = 64 * 1024;  // multiplications that are worth a thread
+  constexpr int64_t kGrain = 64 * 1024;  // multiplications that justify another thread
   n_threads_ =
       static_cast<int32_t>(std::clamp<int64_t>(shape.Multiplications() / kGrain, 1, n_threads));
-  // By columns each thread reads its own part of the weight; by rows all of it, which is better
-  // only if columns leave threads idle.
+  // Split by columns, each thread reads its own part of the weight; split by rows, it reads all of
+  // it, which is better only if a split by columns leaves threads idle.
   width_ = FindWidth();
   const int64_t threads = n_threads_;
   const int64_t tiles = (size.m + kRowStep - 1) / kRowStep;
-  constexpr int64_t kReading = 24;  // rows multiplied in the time of one more read of a weight
+  constexpr int64_t kReading = 24;  // reading the weight once takes as long as multiplying 24 rows
   const int64_t by_columns = MostColumns(width_) * size.m;
   const int64_t by_rows = ((tiles + threads - 1) / threads * kRowStep + kReading) * size.n;
   by_rows_ = by_rows < by_columns;
   if (by_rows_) width_ = product_.width;
   evens_ = n_threads_ == 1 && width_ > 2 * kPanelStep;
-  constexpr uint64_t kCachedBytes = 1
-                                    << 20;  // of a second cache: read for each row, it is in there
+  constexpr uint64_t kCachedBytes = 1 << 20;  // a weight of this size stays in the L2 cache
   is_cached_ = size.m == 1 && packed_bytes() <= kCachedBytes;
 }
 
-// Of one thread.
+// Returns the maximum number of columns that one thread computes.
 int64_t PanelProduct::MostColumns(int64_t width) const {
   const int64_t panels = (size_.n + width - 1) / width;
   return (panels + n_threads_ - 1) / n_threads_ * width;
 }
 
-// With narrower panels threads have more equal shares, but the
-// products of each take longer, because it has fewer sums at once.
+// Narrower panels balance the threads better, but make their products slower, because fewer sums
+// are computed at once.
 int64_t PanelProduct::FindWidth() const {
   int64_t best = product_.width;
   for (int64_t width = best - kPanelStep; width >= 2 * kPanelStep; width -= kPanelStep) {
@@ -71,7 +70,7 @@ void PanelProduct::Pack(const float* y, void* packed) const {
   }
 }
 
-// Sums of many terms in parts, so that a panel of them stays in the second cache.
+// Splits long sums into blocks of terms, so that a panel of each block stays in the L2 cache.
 void PanelProduct::Multiply(const float* x, const float* packed, int64_t row, int64_t end,
                             int64_t column, int64_t width, float* out) const {
   constexpr int64_t kDepth = 512;

@@ -1,5 +1,5 @@
-// Products with a weight in panels, by our own loops: with few rows
-// they run at the speed of memory, which oneDNN's do not reach.
+// Products with a packed weight, by our own loops. With few rows they run at memory speed, which
+// oneDNN's products do not reach.
 #ifndef OPWRIGHT_CPU_MATMUL_PANEL_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_PANEL_PRODUCT_H_
 
@@ -11,11 +11,11 @@
 
 namespace opwright_cpu {
 
-// out = x y of float32, [m, k] and [k, n]. Immutable after Make. Each
-// number is the sum of one thread in one order, for any number of threads.
+// out = x y of float32, [m, k] and [k, n]. Immutable after Make. Each result is summed by one
+// thread, in an order that does not depend on the number of threads.
 class PanelProduct {
  public:
-  // Stays empty if oneDNN's product is faster: x has many rows, or is not contiguous.
+  // Stays empty if oneDNN's product is faster, because x has many rows or is not contiguous.
   void Make(const MatrixShape& shape, int32_t n_threads);
   bool empty() const { return size_.m == 0; }
 
@@ -41,12 +41,12 @@ class PanelProduct {
   }
 
  private:
-  static constexpr int64_t kRowStep = 6;  // rows of a tile
+  static constexpr int64_t kRowStep = 6;  // rows per tile
   static constexpr int64_t kRowsAtOnce =
-      126;  // that stay in the second cache together with a panel
+      126;  // rows that fit into the L2 cache together with a panel
 
-  // The second to last panel is narrower if the last one would have a single vector, whose sums
-  // wait for each other.
+  // The second to last panel is narrower if the last panel would have a single vector, whose sums
+  // would wait for each other.
   int64_t WidthOf(int64_t column) const {
     const int64_t left = size_.n - column;
     if (left <= width_) return left;
@@ -65,8 +65,8 @@ class PanelProduct {
   int64_t width_ = 0;  // of a panel, at most product_'s
   int32_t n_threads_ = 1;
   bool by_rows_ = false;
-  bool evens_ = false;      // threads share panels by whole widths only
-  bool is_cached_ = false;  // and has one row
+  bool evens_ = false;      // WidthOf balances the last two panels, in a single thread only
+  bool is_cached_ = false;  // x has one row and the weight stays in a cache
 };
 
 }  // namespace opwright_cpu

@@ -21,7 +21,7 @@ memory::desc FactorDesc(const MatrixShape& shape, memory::data_type dtype, bool 
   dims.push_back(is_x ? shape.size.m : shape.size.k);
   dims.push_back(is_x ? shape.size.k : shape.size.n);
   strides.insert(strides.end(), matrix_strides, matrix_strides + 2);
-  // oneDNN requires plausible strides of axes of size 1, too.
+  // oneDNN requires plausible strides even for axes of size 1.
   for (size_t axis = dims.size(); axis-- > 0;) {
     if (dims[axis] == 1)
       strides[axis] = axis + 1 < dims.size() ? dims[axis + 1] * strides[axis + 1] : 1;
@@ -38,7 +38,7 @@ memory::desc Result(const MatrixPart& part, memory::data_type dtype) {
   return memory::desc(dims, dtype, strides);
 }
 
-// One number for each column: [1, ..., n].
+// The descriptor of one number per column: [1, ..., n].
 memory::desc Bias(const MatrixShape& shape, memory::data_type dtype) {
   const size_t outer = shape.stack.size() + 1;
   memory::dims dims(outer, 1);
@@ -64,14 +64,14 @@ dnnl::matmul::primitive_desc Describe(const ProductRequest& request, const Matri
   return dnnl::matmul::primitive_desc(CpuEngine(), x, y, out, attr, allow_empty);
 }
 
-// Whether two parts of one product are of one size: they have the strides of the whole.
+// Whether two parts of one product have the same size; their strides are always equal.
 bool AreAlike(const MatrixShape& one, const MatrixShape& other) {
   return one.size.m == other.size.m && one.size.n == other.size.n &&
          std::equal(one.stack.begin(), one.stack.end(), other.stack.begin(), other.stack.end(),
                     [](const StackAxis& a, const StackAxis& b) { return a.size == b.size; });
 }
 
-// Multiplications that another thread needs to be worth waking it.
+// Multiplications per part from which on another thread is worth waking.
 constexpr int64_t kPartGrain = 64 * 1024;
 
 }  // namespace
@@ -95,7 +95,7 @@ opwright::Status Product::AddPart(const ProductRequest& request, const MatrixPar
   const auto like = std::find_if(parts_.begin(), parts_.end(), [&](const Part& other) {
     return AreAlike(other.shape, from.shape);
   });
-  if (like != parts_.end()) part = *like;  // a new one would compile the same code again
+  if (like != parts_.end()) part = *like;  // a new primitive would recompile the same code
   part.x = from.x * item;
   part.y = from.y * item;
   part.bias = from.column * out_item;
@@ -127,7 +127,7 @@ opwright::Status Product::AddPart(const ProductRequest& request, const MatrixPar
   return opwright::Status::Ok();
 }
 
-// Parts that begin with the same element of y share its packed form.
+// Parts that begin at the same element of y share its packed form.
 void Product::LayPackedParts() {
   const bool is_plain = std::all_of(parts_.begin(), parts_.end(),
                                     [](const Part& part) { return part.y_used == part.y_plain; });

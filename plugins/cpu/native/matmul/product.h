@@ -17,25 +17,25 @@ namespace opwright_cpu {
 // The operands of a product.
 struct ProductRequest {
   MatrixShape shape;
-  dnnl::memory::data_type dtype = dnnl::memory::data_type::f32;      // of both factors
-  dnnl::memory::data_type out_dtype = dnnl::memory::data_type::f32;  // and of a bias
+  dnnl::memory::data_type dtype = dnnl::memory::data_type::f32;      // dtype of both factors
+  dnnl::memory::data_type out_dtype = dnnl::memory::data_type::f32;  // dtype of out and bias
   bool with_bias = false;
-  const Eltwise* activation = nullptr;  // NULL for none
+  const Eltwise* activation = nullptr;  // NULL for no activation
   bool pack_y = false;                  // y may be stored in the layout preferred by the primitive
   int32_t n_threads = 1;
 };
 
-// out = activation(x y + bias), in one part for each thread: some matrices of the stack, some rows
-// or some columns, each a primitive of its own that runs in one thread. Transposed factors are read
-// by their strides.
+// out = activation(x y + bias), split into one part per thread: some matrices of the batch, some
+// rows or some columns. Each part is a separate single-threaded primitive. Transposed factors are
+// read through their strides.
 class Product {
  public:
-  // Refuses if this machine has no instructions for the dtype.
+  // Returns an error if this processor has no instructions for the dtype.
   opwright::Status Make(const ProductRequest& request);
 
   bool empty() const { return parts_.empty(); }
   uint64_t workspace_bytes() const { return scratchpad_bytes_ * parts_.size(); }
-  // Bytes of the packed y; 0 if y is read in place.
+  // Size of the packed y; 0 if y is read in place.
   uint64_t packed_bytes() const { return packed_bytes_; }
   void Pack(const void* y, void* packed) const;
 
@@ -47,14 +47,14 @@ class Product {
     Primitive primitive;
     dnnl::memory::desc y_plain;
     dnnl::memory::desc y_used;
-    // Offset of the part in each array in bytes: y as given, and packed.
+    // The part's byte offset in each array; y as given, and packed.
     int64_t x = 0, y = 0, packed = 0, bias = 0, out = 0;
   };
   opwright::Status AddPart(const ProductRequest& request, const MatrixPart& from);
   void LayPackedParts();
 
   std::vector<Part> parts_;
-  uint64_t scratchpad_bytes_ = 0;  // of one part
+  uint64_t scratchpad_bytes_ = 0;  // scratchpad size of one part
   uint64_t packed_bytes_ = 0;
   bool with_bias_ = false;
 };

@@ -1,6 +1,6 @@
-// Products x^T y of matrices stored by rows, as in the gradient of a layer's weight:
-// few columns of both, and a sum over all rows of a batch. oneDNN multiplies them by its loops for
-// any layout, and compiles 3 MB for the first of them.
+// Products x^T y of row-major matrices, as in the gradient of a layer's weight: both have few
+// columns, and sums run over all rows of a batch. oneDNN uses its generic loops for this layout,
+// and compiles 3 MB of code for the first such product.
 #ifndef OPWRIGHT_CPU_MATMUL_TURNED_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_TURNED_PRODUCT_H_
 
@@ -13,15 +13,15 @@
 
 namespace opwright_cpu {
 
-// Columns of x; this many of their rows stay in the second cache while the panels of y are read.
+// Columns of x per block; the rows of a block stay in the L2 cache while panels of y are read.
 constexpr int64_t kTurnedColumns = 252;
 constexpr int64_t kTurnedRows = 252;
 
-// Whether y is in whole panels.
+// Whether the columns of y fill complete panels.
 inline bool HasPanels(const MatrixShape& shape) { return shape.size.n % kPanelStep == 0; }
 
-// Whether own loops take at most the time of oneDNN's for processors with AVX-512: 0.8 to 1.0 of it
-// as measured. With more columns they take up to 1.2, with very few up to 1.5.
+// Whether our own loops are at least as fast as oneDNN's on processors with AVX-512. Measured, they
+// take 0.8 to 1.0 of oneDNN's time; with more columns they take up to 1.2, with very few up to 1.5.
 inline bool IsTurned(const MatrixShape& shape) {
   constexpr int64_t kFewestTerms = 512;
   const GemmSize& size = shape.size;
@@ -32,7 +32,7 @@ inline bool IsTurned(const MatrixShape& shape) {
   return size.m >= 64 && size.n >= 32 && size.n <= 128;
 }
 
-// c = a b of such matrices. Each sum runs over blocks of rows in one order.
+// Computes c = a b of such matrices. Each sum runs over blocks of rows in a fixed order.
 inline void MultiplyTurned(const GemmSize& size, MatrixView<const float> a,
                            MatrixView<const float> b, MatrixView<float> c) {
   static const PanelGemm product = BestPanelGemm();

@@ -11,7 +11,8 @@
 namespace opwright_cpu {
 namespace {
 
-// The share of the pairs whose positive row has the higher bin.
+// Returns the share of pairs of a positive and a negative row in which the positive row has the
+// higher bin.
 double AreaOf(const int64_t* positives, const int64_t* negatives, int64_t n_bins) {
   opwright::functors::RocArea area = {};
   for (int64_t i = 0; i < n_bins; ++i) {
@@ -30,7 +31,7 @@ opwright::Status CheckProbabilities(const T* x, int64_t n) {
   return opwright::Status::Ok();
 }
 
-// Slots: x, label, positives, negatives; auc, positives_out, negatives_out. Each state is updated
+// Slots: x, label, positives, negatives; auc, positives_out, negatives_out. Both states are updated
 // in place.
 template <typename T>
 struct AucKernel {

@@ -1,4 +1,5 @@
-// precision_recall: counts of right and wrong rows for each class, and the metrics from them.
+// precision_recall: counts correct and wrong rows per class and computes the metrics from the
+// counts.
 #include <opwright/functors.h>
 #include <opwright/functors/counting.h>
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace opwright_cpu {
 namespace {
 
-enum Count { kRight, kTooMany, kNot, kTooFew, kCounts };  // of a class: tp, fp, tn, fn
+enum Count { kRight, kTooMany, kNot, kTooFew, kCounts };  // tp, fp, tn, fn of a class
 
 void AddRatios(const int64_t* counts, double* sums) {
   opwright::functors::AddRatios(counts[kRight], counts[kTooMany], counts[kTooFew], sums);
@@ -37,14 +38,14 @@ int64_t BestOf(const T* row, int64_t n) {
   return best;
 }
 
-// Slots: x, label, states; batch, total, states_out, which is the memory of states.
+// Slots: x, label, states; batch, total, states_out, which shares the memory of states.
 template <typename T>
 struct PrecisionRecallKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const opwright::NoAttrs&) {
     rows_ = LinesAlong(ctx.input(0).shape(), 1);
-    // The predicted class of each row, and the counts of the batch.
+    // The workspace holds the predicted class of each row, and the counts of the batch.
     ctx.SetWorkspace(static_cast<uint64_t>(rows_.outer + kCounts * rows_.length) * sizeof(int64_t));
     ctx.SetEstimate(static_cast<uint64_t>(20 + rows_.numel() + 10 * rows_.length));
     return opwright::Status::Ok();

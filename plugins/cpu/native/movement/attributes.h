@@ -33,7 +33,7 @@ struct PadAttrs {
 struct UnfoldAttrs {
   std::vector<int64_t> kernel;
   std::vector<int64_t> strides;
-  std::vector<int64_t> paddings;  // before and after each axis
+  std::vector<int64_t> paddings;  // padding before and after each axis
   std::vector<int64_t> dilations;
   OPWRIGHT_ATTRIBUTES(kernel, strides, paddings, dilations);
 };

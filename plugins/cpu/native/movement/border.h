@@ -1,4 +1,4 @@
-// A tensor with a border around a box: pad, and the gradient of slice.
+// A tensor with a border around a box, for pad and the gradient of slice.
 #ifndef OPWRIGHT_CPU_MOVEMENT_BORDER_H_
 #define OPWRIGHT_CPU_MOVEMENT_BORDER_H_
 
@@ -12,14 +12,14 @@ namespace opwright_cpu {
 
 enum class BorderMode { kConstant, kReflect, kEdge, kWrap };
 
-// Writes the box, then the border along each axis, from the last axis to the first. Along
-// an axis it covers the box in the axes before, and the box with its
-// border in the axes after, so that each element is written once.
+// Writes the box, then the border along each axis, from the last axis to the first. The border
+// along an axis covers only the box in preceding axes, and the box with its border in following
+// axes, so that each element is written once.
 class Border {
  public:
   Border() = default;
-  // `before`: width of the border in front of the box, `item`: the border's constant, by its bytes,
-  // `from`: strides of the tensor that the box is read from, in elements.
+  // `before` is the width of the border in front of the box; `item` holds the bytes of the border's
+  // constant; `from` are the strides, in elements, of the tensor that the box is read from.
   Border(BorderMode mode, int64_t item_bytes, const std::vector<int64_t>& box,
          const std::vector<int64_t>& before, const std::vector<int64_t>& whole, uint64_t item,
          const std::vector<int64_t>& from);
@@ -30,7 +30,7 @@ class Border {
  private:
   struct Side {
     StridedCopy copy;
-    int64_t source;  // offsets in the whole, bytes
+    int64_t source;  // byte offsets in the whole tensor
     int64_t destination;
   };
 
@@ -43,7 +43,7 @@ class Border {
   std::vector<int64_t> box_;
   std::vector<int64_t> before_;
   std::vector<int64_t> whole_;
-  std::vector<int64_t> strides_;  // of the whole, bytes
+  std::vector<int64_t> strides_;  // byte strides of the whole tensor
   StridedCopy center_;
   int64_t center_offset_ = 0;
   std::vector<Side> sides_;

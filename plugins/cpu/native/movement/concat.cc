@@ -7,8 +7,8 @@
 namespace opwright_cpu {
 namespace {
 
-// One tensor as a whole and as consecutive parts along an axis: concat writes the whole, split and
-// the gradient of concat write the parts.
+// A tensor and its consecutive parts along an axis. concat writes the whole tensor; split and the
+// gradient of concat write the parts.
 class Parts {
  public:
   void Begin(const std::vector<int64_t>& whole, int64_t axis, int64_t item_bytes) {
@@ -31,11 +31,11 @@ class Parts {
 
   struct Copy {
     StridedCopy copy;
-    int64_t offset;  // of the part in the whole, bytes
+    int64_t offset;  // byte offset of the part in the whole tensor
   };
 
-  // Calls function(index, copy, thread, n_threads) for each part in every thread, which moves its
-  // share of each.
+  // Calls function(index, copy, thread, n_threads) for each part in every thread; each call moves
+  // the thread's share of the part.
   template <typename Function>
   void Run(int32_t n_threads, const Function& function) const {
     ParallelParts(n_threads, total_, [&](int32_t thread, int32_t threads) {
@@ -63,7 +63,7 @@ class Parts {
   std::vector<Copy> copies_;
 };
 
-// concat, and stack, which has one line of the output for each input.
+// concat, and stack, whose output has one line per input.
 template <typename T, bool kStack>
 struct JoinKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -113,7 +113,7 @@ struct CutKernel {
   Parts parts_;
 };
 
-// Inputs x (shapes only) and out_grad; one output for each x.
+// Inputs x (shapes only) and out_grad; one output per x.
 template <typename T>
 struct ConcatGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

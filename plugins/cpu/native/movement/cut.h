@@ -9,7 +9,7 @@
 
 namespace opwright_cpu {
 
-// First position and step along every axis.
+// The first position and the step along every axis.
 struct Cut {
   std::vector<int64_t> start;
   std::vector<int64_t> step;
@@ -17,7 +17,7 @@ struct Cut {
 
 Cut CutOf(const SliceAttrs& attrs, const std::vector<int64_t>& shape);
 
-// The box of `shape` cut out of a compact tensor, and its offset there, in bytes.
+// A box of `shape` in a compact tensor, and its byte offset there.
 struct Box {
   std::vector<int64_t> strides;
   int64_t offset = 0;

@@ -1,4 +1,4 @@
-// flip, rot90 and roll: boxes of a tensor copied to other places of it.
+// flip, rot90 and roll: copies of boxes of a tensor to other positions.
 #include <utility>
 
 #include "movement/strided_copy.h"
@@ -69,8 +69,8 @@ struct Rot90Kernel {
     const size_t second = FrontAxis(attrs.axes[1], shape.size());
     std::vector<CopyAxis> axes;
     for (size_t i = 0; i < shape.size(); ++i) {
-      // Which axis of x becomes axis i of out, and whether from its end. Rows are read
-      // backwards, other axes written so: neighbors in memory are then read as neighbors.
+      // Determines which axis of x becomes axis i of out, and whether it is reversed. Rows are read
+      // backward, other axes are written backward, so that reads stay contiguous.
       const bool is_turned = turns % 2 == 1 && (i == first || i == second);
       const size_t axis = !is_turned ? i : i == first ? second : first;
       const bool is_back = (axis == second && (turns == 1 || turns == 2)) ||
@@ -100,7 +100,7 @@ struct Rot90Kernel {
 
 template <typename T>
 struct RollKernel {
-  // A box that moves as a whole; offsets in bytes.
+  // A box that is moved as a whole; offsets are in bytes.
   struct Move {
     StridedCopy copy;
     int64_t source;
@@ -126,8 +126,8 @@ struct RollKernel {
     return opwright::Status::Ok();
   }
 
-  // Each rolled axis has two boxes: one moves towards the
-  // end, the other leaves there and enters at the front.
+  // Each rolled axis splits into two boxes: one moves toward the end, the other wraps around to the
+  // front.
   void AddMoves(const std::vector<int64_t>& shape, const std::vector<int64_t>& shift, size_t axis,
                 std::vector<CopyAxis> axes, int64_t source, int64_t destination) {
     if (axis == shape.size()) {

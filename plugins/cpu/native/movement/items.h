@@ -1,4 +1,4 @@
-// Single items by their bits, for kernels that write items of any dtype.
+// The bits of single items, for kernels that write items of any dtype.
 #ifndef OPWRIGHT_CPU_MOVEMENT_ITEMS_H_
 #define OPWRIGHT_CPU_MOVEMENT_ITEMS_H_
 

@@ -40,13 +40,13 @@ uint64_t PatternOf(T value) {
   return bits;
 }
 
-// Whether a dtype has the value, so that the conversion is defined.
+// Whether a dtype can represent the value, so that the conversion is defined.
 template <typename T>
 bool Holds(double value) {
   if constexpr (std::is_floating_point_v<T>) {
     return true;
   } else {
-    // 2^bits is exact in a double, the largest integer is not.
+    // 2^bits is exact in double, but the largest integer is not.
     const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
     return value > (std::is_signed_v<T> ? -end - 1 : -1) && value < end;
   }
@@ -58,7 +58,7 @@ std::vector<int64_t> Begins(const PadAttrs& attrs) {
   return begins;
 }
 
-// A border of one value; negative widths crop, so that the rest of x is a box of it.
+// A border of one value; negative widths crop, so that only a box of x is copied.
 class ConstantBorder {
  public:
   ConstantBorder() = default;
@@ -129,9 +129,10 @@ struct PadKernel {
   Border border_;
 };
 
-// Inputs x (its shape only) and out_grad; output x_grad. For a constant border it is out_grad with
-// borders of the negated widths. Otherwise an element of x gets the sum of all places
-// that show it; along each axis these are its own place and places of the border.
+// Inputs x (its shape only) and out_grad; output x_grad. For a constant border, x_grad is out_grad
+// padded by the negated widths. Otherwise the gradient of an element is the sum over all positions
+// of out_grad to which it was copied: along each axis, its own position and positions of the
+// border.
 template <typename T>
 struct PadGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -173,8 +174,8 @@ struct PadGradKernel {
     return opwright::Status::Ok();
   }
 
-  // The places of the elements of one axis: element i at `center` + i * `stride` in out_grad, and
-  // at the offsets of the border from first[i] to first[i + 1].
+  // The positions of the elements of one axis in out_grad: element i is at `center` + i * `stride`,
+  // and at the border offsets from offsets[first[i]] to offsets[first[i + 1]].
   struct Shown {
     int64_t center;
     int64_t stride;
@@ -206,8 +207,8 @@ struct PadGradKernel {
     shown_.push_back(std::move(shown));
   }
 
-  // Writes row `index` of x_grad: the sum of all rows of out_grad that show it, which are the
-  // combinations of the places along the outer axes.
+  // Writes row `index` of x_grad: the sum of all rows of out_grad that are copies of it, which are
+  // the combinations of positions along the outer axes.
   void AddRows(const T* grad, T* row, int64_t index) const {
     if (shown_.empty()) {
       *row = *grad;
@@ -217,7 +218,7 @@ struct PadGradKernel {
     AddAxis(grad, row, index, shown_.size() - 1);
   }
 
-  // Axes before `axis` are not visited yet; `index` counts the rows within them.
+  // Axes before `axis` have not been visited yet; `index` is the row index within them.
   void AddAxis(const T* grad, T* row, int64_t index, size_t axis) const {
     if (axis == 0) {
       AddRow(grad, row);

@@ -5,7 +5,8 @@
 namespace opwright_cpu {
 namespace {
 
-// The same bytes under another shape: nothing to do if the output shares the input's memory.
+// Reinterprets the data with a different shape; copies nothing if the output shares the input's
+// memory.
 template <typename T>
 struct ReshapeKernel {
   static void Configure(opwright::KernelOptions& options) {

@@ -1,4 +1,4 @@
-// Copying and filling long rows, bypassing the caches if they are too large for them.
+// Copies and fills long rows, bypassing the caches if the data is too large for them.
 #ifndef OPWRIGHT_CPU_MOVEMENT_STREAM_H_
 #define OPWRIGHT_CPU_MOVEMENT_STREAM_H_
 
@@ -8,9 +8,9 @@
 
 namespace opwright_cpu {
 
-constexpr int64_t kLeastStreamBytes = 8192;  // of a row: two pages
+constexpr int64_t kLeastStreamBytes = 8192;  // minimum bytes per row: two pages
 
-// Copies n bytes that do not overlap.
+// Copies n bytes; source and destination do not overlap.
 void CopyBytes(const char* source, char* destination, int64_t n, int32_t n_threads);
 
 // Sets n bytes to 0.

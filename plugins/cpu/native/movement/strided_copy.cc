@@ -14,7 +14,8 @@
 namespace opwright_cpu {
 namespace {
 
-// A row of at least one word and at most two: two words that overlap cost less than a call.
+// Copies a row of at least one and at most two words: two overlapping words are cheaper than a
+// call.
 template <typename Word>
 void CopyShortRows(const char* source, char* destination, const CopyAxis& outer,
                    const CopyAxis& inner) {
@@ -58,14 +59,14 @@ void FillRows(const char* source, char* destination, const CopyAxis& outer, cons
   }
 }
 
-// A short row that moves as one item need not be aligned.
+// Copies a short row as one item, which need not be aligned.
 template <typename T>
 struct Unaligned {
   // NOLINTNEXTLINE(modernize-use-using): GCC ignores attributes of dependent types there
   typedef T Item __attribute__((aligned(1), may_alias));
 };
 
-// Rows that are read backwards: the order of neighbors is reversed in registers.
+// Copies rows that are read backward, reversing items in registers.
 template <typename T>
 OPWRIGHT_CPU_CLONES void ReverseRow(const char* last, char* destination, int64_t n) {
   const auto* from = reinterpret_cast<const typename Unaligned<T>::Item*>(last);
@@ -81,7 +82,7 @@ void ReverseRows(const char* source, char* destination, const CopyAxis& outer,
   }
 }
 
-// Rows of every second item, or of items further apart: lines are read in their order.
+// Copies rows of every second item, or of items further apart; cache lines are read in order.
 template <typename T>
 OPWRIGHT_CPU_CLONES void StepRow(const char* first, char* destination, int64_t n, int64_t step) {
   const auto* from = reinterpret_cast<const typename Unaligned<T>::Item*>(first);
@@ -101,7 +102,7 @@ void StepRows(const char* source, char* destination, const CopyAxis& outer, cons
   }
 }
 
-// Interleaves few planes, such as the colors of images, into dense output.
+// Interleaves a few planes, such as the colors of images, into dense output.
 template <typename T, int64_t kPlanes>
 OPWRIGHT_CPU_CLONES void InterleavePlanes(const char* first, int64_t stride, char* destination,
                                           int64_t n) {
@@ -117,7 +118,7 @@ OPWRIGHT_CPU_CLONES void InterleavePlanes(const char* first, int64_t stride, cha
   }
 }
 
-// Neighbors of a plane follow each other along `outer`, planes along `inner`.
+// Interleaves planes: `outer` runs along a plane, `inner` over the planes.
 template <typename T>
 void InterleaveRows(const char* source, char* destination, const CopyAxis& outer,
                     const CopyAxis& inner) {
@@ -164,7 +165,8 @@ void CopyWholeTiles(const char* source, char* destination, const CopyAxis& outer
   }
 }
 
-// Neighbors along `outer` follow each other in the source, along `inner` in the destination.
+// Copies tiles: items along `outer` are adjacent in the source, items along `inner` in the
+// destination.
 template <typename T, bool kStream>
 void CopyTiles(const char* source, char* destination, const CopyAxis& outer,
                const CopyAxis& inner) {
@@ -172,7 +174,7 @@ void CopyTiles(const char* source, char* destination, const CopyAxis& outer,
   constexpr int64_t kItem = sizeof(T);
   const int64_t n_outer = outer.length / kLanes * kLanes;
   const int64_t n_inner = inner.length / kLanes * kLanes;
-  // Whole lines only: the rest of a line would have to be read and merged.
+  // Only complete lines are streamed: the rest of a line would have to be read and merged.
   const bool lines = (reinterpret_cast<uintptr_t>(destination) |
                       static_cast<uintptr_t>(outer.destination | inner.length * kItem)) %
                          64 ==
@@ -202,7 +204,7 @@ struct TwoWide {
 
 using CopyFunction = void (*)(const char*, char*, const CopyAxis&, const CopyAxis&);
 
-// The instance for the size of an item.
+// Selects the instance for the size of an item.
 #define OPWRIGHT_CPU_BY_SIZE(function, item_bytes)                      \
   ((item_bytes) == 1   ? static_cast<CopyFunction>(&function<uint8_t>)  \
    : (item_bytes) == 2 ? static_cast<CopyFunction>(&function<uint16_t>) \
@@ -243,7 +245,7 @@ CopyFunction SelectInterleaveKernel(int64_t item_bytes) {
 }
 
 CopyFunction SelectTileKernel(int64_t item_bytes, bool stream) {
-  // A tile of bytes has more rows than the processor can collect cache lines for.
+  // A tile of bytes has more rows than the processor has write-combining buffers.
   if (item_bytes == 1) return &CopyTiles<uint8_t, false>;
   if (item_bytes == 2) return stream ? &CopyTiles<uint16_t, true> : &CopyTiles<uint16_t, false>;
   if (item_bytes == 4) return stream ? &CopyTiles<uint32_t, true> : &CopyTiles<uint32_t, false>;
@@ -252,10 +254,10 @@ CopyFunction SelectTileKernel(int64_t item_bytes, bool stream) {
 
 int64_t Lanes(int64_t item_bytes) { return 16 / item_bytes; }
 
-constexpr int64_t kLeastReversed = 8;       // items of a row from which a separate loop is faster
-constexpr int64_t kLongestStep = 16;        // items from one read item to the next in its line
-constexpr int64_t kUnitBytes = 32 * 1024;   // stays in the first-level cache
-constexpr int64_t kLongBytes = 256 * 1024;  // of a row, before it is cut
+constexpr int64_t kLeastReversed = 8;       // row length from which a separate loop is faster
+constexpr int64_t kLongestStep = 16;        // maximum step between items read from one line
+constexpr int64_t kUnitBytes = 32 * 1024;   // a unit of work fits into the L1 cache
+constexpr int64_t kLongBytes = 256 * 1024;  // longer rows are split
 constexpr int64_t kTileItems = 64;          // a tile of 64 x 64 floats reads and writes 16 KiB
 
 }  // namespace
@@ -272,7 +274,7 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
   } else {
     inner_ = CopyAxis{1, item_bytes_, item_bytes_};
   }
-  size_t chosen = axes_.size();  // the axis of the unit besides `inner_`
+  size_t chosen = axes_.size();  // the unit's second axis, besides `inner_`
   if (chosen > 0) --chosen;
   if (inner_.destination != item_bytes_) {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
@@ -284,7 +286,7 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
     kernel_ = SelectReverseKernel(item_bytes_);
   } else {
     kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
-    // The distance of short rows that are one item may be a fraction of their length.
+    // Short rows that form one item may overlap: their distance may be less than their length.
     const bool is_step = inner_.source > 0 && inner_.source <= kLongestStep * item_bytes_ &&
                          inner_.source % item_bytes_ == 0 && item_bytes_ <= 8 &&
                          inner_.length >= kLeastReversed;
@@ -292,7 +294,7 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
     for (size_t i = 0; i < axes_.size(); ++i) {
       if (axes_[i].source != item_bytes_) continue;
       kernel_ = OPWRIGHT_CPU_BY_SIZE(CopyItems, item_bytes_);
-      chosen = i;  // one of the loops must read neighbors
+      chosen = i;  // one of the loops must read adjacent items
       const int64_t lanes = Lanes(item_bytes_);
       if (IsInterleaved(item_bytes_, axes_[i], inner_)) {
         kernel_ = SelectInterleaveKernel(item_bytes_);
@@ -306,7 +308,7 @@ StridedCopy::StridedCopy(int64_t item_bytes, std::vector<CopyAxis> axes)
     axes_.erase(axes_.begin() + static_cast<std::ptrdiff_t>(chosen));
   }
   if (is_tiled_) {
-    // Short rows are written from front to back anyway.
+    // Short rows are not streamed, since they are written from front to back anyway.
     stream_ = stream_ && inner_.length > kTileItems;
     kernel_ = SelectTileKernel(item_bytes_, stream_);
   }
@@ -330,7 +332,7 @@ void StridedCopy::Simplify() {
       axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }
-  // A short row that moves as a whole is one larger item.
+  // A short contiguous row is treated as one larger item.
   if (axes.size() > 1 && axes.back().source == item_bytes_ &&
       axes.back().destination == item_bytes_) {
     const int64_t row = axes.back().length * item_bytes_;
@@ -343,7 +345,7 @@ void StridedCopy::Simplify() {
 
 void StridedCopy::SplitUnits() {
   if (is_tiled_) {
-    // Streams go line by line, so that few rows of the source are open at a time.
+    // Streaming proceeds line by line, so that few source rows are in use at a time.
     inner_piece_ = std::min(inner_.length, stream_ ? 64 / item_bytes_ : kTileItems);
     outer_piece_ = std::min(outer_.length, 4 * kTileItems);
   } else if (inner_.length * item_bytes_ >= kLongBytes) {
@@ -364,7 +366,7 @@ void StridedCopy::RunPart(const char* source, char* destination, int32_t thread,
                           int32_t n_threads) const {
   const Part part = PartOf(n_units_, 1, thread, n_threads);
   for (int64_t unit = part.begin; unit < part.end; ++unit) {
-    // A unit is large enough that these few divisions do not show.
+    // A unit is so large that these few divisions are negligible.
     int64_t rest = unit / n_inner_pieces_;
     const int64_t inner = unit % n_inner_pieces_ * inner_piece_;
     const int64_t outer = rest % n_outer_pieces_ * outer_piece_;

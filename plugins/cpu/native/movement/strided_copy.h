@@ -1,5 +1,5 @@
-// Moves a box of items from one set of strides to
-// another, for transpose, concat, split, slice and pad.
+// Copies a box of items from one set of strides to another, for transpose, concat, split, slice and
+// pad.
 #ifndef OPWRIGHT_CPU_MOVEMENT_STRIDED_COPY_H_
 #define OPWRIGHT_CPU_MOVEMENT_STRIDED_COPY_H_
 
@@ -9,17 +9,17 @@
 
 namespace opwright_cpu {
 
-// One axis of a box: the number of items, and the bytes between neighbors in source
-// and destination. A source stride may be 0 (the item is repeated) or negative (read backwards).
+// One axis of a box: the number of items, and the byte strides in source and destination. A source
+// stride may be 0 (the item is repeated) or negative (items are read backward).
 struct CopyAxis {
   int64_t length;
   int64_t source;
   int64_t destination;
 };
 
-// A box, made once: axes are sorted by their stride in the destination, merged if they are
-// contiguous in both, and cut into units of work. Items are only moved, so that any dtype is one of
-// the sizes 1, 2, 4 and 8.
+// A prepared copy of a box: axes are sorted by their stride in the destination, merged if they are
+// contiguous in both tensors, and split into units of work. Items are only moved, so that only the
+// item size (1, 2, 4 or 8 bytes) matters, not the dtype.
 class StridedCopy {
  public:
   StridedCopy() = default;
@@ -27,10 +27,10 @@ class StridedCopy {
 
   int64_t bytes() const { return bytes_; }
 
-  // Moves everything in up to n_threads threads.
+  // Copies the box in up to n_threads threads.
   void Run(const char* source, char* destination, int32_t n_threads) const;
 
-  // Moves the part of one thread: for callers inside a parallel region.
+  // Copies one thread's share, for callers inside a parallel region.
   void RunPart(const char* source, char* destination, int32_t thread, int32_t n_threads) const;
 
  private:
@@ -45,13 +45,13 @@ class StridedCopy {
   std::vector<CopyAxis> axes_;  // iterated item by item, outermost first
   CopyAxis outer_{1, 0, 0};     // the two axes of a unit of work
   CopyAxis inner_{1, 0, 0};
-  int64_t outer_piece_ = 1;  // lengths of a unit along both
+  int64_t outer_piece_ = 1;  // lengths of a unit along both axes
   int64_t inner_piece_ = 1;
   int64_t n_outer_pieces_ = 0;
   int64_t n_inner_pieces_ = 0;
   int64_t n_units_ = 0;
   bool is_tiled_ = false;
-  bool stream_ = false;  // past the caches
+  bool stream_ = false;  // whether stores bypass the caches
   Kernel kernel_ = nullptr;
 };
 

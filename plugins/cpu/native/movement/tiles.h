@@ -1,4 +1,4 @@
-// Transposing small tiles in registers: as fast as memory, unlike a loop of single items.
+// Transposes small tiles in registers, at memory speed, unlike a loop over single items.
 #ifndef OPWRIGHT_CPU_MOVEMENT_TILES_H_
 #define OPWRIGHT_CPU_MOVEMENT_TILES_H_
 
@@ -13,7 +13,8 @@
 
 namespace opwright_cpu {
 
-// Registers of 16 bytes are in every x86-64 and AArch64, and already faster than memory.
+// Every x86-64 and AArch64 processor has registers of 16 bytes, which are already faster than
+// memory.
 template <typename T>
 struct Register {
   // NOLINTNEXTLINE(modernize-use-using): GCC ignores attributes of dependent types there
@@ -21,7 +22,7 @@ struct Register {
   static constexpr int kLanes = 16 / static_cast<int>(sizeof(T));
 };
 
-// The low (or high) halves of two registers, item by item alternately.
+// Interleaves the items of the low (or high) halves of two registers.
 template <typename T>
 OPWRIGHT_CPU_INLINE typename Register<T>::Vector Interleave(typename Register<T>::Vector a,
                                                             typename Register<T>::Vector b,
@@ -35,8 +36,7 @@ OPWRIGHT_CPU_INLINE typename Register<T>::Vector Interleave(typename Register<T>
   return __builtin_shuffle(a, b, mask);
 }
 
-// Writes a register where it belongs; a stream store bypasses the caches, and needs alignment to
-// 16.
+// Stores a register; a streaming store bypasses the caches and needs 16-byte alignment.
 template <bool kStream, typename Vector>
 OPWRIGHT_CPU_INLINE void Store(char* destination, Vector value) {
 #ifdef __SSE2__
@@ -50,8 +50,8 @@ OPWRIGHT_CPU_INLINE void Store(char* destination, Vector value) {
   std::memcpy(destination, &value, 16);
 }
 
-// A square of as many items as a register holds, each way; strides in bytes between its rows.
-// log2(lanes) perfect shuffles of the rows are a transposition.
+// Transposes a square tile whose side is the number of items per register; strides are bytes
+// between rows. log2(lanes) perfect shuffles of the rows transpose the tile.
 template <typename T, bool kStream>
 OPWRIGHT_CPU_INLINE void TransposeTile(const char* source, int64_t source_stride, char* destination,
                                        int64_t destination_stride) {

@@ -1,4 +1,4 @@
-// Windows of images as columns (im2col), and columns added up to images (col2im).
+// Copies windows of images to columns (im2col), and adds columns to images (col2im).
 #include <algorithm>
 #include <cstring>
 

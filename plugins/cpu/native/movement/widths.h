@@ -1,4 +1,4 @@
-// One element as the number that kernels compute with: a 16-bit float as float.
+// Converts an element to the type in which kernels compute: a 16-bit float to float.
 #ifndef OPWRIGHT_CPU_MOVEMENT_WIDTHS_H_
 #define OPWRIGHT_CPU_MOVEMENT_WIDTHS_H_
 

@@ -1,5 +1,5 @@
-// batch_norm, alone and with the residual and the
-// activation after it, as pass fuse_batch_norm joins them.
+// batch_norm, alone or fused with the residual and the activation after it by the pass
+// fuse_batch_norm.
 #include "normalization/batch_norm.h"
 
 #include <opwright/functors.h>
@@ -9,14 +9,14 @@
 namespace opwright_cpu {
 namespace {
 
-// Sums begin with the first element: a mean is exact if all elements are equal. A small error would
-// be large compared with deviations that are almost 0.
+// Sums are taken relative to the first element, so that the mean is exact if all elements are
+// equal. Even a small error would be large compared with deviations of almost 0.
 template <typename T>
 OPWRIGHT_CPU_INLINE T FirstOrZero(T first) {
   return first - first == T(0) ? first : T(0);
 }
 
-// Mean and variance of one channel of runs.
+// Computes the mean and variance of one channel, whose elements form runs.
 template <typename E>
 OPWRIGHT_CPU_CLONES void RunStatistics(const E* x, const Lines& lines, int64_t channel,
                                        NumberOf<E>* mean, NumberOf<E>* variance) {
@@ -32,7 +32,7 @@ OPWRIGHT_CPU_CLONES void RunStatistics(const E* x, const Lines& lines, int64_t c
         SumOver<T>(inner, [=](int64_t i) OPWRIGHT_CPU_TERM { return ReadElement(run[i]) - first; });
   }
   const T middle = first + sum / count;
-  // The second pass over the deviations: E[x^2] - E[x]^2 would cancel.
+  // A second pass sums squared deviations, because E[x^2] - E[x]^2 would cancel.
   for (int64_t row = 0; row < lines.outer; ++row) {
     const E* run = runs + row * stride;
     squares += SumOver<T>(inner, [=](int64_t i) OPWRIGHT_CPU_TERM {
@@ -43,7 +43,8 @@ OPWRIGHT_CPU_CLONES void RunStatistics(const E* x, const Lines& lines, int64_t c
   variance[channel] = squares / count;
 }
 
-// 1 / sqrt(variance + epsilon) of one channel whose squares over- or underflow: seldom.
+// Computes 1 / sqrt(variance + epsilon) of one channel in the rare case that squares overflow or
+// underflow.
 template <typename E>
 __attribute__((noinline, cold)) NumberOf<E> InverseOfExtremeChannel(const E* x, const Lines& lines,
                                                                     int64_t channel,
@@ -58,14 +59,14 @@ __attribute__((noinline, cold)) NumberOf<E> InverseOfExtremeChannel(const E* x, 
   return opwright::functors::InverseDeviation(sum.Root(), static_cast<T>(lines.count()), epsilon);
 }
 
-// Statistics of some rows of channels side by side: the mean, and the sum of squared deviations.
-// For one piece both are followed by two arrays for intermediate results.
+// Statistics of some rows of adjacent channels: the mean and the sum of squared deviations. In each
+// chunk, both are followed by two arrays for intermediate results.
 template <typename T>
 struct Moments {
   T* mean;
   T* squares;
 
-  // Adds `count` rows to `before` known ones.
+  // Merges the statistics of `count` rows into the statistics of `before` rows.
   OPWRIGHT_CPU_INLINE void Add(int64_t n, const T* other_mean, const T* other_squares,
                                int64_t count, int64_t before) const {
     // Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance, 1983.
@@ -81,7 +82,7 @@ struct Moments {
   }
 };
 
-// The sums of [n_rows, n], block by block, in two passes over data in the cache.
+// Computes the statistics of [n_rows, n] block by block, in two passes over cached data.
 template <typename E>
 OPWRIGHT_CPU_CLONES void RowMoments(const E* x, int64_t n_rows, int64_t n,
                                     const Moments<NumberOf<E>>& result) {
@@ -129,7 +130,7 @@ OPWRIGHT_CPU_CLONES void PutTogether(const RowPieces& pieces, const T* of_pieces
   for (int64_t c = 0; c < n; ++c) result.squares[c] /= static_cast<T>(n_rows);
 }
 
-// Normalized 16-bit values are rounded before a residual is added, as if they were stored.
+// Normalized 16-bit values are rounded before a residual is added, as if they had been stored.
 template <typename E, bool kResidual>
 OPWRIGHT_CPU_CLONES void Normalize(const E* x, const E* residual, const Lines& lines,
                                    const Extent& extent, const Channels<NumberOf<E>>& channels,
@@ -154,7 +155,7 @@ struct BatchNormKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const BatchNormAttrs& attrs) {
     lines_ = LinesAlong(ctx.input(0).shape(), 1);
-    // An empty one has no statistics.
+    // An empty batch has no statistics.
     uses_batch_ = attrs.training && lines_.count() > 0;
     if (uses_batch_ && lines_.inner == 1) pieces_ = RowPieces(lines_);
     ctx.SetWorkspace(static_cast<uint64_t>(3 * lines_.length + pieces_.numel()) * sizeof(T));
@@ -192,7 +193,8 @@ struct BatchNormKernel {
     return opwright::Status::Ok();
   }
 
-  // For rows of adjacent channels; `of_pieces` is for the moments of the pieces.
+  // Computes the moments for rows of adjacent channels; `of_pieces` holds the moments of the
+  // chunks.
   void ComputeMoments(const E* x, int32_t n_threads, const Moments<T>& result, T* of_pieces) const {
     const int64_t n = lines_.length;
     pieces_.ForEach(n_threads, [&](int64_t i) {
@@ -203,7 +205,7 @@ struct BatchNormKernel {
     PutTogether(pieces_, of_pieces, n, result);
   }
 
-  // Writes the values derived from mean and variance of a batch, or from the running ones.
+  // Writes the values derived from the batch's or the running mean and variance.
   void FinishStatistics(const opwright::RunContext& ctx, const BatchNormAttrs& attrs, Part channels,
                         T* mean, T* variance, T* factor) const {
     const T* scale = ctx.input(1).data<T>();
@@ -213,7 +215,7 @@ struct BatchNormKernel {
     T* batch[] = {mean, variance};
     const double n = static_cast<double>(lines_.count());
     const T corrections[] = {T(1), attrs.unbiased ? static_cast<T>(n / (n - 1)) : T(1)};
-    for (uint32_t which = 0; which < 2; ++which) {  // the running ones may be updated in place
+    for (uint32_t which = 0; which < 2; ++which) {  // running statistics may share their memory
       const T* running = ctx.input(3 + which).data<T>();
       T* running_out = ctx.output(1 + which).data<T>();
       const T share = rest * corrections[which];
@@ -237,7 +239,7 @@ struct BatchNormKernel {
   }
 
   Lines lines_;
-  RowPieces pieces_;  // where moments of pieces are combined
+  RowPieces pieces_;  // chunks whose moments are combined
   Bounds<T> bounds_;
   bool uses_batch_ = false;
 };

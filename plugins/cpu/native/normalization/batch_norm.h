@@ -1,6 +1,6 @@
-// Code shared by batch_norm and its gradient. An array is [batch, channels, inner]: a channel
-// is `batch` runs of `inner` elements. Threads share channels; but if inner is 1 and channels are
-// contiguous, rows of all channels, so that memory is read in order.
+// Code shared by batch_norm and its gradient. An array is [batch, channels, inner]; a channel
+// consists of `batch` runs of `inner` elements. Threads divide the channels; but if inner is 1, so
+// that channels are contiguous, they divide rows of all channels, so that memory is read in order.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_BATCH_NORM_H_
 #define OPWRIGHT_CPU_NORMALIZATION_BATCH_NORM_H_
 
@@ -19,16 +19,16 @@
 
 namespace opwright_cpu {
 
-// Rows of channels side by side that are added up by themselves, for the sake of long columns.
+// Number of rows that are summed separately, so that long columns lose less precision.
 constexpr int64_t kRows = 64;
 
-// The part of one thread: some rows of all channels, or all rows of some channels.
+// The share of one thread: some rows of all channels, or all rows of some channels.
 struct Extent {
   Part rows;
   Part channels;
 };
 
-// Calls write(i, c) for all elements; i counts elements of the whole array, c channels.
+// Calls write(i, c) for all elements; i is the index in the whole array, c the channel.
 template <typename Write>
 OPWRIGHT_CPU_INLINE void ForElements(const Lines& lines, const Extent& extent, const Write& write) {
   const int64_t inner = lines.inner, stride = lines.length * inner;
@@ -47,9 +47,9 @@ OPWRIGHT_CPU_INLINE void ForElements(const Lines& lines, const Extent& extent, c
   }
 }
 
-// Pieces of the rows of channels side by side. Their number depends on the array and not on the
-// threads, so that no sum depends on these. Each has some numbers for every channel in the
-// workspace.
+// Chunks of rows of adjacent channels. Their number depends on the array but not on the number of
+// threads, so that sums do not depend on it either. Each chunk has kArrays numbers per channel in
+// the workspace.
 class RowPieces {
  public:
   static constexpr int64_t kArrays = 4;
@@ -66,10 +66,10 @@ class RowPieces {
   Extent extent_of(int64_t i) const {
     return {{i * each_, std::min((i + 1) * each_, lines_.outer)}, {0, lines_.length}};
   }
-  // kArrays numbers for each channel of each piece.
+  // Elements in the workspace: kArrays numbers per channel and chunk.
   int64_t numel() const { return count_ * kArrays * lines_.length; }
 
-  // Calls function(i) for each piece.
+  // Calls function(i) for each chunk.
   template <typename Function>
   void ForEach(int32_t n_threads, const Function& function) const {
     const int64_t grain = kElementGrain / std::max<int64_t>(each_ * lines_.length, 1) + 1;
@@ -84,7 +84,7 @@ class RowPieces {
   int64_t count_ = 0;
 };
 
-// Calls function(extent) for channels one by one, so that data that is read again is in the cache.
+// Calls function(extent) for one channel after the other, so that data that is reread is cached.
 template <typename Function>
 void ForChannels(int32_t n_threads, const Lines& lines, const Function& function) {
   const int64_t grain = kElementGrain / std::max<int64_t>(lines.count(), 1) + 1;
@@ -93,8 +93,8 @@ void ForChannels(int32_t n_threads, const Lines& lines, const Function& function
   });
 }
 
-// An activation that clips to two bounds. NaN means no bound,
-// since nothing is beyond it; an element that is NaN stays NaN.
+// An activation that clips to two bounds. A NaN bound is inactive, since nothing exceeds it; an
+// element that is NaN stays NaN.
 template <typename T>
 struct Bounds {
   T low = std::numeric_limits<T>::quiet_NaN();
@@ -116,7 +116,7 @@ struct Bounds {
   }
 };
 
-// The numbers of each channel that it is normalized by.
+// The statistics, scale and bias of each channel.
 template <typename T>
 struct Channels {
   const T* mean;

@@ -1,13 +1,14 @@
-// The gradients of batch_norm, alone and after the
-// activation that pass fuse_batch_norm joins to it.
+// The gradients of batch_norm, alone or with the activation that the pass fuse_batch_norm fused
+// with it.
 #include "normalization/attributes.h"
 #include "normalization/batch_norm.h"
 
 namespace opwright_cpu {
 namespace {
 
-// The origin of the gradient of the normalized values. kOutGrad: it is out_grad. After an
-// activation it depends on where that was 0: kAnew computes its input again, kOut reads its output.
+// The source of the gradient of the normalized values. With kOutGrad it is out_grad. After an
+// activation, it depends on where the activation's gradient is 0: kAnew recomputes the activation's
+// input, kOut reads its output.
 enum class Source { kOutGrad, kAnew, kOut };
 
 template <typename E>
@@ -20,7 +21,7 @@ struct GradInputs {
   Channels<T> channels;
   const T* inv_std;
   Bounds<T> bounds;
-  E* behind;  // where kOut writes the gradient of the normalized values
+  E* behind;  // receives the gradient of the normalized values from kOut
 
   template <Source source>
   OPWRIGHT_CPU_INLINE T Gradient(int64_t i, int64_t c) const {
@@ -36,7 +37,7 @@ struct GradInputs {
   }
 };
 
-// Sums over each channel: of the gradient, and of its product with the deviation from the mean.
+// Per-channel sums of the gradient, and of its product with the deviation from the mean.
 template <typename T>
 struct Sums {
   T* along;
@@ -51,7 +52,7 @@ struct Sums {
   }
 };
 
-// The sums over some rows of all n channels; after them there is room for as many again.
+// Sums over some rows of all n channels; the memory after them has space for as many elements.
 template <typename E, Source source>
 OPWRIGHT_CPU_CLONES void SumRows(const GradInputs<E>& inputs, int64_t n, const Part& rows,
                                  const Sums<NumberOf<E>>& result) {
@@ -78,7 +79,7 @@ OPWRIGHT_CPU_CLONES void SumRows(const GradInputs<E>& inputs, int64_t n, const P
   }
 }
 
-// The same of one channel of runs.
+// Sums over one channel, whose elements form runs.
 template <typename E, Source source>
 OPWRIGHT_CPU_CLONES void SumRuns(const GradInputs<E>& inputs, const Lines& lines, int64_t channel,
                                  const Sums<NumberOf<E>>& result) {
@@ -105,7 +106,7 @@ OPWRIGHT_CPU_CLONES void SumRuns(const GradInputs<E>& inputs, const Lines& lines
   result.across[c] = across;
 }
 
-// x_grad = factor * (g - along - normal * across), of the means that the gradient loses.
+// x_grad = factor * (g - along - normal * across), where `means` holds the means along and across.
 template <typename E, Source source>
 OPWRIGHT_CPU_CLONES void XGradients(const GradInputs<E>& inputs, const Lines& lines,
                                     const Extent& extent, const Sums<NumberOf<E>>& means,
@@ -122,7 +123,7 @@ OPWRIGHT_CPU_CLONES void XGradients(const GradInputs<E>& inputs, const Lines& li
 
 // Slots of batch_norm_grad: x, scale, bias, mean, variance (these three as shapes), saved_mean,
 // saved_inv_std, out_grad; x_grad, scale_grad, bias_grad. Slots of the fused operator: x, scale,
-// saved_mean, saved_inv_std, bias?, out?, out_grad; the same and residual_grad?.
+// saved_mean, saved_inv_std, bias?, out?, out_grad; the same outputs and residual_grad?.
 template <typename E, bool kFused>
 struct BatchNormGradKernelOf {
   using T = NumberOf<E>;
@@ -204,11 +205,11 @@ struct BatchNormGradKernelOf {
     pieces_.ForEach(ctx.n_threads(), [&](int64_t i) { write_x_grad(pieces_.extent_of(i)); });
   }
 
-  // Writes the gradients of scale and bias; sums become means.
+  // Writes the gradients of scale and bias, and divides the sums to get means.
   void FinishSums(const opwright::RunContext& ctx, const BatchNormGradAttrs& attrs,
                   const T* inv_std, Part channels, const Sums<T>& sums) const {
-    // In training the batch's statistics depend on x: x_grad loses its mean and its part along
-    // normal.
+    // In training, the batch's statistics depend on x, so the mean of x_grad and its component
+    // along `normal` are subtracted.
     const T share =
         attrs.training && lines_.count() > 0 ? T(1) / static_cast<T>(lines_.count()) : T(0);
     T* scale_grad = ctx.has_output(1) ? ctx.output(1).data<T>() : nullptr;

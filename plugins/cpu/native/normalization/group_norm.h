@@ -1,5 +1,5 @@
-// Groups of channels that are normalized together. An array is [n, channels, inner]; a
-// row is the data of one group of channels of one item, and a channel's part of it a run.
+// Groups of channels that are normalized together. An array is [n, channels, inner]; a row is the
+// data of one group of channels of one item, and a run is one channel's data in it.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_GROUP_NORM_H_
 #define OPWRIGHT_CPU_NORMALIZATION_GROUP_NORM_H_
 
@@ -15,8 +15,8 @@ namespace opwright_cpu {
 
 struct Groups {
   int64_t rows = 0;      // n * groups
-  int64_t groups = 1;    // of one item
-  int64_t channels = 0;  // of one group
+  int64_t groups = 1;    // groups per item
+  int64_t channels = 0;  // channels per group
   int64_t inner = 1;
 
   int64_t length() const { return channels * inner; }
@@ -37,7 +37,7 @@ inline Groups GroupsOf(const opwright::Shape& x, const opwright::Shape& statisti
   return groups;
 }
 
-// Calls write(i, c) for all elements of a row, c counting its channels.
+// Calls write(i, c) for all elements i of a row; c is the channel within the row.
 template <typename Write>
 OPWRIGHT_CPU_INLINE void ForRuns(const Groups& groups, const Write& write) {
   const int64_t inner = groups.inner;

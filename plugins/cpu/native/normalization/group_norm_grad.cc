@@ -20,7 +20,7 @@ struct GroupGrads {
   const T* inv_std;
   const T* grad;
   T* x_grad;
-  T* sums;  // of each channel of each item: of grad, and of grad * normal
+  T* sums;  // sums of grad and of grad * normal, per item and channel
 };
 
 template <typename T>

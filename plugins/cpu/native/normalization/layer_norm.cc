@@ -1,5 +1,5 @@
-// layer_norm, rms_norm (which does not subtract the mean: not kCentered): an array is rows, the
-// normalized axes being one row.
+// layer_norm, and rms_norm, which does not subtract the mean (kCentered is false). An array
+// consists of rows, each of which spans the normalized axes.
 #include <algorithm>
 #include <cstring>
 
@@ -35,7 +35,7 @@ OPWRIGHT_CPU_INLINE void NormalizeRow(const T* x, const T* scale, const T* bias,
   }
 }
 
-// Returns the number of normalized rows: it stops at the first one whose squares over- or
+// Returns the number of normalized rows; stops at the first row whose squares overflow or
 // underflow.
 template <typename T, bool kCentered>
 OPWRIGHT_CPU_CLONES int64_t NormalizeOrdinaryRows(const T* x, const T* scale, const T* bias,
@@ -115,7 +115,7 @@ struct RowNormKernel {
   bool stream_ = false;
 };
 
-// The same for 16-bit floats: blocks of rows are widened, normalized and rounded.
+// The kernel for 16-bit floats, which widens, normalizes and rounds blocks of rows.
 template <bool kCentered>
 struct HalfRowNormKernel {
   static constexpr uint32_t kInvStd = kCentered ? 2 : 1;
@@ -162,7 +162,7 @@ struct HalfRowNormKernel {
     return opwright::Status::Ok();
   }
 
-  // The factor and the addend of every row; NULL if it is absent.
+  // Returns the widened scale or bias; NULL if it is absent.
   const float* Widened(const opwright::RunContext& ctx, uint32_t slot, float* to) const {
     if (!ctx.has_input(slot)) return nullptr;
     half_.widen(ctx.input(slot).raw(), to, lines_.length);

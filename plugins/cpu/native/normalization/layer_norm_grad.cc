@@ -1,5 +1,5 @@
-// The gradients of layer_norm and of rms_norm (not kCentered): an array is rows, the normalized
-// axes being one row.
+// The gradients of layer_norm and of rms_norm (kCentered is false). An array consists of rows, each
+// of which spans the normalized axes.
 #include <algorithm>
 #include <cstring>
 
@@ -15,8 +15,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Rows whose share of the scale's and bias' gradient is summed separately: fixed, so that results
-// do not depend on the number of threads.
+// Number of rows whose contributions to the gradients of scale and bias are summed separately. It
+// is fixed, so that results do not depend on the number of threads.
 constexpr int64_t kRowBlock = 64;
 
 // The means may be NULL.
@@ -31,7 +31,7 @@ OPWRIGHT_CPU_CLONES void XGradRows(const T* x, const T* scale, const T* mean, co
   }
 }
 
-// Adds rows to sums[0, n) of grad and sums[n, 2n) of grad * normal.
+// Adds rows of grad to sums[0, n), and of grad * normal to sums[n, 2n).
 template <typename T, bool kCentered>
 OPWRIGHT_CPU_CLONES void AddParameterGrads(const T* x, const T* mean, const T* inv_std,
                                            const T* grad, int64_t n_rows, int64_t n, T* sums) {
@@ -46,7 +46,7 @@ OPWRIGHT_CPU_CLONES void AddParameterGrads(const T* x, const T* mean, const T* i
   }
 }
 
-// Adds all blocks of n sums to the first one.
+// Adds all blocks of n sums to the first block.
 template <typename T>
 void AddBlocks(int64_t n_blocks, int64_t n, T* sums) {
   for (int64_t block = 1; block < n_blocks; ++block) {
@@ -75,7 +75,7 @@ struct RowNormGradKernel {
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const LayerNormAttrs& attrs) {
     rows_ = NormalizedRows(ctx.input(0).shape(), attrs.begin_norm_axis);
-    // Many rows per block if they are short, and at most 64 blocks, to be added in order.
+    // There are at most 64 blocks, which are added in order, so that blocks of short rows are long.
     block_ = std::max((rows_.outer + 63) / 64, kRowBlock);
     n_blocks_ = (rows_.outer + block_ - 1) / block_;
     if (ctx.has_output(1) || (kCentered && ctx.has_output(2))) {
@@ -125,7 +125,7 @@ struct RowNormGradKernel {
   int64_t n_blocks_ = 0;
 };
 
-// The same for 16-bit floats: rows are widened once for all outputs, block by block.
+// The kernel for 16-bit floats, which widens rows once for all outputs, block by block.
 template <bool kCentered>
 struct HalfRowNormGradKernel {
   static constexpr uint32_t kInvStd = kCentered ? 4 : 2;
@@ -138,7 +138,7 @@ struct HalfRowNormGradKernel {
     half_ = HalfRowsOf(ctx.input(0).dtype());
     share_ = std::max((lines_.outer + 63) / 64, kRowShare);
     n_shares_ = (lines_.outer + share_ - 1) / share_;
-    // The scale, and the sums of each share.
+    // The workspace holds the widened scale, and the sums of each share.
     ctx.SetWorkspace(static_cast<uint64_t>((1 + 2 * n_shares_) * lines_.length) * sizeof(float));
     ctx.SetEstimate(StreamNs(8 * lines_.numel(), ctx.n_threads()));
     return blocks_.Make(lines_);
@@ -163,7 +163,7 @@ struct HalfRowNormGradKernel {
   }
 
  private:
-  // Rows whose sums are added up by themselves, for any number of threads.
+  // Number of rows that are summed separately, for any number of threads.
   static constexpr int64_t kRowShare = 8;
 
   void RunShare(const opwright::RunContext& ctx, int64_t share, const float* scale,

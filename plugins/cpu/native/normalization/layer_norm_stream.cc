@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The results of a row, computed again from its elements, which are in the caches.
+// Computes the results of a row from its elements, which are still in the caches.
 template <typename T>
 struct RowResult {
   const T* x;
@@ -24,8 +24,9 @@ struct RowResult {
   }
 };
 
-// Sum of term(i), for i in [0, n), four cache lines at a time, in lanes, which are added up block
-// by block. Meanwhile half as much of the waiting row is stored, and of `next` prefetched.
+// Sums term(i) for i in [0, n), four cache lines at a time, in lanes that are added up block by
+// block. Meanwhile, half as many lines of the waiting row are stored, and half as many of `next`
+// are prefetched.
 template <typename T, typename Term, typename Row>
 OPWRIGHT_CPU_INLINE T SumRow(int64_t n, const Term& term, const T* next, Row* waiting) {
   constexpr int64_t kItems = kLineItems<T>;
@@ -63,11 +64,12 @@ OPWRIGHT_CPU_INLINE void StreamRows(const T* x, const T* scale, const T* bias, i
   Row waiting(out, 0, Result{x, scale, bias, T(0), T(0)});
   for (int64_t row = 0; row < n_rows; ++row, x += n, out += n) {
     const T* next = x + n;
-    // The mean of differences from the first element: exact if all are equal.
+    // The mean is computed from differences from the first element, so that it is exact if all
+    // elements are equal.
     const T first = x[0];
     const auto rest = [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i] - first; };
     const T mean = first + SumRow<T>(n, rest, next, &waiting) / count;
-    // The second pass over the deviations, which are in the cache: E[x^2] - E[x]^2 would cancel.
+    // A second pass over the cached row sums squared deviations: E[x^2] - E[x]^2 would cancel.
     const auto square = [=](int64_t i) OPWRIGHT_CPU_TERM { return (x[i] - mean) * (x[i] - mean); };
     const T variance = SumRow<T>(n, square, next + n / 2, &waiting) / count;
     waiting.Finish();

@@ -1,4 +1,4 @@
-// layer_norm of rows whose results go past the caches.
+// layer_norm of rows whose results bypass the caches.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_LAYER_NORM_STREAM_H_
 #define OPWRIGHT_CPU_NORMALIZATION_LAYER_NORM_STREAM_H_
 
@@ -6,8 +6,8 @@
 
 namespace opwright_cpu {
 
-// Elements of the shortest supported rows, and bytes of the longest: three must fit the second
-// cache, together with scale and bias.
+// The minimum elements and maximum bytes of supported rows: three rows must fit into the L2 cache
+// together with scale and bias.
 constexpr int64_t kLeastStreamedRow = 128;
 constexpr int64_t kMostStreamedRowBytes = int64_t{128} << 10;
 

@@ -1,5 +1,5 @@
-// Rows that are normalized by their own statistics: the arithmetic of layer_norm, of rms_norm
-// (which does not subtract the mean) and of group_norm.
+// Rows that are normalized by their own statistics: the arithmetic of layer_norm, rms_norm (which
+// does not subtract the mean) and group_norm.
 #ifndef OPWRIGHT_CPU_NORMALIZATION_NORMALIZED_ROWS_H_
 #define OPWRIGHT_CPU_NORMALIZATION_NORMALIZED_ROWS_H_
 
@@ -24,8 +24,8 @@ inline Lines NormalizedRows(const opwright::Shape& shape, int64_t begin_norm_axi
 
 inline int64_t RowGrain(int64_t length) { return std::max<int64_t>(1, kElementGrain / length); }
 
-// Mean and deviation of a row: (x - mean) * inv_std. If its squares over- or underflow, so does
-// inv_std, and is_ordinary is false.
+// The mean and inverse deviation of a row, for (x - mean) * inv_std. If squares overflow or
+// underflow, so does inv_std, and is_ordinary is false.
 template <typename T>
 struct RowStatistics {
   T mean;
@@ -33,8 +33,8 @@ struct RowStatistics {
   bool is_ordinary = true;
 };
 
-// 1 / sqrt(mean((x - mean)**2) + epsilon) if these squares over- or underflow: rare. A loop that
-// calls it is slower, even if it does so for no row.
+// Computes 1 / sqrt(mean((x - mean)**2) + epsilon) in the rare case that the squares overflow or
+// underflow. A loop that contains the call is slower even if no row needs it.
 template <typename T>
 __attribute__((noinline, cold)) T InverseOfExtremeRow(const T* x, int64_t n, T mean, T epsilon) {
   opwright::functors::SquareSum<T> sum{};
@@ -42,27 +42,29 @@ __attribute__((noinline, cold)) T InverseOfExtremeRow(const T* x, int64_t n, T m
   return opwright::functors::InverseDeviation(sum.Root(), static_cast<T>(n), epsilon);
 }
 
-// To be inlined into functions with clones. Not kCentered: the mean counts as 0.
+// Must be inlined into functions with clones. If kCentered is false, the mean counts as 0.
 template <bool kCentered, typename T>
 OPWRIGHT_CPU_INLINE RowStatistics<T> StatisticsOf(const T* x, int64_t n, T epsilon) {
   const T count = static_cast<T>(n);
   T mean = 0;
   if constexpr (kCentered) {
-    // The mean of differences from the first element: exact if all are equal.
+    // The mean is computed from differences from the first element, so that it is exact if all
+    // elements are equal.
     const T first = x[0];
     const auto rest = [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i] - first; };
     mean = first + SumOver<T>(n, rest) / count;
   }
-  // The second pass over the deviations, which are in the cache: E[x^2] - E[x]^2 would cancel.
+  // A second pass over the cached row sums squared deviations: E[x^2] - E[x]^2 would cancel.
   const auto square = [=](int64_t i) OPWRIGHT_CPU_TERM { return (x[i] - mean) * (x[i] - mean); };
   const T variance = SumOver<T>(n, square) / count;
   const T raised = variance + epsilon;
   return {mean, T(1) / opwright::functors::Sqrt(raised), opwright::functors::IsOrdinary(raised)};
 }
 
-// x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), g being out_grad times the scale,
-// without mean(g) if not kCentered. With a scale, g is in x_grad, rounded: in one operation with
-// the difference it would leave its rounding error, times a large inv_std, where g equals its mean.
+// x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), where g is out_grad times the
+// scale; mean(g) is omitted if kCentered is false. With a scale, g is first stored in x_grad and
+// thereby rounded: fused with the difference, its rounding error, times a large inv_std, would
+// remain where g equals its mean.
 template <bool kCentered, typename T>
 OPWRIGHT_CPU_INLINE void XGradRow(const T* x, const T* scaled, int64_t n,
                                   const RowStatistics<T>& row, T* x_grad) {

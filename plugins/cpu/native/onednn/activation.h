@@ -1,4 +1,4 @@
-// Element-wise functions for oneDNN: without another pass over memory.
+// Element-wise functions that oneDNN applies without another pass over memory.
 #ifndef OPWRIGHT_CPU_ONEDNN_ACTIVATION_H_
 #define OPWRIGHT_CPU_ONEDNN_ACTIVATION_H_
 
@@ -17,11 +17,12 @@ struct Eltwise {
   float beta = 0;
 };
 
-// Returns NULL if oneDNN has no such function, as for softmax, which needs a whole row.
+// Returns NULL if oneDNN has no such function, as for softmax, which needs a complete row.
 //
-// oneDNN's own relu turns NaN into 0 in most convolutions: NaN parameters would have a finite loss.
-// x * min(max(a x, 0), 1) with the largest a is x for all normal x > 0, -0 below and NaN for NaN,
-// but for -inf, too, like oneDNN's silu and hard_swish, which are products with x as well.
+// In most convolutions, oneDNN's own relu turns NaN into 0, so that NaN parameters would have a
+// finite loss. x * min(max(a x, 0), 1) with the largest a is x for all normal x > 0, -0 below, and
+// NaN for NaN. It is also NaN for -inf, like oneDNN's silu and hard_swish, which are products with
+// x as well.
 inline const Eltwise* FindEltwise(std::string_view op) {
   static constexpr Eltwise kAll[] = {
       {"relu", dnnl::algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0.f},
@@ -41,16 +42,18 @@ inline void AppendEltwise(const Eltwise& eltwise, dnnl::post_ops* post_ops) {
   post_ops->append_eltwise(eltwise.algorithm, eltwise.alpha, eltwise.beta);
 }
 
-// A function of n float32 numbers, in place: a loop of our own after a primitive.
+// An in-place function of n float32 numbers: our own loop, which runs after a primitive.
 using OwnActivation = void (*)(float* numbers, int64_t n);
 
-// Returns NULL if oneDNN has the function and is as fast, or if there is no loop for it.
+// Returns NULL if oneDNN's function is as fast, or if no loop for the function exists.
 //
-// Measured with AVX-512: oneDNN's silu after the sums takes twice as long as the loop with its
-// pass over memory, and is off by more ulps; its sigmoid, tanh and hard_swish are about as fast.
+// Measured with AVX-512, oneDNN's silu after the sums takes twice as long as our loop, including
+// the loop's pass over memory, and is less accurate; its sigmoid, tanh and hard_swish are about as
+// fast.
 OwnActivation FindOwnActivation(std::string_view op);
 
-// For use after our own products: the loop of every function of FindEltwise, else NULL.
+// Returns the loop to use after our own products, for every function of FindEltwise; otherwise
+// NULL.
 OwnActivation FindActivationLoop(std::string_view op);
 
 }  // namespace opwright_cpu

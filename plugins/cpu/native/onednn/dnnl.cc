@@ -18,8 +18,8 @@ namespace {
 constexpr const char* kFile = "libdnnl.so.3";
 constexpr const char* kRemedy = "install onednn-cpu-gomp of 2023.2 or newer";
 
-// The file that the loader finds for this library: in its folders,
-// the folders of the environment or of the system. Empty if none.
+// Returns the file that the loader finds for oneDNN: in this library's folders, the environment's
+// or the system's. Empty if no file is found.
 std::string FindFile() {
   Dl_info own{};
   if (dladdr(reinterpret_cast<void*>(&FindDnnlFunction), &own) == 0) return {};
@@ -54,7 +54,7 @@ void* OpenDnnl() {
   void* library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
   std::string reason = library == nullptr ? dlerror() : "";
   if (library == nullptr) {
-    // Where sanitizers and profilers replace dlopen, it searches the folders of their library.
+    // If a sanitizer or profiler replaces dlopen, it searches the folders of that tool's library.
     const std::string path = FindFile();
     if (!path.empty()) {
       library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -62,7 +62,7 @@ void* OpenDnnl() {
     }
   }
   if (library == nullptr) {
-    const char* lacks[] = {std::strerror(ENOMEM), "out of memory"};  // glibc's texts
+    const char* lacks[] = {std::strerror(ENOMEM), "out of memory"};  // glibc's messages
     for (const char* lack : lacks) {
       if (reason.find(lack) != std::string::npos) throw std::bad_alloc();
     }
@@ -76,7 +76,7 @@ void* OpenDnnl() {
         "cpu: oneDNN must be of version 3.2 or a later 3, got ", found->major, ".", found->minor,
         ".", found->patch, "; ", kRemedy));
   }
-  // Plans and their Context keep prepared primitives. oneDNN's own cache would also keep those
+  // Plans and their Context keep prepared primitives. oneDNN's own cache would also keep primitives
   // whose creation failed for lack of memory, and crash on them later.
   const char* name = "dnnl_set_primitive_cache_capacity";
   Find<decltype(&dnnl_set_primitive_cache_capacity)>(library, name)(0);
@@ -90,7 +90,7 @@ void CheckDnnlExists() {
 }
 
 void* FindDnnlFunction(const char* name) {
-  static std::atomic<void*> kept{nullptr};  // never closed; a second opening is the same
+  static std::atomic<void*> kept{nullptr};  // never closed; reopening returns the same handle
   void* library = kept.load(std::memory_order_acquire);
   if (library == nullptr) {
     library = OpenDnnl();

@@ -1,5 +1,5 @@
-// oneDNN's interface in C++. Opening its library takes longer than everything else of a small
-// network with our own products: it is opened at the first call of one of its functions.
+// oneDNN's interface in C++. Opening its library takes longer than all other work of a small
+// network that uses our own products, so it is opened at the first call of one of its functions.
 #ifndef OPWRIGHT_CPU_ONEDNN_DNNL_H_
 #define OPWRIGHT_CPU_ONEDNN_DNNL_H_
 
@@ -9,13 +9,13 @@
 
 namespace opwright_cpu {
 
-// Throws std::runtime_error if the loader finds no library: opening it then fails later, too.
+// Throws std::runtime_error if the loader finds no library, since opening it would fail later.
 void CheckDnnlExists();
-// A function of the library. Throws std::runtime_error if it cannot be opened or has another
-// version, std::bad_alloc if there is no memory for it.
+// Returns a function of the library. Throws std::runtime_error if the library cannot be opened or
+// has a different version, and std::bad_alloc if memory is insufficient.
 void* FindDnnlFunction(const char* name);
 
-// The same, searched for once. Without a lock, which a fork could leave locked in its child.
+// Looks up the function only once. It uses no lock, which a fork could leave locked in the child.
 template <typename Function>
 Function FindOnce(std::atomic<Function>* function, const char* name) {
   Function found = function->load(std::memory_order_acquire);
@@ -34,7 +34,7 @@ Function FindOnce(std::atomic<Function>* function, const char* name) {
     return ::opwright_cpu::FindOnce(&function, #name);     \
   }())
 
-// All functions that dnnl.hpp calls for us: the linker names a missing one.
+// All functions that our code calls through dnnl.hpp; the linker reports a missing function.
 #define dnnl_convolution_backward_data_primitive_desc_create \
   OPWRIGHT_CPU_DNNL(dnnl_convolution_backward_data_primitive_desc_create)
 #define dnnl_convolution_backward_weights_primitive_desc_create \

@@ -1,4 +1,4 @@
-// Dtypes as oneDNN names them.
+// The mapping of dtypes to oneDNN's data types.
 #ifndef OPWRIGHT_CPU_ONEDNN_DTYPES_H_
 #define OPWRIGHT_CPU_ONEDNN_DTYPES_H_
 
@@ -17,7 +17,7 @@ constexpr dnnl::memory::data_type OneDnnType() {
   return std::is_same_v<T, float> ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
 }
 
-// Whether oneDNN computes this dtype at all on some machine.
+// Whether oneDNN supports this dtype on any processor.
 template <typename T>
 constexpr bool kIsOneDnnType = std::is_same_v<T, float> || std::is_same_v<T, opwright::BFloat16>;
 

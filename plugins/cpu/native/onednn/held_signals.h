@@ -1,8 +1,8 @@
-// Signals that wait while oneDNN has the stack pointer in the heap.
+// Blocks signals while oneDNN's stack pointer is in the heap.
 //
-// Before version 3.11.2, its code for products of float32 packs a factor there if a sum is too long
-// for the stack. The system saves data for a signal's handler below the stack pointer, over any
-// data of the heap there.
+// Before version 3.11.2, oneDNN's code for float32 products packs a factor in the heap if a sum is
+// too long for the stack, and points the stack pointer there. The system saves a signal handler's
+// data below the stack pointer, and would overwrite data of the heap.
 #ifndef OPWRIGHT_CPU_ONEDNN_HELD_SIGNALS_H_
 #define OPWRIGHT_CPU_ONEDNN_HELD_SIGNALS_H_
 
@@ -18,15 +18,15 @@ namespace opwright_cpu {
 
 // Whether the code of a primitive may point the stack pointer to the heap.
 inline bool MovesStack(const dnnl::primitive_desc_base& description) {
-  constexpr int64_t kLongestOnStack = 84;  // of sums with AVX-512, 252 with AVX2
+  constexpr int64_t kLongestOnStack = 84;  // terms of a sum with AVX-512; 252 with AVX2
   if (std::strstr(description.impl_info_str(), "gemm:jit") == nullptr) return false;
   if (description.get_kind() != dnnl::primitive::kind::matmul) return true;
   return description.query_md(dnnl::query::src_md).get_dims().back() > kLongestOnStack;
 }
 
-// While one lives, no handler runs in the calling thread, nor in its OpenMP threads. The latter do
-// not handle signals afterwards either: these belong to the main thread. Faults are not held: they
-// would end the process without their handler.
+// While an object exists, no handler runs in the calling thread or in its OpenMP threads. The
+// latter do not handle signals afterward either, since signals are left to the main thread. Faults
+// are not blocked, because they would terminate the process without their handler.
 class HeldSignals {
  public:
   HeldSignals() {

@@ -1,9 +1,10 @@
-// A failed allocation leaves no state.
+// Ensures that a failed allocation leaves no state in oneDNN.
 //
-// oneDNN writes into small objects without a look at whether there was memory for them. So it is
-// called only if there is enough free memory. If a larger allocation fails it skips an
-// implementation and uses a slower one, or reports that it has none; both would be cached for the
-// life of the process. So the C library, not oneDNN, reports whether memory was lacking.
+// oneDNN writes into small objects without checking whether their allocation succeeded, so it is
+// called only if enough memory is free. If a larger allocation fails, oneDNN skips that
+// implementation and uses a slower one, or reports that none exists; either result would be cached
+// for the lifetime of the process. Whether an allocation failed is therefore determined by the C
+// library, not by oneDNN.
 #ifndef OPWRIGHT_CPU_ONEDNN_LACK_OF_MEMORY_H_
 #define OPWRIGHT_CPU_ONEDNN_LACK_OF_MEMORY_H_
 
@@ -30,8 +31,8 @@ inline void CheckOneDnn(dnnl_status_t status, const char* what) {
   dnnl::error::wrap_c_api(status, what);
 }
 
-// Throws std::bad_alloc if there is less memory than oneDNN needs for a kernel. Requested from the
-// system, since so large a block would change the allocator's thresholds.
+// Throws std::bad_alloc if less memory is available than oneDNN needs for a kernel. The memory is
+// requested from the system, since so large a block would change the allocator's thresholds.
 inline void CheckRoom() {
   constexpr size_t kRoomBytes = size_t{16} << 20;
   const int kind = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -40,7 +41,7 @@ inline void CheckRoom() {
   munmap(room, kRoomBytes);
 }
 
-// Calls a function in a new thread, which is unaffected by a failure in this one.
+// Calls a function in a new thread, which is unaffected by an earlier failure in this thread.
 template <typename Function>
 void CallInNewThread(const Function& function) {
   std::exception_ptr failure;
@@ -53,12 +54,12 @@ void CallInNewThread(const Function& function) {
       }
     }).join();
   } catch (const std::system_error&) {
-    throw std::bad_alloc();  // no thread either
+    throw std::bad_alloc();  // memory is insufficient even for a thread
   }
   if (failure) std::rethrow_exception(failure);
 }
 
-// Calls a function that creates objects of oneDNN, and returns whether there was memory for all.
+// Calls a function that creates oneDNN objects; returns whether memory sufficed for all of them.
 template <typename Function>
 bool HadMemory(const Function& function) {
   CheckRoom();
@@ -72,9 +73,9 @@ bool HadMemory(const Function& function) {
   return errno != ENOMEM;
 }
 
-// Calls it, and again after a lack of memory, so a second call must do no harm. oneDNN's code
-// generator keeps its first error for the life of the thread: everything created in this one from
-// then on fails, too.
+// Calls the function and, if memory was insufficient, calls it a second time in a new thread, so it
+// must be safe to repeat. oneDNN's code generator keeps its first error for the lifetime of the
+// thread, so that everything created in this thread afterward fails, too.
 template <typename Function>
 void CallOneDnn(const Function& function) {
   if (HadMemory(function)) return;
@@ -83,7 +84,7 @@ void CallOneDnn(const Function& function) {
   });
 }
 
-// The same for prepare(&made), where `made` is a new kernel that replaces *kernel.
+// Likewise calls prepare(&made), where `made` is a new kernel that replaces *kernel.
 template <typename Kernel, typename Function>
 opwright::Status PrepareWithMemory(Kernel* kernel, const Function& prepare) {
   opwright::Status status;

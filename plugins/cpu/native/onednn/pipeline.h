@@ -1,4 +1,4 @@
-// Primitives that run one after the other, with reorders between them if layouts differ.
+// A sequence of primitives, with reorders between them if layouts differ.
 #ifndef OPWRIGHT_CPU_ONEDNN_PIPELINE_H_
 #define OPWRIGHT_CPU_ONEDNN_PIPELINE_H_
 
@@ -14,8 +14,8 @@
 
 namespace opwright_cpu {
 
-// Memory that primitives work on: a tensor of the kernel by its own number (below kFirstTemporary),
-// or a part of the workspace.
+// Memory that primitives work on: the index of one of the kernel's tensors (below kFirstTemporary),
+// or of a block of the workspace.
 using Operand = int32_t;
 constexpr Operand kFirstTemporary = 16;
 
@@ -28,7 +28,7 @@ class Pipeline {
     Operand operand;
   };
 
-  // A part of the workspace that lives as long as one run.
+  // Adds a block of the workspace whose contents last for one run.
   Operand AddTemporary(const dnnl::memory::desc& desc) {
     offsets_.push_back(temporary_bytes_);
     temporary_bytes_ += WholeLines(desc.get_size());
@@ -53,7 +53,7 @@ class Pipeline {
     Add(description, {{DNNL_ARG_FROM, from, source}, {DNNL_ARG_TO, to, destination}});
   }
 
-  // The operand in layout `to`: itself, or a copy that each run makes.
+  // Returns the operand in layout `to`: the operand itself, or a copy that each run makes.
   Operand Converted(Operand operand, const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
     if (from == to) return operand;
     const Operand copy = AddTemporary(to);
@@ -61,8 +61,8 @@ class Pipeline {
     return copy;
   }
 
-  // After all steps: a function of the first n float32
-  // numbers of `operand`, a tensor of the kernel.
+  // Sets a function that runs after all steps, on the first n float32 elements of `operand`, a
+  // tensor of the kernel.
   void SetLast(OwnActivation function, Operand operand, int64_t n) {
     last_ = {function, operand, n};
   }
@@ -86,7 +86,7 @@ class Pipeline {
 
   std::vector<Step> steps_;
   Last last_;
-  std::vector<uint64_t> offsets_;  // of the temporaries, after the scratchpad
+  std::vector<uint64_t> offsets_;  // offsets of the temporaries, after the scratchpad
   uint64_t temporary_bytes_ = 0;
   uint64_t scratchpad_bytes_ = 0;
 };
@@ -102,7 +102,7 @@ class PipelineExecution {
     }
   }
 
-  // `tensors` are the kernel's own, by their numbers.
+  // `tensors` are the kernel's tensors, by index.
   void Run(int32_t n_threads, char* workspace, void* const* tensors) {
     char* const temporaries = workspace + pipeline_->scratchpad_bytes_;
     for (size_t i = 0; i < executions_.size(); ++i) {
@@ -123,7 +123,7 @@ class PipelineExecution {
   }
 
  private:
-  static constexpr int64_t kLineFloats = 16;  // no two threads write one line
+  static constexpr int64_t kLineFloats = 16;  // floats per cache line, which one thread writes
 
   uint64_t Offset(Operand operand) const {
     return pipeline_->offsets_[static_cast<size_t>(operand - kFirstTemporary)];

@@ -1,5 +1,5 @@
-// The entry of the library: every kernel of it. The library loads with any oneDNN that the loader
-// finds; dnnl.cc refuses another major version than the one it was built for.
+// The entry point of the library, which registers all of its kernels. The library loads with any
+// oneDNN that the loader finds; dnnl.cc rejects a major version that differs from the build's.
 #include <exception>
 #include <new>
 

@@ -1,5 +1,5 @@
-// oneDNN's objects by their lifetimes: primitives are made once and shared, memory objects belong
-// to one running instance.
+// oneDNN's objects by lifetime: primitives are created once and shared; memory objects belong to
+// one running instance.
 #ifndef OPWRIGHT_CPU_ONEDNN_PRIMITIVE_H_
 #define OPWRIGHT_CPU_ONEDNN_PRIMITIVE_H_
 
@@ -18,7 +18,8 @@
 
 namespace opwright_cpu {
 
-// The CPU, forever: kernels may run in other threads while statics are destroyed.
+// The CPU engine. It is never destroyed, since kernels may run in other threads while statics are
+// destroyed.
 OPWRIGHT_LOCAL inline const dnnl::engine& CpuEngine() {
   static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *engine;
@@ -40,7 +41,7 @@ inline dnnl::memory::desc Strided(const dnnl::memory::dims& dims, dnnl::memory::
 // first needs it: passes prepare more kernels than a plan runs.
 class Primitive {
  public:
-  // The memory of the generated code of one, measured over products and convolutions.
+  // The size of a primitive's generated code, measured over products and convolutions.
   static constexpr uint64_t kCodeBytes = 96 * 1024;
 
   Primitive() = default;
@@ -53,12 +54,12 @@ class Primitive {
     opwright::AddHeldBytes(kCodeBytes);
   }
 
-  // Adds an argument (DNNL_ARG_...); Execution counts them in this order.
+  // Adds an argument (DNNL_ARG_...); Execution numbers arguments in this order.
   void Add(int argument, const dnnl::memory::desc& desc) {
     arguments_.emplace_back(argument, desc);
   }
 
-  // Generates the code in the first call.
+  // Returns the primitive; the first call generates its code.
   dnnl_primitive_t get() const {
     std::call_once(made_->once, [this] {
       made_->primitive = dnnl::primitive(made_->description.get());
@@ -86,8 +87,8 @@ class Primitive {
   std::vector<std::pair<int, dnnl::memory::desc>> arguments_;
 };
 
-// The memory objects of one primitive in one running instance: making them for each run would cost
-// more than a small primitive itself.
+// The memory objects of one primitive in one running instance. Creating them for each run would
+// cost more than a small primitive itself.
 class Execution {
  public:
   void Bind(const Primitive& primitive) {
@@ -112,7 +113,7 @@ class Execution {
     Execute(n_threads);
   }
 
-  // The same in two steps, for a varying number of arguments.
+  // Sets the arguments' data and runs in two steps, for a varying number of arguments.
   void SetData(size_t i, void* data) {
     if (data_[i] == data) return;
     CheckOneDnn(dnnl_memory_set_data_handle(memories_[i].get(), data),
@@ -151,7 +152,7 @@ inline void* At(void* array, int64_t byte) {
   return array == nullptr ? nullptr : static_cast<char*>(array) + byte;
 }
 
-// Bytes in whole cache lines, so that data of different threads is apart.
+// Rounds up to complete cache lines, so that threads do not share lines.
 inline uint64_t WholeLines(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Copies one array into another layout, in the calling thread.

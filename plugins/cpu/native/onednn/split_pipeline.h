@@ -1,5 +1,5 @@
-// The same steps on parts of the images, side by side;
-// and the joint work of threads before and after.
+// Runs the same steps on parts of the images in parallel, with work that all threads share before
+// and after them.
 #ifndef OPWRIGHT_CPU_ONEDNN_SPLIT_PIPELINE_H_
 #define OPWRIGHT_CPU_ONEDNN_SPLIT_PIPELINE_H_
 
@@ -17,9 +17,9 @@
 
 namespace opwright_cpu {
 
-// How images are shared among threads: one part for each of them, or, if there are fewer images
-// than threads, one part that oneDNN divides among its own; but if bits must not depend on their
-// number, a part for each image.
+// Divides images among threads: one part per thread or, if there are fewer images than threads, one
+// part that oneDNN divides among its own threads; but if results must be bitwise independent of the
+// number of threads, one part per image.
 struct ImageSplit {
   ImageSplit() = default;
   ImageSplit(int64_t images, const opwright::PrepareContext& ctx) : n_images(images) {
@@ -35,14 +35,14 @@ struct ImageSplit {
 
   int64_t n_images = 0;
   int32_t n_parts = 1;
-  int32_t n_threads = 1;  // of each part
+  int32_t n_threads = 1;  // threads per part
 };
 
-// The common state of parts with the same steps.
+// The sizes that parts with the same steps have in common.
 struct PartSizes {
   int64_t n_images = 1;
-  int64_t n_rows = 0;  // of each output; 0 for all
-  // Rows of zeros before and after the rows of x.
+  int64_t n_rows = 0;  // rows per output; 0 for all rows
+  // The number of zero rows before and after the rows of x.
   int64_t padding_begin = 0, padding_end = 0;
 
   bool operator!=(const PartSizes& other) const {
@@ -51,14 +51,14 @@ struct PartSizes {
   }
 };
 
-// Bytes from one part's beginning to the next image's in each tensor, by the tensor's number.
+// The byte offset in each tensor, by tensor index.
 using ImageBytes = std::array<int64_t, kFirstTemporary>;
 
 // Immutable after Prepare.
 class SplitPipeline {
  public:
-  // Adds a part that begins at these bytes of the tensors, if steps for such parts exist; returns
-  // whether they do. Creating them again would compile the same code again.
+  // Adds a part that begins at these byte offsets of the tensors if steps for such parts exist;
+  // returns whether they do. Recreating them would recompile the same code.
   bool AddLike(const PartSizes& sizes, const ImageBytes& offsets) {
     for (size_t i = 0; i < pipelines_.size(); ++i) {
       if (pipelines_[i].sizes != sizes) continue;
@@ -68,7 +68,7 @@ class SplitPipeline {
     return false;
   }
 
-  // The same with its own steps.
+  // Adds a part with its own steps.
   void Add(const PartSizes& sizes, Pipeline steps, const ImageBytes& offsets, int32_t n_threads) {
     part_bytes_ = std::max(part_bytes_, steps.workspace_bytes());
     pipelines_.push_back({sizes, std::move(steps)});
@@ -97,7 +97,7 @@ class SplitPipeline {
   std::vector<Steps> pipelines_;
   std::vector<Portion> parts_;
   uint64_t part_bytes_ = 0;
-  int32_t n_threads_ = 1;  // of each part
+  int32_t n_threads_ = 1;  // threads per part
 };
 
 class SplitExecution {
@@ -130,7 +130,7 @@ class SplitExecution {
   std::vector<PipelineExecution> executions_;
 };
 
-// Copies an array into another layout, in parts of its first axis. Immutable after Make.
+// Copies an array into a different layout, in parts of its first axis. Immutable after Make.
 class LayoutChange {
  public:
   void Make(const dnnl::memory::desc& from, const dnnl::memory::desc& to, int32_t n_threads) {
@@ -145,7 +145,7 @@ class LayoutChange {
  private:
   friend class LayoutChangeExecution;
 
-  // Elements of the first axis that are adjacent in a layout.
+  // Returns the number of elements of the first axis that a layout keeps adjacent.
   static int64_t BlockOf(const dnnl::memory::desc& layout) {
     const dnnl::memory::dims blocks = layout.get_inner_blks(), axes = layout.get_inner_idxs();
     int64_t block = 1;
@@ -153,7 +153,7 @@ class LayoutChange {
     return block;
   }
 
-  // Returns whether there may be more parts.
+  // Adds a part; returns whether more parts may follow.
   bool AddPart(const dnnl::memory::desc& from, const dnnl::memory::desc& to, int32_t i,
                int32_t n_parts) {
     const int64_t step = std::lcm(BlockOf(from), BlockOf(to));

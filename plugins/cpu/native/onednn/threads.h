@@ -1,5 +1,4 @@
-// The thread count of oneDNN, which reads it from OpenMP when a primitive is created and when it
-// runs.
+// The thread count of oneDNN, which reads it from OpenMP when a primitive is created and run.
 #ifndef OPWRIGHT_CPU_ONEDNN_THREADS_H_
 #define OPWRIGHT_CPU_ONEDNN_THREADS_H_
 
@@ -14,7 +13,8 @@ namespace opwright_cpu {
 
 namespace detail {
 
-// GNU's OpenMP hangs in a child of fork, whose threads are gone: there everything runs in one.
+// GNU's OpenMP hangs in a forked child, in which its threads do not exist; everything runs in one
+// thread there.
 OPWRIGHT_LOCAL inline bool& IsForkedChild() {
   static bool forked = [] {
     pthread_atfork(nullptr, nullptr, [] { IsForkedChild() = true; });
@@ -25,7 +25,8 @@ OPWRIGHT_LOCAL inline bool& IsForkedChild() {
 
 }  // namespace detail
 
-// While it lives, OpenMP reports `n_threads` to the calling thread; other threads are not affected.
+// While an object exists, OpenMP reports `n_threads` to the calling thread; other threads are not
+// affected.
 class ThreadCount {
  public:
   explicit ThreadCount(int32_t n_threads) : before_(omp_get_max_threads()) {
