@@ -45,11 +45,11 @@ def render(tried: dict[str, list[Outcome]]) -> str:
     return (
         f"{words}{BEGIN}\n"
         f"Of {len(kinds)} operators {len(whole)} run in plans with all their samples, "
-        f"{len(partly)} with some, {len(called)} by a call of PyTorch; {len(refused)} have no "
+        f"{len(partly)} with some, {len(called)} through a call to PyTorch; {len(refused)} have no "
         "plan.\n\n"
         f"## In the plan\n\n{fill(', '.join(f'`{name}`' for name in whole), 118)}\n\n"
         f"## With some arguments\n\n{_table(partly, tried)}\n"
-        f"## By a call of PyTorch\n\n{_table(called, tried)}\n"
+        f"## Through a call to PyTorch\n\n{_table(called, tried)}\n"
         f"## Without a plan\n\n{_table(refused, tried)}"
     )
 
