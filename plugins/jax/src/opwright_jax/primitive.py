@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import count
 from typing import Any, Final
 
 import jax
@@ -99,7 +100,7 @@ def _warn_of_gathering(ctx: Any, what: What) -> None:
     """Warn once if XLA itself divides a program among devices."""
     axes = ctx.module_context.axis_context
     n = getattr(axes, "num_devices", None) or 1
-    if not hasattr(axes, "mesh") and n > 1 and _warned.add():
+    if not hasattr(axes, "mesh") and n > 1 and next(_n_gatherings) == 0:
         warnings.warn(
             f"{label(what)}: inside of a jit over {n} devices arrays are gathered on each of them "
             "for operators of opwright; shard_map computes on the shards",
@@ -107,17 +108,7 @@ def _warn_of_gathering(ctx: Any, what: What) -> None:
         )
 
 
-class _Once:
-    def __init__(self) -> None:
-        self._is_done = False
-
-    def add(self) -> bool:
-        """Return whether this is the first call."""
-        first, self._is_done = not self._is_done, True
-        return first
-
-
-_warned = _Once()
+_n_gatherings = count()
 
 
 def _batch(values: Sequence[Any], dims: Sequence[Any], *, what: What) -> Any:

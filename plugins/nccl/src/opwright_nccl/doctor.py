@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Final
 
 from opwright.commands import Examination
 from opwright_dist import DistError
+from opwright_dist.launching.trial import try_launcher
 from opwright_nccl.library import INSTALL, ask, call, find_library, open_library
-
-_SELF_TEST: Final = ("run", "-n", "2", "-m", "opwright_dist.self_test", "cuda")
-_LAUNCH: Final = "import sys; from opwright_nccl.launcher import main; sys.exit(main(sys.argv[1:]))"
 
 
 def examine() -> Examination:
@@ -38,22 +32,10 @@ def examine() -> Examination:
         return Examination(
             facts, f"one GPU must connect with itself, got: {text}" if answer else ""
         )
-    return _test(facts)
+    advice = "NCCL_DEBUG=INFO opwright doctor says what NCCL does"
+    return try_launcher("opwright_nccl.launcher", facts, advice, "cuda")
 
 
 def _count_gpus() -> int:
     """Return the number of visible GPUs, without using the driver before the self-test."""
     return sum(path.name[6:].isdecimal() for path in Path("/dev").glob("nvidia*"))
-
-
-def _test(facts: dict[str, str]) -> Examination:
-    began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-c", _LAUNCH, *_SELF_TEST], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        reason = f"its self-test failed:\n{done.stdout}{done.stderr}"
-        return Examination(facts, reason, "NCCL_DEBUG=INFO opwright doctor says what NCCL does")
-    result = done.stdout.splitlines()[0].partition("] ")[2]
-    facts["self-test"] = f"{result}, {time.perf_counter() - began:.1f} s"
-    return Examination(facts)

@@ -36,7 +36,9 @@ def max_pool1d(
         "NCL" or "NLC".
     """
     windows = (kernel, strides, paddings, dilations)
-    return _append_pool("max_pool1d", 1, input, windows, ceil_mode, data_format, name)
+    return _append_pool(
+        "max_pool1d", 1, input, windows, {"ceil_mode": ceil_mode}, data_format, name
+    )
 
 
 @ow.transaction()
@@ -73,7 +75,9 @@ def max_pool2d(
         The prefix of the names of its variables.
     """
     windows = (kernel, strides, paddings, dilations)
-    return _append_pool("max_pool2d", 2, input, windows, ceil_mode, data_format, name)
+    return _append_pool(
+        "max_pool2d", 2, input, windows, {"ceil_mode": ceil_mode}, data_format, name
+    )
 
 
 @ow.transaction()
@@ -100,7 +104,9 @@ def max_pool3d(
         "NCDHW" or "NDHWC".
     """
     windows = (kernel, strides, paddings, dilations)
-    return _append_pool("max_pool3d", 3, input, windows, ceil_mode, data_format, name)
+    return _append_pool(
+        "max_pool3d", 3, input, windows, {"ceil_mode": ceil_mode}, data_format, name
+    )
 
 
 @ow.transaction()
@@ -127,9 +133,9 @@ def avg_pool1d(
     data_format : str
         "NCL" or "NLC".
     """
-    who, windows = "avg_pool1d", (kernel, strides, paddings, dilations)
-    counts = {"count_include_pad": checks.check_bool(who, "count_include_pad", count_include_pad)}
-    return _append_pool(who, 1, input, windows, ceil_mode, data_format, name, counts)
+    windows = (kernel, strides, paddings, dilations)
+    flags = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    return _append_pool("avg_pool1d", 1, input, windows, flags, data_format, name)
 
 
 @ow.transaction()
@@ -154,9 +160,9 @@ def avg_pool2d(
     count_include_pad : bool
         Whether padding counts as zeros. (PyTorch's default is True.)
     """
-    who, windows = "avg_pool2d", (kernel, strides, paddings, dilations)
-    counts = {"count_include_pad": checks.check_bool(who, "count_include_pad", count_include_pad)}
-    return _append_pool(who, 2, input, windows, ceil_mode, data_format, name, counts)
+    windows = (kernel, strides, paddings, dilations)
+    flags = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    return _append_pool("avg_pool2d", 2, input, windows, flags, data_format, name)
 
 
 @ow.transaction()
@@ -183,9 +189,9 @@ def avg_pool3d(
     data_format : str
         "NCDHW" or "NDHWC".
     """
-    who, windows = "avg_pool3d", (kernel, strides, paddings, dilations)
-    counts = {"count_include_pad": checks.check_bool(who, "count_include_pad", count_include_pad)}
-    return _append_pool(who, 3, input, windows, ceil_mode, data_format, name, counts)
+    windows = (kernel, strides, paddings, dilations)
+    flags = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    return _append_pool("avg_pool3d", 3, input, windows, flags, data_format, name)
 
 
 @ow.transaction()
@@ -253,10 +259,9 @@ def _append_pool(
     rank: int,
     x: object,
     windows: tuple[object, object, object, object],
-    ceil_mode: object,
+    flags: Mapping[str, object],
     data_format: object,
     name: object,
-    more: Mapping[str, object] = {},
 ) -> ow.Variable:
     kernel, strides, paddings, dilations = windows
     images = Images(who, x, data_format, rank)
@@ -266,9 +271,8 @@ def _append_pool(
     attrs: dict[str, Any] = {
         "kernel": size,
         "paddings": images.paddings(paddings, size, steps, holes),
-        "ceil_mode": checks.check_bool(who, "ceil_mode", ceil_mode),
         "data_format": images.data_format,
-        **more,
+        **{flag: checks.check_bool(who, flag, value) for flag, value in flags.items()},
     }
     if steps != size:
         attrs["strides"] = steps

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -58,19 +59,15 @@ def branch(walk: Walk, n: Node, condition: Value) -> Any:
     return tuple(map(t.block.var, names))
 
 
-class _block:  # noqa: N801  # a context manager
-    """A new block, to which a translator appends for now."""
-
-    def __init__(self, t: Translator) -> None:
-        self._t = t
-
-    def __enter__(self) -> ow.Block:
-        self._outer = self._t.block
-        self._t.block = self._t.program.add_block(self._outer.idx)
-        return self._t.block
-
-    def __exit__(self, *_: object) -> None:
-        self._t.block = self._outer
+@contextmanager
+def _block(t: Translator) -> Iterator[ow.Block]:
+    """Have a translator append to a new block for now."""
+    outer = t.block
+    t.block = t.program.add_block(outer.idx)
+    try:
+        yield t.block
+    finally:
+        t.block = outer
 
 
 def _leave(t: Translator, value: Value) -> ow.Variable:

@@ -21,15 +21,14 @@ class Rows(dict[str, Row]):
     """A table under construction: ``@ROWS.row("Relu")`` adds a function.
 
     A key is the name of an operator, after its domain if that is not ONNX's own:
-    ``"com.microsoft::Gelu"``.
+    ``"com.microsoft::Gelu"``. In tables for writing it is an operator type: ``"relu"``.
     """
 
     def row(self, *names: str) -> Callable[[Function], Function]:
         """Return a decorator that adds its function under these names."""
 
         def add(function: Function) -> Function:
-            for name in names:
-                self[name] = function
+            self.update(dict.fromkeys(names, function))
             return function
 
         return add

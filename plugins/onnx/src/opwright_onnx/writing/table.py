@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
 from opwright import Context, current_context
-from opwright_onnx.translate.table import all_rows
+from opwright_onnx.translate.table import Function, all_rows
 
 TOPIC: Final = "onnx_write"
-Row = Callable[..., Any]
 
 
-class Rows(dict[str, Row]):
-    """A table under construction: ``@ROWS.row("relu")`` adds a function for an operator type."""
-
-    def row(self, *names: str) -> Callable[[Row], Row]:
-        """Return a decorator that adds its function under these names."""
-
-        def add(function: Row) -> Row:
-            self.update(dict.fromkeys(names, function))
-            return function
-
-        return add
-
-
-def find_function(op_type: str) -> Row | None:
+def find_function(op_type: str) -> Function | None:
     """Return the function that writes an operator type, or None."""
     context = current_context()
     return _all_functions(context, context.epoch.now).get(op_type)
@@ -39,8 +25,8 @@ def find_data(op_type: str) -> list[tuple[str, str, int, Mapping[str, str]]]:
 
 
 @lru_cache(maxsize=4)
-def _all_functions(context: Context, epoch: int) -> dict[str, Row]:
-    rows: dict[str, Row] = {}
+def _all_functions(context: Context, epoch: int) -> dict[str, Function]:
+    rows: dict[str, Function] = {}
     for entry in context.annexes.entries(TOPIC):
         rows.update(entry.load())
     return rows

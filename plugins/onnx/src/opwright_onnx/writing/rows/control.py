@@ -8,7 +8,7 @@ from typing import Any
 
 import opwright as ow
 from opwright_onnx.errors import DeclinedError
-from opwright_onnx.writing.table import Rows
+from opwright_onnx.translate.table import Rows
 from opwright_onnx.writing.writer import Op, Writer
 
 ROWS = Rows()

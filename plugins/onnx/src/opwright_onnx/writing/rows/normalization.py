@@ -8,7 +8,7 @@ import numpy as np
 
 from opwright_onnx.dtypes import numpy_dtype
 from opwright_onnx.errors import DeclinedError
-from opwright_onnx.writing.table import Rows
+from opwright_onnx.translate.table import Rows
 from opwright_onnx.writing.writer import Op, Writer
 
 ROWS = Rows()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from opwright_onnx.errors import DeclinedError
-from opwright_onnx.writing.table import Rows
+from opwright_onnx.translate.table import Rows
 from opwright_onnx.writing.writer import Op, Writer
 
 ROWS = Rows()

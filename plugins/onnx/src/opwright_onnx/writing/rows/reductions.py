@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from opwright_onnx.errors import DeclinedError
+from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.values import FLOATS
-from opwright_onnx.writing.table import Rows
 from opwright_onnx.writing.writer import Op, Writer
 
 ROWS = Rows()
