@@ -62,7 +62,7 @@ class PanelProduct {
   int64_t x_row_ = 0;
   int64_t y_strides_[2] = {};
   PanelGemm product_{};
-  int64_t width_ = 0;  // of a panel, at most product_'s
+  int64_t width_ = 0;  // panel width, at most product_.width
   int32_t n_threads_ = 1;
   bool by_rows_ = false;
   bool evens_ = false;      // WidthOf balances the last two panels, in a single thread only

@@ -9,7 +9,7 @@
 namespace opwright_cpu {
 
 struct SgdAttrs {
-  std::optional<double> weight_decay;  // of sgd only
+  std::optional<double> weight_decay;  // set for sgd only
   OPWRIGHT_ATTRIBUTES(weight_decay);
 };
 
@@ -23,7 +23,7 @@ struct AdamAttrs {
   double beta1;
   double beta2;
   double epsilon;
-  std::optional<double> weight_decay;  // of adamw and lamb only
+  std::optional<double> weight_decay;  // set for adamw and lamb only
   OPWRIGHT_ATTRIBUTES(beta1, beta2, epsilon, weight_decay);
 };
 
@@ -69,7 +69,7 @@ struct MaxNormAttrs {
 struct PenaltyAttrs {
   double l1;
   double l2;
-  std::optional<double> epsilon;  // of proximal_adagrad only
+  std::optional<double> epsilon;  // set for proximal_adagrad only
   OPWRIGHT_ATTRIBUTES(l1, l2, epsilon);
 };
 

@@ -1,4 +1,4 @@
-// clip_by_norm and clip_by_global_norm: gradients divided by how much their norm exceeds a bound.
+// clip_by_norm and clip_by_global_norm: scale gradients down if their norm exceeds a bound.
 #include <cmath>
 
 #include "common/widened.h"
@@ -27,7 +27,7 @@ struct NormBlock {
   int64_t n;
 };
 
-// Slots: x, or a list of them; out, or as many; norm, of the global one only.
+// Slots of clip_by_norm: x; out. Slots of clip_by_global_norm: x*; out*, norm.
 template <typename T, bool kIsGlobal>
 struct ClipKernel {
   using Attrs = MaxNormAttrs;
@@ -62,7 +62,7 @@ struct ClipKernel {
     double total = 0;
     for (int64_t i = 0; i < n_blocks; ++i) total += sums[i];
     const double norm = std::sqrt(total);
-    // Exactly 1 within the bound; NaN if the norm is.
+    // The factor is exactly 1 within the bound, and NaN if the norm is NaN.
     const T factor = norm <= attrs.max_norm ? T(1) : static_cast<T>(attrs.max_norm / norm);
     ParallelFor(ctx.n_threads(), n_blocks, kGrain, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -76,7 +76,7 @@ struct ClipKernel {
     return opwright::Status::Ok();
   }
 
-  static constexpr int64_t kGrain = 8;  // blocks that are worth a thread
+  static constexpr int64_t kGrain = 8;  // number of blocks that justifies another thread
   std::vector<NormBlock> blocks_;
 };
 

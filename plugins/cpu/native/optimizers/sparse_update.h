@@ -1,5 +1,5 @@
-// Code shared by the sparse optimizers: the rows that lookups name are
-// updated by the rules of the dense ones, each row once and by one thread.
+// Code shared by the sparse optimizers: rows that occur in lookups are updated by the rules of the
+// dense optimizers, each row once and by one thread.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_SPARSE_UPDATE_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_SPARSE_UPDATE_H_
 
@@ -14,7 +14,7 @@
 
 namespace opwright_cpu {
 
-// The attributes of a rule, and of the lookups.
+// The attributes of a rule and of the lookups.
 template <typename RuleAttrs>
 struct SparseAttrs {
   RuleAttrs rule;
@@ -25,9 +25,9 @@ struct SparseAttrs {
   }
 };
 
-// Inputs param [ids, size], lists of rows and values, learning_rate, the states, the scalars;
-// outputs as of UpdateKernel. Half precision is computed in float, rounded once: rows are widened
-// one by one, never the table.
+// Inputs param [ids, size], lists of rows and values, learning_rate, the states, the scalars; the
+// outputs are those of UpdateKernel. Half precision is computed in float and rounded once; rows are
+// widened one by one, never the complete table.
 template <template <typename> class RuleOf, typename T>
 struct SparseUpdateKernel {
   static constexpr bool kIsHalf = !std::is_floating_point_v<T>;
@@ -37,10 +37,11 @@ struct SparseUpdateKernel {
   using Factors = typename Rule::Factors;
   using Slots = StepSlots<Rule, 3>;
   static constexpr uint32_t kTables = 1 + Rule::kStates;  // param and states
-  // The sum of the values of a row; of half precision one of them, and the row of each table.
+  // Scratch rows: the sum of a row's values and, for half precision, a widened value and a widened
+  // row of each table.
   static constexpr uint32_t kScratch = kIsHalf ? 2 + kTables : 1;
-  static constexpr int64_t kAhead = 8;     // rows between the prefetched one and the used one
-  static constexpr int64_t kGrain = 8192;  // elements that are worth a thread
+  static constexpr int64_t kAhead = 8;     // prefetch distance in rows
+  static constexpr int64_t kGrain = 8192;  // number of elements that justifies another thread
 
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
 
@@ -60,8 +61,8 @@ struct SparseUpdateKernel {
     if constexpr (kIsHalf) half_rows_ = HalfRowsOf(ctx.input(0).dtype());
     ctx.SetWorkspace(ScratchBytes() * static_cast<uint64_t>(threads_) +
                      TouchedRows::WorkspaceBytes(firsts_.back()));
-    // A row of the table is anywhere in memory: random access takes a few times as long as reading
-    // in order.
+    // Rows are scattered over the table: random access takes a few times as long as reading in
+    // order.
     ctx.SetEstimate(
         4 *
         MoveNanoseconds(elements * static_cast<int64_t>((1 + 2 * kTables) * sizeof(T)), threads_));
@@ -90,7 +91,7 @@ struct SparseUpdateKernel {
   }
 
  private:
-  // The scratch memory of one thread, in whole cache lines.
+  // The scratch memory of one thread, rounded up to complete cache lines.
   uint64_t ScratchBytes() const {
     return (kScratch * static_cast<uint64_t>(size_) * sizeof(C) + 63) / 64 * 64;
   }
@@ -115,15 +116,15 @@ struct SparseUpdateKernel {
     }
   }
 
-  // Rows jump, and the pages of a large table are in no buffer of the processor. Into the second
-  // cache, which allows more outstanding lines than the first.
+  // Prefetches a row, since row numbers are irregular and a large table exceeds the TLB. The target
+  // is the L2 cache, which allows more outstanding lines than the L1 cache.
   void FetchRow(const T* row) const {
     const auto* bytes = reinterpret_cast<const char*>(row);
     const int64_t end = std::min<int64_t>(size_ * static_cast<int64_t>(sizeof(T)), 512);
     for (int64_t i = 0; i < end; i += 64) __builtin_prefetch(bytes + i, 0, 2);
   }
 
-  // The values of all lookups of a row, added in their order.
+  // Returns the sum of the values of all lookups of a row, in their order.
   const C* SumOfRow(const opwright::RunContext& ctx, const TouchedRows& touched, int32_t entry,
                     C* scratch) const {
     int32_t next = touched.next_of_row(entry);
@@ -173,8 +174,8 @@ struct SparseUpdateKernel {
   }
 
   int64_t count_ = 0;            // rows of the table
-  int64_t size_ = 0;             // elements of a row
-  std::vector<int64_t> firsts_;  // lookup of each index tensor, and after the last one
+  int64_t size_ = 0;             // elements per row
+  std::vector<int64_t> firsts_;  // first lookup of each index tensor, then the number of lookups
   int32_t threads_ = 1;
   HalfRows half_rows_;
 };

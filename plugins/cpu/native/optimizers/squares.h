@@ -1,6 +1,6 @@
-// Sums of squares of float tensors, in double: nothing overflows, and the sum of a float tensor has
-// all of its digits. Always added up in blocks of the same size, so that the number of threads
-// changes nothing.
+// Sums of squares of float tensors, in double, so that nothing overflows and float sums have full
+// precision. The size of the summed blocks is fixed, so that results do not depend on the number of
+// threads.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_SQUARES_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_SQUARES_H_
 
@@ -15,8 +15,7 @@ constexpr int64_t kSquaresBlock = 4096;
 
 inline int64_t SquaresBlocks(int64_t n) { return (n + kSquaresBlock - 1) / kSquaresBlock; }
 
-// The sum of function(i)**2 over [begin, end), in chains whose order does not depend on the
-// width of a vector.
+// Sums function(i)**2 over [begin, end), in an order that does not depend on the vector width.
 template <typename Function>
 OPWRIGHT_CPU_INLINE double SumOfSquares(int64_t begin, int64_t end, const Function& function) {
   constexpr int64_t kChains = 16;

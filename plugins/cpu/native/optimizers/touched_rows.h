@@ -1,4 +1,4 @@
-// The rows of a table that lookups name, each once and dealt out to threads.
+// The distinct rows of a table that occur in lookups, distributed among threads.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_TOUCHED_ROWS_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_TOUCHED_ROWS_H_
 
@@ -10,25 +10,25 @@
 
 namespace opwright_cpu {
 
-// Lookups are counted through all index tensors. Each thread lists those of its rows as entries, in
-// their order: those of one row are a chain, and so are its rows, each as its first entry.
-// Everything is in the workspace: a table of hashes, and a few numbers for each lookup. Nothing is
-// as long as the table. The data that a thread writes is contiguous, so that threads do not contend
-// for cache lines.
+// Lookups are numbered across all index tensors. Each thread lists the lookups of its rows as
+// entries, in order. The entries of one row form a linked list, and the first entries of a thread's
+// rows form another. All data is in the workspace: a hash table, and a few numbers per lookup, but
+// nothing that grows with the table. Each thread writes contiguous data, so that threads do not
+// contend for cache lines.
 class TouchedRows {
  public:
   static constexpr int32_t kNone = -1;
 
   static uint64_t WorkspaceBytes(int64_t n);
 
-  // Lists n lookups in `workspace`, which is aligned to 8 bytes.
+  // Makes an empty list for n lookups in `workspace`, which must be aligned to 8 bytes.
   TouchedRows(int64_t n, void* workspace);
 
-  // Determines the rows of lookups [first, first + n of index), without those of row `skipped`.
+  // Records the rows of the lookups [first, first + n of index), except lookups of row `skipped`.
   void Take(const Positions& index, int64_t n, int64_t first, int64_t skipped);
 
-  // Finds the rows of one of n_threads threads; returns the first of them, or kNone. Every row has
-  // one thread, for any order of calls.
+  // Finds the rows of one of n_threads threads; returns the first of them, or kNone. Every row
+  // belongs to one thread, for any order of calls.
   int32_t Find(int32_t thread, int32_t n_threads);
 
   int64_t row(int32_t entry) const { return rows_[entries_[entry].lookup]; }
@@ -40,21 +40,21 @@ class TouchedRows {
   struct Entry {
     int32_t lookup;
     int32_t next_of_row;
-    int32_t next_row;   // of the first entry of a row: that of the next row
-    int32_t in_bucket;  // of the first entry of a row: that of the row before it in its bucket
-    int32_t last;       // of the first entry of a row: its last one by now
+    int32_t next_row;   // in a row's first entry: the first entry of the next row
+    int32_t in_bucket;  // in a row's first entry: the first entry of the previous row in its bucket
+    int32_t last;       // in a row's first entry: the row's last entry so far
   };
 
   int64_t BucketOf(int64_t row) const;
 
   int64_t n_;
-  int32_t bits_;      // of the number of buckets
-  int64_t* rows_;     // of each lookup, -1: left out
-  Entry* entries_;    // n of them: those of the first thread, of the second one, ...
-  int32_t* buckets_;  // the first entry of the row that was last found in it
+  int32_t bits_;      // log2 of the number of buckets
+  int64_t* rows_;     // row of each lookup; -1 if it is skipped
+  Entry* entries_;    // n entries, grouped by thread
+  int32_t* buckets_;  // first entry of the row that was last added to each bucket
 };
 
-// sum += row, of n elements.
+// Adds n elements: sum += row.
 void AddRow(const float* row, float* sum, int64_t n);
 void AddRow(const double* row, double* sum, int64_t n);
 

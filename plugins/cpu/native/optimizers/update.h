@@ -1,6 +1,6 @@
-// Code shared by all optimizers: which elements a thread updates, of one parameter or of
-// many in one step, and the numbers of a step. These files are compiled without contraction (fused
-// multiply-add), so that an element has the same result at any position in vectors and shares.
+// Code shared by all optimizers: the assignment of elements to threads, for one parameter or many
+// in one step, and the scalars of a step. These files are compiled without contraction (fused
+// multiply-add), so that an element's result does not depend on its position in vectors and shares.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_
 
@@ -15,14 +15,14 @@
 
 namespace opwright_cpu {
 
-// The learning rate and the states of one number: powers of the betas, the number of the step.
+// The learning rate and the scalar states: powers of the betas, and the step number.
 struct Scalars {
   double rate;
   double at[2];
 };
 
-// The elements of one share. States and parameter are overwritten
-// in place: the outputs alias the inputs. An absent state is null.
+// The elements of one share. States and parameter are updated in place, because the outputs alias
+// the inputs. An absent state is null.
 template <typename T>
 struct Elements {
   T* param;
@@ -36,13 +36,13 @@ inline double ReadScalar(const opwright::InputTensor& tensor) {
                                    : static_cast<double>(*tensor.data<float>());
 }
 
-// The contents of the slots of a step whose learning rate is slot kRate: the states follow it, then
-// the scalars. Outputs are param, the states and the scalars.
+// The slots of a step whose learning rate is slot kRate: the states follow it, then the scalars.
+// Outputs are param, the states and the scalars.
 template <typename Rule, uint32_t kRate>
 struct StepSlots {
   static constexpr uint32_t kFirstScalar = kRate + 1 + Rule::kStates;
 
-  // For parameter i of the lists.
+  // Reads the scalars of parameter i of the lists.
   static Scalars Read(const opwright::RunContext& ctx, uint32_t i) {
     Scalars scalars{ReadScalar(ctx.input(kRate)), {0, 0}};
     if constexpr (Rule::kScalars > 0) {
@@ -69,7 +69,7 @@ struct StepSlots {
   }
 
  private:
-  // NumPy computes the next value of a scalar in its own dtype.
+  // As in NumPy, the next value of a scalar is computed in the scalar's dtype.
   static void AdvanceOne(const opwright::InputTensor& scalar, const opwright::OutputTensor& next,
                          const typename Rule::Attrs& attrs, uint32_t which,
                          const Scalars& scalars) {
@@ -81,12 +81,13 @@ struct StepSlots {
   }
 };
 
-// Inputs param, grad, learning_rate, the states, the scalars; outputs all but grad and
-// learning_rate, in the same order. One parameter, or lists of equal length: an optimizer, or the
-// operator that updates many parameters in one step.
+// Inputs param, grad, learning_rate, the states, the scalars; the outputs are all of these except
+// grad and learning_rate, in the same order. Slots have one parameter in an optimizer, and lists of
+// equal length in the operator that updates many parameters in one step.
 //
-// A rule has kStates states shaped like the parameter, kScalars of one number each, the factors of
-// a step, computed once a parameter, the loop over the elements, and the next value of a scalar.
+// A rule defines kStates states with the parameter's shape, kScalars scalar states, the factors of
+// a step, which are computed once per parameter, the loop over the elements, and the next value of
+// a scalar.
 template <typename Rule, typename T>
 struct UpdateKernel {
   using Attrs = typename Rule::Attrs;
@@ -147,7 +148,7 @@ struct UpdateKernel {
   std::vector<std::vector<UpdateShare>> shares_;
 };
 
-// Two registrations: of the optimizer, and of many of its updates in one step.
+// Registers the optimizer, and the operator that makes many of its updates in one step.
 #define OPWRIGHT_CPU_REGISTER_UPDATE(type, Kernel)                               \
   OPWRIGHT_REGISTER_KERNEL_FOR(type, "cpu", Kernel, float, double);              \
   OPWRIGHT_CPU_REGISTER_WIDENED(type, Kernel);                                   \

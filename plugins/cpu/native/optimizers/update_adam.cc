@@ -19,7 +19,7 @@ struct Adam {
     T rate;
     T keep;
   };
-  // Both corrections of the bias are hoisted out of the loop over the elements.
+  // Both bias corrections are hoisted out of the loop over the elements.
   static Factors FactorsOf(const Attrs& attrs, const Scalars& scalars) {
     const double correction = std::sqrt(1 - scalars.at[1]);
     return Factors{static_cast<T>(attrs.beta1),

@@ -100,7 +100,7 @@ struct Rmsprop {
         const T mean = mean_grad[i] * f.rho + grad[i] * f.rest;
         mean_grad[i] = mean;
         variance = square - mean * mean;
-        variance = variance < T(0) ? T(0) : variance;  // equal gradients: only rounding is left
+        variance = variance < T(0) ? T(0) : variance;  // rounding errors of equal gradients
       }
       T step = grad[i] / (std::sqrt(variance) + f.epsilon);
       if constexpr (kHasVelocity) {

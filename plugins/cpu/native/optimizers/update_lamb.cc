@@ -1,5 +1,6 @@
-// lamb: Adam whose steps are as long as the parameter is large. The moments first, with the norms
-// of parameter and direction, then the step, which computes the direction again.
+// lamb: Adam with steps in proportion to the parameter's norm. The first pass updates the moments
+// and computes the norms of parameter and direction; the second makes the step and recomputes the
+// direction.
 #include <cmath>
 
 #include "common/widened.h"
@@ -117,7 +118,7 @@ struct LambKernel {
     return elements;
   }
 
-  static constexpr int64_t kGrain = 4;  // blocks that are worth a thread
+  static constexpr int64_t kGrain = 4;  // number of blocks that justifies another thread
   int64_t n_ = 0;
 };
 

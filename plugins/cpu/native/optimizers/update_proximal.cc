@@ -5,8 +5,8 @@
 namespace opwright_cpu {
 namespace {
 
-// The minimum of both penalties and the distance from `moved`, weighted
-// by 1 / rate: `bound` is rate * l1 and `divisor` 1 + rate * l2.
+// Returns the minimizer of both penalties plus the squared distance from `moved`, which is weighted
+// by 1 / rate; `bound` is rate * l1, and `divisor` is 1 + rate * l2.
 template <typename T>
 OPWRIGHT_CPU_INLINE T Shrink(T moved, T bound, T divisor) {
   const T above = moved < -bound ? -bound : moved;

@@ -8,9 +8,10 @@
 namespace opwright_cpu {
 namespace {
 
-constexpr int64_t kUpdateGrain = 16384;  // elements that are worth a thread
+constexpr int64_t kUpdateGrain = 16384;  // number of elements that justifies another thread
 
-// The part of one thread of a large parameter: whole rows if there are enough.
+// Returns one thread's part of a large parameter, which consists of complete rows if there are
+// enough.
 Part RowsOf(const std::vector<int64_t>& shape, int64_t numel, int32_t thread, int32_t n_threads) {
   const int64_t rows = shape.empty() ? 1 : shape[0];
   if (rows < n_threads) return PartOf(numel, 16, thread, n_threads);

@@ -1,4 +1,4 @@
-// Divides the elements of many parameters among threads, once.
+// The division of the elements of many parameters among threads, which is computed once.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_UPDATE_SHARES_H_
 #define OPWRIGHT_CPU_OPTIMIZERS_UPDATE_SHARES_H_
 
@@ -14,9 +14,9 @@ struct UpdateShare {
   int64_t end;
 };
 
-// The shares of every thread. A large parameter is split by rows, as in the kernels that read it,
-// so that its cache lines stay with their cores; a small one is assigned to the thread with the
-// least work.
+// Returns the shares of every thread. A large parameter is split by rows, as in the kernels that
+// read it, so that its cache lines stay with their cores; a small parameter is assigned to the
+// thread with the least work.
 std::vector<std::vector<UpdateShare>> DealOut(const std::vector<std::vector<int64_t>>& shapes,
                                               int32_t n_threads);
 

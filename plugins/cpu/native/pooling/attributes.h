@@ -12,8 +12,8 @@ namespace opwright_cpu {
 
 struct PoolAttrs {
   std::vector<int64_t> kernel;
-  std::vector<int64_t> strides;   // none: the kernel
-  std::vector<int64_t> paddings;  // before and after each spatial axis
+  std::vector<int64_t> strides;   // equal to the kernel if empty
+  std::vector<int64_t> paddings;  // padding before and after each spatial axis
   std::vector<int64_t> dilations;
   std::string data_format;
   OPWRIGHT_ATTRIBUTES(kernel, strides, paddings, dilations, data_format);
@@ -21,7 +21,7 @@ struct PoolAttrs {
 
 struct AveragePoolAttrs : PoolAttrs {
   bool count_include_pad = false;
-  int64_t divisor = 0;  // 0: the number of elements
+  int64_t divisor = 0;  // 0 stands for the number of elements
   OPWRIGHT_ATTRIBUTES(kernel, strides, paddings, dilations, data_format, count_include_pad,
                       divisor);
 };

@@ -1,4 +1,4 @@
-// Average pooling, over sliding windows and over a number of bins, and the gradients.
+// Average pooling over sliding windows or a number of bins, and the gradients.
 #include <algorithm>
 
 #include "common/clones.h"
@@ -15,7 +15,7 @@ OPWRIGHT_CPU_CLONES void AddInto(int64_t n, const T* x, T* sums) {
   for (int64_t i = 0; i < n; ++i) sums[i] += x[i];
 }
 
-// The same for consecutive rows of n, several at a time: sums are written less often.
+// Adds consecutive rows of n elements, several at a time, so that sums are written less often.
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddRowsInto(int64_t rows, int64_t n, const T* x, T* sums) {
   constexpr int64_t kAtOnce = 4;
@@ -30,7 +30,7 @@ OPWRIGHT_CPU_CLONES void AddRowsInto(int64_t rows, int64_t n, const T* x, T* sum
   }
 }
 
-// The same for the rows that a window covers.
+// Adds the rows that a window covers.
 template <typename T>
 void AddWindowInto(const Window& window, int64_t n, const T* x, T* sums) {
   if (window.step == 1) {
@@ -54,12 +54,12 @@ struct AveragePoolShape : PoolWindows {
   }
   using PoolWindows::Make;
 
-  // The divisor of the sum over a window.
+  // Returns the divisor of the sum over a window.
   int64_t CountOf(const Window& slice, const Window& row, const Window& column) const {
     return divisor != 0 ? divisor : slice.count * row.count * column.count;
   }
 
-  // One row of sums for each thread.
+  // The workspace has one row of sums per thread.
   uint64_t WorkspaceBytes(uint64_t item_bytes, int32_t n_threads) const {
     return RowBytes(item_bytes) * static_cast<uint64_t>(n_threads);
   }
@@ -67,10 +67,10 @@ struct AveragePoolShape : PoolWindows {
     return (static_cast<uint64_t>(x.row()) * item_bytes + 63) / 64 * 64;
   }
 
-  int64_t divisor = 0;  // 0: the number of elements
+  int64_t divisor = 0;  // 0 stands for the number of elements
 };
 
-// Runs function(row of all planes, row of sums) over all rows, in several threads if it pays.
+// Calls function(row of all planes, row of sums) for all rows, in several threads if this pays off.
 template <typename Function>
 void OverRows(const opwright::RunContext& ctx, int64_t n_rows, int64_t row_work, uint64_t row_bytes,
               const Function& function) {
@@ -85,7 +85,8 @@ void OverRows(const opwright::RunContext& ctx, int64_t n_rows, int64_t row_work,
   });
 }
 
-// First down, then across: kernel height + kernel width additions instead of their product.
+// Sums first down, then across, which takes kernel height + kernel width additions instead of their
+// product.
 template <typename T, typename Attrs>
 struct AveragePool {
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
@@ -141,7 +142,7 @@ struct AveragePool {
   }
 
   AveragePoolShape shape_;
-  int64_t height_ = 1;  // the most rows of x that a window covers
+  int64_t height_ = 1;  // maximum number of rows of x that a window covers
 };
 
 // Slots: x (its shape only), out_grad -> x_grad?.
@@ -170,7 +171,7 @@ struct AveragePoolGrad {
   }
 
  private:
-  // Windows may overlap, so that a row of x gets something from several rows of windows.
+  // Windows may overlap, so several rows of windows may contribute to a row of x.
   void SpreadPlane(const T* grad, T* sums, T* x_grad) const {
     std::fill(x_grad, x_grad + shape_.x.plane(), T(0));
     for (int64_t row = 0; row < shape_.out_rows(); ++row) {

@@ -19,7 +19,7 @@ OPWRIGHT_CPU_CLONES void AddWhereFound(int64_t n, const T* grad, const int32_t* 
   for (int64_t i = 0; i < n; ++i) sums[i] += index[i] == position ? grad[i] : T(0);
 }
 
-// For each place along an axis the windows from the first that covers it to the last.
+// Returns, for each position along an axis, the range of windows that cover it.
 std::vector<Part> WindowsOver(const std::vector<Window>& windows, int64_t size) {
   std::vector<Part> covering(static_cast<size_t>(size), Part{0, 0});
   for (size_t i = 0; i < windows.size(); ++i) {
@@ -44,14 +44,14 @@ struct MaxPoolShape : PoolWindows {
   void Make(const opwright::Shape& x_shape, const opwright::Shape& out_shape,
             const AdaptivePoolAttrs& attrs) {
     PoolWindows::Make(x_shape, out_shape, attrs);
-    // Bins of one size are processed as windows if a row has enough of them for vectors; others one
-    // by one.
+    // Bins of equal size are processed as windows if a row has enough of them to fill vectors;
+    // otherwise bins are processed one by one.
     constexpr int64_t kManyBins = 16;
     const bool is_even = x.width % out.width == 0 && out.width >= kManyBins;
     kernel = stride = is_even ? x.width / out.width : 0;
   }
 
-  // The most elements that a window covers.
+  // The maximum number of elements that a window covers.
   int64_t taps() const {
     int64_t count = 1;
     for (const std::vector<Window>* axis : {&slices, &rows, &columns}) {
@@ -62,13 +62,13 @@ struct MaxPoolShape : PoolWindows {
     return count;
   }
 
-  // The columns of windows; the stride is 0 if their distances are uneven.
+  // The column parameters of windows; the stride is 0 if windows are unevenly spaced.
   int64_t stride = 1, kernel = 1, step = 1, left = 0;
 };
 
 template <typename T, typename Attrs>
 struct MaxPool {
-  static constexpr int64_t kMostColumns = 256;  // whose maxima are stored at once
+  static constexpr int64_t kMostColumns = 256;  // maximum number of column maxima in the buffer
 
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
 
@@ -119,8 +119,8 @@ struct MaxPool {
     }
   }
 
-  // Channels first, windows at uneven distances, in an image that is not wide: first
-  // the maximum of each column, which is a vector's work, then those of the windows.
+  // Pools unevenly spaced windows of a narrow image with channels first: computes the maximum of
+  // each column, which is vectorized, then the maxima of the windows.
   void PoolColumns(const Window& slices, const Window& rows, const T* plane, T* out,
                    int32_t* index) const {
     T best[kMostColumns];
@@ -144,8 +144,8 @@ struct MaxPool {
     }
   }
 
-  // Channels first, windows that are no even distance apart. In most rows no element is greater
-  // than the maximum so far: the place of a greater one is searched only if there is one.
+  // Pools unevenly spaced windows with channels first. In most rows, no element is greater than the
+  // maximum so far; only if an element is greater, its position is searched.
   void TakeBins(const T* x, int32_t first, T* out, int32_t* index) const {
     for (int64_t j = 0; j < shape_.out.width; ++j) {
       const Window& columns = shape_.columns[static_cast<size_t>(j)];
@@ -159,7 +159,7 @@ struct MaxPool {
     }
   }
 
-  // Channels first: tap by tap, all windows of its row.
+  // Pools a row of windows with channels first, tap by tap.
   void TakeRow(const T* x, int32_t first, T* out, int32_t* index) const {
     for (int64_t tap = 0; tap < shape_.kernel; ++tap) {
       const int64_t shift = tap * shape_.step - shape_.left;
@@ -174,8 +174,8 @@ struct MaxPool {
     }
   }
 
-  // Channels last: windows that cover the same pixels relative to their places are processed
-  // together.
+  // Pools windows with channels last; windows that cover the same pixels relative to their
+  // positions are processed together.
   void PoolPixels(const Window& slices, const Window& rows, const T* plane, T* out,
                   int32_t* index) const {
     const int64_t run = shape_.x.run, width = shape_.out.width;
@@ -191,14 +191,14 @@ struct MaxPool {
     }
   }
 
-  // `count` windows, the first of which covers these slices, rows and columns.
+  // Pools `count` windows, the first of which covers these slices, rows and columns.
   void TakeCovered(const Window& slices, const Window& rows, const Window& columns, int64_t count,
                    const T* plane, T* out, int32_t* index) const {
     const int64_t run = shape_.x.run;
     bool is_first = true;
     Taps taps;
     const auto take = [&] {
-      // A repeated pixel is not greater than itself.
+      // Repeating a pixel is harmless, because it is not greater than itself.
       for (int t = taps.count; t < kTaps; ++t) {
         taps.elements[t] = taps.elements[0];
         taps.positions[t] = taps.positions[0];
@@ -259,7 +259,7 @@ struct MaxPoolGrad {
     ParallelFor(ctx.n_threads(), shape_.x.planes, grain_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) {
         const int64_t at = plane * shape_.out.plane();
-        // The places are in the nearest cache when they are read again.
+        // When the positions are reread, they are still in the L1 cache.
         if (!check.Admits(index + at, shape_.out.plane())) return;
         if (shape_.x.run == 1) Scatter(index + at, grad + at, x_grad + plane * shape_.x.plane());
       }
@@ -285,8 +285,8 @@ struct MaxPoolGrad {
     });
   }
 
-  // Each pixel of a row gathers from the windows that cover it, so it is written once. It is
-  // compared with the places of all channels: that is a vector's work.
+  // Each pixel of a row gathers from the windows that cover it, so it is written once. Comparing it
+  // with the positions of all channels is vectorized.
   void TakeRow(int64_t row, const int32_t* index, const T* grad, T* x_grad) const {
     constexpr int64_t kMostChannels = 256;
     T sums[kMostChannels];
@@ -313,7 +313,7 @@ struct MaxPoolGrad {
     }
   }
 
-  std::vector<Part> slices_, rows_, columns_;  // windows over each place, channels last
+  std::vector<Part> slices_, rows_, columns_;  // windows over each position, if channels are last
   int64_t row_grain_ = 1;
   MaxPoolShape shape_;
   int64_t grain_ = 1;

@@ -1,5 +1,5 @@
-// The inverse of maximum pooling, and its gradient: elements are written to their places, output
-// gradients are read from there.
+// The inverse of maximum pooling, which writes elements to their positions, and its gradient, which
+// reads output gradients from these positions.
 #include <algorithm>
 
 #include "common/parallel.h"
@@ -11,8 +11,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Calls function(place of an element in `wide`, the element) for all elements of images at the
-// places in the index; a place is the index of a pixel.
+// Calls function(position of an element in `wide`, the element) for all elements of images; the
+// positions come from the index and are pixel indices.
 template <typename Function>
 opwright::Status OverPlaces(const opwright::RunContext& ctx, const ImageSizes& narrow,
                             const ImageSizes& wide, const int32_t* index,

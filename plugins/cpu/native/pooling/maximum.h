@@ -1,5 +1,5 @@
-// The comparison in a search for the maximum: the first of equals stays, and NaN is greater than
-// every number.
+// The comparison in a search for the maximum: the first of equal elements wins, and NaN is greater
+// than every number.
 #ifndef OPWRIGHT_CPU_POOLING_MAXIMUM_H_
 #define OPWRIGHT_CPU_POOLING_MAXIMUM_H_
 
@@ -25,8 +25,8 @@ struct Order {
   }
 };
 
-// A 16-bit float needs no conversion: its bits without the sign are in the order of its magnitude.
-// Both zeros are 0, and every NaN is the greatest integer of 16 bits.
+// The comparison key of a 16-bit float, which needs no conversion: its bits without the sign are
+// ordered like its magnitude. Both zeros map to 0, and every NaN to the greatest 16-bit integer.
 template <typename T, int16_t kInfinity>
 struct OrderOfBits {
   using Key = int16_t;

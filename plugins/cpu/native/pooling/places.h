@@ -1,5 +1,5 @@
-// Places of maxima, as written by max_pool2d: their range is checked before anything is written
-// there, since a program may pass others.
+// The positions of maxima that max_pool2d writes. Their range is checked before anything is written
+// there, since a program may pass invalid positions.
 #ifndef OPWRIGHT_CPU_POOLING_PLACES_H_
 #define OPWRIGHT_CPU_POOLING_PLACES_H_
 
@@ -10,19 +10,19 @@
 
 namespace opwright_cpu {
 
-// The result of threads that check positions, each for its own images.
+// The combined result of threads that check positions, each for its own images.
 class PlaceCheck {
  public:
   explicit PlaceCheck(int64_t count) : count_(count) {}
 
-  // Whether all of them are in [0, count); records one outside.
+  // Whether all positions are in [0, count); records a position that is out of range.
   bool Admits(const int32_t* places, int64_t n);
 
-  // To be read when the threads are done.
+  // Must be called after the threads are done.
   opwright::Status ToStatus() const;
 
  private:
-  static constexpr int64_t kNone = INT64_MAX;  // no int32
+  static constexpr int64_t kNone = INT64_MAX;  // outside the range of int32
 
   int64_t count_;
   std::atomic<int64_t> wrong_{kNone};

@@ -1,4 +1,4 @@
-// The windows of pooling: which rows and columns each of them covers.
+// The windows of pooling, and the rows and columns that each covers.
 #ifndef OPWRIGHT_CPU_POOLING_WINDOWS_H_
 #define OPWRIGHT_CPU_POOLING_WINDOWS_H_
 
@@ -14,7 +14,7 @@
 
 namespace opwright_cpu {
 
-// One window along one axis: every step-th element of [begin, end), and how many count for a mean.
+// One window along one axis: every step-th element of [begin, end), and the count for a mean.
 struct Window {
   int64_t begin;
   int64_t end;
@@ -24,9 +24,9 @@ struct Window {
   int64_t size() const { return (end - begin + step - 1) / step; }
 };
 
-// Images in either order of axes; those without a depth have one of 1. With
-// the channels last, `run` channels are contiguous and `planes` counts
-// images; otherwise run is 1 and every channel of every image is a plane.
+// The sizes of images in either order of axes; images without a depth axis have depth 1. If
+// channels are last, `run` channels are contiguous and `planes` is the number of images; otherwise
+// `run` is 1, and every channel of every image is a plane.
 struct ImageSizes {
   int64_t planes = 0;
   int64_t depth = 1;
@@ -51,7 +51,7 @@ struct ImageSizes {
   int64_t row() const { return width * run; }
 };
 
-// Windows of `kernel` elements, `step` apart, at a distance of `stride`.
+// Returns windows of `kernel` elements that are `step` apart; adjacent windows are `stride` apart.
 inline std::vector<Window> SlidingWindows(int64_t size, int64_t count, int64_t kernel,
                                           int64_t stride, int64_t step, int64_t before,
                                           int64_t after, bool include_pad) {
@@ -61,7 +61,7 @@ inline std::vector<Window> SlidingWindows(int64_t size, int64_t count, int64_t k
     const int64_t first = i * stride - before;
     const int64_t begin = first < 0 ? (step - -first % step) % step : first;
     Window window{begin, std::min(first + reach, size), 0, step};
-    // Parts beyond the padding do not exist.
+    // The window is clipped to the padded image.
     const Window padded{first, std::min(first + reach, size + after), 0, step};
     window.count = include_pad ? padded.size() : window.size();
     windows.push_back(window);
@@ -69,7 +69,7 @@ inline std::vector<Window> SlidingWindows(int64_t size, int64_t count, int64_t k
   return windows;
 }
 
-// `count` bins that cover an axis; bins whose number does not divide it overlap.
+// Returns `count` bins that cover an axis; they overlap if `count` does not divide its length.
 inline std::vector<Window> Bins(int64_t size, int64_t count) {
   std::vector<Window> windows;
   for (int64_t i = 0; i < count; ++i) {
@@ -111,7 +111,7 @@ struct PoolWindows {
     columns = Bins(x.width, out.width);
   }
 
-  // Windows one after the other: rows of all slices of a plane.
+  // The number of window rows in all slices of a plane.
   int64_t out_rows() const { return out.depth * out.height; }
   const Window& SliceOf(int64_t row) const { return slices[static_cast<size_t>(row / out.height)]; }
   const Window& RowOf(int64_t row) const { return rows[static_cast<size_t>(row % out.height)]; }

@@ -13,7 +13,7 @@ namespace opwright_cpu {
 struct RecurrentAttrs {
   bool bidirectional;
   bool batch_first;
-  std::optional<std::string> activation;  // of rnn only
+  std::optional<std::string> activation;  // set for rnn only
   OPWRIGHT_ATTRIBUTES(bidirectional, batch_first, activation);
 };
 

@@ -1,5 +1,5 @@
-// An LSTM in training. The states of a layer overwrite the
-// states of the layer before, which it has read by then.
+// An LSTM in training. The states of a layer overwrite the states of the previous layer, which it
+// has already read.
 #include "recurrent/lstm_train.h"
 #include "recurrent/attributes.h"
 #include "recurrent/recurrent_products.h"
@@ -17,7 +17,7 @@ struct LstmTrainKernel {
 
   static void Configure(opwright::KernelOptions& options) {
     options.library = "native";
-    options.by_threads = true;  // how a product is cut decides how its edges are computed
+    options.by_threads = true;  // the split of a product affects how its edges are computed
   }
 
   Status Prepare(opwright::PrepareContext& ctx, const LstmTrainAttrs& attrs) {
@@ -51,7 +51,7 @@ struct LstmTrainKernel {
  private:
   struct Buffers {
     T* zeros;    // [n, size]
-    T* cells;    // [n, size], of the step
+    T* cells;    // [n, size], the cells of the step
     T* weights;  // weight_hh in panels
     T* rows;     // if x has n before t: the inputs of a layer, then its states
   };
@@ -79,7 +79,7 @@ struct LstmTrainKernel {
     if (!lengths.empty()) ClearEnded(lengths, states);
   }
 
-  // All steps of some rows of the batch.
+  // Runs all steps of some rows of the batch.
   void RunRows(const opwright::RunContext& ctx, int64_t layer, Part rows, T* gates, T* states,
                const Buffers& at, const std::vector<int64_t>& lengths) const {
     const int64_t first = rows.begin * s_.size, last = rows.end * s_.size;

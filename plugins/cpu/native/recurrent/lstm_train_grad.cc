@@ -1,6 +1,6 @@
-// The gradient of an LSTM in training, one part of its steps after the other, the last ones first.
-// The gradients of the sums may use the memory of the gates: only a part's gradients, with cells
-// and states of its steps and their gradients, are in other memory.
+// The gradient of an LSTM in training, which processes segments of steps from the last to the
+// first. The pre-activation gradients may use the memory of the gates; only the gradients of one
+// segment, with the cells and states of its steps and their gradients, need separate memory.
 #include "recurrent/attributes.h"
 #include "recurrent/lstm_train.h"
 #include "recurrent/recurrent_products.h"
@@ -21,7 +21,7 @@ struct LstmTrainGradKernel {
 
   static void Configure(opwright::KernelOptions& options) {
     options.library = "native";
-    options.by_threads = true;  // how a product is cut decides how its edges are computed
+    options.by_threads = true;  // the split of a product affects how its edges are computed
     options.may_reuse = {{"sums_grad", "gates"}};
   }
 
@@ -49,7 +49,7 @@ struct LstmTrainGradKernel {
  private:
   struct Buffers {
     T* cells;       // [part_steps, n, size], the results of steps
-    T* states;      // [1 + part_steps, n, size], with the state before them
+    T* states;      // [1 + part_steps, n, size], beginning with the state before the segment
     T* flow;        // [part_steps, n, size], the gradient of the output of a layer
     T* rows;        // [part_steps, n, inputs], if x has n before t: x, then its gradient
     T* state_grad;  // [n, size]
@@ -57,7 +57,7 @@ struct LstmTrainGradKernel {
     T* weights;  // weight_hh in panels
   };
 
-  // The work of one thread: some rows of the batch of one part.
+  // The work of one thread: some rows of the batch, for one segment.
   struct Task {
     const opwright::RunContext& ctx;
     const Buffers& at;
@@ -68,7 +68,7 @@ struct LstmTrainGradKernel {
     Part rows;
   };
 
-  // For a few steps packing takes longer than it saves.
+  // For few steps, packing takes longer than it saves.
   bool PacksWeights() const { return s_.steps >= 4; }
 
   Buffers TakeBuffers(Arena<T>* arena) const {
@@ -99,7 +99,7 @@ struct LstmTrainGradKernel {
     if (layer == 0) WriteFirst(ctx, steps, at);
   }
 
-  // The gradient of the output of a layer in some steps; NULL: zeros.
+  // Returns the output gradient of a layer in some steps; NULL stands for zeros.
   const T* FlowOf(const opwright::RunContext& ctx, int64_t layer, Part steps,
                   const Buffers& at) const {
     if (layer + 1 < s_.layers) {
@@ -113,7 +113,7 @@ struct LstmTrainGradKernel {
     return at.flow;
   }
 
-  // The gradients of weight_ih of the first layer, and of x.
+  // Writes the gradients of the first layer's weight_ih and of x.
   void WriteFirst(const opwright::RunContext& ctx, Part steps, const Buffers& at) const {
     const int64_t before = steps.begin * s_.n * s_.inputs;
     const T* x = ctx.input(0).template data<T>();
@@ -142,7 +142,7 @@ struct LstmTrainGradKernel {
     }
   }
 
-  // The gradient of the input of a layer in some steps.
+  // Writes the input gradient of a layer in some steps.
   void WriteSourceGrad(const opwright::RunContext& ctx, int64_t layer, Part steps, T* to) const {
     const int64_t inputs = s_.InputsOf(layer), rows = (steps.end - steps.begin) * s_.n;
     ParallelGemm<T>(gemm_,
@@ -167,7 +167,8 @@ struct LstmTrainGradKernel {
             ctx.has_input(kLengths)};
   }
 
-  // The steps of a part of some rows of the batch: forward through the cells, and back.
+  // Runs a segment's steps for some rows of the batch: forward to recompute the cells, then
+  // backward.
   void RunRows(const Task& task) const {
     const Part steps = s_.StepsOf(task.part);
     if (steps.end == s_.steps) StartGrads(task);
@@ -193,7 +194,7 @@ struct LstmTrainGradKernel {
     AddThroughState<T>(gemm_, s_.kind, {weight, s_.size, 1, PacksWeights()}, back);
   }
 
-  // For a step of the part: the results of RunStep, its input cell and its output cell.
+  // Returns, for a step of the segment, the results of RunStep, its input cell and its output cell.
   StepRows<T> RowsOf(const Task& task, int64_t step) const {
     const int64_t before = step - s_.StepsOf(task.part).begin, first = task.rows.begin * s_.size;
     T* cell = task.at.cells + before * s_.each() + first;
@@ -203,7 +204,7 @@ struct LstmTrainGradKernel {
     return rows;
   }
 
-  // For the step before the part: its gates and its cell, and the destination of its state.
+  // Returns, for the step before the segment, its gates, its cell and the destination of its state.
   StepRows<T> RowsBefore(const Task& task) const {
     const int64_t first = task.rows.begin * s_.size;
     StepRows<T> rows = GatesOfStep(task, s_.StepsOf(task.part).begin - 1);

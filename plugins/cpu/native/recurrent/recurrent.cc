@@ -1,4 +1,5 @@
-// lstm, gru and rnn: the part of x in all steps is one product, and then the steps follow.
+// lstm, gru and rnn: one product computes the contribution of x to all steps, then the steps
+// follow.
 #include "recurrent/recurrent.h"
 #include "common/widened.h"
 #include "recurrent/attributes.h"
@@ -8,7 +9,7 @@ namespace opwright_cpu {
 namespace {
 
 // Slots: x, weight_ih*, weight_hh*, bias_ih*, bias_hh*, h0, (c0 of an LSTM), lengths; out, h_n,
-// (c_n), (gates but of a plain layer), states, (cells).
+// (c_n), (gates, except for a plain layer), states, (cells).
 template <typename T, bool kHasCell, bool kHasGates>
 struct RecurrentKernel {
   static constexpr uint32_t kLengths = kHasCell ? 7 : 6;
@@ -17,13 +18,13 @@ struct RecurrentKernel {
 
   static void Configure(opwright::KernelOptions& options) {
     options.library = "native";
-    options.by_threads = true;  // how a product is cut decides how its edges are computed
+    options.by_threads = true;  // the split of a product affects how its edges are computed
   }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const RecurrentAttrs& attrs) {
     OPWRIGHT_RETURN_IF_ERROR(MakeRecurrentShape(ctx, kHasCell, kHasGates, attrs, &s_));
     gemm_ = BestGemm<T>();
-    // Else the next layer reads the states themselves.
+    // Whether states are joined into a copy; otherwise the next layer reads the states themselves.
     joins_ = s_.batch_first || (s_.layers > 1 && (s_.directions > 1 || ctx.has_input(kLengths)));
     PackWeights(ctx);
     Arena<T> arena(nullptr);
@@ -33,7 +34,8 @@ struct RecurrentKernel {
     return opwright::Status::Ok();
   }
 
-  // weight_ih as the product over all steps reads it, transposed, and weight_hh as a step does.
+  // Requests packed copies of weight_ih for the product over all steps, transposed, and of
+  // weight_hh for the product of a step.
   opwright::Status Pack(const opwright::RunContext& ctx, uint32_t arg,
                         const opwright::InputTensor& weight, void* packed) const {
     const T* data = weight.data<T>();
@@ -80,7 +82,7 @@ struct RecurrentKernel {
     }
     if (!is_packed_) return;
     auto* frame =
-        const_cast<ow_prepare*>(ctx.frame());  // ctx.Pack supports only the first of a list
+        const_cast<ow_prepare*>(ctx.frame());  // ctx.Pack supports only the first item of a list
     for (uint32_t slot = 1; slot <= 2; ++slot) {
       for (uint32_t i = 0; i < count; ++i) {
         const opwright::Meta weight = ctx.input(slot, i);
@@ -124,7 +126,7 @@ struct RecurrentKernel {
     });
   }
 
-  // All steps of the rows [begin, end) of the batch.
+  // Runs all steps of the rows [begin, end) of the batch.
   void RunRows(const opwright::RunContext& ctx, int64_t i, int64_t d, int64_t begin, int64_t end,
                const Buffers& buffers, const std::vector<int64_t>& lengths) const {
     const int64_t each = s_.n * s_.size, first = begin * s_.size;
@@ -138,7 +140,7 @@ struct RecurrentKernel {
         ctx.has_input(4) ? ctx.input(4, static_cast<uint32_t>(i)).template data<T>() : nullptr;
     const T* weight = is_packed_ ? ctx.input(2, static_cast<uint32_t>(i)).template data<T>()
                                  : buffers.weights + d * s_.gates() * s_.size;
-    // Threads that have no rows of their own share the products of each step.
+    // If there is only one row, threads share the products of each step.
     const int32_t n_threads = s_.directions * s_.n == 1 ? ctx.n_threads() : 1;
     for (int64_t k = 0; k < s_.steps; ++k) {
       const int64_t step = d == 1 ? s_.steps - 1 - k : k;

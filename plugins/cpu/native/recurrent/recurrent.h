@@ -1,5 +1,5 @@
-// Code shared by the kernels of recurrent layers: extents, products and the order of steps. Inside,
-// all arrays are time-major, [t, n, ...].
+// Code shared by the kernels of recurrent layers: extents, products and the order of steps.
+// Internally, all arrays are time-major, [t, n, ...].
 #ifndef OPWRIGHT_CPU_RECURRENT_RECURRENT_H_
 #define OPWRIGHT_CPU_RECURRENT_RECURRENT_H_
 
@@ -31,7 +31,7 @@ struct RecurrentShape {
   int64_t gates() const { return GatesOf(kind) * size; }
   int64_t width() const { return WidthOf(kind) * size; }
   int64_t rows() const { return steps * n; }
-  int64_t joined() const { return directions * size; }  // the output of a layer
+  int64_t joined() const { return directions * size; }  // output width of a layer
   int64_t InputsOf(int64_t layer) const { return layer == 0 ? inputs : joined(); }
   int64_t MostInputs() const { return std::max(inputs, layers > 1 ? joined() : int64_t{0}); }
   int64_t Multiplications() const {
@@ -39,7 +39,7 @@ struct RecurrentShape {
   }
 };
 
-// Slots 0 to 2 of either direction are x, weight_ih and weight_hh.
+// Makes the shape of a kernel whose slots 0 to 2 are x, weight_ih and weight_hh.
 inline opwright::Status MakeRecurrentShape(opwright::PrepareContext& ctx, bool has_cell,
                                            bool has_gates, const RecurrentAttrs& attrs,
                                            RecurrentShape* shape) {
@@ -59,7 +59,7 @@ inline opwright::Status MakeRecurrentShape(opwright::PrepareContext& ctx, bool h
   return opwright::Status::Ok();
 }
 
-// Allocates parts of a workspace, in order; from NULL it only counts.
+// Allocates consecutive blocks of a workspace; with a NULL workspace, only counts their size.
 template <typename T>
 class Arena {
  public:
@@ -76,7 +76,7 @@ class Arena {
   int64_t taken_ = 0;
 };
 
-// A product by several threads, each of which computes some rows; b may be in panels.
+// Computes a product in several threads, each of which computes some rows; b may be in panels.
 template <typename T>
 void ParallelGemm(GemmFn<T> gemm, const GemmCall<T>& call, int32_t n_threads,
                   bool in_panels = false) {
@@ -97,16 +97,16 @@ void ParallelGemm(GemmFn<T> gemm, const GemmCall<T>& call, int32_t n_threads,
               });
 }
 
-// Rows of all steps that a layer reads.
+// The rows of all steps that a layer reads.
 template <typename T>
 struct LayerSource {
   const T* data;
   int64_t inputs;
 };
 
-// The source's part of the sums of all steps, for number `i` in the lists of parameters, with the
-// biases that only affect the sum. Slots 1 to 4 are the parameters, the first of them transposed if
-// it is in panels.
+// Computes the source's contribution to the pre-activations of all steps, for entry `i` of the
+// parameter lists, with the biases that only affect the sum. Slots 1 to 4 are the parameters; the
+// first is transposed if it is in panels.
 template <typename T>
 void WriteSums(const RecurrentShape& s, GemmFn<T> gemm, const opwright::RunContext& ctx, uint32_t i,
                const LayerSource<T>& source, T* sums, bool in_panels = false) {
@@ -133,8 +133,8 @@ void SwapAxes(const T* from, int64_t a, int64_t b, int64_t width, T* to) {
   }
 }
 
-// The output of a layer: the states of its directions
-// side by side, and 0 after the end of a sequence. `states` are its first direction's.
+// Writes the output of a layer: the states of its directions side by side, and 0 after the end of a
+// sequence. `states` points to the states of the first direction.
 template <typename T>
 void JoinStates(const RecurrentShape& s, const T* states, const std::vector<int64_t>& lengths,
                 T* joined) {
@@ -153,8 +153,8 @@ void JoinStates(const RecurrentShape& s, const T* states, const std::vector<int6
   }
 }
 
-// Calls function(direction, begin, end) for some rows of the batch of one direction, each with all
-// its steps in one thread: rows do not depend on each other.
+// Calls function(direction, begin, end) for ranges of batch rows of each direction. Rows are
+// independent, so all steps of a row run in one thread.
 template <typename Function>
 void ForRowsOfDirections(const RecurrentShape& s, int32_t n_threads, const Function& function) {
   const int64_t work = s.rows() * s.gates() * s.size;

@@ -13,8 +13,8 @@
 
 namespace opwright_cpu {
 
-// Slots: x, h, (c of an LSTM), weight_ih, weight_hh, bias_ih, bias_hh; then
-// the slots of each kernel. The gradients of these seven or six are the outputs of the gradient.
+// Slots: x, h, (c of an LSTM), weight_ih, weight_hh, bias_ih, bias_hh, then the slots of each
+// kernel. The outputs of the gradient kernels are the gradients of these seven or six inputs.
 template <typename T, bool kHasCell>
 struct CellOfLayer {
   static constexpr uint32_t kWeights = kHasCell ? 3 : 2;
@@ -23,7 +23,7 @@ struct CellOfLayer {
 
   static void Configure(opwright::KernelOptions& options) {
     options.library = "native";
-    options.by_threads = true;  // how a product is cut decides how its edges are computed
+    options.by_threads = true;  // the split of a product affects how its edges are computed
   }
 
   void SetShape(opwright::PrepareContext& ctx) {
@@ -35,7 +35,7 @@ struct CellOfLayer {
     gemm_ = BestGemm<T>();
   }
 
-  // Calls function(begin, end) for some rows of the batch.
+  // Calls function(begin, end) in parallel for ranges of batch rows.
   template <typename Function>
   void ForRows(int32_t n_threads, const Function& function) const {
     constexpr int64_t kThreadWork = 64 * 1024;
@@ -43,7 +43,7 @@ struct CellOfLayer {
     ParallelFor(n_threads, s_.n, std::max<int64_t>(4, kThreadWork / each), 4, function);
   }
 
-  // Elements of an input or output from `first` on, or NULL.
+  // Returns an input's or output's elements from `first` on, or NULL if it is absent.
   static const T* In(const opwright::RunContext& ctx, uint32_t slot, int64_t first = 0) {
     return ctx.has_input(slot) ? ctx.input(slot).template data<T>() + first : nullptr;
   }

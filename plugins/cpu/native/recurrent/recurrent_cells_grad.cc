@@ -1,4 +1,4 @@
-// The gradients of lstm_cell and gru_cell: a step back, and then the gradients of the weights.
+// The gradients of lstm_cell and gru_cell: a backward step, then the gradients of the weights.
 #include "common/widened.h"
 #include "recurrent/recurrent_cells.h"
 #include "recurrent/recurrent_products.h"
@@ -41,7 +41,7 @@ struct CellGradKernel : CellOfLayer<T, kHasCell> {
 
  private:
   struct Buffers {
-    T* parts;  // the gradients of the sums
+    T* parts;  // the pre-activation gradients
     T* state_grad;
     T* cell_grad;
   };
@@ -57,7 +57,7 @@ struct CellGradKernel : CellOfLayer<T, kHasCell> {
                const Buffers& at) const {
     const int64_t size = s_.size, width = s_.width(), first = begin * size;
     StepBack<T> back{};
-    // The backward step reads the results of the step, and no output state.
+    // The backward step reads the results of the step, but no output state.
     back.at = {rows,
                size,
                nullptr,
@@ -78,7 +78,7 @@ struct CellGradKernel : CellOfLayer<T, kHasCell> {
     WriteGrads(ctx, begin, back);
   }
 
-  // The gradients of x, h and c, of the rows from `begin` on.
+  // Writes the gradients of x, h and c for the rows from `begin` on.
   void WriteGrads(const opwright::RunContext& ctx, int64_t begin, const StepBack<T>& back) const {
     const int64_t rows = back.at.rows, count = rows * s_.size, first = begin * s_.size;
     if (T* grad = Out(ctx, 0, begin * s_.inputs)) {

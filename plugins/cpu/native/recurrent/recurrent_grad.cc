@@ -1,4 +1,4 @@
-// The gradients of lstm, gru and rnn: all steps back, and then the gradients of the weights and of
+// The gradients of lstm, gru and rnn: all backward steps, then the gradients of the weights and of
 // x as products over all steps.
 #include "common/widened.h"
 #include "recurrent/attributes.h"
@@ -10,8 +10,8 @@ namespace opwright_cpu {
 namespace {
 
 // Slots: x, weight_ih*, weight_hh*, bias_ih*, bias_hh* (these two as shapes), h0, (c0 of an LSTM),
-// lengths, (gates but of a plain layer), states, (cells), out_grad, h_n_grad, (c_n_grad); x_grad,
-// weight_ih_grad*, weight_hh_grad*, bias_ih_grad*, bias_hh_grad*, h0_grad, (c0_grad).
+// lengths, (gates, except for a plain layer), states, (cells), out_grad, h_n_grad, (c_n_grad);
+// x_grad, weight_ih_grad*, weight_hh_grad*, bias_ih_grad*, bias_hh_grad*, h0_grad, (c0_grad).
 template <typename T, bool kHasCell, bool kHasGates>
 struct RecurrentGradKernel {
   static constexpr uint32_t kLengths = kHasCell ? 7 : 6;
@@ -21,7 +21,7 @@ struct RecurrentGradKernel {
 
   static void Configure(opwright::KernelOptions& options) {
     options.library = "native";
-    options.by_threads = true;  // how a product is cut decides how its edges are computed
+    options.by_threads = true;  // the split of a product affects how its edges are computed
   }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const RecurrentAttrs& attrs) {
@@ -67,14 +67,14 @@ struct RecurrentGradKernel {
     T* zeros;       // [n, size]
     T* source;      // a layer's input
     T* flow;        // the gradient of its output, then of its input
-    T* parts;       // the gradients of the sums of some steps, of each direction
+    T* parts;       // the pre-activation gradients of some steps, per direction
     T* state_grad;  // [directions, n, size]
     T* cell_grad;
     T* weights;  // weight_hh of each direction, in panels
   };
 
-  // The gradient of the input of a layer; NULL if it is not requested. Steps run from the end,
-  // where narrower rows are: so they never reach unread rows of `flow`.
+  // Returns the destination of a layer's input gradient; NULL if it is not requested. Steps run
+  // backward, and narrower rows are at the end, so that they never overwrite unread rows of `flow`.
   T* TargetOf(const opwright::RunContext& ctx, int64_t layer, const Buffers& at) const {
     if (layer > 0) return at.flow;
     if (!ctx.has_output(0)) return nullptr;
@@ -82,8 +82,8 @@ struct RecurrentGradKernel {
     return at.flow + s_.rows() * (std::max(s_.inputs, s_.joined()) - s_.inputs);
   }
 
-  // For one layer, some steps at a time: `flow` is the gradient of its output, `to` gets that of
-  // its input and may be `flow`. NULL: zeros, not wanted.
+  // Processes one layer, some steps at a time. `flow` is its output gradient, or NULL for zeros;
+  // `to` receives its input gradient and may be `flow`, or NULL if it is not requested.
   void RunLayer(const opwright::RunContext& ctx, int64_t layer, const T* flow, T* to,
                 const Buffers& at, const std::vector<int64_t>& lengths) const {
     const T* source = SourceOf(ctx, layer, lengths, at.source);
@@ -119,18 +119,19 @@ struct RecurrentGradKernel {
     } while (steps.end > 0);
   }
 
-  // Whose gradients of the sums are in memory at once: enough rows for the products over them. The
-  // two directions go through the steps from opposite ends, and need all.
+  // The number of steps whose pre-activation gradients are in memory at once, with enough rows for
+  // efficient products. The two directions process the steps from opposite ends, and need all
+  // steps.
   int64_t StepsAtOnce() const {
     constexpr int64_t kRows = 512;
     if (s_.directions > 1) return std::max<int64_t>(s_.steps, 1);
     return std::max<int64_t>(1, kRows / std::max<int64_t>(s_.n, 1));
   }
 
-  // For a few steps packing takes longer than it saves.
+  // For few steps, packing takes longer than it saves.
   bool PacksWeights() const { return s_.steps >= 4; }
 
-  // Whether the input of a layer is elsewhere than in x or in the states of the layer before.
+  // Whether a layer's input is a copy, and neither x nor the states of the previous layer.
   bool CopiesSource() const {
     return s_.batch_first || (s_.layers > 1 && (s_.directions > 1 || has_lengths_));
   }
@@ -178,7 +179,7 @@ struct RecurrentGradKernel {
 
   T* PartsOf(const Buffers& at, int64_t d) const { return at.parts + d * s_.rows() * s_.width(); }
 
-  // Some steps back of some rows of the batch.
+  // Runs some backward steps of some rows of the batch.
   void RunRows(const opwright::RunContext& ctx, int64_t i, int64_t d, Part steps, Part rows,
                const T* flow, const Buffers& at, const std::vector<int64_t>& lengths) const {
     const int64_t each = s_.n * s_.size, first = rows.begin * s_.size, last = rows.end * s_.size;
@@ -230,7 +231,7 @@ struct RecurrentGradKernel {
     std::copy(grad + first, grad + last, ctx.output(slot).template data<T>() + i * each + first);
   }
 
-  // The gradient of the input of a layer in some steps, summed over its directions.
+  // Adds the input gradient of a layer in some steps, summed over its directions.
   void AddSourceGrad(const opwright::RunContext& ctx, int64_t layer, int64_t d, int64_t rows,
                      const Buffers& at, T* to) const {
     const auto i = static_cast<uint32_t>(layer * s_.directions + d);

@@ -1,4 +1,4 @@
-// The products of some rows of one step of a recurrent layer with weight_hh, and back.
+// The products of some rows of one step of a recurrent layer with weight_hh, forward and backward.
 #ifndef OPWRIGHT_CPU_RECURRENT_RECURRENT_PRODUCTS_H_
 #define OPWRIGHT_CPU_RECURRENT_RECURRENT_PRODUCTS_H_
 
@@ -12,8 +12,8 @@
 
 namespace opwright_cpu {
 
-// A matrix [rows, columns] that every step multiplies with, for one product: element (p, j) is at
-// data[p * row + j * column], or in panels as PackPanels writes them.
+// A matrix [rows, columns] that every step multiplies with. Element (p, j) is at data[p * row + j *
+// column], unless the matrix is in panels as written by PackPanels.
 template <typename T>
 struct StepWeight {
   const T* data;
@@ -22,9 +22,9 @@ struct StepWeight {
   bool in_panels;
 };
 
-// Panels of kPanelWidth columns, with the rows of each next to each other. In a wide
-// matrix one row of a panel is pages after its predecessor, and often in the same set of the
-// first-level cache: every step would read it from the second-level cache again.
+// Packs panels of kPanelWidth columns, whose rows are contiguous. In a wide matrix, adjacent rows
+// of a panel are pages apart and often map to the same set of the L1 cache, so that every step
+// would reload them from the L2 cache.
 template <typename T>
 void PackPanels(const StepWeight<T>& from, int64_t rows, int64_t columns, T* to) {
   for (int64_t column = 0; column < columns; column += kPanelWidth) {
@@ -45,7 +45,7 @@ void PackPanels(const StepWeight<T>& from, int64_t rows, int64_t columns, T* to)
   }
 }
 
-// Panels of a product, from `begin` to `end`.
+// Computes the panels from `begin` to `end` of a product.
 template <typename T>
 void MultiplyPanels(GemmFn<T> gemm, GemmCall<T> call, const T* weight, bool backward, int64_t begin,
                     int64_t end) {
@@ -62,9 +62,9 @@ void MultiplyPanels(GemmFn<T> gemm, GemmCall<T> call, const T* weight, bool back
   }
 }
 
-// The product of `call` with a weight instead of b. A step that goes `backward` through the panels
-// begins with the panels that the previous step left in the cache, which may be smaller than the
-// weight. Threads share the panels of a product that takes longer than waking them.
+// Computes the product of `call` with a weight instead of b. A step that traverses the panels
+// `backward` begins with the panels that the previous step left in the cache, which may be smaller
+// than the weight. Threads share the panels of a product that takes longer than waking them.
 template <typename T>
 void MultiplyWeight(GemmFn<T> gemm, GemmCall<T> call, const StepWeight<T>& weight,
                     bool backward = false, int32_t n_threads = 1) {
@@ -84,13 +84,14 @@ void MultiplyWeight(GemmFn<T> gemm, GemmCall<T> call, const StepWeight<T>& weigh
               });
 }
 
-// Gates that x and the state share; after them a GRU's n stays separate.
+// The number of gates to which x and the state contribute jointly; a GRU's n, which follows, stays
+// separate.
 constexpr int64_t SharedGates(Recurrent kind) {
   return kind == Recurrent::kGru ? 2 : GatesOf(kind);
 }
 
-// weight_hh [gates, size] as a step reads it, transposed, and as a step back does. In panels the
-// shared gates are first, then the separate ones.
+// Returns weight_hh [gates, size] for a forward step, transposed, or for a backward step. In
+// panels, the shared gates come first, then the separate gates.
 template <typename T>
 StepWeight<T> PackForward(Recurrent kind, const T* weight, int64_t size, T* to) {
   const int64_t shared = SharedGates(kind) * size, apart = GatesOf(kind) * size - shared;
@@ -107,7 +108,8 @@ StepWeight<T> PackBack(Recurrent kind, const T* weight, int64_t size, T* to) {
   return {to, size, 1, true};
 }
 
-// Adds the part of the state to the sums. The part of a GRU's n stays apart, with its bias.
+// Adds the state's contribution (state × weight_hh) to the gate pre-activations. The contribution
+// to a GRU's n stays separate, with its bias.
 template <typename T>
 void AddState(GemmFn<T> gemm, Recurrent kind, int64_t rows, int64_t size, const T* state,
               StepWeight<T> weight, const T* bias, T* sums, bool backward = false,

@@ -41,7 +41,7 @@ OPWRIGHT_CPU_INLINE void LstmRowBack(int64_t n, const StepBack<T>& back, int64_t
   T *cell_grad = back.cell_grad + row * n, *state = kStates ? back.states + row * n : nullptr;
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
-    const T in = i[j], kept = f[j], fresh = g[j], shown = o[j];  // `to` may be their place
+    const T in = i[j], kept = f[j], fresh = g[j], shown = o[j];  // read first: `to` may alias them
     const T tanh = Tanh(cell[j]), grad = state_grad[j];
     const T inner = cell_grad[j] + grad * shown * (T(1) - tanh * tanh);
     to[j] = inner * fresh * in * (T(1) - in);
@@ -138,8 +138,8 @@ OPWRIGHT_CPU_CLONES void RunStep(Recurrent kind, const StepRows<T>& at) {
   }
 }
 
-// Prefetched rows: only the gates take time here, and a row is often a page, where the processor's
-// own prefetching stops.
+// Prefetch distance in rows. Only the gates take time to load, and a row is often a page long,
+// where hardware prefetching stops.
 constexpr int64_t kAhead = 2;
 
 template <typename T>

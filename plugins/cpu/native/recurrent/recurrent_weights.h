@@ -1,5 +1,5 @@
-// The gradients of the weights and biases of a recurrent
-// layer, from the gradients of the sums of all steps.
+// The gradients of the weights and biases of a recurrent layer, computed from the pre-activation
+// gradients of all steps.
 #ifndef OPWRIGHT_CPU_RECURRENT_RECURRENT_WEIGHTS_H_
 #define OPWRIGHT_CPU_RECURRENT_RECURRENT_WEIGHTS_H_
 
@@ -11,11 +11,12 @@
 
 namespace opwright_cpu {
 
-// For one direction of one layer, number `index` in the lists of parameters, which begin with
-// weight_ih in `slot`: `h0` is the state before all steps or NULL, `states` the results of the
-// steps from `first_state` on, which may be the step before `steps`, and `parts` the gradients of
-// the sums of `steps`. The last steps come first; the contributions of earlier ones are added. In
-// reverse `steps` are all of them.
+// Writes the gradients of one direction of one layer, which is entry `index` of the parameter
+// lists; these begin with weight_ih in `slot`. `h0` is the state before all steps, or NULL.
+// `states` are the results of the steps from `first_state` on, which may be the step before
+// `steps`. `parts` are the pre-activation gradients of `steps`. The last steps are processed first,
+// and the contributions of earlier steps are added. For the reverse direction, `steps` contains all
+// steps.
 template <typename T>
 struct WeightGrads {
   const RecurrentShape& s;
@@ -29,9 +30,9 @@ struct WeightGrads {
   const T* states;
   int64_t first_state;
   const T* parts;
-  bool has_lengths = false;  // later elements may be NaN, and have no part
+  bool has_lengths = false;  // elements beyond the lengths may be NaN and must not contribute
 
-  // Writes that of weight_ih if it is wanted; `source` is the input of the layer in these steps.
+  // Writes the gradient of weight_ih if it is requested; `source` is the layer's input in `steps`.
   void WriteSource(const T* source, int64_t inputs) const {
     T* grad = Out(0);
     if (grad == nullptr) return;
@@ -42,11 +43,11 @@ struct WeightGrads {
     Multiply(parts, s.gates(), rows(), source, inputs, kept(), grad);
   }
 
-  // Writes the others that are wanted.
+  // Writes the other requested gradients.
   void WriteState() const {
     const int64_t size = s.size, gates = s.gates();
     const bool is_gru = s.kind == Recurrent::kGru;
-    // A GRU's part of n reaches the state separately.
+    // A GRU's n receives the state's contribution separately.
     const int64_t shared = is_gru ? 2 * size : gates;
     if (T* grad = Out(1)) {
       WriteStateGrad(parts, shared, grad);
@@ -61,7 +62,8 @@ struct WeightGrads {
 
  private:
   int64_t rows() const { return (steps.end - steps.begin) * s.n; }
-  // 0 for the last steps, which come first; 1 for earlier ones, which add to their results.
+  // The factor of previous results: 0 for the last steps, which are processed first, and 1 for
+  // earlier steps, which add to the results.
   T kept() const { return steps.end == s.steps ? T(0) : T(1); }
 
   T* Out(uint32_t parameter) const {
@@ -74,7 +76,7 @@ struct WeightGrads {
     AddRows(part, rows(), columns, s.width(), sums);
   }
 
-  // grad = kept * grad + part^T y, for this many columns of `part` and rows of both.
+  // grad = kept * grad + part^T y, for `columns` columns of `part` and `rows` rows of both.
   void Multiply(const T* part, int64_t columns, int64_t rows, const T* y, int64_t n, T kept,
                 T* grad) const {
     ParallelGemm<T>(gemm,
@@ -82,7 +84,7 @@ struct WeightGrads {
                     ctx.n_threads());
   }
 
-  // The states before all steps are h0 and the states of all steps but the last.
+  // The input states of the steps are h0 and the states of all steps except the last.
   void WriteStateGrad(const T* part, int64_t columns, T* grad) const {
     const int64_t each = s.n * s.size, row = s.n * s.width();
     const int64_t begin = std::min(std::max<int64_t>(steps.begin, 1), steps.end);

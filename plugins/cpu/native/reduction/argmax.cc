@@ -1,4 +1,5 @@
-// argmax and argmin along one axis: of equal elements the first, NaN before every number.
+// argmax and argmin along one axis: the first of equal elements wins, and NaN precedes every
+// number.
 #include <algorithm>
 
 #include "common/attributes.h"
@@ -13,19 +14,20 @@
 namespace opwright_cpu {
 namespace {
 
-// Bytes of a block. Only the block that has the extremum is searched for its position.
+// Bytes per block. Only the block that contains the extremum is searched for its position.
 constexpr int64_t kBlockBytes = 1024;
 constexpr int64_t kScan = 64;
 constexpr int64_t kArgmaxStrip = 128;
 
 template <typename T, bool kMax>
 OPWRIGHT_CPU_INLINE bool TakesPlaceOf(T x, T best) {
-  // Integers are never unequal to themselves. Bitwise operators, so that there are no branches.
+  // x != x is always false for integers. Bitwise operators avoid branches.
   return Extremum<T, kMax>::IsBetter(x, best) | ((x != x) & (best == best));
 }
 
-// A block whose extremum is no better cannot have the first position. The next elements, also
-// beyond this line, are prefetched: nothing else would be read while a position is searched.
+// A block whose extremum is not better cannot contain the first position. The next elements, even
+// beyond this line, are prefetched, because memory would otherwise be idle during a position
+// search.
 template <typename T, bool kMax>
 OPWRIGHT_CPU_INLINE int64_t FindPosition(const T* x, int64_t n) {
   constexpr int64_t kBlock = kBlockBytes / static_cast<int64_t>(sizeof(T));
@@ -42,7 +44,7 @@ OPWRIGHT_CPU_INLINE int64_t FindPosition(const T* x, int64_t n) {
   const auto is_best = [=](int64_t i) OPWRIGHT_CPU_TERM {
     return (x[i] == best) | ((x[i] != x[i]) & (best != best));
   };
-  // The next elements are compared together, without a branch for each.
+  // The remaining elements are compared together, without one branch per element.
   int64_t i = block;
   for (; i + kScan <= n; i += kScan) {
     int found = 0;
@@ -64,7 +66,7 @@ OPWRIGHT_CPU_CLONES void FindRowsCloned(const T* x, int64_t n_rows, int64_t n, i
   FindRows<T, kMax>(x, n_rows, n, out);
 }
 
-// The lines [begin, end), side by side in strips.
+// Processes the lines [begin, end), side by side in strips.
 template <typename T, bool kMax>
 void FindColumns(const T* x, const Lines& lines, int64_t begin, int64_t end, int64_t* out) {
   while (begin < end) {
@@ -99,7 +101,7 @@ struct PositionKernel {
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const AxisAttrs&) const {
-    if (lines_.numel() == 0) return opwright::Status::Ok();  // no line: an empty one is refused
+    if (lines_.numel() == 0) return opwright::Status::Ok();  // no lines; empty lines are rejected
     const auto* x = static_cast<const T*>(ctx.input(0).raw());
     int64_t* out = ctx.output(0).data<int64_t>();
     const int64_t n = lines_.length;
@@ -119,7 +121,7 @@ struct PositionKernel {
   Lines lines_;
 };
 
-// A bool is the byte 0 or 1.
+// bool is computed as a byte that is 0 or 1.
 template <typename T>
 using Comparable = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 template <typename T>

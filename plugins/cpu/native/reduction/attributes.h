@@ -11,7 +11,7 @@
 namespace opwright_cpu {
 
 struct AxesAttrs {
-  std::vector<int64_t> axis;  // none: all
+  std::vector<int64_t> axis;  // empty means all axes
   OPWRIGHT_ATTRIBUTES(axis);
 };
 
@@ -20,7 +20,8 @@ struct CosSimAttrs {
   int64_t axis;
   double epsilon;
   OPWRIGHT_ATTRIBUTES(scale, axis, epsilon);
-  // The norms that are compared with it are stored in the dtype. It is divided by, so never 0.
+  // Rounds epsilon to the dtype, in which the norms that it bounds are stored. It is a divisor, so
+  // it must not become 0.
   void RoundTo(DLDataType dtype) {
     const double least = dtype.code == kDLFloat ? 0x1p-24 : 0x1p-133;
     if (IsHalf(dtype)) epsilon = RoundedTo(dtype, std::max(epsilon, least));

@@ -1,4 +1,4 @@
-// Sums and extrema of one contiguous run, to be inlined into functions with clones.
+// Sums and extrema of one contiguous run, which must be inlined into functions with clones.
 #ifndef OPWRIGHT_CPU_REDUCTION_BLOCKS_H_
 #define OPWRIGHT_CPU_REDUCTION_BLOCKS_H_
 
@@ -10,13 +10,13 @@
 
 namespace opwright_cpu {
 
-// Elements that are added up lane by lane. Longer runs are added pairwise, block by block: the
-// error grows with the logarithm of the length, as NumPy's does.
+// Elements per block, which are added up lane by lane. Blocks of longer runs are added pairwise, so
+// that the error grows with the logarithm of the length, as in NumPy.
 constexpr int64_t kSumBlock = 512;
 
 #define OPWRIGHT_CPU_TERM __attribute__((always_inline))
 
-// Sum of term(i), for i in [begin, end).
+// Sums term(i) for i in [begin, end).
 template <typename T, typename Term>
 OPWRIGHT_CPU_INLINE T SumBlock(int64_t begin, int64_t end, const Term& term) {
   T sum = 0;
@@ -25,7 +25,7 @@ OPWRIGHT_CPU_INLINE T SumBlock(int64_t begin, int64_t end, const Term& term) {
   return sum;
 }
 
-// Sum of term(i), for i in [0, n), pairwise: partial[k] is the sum of 2**k blocks.
+// Sums term(i) for i in [0, n) pairwise: partial[k] is the sum of 2**k blocks.
 template <typename T, typename Term>
 OPWRIGHT_CPU_INLINE T SumOver(int64_t n, const Term& term) {
   if (n <= kSumBlock) return SumBlock<T>(0, n, term);
@@ -48,7 +48,7 @@ OPWRIGHT_CPU_INLINE T SumOf(const T* x, int64_t n) {
   return SumOver<T>(n, [x](int64_t i) OPWRIGHT_CPU_TERM { return x[i]; });
 }
 
-// Largest of n numbers, -inf (or the least integer) if there is none. NaN is skipped.
+// Returns the largest of n numbers, or -inf (or the least integer) if n is 0. NaN is skipped.
 template <typename T>
 OPWRIGHT_CPU_INLINE T MaxOf(const T* x, int64_t n) {
   T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
@@ -58,7 +58,7 @@ OPWRIGHT_CPU_INLINE T MaxOf(const T* x, int64_t n) {
   return best;
 }
 
-// How sums are reduced. Integers are summed in another type than they are read in.
+// The rule for sums. Integers are summed in a different type than they are stored in.
 template <typename T>
 struct Sum {
   template <typename In>
@@ -88,7 +88,7 @@ struct Prod {
   }
 };
 
-// Whether any element, or every one, is nonzero; NaN is.
+// The rule for any and all: whether any element, or every element, is nonzero. NaN is nonzero.
 template <bool kAll>
 struct Truth {
   template <typename In>
@@ -109,7 +109,7 @@ struct Truth {
   }
 };
 
-// How maxima and minima are reduced: NaN wins.
+// The rule for maxima and minima: NaN wins.
 template <typename T, bool kMax>
 struct Extremum {
   static OPWRIGHT_CPU_INLINE T Of(T x) { return x; }
@@ -117,14 +117,14 @@ struct Extremum {
 
   static OPWRIGHT_CPU_INLINE T Combine(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
-      const T best = IsBetter(a, b) ? a : b;  // as one condition it would not be vectorized
+      const T best = IsBetter(a, b) ? a : b;  // a combined condition would not be vectorized
       return a != a ? a : best;
     } else {
       return IsBetter(a, b) ? a : b;
     }
   }
 
-  // A flag next to the extremum is faster than a comparison that handles NaN.
+  // Tracking NaN in a separate flag is faster than a comparison that handles NaN.
   static OPWRIGHT_CPU_INLINE T Row(const T* x, int64_t n) {
     if constexpr (!std::is_floating_point_v<T>) return RowOfIntegers(x, n);
     T best = x[0];
@@ -145,7 +145,7 @@ struct Extremum {
     return has_nan != 0 ? std::numeric_limits<T>::quiet_NaN() : best;
   }
 
-  // Without the flag, which is wider than short integers and would reduce their lanes.
+  // Integers need no flag, which is wider than short integers and would reduce their lanes.
 
   static OPWRIGHT_CPU_INLINE T RowOfIntegers(const T* x, int64_t n) {
     T best = x[0];

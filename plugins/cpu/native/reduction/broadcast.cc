@@ -8,11 +8,11 @@
 namespace opwright_cpu {
 namespace {
 
-// Bytes up to which a repeated block is doubled; beyond, a block of this size is copied again and
-// again, so that the source stays in the first cache.
+// The size in bytes up to which a repeated block is doubled; beyond, a block of this size is copied
+// repeatedly, so that the source stays in the L1 cache.
 constexpr int64_t kDoubledBytes = 16384;
 
-// Repeats the first `block` elements of `out`, so that there are n of such blocks.
+// Repeats the first `block` elements of `out`, so that it holds n copies of them.
 template <typename T>
 void Repeat(T* out, int64_t block, int64_t n) {
   const int64_t most = std::max<int64_t>(1, kDoubledBytes / (block * int64_t(sizeof(T)))) * block;
@@ -37,13 +37,14 @@ Broadcast::Broadcast(const std::vector<int64_t>& dims, const std::vector<bool>& 
     out_stride *= span.size;
     if (!span.reduced) x_stride *= span.size;
   }
-  // Threads share the loops down to a depth with enough pieces for even shares.
+  // Threads share the loops down to a depth at which the number of pieces suffices for equal
+  // shares.
   while (split_ + 1 < loops_.size() && n_pieces_ * loops_[split_].size < 64) {
     n_pieces_ *= loops_[split_++].size;
   }
 }
 
-// The steps [begin, end) of one loop.
+// Runs the steps [begin, end) of one loop.
 template <typename T>
 void Broadcast::Write(size_t loop, int64_t begin, int64_t end, const T* x, T* out) const {
   const Loop& here = loops_[loop];

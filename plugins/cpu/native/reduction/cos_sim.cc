@@ -1,4 +1,4 @@
-// cos_sim along one axis, the other axes broadcasting, and its gradient.
+// cos_sim along one axis, with broadcasting along the other axes, and its gradient.
 #include <opwright/functors.h>
 #include <algorithm>
 
@@ -12,7 +12,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Two vectors: their offsets, the strides of their elements, and the indices of their norms.
+// A pair of vectors: their offsets, element strides, and the indices of their norms.
 struct Pair {
   int64_t x, y;
   int64_t x_line, y_line;
@@ -39,7 +39,7 @@ class Pairs {
 
   int64_t count() const { return count_; }
   int64_t length() const { return x_.length; }
-  bool is_plain() const { return is_plain_; }  // nothing is broadcast: lines share nothing
+  bool is_plain() const { return is_plain_; }  // no axis broadcasts, so lines share no vectors
   const Lines& x() const { return x_; }
   const Lines& y() const { return y_; }
 
@@ -62,7 +62,7 @@ class Pairs {
  private:
   struct Loop {
     int64_t size;
-    int64_t x_step;  // in lines, 0 if it is repeated
+    int64_t x_step;  // step in lines, 0 if x is repeated
     int64_t y_step;
   };
 
@@ -81,7 +81,7 @@ OPWRIGHT_CPU_INLINE T SumOfSquares(const T* x, int64_t n, int64_t stride) {
   return SumOver<T>(n, [=](int64_t i) OPWRIGHT_CPU_TERM { return x[i * stride] * x[i * stride]; });
 }
 
-// Returns how many squares over- or underflow.
+// Returns the number of squares that overflow or underflow.
 template <typename T>
 OPWRIGHT_CPU_CLONES int64_t FindNorms(const T* x, const Lines& lines, int64_t begin, int64_t end,
                                       T epsilon, T* norms) {
@@ -96,7 +96,8 @@ OPWRIGHT_CPU_CLONES int64_t FindNorms(const T* x, const Lines& lines, int64_t be
   return n_extreme;
 }
 
-// Norms whose squares have over- or underflowed: a norm that an ordinary epsilon bounds is right.
+// Recomputes norms whose squares have overflowed or underflowed; a norm that is bounded by an
+// ordinary epsilon is already correct.
 template <typename T>
 void FindExtremeNorms(const T* x, const Lines& lines, int64_t begin, int64_t end, T epsilon,
                       T* norms) {
@@ -109,7 +110,7 @@ void FindExtremeNorms(const T* x, const Lines& lines, int64_t begin, int64_t end
   }
 }
 
-// Each factor is divided by its own norm: the product of the norms might underflow.
+// Each factor is divided by its own norm, since the product of the norms might underflow.
 template <typename T>
 OPWRIGHT_CPU_CLONES T Cosine(const T* x, const T* y, int64_t n, int64_t x_stride, int64_t y_stride,
                              T x_norm, T y_norm) {
@@ -126,7 +127,7 @@ int64_t PairGrain(int64_t length) {
   return std::max<int64_t>(1, kElementGrain / std::max<int64_t>(length, 1));
 }
 
-// Refuses numbers, and shapes that broadcast vectors or ranks.
+// Rejects scalars, and shapes that would broadcast vectors or have different ranks.
 opwright::Status CheckPair(const opwright::Shape& x, const opwright::Shape& y, int64_t axis) {
   if (x.rank() > 0 && x.rank() == y.rank() && x.dim(axis) == y.dim(axis)) {
     return opwright::Status::Ok();
@@ -178,7 +179,7 @@ struct CosSimKernel {
   Pairs pairs_;
 };
 
-// The values of one pair for one side's gradient.
+// The values of one pair that the gradient of one side needs.
 template <typename T>
 struct Derivatives {
   T norm;
@@ -220,7 +221,7 @@ struct CosSimGradKernel {
     const int64_t strides[] = {pairs_.x().inner, pairs_.y().inner};
     const int64_t n = pairs_.length();
     const T epsilon = static_cast<T>(attrs.epsilon), scale = static_cast<T>(attrs.scale);
-    // A repeated vector has the gradients of several lines: one thread sums them.
+    // A repeated vector sums the gradients of several lines, in one thread.
     const int32_t n_threads = pairs_.is_plain() ? ctx.n_threads() : 1;
     for (uint32_t side = 0; side < 2; ++side) {
       if (!ctx.has_output(side)) continue;

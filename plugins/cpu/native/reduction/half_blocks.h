@@ -1,4 +1,4 @@
-// Rows of 16-bit floats, as many at a time as fit the first-level cache when they are widened.
+// Blocks of rows of 16-bit floats that fit into the L1 cache after widening.
 #ifndef OPWRIGHT_CPU_REDUCTION_HALF_BLOCKS_H_
 #define OPWRIGHT_CPU_REDUCTION_HALF_BLOCKS_H_
 
@@ -15,15 +15,15 @@ namespace opwright_cpu {
 
 constexpr int64_t kHalfBytes = 2;
 
-// Elements of a block; a longer row is one block.
+// Elements per block; a longer row is one block.
 constexpr int64_t kWide = 4096;
-// Elements of the longest row; some rows of floats of this length fit the second-level cache.
+// Elements of the longest supported row; a few float rows of this length fit into the L2 cache.
 constexpr int64_t kWidestRow = 16384;
 
 struct HalfBlocks {
   int64_t outer = 0;
   int64_t length = 0;
-  int64_t at_once = 0;  // rows of a block
+  int64_t at_once = 0;  // rows per block
 
   // Longer rows, and lines whose elements are not contiguous, are left to other kernels.
   opwright::Status Make(const Lines& lines) {
@@ -45,7 +45,7 @@ struct HalfBlocks {
     }
   }
 
-  // The same for all rows, in several threads.
+  // Calls function(row, n_rows) for the blocks of all rows, in several threads.
   template <typename Function>
   void ForEach(int32_t n_threads, const Function& function) const {
     const int64_t grain = std::max(2 * kWide / std::max<int64_t>(length, 1), at_once);

@@ -10,14 +10,14 @@
 namespace opwright_cpu {
 namespace {
 
-// Floats that are widened at a time, half of the first-level cache at most.
+// Floats that are widened at a time, at most half of the L1 cache.
 constexpr int64_t kWideFloats = 4096;
-constexpr int64_t kHalfStrip = 512;  // columns of a piece
-// Elements of one piece if threads share a line. Fixed, so that results do not depend on the number
-// of threads.
+constexpr int64_t kHalfStrip = 512;  // columns per chunk
+// Elements per chunk if threads share a line. The size is fixed, so that results do not depend on
+// the number of threads.
 constexpr int64_t kChunk = 65536;
 constexpr int64_t kManyPieces = 64;
-// Blocks that are added up by themselves: sums of long columns lose fewer digits.
+// Number of blocks summed separately, so that long columns lose less precision.
 constexpr int64_t kBlocks = 32;
 // Shorter rows are widened many at a time.
 constexpr int64_t kLeastSummed = 16;
@@ -28,7 +28,7 @@ OPWRIGHT_CPU_CLONES void ReduceFloatRows(const float* x, int64_t n_rows, int64_t
   for (int64_t i = 0; i < n_rows; ++i) out[i] = Rule::Row(x + i * length, length);
 }
 
-// Four rows at a time, so that `out` is read and written less.
+// Adds four rows at a time, so that `out` is read and written less often.
 template <typename Rule>
 OPWRIGHT_CPU_CLONES void Columns(const float* x, int64_t n_rows, int64_t width, float* out) {
   int64_t row = 1;
@@ -116,7 +116,7 @@ float* HalfReducer<Rule>::Run(const void* x, void* workspace, int32_t n_threads)
   return out;
 }
 
-// Whole lines, one after the other.
+// Reduces complete lines, one after the other.
 template <typename Rule>
 void HalfReducer<Rule>::ReduceRows(const char* x, int64_t begin, int64_t end, float* out) const {
   alignas(64) float wide[kWideFloats];
@@ -143,7 +143,7 @@ void HalfReducer<Rule>::ReduceRows(const char* x, int64_t begin, int64_t end, fl
 template <typename Rule>
 void HalfReducer<Rule>::ReduceChunk(const char* x, int64_t piece, float* out) const {
   const int64_t strip = piece % n_strips_ * kHalfStrip;
-  const int64_t line = piece / n_strips_;  // of all chunks of all lines
+  const int64_t line = piece / n_strips_;  // index over all chunks of all lines
   const int64_t first = line % n_chunks_ * chunk_;
   const int64_t n_rows = std::min(chunk_, lines_.length - first);
   const int64_t at = (line / n_chunks_ * lines_.length + first) * lines_.inner + strip;
@@ -151,7 +151,7 @@ void HalfReducer<Rule>::ReduceChunk(const char* x, int64_t piece, float* out) co
            out + line * lines_.inner + strip);
 }
 
-// Rows of `width` columns to one, a block of them after the other.
+// Reduces rows of `width` columns to one row, block by block.
 template <typename Rule>
 void HalfReducer<Rule>::FoldRows(const char* x, int64_t n_rows, int64_t width, float* out) const {
   alignas(64) float wide[kWideFloats];

@@ -14,8 +14,8 @@
 namespace opwright_cpu {
 
 // `Rule` is Sum<float> or Extremum<float, max>. The innermost run of reduced axes is reduced while
-// it is widened, block by block in the first-level cache; Reducer does the small rest. Arrays have
-// elements.
+// it is widened, block by block in the L1 cache; Reducer handles the small remainder. Arrays must
+// not be empty.
 template <typename Rule>
 class HalfReducer {
  public:
@@ -24,7 +24,8 @@ class HalfReducer {
 
   uint64_t workspace_bytes() const;
 
-  // The results, in the workspace. Equal bits for every number of threads.
+  // Returns the results, which are in the workspace and bitwise identical for every number of
+  // threads.
   float* Run(const void* x, void* workspace, int32_t n_threads) const;
 
  private:
@@ -34,10 +35,10 @@ class HalfReducer {
 
   HalfRows rows_;
   HalfSum sum_ = nullptr;
-  Lines lines_;           // along the innermost run
-  int64_t chunk_ = 0;     // lengths along a line that are one piece
-  int64_t n_chunks_ = 1;  // pieces of a line
-  int64_t n_strips_ = 1;  // pieces of the columns
+  Lines lines_;           // lines along the innermost run
+  int64_t chunk_ = 0;     // length of a chunk along a line
+  int64_t n_chunks_ = 1;  // chunks per line
+  int64_t n_strips_ = 1;  // strips of columns
   int64_t n_out_ = 0;
   Reducer<float, Rule> rest_;
 };

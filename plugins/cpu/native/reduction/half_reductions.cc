@@ -1,5 +1,5 @@
-// sum, mean, max, min and sum_like of 16-bit floats, and the gradients of sums: read once, added up
-// in float, rounded once.
+// sum, mean, max, min and sum_like of 16-bit floats, and the gradients of sums. Data is read once,
+// reduced in float, and rounded once.
 #include <limits>
 
 #include "reduction/attributes.h"
@@ -31,7 +31,7 @@ struct HalfReductionKernel {
 
   opwright::Status Run(const opwright::RunContext& ctx, const Attrs&) const {
     auto* results = ctx.workspace<float>();
-    if (empty_) {  // nothing to add up; a maximum of nothing has no elements either
+    if (empty_) {  // sums are 0; for an extremum, the output is empty as well
       std::fill_n(results, n_, kMean ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
     } else {
       results = reducer_.Run(ctx.input(0).raw(), results, ctx.n_threads());
@@ -70,7 +70,7 @@ using MinOfHalves = HalfReductionKernel<Extremum<float, false>, false, AxesAttrs
 template <typename>
 using SumLikeOfHalves = HalfReductionKernel<Sum<float>, false, opwright::NoAttrs>;
 
-// x_grad of sum and mean: out_grad repeated, for mean divided by the count. Slots: x, out_grad.
+// x_grad of sum and mean: out_grad repeated, and for mean divided by the count. Slots: x, out_grad.
 template <bool kMean>
 struct HalfSpreadKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

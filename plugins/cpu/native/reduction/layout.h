@@ -1,4 +1,4 @@
-// Shapes collapsed to few loops: the results of Prepare for Run.
+// Shapes collapsed to few loops, which Prepare computes for Run.
 #ifndef OPWRIGHT_CPU_REDUCTION_LAYOUT_H_
 #define OPWRIGHT_CPU_REDUCTION_LAYOUT_H_
 
@@ -10,7 +10,7 @@
 
 namespace opwright_cpu {
 
-// An array as [outer, length, inner], the middle one being the axis of a kernel.
+// An array as [outer, length, inner], where the middle axis is the axis of the kernel.
 struct Lines {
   int64_t outer = 1;
   int64_t length = 1;
@@ -20,12 +20,12 @@ struct Lines {
   int64_t numel() const { return outer * length * inner; }
 };
 
-// The position of an element of a line, both counted in memory order.
+// The array index of an element of a line; lines and elements are counted in memory order.
 inline int64_t PlaceOf(const Lines& lines, int64_t line, int64_t element) {
   return (line / lines.inner * lines.length + element) * lines.inner + line % lines.inner;
 }
 
-// A run of neighboring axes with the same treatment.
+// A run of adjacent axes that are all reduced or all kept.
 struct Span {
   int64_t size;
   bool reduced;
@@ -49,8 +49,8 @@ inline Lines LinesAlong(const opwright::Shape& shape, int64_t axis) {
   return Lines{Product(dims, 0, at), dims[at], Product(dims, at + 1, dims.size())};
 }
 
-// Which axes are reduced; an empty list means all. A 0-d array has none, though an axis may be
-// specified.
+// Returns whether each axis is reduced; an empty list of axes means all. A 0-d array has no axes,
+// but an axis may be specified.
 inline std::vector<bool> ReducedAxes(const std::vector<int64_t>& axes, int32_t rank) {
   std::vector<bool> reduced(static_cast<size_t>(rank), axes.empty());
   for (int64_t axis : axes) {
@@ -59,7 +59,7 @@ inline std::vector<bool> ReducedAxes(const std::vector<int64_t>& axes, int32_t r
   return reduced;
 }
 
-// The axes along which an array of shape `small` is repeated to have the shape `large`.
+// Returns the axes along which an array of shape `small` must be repeated to get the shape `large`.
 inline std::vector<bool> RepeatedAxes(const opwright::Shape& small, const opwright::Shape& large) {
   const size_t added = large.dims().size() - small.dims().size();
   std::vector<bool> repeated(large.dims().size(), true);
@@ -69,7 +69,7 @@ inline std::vector<bool> RepeatedAxes(const opwright::Shape& small, const opwrig
   return repeated;
 }
 
-// Joins adjacent axes with the same treatment and drops axes of length 1.
+// Merges adjacent axes that are all reduced or all kept, and drops axes of length 1.
 inline std::vector<Span> Collapse(const std::vector<int64_t>& dims,
                                   const std::vector<bool>& reduced) {
   std::vector<Span> spans;
@@ -84,7 +84,7 @@ inline std::vector<Span> Collapse(const std::vector<int64_t>& dims,
   return spans;
 }
 
-// Estimates for the plan: memory moves at about 10 GB/s per thread. Small work stays in one.
+// Estimates the duration for the plan, at about 10 GB/s per thread; small work runs in one thread.
 inline uint64_t StreamNs(int64_t bytes, int32_t n_threads) {
   const int64_t threads = bytes > 256 * 1024 ? std::max(n_threads, 1) : 1;
   return static_cast<uint64_t>(20 + bytes / (10 * threads));

@@ -1,4 +1,5 @@
-// The norms that are sums of sizes or of squares, in one pass: the body of norm would write these.
+// Norms that are sums of absolute values or of squares, in one pass; the body of norm would store
+// the absolute values or squares.
 #include <opwright/functors.h>
 
 #include <algorithm>
@@ -11,12 +12,12 @@ namespace opwright_cpu {
 namespace {
 
 struct NormAttrs {
-  std::vector<int64_t> axis;  // none: all
+  std::vector<int64_t> axis;  // empty means all axes
   double p;
   OPWRIGHT_ATTRIBUTES(axis, p);
 };
 
-// An element of the input, a type that rules distinguish from sums.
+// A wrapper for input elements, whose type rules distinguish from sums.
 template <typename T>
 struct Element {
   T value;
@@ -36,7 +37,7 @@ struct SumOfSizes {
   }
 };
 
-// Whether all roots have the digits that they should have.
+// Replaces sums by their square roots; returns whether all roots have full precision.
 template <typename T>
 OPWRIGHT_CPU_CLONES bool TakeRoots(T* x, int64_t n) {
   int64_t n_extreme = 0;
@@ -47,7 +48,7 @@ OPWRIGHT_CPU_CLONES bool TakeRoots(T* x, int64_t n) {
   return n_extreme == 0;
 }
 
-// Finds the elements of each result, for results whose squares over- or underflow.
+// Locates the elements of each result, for results whose squares overflow or underflow.
 class Elements {
  public:
   Elements() = default;
@@ -131,7 +132,7 @@ struct NormKernel {
     return opwright::Status::Ok();
   }
 
-  // Squares of roots in this range are ordinary, and right already.
+  // Roots in this range have ordinary squares and are already correct.
   void FindExtremeNorms(const T* x, T* out) const {
     for (int64_t i = 0; i < n_; ++i) {
       if (!opwright::functors::IsOrdinary(out[i] * out[i])) out[i] = elements_.NormOf(x, i);

@@ -6,7 +6,7 @@
 
 namespace opwright_cpu {
 
-// NaN from infinities among the sums stay: `Rest` adds those up.
+// NaN that results from infinities in partial sums is kept, because `Rest` adds these up.
 template <typename T>
 struct NumberSum {
   using Rest = Sum<T>;

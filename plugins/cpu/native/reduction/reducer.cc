@@ -8,10 +8,10 @@
 namespace opwright_cpu::reducer {
 namespace {
 
-// Elements of one piece of a line that threads share. Fixed, so that results do not depend on the
-// number of threads.
+// Elements per chunk of a line that threads share. The size is fixed, so that results do not depend
+// on the number of threads.
 constexpr int64_t kChunk = 65536;
-// From this number of results on, each thread has whole lines.
+// From this number of results on, each thread processes complete lines.
 constexpr int64_t kManyLines = 64;
 constexpr int64_t kManyColumns = 2048;
 
@@ -20,7 +20,7 @@ char* At(void* x, int64_t bytes) { return static_cast<char*>(x) + bytes; }
 
 }  // namespace
 
-// The work of one stage. `again` reads results.
+// The work of one stage. `loops` reads its input, and `again` reduces the results of chunks.
 struct Stages::Step {
   const Loops& loops;
   const Loops& again;
@@ -33,7 +33,7 @@ Stages::Stages(const std::vector<int64_t>& dims, const std::vector<bool>& reduce
                int64_t result_bytes)
     : numel_(Product(dims, 0, dims.size())), result_bytes_(result_bytes) {
   std::vector<Span> spans = Collapse(dims, reduced);
-  int64_t between = 0;  // elements of all results but the last
+  int64_t between = 0;  // elements of all intermediate results
   for (size_t i = spans.size(); i-- > 0;) {
     if (!spans[i].reduced) continue;
     Lines lines;
@@ -97,7 +97,7 @@ void Stages::RunStage(const Stage& stage, const Step& step, int32_t n_threads) {
                  At(step.out, begin * step.again.item_bytes));
     });
   } else {
-    // Narrow rows are joined only if a part has all of their columns.
+    // Narrow rows are merged only if a part has all of their columns.
     const int64_t columns = inner <= kNarrow ? inner : 64;
     ParallelFor(n_threads, lines.count(), std::max<int64_t>(64, kElementGrain / length), columns,
                 [&](int64_t begin, int64_t end) {

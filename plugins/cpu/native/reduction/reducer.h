@@ -1,4 +1,4 @@
-// Reduces any axes of an array, in stages of one run of axes each, innermost first.
+// Reduces any axes of an array, in stages that each reduce one run of axes, innermost first.
 #ifndef OPWRIGHT_CPU_REDUCTION_REDUCER_H_
 #define OPWRIGHT_CPU_REDUCTION_REDUCER_H_
 
@@ -13,20 +13,20 @@ namespace opwright_cpu {
 
 namespace reducer {
 
-// Rows narrower than this are joined to longer ones, which fill vectors.
+// Rows narrower than this are merged into longer rows, which fill vectors.
 constexpr int64_t kNarrow = 64;
 
-// One rule over elements of one type, as loops.
+// The loops of one rule for elements of one type.
 struct Loops {
-  int64_t item_bytes;  // of an element that is read
-  // Each row to a result.
+  int64_t item_bytes;  // size of an input element
+  // Reduces each row to one result.
   void (*rows)(const void* x, int64_t n_rows, int64_t length, void* out);
-  // The results [begin, end) of all outer * inner ones.
+  // Computes the results [begin, end) of all outer * inner results.
   void (*columns)(const void* x, int64_t length, int64_t inner, int64_t begin, int64_t end,
                   void* out);
 };
 
-// The common parts of all reductions: the axes and the memory.
+// The part of a reduction that does not depend on the rule: the axes and the memory.
 class Stages {
  public:
   Stages() = default;
@@ -36,16 +36,16 @@ class Stages {
   int64_t numel() const { return numel_; }
   uint64_t workspace_bytes() const { return workspace_bytes_; }
 
-  // `first` reads elements of the array, `rest` results.
+  // `first` reduces elements of the array, `rest` reduces results of earlier stages.
   void Run(const Loops& first, const Loops& rest, const void* x, void* out, void* workspace,
            int32_t n_threads) const;
 
  private:
-  // One run of reduced axes. If there are few results, their lines are cut into chunks, whose
-  // results are reduced again.
+  // One run of reduced axes. If there are few results, their lines are split into chunks, whose
+  // results are reduced in turn.
   struct Stage {
     Lines lines;
-    int64_t chunk = 0;  // lengths along the line of one piece; 0: not cut
+    int64_t chunk = 0;  // length of a chunk along the line; 0 if lines are not split
     int64_t n_chunks = 1;
   };
   struct Step;
@@ -56,15 +56,15 @@ class Stages {
 
   std::vector<Stage> stages_;
   int64_t numel_ = 0;
-  int64_t partials_ = 0;  // results
+  int64_t partials_ = 0;  // number of results of chunks
   int64_t result_bytes_ = 0;
   uint64_t workspace_bytes_ = 0;
 };
 
 }  // namespace reducer
 
-// `Rule` is one of blocks.h; it reads elements of type `In` as T. Arrays have elements: an empty
-// one has no extremum.
+// `Rule` is a rule of blocks.h; it reads elements of type `In` as T. Arrays must not be empty,
+// since an empty array has no extremum.
 template <typename T, typename Rule, typename In = T>
 class Reducer {
  public:
@@ -75,7 +75,7 @@ class Reducer {
   // Scratch memory that Run needs.
   uint64_t workspace_bytes() const { return stages_.workspace_bytes(); }
 
-  // Equal bits for every number of threads.
+  // Results are bitwise identical for every number of threads.
   void Run(const In* x, T* out, void* workspace, int32_t n_threads) const;
 
  private:
@@ -86,7 +86,7 @@ class Reducer {
 template <typename T>
 using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 
-// The type of sums of a type: signed integers as unsigned ones, where wrapping is defined.
+// The type in which a type is summed: unsigned for signed integers, so that wrapping is defined.
 template <typename T, bool = std::is_integral_v<T>>
 struct SumTypeOf {
   using Type = T;
@@ -100,7 +100,7 @@ using SumType = typename SumTypeOf<T>::Type;
 
 }  // namespace opwright_cpu
 
-// The numbers that C++ computes with.
+// The numeric dtypes that are C++ types.
 #define OPWRIGHT_CPU_NUMBERS \
   float, double, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 

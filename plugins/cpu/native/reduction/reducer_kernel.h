@@ -1,4 +1,4 @@
-// How Reducer works: for the files that instantiate it, one for each kind of rule.
+// The implementation of Reducer, for the files that instantiate it, one per kind of rule.
 #ifndef OPWRIGHT_CPU_REDUCTION_REDUCER_KERNEL_H_
 #define OPWRIGHT_CPU_REDUCTION_REDUCER_KERNEL_H_
 
@@ -12,11 +12,11 @@
 namespace opwright_cpu {
 namespace reducer {
 
-// Width of the strip of columns in the first cache, and the number of rows that are summed there
-// before they are added to the rest: sums of long columns lose fewer digits.
+// The width of a strip of columns that fits into the L1 cache, and the number of rows that are
+// summed separately, so that long columns lose less precision.
 constexpr int64_t kStrip = 2048;
 constexpr int64_t kStripRows = 256;
-// out = rows reduced to one; eight at a time, so that `out` is read and written less.
+// Reduces rows to one row, `out`, eight at a time, so that `out` is read and written less often.
 template <typename T, typename Rule, typename In>
 OPWRIGHT_CPU_INLINE void FoldRows(const In* x, int64_t n_rows, int64_t stride, int64_t width,
                                   T* __restrict__ out) {
@@ -52,7 +52,8 @@ OPWRIGHT_CPU_CLONES void FoldStrip(const In* x, int64_t n_rows, int64_t stride, 
   }
 }
 
-// The results [begin, end) of all outer * inner ones. Narrow rows are joined to wider ones.
+// Computes the results [begin, end) of all outer * inner results. Narrow rows are merged into wider
+// rows.
 template <typename T, typename Rule, typename In>
 void ReduceColumns(const void* array, int64_t length, int64_t inner, int64_t begin, int64_t end,
                    void* results) {
@@ -99,7 +100,7 @@ Loops LoopsOf() {
   return {sizeof(In), &ReduceRows<T, Rule, In>, &ReduceColumns<T, Rule, In>};
 }
 
-// The rule that reduces the results of a rule: itself, unless it declares another.
+// The rule that reduces the results of a rule: the rule itself, unless it declares a different one.
 template <typename Rule, typename = void>
 struct RestOf {
   using Type = Rule;

@@ -31,7 +31,7 @@ void Divide(const T* x, T* out, int64_t n, T divisor, int32_t n_threads) {
   });
 }
 
-// The reduction of no element.
+// Returns the reduction of an empty set.
 template <typename Rule>
 struct OfNothing {
   static constexpr int kValue = 0;
@@ -45,7 +45,7 @@ struct OfNothing<Truth<true>> {
   static constexpr int kValue = 1;
 };
 
-// The common part of all reductions; `Number` is the type of the computation, `In` of the input.
+// The common base of all reductions; `Number` is the type of the computation, `In` of the input.
 template <typename Number, typename Rule, bool kMean, typename In = Number>
 struct ReductionKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -67,7 +67,7 @@ struct ReductionKernel {
 
   opwright::Status Run(const opwright::RunContext& ctx, const AxesAttrs&) const {
     auto* out = static_cast<Number*>(ctx.output(0).raw());
-    if (empty_) {  // nothing to reduce; a maximum of nothing has no elements either
+    if (empty_) {  // for an extremum, the output is empty as well
       Fill(out, n_,
            kMean ? std::numeric_limits<Number>::quiet_NaN() : Number(OfNothing<Rule>::kValue));
       return opwright::Status::Ok();
@@ -84,7 +84,7 @@ struct ReductionKernel {
   bool empty_ = false;
 };
 
-// A bool is the byte 0 or 1.
+// bool is computed as a byte that is 0 or 1.
 template <typename T>
 using Readable = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 
@@ -104,7 +104,7 @@ using MaxKernel = ReductionKernel<Readable<T>, Extremum<Readable<T>, true>, fals
 template <typename T>
 using MinKernel = ReductionKernel<Readable<T>, Extremum<Readable<T>, false>, false>;
 
-// Whether an integer is 0 does not depend on its sign.
+// Signed and unsigned integers share kernels, since being 0 does not depend on the sign.
 template <typename T, bool kAll>
 using TruthKernel = ReductionKernel<uint8_t, Truth<kAll>, false, SumType<Readable<T>>>;
 template <typename T>
@@ -112,7 +112,7 @@ using AnyKernel = TruthKernel<T, false>;
 template <typename T>
 using AllKernel = TruthKernel<T, true>;
 
-// x_grad of sum and mean: out_grad repeated, for mean divided by the count. Slots: x, out_grad.
+// x_grad of sum and mean: out_grad repeated, and for mean divided by the count. Slots: x, out_grad.
 template <typename T, bool kMean>
 struct SpreadKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -151,8 +151,8 @@ using SumGradKernel = SpreadKernel<T, false>;
 template <typename T>
 using MeanGradKernel = SpreadKernel<T, true>;
 
-// 1 where an element is the extremum of its line. `best` is the array of extrema, repeated along
-// the lines: if the extremum is NaN, every NaN of the line is one.
+// Computes 1 for elements that equal the extremum of their line, otherwise 0. `best` is the array
+// of extrema, repeated along the lines; if the extremum is NaN, every NaN of the line counts.
 template <typename T>
 OPWRIGHT_CPU_CLONES void MarkExtrema(const T* x, T* best, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -160,20 +160,20 @@ OPWRIGHT_CPU_CLONES void MarkExtrema(const T* x, T* best, int64_t n) {
   }
 }
 
-// Never 0: a program may pass other numbers than the extrema.
+// Clamps the count to at least 1, since a program may pass numbers that are not the extrema.
 template <typename T>
 OPWRIGHT_CPU_CLONES void ShareGradient(const T* out_grad, T* counts, int64_t n) {
   for (int64_t i = 0; i < n; ++i) counts[i] = out_grad[i] / (counts[i] < T(1) ? T(1) : counts[i]);
 }
 
-// With infinite shares, elements other than the extremum get 0.
+// Even if shares are infinite, elements other than the extremum get 0.
 template <typename T>
 OPWRIGHT_CPU_CLONES void KeepMarked(const T* marks, T* shares, int64_t n) {
   for (int64_t i = 0; i < n; ++i) shares[i] = marks[i] == T(0) ? T(0) : shares[i];
 }
 
-// x_grad of max and min: elements that are equal to the extremum share its gradient. Slots: x,
-// out, out_grad. A count in floats is exact up to 2**24 ties a line, for sums are pairwise.
+// x_grad of max and min: elements that are equal to the extremum share its gradient. Slots: x, out,
+// out_grad. A count in float is exact up to 2**24 ties per line, because sums are pairwise.
 template <typename T>
 struct ExtremumGradKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

@@ -1,4 +1,4 @@
-// sum_like undoes broadcasting, expand_like and expand do it.
+// sum_like, which reverses broadcasting, and expand_like and expand, which broadcast.
 #include "common/half_rows.h"
 #include "common/parallel.h"
 #include "reduction/broadcast.h"
@@ -44,7 +44,7 @@ struct SumToKernel {
 template <typename T>
 using SumLikeKernel = SumToKernel<SumType<T>>;
 
-// Bytes are moved, with any meaning.
+// Items are moved as bytes, for any dtype.
 template <typename>
 struct ExpandKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

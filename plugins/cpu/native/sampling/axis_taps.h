@@ -1,4 +1,4 @@
-// The elements of an axis that each place of a resized axis reads, and their shares.
+// The elements that each position of a resized axis reads, and their weights.
 #ifndef OPWRIGHT_CPU_SAMPLING_AXIS_TAPS_H_
 #define OPWRIGHT_CPU_SAMPLING_AXIS_TAPS_H_
 
@@ -19,20 +19,20 @@ struct ResizeAttrs {
   std::string rounding;
   bool antialias;
   double cubic_coefficient;
-  std::vector<double> scales;  // none: the ratios of the lengths
+  std::vector<double> scales;  // if empty, the ratios of the lengths
   bool exclude_outside;
-  std::vector<double> crop;  // begin and end of a part of each axis; none but for crop_and_resize
+  std::vector<double> crop;  // begin and end of the crop per axis; only for crop_and_resize
   OPWRIGHT_ATTRIBUTES(output_size, mode, coordinates, rounding, antialias, cubic_coefficient,
                       scales, exclude_outside, crop);
 };
 
-// One element and its weight, which is not 0: elements of weight 0 may be NaN and are not read.
+// One element and its weight, which is not 0; elements of weight 0 may be NaN and are not read.
 struct Tap {
   int64_t place;
   double share;
 };
 
-// Position i has taps[begins[i]] to taps[begins[i + 1] - 1].
+// Position i has the taps taps[begins[i]] to taps[begins[i + 1] - 1].
 struct AxisTaps {
   std::vector<Tap> taps;
   std::vector<int64_t> begins = {0};
@@ -43,7 +43,7 @@ struct AxisTaps {
     if (share != 0) taps.push_back({place, share});
   }
 
-  // The taps of the gradient: positions that contribute to each element.
+  // Returns the taps of the gradient, which are the positions that each element contributes to.
   AxisTaps Transposed(int64_t size) const {
     std::vector<std::vector<Tap>> of(static_cast<size_t>(size));
     for (int64_t i = 0; i < count(); ++i) {
@@ -62,7 +62,7 @@ struct AxisTaps {
   }
 };
 
-// The position of place i among the elements, as the reference computes it.
+// Returns the source coordinate of output position i, as the reference computes it.
 inline double CoordinateOf(int64_t i, int64_t size, int64_t count, double scale,
                            const std::string& kind) {
   const auto whole = [](int64_t n) { return static_cast<double>(n); };
@@ -85,7 +85,7 @@ inline double Rounded(double at, const std::string& rounding) {
   return rounding == "floor" ? std::floor(at) : std::ceil(at);
 }
 
-// The share of an element by distance: a triangle, or Keys' cubic function.
+// Returns the weight of an element at a distance: the triangle function, or Keys' cubic function.
 inline double ShareOf(double distance, bool is_cubic, double a) {
   const double d = std::fabs(distance);
   if (!is_cubic) return std::max(1 - d, 0.0);
@@ -112,8 +112,8 @@ inline void AddAntialiased(int64_t i, int64_t size, int64_t count, double scale,
   for (int64_t place = begin; place < end; ++place) axis->Add(place, share_of(place) / sum);
 }
 
-// The taps of a linear or cubic filter at a place. If elements beyond the ends do not count, the
-// shares of the others are divided by their sum.
+// Adds the taps of a linear or cubic filter at a coordinate. If elements beyond the ends do not
+// count, the weights of the other elements are divided by their sum.
 inline void AddFilter(double at, int64_t size, const ResizeAttrs& attrs, AxisTaps* axis) {
   const bool is_cubic = attrs.mode == "cubic";
   const auto last = static_cast<double>(size - 1);
@@ -135,8 +135,8 @@ inline void AddFilter(double at, int64_t size, const ResizeAttrs& attrs, AxisTap
   }
 }
 
-// `scale` is the factor of the length that places are computed with, 0 for count / size; `part` is
-// the begin and the end of the crop, null for the whole.
+// Returns the taps of all positions. `scale` is the scale factor for coordinates, or 0 for
+// count / size; `part` is the begin and end of the crop, or null for the complete axis.
 inline AxisTaps TapsOf(int64_t size, int64_t count, double scale, const double* part,
                        const ResizeAttrs& attrs) {
   AxisTaps axis;

@@ -1,4 +1,4 @@
-// Images and volumes read at places between their pixels, and the gradients.
+// grid_sample: interpolates images and volumes at the coordinates of a grid, and the gradients.
 #include <algorithm>
 #include <memory>
 
@@ -11,14 +11,14 @@
 namespace opwright_cpu {
 namespace {
 
-// Elements of weight 0 do not count, even if they are NaN.
+// Elements of weight 0 do not contribute, even if they are NaN.
 template <typename T>
 OPWRIGHT_CPU_INLINE T Weighted(T value, T share) {
   return share != 0 ? value * share : T(0);
 }
 
-// Separate from the computation of the values: compilers do not vectorize loops that read by
-// index.
+// Gathers separately from the computation of values, because compilers do not vectorize loops with
+// indexed reads.
 template <typename T>
 void Gather(int64_t n, const T* plane, const int32_t* offset, T* values) {
   for (int64_t i = 0; i < n; ++i) values[i] = plane[offset[i]];
@@ -29,7 +29,7 @@ OPWRIGHT_CPU_CLONES void WeighTap(int64_t n, const T* values, const T* share, T*
   for (int64_t i = 0; i < n; ++i) out[i] = Weighted(values[i], share[i]);
 }
 
-// Four taps at a time, added to the sums of earlier ones.
+// Processes four taps at a time and adds them to the sums of earlier taps.
 template <typename T>
 OPWRIGHT_CPU_CLONES void WeighTaps(int64_t n, const T (*values)[kGridBlock],
                                    const T (*share)[kGridBlock], bool is_first, T* out) {
@@ -51,7 +51,7 @@ OPWRIGHT_CPU_CLONES void AddWeighted(int64_t n, const T* x, const T* share, T* s
   for (int64_t i = 0; i < n; ++i) sums[i] += Weighted(x[i], share[i]);
 }
 
-// Adds gradients to the pixels of up to four taps, place by place.
+// Adds gradients to the pixels of up to four taps, position by position.
 template <typename T, int kTaps>
 OPWRIGHT_CPU_CLONES void WriteTaps(int64_t n, const T* grad, const int32_t (*offset)[kGridBlock],
                                    const T (*share)[kGridBlock], T* plane) {
@@ -62,7 +62,8 @@ OPWRIGHT_CPU_CLONES void WriteTaps(int64_t n, const T* grad, const int32_t (*off
   }
 }
 
-// Calls function(image, first place, places, taps) for the blocks [begin, end) of all grids.
+// Calls function(image, first position, number of positions, taps) for the blocks [begin, end) of
+// all grids.
 template <typename T, typename Function>
 void OverBlocks(const GridShape& s, const T* grid, int64_t begin, int64_t end,
                 bool with_derivatives, GridTaps<T>& taps, const Function& function) {
@@ -85,7 +86,7 @@ inline int32_t ThreadsFor(const GridShape& s, int64_t parts, int32_t n_threads) 
       std::max<int64_t>(1, std::min({int64_t{n_threads}, parts, work / kElementGrain + 1})));
 }
 
-// A thread's taps are in the workspace.
+// The workspace holds the taps of each thread.
 template <typename T>
 GridTaps<T>& TapsOf(const opwright::RunContext& ctx, int32_t thread) {
   return ctx.workspace<GridTaps<T>>()[thread];
@@ -166,7 +167,7 @@ struct GridSampleGradKernel {
   }
 
  private:
-  // Each thread has its own planes, so that sums are in the order of the positions.
+  // Each thread processes its own planes, so that sums are in the order of the positions.
   void WriteImages(const opwright::RunContext& ctx) const {
     const GridShape& s = shape_;
     const T* grid = ctx.input(1).data<T>();

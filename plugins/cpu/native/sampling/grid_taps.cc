@@ -10,11 +10,12 @@
 namespace opwright_cpu {
 namespace {
 
-// How the coordinates of one axis become places; all loops below run over a block of them.
+// The mapping of one axis' coordinates to pixel positions; all loops below run over a block of
+// them.
 template <typename T>
 struct AxisRule {
-  T begin, factor, shift, last;  // place = (coordinate - begin) * factor + shift
-  T low, span;                   // the places that bound the reflection of coordinates
+  T begin, factor, shift, last;  // position = (coordinate - begin) * factor + shift
+  T low, span;                   // the interval at whose ends positions are reflected
 
   AxisRule(const GridShape& shape, int64_t size) {
     const T n = static_cast<T>(size);
@@ -27,9 +28,9 @@ struct AxisRule {
   }
 };
 
-constexpr double kOutside = 8;  // beyond this many pixels outside of an image no place reads it
+constexpr double kOutside = 8;  // positions further outside of an image read none of its pixels
 
-// Places that are held inside of the image; the factor is 0 beyond its ends.
+// Clamps positions to the image; their derivative factor is 0 beyond its ends.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Hold(int64_t n, T last, T* place, T* factor) {
   for (int64_t i = 0; i < n; ++i) {
@@ -62,7 +63,7 @@ void Pad(const GridShape& shape, const AxisRule<T>& rule, int64_t n, T* place, T
   Hold<T>(n, rule.last, place, factor);
 }
 
-// Integer places as indices; those outside have no share, and the index 0.
+// Converts integer positions to indices; positions outside have weight 0 and index 0.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Index(int64_t n, T last, const T* place, T* share, T* derivative,
                                int32_t* index) {
@@ -74,7 +75,7 @@ OPWRIGHT_CPU_CLONES void Index(int64_t n, T last, const T* place, T* share, T* d
   }
 }
 
-// Places of coordinates; NaN and infinity are replaced by a number without an effect.
+// Converts coordinates to positions; NaN and infinity are replaced by an ineffective position.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Locate(int64_t n, const AxisRule<T>& rule, GridPadding padding,
                                 const T* grid, int32_t step, T* place, T* factor) {
@@ -82,7 +83,7 @@ OPWRIGHT_CPU_CLONES void Locate(int64_t n, const AxisRule<T>& rule, GridPadding 
   const T unknown = padding == GridPadding::kZeros ? -outside : T(0);
   const T before = padding == GridPadding::kReflection ? T(0) : -outside;
   const T behind = padding == GridPadding::kBorder ? rule.last + outside : before;
-  const AxisRule<T> own = rule;  // nothing else changes it
+  const AxisRule<T> own = rule;  // a local copy, which no store can alias
   for (int64_t i = 0; i < n; ++i) {
     const T at = (grid[i * step] - own.begin) * own.factor + own.shift;
     const T instead = at != at ? unknown : (at > 0 ? behind : before);
@@ -107,7 +108,7 @@ OPWRIGHT_CPU_CLONES void Split(int64_t n, const T* place, const T* factor, T* fi
 
 constexpr double kCubic = -0.75;
 
-// The share of the pixel k places after floor(place), by cubic convolution, and its derivative.
+// Computes the cubic convolution weight of the pixel at floor(position) + k, and its derivative.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Cubic(int64_t n, int32_t k, const T* place, const T* factor, T* at,
                                T* share, T* derivative) {
@@ -127,7 +128,7 @@ OPWRIGHT_CPU_CLONES void Cubic(int64_t n, int32_t k, const T* place, const T* fa
   }
 }
 
-// One axis more: pixels of rows, and products of shares.
+// Adds an axis: computes pixel offsets of rows, and products of weights.
 template <typename T>
 OPWRIGHT_CPU_CLONES void JoinAxis(int64_t n, int32_t size, const int32_t* index, const T* share,
                                   const int32_t* rows, const T* row_share, int32_t* offset,

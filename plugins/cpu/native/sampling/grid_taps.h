@@ -1,4 +1,4 @@
-// The pixels that the places of a grid read, their shares, and the derivatives of these.
+// The pixels that the positions of a grid read, their weights, and the derivatives of the weights.
 #ifndef OPWRIGHT_CPU_SAMPLING_GRID_TAPS_H_
 #define OPWRIGHT_CPU_SAMPLING_GRID_TAPS_H_
 
@@ -13,11 +13,11 @@ namespace opwright_cpu {
 enum class GridMode { kNearest, kBilinear, kBicubic };
 enum class GridPadding { kZeros, kBorder, kReflection };
 
-constexpr int64_t kGridBlock = 128;  // places that are handled together
+constexpr int64_t kGridBlock = 128;  // positions that are processed together
 constexpr int32_t kMaxAxisTaps = 4;
 constexpr int32_t kMaxGridTaps = 16;
 
-// Images [n, channels, pixels], and n grids of places.
+// The sizes of images [n, channels, pixels], and of n grids of positions.
 struct GridShape {
   int64_t n = 0, channels = 0, pixels = 1, places = 1;
   int32_t rank = 2;
@@ -38,15 +38,16 @@ struct GridShape {
   }
 };
 
-// The taps of up to kGridBlock places. Taps outside have
-// no share and no derivative; every offset may be read.
+// The taps of up to kGridBlock positions. Taps outside of the image have weight 0 and derivative 0;
+// every offset is valid to read.
 template <typename T>
 struct GridTaps {
   int32_t offset[kMaxGridTaps][kGridBlock];
   T share[kMaxGridTaps][kGridBlock];
   T derivative[kMaxGridTaps][3][kGridBlock];
 
-  // Reads `count` places of `rank` coordinates each; derivatives, by coordinate, only on request.
+  // Reads `count` positions of `rank` coordinates each; computes derivatives with respect to each
+  // coordinate only if requested.
   void Fill(const GridShape& shape, const T* grid, int64_t count, bool with_derivatives);
 
  private:

@@ -1,4 +1,4 @@
-// Images of another height and width, and the gradient.
+// interpolate: resizes images to a given height and width, and the gradient.
 #include <algorithm>
 #include <cstring>
 
@@ -11,7 +11,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The two elements around a place of the output, and the second one's share.
+// The two elements around an output position, and the weight of the second element.
 struct Between {
   int64_t first;
   int64_t second;
@@ -26,13 +26,13 @@ std::vector<Between> PlacesOf(int64_t size, int64_t count, const InterpolateAttr
       places.push_back({at, at, 0.0});
       continue;
     }
-    // A place as a fraction of integers: nothing is rounded before the share.
+    // The position is a fraction of integers, so that nothing is rounded before the weight.
     const bool align = attrs.align_corners;
     const int64_t over = align ? i * (size - 1) : std::max<int64_t>((2 * i + 1) * size - count, 0);
     const int64_t under = align ? std::max<int64_t>(count - 1, 1) : 2 * count;
     const int64_t first = over / under;
     const double share = static_cast<double>(over % under) / static_cast<double>(under);
-    // Elements of weight 0 are not read: they may be NaN.
+    // Elements of weight 0 are not read, because they may be NaN.
     places.push_back({first, over % under == 0 ? first : std::min(first + 1, size - 1), share});
   }
   return places;

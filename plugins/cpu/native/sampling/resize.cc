@@ -1,4 +1,4 @@
-// resize and its gradient: axis by axis, each place the sum of its elements times their shares.
+// resize and its gradient: axis by axis, each output element is a weighted sum of input elements.
 #include <algorithm>
 #include <vector>
 
@@ -51,7 +51,7 @@ struct AxisPass {
   }
 };
 
-// The passes over all axes that are resized, from the first on, or back in the gradient.
+// The passes over all resized axes, in order, or in reverse order for the gradient.
 template <typename T, bool kGradient>
 struct Resize {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }
@@ -100,7 +100,7 @@ struct Resize {
 
  private:
   std::vector<AxisPass> passes_;
-  int64_t between_ = 0;  // the most elements after any pass but the last
+  int64_t between_ = 0;  // maximum number of elements after any pass except the last
 };
 
 template <typename T>

@@ -1,4 +1,4 @@
-// sequence_pack and sequence_unpack, each of which moves elements like the other's gradient.
+// sequence_pack and sequence_unpack, each of which moves elements like the gradient of the other.
 #include <cstring>
 
 #include "common/attributes.h"
@@ -8,7 +8,7 @@
 namespace opwright_cpu {
 namespace {
 
-// The offset of each sequence in the packed tensor, in rows, and then the number of rows.
+// Computes the row offset of each sequence in the packed tensor, followed by the number of rows.
 opwright::Status Begins(const opwright::RunContext& ctx, const Padded& padded, int64_t* begins) {
   const Positions lengths(ctx.input(1), padded.n);
   OPWRIGHT_RETURN_IF_ERROR(padded.Check(lengths));
@@ -73,8 +73,8 @@ struct SequencePackKernel {
   Padded padded_;
 };
 
-// Reads rows from this input, and lengths from input 1: sequence_unpack, and the gradient of
-// sequence_pack.
+// sequence_unpack and the gradient of sequence_pack, which read rows from input kRows and lengths
+// from input 1.
 template <uint32_t kRows, typename Attrs>
 struct UnpackKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "native"; }

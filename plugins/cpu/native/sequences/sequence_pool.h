@@ -1,4 +1,4 @@
-// Columns of one sequence: the work of sequence_pool and its gradient on them.
+// The work of sequence_pool and its gradient on columns of one sequence.
 #ifndef OPWRIGHT_CPU_SEQUENCES_SEQUENCE_POOL_H_
 #define OPWRIGHT_CPU_SEQUENCES_SEQUENCE_POOL_H_
 
@@ -19,12 +19,12 @@ enum class PoolKind { kSum, kMean, kSqrt, kMax, kFirst, kLast };
 
 PoolKind PoolKindOf(const std::string& name);
 
-// The divisor of a sum of that many rows.
+// Returns the divisor of a sum of `length` rows.
 double DivisorOf(PoolKind kind, int64_t length);
 
-constexpr int64_t kPoolWidth = 1024;  // columns at a time: a row of results stays in the L1 cache
+constexpr int64_t kPoolWidth = 1024;  // columns per block: a row of results stays in the L1 cache
 
-// The padded tensor as blocks of columns.
+// A padded tensor as blocks of columns.
 struct PoolColumns {
   Padded padded;
   int64_t width = 0;
@@ -35,7 +35,7 @@ struct PoolColumns {
     padded.row_bytes = width * item_bytes;
   }
 
-  // Calls function(sequence, first column, columns).
+  // Calls function(sequence, first column, number of columns) for each block.
   template <typename Function>
   void Each(int32_t n_threads, const Function& function) const {
     if (width == 0) return;
@@ -51,7 +51,8 @@ struct PoolColumns {
   }
 };
 
-// For `length` rows, at least one, `stride` elements apart, of `width` columns, at most kPoolWidth.
+// Both process `length` rows, at least one, of `width` columns, at most kPoolWidth; rows are
+// `stride` elements apart.
 
 template <typename T>
 void SumRows(const T* x, int64_t length, int64_t stride, int64_t width, T* out);
@@ -64,7 +65,7 @@ template <typename T>
 void SpreadRows(const T* out_grad, T divisor, int64_t length, int64_t stride, int64_t width,
                 T* x_grad);
 
-// The gradient of MaxRows, in equal shares.
+// Computes the gradient of MaxRows, which equal maxima share equally.
 template <typename T>
 void ShareRows(const T* x, const T* out, const T* out_grad, int64_t length, int64_t stride,
                int64_t width, T* x_grad);

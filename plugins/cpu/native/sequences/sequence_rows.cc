@@ -6,7 +6,7 @@
 namespace opwright_cpu {
 namespace {
 
-constexpr int64_t kSumLanes = 32;  // parallel sums if there is one column
+constexpr int64_t kSumLanes = 32;  // number of parallel sums for a single column
 
 template <typename T>
 OPWRIGHT_CPU_INLINE T Greater(T x, T best) {
@@ -77,7 +77,7 @@ OPWRIGHT_CPU_CLONES void SumRows(const T* x, int64_t length, int64_t stride, int
   }
   for (int64_t j = 0; j < width; ++j) out[j] = x[j];
   int64_t s = 1;
-  for (; s + 4 <= length; s += 4) {  // four rows for one load and store of the sums
+  for (; s + 4 <= length; s += 4) {  // four rows per load and store of the sums
     const T* a = x + s * stride;
     const T* b = a + stride;
     const T* c = b + stride;

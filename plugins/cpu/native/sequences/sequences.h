@@ -34,12 +34,12 @@ struct Padded {
 
   int64_t bytes() const { return n * steps * row_bytes; }
 
-  // An error unless all lengths are in [0, steps].
+  // Returns an error unless all lengths are in [0, steps].
   opwright::Status Check(const Positions& lengths) const {
     return lengths.Check("lengths", 0, steps + 1);
   }
 
-  // Calls function(begin, end) on parts of the sequences.
+  // Calls function(begin, end) in parallel on ranges of sequences.
   template <typename Function>
   void Each(int32_t n_threads, const Function& function) const {
     ParallelFor(n_threads, n, kCopyGrainBytes / (steps * row_bytes + 1) + 1, 1, function);

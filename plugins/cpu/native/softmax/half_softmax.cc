@@ -1,5 +1,5 @@
-// softmax and log_softmax of 16-bit floats along rows, and their gradients: as many rows as fit the
-// first-level cache are widened, computed in float and rounded.
+// softmax and log_softmax of 16-bit floats along rows, and their gradients. Blocks of rows that fit
+// into the L1 cache are widened, computed in float and rounded.
 #include "common/attributes.h"
 #include "common/half_rows.h"
 #include "common/stream.h"

@@ -41,7 +41,7 @@ struct SoftmaxForward {
   bool empty_ = false;
 };
 
-// softmax: (g - sum(out * g)) * out; log_softmax: g - exp(out) * sum(g); g being out_grad.
+// softmax: (g - sum(out * g)) * out; log_softmax: g - exp(out) * sum(g), where g is out_grad.
 template <typename T, bool kLog>
 OPWRIGHT_CPU_INLINE T Term(T out, T grad) {
   return kLog ? grad : out * grad;

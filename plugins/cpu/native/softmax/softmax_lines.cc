@@ -15,11 +15,11 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Lines longer than this leave the caches: they are read twice from memory, chunk by chunk, instead
-// of being read, written, read and written again.
+// Lines longer than this exceed the caches. They are read twice from memory, chunk by chunk,
+// instead of being read, written, reread and rewritten.
 constexpr int64_t kLongLine = 65536;
 constexpr int64_t kLineChunk = 8192;
-// Lines up to this length would leave much of a vector unused.
+// Lines up to this length would leave most lanes of a vector unused.
 constexpr int64_t kShortLine = 32;
 
 template <typename T, bool kLog>
@@ -37,9 +37,9 @@ OPWRIGHT_CPU_INLINE void WriteLine(const T* x, int64_t n, T maximum, T total, T*
 
 constexpr int64_t kLanes = 16;
 
-// The powers of the last elements of a line, which fill no vector: of a vector that ends with them,
-// whose first elements have been counted. Processed one by one they would take longer than all
-// others.
+// The exponentials of the last elements of a line, which do not fill a vector. They are computed in
+// a vector that ends with them, in which elements that have already been counted are zeroed.
+// Processed one by one, they would take longer than all other elements.
 template <typename T>
 struct LastPowers {
   OPWRIGHT_CPU_INLINE LastPowers(const T* x, int64_t n, T maximum) {
@@ -59,7 +59,8 @@ struct LastPowers {
   T powers[kLanes];
 };
 
-// One line at a time, of more than kShortLine elements. The powers wait in `out` for their sum.
+// Processes one line of more than kShortLine elements at a time. `out` holds the exponentials until
+// their sum is known.
 template <typename T, bool kLog>
 OPWRIGHT_CPU_CLONES void SoftmaxRows(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima,
                                      T* totals) {
@@ -93,7 +94,7 @@ OPWRIGHT_CPU_CLONES void SoftmaxRows(const T* x, int64_t n_rows, int64_t n, T* o
   }
 }
 
-// turned[i, lane] = x[lane, i]; lanes beyond n_rows repeat the first one.
+// turned[i, lane] = x[lane, i]; lanes beyond n_rows repeat the first lane.
 template <typename T>
 OPWRIGHT_CPU_INLINE void TurnIn(const T* x, int64_t n_rows, int64_t n, T* turned) {
   for (int64_t i = 0; i < n; ++i) {
@@ -118,7 +119,7 @@ OPWRIGHT_CPU_INLINE void TurnOut(const T* turned, int64_t n_rows, int64_t n, T* 
   }
 }
 
-// The same for short lines: sixteen of them are transposed, so that each is one lane of vectors.
+// Processes short lines: sixteen of them are transposed, so that each occupies one lane.
 template <typename T, bool kLog>
 OPWRIGHT_CPU_CLONES void SoftmaxShortRows(const T* x, int64_t n_rows, int64_t n, T* out, T* maxima,
                                           T* totals) {
@@ -167,7 +168,7 @@ OPWRIGHT_CPU_CLONES void SoftmaxShortRows(const T* x, int64_t n_rows, int64_t n,
   }
 }
 
-// `width` lines side by side, their elements `stride` apart.
+// Processes `width` lines side by side, whose elements are `stride` apart.
 template <typename T, bool kLog>
 OPWRIGHT_CPU_CLONES void SoftmaxColumns(const T* x, int64_t n, int64_t stride, int64_t width,
                                         T* out, T* maxima, T* totals) {
@@ -207,7 +208,8 @@ OPWRIGHT_CPU_CLONES void SoftmaxColumns(const T* x, int64_t n, int64_t stride, i
   }
 }
 
-// Maximum and sum of one chunk. If all elements are -inf, the sum is 0, without exp(-inf - -inf).
+// Computes the maximum and sum of one chunk. If all elements are -inf, the sum is 0, which avoids
+// exp(-inf - -inf).
 template <typename T>
 OPWRIGHT_CPU_CLONES void SumChunk(const T* x, int64_t n, T* maximum, T* total) {
   *maximum = MaxOf(x, n);
@@ -289,7 +291,7 @@ void SoftmaxLines<T, kLog>::RunLong(const T* x, T* out, const LineSums<T>& sums,
   T* const totals = partial + n_pieces;
   T* const maximum = totals + n_pieces;
   T* const total = maximum + lines_.outer;
-  // Calls function(piece, line, first element, elements) for all chunks.
+  // Calls function(chunk, line, first element, number of elements) for all chunks.
   const auto for_chunks = [&](const auto& function) {
     ParallelFor(n_threads, n_pieces, 1, 1, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece) {

@@ -1,4 +1,4 @@
-// Softmax of all lines of an array, with the values of each line that losses need.
+// Softmax of all lines of an array, with the per-line values that losses need.
 #ifndef OPWRIGHT_CPU_SOFTMAX_SOFTMAX_LINES_H_
 #define OPWRIGHT_CPU_SOFTMAX_SOFTMAX_LINES_H_
 
@@ -8,17 +8,18 @@
 
 namespace opwright_cpu {
 
-// Most columns that are computed side by side.
+// The maximum number of columns that are computed side by side.
 constexpr int64_t kLineStrip = 2048;
 
-// Their number: a strip that fits the second cache, else a strip whose rows fill pages.
+// Returns the number of columns per strip: a strip fits into the L2 cache or, if that is
+// impossible, its rows fill pages.
 inline int64_t StripWidth(const Lines& lines) {
   const int64_t fitting = 65536 / std::max<int64_t>(lines.length, 1);
   return fitting >= 128 ? std::min(fitting, kLineStrip) : kLineStrip;
 }
 
-// Calls function(first, width, offset) for strips of the lines [begin, end): lines `first` and
-// the next ones are adjacent, from element `offset`, and their elements lines.inner apart.
+// Calls function(first, width, offset) for strips of the lines [begin, end). The `width` lines from
+// `first` on are adjacent and begin at element `offset`; their elements are lines.inner apart.
 template <typename Function>
 void ForStrips(const Lines& lines, int64_t begin, int64_t end, const Function& function) {
   while (begin < end) {
@@ -29,19 +30,19 @@ void ForStrips(const Lines& lines, int64_t begin, int64_t end, const Function& f
   }
 }
 
-// The number of lines that a thread must have, so that it is worth waking.
+// The number of lines from which on a thread is worth waking.
 inline int64_t LineGrain(const Lines& lines) {
   return std::max<int64_t>(1, 8192 / std::max<int64_t>(lines.length, 1));
 }
 
-// Maximum and sum(exp(x - maximum)) of each line; either may be NULL.
+// Computes the maximum and sum(exp(x - maximum)) of each line; either output may be NULL.
 template <typename T>
 struct LineSums {
   T* maximum;
   T* total;
 };
 
-// out = exp(x - m) / s, or with kLog x - m - ln(s). `out` may be `x`.
+// Computes out = exp(x - m) / s, or x - m - ln(s) with kLog. `out` may be `x`.
 template <typename T, bool kLog>
 class SoftmaxLines {
  public:
@@ -57,8 +58,8 @@ class SoftmaxLines {
   void RunLong(const T* x, T* out, const LineSums<T>& sums, T* partial, int32_t n_threads) const;
 
   Lines lines_;
-  int64_t n_chunks_ = 1;  // of a line that is too long for the caches
-  int64_t buffer_ = 0;    // elements for each thread, if results bypass the caches
+  int64_t n_chunks_ = 1;  // chunks per line, if lines are too long for the caches
+  int64_t buffer_ = 0;    // buffer elements per thread, if results bypass the caches
   uint64_t workspace_bytes_ = 0;
 };
 
