@@ -155,6 +155,25 @@ def test_the_oldest_nvrtc_compiles_every_template(
     assert compile_all(tmp_path, jobs, OLDEST) == {"nvrtc 13.0"}
 
 
+@pytest.mark.grid(4)
+@pytest.mark.parametrize(
+    ("file", "kernels"),
+    [
+        pytest.param("softmax.cu", ["softmax_lines", "log_softmax_lines"], id="softmax"),
+        pytest.param("losses.cu", ["class_loss_lines", "class_loss_and_grad_lines"], id="losses"),
+    ],
+)
+@pytest.mark.parametrize("library", [None, OLDEST], ids=["newest", "oldest"])
+def test_exponentials_of_long_lines_of_doubles_need_no_memory(
+    library: Path | None, file: str, kernels: list[str], tmp_path: Path
+) -> None:
+    """The operator table has no lines as long as these."""
+    lines = ["StreamedLine<TileTeam, double, 1>", "StreamedLine<BlockTeam, double, 2>"]
+    expressions = [f"{kernel}<{line}, double>" for kernel in kernels for line in lines]
+    jobs = [Job(own_source(file), expressions, arch) for arch in ("sm_90", "sm_100")]
+    compile_all(tmp_path, jobs, library)
+
+
 def test_a_kernel_that_fails_to_compile_shows_log_file_instance_and_options() -> None:
     source = Source(
         "broken.cu", "template <typename T> __global__ void f(T* x) { *x = absent; }", ()

@@ -169,8 +169,9 @@ struct KeptLine : Team {
   }
 };
 
-// Nothing is kept. Lines of any length: unaligned ones begin with single elements.
-template <typename Team, typename KeptOf, int vector>
+// Nothing is kept. Lines of any length: unaligned ones begin with single elements. A thread reads
+// `together` vectors at a time.
+template <typename Team, typename KeptOf, int vector, int together = 4>
 struct StreamedLine : Team {
   using Kept = KeptOf;
   static constexpr bool kKeeps = false;
@@ -187,9 +188,9 @@ struct StreamedLine : Team {
     int64_t i = first + this->thread * vector;
     // Without a branch between them they are read together.
 #pragma unroll 1
-    for (; i + 3 * step < last; i += 4 * step) {
+    for (; i + (together - 1) * step < last; i += together * step) {
 #pragma unroll
-      for (int k = 0; k < 4; ++k) function(Width<vector>(), i + k * step, none);
+      for (int k = 0; k < together; ++k) function(Width<vector>(), i + k * step, none);
     }
 #pragma unroll 1
     for (; i < last; i += step) function(Width<vector>(), i, none);

@@ -36,7 +36,7 @@ template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_lines(T* out, T* softmax, const T* x, Labels labels, Lines lines, int32_t width) {
   using C = Compute<T>;
-  Line line(lines, width);
+  PowerLine<Line> line(lines, width);
   const Scores<C> scores = ReadScores<kPowers>(line, x, labels);
   const C share = C(1) / scores.powers.total;
   if (line.IsFirst()) out[line.line] = Store<T>(scores.Loss());
@@ -51,7 +51,7 @@ template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     class_loss_alone_lines(T* out, const T* x, Labels labels, Lines lines, int32_t width) {
   using C = Compute<T>;
-  Line line(lines, width);
+  PowerLine<Line> line(lines, width);
   const Scores<C> scores = ReadScores<kNothing>(line, x, labels);
   if (line.IsFirst()) out[line.line] = Store<T>(scores.Loss());
 }
@@ -60,7 +60,7 @@ template <typename Line, typename T>
 __global__ void soft_loss_lines(T* out, T* softmax, const T* x, const T* label, Lines lines,
                                 int32_t width) {
   using C = Compute<T>;
-  Line line(lines, width);
+  PowerLine<Line> line(lines, width);
   const Powers<C> powers = ReadPowers<kShifted>(line, x);
   const C share = C(1) / powers.total;
   const C log_total = functors::Log(powers.total);
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
                               Compute<T> loss_grad, Compute<T> epsilon, Lines lines,
                               int32_t width) {
   using C = Compute<T>;
-  Line line(lines, width);
+  PowerLine<Line> line(lines, width);
   const Scores<C> scores = ReadScores<kPowers>(line, x, labels);
   const Powers<C> powers = scores.powers;
   const int64_t id = scores.id;

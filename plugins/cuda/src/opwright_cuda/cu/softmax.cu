@@ -8,7 +8,7 @@ template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     softmax_lines(T* out, const T* x, Lines lines, int32_t width) {
   using C = Compute<T>;
-  Line line(lines, width);
+  PowerLine<Line> line(lines, width);
   const Powers<C> powers = ReadPowers<kPowers>(line, x);
   const C share = C(1) / powers.total;
   const auto apply = [&](int64_t, C kept, C again) {
@@ -21,7 +21,7 @@ template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     log_softmax_lines(T* out, const T* x, Lines lines, int32_t width) {
   using C = Compute<T>;
-  Line line(lines, width);
+  PowerLine<Line> line(lines, width);
   const Powers<C> powers = ReadPowers<kShifted>(line, x);
   const C log_total = functors::Log(powers.total);
   const auto apply = [&](int64_t, C kept, C again) {

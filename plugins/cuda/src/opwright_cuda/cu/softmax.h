@@ -32,6 +32,19 @@ OW_INLINE float AddedPower(float x) {
 }
 OW_INLINE double AddedPower(double x) { return functors::Exp(x); }
 
+// A line for powers. The exponential of a double needs so many registers that a thread computes
+// those of two elements at a time.
+template <typename Line>
+struct PowerLineOf {
+  using Type = Line;
+};
+template <typename Team, int vector>
+struct PowerLineOf<StreamedLine<Team, double, vector>> {
+  using Type = StreamedLine<Team, double, vector, 2 / vector>;
+};
+template <typename Line>
+using PowerLine = typename PowerLineOf<Line>::Type;
+
 // The kept value of each element x after ReadPowers: exp(x - top), x - top, or nothing, which takes
 // a third of the instructions in compute-bound code.
 enum Left { kPowers, kShifted, kNothing };
