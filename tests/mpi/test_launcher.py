@@ -217,7 +217,7 @@ def test_without_an_mpi_library_the_error_names_the_package_to_install(
 ) -> None:
     script = tmp_path / "train.py"
     script.touch()
-    monkeypatch.setattr("opwright_mpi.library._find_in_wheel", lambda name: None)
+    monkeypatch.setattr("opwright_mpi.library.find_in_wheel", lambda *_: None)
     assert launcher.main(["run", "-n", "2", str(script)]) == 1
     assert "pip install mpich, or name one by OPWRIGHT_MPI_LIBRARY" in capsys.readouterr().err
 

@@ -88,7 +88,7 @@ def test_doctor_finds_nothing_wrong_if_the_wheel_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(library.LIBRARY_VARIABLE, raising=False)
-    monkeypatch.setattr(library, "_find_in_wheel", lambda: None)
+    monkeypatch.setattr(library, "find_in_wheel", lambda *_: None)
     facts, reason, _ = doctor.examine()
     assert "NCCL must be installed" in facts["library"]
     assert reason == ""
@@ -105,7 +105,7 @@ def test_doctor_reports_a_library_that_cannot_be_opened(
 
 def test_a_missing_library_names_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(library.LIBRARY_VARIABLE, raising=False)
-    monkeypatch.setattr(library, "_find_in_wheel", lambda: None)
+    monkeypatch.setattr(library, "find_in_wheel", lambda *_: None)
     with pytest.raises(DistError, match="pip install nvidia-nccl-cu13, or name one by OPWRIGHT_"):
         library.find_library()
 

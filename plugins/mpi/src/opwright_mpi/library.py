@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
 
 import opwright_mpi
 from opwright_dist import DistError
+from opwright_dist.libraries import find_in_wheel, find_own_library
 
 LIBRARY_VARIABLE: Final = "OPWRIGHT_MPI_LIBRARY"
 """Path of a library with MPI's standard binary interface, instead of the one in the wheel."""
@@ -17,15 +17,8 @@ ABI_NAME: Final = "libmpi_abi.so.1"
 
 
 def find_own() -> str:
-    """Return the path of our library: an editable installation has it in another folder."""
-    folders = [Path(folder) for folder in opwright_mpi.__path__]
-    for folder in folders:
-        if (folder / "mpi.so").exists():
-            return str(folder / "mpi.so")
-    raise DistError(
-        f"opwright-mpi: its library mpi.so must be in the package, got none in {folders}; install "
-        "opwright-mpi again"
-    )
+    """Return the path of our library."""
+    return str(find_own_library(opwright_mpi, "mpi.so"))
 
 
 def find_library() -> str:
@@ -36,7 +29,7 @@ def find_library() -> str:
     DistError
         If there is none, or the process has loaded another one.
     """
-    path = os.environ.get(LIBRARY_VARIABLE) or _find_in_wheel(ABI_NAME)
+    path = os.environ.get(LIBRARY_VARIABLE) or find_in_wheel("mpich", ABI_NAME)
     if path is None:
         raise DistError(
             f"opwright-mpi: no library with MPI's standard interface was found, got none named "
@@ -50,17 +43,6 @@ def find_library() -> str:
             "standard interface"
         )
     return path
-
-
-def _find_in_wheel(name: str) -> str | None:
-    try:
-        files = distribution("mpich").files or []
-    except PackageNotFoundError:
-        return None
-    for file in files:
-        if file.name == name:
-            return str(Path(str(file.locate())).resolve())
-    return None
 
 
 def unlink_shared_memory() -> None:

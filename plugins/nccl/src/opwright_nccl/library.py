@@ -5,12 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
 from typing import Any, Final
 
 import opwright_nccl
 from opwright_dist import DistError
+from opwright_dist.libraries import find_in_wheel, find_own_library
 
 LIBRARY_VARIABLE: Final = "OPWRIGHT_NCCL_LIBRARY"
 """Path of a libnccl.so.2 that replaces the one in the wheel."""
@@ -46,7 +45,7 @@ def find_library() -> str:
     DistError
         There is none.
     """
-    path = os.environ.get(LIBRARY_VARIABLE) or _find_in_wheel()
+    path = os.environ.get(LIBRARY_VARIABLE) or find_in_wheel(WHEEL, _NAME)
     if path is None:
         raise DistError(
             f"opwright-nccl: NCCL must be installed, got no {_NAME} in the wheel {WHEEL!r}; "
@@ -55,31 +54,13 @@ def find_library() -> str:
     return path
 
 
-def _find_in_wheel() -> str | None:
-    try:
-        files = distribution(WHEEL).files or []
-    except PackageNotFoundError:
-        return None
-    for file in files:
-        if file.name == _NAME:
-            return str(Path(str(file.locate())).resolve())
-    return None
-
-
 @cache
 def own_library() -> ctypes.CDLL:
-    """Return our own library; an editable installation has it in another folder."""
-    folders = [Path(folder) for folder in opwright_nccl.__path__]
-    for folder in folders:
-        if (folder / "nccl.so").exists():
-            library = ctypes.CDLL(str(folder / "nccl.so"))
-            library.opwright_nccl_set_deadline.argtypes = [ctypes.c_double]
-            library.opwright_nccl_name.restype = ctypes.c_char_p
-            return library
-    raise DistError(
-        f"opwright-nccl: its library nccl.so must be in the package, got none in {folders}; "
-        "install opwright-nccl again"
-    )
+    """Return our own library."""
+    library = ctypes.CDLL(str(find_own_library(opwright_nccl, "nccl.so")))
+    library.opwright_nccl_set_deadline.argtypes = [ctypes.c_double]
+    library.opwright_nccl_name.restype = ctypes.c_char_p
+    return library
 
 
 def ask(name: str, *arguments: Any) -> tuple[int, str]:

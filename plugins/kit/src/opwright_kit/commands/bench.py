@@ -316,15 +316,15 @@ class _Report(NamedTuple):
 
 def format_time(seconds: float) -> str:
     """Return three digits with a unit: ``"12.3 us"``."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+    return _scaled(seconds, (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9)))
 
 
 def format_rate(bytes_per_s: float) -> str:
     """Return three digits with a unit: ``"41.6 GB/s"``."""
-    for unit, factor in (("GB/s", 1e-9), ("MB/s", 1e-6)):
-        if bytes_per_s * factor >= 1:
-            return f"{bytes_per_s * factor:.3g} {unit}"
-    return f"{bytes_per_s * 1e-3:.3g} kB/s"
+    return _scaled(bytes_per_s, (("GB/s", 1e-9), ("MB/s", 1e-6), ("kB/s", 1e-3)))
+
+
+def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:
+    fitting = (pair for pair in units if value * pair[1] >= 1)
+    unit, factor = next(fitting, units[-1])
+    return f"{value * factor:.3g} {unit}"

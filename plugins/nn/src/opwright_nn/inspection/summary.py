@@ -267,14 +267,14 @@ def _cells(layer: LayerSummary) -> tuple[str, ...]:
 
 
 def _size_text(n_bytes: int) -> str:
-    for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if n_bytes >= unit:
-            return f"{n_bytes / unit:,.1f} {name}"
-    return f"{n_bytes} B"
+    units = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+    return _scaled(n_bytes, units) or f"{n_bytes} B"
 
 
 def _count_text(n: int) -> str:
-    for unit, name in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if n >= unit:
-            return f"{n / unit:,.1f} {name}"
-    return str(n)
+    return _scaled(n, ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))) or str(n)
+
+
+def _scaled(n: int, units: Iterable[tuple[int, str]]) -> str:
+    """Return a number with its unit, the first that it reaches, if any."""
+    return next((f"{n / unit:,.1f} {name}" for unit, name in units if n >= unit), "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -26,10 +27,8 @@ def find_data(op_type: str) -> list[tuple[str, str, int, Mapping[str, str]]]:
 
 @lru_cache(maxsize=4)
 def _all_functions(context: Context, epoch: int) -> dict[str, Function]:
-    rows: dict[str, Function] = {}
-    for entry in context.annexes.entries(TOPIC):
-        rows.update(entry.load())
-    return rows
+    tables = [entry.load() for entry in context.annexes.entries(TOPIC)]
+    return dict(ChainMap(*reversed(tables)))
 
 
 @lru_cache(maxsize=4)

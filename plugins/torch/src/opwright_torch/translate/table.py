@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from inspect import signature
@@ -29,8 +30,7 @@ class Rows(dict[str, Row]):
         """Return a decorator that adds its function under these names."""
 
         def add(function: Row) -> Row:
-            for name in names:
-                self[name] = function
+            self.update(dict.fromkeys(names, function))
             return function
 
         return add
@@ -54,10 +54,8 @@ def _all_rows(context: Context, epoch: int) -> dict[str, Row]:
 
     The epoch rises when a package was installed.
     """
-    rows: dict[str, Row] = {}
-    for entry in context.annexes.entries(TOPIC):
-        rows.update(entry.load())
-    return rows
+    tables = [entry.load() for entry in context.annexes.entries(TOPIC)]
+    return dict(ChainMap(*reversed(tables)))
 
 
 def apply_row(row: Row | None, t: Translator, named: Mapping[str, Value]) -> Value:
