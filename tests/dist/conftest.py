@@ -11,7 +11,7 @@ import opwright_dist as dist
 
 
 class Two(dist.Engine):
-    """Pretends that there are two processes, and connects none."""
+    """Simulates two processes without connecting them."""
 
     name = "two"
 

@@ -21,7 +21,7 @@ Row = tuple[Function, Function, list[Any]]
 
 
 def numbers(*shape: int) -> Any:
-    """Return different numbers between -1.5 and 1.5, always the same."""
+    """Return distinct numbers between -1.5 and 1.5, the same in every call."""
     rng = np.random.default_rng(sum(shape) + len(shape))
     return rng.permutation(np.linspace(-1.5, 1.4, int(np.prod(shape)))).reshape(shape)
 

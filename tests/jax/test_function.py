@@ -43,7 +43,7 @@ def test_a_loaded_program_is_a_function_of_parameters_and_inputs(loaded: Any) ->
     np.testing.assert_allclose(jax.jit(forward)(parameters, X[:2])[0], loaded(X[:2])[0], atol=1e-6)
 
 
-def test_gradients_reach_parameters_and_inputs_twice(loaded: Any) -> None:
+def test_first_and_second_gradients_reach_parameters_and_inputs(loaded: Any) -> None:
     forward, parameters = function(loaded), loaded.parameters()
 
     def first(run: Any) -> Any:
@@ -61,7 +61,7 @@ def test_gradients_reach_parameters_and_inputs_twice(loaded: Any) -> None:
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-def test_training_in_jax_changes_the_parameters_alone(loaded: Any) -> None:
+def test_training_in_jax_changes_only_the_parameters(loaded: Any) -> None:
     forward, parameters = function(loaded), loaded.parameters()
 
     @jax.jit
@@ -95,7 +95,7 @@ def test_containers_are_nested_as_feeds_and_fetches_are() -> None:
         run({}, {"image": a, "states": b})
 
 
-def test_nested_dicts_stand_for_names_with_dots() -> None:
+def test_nested_dicts_may_replace_names_with_dots() -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [None, 2], "float32", is_data=True)
@@ -128,7 +128,7 @@ def test_a_program_that_writes_a_parameter_is_refused() -> None:
         function(main, ["x"], out.name)
 
 
-def test_wrong_arguments_are_named(loaded: Any) -> None:
+def test_errors_name_wrong_arguments(loaded: Any) -> None:
     forward, parameters = function(loaded), loaded.parameters()
     name = next(iter(parameters))
     with pytest.raises(ShapeError, match=r"function: x must have shape \[\?, 8\], got \[5, 7\]"):

@@ -113,7 +113,7 @@ def test_a_missing_second_gradient_is_reported(case: Case) -> None:
 
 
 @over(callable_cases())
-def test_vmap_is_a_loop(case: Case) -> None:
+def test_vmap_equals_a_loop_over_examples(case: Case) -> None:
     sample = make_sample(case, case.dtypes[-1])
     if not sample.arrays:
         pytest.skip("it has no input")
@@ -129,7 +129,7 @@ def test_vmap_is_a_loop(case: Case) -> None:
 
 
 @over(largest_cases())
-def test_vmap_of_a_gradient_is_a_loop(case: Case) -> None:
+def test_vmap_of_a_gradient_equals_a_loop_over_examples(case: Case) -> None:
     total, values = make_sample(case, "float64").scalar()
     gradient = jax.jit(jax.grad(total, tuple(range(len(values)))))
     rows = [copies(value, 2) for value in values]

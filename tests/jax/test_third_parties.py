@@ -23,7 +23,7 @@ print("done")
 """
 
 
-def test_an_installed_package_is_a_namespace_under_every_transformation(tmp_path: Path) -> None:
+def test_operators_of_an_installed_package_work_under_every_transformation(tmp_path: Path) -> None:
     wheel = build_example_wheel("opwright-swish", tmp_path / "wheels")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     child = subprocess.run(

@@ -66,7 +66,7 @@ def test_a_loop_of_jax_runs_operators() -> None:
     np.testing.assert_allclose(jax.jit(jax.grad(total))(X), jax.grad(truth)(X), atol=1e-6)
 
 
-def test_checkpoints_compute_again() -> None:
+def test_checkpoints_recompute_values() -> None:
     run = jax.jit(jax.grad(jax.checkpoint(lambda x: (ops.gelu(x) ** 2).sum())))
     np.testing.assert_allclose(run(X), jax.grad(lambda x: (ops.gelu(x) ** 2).sum())(X), rtol=1e-6)
 
@@ -102,7 +102,7 @@ def test_numbers_and_weak_types_follow_the_other_arrays() -> None:
     )
 
 
-def test_without_64_bits_integers_are_of_32_bits() -> None:
+def test_without_64_bit_types_integers_have_32_bits() -> None:
     assert ops.argmax(X, axis=1).dtype == jnp.int32
     np.testing.assert_array_equal(jax.jit(lambda x: ops.argmax(x, axis=1))(-X), [0] * 8)
     drawn = ops.dropout(X, step=jnp.asarray([1]), training=True)
@@ -139,12 +139,12 @@ def test_an_optimizer_returns_new_arrays() -> None:
         ),
     ],
 )  # fmt: skip
-def test_mistakes_have_our_errors(call: Any, error: Any, match: str) -> None:
+def test_mistakes_raise_our_errors(call: Any, error: Any, match: str) -> None:
     with pytest.raises(error, match=match):
         call()
 
 
-def test_a_failure_in_a_run_has_our_text_and_the_process_lives() -> None:
+def test_a_failure_in_a_run_raises_our_message_and_the_process_survives() -> None:
     run = jax.jit(lambda x, i: ops.gather(x, i, axis=0))
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"gather.*\b99\b"):
         run(X, jnp.asarray([99])).block_until_ready()
@@ -204,12 +204,12 @@ def test_an_exported_function_runs_in_another_process(tmp_path: Path) -> None:
     run_child("export", str(tmp_path / "f"))
 
 
-def test_the_compile_cache_serves_a_fresh_process(tmp_path: Path) -> None:
+def test_a_fresh_process_uses_the_compile_cache(tmp_path: Path) -> None:
     run_child("cache", str(tmp_path))
     assert "hits 0" not in run_child("cache", str(tmp_path))
 
 
-def test_a_text_of_a_stranger_is_an_error() -> None:
+def test_a_text_that_opwright_jax_has_not_written_raises() -> None:
     text = "no plan"
 
     def run(x: Any) -> Any:
@@ -220,7 +220,7 @@ def test_a_text_of_a_stranger_is_an_error() -> None:
         jax.jit(run)(X)
 
 
-def test_arrays_that_do_not_fit_the_text_are_an_error() -> None:
+def test_arrays_that_do_not_fit_the_text_raise() -> None:
     from opwright.op import Meta
     from opwright_jax.calls import Call
     from opwright_jax.pieces import compile_piece

@@ -4,7 +4,7 @@
 ``--exporter old`` or ``new`` by one of the two. A model has random weights. It passes if the
 result is as close to float64 as PyTorch's own in float32, at the batch size of its export and, if
 that is not fixed, at another one. It needs torch, torchvision, timm, transformers, onnx
-and onnxscript; ONNX Runtime, if installed, shows whose fault a difference is.
+and onnxscript; ONNX Runtime, if installed, shows which side causes a difference.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def run_peer(path: Path, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def compare(program: Any, path: Path, model: torch.nn.Module, inputs: Sequence[Any]) -> str:
-    """Return "" if our result is right, else the difference, and whether ONNX Runtime differs."""
+    """Return "" if our result is accurate, else the error, and whether ONNX Runtime differs."""
     expected, wide = compute(model, inputs), compute_wide(model, inputs)
     reference = expected if wide is None else wide
     arrays = {f"x{i}": x.numpy() for i, x in enumerate(inputs)}

@@ -1,4 +1,4 @@
-"""Cases of onnx, loaded and written again: for ONNX Runtime, and in our own domains."""
+"""Cases of onnx, loaded and rewritten: for ONNX Runtime, and in our own domains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`opwright check` tries rows of ONNX both ways; one row makes a third party's operator travel."""
+"""`opwright check` tests rows of ONNX both ways; one row translates a third-party operator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sloped(x: Any, out: Any, *, slope: float) -> None:
 
 @pytest.fixture
 def context() -> Iterator[ow.Context]:
-    """One with an operator of a third party."""
+    """A Context with an operator of a third party."""
     with ow.context_guard(ow.Context.discover()) as made:
         made.ops.add("acme.sloped", SLOPED, ACME)
         made.kernels.add(
@@ -90,10 +90,10 @@ def test_one_row_translates_a_third_party_operator(context: ow.Context, tmp_path
         ({"acme::S": (1, "acme.slopd", {})}, "its operator must be there"),
     ],
 )
-def test_a_wrong_row_is_found(context: ow.Context, rows: dict[str, Any], fault: str) -> None:
+def test_a_wrong_row_is_reported(context: ow.Context, rows: dict[str, Any], fault: str) -> None:
     faults = find_faults(context, rows)
     assert any(fault in each for each in faults), faults
 
 
-def test_a_right_row_of_an_operator_of_onnx_passes(context: ow.Context) -> None:
+def test_a_correct_row_of_an_operator_of_onnx_passes(context: ow.Context) -> None:
     assert find_faults(context, {"LeakyRelu": (6, "acme.sloped", {"alpha": "slope"})}) == []

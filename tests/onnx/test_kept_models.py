@@ -84,7 +84,7 @@ def test_the_first_process_imports_no_modules_that_other_models_need(
     assert done.stdout.splitlines()[1] == "[]"
 
 
-def test_a_model_that_was_changed_before_its_first_call_is_not_kept(
+def test_a_model_that_was_changed_before_its_first_call_is_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPWRIGHT_CACHE_DIR", str(tmp_path / "cache"))

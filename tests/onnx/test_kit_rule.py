@@ -30,7 +30,7 @@ def test_operators_that_return_nothing_but_state_are_skipped() -> None:
     )
 
 
-def test_a_file_that_computes_something_else_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_computes_something_else_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Any] = []
 
     def look(op_type: str, uses: Iterable[Any]) -> Iterator[Any]:
@@ -50,5 +50,5 @@ def test_a_file_that_computes_something_else_is_found(monkeypatch: pytest.Monkey
     monkeypatch.setattr(checking, "load", lambda model: Other())
     ((_, fault), *_) = checking.check_operator("softmax", drawn)
     assert (
-        fault == "a model must compute the same after it is written and loaded, got other numbers"
+        fault == "a model must compute the same after it is written and loaded, got wrong numbers"
     )

@@ -33,7 +33,7 @@ def test_a_model_is_called_by_position_and_by_names_that_are_not_identifiers() -
     np.testing.assert_allclose(named, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_one_load_serves_every_batch_size() -> None:
+def test_one_loaded_model_supports_every_batch_size() -> None:
     model, weights = make_perceptron()
     loaded = opwright_onnx.load(model)
     for count in (1, 3, 5):
@@ -85,7 +85,7 @@ def test_a_loaded_model_is_saved_and_loaded_as_a_program(tmp_path: Path) -> None
     assert again.notes["onnx"]["opsets"] == {"": 21}
 
 
-def test_external_data_is_read_from_a_file_beside_the_model(tmp_path: Path) -> None:
+def test_external_data_is_read_from_a_file_next_to_the_model(tmp_path: Path) -> None:
     model, weights = make_perceptron()
     path = tmp_path / "model.onnx"
     onnx.save_model(model, path, save_as_external_data=True, location="data", size_threshold=0)
@@ -140,7 +140,7 @@ def test_only_the_chosen_branch_runs() -> None:
         np.testing.assert_array_equal(loaded(c=np.array(chosen), x=x)[0], factor * x)
 
 
-def test_a_loop_that_the_run_ends_is_a_while_loop() -> None:
+def test_a_loop_with_a_computed_condition_is_a_while_loop() -> None:
     body = helper.make_graph(
         [
             node("Add", ["state", "state"], ["next"]),
@@ -173,7 +173,7 @@ def test_a_loop_that_the_run_ends_is_a_while_loop() -> None:
         np.testing.assert_array_equal(every[:, 0], 2.0 ** np.arange(1, turns + 1))
 
 
-def test_an_input_that_must_be_known_is_named_and_may_be_given() -> None:
+def test_the_error_names_an_input_that_must_be_known_and_may_be_given() -> None:
     nodes = [node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)]
     inputs = [tensor("x", ["n", 3]), tensor("axes", [1], TensorProto.INT64)]
     model = make_model(nodes, inputs, [tensor("y", None)])
@@ -192,13 +192,13 @@ def test_shape_arguments_override_the_shapes_of_the_model() -> None:
     assert loaded.feeds[0].shape == (2, 4)
 
 
-def test_an_argument_for_an_unknown_input_lists_the_inputs() -> None:
+def test_the_error_for_an_unknown_input_lists_the_inputs() -> None:
     model, _ = make_perceptron()
     with pytest.raises(AttributeValueError, match=r"shapes must name inputs.*got 'x'.*'input.1'"):
         opwright_onnx.load(model, shapes={"x": [2, 4]})
 
 
-def test_an_operator_without_counterpart_is_named_with_its_node() -> None:
+def test_the_error_names_an_operator_without_counterpart_and_its_node() -> None:
     nodes = [node("Foo", ["x"], ["y"], name="strange", domain="acme")]
     model = make_model(nodes, [tensor("x", [2])], [tensor("y", [2])], domains={"acme": 1})
     with pytest.raises(
@@ -228,7 +228,7 @@ def test_a_function_of_the_model_is_written_out() -> None:
     )
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileMissingError, match=r"load: there must be a file.*none\.onnx"):
         opwright_onnx.load(tmp_path / "none.onnx")
 
@@ -288,7 +288,7 @@ def test_a_loop_of_a_known_number_of_iterations_is_a_scan_with_a_gradient() -> N
 
 
 @pytest.mark.parametrize("trainable", [False, True])
-def test_statistics_that_are_also_a_bias_are_a_variable_of_their_own(trainable: bool) -> None:
+def test_statistics_that_are_also_a_bias_become_a_separate_variable(trainable: bool) -> None:
     nodes = [
         node("BatchNormalization", ["x", "one", "zero", "zero", "one"], ["norm"], epsilon=0.0),
         node("Relu", ["norm"], ["y"]),
@@ -335,7 +335,7 @@ def test_slopes_of_channels_broadcast_from_the_last_axis() -> None:
         ({"shapes": {"input.1": [None]}}, r"shapes must have 2 sizes for 'input.1', got \(None,\)"),
     ],
 )
-def test_a_wrong_argument_is_named(given: dict[str, Any], text: str) -> None:
+def test_the_error_names_a_wrong_argument(given: dict[str, Any], text: str) -> None:
     model, _ = make_perceptron()
     with pytest.raises(OpwrightError, match=text):
         opwright_onnx.load(model, **given)
@@ -375,7 +375,7 @@ def test_a_constant_of_an_open_shape_is_of_booleans() -> None:
     np.testing.assert_array_equal(loaded(np.zeros(3, np.float32))[0], [True] * 3)
 
 
-def test_a_clip_at_0_and_6_joins_the_layer_before_it() -> None:
+def test_a_clip_at_0_and_6_is_fused_with_the_preceding_layer() -> None:
     nodes = [
         node("MatMul", ["x", "w"], ["product"]),
         node("Clip", ["product", "low", "high"], ["y"]),

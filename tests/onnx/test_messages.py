@@ -1,4 +1,4 @@
-"""Messages read without protobuf equal the ones read by it."""
+"""Messages read without protobuf equal messages read with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of onnx, loaded and saved again, have the same results in ONNX Runtime and in opwright."""
+"""Cases of onnx, loaded and resaved, have the same results in ONNX Runtime and in opwright."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_case_in_our_domains_has_the_same_bits(name: str) -> None:
+def test_a_case_in_our_domains_is_bitwise_identical(name: str) -> None:
     program, fed, ours = trips.load_case(CASES[name])
     _, model = trips.write(program, only_own=True)
     trips.assert_same(ours, trips.run_again(model, fed))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_case_that_is_written_again_has_the_same_results(name: str) -> None:
+def test_a_rewritten_case_has_the_same_results(name: str) -> None:
     program, fed, ours = trips.load_case(CASES[name])
     writer, model = trips.write(program)
     if writer.own:
@@ -45,5 +45,5 @@ def test_a_case_that_is_written_again_has_the_same_results(name: str) -> None:
         trips.assert_close(CASES[name], ours, theirs)
 
 
-def test_every_pattern_of_lacking_kernels_names_a_case() -> None:
+def test_every_pattern_of_missing_kernels_matches_a_case() -> None:
     assert all(any(re.search(p, name) for name in load_cases()) for p in trips.LACKING)

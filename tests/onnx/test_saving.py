@@ -104,7 +104,7 @@ def test_only_onnx_refuses_operators_without_a_counterpart_by_name(tmp_path: Pat
     assert not path.exists()
 
 
-def test_attributes_that_float32_does_not_hold_survive_a_round_trip(tmp_path: Path) -> None:
+def test_attributes_not_representable_in_float32_survive_a_round_trip(tmp_path: Path) -> None:
     program = make_unary("polygamma", [2, 2], n=1)
     block = program.global_block()
     block.append_op("clip_by_norm", {"x": "y"}, {"out": "z"}, {"max_norm": 0.1})
@@ -121,7 +121,7 @@ def test_a_composite_is_written_by_its_body(tmp_path: Path) -> None:
     np.testing.assert_allclose(run(path, {"x": x})[0], ow.ops.sinc(x), 1e-4, 1e-6)
 
 
-def test_tensors_are_stored_beside_the_model_on_request(tmp_path: Path) -> None:
+def test_tensors_are_stored_next_to_the_model_on_request(tmp_path: Path) -> None:
     program = ow.Program()
     scope, block = ow.Scope(), program.global_block()
     block.create_var("x", [None, 64], is_data=True)
@@ -188,7 +188,7 @@ def test_a_result_must_be_named(tmp_path: Path) -> None:
         ({"external_data": "maybe"}, "external_data must be True, False or None, got 'maybe'"),
     ],
 )
-def test_a_wrong_argument_is_named(tmp_path: Path, given: dict[str, Any], text: str) -> None:
+def test_the_error_names_a_wrong_argument(tmp_path: Path, given: dict[str, Any], text: str) -> None:
     program, scope, prob = make_program()
     with pytest.raises(OpwrightError, match=text):
         opwright_onnx.save(tmp_path / "model.onnx", program, scope, [prob], **given)
@@ -225,7 +225,7 @@ def test_a_trained_model_is_written_with_its_parameters(tmp_path: Path) -> None:
     np.testing.assert_allclose(again(x)[0], run_perceptron(moved, x), rtol=1e-5, atol=1e-6)
 
 
-def test_tensors_too_large_for_a_message_are_stored_beside_the_model(
+def test_tensors_too_large_for_a_message_are_stored_next_to_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opwright_onnx.saving.MAX_MESSAGE_BYTES", 100)

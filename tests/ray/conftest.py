@@ -1,4 +1,4 @@
-"""A cluster of Ray on this machine, and a training that its workers run."""
+"""A cluster of Ray on this machine, and a training run for its workers."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def cluster(ray: Any, folder: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def train() -> Train:
-    """Return a training: an MLP whose batch of 16 is divided among the workers.
+    """Return a training function: an MLP whose batch of 16 is divided among the workers.
 
-    The argument has ``epochs``, and may have ``fault``, which the last worker runs in epoch 5 of a
-    training that was not resumed.
+    The argument has ``epochs``, and may have ``fault``, which the last worker runs in epoch
+    5 of a training run that was not resumed.
     """
 
     def run(config: dict[str, Any]) -> None:  # in here, for Ray to send it whole

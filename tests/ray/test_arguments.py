@@ -35,7 +35,7 @@ def test_a_wrong_argument_is_refused_with_the_rule(options: Any, error: Any, rul
         OpwrightTrainer(nothing, **{"num_workers": 2, **options})
 
 
-def test_the_function_itself_is_required() -> None:
+def test_the_result_of_the_function_instead_of_the_function_is_refused() -> None:
     with pytest.raises(AttributeTypeError, match="train_fn must be a function, got NoneType"):
         OpwrightTrainer(nothing(), num_workers=2)  # type: ignore[func-returns-value]
 

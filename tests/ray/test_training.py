@@ -1,4 +1,4 @@
-"""Trainings in the workers of a cluster: faults, restarts, other sizes, data."""
+"""Training runs in the workers of a cluster: failures, restarts, other sizes, data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fit(cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return run
 
 
-def test_a_killed_worker_is_started_again_and_ends_with_the_same_bits(fit, train) -> None:
+def test_a_killed_worker_is_restarted_and_the_result_is_bitwise_identical(fit, train) -> None:
     whole = fit(train, num_workers=2, config={"epochs": 8})
     config = {"epochs": 8, "fault": "os.kill(os.getpid(), 9)"}
     parts = fit(train, num_workers=2, max_failures=1, keep=2, config=config)
@@ -32,7 +32,7 @@ def test_a_killed_worker_is_started_again_and_ends_with_the_same_bits(fit, train
     assert parts.metrics["bits"] == whole.metrics["bits"]
 
 
-def test_a_run_of_the_same_name_continues_with_another_number_of_workers(
+def test_a_run_of_the_same_name_continues_with_a_different_number_of_workers(
     fit, train, tmp_path: Path
 ) -> None:
     whole = fit(train, num_workers=1, config={"epochs": 8})
@@ -50,7 +50,7 @@ def test_an_exception_is_raised_by_fit_and_names_the_rank(cluster, fit, train) -
     assert "a fault of the user" in str(errors[1])
 
 
-def test_an_absent_worker_is_named_after_the_deadline(cluster, fit, train) -> None:
+def test_the_error_names_an_absent_worker_after_the_deadline(cluster, fit, train) -> None:
     config = {"epochs": 8, "fault": "import time; time.sleep(1000)"}
     with pytest.raises(cluster.train.TrainingFailedError) as caught:
         fit(train, num_workers=2, config=config, deadline_s=1)

@@ -35,8 +35,8 @@ def test_only_runs_without_a_clock_replay_a_graph(tape):
     # again if the instance was bound to another scope.
     assert tape.count("launches") - launched == 5 * 2
     assert tape.count("replays") == 5
-    assert any("one run replays the steps as a graph" in note for note in profile.notes)
-    assert "tape was at rest before and after each step" in str(profile)
+    assert any("a complete run replays a graph of the steps" in note for note in profile.notes)
+    assert "tape was idle before and after each step" in str(profile)
 
 
 def test_a_host_step_between_device_steps_has_a_row(tape):

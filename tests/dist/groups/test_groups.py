@@ -21,7 +21,7 @@ def test_a_group_has_its_members_in_the_order_given(two: Any) -> None:
     assert (dist.rank("reversed"), dist.rank()) == (0, 1)
 
 
-def test_a_process_outside_a_group_has_no_number_in_it(two: dist.Engine) -> None:
+def test_a_process_outside_of_a_group_has_no_rank_in_it(two: dist.Engine) -> None:
     assert dist.new_group("first", [0]).rank == -1
 
 
@@ -45,18 +45,18 @@ def test_a_wrong_group_is_refused(two: dist.Engine, name: str, ranks: list[int],
         dist.new_group(name, ranks)
 
 
-def test_an_unknown_group_names_the_nearest(two: dist.Engine) -> None:
+def test_the_error_for_an_unknown_group_suggests_the_nearest(two: dist.Engine) -> None:
     with pytest.raises(dist.DistError, match=r"unknown group, got 'wolrd'.*'world'.*new_group"):
         dist.size("wolrd")
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
-def test_a_deadline_is_a_time(two: dist.Engine, seconds: float) -> None:
+def test_an_invalid_deadline_is_refused(two: dist.Engine, seconds: float) -> None:
     with pytest.raises(dist.DistError, match="a finite time of more than 0 seconds, got"):
         dist.set_deadline(seconds)
 
 
-def test_a_deadline_of_the_environment_is_a_number(
+def test_an_invalid_deadline_in_the_environment_is_refused(
     monkeypatch: pytest.MonkeyPatch, two: dist.Engine
 ) -> None:
     monkeypatch.setenv("OPWRIGHT_DIST_DEADLINE", "soon")
@@ -76,6 +76,6 @@ def test_the_error_of_a_missing_engine_names_the_package(
         dist.set_world(before)
 
 
-def test_gathering_in_an_unknown_group_names_the_known_ones(two) -> None:
+def test_the_error_for_gathering_in_an_unknown_group_lists_the_known_ones(two) -> None:
     with pytest.raises(dist.DistError, match="gather: unknown group, got 'word'; did you mean"):
         dist.gather(b"", "word")

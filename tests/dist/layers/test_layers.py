@@ -52,7 +52,9 @@ def train(layers: Layers, data: Any, optimizer: Any, parallel: str | None = None
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("sparse", [False, True])
-def test_in_one_process_a_divided_table_trains_as_a_whole_one(optimizer: Any, sparse: bool) -> None:
+def test_in_one_process_a_partitioned_table_trains_like_an_unsharded_one(
+    optimizer: Any, sparse: bool
+) -> None:
     options: dict[str, Any] = {"sparse": sparse, "padding_index": 2, "name": "e"}
 
     def divided(x: ow.Variable) -> ow.Variable:
@@ -83,7 +85,7 @@ def plain_layers(x: ow.Variable) -> ow.Variable:
     return fc(fc(h, 6, activation="softmax", name="c"), 4, bias=False, name="d")
 
 
-def test_products_divided_separately_train_as_whole_ones() -> None:
+def test_products_partitioned_separately_train_like_unsharded_ones() -> None:
     losses, values = train(divided_layers, X, nn.optimizer.Adam(0.01))
     wanted_losses, wanted = train(plain_layers, X, nn.optimizer.Adam(0.01))
     assert values.keys() == wanted.keys()
@@ -101,7 +103,7 @@ def both_layers(x: ow.Variable) -> ow.Variable:
     return divided_layers(nn.layers.reshape(rows, [-1, 12]), "tensor")
 
 
-def test_a_program_depends_on_no_number_of_processes(two: Any) -> None:
+def test_a_program_does_not_depend_on_the_number_of_processes(two: Any) -> None:
     def write() -> ow.Program:
         for name in ("table", "tensor"):
             dist.new_groups(name, [range(dist.size())])
@@ -118,7 +120,7 @@ def test_a_program_depends_on_no_number_of_processes(two: Any) -> None:
     assert shapes == [(12, 6), (12, 12)]
 
 
-def test_of_two_processes_each_has_a_part_and_states_of_a_part(two: Any) -> None:
+def test_each_of_two_processes_has_one_part_and_its_optimizer_states(two: Any) -> None:
     def layers(x: ow.Variable) -> ow.Variable:
         return divided_layers(dist.layers.embedding(x, [11, 8], name="e"))
 
@@ -237,7 +239,7 @@ NORM = nn.clip.ClipByGlobalNorm(1.0)
         (nn.optimizer.Lamb(0.1), "this optimizer"),
     ],
 )
-def test_operators_on_whole_gradients_are_refused(optimizer: Any, reader: str) -> None:
+def test_operators_that_need_unsharded_gradients_are_refused(optimizer: Any, reader: str) -> None:
     with pytest.raises(ProgramError, match=f"of 'a_w_param' must be whole for {reader}, got the p"):
         build(divided_layers, ([None, 8], "float32"), optimizer, None)
     by_value = nn.optimizer.Adam(0.1, clip=nn.clip.ClipByValue(1.0))
@@ -252,7 +254,7 @@ def test_a_scaled_loss_is_refused() -> None:
         build(divided_layers, ([None, 8], "float32"), nn.optimizer.Adam(0.1), None)
 
 
-def test_the_processes_of_a_divided_layer_have_no_batches_of_their_own(two: Any) -> None:
+def test_processes_of_a_partitioned_layer_have_no_separate_batches(two: Any) -> None:
     with pytest.raises(dist.DistError, match="must have the same part of 'a_w_param', got group"):
         build(divided_layers, ([None, 8], "float32"), nn.optimizer.Adam(0.1), "world")
     dist.new_groups("tensor", [[0, 1]])
@@ -274,7 +276,7 @@ def test_rows_of_a_table_of_another_group_are_not_averaged(two: Any) -> None:
         build(layers, ([None], "int64"), nn.optimizer.Adam(0.1), "world")
 
 
-def test_parts_and_their_states_are_not_given_to_other_processes(two: Any) -> None:
+def test_parts_and_their_states_are_not_broadcast_to_other_processes(two: Any) -> None:
     def layers(x: ow.Variable) -> ow.Variable:
         return dist.layers.embedding(x, [11, 8], name="e")
 
@@ -285,7 +287,7 @@ def test_parts_and_their_states_are_not_given_to_other_processes(two: Any) -> No
     assert shared == wanted | {"learning_rate"}
 
 
-def test_a_shared_parameter_is_divided_once(two: Any) -> None:
+def test_a_shared_parameter_is_partitioned_once(two: Any) -> None:
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         x = nn.layers.data("x", [None, 8])
         shared = nn.ParamAttr(name="shared")
@@ -342,7 +344,7 @@ def test_a_loaded_program_of_another_number_of_processes_is_refused(two: Any) ->
         )
 
 
-def test_values_of_another_shape_are_refused(two: Any) -> None:
+def test_values_of_a_wrong_shape_are_refused(two: Any) -> None:
     main, *_ = build(divided_layers, ([None, 8], "float32"), nn.optimizer.SGD(0.1), None)
     part = dist.shard_values(main, {"a_b_param": np.arange(12.0, dtype=np.float32)})
     np.testing.assert_array_equal(part["a_b_param"], np.arange(6, 12))
@@ -358,7 +360,7 @@ def test_without_opwright_nn_the_error_names_it(monkeypatch: pytest.MonkeyPatch)
         importlib.reload(layers)
 
 
-def test_names_stand_for_variables_while_a_model_is_built():
+def test_names_may_replace_variables_while_a_model_is_built():
     model = nn.Model()
     with model:
         dist.layers.fc(dist.layers.embedding("words", [50, 16]), 4, split="columns")

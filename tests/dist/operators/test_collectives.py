@@ -17,7 +17,7 @@ NAMES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64"])
-def test_in_one_process_a_collective_is_its_input(name: str, dtype: str) -> None:
+def test_in_one_process_a_collective_returns_its_input(name: str, dtype: str) -> None:
     x = np.arange(6).reshape(3, 2).astype(dtype)
     out = getattr(ow.ops.dist, name)(x)
     np.testing.assert_array_equal(out, x)
@@ -116,7 +116,7 @@ def test_in_one_process_every_reduction_has_the_gradient_of_a_copy(reduce: str) 
 
 
 @pytest.mark.parametrize("reduce", ["sum", "mean"])
-def test_the_gradient_of_a_scattered_reduction_is_the_same_program_for_any_number(
+def test_the_gradient_program_of_reduce_scatter_is_the_same_for_any_number_of_processes(
     two: dist.Engine, reduce: str
 ) -> None:
     def write() -> str:
@@ -131,7 +131,7 @@ def test_the_gradient_of_a_scattered_reduction_is_the_same_program_for_any_numbe
 
 
 @pytest.mark.parametrize(("ranks", "share"), [(1, 1.0), (2, 0.5)])
-def test_the_share_of_a_mean_is_decided_when_the_program_is_lowered(
+def test_the_divisor_of_a_mean_is_determined_when_the_program_is_lowered(
     two: dist.Engine, ranks: int, share: float
 ) -> None:
     network, x, out = collective("mean_share")
@@ -164,6 +164,6 @@ def test_an_unknown_group_of_a_stored_program_is_refused_when_it_is_lowered(
         network.compile(feed=["x"], fetch=["out"])(x=np.ones((4, 4), np.float32))
 
 
-def test_a_scattered_maximum_has_no_gradient() -> None:
+def test_reduce_scatter_of_a_maximum_has_no_gradient() -> None:
     with pytest.raises(GradientError, match="only a sum or mean has a gradient, got reduce='max'"):
         backward("reduce_scatter", reduce="max")

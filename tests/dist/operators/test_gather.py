@@ -1,4 +1,4 @@
-"""gather: bytes, numbers and arrays survive a round trip, or the difference is named."""
+"""gather: bytes, numbers and arrays survive a round trip, or an error names the difference."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_bytes_and_numbers_keep_their_types(value: Any) -> None:
     assert repr(result) == repr(value)
 
 
-def test_whole_numbers_have_any_number_of_digits() -> None:
+def test_integers_may_have_any_number_of_digits() -> None:
     assert dist.gather(10**5000) == [10**5000]
 
 
@@ -62,7 +62,7 @@ def test_arrays_of_any_layout_survive_a_round_trip() -> None:
     assert (scalar.dtype, scalar.shape, float(scalar)) == (np.float32, (), 1.5)
 
 
-def test_arrays_may_have_unlike_shapes() -> None:
+def test_arrays_may_have_different_shapes() -> None:
     first, second = unpack([pack(np.zeros((2, 3))), pack(np.ones(5))])
     assert (first.shape, second.shape) == ((2, 3), (5,))
 
@@ -76,7 +76,7 @@ def test_arrays_may_have_unlike_shapes() -> None:
         (1.0, np.zeros((), "f8"), "float on rank 0 and float64 on rank 1"),
     ],
 )
-def test_unlike_kinds_are_refused(first: Any, second: Any, names: str) -> None:
+def test_different_kinds_of_data_are_refused(first: Any, second: Any, names: str) -> None:
     with pytest.raises(
         dist.DistError, match=f"data of the same kind and dtype, got {names}; convert"
     ):

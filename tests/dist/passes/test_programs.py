@@ -94,7 +94,7 @@ def test_bodies_of_branches_are_compared() -> None:
     assert "of block 1: " in different[0]
 
 
-def test_the_processs_own_rank_is_left_out() -> None:
+def test_the_rank_of_the_process_is_omitted() -> None:
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", shape=[8], dtype="float32", is_data=True)

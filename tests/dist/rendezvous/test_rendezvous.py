@@ -1,4 +1,4 @@
-"""The server of a run is robust against strangers, slow clients and damaged messages."""
+"""The server of a run is robust against unauthorized and slow clients, and damaged messages."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def ask(connection: socket.socket, text: bytes) -> bytes:
 
 
 def visit(server: Echo) -> socket.socket:
-    """Return a connection that has shown nothing."""
+    """Return a connection that has not sent anything."""
     host, _, port = server.address.rpartition(":")
     return socket.create_connection((host, int(port)), timeout=60)
 
@@ -105,7 +105,7 @@ def test_a_rank_joins_once_and_must_be_of_the_run(server: Echo, rank: int) -> No
         join(WHO, server.address, server.token, rank)
 
 
-def test_an_invalid_hello_ends_only_its_connection(server: Echo) -> None:
+def test_an_invalid_hello_closes_only_its_connection(server: Echo) -> None:
     token = server.token.encode()
     lines = [
         b"GET / HTTP/1.1\r\n\r\n",
@@ -129,7 +129,7 @@ def test_an_invalid_hello_ends_only_its_connection(server: Echo) -> None:
         assert ask(first, b"a") == b"a\n"
 
 
-def test_random_bytes_end_their_connection_alone(server: Echo) -> None:
+def test_random_bytes_close_only_their_connection(server: Echo) -> None:
     draw = random.Random(1)
     with connect(server, 0) as first:
         for _ in range(50):
@@ -142,7 +142,7 @@ def test_random_bytes_end_their_connection_alone(server: Echo) -> None:
         assert ask(first, b"a") == b"a\n"
 
 
-def test_a_line_beyond_the_limit_ends_its_connection(server: Echo) -> None:
+def test_a_line_beyond_the_limit_closes_its_connection(server: Echo) -> None:
     with connect(server, 0) as first, connect(server, 1) as second:
         with contextlib.suppress(ConnectionError):
             first.sendall(b"say " + b"x" * 2_000_000)
@@ -151,7 +151,7 @@ def test_a_line_beyond_the_limit_ends_its_connection(server: Echo) -> None:
         assert server.left == [0]
 
 
-def test_a_client_that_does_not_read_blocks_no_other_and_uses_no_memory(server: Echo) -> None:
+def test_a_client_that_does_not_read_neither_blocks_others_nor_uses_memory(server: Echo) -> None:
     with connect(server, 0) as lazy, connect(server, 1) as other:
         lazy.setblocking(False)
         request = b"all 60000\n" * 1000
@@ -169,7 +169,7 @@ def test_a_client_that_does_not_read_blocks_no_other_and_uses_no_memory(server: 
         assert sum(len(lazy.recv(65_536)) for _ in range(100)) > 0  # it continues from its position
 
 
-def test_many_strangers_do_not_block_the_processes_of_a_run(server: Echo) -> None:
+def test_many_unauthorized_clients_do_not_block_the_processes_of_a_run(server: Echo) -> None:
     ended = threading.Event()
 
     def crowd() -> None:
@@ -216,7 +216,7 @@ def test_a_client_stuck_within_a_message_is_closed(
         assert ask(idle, b"a") == b"a\n"
 
 
-def test_messages_before_the_end_of_a_connection_count(server: Echo) -> None:
+def test_messages_sent_before_a_connection_is_closed_are_processed(server: Echo) -> None:
     with connect(server, 2) as member:
         member.sendall(b"say a\nsay b\n")
         member.shutdown(socket.SHUT_WR)
@@ -241,7 +241,7 @@ def test_a_pair_needs_no_port() -> None:
         assert connection.recv(1) == b""
 
 
-def test_closing_it_ends_connections(server: Echo) -> None:
+def test_closing_the_server_closes_connections(server: Echo) -> None:
     with connect(server, 0) as member:
         server.close()
         assert is_closed(member)

@@ -101,7 +101,7 @@ def test_the_mean_of_the_largest_of_many_matches_tables(n, mean):
     assert expected_maximum(n) == pytest.approx(mean, abs=2e-5)
 
 
-def test_the_slowest_process_is_waited_for():
+def test_the_other_processes_wait_for_the_slowest():
     report = simulate(STEP, [1, 2], [FREE], spread=0.1)
     alone, two = report.forecasts
     assert alone.straggling_s == 0
@@ -109,7 +109,7 @@ def test_the_slowest_process_is_waited_for():
     assert two.limit == "stragglers"
 
 
-def test_youngs_interval_loses_about_least():
+def test_youngs_checkpoint_interval_is_nearly_optimal():
     reliability = Reliability(rank_mtbf_s=1e7, checkpoint_s=20, restart_s=100)
     best = reliability.best_interval_s(1000)
     share = reliability.useful_share(1000)
@@ -124,11 +124,11 @@ def test_without_failures_only_checkpoints_cost_time():
     assert Reliability(interval_s=90, checkpoint_s=10).useful_share(4096) == pytest.approx(0.9)
 
 
-def test_if_more_breaks_than_is_done_nothing_is_useful():
+def test_no_time_is_useful_if_restarts_take_longer_than_failures_are_apart():
     assert Reliability(rank_mtbf_s=1.0, restart_s=1e4).useful_share(4096) == 0
 
 
-def test_losses_and_efficiency_add_up_to_everything():
+def test_losses_and_efficiency_add_up_to_1():
     step = step_of_layers([(0.1, 400_000_000), (0.3, 60_000_000)], examples=64)
     reliability = Reliability(rank_mtbf_s=1e8)
     report = simulate(

@@ -30,7 +30,7 @@ def test_a_small_tensor_takes_the_tree_with_logarithmic_latency():
     assert cost.latency_s == pytest.approx(2 * 3 * 1e-6)
 
 
-def test_many_machines_use_levels():
+def test_many_machines_use_hierarchical_collectives():
     cost = get_network("infiniband").cost("all_reduce", 4_000_000, 4096)
     assert cost.algorithm == "hierarchical"
 
@@ -65,7 +65,7 @@ def test_a_fitted_link_reproduces_the_measured_times():
     assert link.bytes_per_s == pytest.approx(3e9)
 
 
-def test_times_that_do_not_increase_fit_no_link():
+def test_times_that_do_not_increase_with_size_cannot_be_fitted():
     with pytest.raises(DistError, match="times must rise with sizes"):
         fit_link([1000, 2000], [2e-3, 1e-3], 2)
     with pytest.raises(DistError, match="two or more sizes, a time for each"):
@@ -87,7 +87,7 @@ def test_a_network_out_of_range_is_refused(arguments, rule):
         Network("wrong", **{**numbers, **arguments})
 
 
-def test_an_unknown_name_names_the_nearest():
+def test_the_error_for_an_unknown_name_suggests_the_nearest():
     with pytest.raises(DistError, match="unknown network, got 'ethernt'; did you mean 'ethernet'"):
         get_network("ethernt")
     with pytest.raises(DistError, match="unknown collective, got 'allreduce'; did you mean"):

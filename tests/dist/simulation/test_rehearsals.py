@@ -160,12 +160,12 @@ def test_the_command_prints_plain_data_and_writes_traces(saved, tmp_path, capsys
         (["--feed", "z=1"], "--feed names no feed, got 'z'"),
     ],
 )
-def test_the_command_names_the_fault(saved, more, rule, capsys):
+def test_the_error_of_the_command_names_the_cause(saved, more, rule, capsys):
     assert main(arguments(saved, *more)) == 1
     assert rule in capsys.readouterr().err
 
 
-def test_a_wrong_number_of_processes_is_a_wrong_usage(saved, capsys):
+def test_a_wrong_number_of_processes_is_a_usage_error(saved, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(arguments(saved, "--ranks", "8,none"))
     assert "must be an integer of at least 1, got 'none'" in capsys.readouterr().err

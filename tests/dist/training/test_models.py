@@ -33,7 +33,7 @@ def bits(model: nn.Model) -> list[bytes]:
 
 
 @pytest.mark.parametrize("choice", [True, "world", nn.DataParallel(unequal_rows="weight")])
-def test_in_one_process_a_data_parallel_model_computes_the_same_bits(choice: Any) -> None:
+def test_in_one_process_a_data_parallel_model_is_bitwise_identical(choice: Any) -> None:
     alone, together = build(), build(data_parallel=choice)
     histories = [
         nn.train(model, DATA, epochs=2, batch_size=8, progress=False) for model in (alone, together)
@@ -150,7 +150,7 @@ def test_batches_that_are_not_shared_are_refused_by_train(two: Any) -> None:
         nn.train(model, nn.batches(DATA, 8), epochs=1)
 
 
-def test_work_of_one_process_for_all_happens_once(two: Any) -> None:
+def test_work_of_one_process_for_all_is_done_once(two: Any) -> None:
     calls: list[str] = []
     dist.run_on_root(lambda: calls.append("root"), root=1)
     assert calls == ["root"]

@@ -55,7 +55,7 @@ def model_of(shard: bool) -> nn.Model:
 
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 1000, 1024])
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
-def test_equal_parts_cover_a_tensor_and_little_more(n: int, size: int) -> None:
+def test_equal_parts_cover_a_tensor_with_little_padding(n: int, size: int) -> None:
     length = shard_length((n,), size)
     assert length % LINE == 0
     assert n <= length * size < n + LINE * size
@@ -125,7 +125,7 @@ def test_a_frozen_parameter_keeps_its_states(two: dist.Engine) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int64"])
 @pytest.mark.parametrize("shape", [(), (3,), (5, 7), (0, 4), (2, 16)])
-def test_a_part_is_a_run_of_elements_and_zeros(
+def test_a_part_is_a_range_of_elements_padded_with_zeros(
     two: dist.Engine, shape: tuple[int, ...], dtype: str
 ) -> None:
     block = ow.Program().global_block()
@@ -139,7 +139,7 @@ def test_a_part_is_a_run_of_elements_and_zeros(
     np.testing.assert_array_equal(part, whole[length:])  # the engine of rank 1
 
 
-def test_in_one_process_a_part_is_the_whole_and_joins_to_it() -> None:
+def test_in_one_process_a_reduced_and_gathered_tensor_is_unchanged() -> None:
     block = ow.Program().global_block()
     x = block.create_var("x", shape=[5, 7])
     block.append_op("dist.reduce_shard", inputs={"x": x}, outputs={"out": "part"})
@@ -162,7 +162,7 @@ def test_values_of_states_are_split_and_others_are_not(two: dist.Engine) -> None
     )
 
 
-def test_a_divided_program_that_another_process_has_saved_is_refused(two: dist.Engine) -> None:
+def test_a_sharded_program_saved_by_another_process_is_refused(two: dist.Engine) -> None:
     main, loss = build(True)
     stored = ow.Program.from_proto(main.to_proto())
     for op in stored.global_block().ops:
@@ -206,7 +206,7 @@ def test_a_custom_clip_without_support_for_parts_is_refused(two: dist.Engine) ->
         build(True, lambda: nn.optimizer.SGD(0.1, clip=Own()))
 
 
-def test_pairs_of_which_some_are_divided_are_refused(two: dist.Engine) -> None:
+def test_pairs_of_which_only_some_are_sharded_are_refused(two: dist.Engine) -> None:
     with ow.program_guard(ow.Program(), ow.Program()):
         x = nn.layers.data("x", [None, 6])
         pairs = ow.append_backward(nn.layers.mean(nn.layers.fc(x, 3)))
@@ -222,7 +222,7 @@ def test_gathering_an_unsharded_variable_is_refused(two: dist.Engine) -> None:
             dist.gather_parameters(main.parameters()[:1])
 
 
-def test_a_divided_program_is_rehearsed_as_a_whole_one(two: dist.Engine) -> None:
+def test_a_sharded_program_is_rehearsed_like_an_unsharded_one(two: dist.Engine) -> None:
     from opwright_simulation import rehearse
 
     main, _ = build(True)
@@ -236,6 +236,6 @@ def test_a_state_without_a_value_is_not_gathered(two: dist.Engine) -> None:
         dist.gather_state(main, ow.Scope())
 
 
-def test_whether_states_are_divided_is_a_bool() -> None:
+def test_shard_optimizer_must_be_a_bool() -> None:
     with pytest.raises(TypeError, match="shard_optimizer must be"):
         nn.Model(data_parallel=nn.DataParallel(shard_optimizer="yes"))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Data-parallel training of one process: the same numbers, and the same plan but for nothing."""
+"""Data-parallel training with one process: the same numbers and the same plan as without it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def train(parallel: bool, **options: object) -> tuple[list[float], list[str]]:
     return losses, [op.type for op in main.global_block().ops]
 
 
-def test_data_parallel_training_of_one_process_has_the_same_bits() -> None:
+def test_data_parallel_training_with_one_process_is_bitwise_identical() -> None:
     alone, _ = train(parallel=False)
     together, types = train(parallel=True)
     assert together == alone

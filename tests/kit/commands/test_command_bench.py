@@ -82,7 +82,7 @@ def test_every_kernel_is_timed_and_compared_with_the_plainest(bench):
     assert last.startswith("3 rounds, the kernels in turn, ")
 
 
-def test_the_fastest_comes_first_and_the_others_have_their_share(bench):
+def test_the_fastest_kernel_comes_first_and_the_others_have_their_ratio(bench):
     done = bench("exact", words=("--feed", "x=20x30", "--json"))
     data = json.loads(done.stdout)
     assert (data["op_type"], data["dtype"], data["rounds"]) == ("acme.swish", "float32", 3)
@@ -97,7 +97,7 @@ def test_the_fastest_comes_first_and_the_others_have_their_share(bench):
         assert sorted(kernel["times_s"])[1] == kernel["median_s"]
 
 
-def test_a_kernel_that_computes_something_else_is_named(bench):
+def test_a_kernel_with_different_results_is_reported(bench):
     done = bench("exact", "wrong")
     assert done.returncode == 1
     assert "wrong[cpu] of opwright-rival 1.0 differs: out[0, 0] is " in done.stdout
@@ -105,14 +105,14 @@ def test_a_kernel_that_computes_something_else_is_named(bench):
     assert "exact[cpu]" not in done.stdout
 
 
-def test_a_kernel_that_refuses_is_named_with_its_reason(bench):
+def test_a_kernel_that_refuses_is_reported_with_its_reason(bench):
     done = bench("Picky")
     assert done.returncode == 0
     assert "  picky[cpu] of opwright-rival 1.0 refuses: takes vectors only\n" in done.stdout
     assert done.stdout.splitlines()[2].endswith("alone")
 
 
-def test_a_kernel_that_fails_is_named_and_the_others_are_timed(bench):
+def test_a_kernel_that_fails_is_reported_and_the_others_are_timed(bench):
     done = bench("broken")
     assert done.returncode == 1
     assert "  broken[cpu] of opwright-rival 1.0 fails: acme.swish[cpu]: " in done.stdout
@@ -162,7 +162,7 @@ def test_errors_are_reported_with_a_remedy(acme, capsys, words, message):
     assert message in told.err
 
 
-def test_an_unknown_operator_gets_the_nearest_name(acme, capsys):
+def test_the_error_for_an_unknown_operator_suggests_the_nearest_name(acme, capsys):
     with context_guard(acme):
         assert main(["bench", "acme.swsh"]) == 2
     assert "did you mean 'acme.swish'?" in capsys.readouterr().err
@@ -198,7 +198,7 @@ def test_a_measurement_subtracts_the_time_of_a_shorter_plan():
     np.testing.assert_array_equal(timer.run.outputs["out"][0], np.arange(3.0))
 
 
-def test_kernels_alternate_and_each_round_begins_with_another():
+def test_kernels_alternate_and_each_round_begins_with_a_different_kernel():
     order = []
 
     class Fake:
@@ -257,7 +257,7 @@ def test_shapes_dtypes_and_attributes_are_read_from_words():
     )
 
 
-def test_whole_numbers_are_below_the_shortest_axis():
+def test_random_integers_are_below_the_length_of_the_shortest_axis():
     definition = blend()
     shapes = read_shapes(["x=20x3", "label=50:int64"], definition.proto)
     sample = make_sample(definition, shapes, read_attributes([], definition.proto), "float32")
@@ -274,7 +274,7 @@ def test_whole_numbers_are_below_the_shortest_axis():
         ("mode=sof", "mode must be one of 'soft', 'hard', got mode='sof'; did you mean 'soft'?"),
     ],
 )
-def test_a_value_of_another_type_is_refused(word, message):
+def test_a_value_of_a_wrong_type_is_refused(word, message):
     with pytest.raises(OpwrightError) as caught:
         read_attributes([word], blend().proto)
     assert message in str(caught.value)

@@ -89,7 +89,7 @@ def test_json_output_matches_the_file(folder, capsys):
     assert printed == {key: written[key] for key in ("device", "kernels", "passes")}
 
 
-def test_a_program_of_dynamic_shapes_is_run_so_that_its_end_is_locked(folder):
+def test_a_program_of_dynamic_shapes_is_run_so_that_all_kernels_are_locked(folder):
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [4, 4])
@@ -115,7 +115,7 @@ def test_a_program_of_dynamic_shapes_is_run_so_that_its_end_is_locked(folder):
         (["model", "--device", "gpu9"], "gpu9"),
     ],
 )
-def test_wrong_usage_is_explained(folder, capsys, words, message):
+def test_wrong_usage_is_reported_with_a_remedy(folder, capsys, words, message):
     assert main(["lock", *words]) == 2
     assert message in capsys.readouterr().err
 

@@ -59,14 +59,16 @@ def test_random_inputs_are_the_same_in_each_run(folder, capsys):
         (["--device", "cuba"], "no device of this name"),
     ],
 )
-def test_wrong_usage_is_explained(folder, words, message, capsys):
+def test_wrong_usage_is_reported_with_a_remedy(folder, words, message, capsys):
     np.save("y.npy", np.ones(4, np.float32))
     (folder / "text.npy").write_text("no array")
     assert main(["run", "model", *words]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_an_unreadable_kind_of_file_names_the_package_to_install(folder, capsys, monkeypatch):
+def test_the_error_for_an_unreadable_kind_of_file_names_the_package_to_install(
+    folder, capsys, monkeypatch
+):
     (folder / "m.onnx").write_bytes(b"")
     monkeypatch.setenv("OPWRIGHT_PLUGINS", "std,cpu,kit")
     with ow.context_guard(ow.Context.discover()):

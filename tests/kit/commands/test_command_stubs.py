@@ -90,7 +90,7 @@ ow.ops.acme.swish(a).shpe  # E: "ndarray[Any, Any]" has no attribute "shpe"; may
 
 
 class Environment:
-    """A virtual environment with opwright's core and two plugins, none of this one's."""
+    """A virtual environment with opwright's core and two plugins, but no packages of this one."""
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder / "env", symlinks=True)
@@ -156,12 +156,12 @@ WRONG = {
 }
 
 
-def test_mypy_accepts_right_calls_and_knows_their_results(findings):
+def test_mypy_accepts_correct_calls_and_infers_their_result_types(findings):
     assert {number: text for number, text in findings.items() if number not in WRONG} == {}
 
 
 @pytest.mark.parametrize("number", WRONG, ids=[text[:40] for text in WRONG.values()])
-def test_mypy_sees_a_wrong_call(findings, number):
+def test_mypy_reports_a_wrong_call(findings, number):
     [message] = findings.get(number, [""])
     assert message.startswith(WRONG[number])
 
@@ -179,7 +179,7 @@ def test_without_stubs_every_operator_is_any(environment, tmp_path):
     assert found == {}
 
 
-def test_the_written_stub_is_python_and_carries_the_docstrings(written):
+def test_the_written_stub_is_python_and_contains_the_docstrings(written):
     tree = ast.parse(written.stub.read_text())
     assert "opwright-acme 1.0\nopwright-mix 1.0" in str(ast.get_docstring(tree))
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
@@ -212,10 +212,10 @@ def test_check_reports_stale_stubs(environment, tmp_path):
     stale = environment.command("stubs", "--check", *output)
     assert stale.returncode == 1
     assert "  +    def swish(_self, x: _Array | _Plain, *, beta: _Float = 1.0)" in stale.stdout
-    assert f"to write it again: opwright stubs --output {tmp_path}" in stale.stdout
+    assert f"to rewrite it: opwright stubs --output {tmp_path}" in stale.stdout
 
 
-def test_an_operator_that_cannot_be_loaded_is_left_out_and_reported(site, written, tmp_path):
+def test_an_operator_that_cannot_be_loaded_is_omitted_and_reported(site, written, tmp_path):
     broken = written.site
     hook = MIX.replace('"opwright_mix.plugin:MIX"', '"not_there:MIX"').replace("mix.", "gone.")
     folder = broken.add("gone", hook)
@@ -234,7 +234,7 @@ def test_a_folder_that_cannot_be_written_is_reported(environment, tmp_path):
     (tmp_path / "file").write_text("")
     done = environment.command("stubs", "--output", str(tmp_path / "file"))
     assert done.returncode == 2
-    assert "stubs: the folder must be one that can be written, got" in done.stderr
+    assert "stubs: the folder must be writable, got" in done.stderr
     assert "Not a directory; give another: --output DIR" in done.stderr
 
 

@@ -61,7 +61,7 @@ def test_a_profile_runs_on_random_feeds_of_the_shapes_that_were_given(model, cap
     [
         (["nothing"], "nothing: must be a folder that opwright.save has written, with program.pb"),
         (["."], "got a folder without program.pb"),
-        (["model", "--feed", "x=4x3"], "--feed serves only --profile, got 'x=4x3'"),
+        (["model", "--feed", "x=4x3"], "--feed needs --profile, got 'x=4x3'"),
         (["model", "--profile"], r"'x' must have a shape, got float32[?, 3]; add --feed x=1x3"),
         (["model", "--profile", "--feed", "x=4x2"], "the feed 'x' is float32[?, 3], got [4, 2]"),
         (["model", "--profile", "--feed", "x"], "--feed must be NAME=SHAPE, got 'x'"),
@@ -74,7 +74,7 @@ def test_a_profile_runs_on_random_feeds_of_the_shapes_that_were_given(model, cap
         (["model/params.safetensors"], "no program of opwright"),
     ],
 )
-def test_a_mistake_is_named_and_nothing_is_written(model, capsys, words, message):
+def test_a_mistake_is_reported_and_nothing_is_written(model, capsys, words, message):
     assert main(["graph", *words]) in {1, 2}
     assert message in capsys.readouterr().err
     assert [path.name for path in model.parent.iterdir()] == ["model"]

@@ -54,7 +54,7 @@ def test_operators_of_a_layer_are_grouped_by_role(graph):
 
 
 def test_no_path_between_layers_leads_back():
-    """One weight before and after another layer: as one group, it would follow itself."""
+    """One weight is used before and after another layer; as one group it would follow itself."""
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         block = main.global_block()
         block.create_var("x", [3, 3])
@@ -85,7 +85,7 @@ def test_a_layer_named_by_its_user_is_found_by_its_parameters():
     assert (layer.name, len(layer.members)) == ("hidden", 2)
 
 
-def test_every_layer_has_a_head_that_a_keyboard_reaches_and_two_heights(graph, page):
+def test_every_layer_has_a_focusable_head_and_two_heights(graph, page):
     heads = re.findall(r'<g class="head"[^>]*>', page)
     assert len(heads) == len(find_layers(graph)) > 4
     for head in heads:
@@ -110,14 +110,14 @@ def test_row_heights_of_layers_are_in_the_page(page):
     assert all(row == sorted(row) and len(row) > 1 for row in rows)
 
 
-def test_there_is_no_panel_until_an_operator_is_chosen(page):
+def test_the_panel_is_hidden_until_an_operator_is_selected(page):
     (panel,) = re.findall(r"<aside[^>]*>.*?</aside>", page)
     assert " hidden>" in panel
     assert panel.endswith("></aside>")
     assert "#details[hidden] { display: none; }" in page
 
 
-def test_a_narrow_screen_has_the_details_below_and_fingers_find_the_buttons(page):
+def test_a_narrow_screen_has_the_details_below_and_a_touch_screen_large_buttons(page):
     narrow = page.split("@media (max-width: 700px) {")[1].split("\n}")[0]
     assert "main { flex-direction: column; }" in narrow
     assert re.search(r"#details \{ width: auto; max-height: \d+%", narrow)
@@ -138,7 +138,7 @@ def test_nothing_but_the_drawing_itself_is_wider_than_a_phone():
     assert wide == {"#details"}  # which the rule for narrow screens gives their full width
 
 
-def test_the_script_knows_every_class_and_id_that_it_uses(page):
+def test_the_page_defines_every_class_and_id_that_the_script_uses(page):
     script = page.rsplit("<script>", 1)[1]
     for wanted in re.findall(r'getElementById\("([\w-]+)"\)', script):
         assert f'id="{wanted}"' in page, wanted

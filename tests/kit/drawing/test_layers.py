@@ -30,7 +30,7 @@ def test_edges_go_down_and_nodes_of_a_row_stay_apart(seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_line_over_rows_passes_each_of_them_and_a_very_long_one_is_far(seed):
+def test_a_long_edge_bends_in_each_row_and_a_very_long_one_is_far(seed):
     edges = set(_random_edges(60, seed))
     layout = lay_out([WIDTH] * 60, sorted(edges), GAP)
     for a, b in edges:
@@ -76,7 +76,7 @@ def _residual_training(n_blocks):
     return n, sorted(edges), [*forward, *(grad[node] for node in reversed(forward))]
 
 
-def test_a_network_and_its_gradient_are_one_column_however_deep():
+def test_a_network_of_any_depth_and_its_gradient_are_one_column():
     widths = set()
     for n_blocks in (2, 20):
         n, edges, trunk = _residual_training(n_blocks)

@@ -158,7 +158,7 @@ def test_details_explain_the_kernel_for_each_device(programs, draw):
     assert details["types"]["sigmoid"]["comment"] == ow.op_proto("sigmoid").comment.strip()
 
 
-def test_a_profile_colors_operators_and_joined_ones_point_to_the_first(programs, draw):
+def test_a_profile_colors_operators_and_fused_ones_refer_to_the_first(programs, draw):
     network = _built(programs, _layers)
     scope = ow.Scope()
     scope.var("w").set(np.ones((3, 3), np.float32))
@@ -194,7 +194,7 @@ def test_blocks_of_control_flow_can_be_closed_and_are_inside_their_owner(program
     assert page.nodes("control") == ["op-0-0"]
 
 
-def test_a_deep_network_of_600_operators_is_drawn_whole(programs, draw):
+def test_a_deep_network_of_600_operators_is_drawn_completely(programs, draw):
     network = _built(programs, lambda block: _layers(block, n=300))
     assert len(draw(network).nodes("op")) == 600
 
@@ -237,7 +237,7 @@ def test_an_empty_network_is_not_drawn(tmp_path):
         ow.Network([]).graph_html(tmp_path / "page.html")
 
 
-def test_a_disk_that_fails_leaves_the_old_page(programs, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_page(programs, tmp_path, monkeypatch):
     network = _built(programs, _layers)
     path = tmp_path / "page.html"
     path.write_text("mine")

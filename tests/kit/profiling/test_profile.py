@@ -57,14 +57,14 @@ def test_rows_are_the_steps_in_order_with_their_operators_kernels_and_shapes():
     assert call.profile({"x": X}, n=1).rows[1].op_type == "sigmoid"
 
 
-def test_a_step_that_a_pass_has_joined_names_all_operators_that_it_does():
+def test_a_fused_step_names_all_of_its_operators():
     network, call, _ = _compiled()
     profile = network.profile({"x": X}, n=1)
     assert profile.rows[0].operators == (0, 1)
     assert call(x=X)[0].shape == (4, 2)
 
 
-def test_figures_belong_together():
+def test_figures_of_a_profile_are_consistent():
     network, _call, _ = _compiled()
     profile = network.profile({"x": X}, n=5)
     assert profile.n_runs == 5
@@ -187,7 +187,7 @@ def test_a_python_kernel_is_marked_and_has_its_own_time():
     assert max(rows, key=lambda row: row.median_s) is rows[1]
 
 
-def test_a_kernel_that_fails_is_named_and_nothing_is_lost():
+def test_the_error_names_a_kernel_that_fails_and_the_scope_is_unchanged():
     calls = []
 
     def failing(x, out):
@@ -254,7 +254,7 @@ def test_a_body_is_counted_for_all_its_iterations_and_is_part_of_its_loop(toy):
     assert sum(row.share for row in profile.rows if row.depth == 0) == pytest.approx(1)
 
 
-def test_a_shape_that_depends_on_values_has_rows_with_the_shape_found():
+def test_rows_contain_the_actual_shape_if_it_depends_on_values():
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [-1])
@@ -274,7 +274,7 @@ def test_a_shape_that_depends_on_values_has_rows_with_the_shape_found():
     assert len(call(x=np.ones(2, np.float32))) == 1
 
 
-def test_a_shape_that_differs_in_each_run_counts_for_its_runs_alone():
+def test_rows_of_a_shape_that_varies_are_weighted_by_their_runs():
     program = ow.Program(seed=7)
     block = program.global_block()
     block.create_var("x", [-1])
@@ -292,7 +292,7 @@ def test_a_shape_that_differs_in_each_run_counts_for_its_runs_alone():
     assert profile.total_s == pytest.approx(expected)
 
 
-def test_steps_that_lowering_adds_belong_to_no_operator():
+def test_steps_added_by_lowering_belong_to_no_operator():
     program = ow.Program(seed=7)
     block = program.global_block()
     block.create_var("x", [-1])

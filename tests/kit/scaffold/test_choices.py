@@ -19,7 +19,7 @@ COMMON = [".github/workflows/ci.yml", "LICENSE", "README.md", "example.py", "pyp
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_a_package_has_all_that_a_package_needs(packages: Path, name: str) -> None:
+def test_a_package_has_all_required_files(packages: Path, name: str) -> None:
     folder, module = packages / name, name.replace("-", "_")
     for path in [*COMMON, f"src/{module}/plugin.py", f"src/{module}/py.typed"]:
         assert (folder / path).is_file(), path
@@ -61,14 +61,14 @@ def test_all_python_compiles_and_passes_ruff(packages: Path) -> None:
         assert done.returncode == 0, done.stdout
 
 
-def test_all_cpp_and_cuda_is_laid_out(packages: Path) -> None:
+def test_all_cpp_and_cuda_files_pass_clang_format(packages: Path) -> None:
     found = {*packages.glob("*/native/*.cc"), *packages.glob("*/src/*/cu/*.cu")}
     assert len(found) == sum(language != "python" for _, language in PACKAGES.values())
     found |= {*packages.glob("*/native/*.h")}
     subprocess.run([BIN / "clang-format", "--dry-run", "--Werror", *sorted(found)], check=True)
 
 
-def test_a_compiled_package_carries_the_headers_with_the_version_of_the_abi(packages: Path) -> None:
+def test_a_compiled_package_contains_the_headers_of_its_abi_version(packages: Path) -> None:
     [abi] = (packages / "opwright-operator-cpp" / "native").glob("opwright-abi-*")
     include = Path(get_include())
     carried = {path.relative_to(abi / "include") for path in (abi / "include").rglob("*.h*")}

@@ -27,7 +27,7 @@ extern "C" void {name}(const T* x_values, const T* y_values, T* out, int64_t n) 
 
 
 def arrays(dtype: str) -> tuple[Any, Any]:
-    """Return every pair of special values, and pairs drawn by chance."""
+    """Return every pair of special values, and random pairs."""
     special = (grid.ravel() for grid in np.meshgrid(SPECIAL, SPECIAL))
     drawn = np.random.default_rng(0).normal(size=(2, 100), scale=3)
     x, y = (np.concatenate(pair).astype(dtype) for pair in zip(special, drawn, strict=True))

@@ -34,7 +34,9 @@ New = Callable[..., Any]
         ("opwright-native", "'native' is that of a library of kernels", "opwright-native-ops"),
     ],
 )
-def test_an_invalid_name_is_answered_with_a_valid_one(name: str, rule: str, way_out: str) -> None:
+def test_the_error_for_an_invalid_name_suggests_a_valid_one(
+    name: str, rule: str, way_out: str
+) -> None:
     context = ow.Context.discover()
     with pytest.raises(ScaffoldError) as caught:
         check_names(name, context)
@@ -57,13 +59,15 @@ def test_an_invalid_name_is_answered_with_a_valid_one(name: str, rule: str, way_
         ),
     ],
 )
-def test_an_unknown_choice_lists_the_choices(options: dict[str, str], message: str) -> None:
+def test_the_error_for_an_unknown_choice_lists_the_choices(
+    options: dict[str, str], message: str
+) -> None:
     context = ow.Context.discover()
     with pytest.raises(ScaffoldError, match=message):
         plan_package(check_names("opwright-acme", context), context, **options)
 
 
-def test_an_operator_that_is_not_installed_is_answered_with_the_nearest_one() -> None:
+def test_the_error_for_a_missing_operator_suggests_the_nearest_one() -> None:
     context = ow.Context.discover()
     names = check_names("opwright-acme", context)
     with pytest.raises(OperatorNotFoundError, match="did you mean 'sigmoid'") as caught:
@@ -85,7 +89,7 @@ def test_an_existing_folder_is_not_written_into(tmp_path: Path, taken: str) -> N
     assert list(tmp_path.iterdir()) == [place]
 
 
-def test_a_missing_parent_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_parent_folder_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(ScaffoldError, match="into an existing folder, got .*nowhere'; make it"):
         write_package(tmp_path / "nowhere" / "acme", {"a": "b"})
     assert list(tmp_path.iterdir()) == []
@@ -113,7 +117,7 @@ def test_the_command_prints_the_next_three_commands(new: New, tmp_path: Path) ->
     assert "opwright: new: the folder must not exist, got 'opwright-acme'" in again.stderr
 
 
-def test_json_names_the_files_that_were_written(new: New, tmp_path: Path) -> None:
+def test_json_output_lists_the_written_files(new: New, tmp_path: Path) -> None:
     printed = json.loads(new("opwright-acme", "--kind", "device", "--json").stdout)
     written = {path for path in (tmp_path / "opwright-acme").rglob("*") if path.is_file()}
     assert {tmp_path / printed["folder"] / name for name in printed["files"]} == written

@@ -1,7 +1,8 @@
 """The kit on opwright-cuda without a GPU: on the emulated one.
 
-``python tests/kit/testing/check_cuda.py [arguments of opwright check]``. The kernels for the
-samples are found with kernels that do nothing, and compiled together, as for the tests.
+``python tests/kit/testing/check_cuda.py [arguments of opwright check]``. A first
+run with kernels that do nothing determines which kernels the samples need; these are compiled
+together, as for the tests.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ COLLECTING = ["--rule", "refusals", "--rule", "shape-rule"]
 def exact_context() -> ow.Context:
     """Return a Context without the kernels that refuse to compute without TF32.
 
-    With freedom to round, products and convolutions would not compute the results of NumPy.
+    If rounding to TF32 were allowed, products and convolutions would differ from NumPy's results.
     """
     context = ow.Context.discover()
     every, context.kernels = context.kernels, KernelRegistry(context.ops, context.report)

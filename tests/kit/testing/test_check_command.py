@@ -29,7 +29,7 @@ def run(site: Path, *words: str, cwd: Path | None = None) -> subprocess.Complete
     )
 
 
-def test_a_package_without_a_fault_is_green(control_site: Path) -> None:
+def test_a_package_without_a_fault_passes(control_site: Path) -> None:
     done = run(control_site, "opwright", "check", "opwright-good", *QUICK)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 failed" in done.stdout
@@ -59,7 +59,7 @@ def test_the_printed_command_reproduces_a_finding(control_site: Path) -> None:
     assert "1 found" in again.stdout
 
 
-def test_an_unknown_distribution_names_the_installed_ones(control_site: Path) -> None:
+def test_the_error_for_an_unknown_distribution_lists_the_installed_ones(control_site: Path) -> None:
     done = run(control_site, "opwright", "check", "opwright-god")
     assert done.returncode == 2
     assert "no installed distribution of this name provides a plugin" in done.stderr
@@ -78,7 +78,7 @@ def test_an_unknown_distribution_names_the_installed_ones(control_site: Path) ->
         ({"dtype": "float31"}, "unknown dtype, got 'float31'; did you mean 'float32'"),
     ],
 )
-def test_an_unknown_name_names_the_nearest_one(
+def test_the_error_for_an_unknown_name_suggests_the_nearest_one(
     controls: Context, option: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(OpwrightError, match=f"^check: .*{message}"):
@@ -132,7 +132,7 @@ def test_pytest_runs_each_rule_as_a_test(control_site: Path, tmp_path: Path) -> 
     )
     assert done.returncode == 1
     assert "broken_reference.tail[cpu, broken_reference]::reference" in done.stdout
-    assert "to see it again: opwright check opwright-broken-reference" in done.stdout
+    assert "to reproduce it: opwright check opwright-broken-reference" in done.stdout
     assert "1 failed" in done.stdout
 
 

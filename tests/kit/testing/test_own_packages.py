@@ -28,7 +28,7 @@ def messages(distribution: str, operator: str | None, rules: list[str]) -> list[
 
 @pytest.mark.grid(4)
 @pytest.mark.parametrize("operator", ["add", "softmax", "gather", "sgd", "adam"])
-def test_nothing_is_found_in_references(operator: str) -> None:
+def test_nothing_is_found_in_reference_kernels(operator: str) -> None:
     assert messages("opwright-std", operator, RULES) == []
 
 
@@ -67,7 +67,7 @@ def test_nothing_is_found_at_another_seed(package: str, subject: str, rule: str)
 
 @pytest.mark.grid(4)
 @pytest.mark.parametrize("package", ["opwright-cpu", "opwright-std", "opwright-dist"])
-def test_passes_change_programs_and_not_their_results(package: str) -> None:
+def test_passes_change_programs_but_not_their_results(package: str) -> None:
     assert messages(package, None, ["pass-results"]) == []
 
 
@@ -88,7 +88,7 @@ def test_a_kernel_that_this_machine_cannot_run_accepts_no_position() -> None:
     assert messages("opwright-dist", "dist.exchange_rows", ["out-of-range"]) == []
 
 
-def test_no_gradient_of_the_cpu_takes_unsuitable_inputs() -> None:
+def test_no_gradient_kernel_of_the_cpu_accepts_inconsistent_inputs() -> None:
     """Runs in a separate process: such a kernel leaves its arrays."""
     rules = ["inconsistent-inputs", "out-of-range"]
     with IsolatedCheck("opwright-cpu", rules=rules) as check:

@@ -1,7 +1,8 @@
 """One case of an operator: inputs, attributes, and expected outputs for any kernel.
 
-Case files define tuples of cases named ``CASES``. An operator of any package is checked by them for
-every kernel that is registered for it: against the reference, in its shapes, in its gradient.
+Case files define tuples of cases named ``CASES``. They check every
+registered kernel of an operator, which may be of any package: against the reference, in its
+shapes, and in its gradient.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 @dataclass(frozen=True)
 class Values:
-    """Numbers written out; `dtype` None means the case's."""
+    """Explicit numbers; if `dtype` is None they have the dtype of the case."""
 
     values: Any
     dtype: str | None = None
@@ -46,7 +47,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Random:
-    """Uniform random numbers: whole ones for integer dtypes, and either for bool.
+    """Uniform random numbers: integers for integer dtypes, and both values for bool.
 
     Attributes
     ----------
@@ -155,7 +156,7 @@ class Case:
         return f"{self.op}-{self.label}" if self.label else self.op
 
     def make_inputs(self, dtype: str) -> dict[str, list[Array]]:
-        """Return the arrays of each slot, the same ones at every call."""
+        """Return the arrays of each slot, which are equal in every call."""
         arrays: dict[str, list[Array]] = {}
         for slot, sources in self.inputs.items():
             listed = sources if isinstance(sources, Sequence) else [sources]
@@ -197,7 +198,7 @@ class Case:
         """Return the relative and the absolute tolerance for outputs of this dtype."""
         info = ml_dtypes.finfo(dtype)
         relative = self.ulps * float(info.eps) * float(np.sqrt(max(self.terms, 1)))
-        # Results below the smallest normal number have lost bits in any case.
+        # Results below the smallest normal number have reduced precision anyway.
         return relative, relative * self.magnitude + 2 * float(info.smallest_subnormal)
 
 

@@ -11,7 +11,7 @@ X = np.ones((4, 50), np.float32)
 
 
 def composite(body, random=True, name="part", **how):
-    """A composite without a rule, from x to out of the same shape, or an operator with `how`."""
+    """Return a composite from x to out of the same shape; `how` has more arguments of `build`."""
     maker = OpMaker(f"test.{name}").add_comment("Made for one test.").add_input("x", "any shape")
     maker.add_output("out", "as x").same_dtype_as("x")
     if random:
@@ -22,7 +22,7 @@ def composite(body, random=True, name="part", **how):
 
 
 def program_of(*op_types, seed=7):
-    """A program with data ``x`` and one operator of each type on it; the names of their outputs."""
+    """Return a program with data ``x`` and an operator of each type on it, and the output names."""
     program = ow.Program(seed)
     block = program.global_block()
     block.create_var("x", [4, 50], is_data=True)

@@ -1,4 +1,4 @@
-"""Lets the files of this folder import each other, as in ``from case import Case``; a fixture."""
+"""Makes the files of this folder importable, as in ``from case import Case``; a fixture."""
 
 from __future__ import annotations
 

@@ -39,9 +39,9 @@ def load_cases() -> tuple[Case, ...]:
 
 @cache
 def first_cases() -> tuple[Case, ...]:
-    """Return of every operator the case with the most elements, one with a gradient before others.
+    """Return for each operator its case with the most elements, preferring cases with a gradient.
 
-    Cases about the ends of a range are left out: a narrower dtype lacks their elements.
+    Cases for the ends of a range are excluded, since a narrower dtype lacks their elements.
     """
     best: dict[str, Case] = {}
     for case in load_cases():
@@ -75,7 +75,8 @@ def over_targets(
 
     Unless every case was requested, it is a sample: each kernel once, each case once on the CPU and
     some on other devices, and some of the rest. One test of pytest runs all points of an operator
-    and a library, and a failure names its point: most are quicker than pytest is around them.
+    and a library, and a failure names its point: most take less time
+    than the overhead of pytest.
     """
     grid = [
         (case, dtype, target)
@@ -148,7 +149,7 @@ def sample_cases(cases: Iterable[Case]) -> list[Case]:
 
 
 def by_operator(cases: Iterable[Case]) -> dict[str, list[Case]]:
-    """Return the cases of each operator, for tests that are quicker than pytest is around them."""
+    """Return the cases of each operator, for tests that take less time than pytest's overhead."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.op, []).append(case)

@@ -13,13 +13,13 @@ BOX = np.array([[0.5, 0.5, 2.5, 1.5]], np.float32)
 FIRST = np.array([0])
 
 
-def test_the_greatest_sample_of_a_bin_is_one_pixel_times_its_share() -> None:
+def test_maximum_pooling_of_a_bin_returns_one_pixel_times_its_weight() -> None:
     got = ow.ops.roi_align(IMAGE, BOX, FIRST, output_size=[1, 1], sampling_ratio=1, mode="max")
     # The sample is at row 1, column 1.5: between the pixels 5 and 6, half of each.
     assert got.item() == 3.0
 
 
-def test_the_gradient_of_a_greatest_sample_goes_to_its_pixel_by_its_share() -> None:
+def test_the_gradient_of_a_maximum_goes_to_its_pixel_times_its_weight() -> None:
     attrs = {"output_size": [1, 1], "sampling_ratio": 1, "mode": "max"}
 
     def loss(x):
@@ -43,12 +43,12 @@ def test_the_gradient_of_a_greatest_sample_goes_to_its_pixel_by_its_share() -> N
         (lambda x: ow.ops.sum(np.float32(1), axis=1), r"axis must be in \[-1, 1\) for a 0-d input"),
     ],
 )
-def test_whole_numbers_do_not_become_floats_by_the_value_of_an_attribute(call, message) -> None:
+def test_no_attribute_value_turns_integers_into_floats(call, message) -> None:
     with pytest.raises((OpwrightError, KernelNotFoundError), match=message):
         call(np.array([1, 2]))
 
 
-def test_fractions_of_whole_numbers_are_float32_while_a_program_is_built() -> None:
+def test_fractional_results_of_integers_are_float32_while_a_program_is_built() -> None:
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x = main.global_block().create_var("x", [-1, 3], "int64", is_data=True)
         assert [(x / 2).dtype, ow.ops.mean(x).dtype, ow.ops.exp(x).dtype] == ["float32"] * 3

@@ -105,7 +105,7 @@ def with_blocks(b):
         (lambda b: b.program, "must not use block or program, got a use of one"),
     ],
 )
-def test_a_body_means_the_same_in_a_plan_and_in_a_program(add, body, result):
+def test_a_body_computes_the_same_in_a_plan_and_in_a_program(add, body, result):
     add(part=composite(body, random=False))
     errors = []
     for is_differentiated in (False, True):
@@ -221,7 +221,7 @@ MISTAKES = {
     "place", [write_by_append, write_by_rule, write_by_body_in_program, write_by_body_in_plan]
 )
 @pytest.mark.parametrize("message", MISTAKES)
-def test_a_mistake_is_reported_equally_wherever_an_operator_is_written(add, place, message):
+def test_a_mistake_is_reported_identically_wherever_an_operator_is_written(add, place, message):
     many = OpMaker("test.many").add_comment("Made for one test.").add_input("x", "any shape")
     many.add_output("out", "as x").same_dtype_as("x").as_duplicable()
     add(
@@ -264,7 +264,7 @@ def test_rules_and_bodies_write_names_or_counts(add, place, inputs, outputs, mes
         place(program, add, write)
 
 
-def test_an_unnamed_list_is_counted_in_a_block_too():
+def test_variables_of_an_unnamed_list_are_counted_in_a_block_too():
     program, _ = program_of()
     block = program.global_block()
     op = block.append_op("split", {"x": "x"}, attrs={"axis": 1, "num": 2})

@@ -24,11 +24,11 @@ OF_TWO = {
 
 
 @pytest.mark.parametrize("op", OF_TWO)
-def test_functions_of_two(op: str) -> None:
+def test_functions_of_two_bools_return_bools(op: str) -> None:
     np.testing.assert_array_equal(getattr(ow.ops, op)(X, Y), OF_TWO[op], strict=True)
 
 
-def test_no_sign_bit_is_set() -> None:
+def test_bools_have_no_sign_bit() -> None:
     np.testing.assert_array_equal(ow.ops.signbit(X), X & ~X, strict=True)
 
 
@@ -44,7 +44,9 @@ def test_no_sign_bit_is_set() -> None:
 )
 @pytest.mark.parametrize("library", ["native", "numpy"])
 @pytest.mark.parametrize("op", ["scatter", "scatter_nd"])
-def test_scattered_updates(op: str, library: str, reduction: str, expected: list[bool]) -> None:
+def test_scatter_combines_bools_as_0_and_1(
+    op: str, library: str, reduction: str, expected: list[bool]
+) -> None:
     index = PLACES if op == "scatter" else PLACES[:, None]
     with ow.context_guard(ow.current_context().with_pins({op: library})):
         out = getattr(ow.ops, op)(X, index, UPDATES, reduction=reduction)
@@ -61,27 +63,29 @@ def test_scattered_updates(op: str, library: str, reduction: str, expected: list
         ("mean", [False, True, False, False]),
     ],
 )
-def test_reductions_without_the_element_of_x(reduction: str, expected: list[bool]) -> None:
+def test_scatter_reduce_combines_bools_without_the_element_of_x(
+    reduction: str, expected: list[bool]
+) -> None:
     given: dict[str, Any] = {"reduction": reduction, "include_self": False}
     out = ow.ops.scatter_reduce(X, PLACES, UPDATES, **given)
     np.testing.assert_array_equal(out, expected, strict=True)
 
 
-def test_slices_that_are_added() -> None:
+def test_adding_bool_slices_is_or() -> None:
     expected = [True, True, True, True]
     np.testing.assert_array_equal(ow.ops.index_add(X, PLACES, UPDATES), expected, strict=True)
     put = ow.ops.index_put(X, [PLACES], UPDATES, accumulate=True)
     np.testing.assert_array_equal(put, expected, strict=True)
 
 
-def test_windows() -> None:
+def test_unfold_copies_bools_into_windows() -> None:
     image = np.array([[[[True, False, True], [False, True, True]]]])
     windows = [[[1, 0], [0, 1], [0, 1], [1, 1]]]
     unfolded = ow.ops.unfold(image, kernel=[2, 2])
     np.testing.assert_array_equal(unfolded, np.array(windows, bool), strict=True)
 
 
-def test_cumulative_extrema_and_their_indices() -> None:
+def test_cumulative_maxima_of_bools_have_indices() -> None:
     out, places = ow.ops.cummax(Y, axis=0, returns=["out", "indices"])
     np.testing.assert_array_equal(out, [False, True, True, True], strict=True)
     np.testing.assert_array_equal(places, [0, 1, 1, 3])

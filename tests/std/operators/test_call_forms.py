@@ -34,7 +34,7 @@ def test_a_number_fills_a_list_attribute_of_every_operator():
             assert len(attr.default) == attr.length or attr.length == 1
 
 
-def test_a_list_keeps_its_length_in_a_message():
+def test_a_list_attribute_keeps_its_length_in_a_protobuf_message():
     proto = ow.op_proto("conv2d")
     again = type(proto).from_proto(proto.to_proto())
     assert {a.name: a.length for a in again.attrs}["paddings"] == 4
@@ -55,7 +55,7 @@ def test_a_list_keeps_its_length_in_a_message():
         lambda x, n: ow.ops.flip(x, axis=n(-1, 1)),
     ],
 )
-def test_a_number_has_the_results_of_the_list_on_arrays_and_in_programs(call):
+def test_a_number_gives_the_results_of_the_list_on_arrays_and_in_programs(call):
     wanted = call(IMAGES, lambda number, length: [number] * length)
     np.testing.assert_array_equal(call(IMAGES, lambda number, length: number), wanted)
     block = ow.Program().global_block()
@@ -65,7 +65,7 @@ def test_a_number_has_the_results_of_the_list_on_arrays_and_in_programs(call):
     np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_a_number_of_another_type_is_refused():
+def test_a_number_of_a_wrong_type_is_refused():
     with pytest.raises(AttributeTypeError, match="kernel must be a list of ints, got kernel=2.5"):
         ow.ops.max_pool2d(IMAGES, kernel=2.5)
     with pytest.raises(AttributeTypeError, match="kernel must be a list of ints, got kernel=True"):
@@ -96,7 +96,7 @@ def _unique_in_a_program(x, returns):
     return ow.Network(block).compile(feed=["x"], fetch=list(outs))(x=x)
 
 
-def test_intermediate_outputs_come_from_programs_too():
+def test_programs_return_intermediate_outputs_too():
     block = ow.Program().global_block()
     x = block.create_var("x", IMAGES.shape, is_data=True)
     out, index = ow.ops.max_pool2d(x, kernel=2, returns=["out", "index"])
@@ -112,7 +112,7 @@ def test_the_error_of_an_unknown_output_lists_the_existing_ones(returns):
         ow.ops.max_pool2d(IMAGES, kernel=2, returns=returns)
 
 
-def test_every_name_of_another_framework_leads_to_one_operator():
+def test_every_name_of_another_framework_suggests_one_operator():
     known = {*ow.list_ops()}
     assert known.issuperset(FOREIGN_NAMES)
     folded = {name.replace("_", "") for name in known}
@@ -147,7 +147,7 @@ FOREIGN_CALLS = [
 
 
 @pytest.mark.parametrize(("op_type", "foreign", "own"), FOREIGN_CALLS)
-def test_an_argument_by_the_name_of_another_framework_is_refused_with_ours(op_type, foreign, own):
+def test_the_error_for_an_argument_name_of_another_framework_gives_ours(op_type, foreign, own):
     match = rf"{op_type}: unknown .*, got '{foreign}'; did you mean '{own}'\?"
     x = ow.Program().global_block().create_var("x", IMAGES.shape, is_data=True)
     for value in (IMAGES, x):
@@ -159,6 +159,6 @@ def test_an_argument_by_the_name_of_another_framework_is_refused_with_ours(op_ty
         x.block.append_op(op_type, {"x": "x"}, {"out": "out"}, {foreign: 1})
 
 
-def test_a_slot_by_the_name_of_another_framework_is_refused_with_ours():
+def test_the_error_for_a_slot_name_of_another_framework_gives_ours():
     with pytest.raises(SlotError, match=r"softmax: unknown input, got 'input'; did you mean 'x'\?"):
         ow.Program().global_block().append_op("softmax", {"input": "x"}, {"out": "out"})

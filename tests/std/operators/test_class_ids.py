@@ -39,7 +39,7 @@ READERS: tuple[tuple[str, Any, Any, str | None, str, dict[str, Any]], ...] = (
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("wrong", [-1, 10, 12, -(2**31)])
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader[0])
-def test_class_id_out_of_range_is_an_error(reader: Any, wrong: int, dtype: str) -> None:
+def test_a_class_id_out_of_range_raises(reader: Any, wrong: int, dtype: str) -> None:
     op, kernel, definition, scores, slot, attrs = reader
     count = 2 if op == "embedding" else 10
     inputs = {slot: [np.array([1, wrong], dtype)]}
@@ -50,13 +50,13 @@ def test_class_id_out_of_range_is_an_error(reader: Any, wrong: int, dtype: str) 
 
 
 @pytest.mark.parametrize("wrong", [-11, 10, 12])
-def test_position_out_of_range_is_an_error(wrong: int) -> None:
+def test_a_position_out_of_range_raises(wrong: int) -> None:
     inputs = {"x": [ROWS], "index": [np.array([1, wrong], "int64")]}
     with pytest.raises(ValueError, match=rf"gather: index must be in \[-10, 10\), got {wrong}$"):
         call(gather, GATHER, inputs, {"axis": 1})
 
 
-def test_nothing_can_be_picked_from_an_empty_axis() -> None:
+def test_selecting_from_an_empty_axis_raises() -> None:
     inputs = {"x": [np.empty((0, 3))], "index": [np.array([0], "int64")]}
     with pytest.raises(ValueError, match=r"gather: index must be in \[0, 0\), got 0"):
         call(gather, GATHER, inputs)
@@ -81,14 +81,14 @@ def test_the_ignored_label_is_not_a_class_but_others_are_checked() -> None:
         (np.zeros((2, 9), "float32"), True, r"label must have the shape \[2, 10\], got \[2, 9\]"),
     ],
 )
-def test_label_of_another_shape_or_dtype_is_an_error(label: Any, soft: bool, message: str) -> None:
+def test_a_label_of_a_wrong_shape_or_dtype_raises(label: Any, soft: bool, message: str) -> None:
     inputs = {"x": [ROWS], "label": [label]}
     with pytest.raises(ValueError, match=f"cross_entropy: {message}"):
         call(cross_entropy, CROSS_ENTROPY, inputs, {"soft_label": soft})
 
 
 @pytest.mark.parametrize("reader", READERS[:2], ids=lambda reader: reader[0])
-def test_without_classes_no_label_fits(reader: Any) -> None:
+def test_every_label_raises_if_there_are_no_classes(reader: Any) -> None:
     op, kernel, definition, scores, slot, _ = reader
     inputs = {scores: [np.empty((1, 0), "float32")], slot: [np.array([0], "int64")]}
     with pytest.raises(ValueError, match=rf"{op}: label must be in \[0, 0\), got 0"):

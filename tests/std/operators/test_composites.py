@@ -24,7 +24,7 @@ def dropped_twice(b):
     b.emit("subtract", {"x": once, "y": again}, {"out": b.output("out")})
 
 
-def test_layers_and_runs_draw_numbers_of_their_own(add):
+def test_layers_and_runs_draw_different_random_numbers(add):
     add(part=composite(scaled_dropout))
     program, outs = program_of("test.part", "test.part")
     (first, other), (next_first, _) = runs(program, outs, 2)
@@ -111,7 +111,7 @@ def test_several_draws_of_one_body_differ(add):
     assert set(np.unique(runs(program, outs)[0][0])) == {-2.0, 0.0, 2.0}
 
 
-def test_a_composite_in_a_body_takes_over_its_numbers(add):
+def test_a_composite_in_a_body_draws_the_same_numbers_in_a_plan_and_a_program(add):
     def outer(b):
         once = b.emit("test.inner", {"x": b.input("x")})
         again = b.emit("test.inner", {"x": b.input("x")})
@@ -141,7 +141,7 @@ def test_a_loaded_program_keeps_drawing(add, tmp_path):
         np.testing.assert_array_equal(again(x=X), call(x=X))
 
 
-def test_a_step_that_is_declined_is_declined_in_the_body(add):
+def test_a_body_draws_the_same_numbers_in_every_run_if_step_is_none(add):
     add(part=composite(scaled_dropout))
     program = ow.Program(1)
     block = program.global_block()

@@ -72,7 +72,7 @@ def test_the_other_block_does_not_run(reference_kernels: ow.Context) -> None:
 
 
 @pytest.mark.parametrize("chosen", [YES, NO])
-def test_the_gradient_belongs_to_the_chosen_block(chosen: Any) -> None:
+def test_the_gradient_is_computed_from_the_selected_block(chosen: Any) -> None:
     program, _ = branching_program()
     block = program.global_block()
     total = block.append_op("sum", {"x": "y"}).output("out")[0]
@@ -109,7 +109,7 @@ def test_cond_refuses_blocks_that_differ() -> None:
         append_cond("float64", [2], ["y"])
 
 
-def test_cond_refuses_another_number_of_outputs() -> None:
+def test_cond_refuses_a_different_number_of_outputs() -> None:
     with pytest.raises(ShapeError, match="cond: out must have as many variables as .* got 2 for 1"):
         append_cond("float32", [2], ["y", "z"])
 

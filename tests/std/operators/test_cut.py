@@ -1,4 +1,4 @@
-"""``opwright.cut``: a forward and a backward have the bits of one network that does both."""
+"""``opwright.cut``: a forward and a backward are bitwise identical to one network with both."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def cases_of_known_shapes() -> list[Case]:
 
 
 @over_cases(cases_of_known_shapes())
-def test_both_halves_have_the_bits_of_the_whole(case: Case) -> None:
+def test_both_halves_are_bitwise_identical_to_the_whole(case: Case) -> None:
     arrays = case.make_inputs("float64")
     one = build(case, arrays)
     outputs = weighed_outputs(one)
@@ -232,7 +232,7 @@ def test_state_changed_by_both_halves_is_read_with_its_old_value() -> None:
         np.testing.assert_array_equal(*states)
 
 
-def test_values_of_parameters_alone_follow_them_in_both_halves() -> None:
+def test_values_computed_only_from_parameters_are_updated_in_both_halves() -> None:
     def build(x: Any, w: Any) -> Any:
         return ops.matmul(ops.matmul(x, ops.exp(w)), ops.exp(w))
 
@@ -315,7 +315,7 @@ def test_updates_of_parameters_belong_to_the_backward() -> None:
     assert not np.array_equal(w, W)
 
 
-def test_rows_of_tables_have_their_gradients() -> None:
+def test_rows_of_embedding_tables_have_gradients() -> None:
     def build(x: Any, table: Any) -> Any:
         ids = ops.cast(ops.abs(x), dtype="int64")
         return ops.add(ops.square(ops.embedding(table, ids)), ops.reshape(x, shape=[-1, 8, 1]))
@@ -323,7 +323,7 @@ def test_rows_of_tables_have_their_gradients() -> None:
     both_of(build, table=RNG.normal(size=(9, 3))).check({"dy": RNG.normal(size=(6, 8, 3))})
 
 
-def test_no_pass_lets_a_result_of_the_forward_wait_for_a_late_feed() -> None:
+def test_no_pass_makes_a_result_of_the_forward_depend_on_a_late_feed() -> None:
     program = ow.Program()
     with ow.program_guard(program):
         block = program.global_block()

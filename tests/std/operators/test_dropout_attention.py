@@ -16,7 +16,7 @@ UNIT = np.broadcast_to(np.eye(40, dtype="float32"), (2, 3, 40, 40))
 
 
 def weights(probability: float, step: int, seed: int = 5, **attrs: bool) -> np.ndarray:
-    """Return the weights that are left in one run."""
+    """Return the weights that remain in one run."""
     options = {"probability": probability, "training": True, "seed": seed, **attrs}
     number = np.array([step])
     return np.asarray(ow.ops.dropout_attention(Q, K, UNIT, step=number, **options))
@@ -27,7 +27,7 @@ def plain(**attrs: bool) -> np.ndarray:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_weight_is_dropped_or_divided_by_the_share_kept(causal):
+def test_a_weight_is_dropped_or_divided_by_the_probability_of_keeping_it(causal):
     left, whole = weights(0.25, 0, causal=causal), plain(causal=causal)
     kept = left != 0
     np.testing.assert_allclose(left[kept], whole[kept] / 0.75, rtol=1e-5)

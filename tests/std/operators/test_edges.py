@@ -44,7 +44,7 @@ def derivative_of(op: str, numbers: Sequence[Any], dtype: str = "float64", **att
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_derivatives_far_out_are_finite(
+def test_derivatives_far_from_0_are_finite(
     op: str, attrs: dict[str, Any], left: float, right: float, dtype: str
 ) -> None:
     case = Case(op, {"x": Values(FAR)}, None, attrs)
@@ -76,7 +76,7 @@ def test_derivative_at_a_kink_is_the_documented_one(
 
 
 @pytest.mark.parametrize("op", ["maximum", "minimum"])
-def test_the_first_of_two_equal_numbers_takes_the_gradient(op: str) -> None:
+def test_the_first_of_two_equal_numbers_receives_the_gradient(op: str) -> None:
     case = Case(op, {"x": Values([1.0, 2.0]), "y": Values([1.0, 2.0])}, None)
     gradients = compute_gradients(case, case.make_inputs("float64"), NUMPY)
     np.testing.assert_array_equal(gradients["y"], [0, 0])
@@ -84,7 +84,7 @@ def test_the_first_of_two_equal_numbers_takes_the_gradient(op: str) -> None:
 
 
 @pytest.mark.parametrize("op", ["max", "min"])
-def test_equal_extremes_share_the_gradient(op: str) -> None:
+def test_equal_extrema_share_the_gradient(op: str) -> None:
     case = Case(op, {"x": Values([[3.0, 3.0], [5.0, 5.0]])}, None, {"axis": [1]})
     gradient = compute_gradients(case, case.make_inputs("float64"), NUMPY)["x"]
     np.testing.assert_array_equal(gradient[:, 0], gradient[:, 1])
@@ -216,12 +216,12 @@ def test_an_argument_that_does_not_fit_is_reported(
         build(case, case.make_inputs("float32"))
 
 
-def test_reducing_nothing_to_nothing_is_allowed() -> None:
+def test_reducing_an_empty_array_to_an_empty_result_is_allowed() -> None:
     case = Case("max", {"x": Values(np.zeros((2, 0)))}, None, {"axis": [0]})
     assert run_case(case, case.make_inputs("float32"), NUMPY)["out"][0].shape == (0,)
 
 
-def test_negative_powers_of_whole_numbers_fail_as_in_numpy() -> None:
+def test_negative_powers_of_integers_fail_as_in_numpy() -> None:
     case = Case("power", {"x": Values([2]), "y": Values([-1])}, None)
     with pytest.raises(Exception, match="Integers to negative integer powers are not allowed"):
         run_case(case, case.make_inputs("int64"), NUMPY)

@@ -1,4 +1,4 @@
-"""Equations that are wrong, or do not fit their operands."""
+"""Equations that are invalid, or do not fit their operands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("equation", MISTAKES)
-def test_a_wrong_equation_is_refused_with_the_expected_one(equation: str) -> None:
+def test_the_error_for_an_invalid_equation_gives_the_expected_form(equation: str) -> None:
     shapes, message = MISTAKES[equation]
     operands = [np.ones(shape) for shape in shapes]
     with pytest.raises(ShapeError, match=message.replace("...", r"\.\.\.")):

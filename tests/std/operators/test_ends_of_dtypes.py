@@ -24,7 +24,9 @@ LEAST = 2.0**-149
         ("softsign", [HUGE, -np.inf], [1.0, -1.0]),
     ],
 )
-def test_functions_of_one_input(op: str, given: list[float], expected: list[float]) -> None:
+def test_functions_of_one_input_are_accurate_at_the_ends_of_the_dtype(
+    op: str, given: list[float], expected: list[float]
+) -> None:
     out = getattr(ow.ops, op)(np.array(given, np.float32))
     np.testing.assert_allclose(out, expected, rtol=1e-6)
     np.testing.assert_array_equal(np.signbit(out), np.signbit(expected))
@@ -42,7 +44,9 @@ def test_functions_of_one_input(op: str, given: list[float], expected: list[floa
         ("xlogy", 0.0, 0.0, 0.0),
     ],
 )
-def test_functions_of_two(op: str, x: float, y: float, expected: float) -> None:
+def test_functions_of_two_inputs_are_accurate_at_the_ends_of_the_dtype(
+    op: str, x: float, y: float, expected: float
+) -> None:
     out = getattr(ow.ops, op)(np.float32([x]), np.float32([y]))
     np.testing.assert_allclose(out, [expected], rtol=1e-6)
 

@@ -39,7 +39,7 @@ def add_loss(one: OneOperator) -> Any:
             dtype = np.dtype(variable.dtype)
             if not is_float(dtype) or slot.intermediate or slot.aliases:
                 continue
-            # Numbers that every dtype has, so that their gradients can be compared.
+            # Numbers that every dtype represents, so that their gradients can be compared.
             shape = known_shape(one, variable)
             weight = np.rint(np.asarray(rng.standard_normal(shape)) * 32) / 32
             parts.append(weighted_sum(one, variable, weight.astype(dtype)))
@@ -89,7 +89,7 @@ def compute_gradients(
 
 
 class Differences(NamedTuple):
-    """Central differences of the loss by one variable: each of its `directions` moves it whole."""
+    """Return central differences of the loss along each of the `directions` of one variable."""
 
     directions: list[Array]
     differences: Array
@@ -186,7 +186,9 @@ def compare_with_numpy(case: Case, dtype: str, target: Target) -> None:
 
 
 @over_targets(in_single)
-def test_gradient_in_fewer_bits_is_that_in_float64(case: Case, dtype: str, target: Target) -> None:
+def test_gradient_in_a_narrower_dtype_matches_float64(
+    case: Case, dtype: str, target: Target
+) -> None:
     compare_with_numpy(case, dtype, target)
 
 

@@ -81,7 +81,7 @@ def test_operator_in_16_bits_matches_the_reference(op_type: str, dtype: str) -> 
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("op_type", TESTED)
-def test_gradient_in_16_bits_is_that_in_float64(op_type: str, dtype: str) -> None:
+def test_gradient_in_16_bits_matches_float64(op_type: str, dtype: str) -> None:
     for case in cases_of(op_type):
         if case.no_grad or case.no_half_grad or not has_numbers_of(case, dtype):
             continue
@@ -106,7 +106,7 @@ def between(numbers: Array) -> Array:
 
 
 def assert_same_numbers(got: Array, expected: Array) -> None:
-    """Compare the bits of numbers, signs of zeros with them; a NaN need only be one."""
+    """Compare the bits of numbers, including signs of zeros; all NaN count as equal."""
     is_nan = np.isnan(expected.astype(np.float32))
     assert got.dtype == expected.dtype
     np.testing.assert_array_equal(np.isnan(got.astype(np.float32)), is_nan)
@@ -122,7 +122,7 @@ def test_every_16_bit_number_is_the_same_after_a_kernel_that_computes_in_float(d
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_floats_round_to_the_nearest_16_bit_number_halves_to_even(dtype: str) -> None:
+def test_floats_round_to_the_nearest_16_bit_number_with_ties_to_even(dtype: str) -> None:
     with np.errstate(all="ignore"):
         floats = between(every_number(dtype))
         expected = floats.astype(dtype)

@@ -34,7 +34,7 @@ def graded_types() -> list[str]:
     ]
 
 
-def test_every_derived_gradient_is_looked_at() -> None:
+def test_every_derived_gradient_is_checked() -> None:
     assert len(graded_types()) >= 39
 
 

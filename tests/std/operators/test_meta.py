@@ -1,4 +1,4 @@
-"""The registry itself: no operator without cases, kernel, gradient or reason, and words."""
+"""The registry itself: each operator has cases, a kernel, a gradient or a reason, and comments."""
 
 from __future__ import annotations
 

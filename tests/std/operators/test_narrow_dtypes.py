@@ -63,7 +63,7 @@ def around(dtype: str) -> NDArray[np.float64]:
 
 
 def nearest(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
-    """Return the nearest values of an 8-bit float, of two equally near ones the even code."""
+    """Return the nearest values of an 8-bit float, with ties to the even code."""
     held = every(dtype).astype("float64")[:128]
     held = held[np.isfinite(held)]
     halves = (held[1:] + held[:-1]) / 2
@@ -104,7 +104,7 @@ def test_casts_to_4_bits_keep_representable_values(dtype, wide, library):
     np.testing.assert_array_equal(out.astype("int64"), values.astype("int64"))
 
 
-def test_whole_numbers_lose_their_high_bits():
+def test_casts_of_integers_drop_their_high_bits():
     values = np.array([2**40 + 3, -(2**40) - 1, 24, 15], "int64")
     np.testing.assert_array_equal(ow.ops.cast(values, dtype="int4").astype(int), [3, -1, -8, -1])
     np.testing.assert_array_equal(ow.ops.cast(values, dtype="uint4").astype(int), [3, 15, 8, 15])
@@ -112,7 +112,7 @@ def test_whole_numbers_lose_their_high_bits():
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize(("dtype", "other"), [("int4", "uint4"), ("uint4", "int4")])
-def test_casts_between_both_kinds_of_4_bits_keep_the_bits(dtype, other, library):
+def test_casts_between_the_two_4_bit_dtypes_keep_the_bits(dtype, other, library):
     with pinned("cast", library):
         out = ow.ops.cast(every(dtype), dtype=other)
         scalar = ow.ops.cast(every(dtype)[-1].reshape(()), dtype=other)
@@ -134,7 +134,7 @@ MOVES = {
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
 @pytest.mark.parametrize("op_type", list(MOVES))
-def test_operators_that_only_move_take_narrow_dtypes(op_type, dtype, library):
+def test_operators_that_only_move_elements_accept_narrow_dtypes(op_type, dtype, library):
     attrs, expected = MOVES[op_type]
     x = every(dtype)[:16].reshape(8, 2)
     with pinned(op_type, library):
@@ -191,7 +191,7 @@ def test_other_readers_of_safetensors_find_the_values_of_4_bits(dtype, stored):
 
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
-def test_narrow_tensors_travel_by_dlpack(dtype):
+def test_narrow_tensors_are_exchanged_through_dlpack(dtype):
     tensor = _runtime.Tensor.from_numpy(every(dtype)[:16])
 
     class Lent:
@@ -229,7 +229,7 @@ def test_quantized_values_are_limited_and_dequantized(dtype, wide):
     np.testing.assert_array_equal(back, np.array([least, 1, 2, most]).astype(wide))
 
 
-def test_quantize_names_the_required_shape_of_a_scale():
+def test_the_error_of_quantize_names_the_required_shape_of_a_scale():
     x = np.zeros((2, 6), "float32")
     with pytest.raises(ShapeError, match=r"quantize: scale must have the shape \(6,\), got"):
         ow.ops.quantize(x, np.ones(5, "float32"), dtype="int8")

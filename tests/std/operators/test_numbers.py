@@ -47,7 +47,7 @@ WHOLE: dict[str, tuple[Call, list[int]]] = {
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_whole_numbers_are_exact(name: str) -> None:
+def test_integers_are_exact(name: str) -> None:
     call, expected = WHOLE[name]
     np.testing.assert_array_equal(
         np.asarray(call(X)), np.array(expected, np.asarray(call(X)).dtype)
@@ -55,7 +55,7 @@ def test_whole_numbers_are_exact(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_whole_numbers_of_a_saved_program_are_exact(name: str, tmp_path: Path) -> None:
+def test_integers_of_a_saved_program_are_exact(name: str, tmp_path: Path) -> None:
     call, expected = WHOLE[name]
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x = main.global_block().create_var("x", [3], "int64", is_data=True)
@@ -68,7 +68,7 @@ def test_whole_numbers_of_a_saved_program_are_exact(name: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("number", "rest"), [(0.5, 1), (float(2**53), 2**20), (float(2**70), 1), (float("inf"), 1)]
 )
-def test_a_rest_that_no_writer_writes_is_refused(number: float, rest: int) -> None:
+def test_a_rounding_remainder_that_no_writer_produces_is_refused(number: float, rest: int) -> None:
     with pytest.raises(FormatError, match="value: must be a whole number of 64 bits, got"):
         read_value({"f": number, "rest": rest}, "value")
     listed = {"floats": {"values": [1.0, number], "rests": [0, rest]}}
@@ -76,7 +76,7 @@ def test_a_rest_that_no_writer_writes_is_refused(number: float, rest: int) -> No
         read_value(listed, "value")
 
 
-def test_a_list_has_a_rest_for_each_number() -> None:
+def test_a_list_needs_a_rounding_remainder_for_each_number() -> None:
     with pytest.raises(FormatError, match="must have a rest for each of 2 values, got 1"):
         read_value({"floats": {"values": [1.0, 2.0], "rests": [1]}}, "value")
 
@@ -114,7 +114,7 @@ def test_a_number_beyond_the_dtype_is_refused(case: Case, name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_the_largest_number_of_a_dtype_and_infinity_are_held(dtype: str) -> None:
+def test_the_largest_number_of_a_dtype_and_infinity_are_accepted(dtype: str) -> None:
     most = float(np.finfo(dtype).max)
     for number in (most, -most, np.inf):
         np.testing.assert_array_equal(O.fill(shape=[1], value=number, dtype=dtype), number)

@@ -57,7 +57,7 @@ def draw_block(block: int, seed: int, stream: int, step: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("counter", "key", "result"), KNOWN_ANSWERS)
-def test_philox_returns_the_published_answers(
+def test_philox_returns_the_published_test_vectors(
     counter: tuple[int, ...], key: tuple[int, int], result: tuple[int, ...]
 ) -> None:
     columns = np.array([counter, counter], np.uint64).T.copy()
@@ -84,7 +84,7 @@ def test_blocks_beyond_32_bits_use_the_second_word_of_the_counter() -> None:
     assert words.tolist() == draw_block(block, SEED, STREAM, 7)
 
 
-def test_negative_seed_is_its_two_complement() -> None:
+def test_a_negative_seed_is_its_twos_complement() -> None:
     negative = random_words(8, -2, STREAM, STEP)
     assert negative.tolist() == random_words(8, 2**64 - 2, STREAM, STEP).tolist()
 
@@ -106,7 +106,7 @@ def test_seed_stream_and_step_each_change_the_words() -> None:
     assert len({tuple(words) for words in drawn}) == 5
 
 
-def test_long_words_use_two_words_low_one_first() -> None:
+def test_64_bit_words_consist_of_two_words_with_the_low_word_first() -> None:
     words = random_words(10, SEED, STREAM, STEP).astype(object)
     expected = [int(words[2 * i]) + (int(words[2 * i + 1]) << 32) for i in range(5)]
     assert random_long_words(5, SEED, STREAM, STEP).tolist() == expected
@@ -142,7 +142,7 @@ def test_normal_returns_the_recorded_bits() -> None:
 
 
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64])
-def test_normal_is_box_and_muller_to_the_last_places(dtype: np.dtype[Any]) -> None:
+def test_normal_numbers_match_box_muller_within_a_few_ulp(dtype: np.dtype[Any]) -> None:
     count = 20_000
     if dtype == FLOAT64:
         words: NDArray[Any] = random_long_words(count, SEED, STREAM, STEP)

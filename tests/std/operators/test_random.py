@@ -113,7 +113,7 @@ for call in (
 """
 
 
-def test_a_step_without_an_element_is_refused() -> None:
+def test_an_empty_step_is_refused() -> None:
     """In a child process, since a read accesses address 0."""
     command = [sys.executable, "-c", EMPTY_STEPS]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
@@ -173,7 +173,7 @@ def test_upper_half_of_a_product_is_exact(factor: int) -> None:
     assert multiply_high(words, factor).tolist() == expected
 
 
-def test_whole_numbers_are_uniform_in_the_range() -> None:
+def test_integers_are_uniform_in_the_range() -> None:
     numbers = np.asarray(ow.ops.randint(shape=[60_000], low=-3, high=3, seed=5))
     counts = np.bincount(numbers + 3, minlength=6)
     assert counts.sum() == 60_000

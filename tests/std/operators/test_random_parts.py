@@ -111,7 +111,7 @@ def test_the_shapes_of_a_part_are_checked() -> None:
             Sample(definition.op_type, given, attrs, {}).infer(definition)
 
 
-def test_no_elements_have_no_numbers() -> None:
+def test_an_empty_part_draws_no_numbers() -> None:
     x = np.ones((0, 3), np.float32)
     inputs = {"x": x, "step": STEP, "part": np.array([3, 0, 8], np.int64)}
     for library in ("numpy", "native"):

@@ -39,7 +39,7 @@ def compare(case: Case, outputs: Mapping[str, Sequence[Array]], expected: tuple[
                 np.testing.assert_array_equal(got, number, err_msg=where)
                 continue
             relative, absolute = case.tolerance(got.dtype)
-            # An expected number that is too large for the dtype is infinite in it.
+            # An expected number that is too large for the dtype becomes infinite.
             with np.errstate(over="ignore"):
                 rounded = np.asarray(number, np.float64).astype(got.dtype).astype(np.float64)
             np.testing.assert_allclose(
@@ -179,7 +179,7 @@ def check_reuse_of_both(case: Case) -> None:
 
 
 @over_cases(first_cases())
-def test_an_input_of_a_wrong_dtype_is_named(case: Case) -> None:
+def test_the_error_names_an_input_of_a_wrong_dtype(case: Case) -> None:
     arrays = case.make_inputs(case.dtypes[-1])
     for slot in definition_of(case).proto.inputs:
         if slot.name not in arrays or not (slot.dtypes or slot.same_as):

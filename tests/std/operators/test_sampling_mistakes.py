@@ -97,6 +97,6 @@ def test_a_source_with_too_few_elements_is_refused() -> None:
         ),
     ],
 )
-def test_mismatched_shapes_are_named(call: Callable[[], Any], message: str) -> None:
+def test_the_error_names_mismatched_shapes(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ShapeError, match=message):
         call()

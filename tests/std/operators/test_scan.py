@@ -56,7 +56,7 @@ def add_loss(block: Any, states: str, last: str) -> None:
 
 
 def unrolled_program(n: int, reverse: bool, activation: str = "tanh") -> Any:
-    """Return the same as operators of one block."""
+    """Return the same computation as operators of one block."""
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [n, 2, 3], "float64", is_data=True)
@@ -106,7 +106,7 @@ def central_difference(
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_recurrent_network_equals_its_unrolled_twin_with_all_gradients(reverse: bool) -> None:
+def test_a_recurrent_network_equals_its_unrolled_version_with_all_gradients(reverse: bool) -> None:
     wanted = ["x", "h0", "w", "u"]
     looped, unrolled = rnn_program(reverse=reverse), unrolled_program(5, reverse)
     results = [
@@ -272,7 +272,7 @@ def test_an_error_in_an_iteration_names_the_operator_in_the_body() -> None:
         run(program, ["last"], {**values, "rows": np.array([[0], [9], [1]])})
 
 
-def test_lengths_that_differ_are_refused_by_name() -> None:
+def test_the_error_for_different_lengths_names_the_inputs() -> None:
     program = ow.Program()
     block = program.global_block()
     for name in "ab":

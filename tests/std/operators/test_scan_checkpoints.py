@@ -19,7 +19,7 @@ WANTED = ["x", "h0", "w", "u"]
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("n", "every"), [(12, 4), (13, 4), (3, 4), (5, 1), (5, 5), (1, 2), (0, 3)])
-def test_gradients_have_equal_bits_with_and_without_checkpoints(
+def test_gradients_are_bitwise_identical_with_and_without_checkpoints(
     n: int, every: int, reverse: bool
 ) -> None:
     values = {**scans.VALUES, "x": RNG.normal(size=(n, 2, 3))}

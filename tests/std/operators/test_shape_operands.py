@@ -118,7 +118,7 @@ OPERATORS: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_one_program_serves_every_shape(x: Variable, name: str) -> None:
+def test_one_program_supports_every_shape(x: Variable, name: str) -> None:
     build, reference = OPERATORS[name]
     out = build(x, *sizes(x))
     check(x, out[0] if isinstance(out, (list, tuple)) else out, reference)
@@ -192,12 +192,12 @@ def check_slices(f: Callable[..., Any]) -> None:
         np.testing.assert_array_equal(grad, expected)
 
 
-def test_gradients_take_the_numbers_of_their_forward_operators(x: Variable) -> None:
+def test_gradients_use_the_numbers_of_their_forward_operators(x: Variable) -> None:
     loss, grad = build_slices(x)
     check_slices(Network(x.block).compile(feed=[x], fetch=[loss, grad]))
 
 
-def test_a_program_that_was_saved_serves_every_shape(x: Variable) -> None:
+def test_a_saved_program_supports_every_shape(x: Variable) -> None:
     loss, grad = build_slices(x)
     message = x.block.program.to_proto()
     read = Program.from_proto(message)
@@ -206,7 +206,7 @@ def test_a_program_that_was_saved_serves_every_shape(x: Variable) -> None:
     check_slices(Network(read.global_block()).compile(feed=["x"], fetch=[loss.name, grad.name]))
 
 
-def test_a_copy_of_a_program_serves_every_shape(x: Variable) -> None:
+def test_a_copy_of_a_program_supports_every_shape(x: Variable) -> None:
     loss, grad = build_slices(x)
     copy = x.block.program.clone()
     check_slices(Network(copy.global_block()).compile(feed=["x"], fetch=[loss.name, grad.name]))
@@ -278,7 +278,7 @@ def test_a_size_that_shapes_make_negative_is_refused(x: Variable) -> None:
         f(x=numbers((2, 3, 8)))
 
 
-def test_variables_that_hold_no_sizes_are_refused(x: Variable) -> None:
+def test_variables_that_do_not_contain_sizes_are_refused(x: Variable) -> None:
     with pytest.raises(DtypeError, match=r"reshape: shape takes variables of whole numbers"):
         ops.reshape(x, shape=[ops.mean(x), 8])
     with pytest.raises(ShapeError, match=r"one_hot: depth takes one number"):

@@ -149,7 +149,7 @@ def test_symbolic_inference_matches_numeric_inference(op_type: str) -> None:
 
 
 def operands_of(case: Case) -> list[str]:
-    """Return the shape operands of a case, as whole numbers."""
+    """Return the shape operands of a case, as integers."""
     return [name for name in definition_of(case).proto.operands if case.attrs.get(name)]
 
 
@@ -195,7 +195,7 @@ def test_shapes_of_unknown_numbers_agree_with_known_ones(op_type: str) -> None:
 
 
 @pytest.mark.parametrize("op_type", OPERANDS)
-def test_attributes_may_be_symbols_where_they_are_shape_operands(op_type: str) -> None:
+def test_attributes_that_are_shape_operands_may_be_symbols(op_type: str) -> None:
     for case in OPERANDS[op_type]:
         for name in operands_of(case):
             if definition_of(case).proto.attr_protos[name].type is AttrType.FLOAT:

@@ -68,13 +68,13 @@ def check(function: Callable[..., Any], *arrays: Any) -> None:
     np.testing.assert_allclose(value, wanted, rtol=1e-12)
 
 
-def test_every_symbol_is_tried():
+def test_every_symbol_is_tested():
     assert set(SYMBOLS) == {*BINARY, *UNARY, *LOGICAL, "@", "~"} - {"+x"}
 
 
 @pytest.mark.parametrize("symbol", BINARY)
 @pytest.mark.parametrize("other", [Y, Y[0], 2, 0.5, np.float64(1.5)], ids=repr)
-def test_a_symbol_is_numpys_on_either_side(symbol, other):
+def test_a_symbol_computes_as_in_numpy_on_either_side(symbol, other):
     function = BINARY[symbol]
     check(lambda x: function(x, other), X)
     check(lambda x: function(other, x), X)
@@ -82,7 +82,7 @@ def test_a_symbol_is_numpys_on_either_side(symbol, other):
 
 
 @pytest.mark.parametrize("function", UNARY.values(), ids=UNARY)
-def test_a_unary_symbol_is_numpys(function):
+def test_a_unary_symbol_computes_as_in_numpy(function):
     check(function, X - 1.0)
 
 
@@ -141,7 +141,7 @@ INDICES = {
 
 
 @pytest.mark.parametrize("key", INDICES.values(), ids=INDICES)
-def test_an_index_is_numpys_and_has_a_gradient(key):
+def test_indexing_works_as_in_numpy_and_has_a_gradient(key):
     check(lambda x: x[key], X)
     weights = RNG.normal(size=X[key].shape)
     check_gradient(
@@ -250,7 +250,7 @@ def test_the_error_of_a_symbol_without_its_operator_names_the_package():
         variable() + 1
 
 
-def test_a_method_name_of_arrays_leads_to_the_operator_of_that_name():
+def test_the_error_for_a_method_name_of_arrays_suggests_the_operator():
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x = main.global_block().create_var("x", [2])
         with pytest.raises(AttributeError, match=r"got 'sum'; write opwright.ops.sum\(x\)$"):

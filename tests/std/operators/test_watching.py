@@ -69,7 +69,7 @@ def test_a_false_element_ends_the_run_with_the_message(capfd: Any) -> None:
     assert capfd.readouterr().out == "sum float64[1] [1.]\n"
 
 
-def test_the_first_element_that_is_not_true_is_named() -> None:
+def test_the_error_names_the_first_element_that_is_not_true() -> None:
     condition = np.array([[True, True], [True, False]])
     with pytest.raises(KernelError, match=r"1 of 4 elements are false, the first at \[1, 1\]"):
         ow.ops.assert_true(condition)

@@ -62,7 +62,7 @@ def test_a_loop_runs_until_its_condition_fails(limit: float, attrs: Any) -> None
     np.testing.assert_allclose(found, grown(values), rtol=1e-12)
 
 
-def test_more_iterations_than_max_steps_are_an_error_that_names_the_loop() -> None:
+def test_more_iterations_than_max_steps_raise_an_error_that_names_the_loop() -> None:
     values = {**START, "limit": np.array([1e6])}
     with pytest.raises(KernelError, match=r"^while_loop\[cpu\]: operator 2 .*within 5 iterations"):
         run(growing_program(max_steps=5), ["grown"], values)
@@ -134,7 +134,7 @@ def test_a_loop_survives_bytes_and_prune_with_its_gradient() -> None:
         np.testing.assert_array_equal(run(other, [gradient.name])[0], wanted)
 
 
-def test_ctrl_c_ends_a_loop_without_end() -> None:
+def test_ctrl_c_interrupts_an_endless_loop() -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 

@@ -18,7 +18,7 @@ ACME = Package("acme", "opwright-acme", "1.0")
 
 
 def with_kernel(prefers: Mapping[str, object] | None, kernel: Any = conv2d) -> ow.Context:
-    """Return a Context with another kernel of conv2d, which precedes all others."""
+    """Return a Context with an additional kernel of conv2d, which precedes all others."""
     context = ow.Context.discover()
     key = {"device": "cpu", "dtypes": ["float32"], "library": "acme", "package": ACME}
     context.kernels.add("conv2d", kernel=kernel, priority=99, prefers=prefers, **key)
@@ -56,7 +56,7 @@ def test_a_kernel_without_a_preference_is_left_unchanged(
     assert types == {"conv2d": 2, "relu": 1}
 
 
-def test_a_pin_to_kernels_that_prefer_nothing_is_kept() -> None:
+def test_a_pin_to_kernels_without_a_preference_is_respected() -> None:
     with_pins = ow.Context.discover().with_pins({"conv2d": "numpy"})
     _, types, kernels = run(with_pins)
     assert "transpose" not in types

@@ -1,4 +1,4 @@
-"""Passes of opwright-std: the same results with and without them, danger by danger."""
+"""Passes of opwright-std: the same results with and without them, for each possible hazard."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_operators_that_change_data_are_kept(type):
     assert check(ops, ["out"]) == (3, 3)
 
 
-def test_axes_of_length_one_may_move():
+def test_operators_that_only_move_axes_of_length_one_are_removed():
     ops = [op("exp", "a", "x"), op("transpose", "b", "a", axes=[2, 1, 0]), op("tanh", "out", "b")]
     assert check(ops, ["out"], {"x": X.reshape(1, 6, 1)}) == (2, 3)
     assert check(ops, ["out"], {"x": X.reshape(3, 1, 2)}) == (3, 3)
@@ -119,7 +119,7 @@ def test_a_chain_of_views_is_one_view():
 
 
 @pytest.mark.parametrize("size", [(0, 3), (1, 1)])
-def test_empty_and_single_arrays_are_viewed_too(size):
+def test_empty_arrays_and_single_elements_are_viewed_too(size):
     ops = [op("exp", "a", "x"), identity("flatten", "b", "a"), op("tanh", "out", "b")]
     assert check(ops, ["out"], {"x": np.zeros(size, np.float32)}) == (2, 3)
 

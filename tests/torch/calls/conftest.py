@@ -1,4 +1,4 @@
-"""Lets tests of calls import the plans of the tests of rows."""
+"""Makes the plans of the row tests importable for tests of calls."""
 
 import sys
 from pathlib import Path

@@ -101,7 +101,7 @@ def test_each_of_several_results_has_a_gradient() -> None:
     assert check(torch.linalg.qr, drawn(3, 3))["torch.call"] == 1
 
 
-def test_a_result_that_is_not_used_has_no_gradient() -> None:
+def test_an_unused_result_has_no_gradient() -> None:
     check(lambda x: torch.linalg.qr(x).R, drawn(3, 3))
 
 
@@ -110,7 +110,7 @@ def test_inputs_without_gradients_get_none() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_arrays_of_every_dtype_are_seen_without_a_copy(dtype: torch.dtype) -> None:
+def test_arrays_of_every_dtype_are_viewed_without_a_copy(dtype: torch.dtype) -> None:
     check(torch.special.i0, drawn(5, dtype=torch.float32).detach().to(dtype).requires_grad_())
 
 
@@ -118,7 +118,7 @@ def test_an_empty_tensor_is_an_input() -> None:
     check(torch.special.i0e, drawn(0, 3))
 
 
-def test_a_transposed_feed_is_read_by_its_strides() -> None:
+def test_a_transposed_feed_is_read_through_its_strides() -> None:
     check(torch.special.i0e, drawn(3, 4).detach().t())
 
 
@@ -139,7 +139,7 @@ def test_an_error_of_pytorch_names_the_operator() -> None:
         with_plan(found, [drawn(3).detach()], Results([], []))
 
 
-def test_a_failed_call_can_be_made_again() -> None:
+def test_a_failed_call_can_be_repeated() -> None:
     text = text_of(
         "aten.linalg_inv.default",
         [{"input": 0}],
@@ -164,7 +164,7 @@ def test_a_second_derivative_is_refused() -> None:
     assert any(op.type == "torch.call_grad" for op in block.ops)
 
 
-def test_random_numbers_belong_to_the_step_and_leave_pytorchs_generator() -> None:
+def test_random_numbers_depend_on_the_step_and_not_on_pytorchs_generator() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.rrelu(x, 0.1, 0.9, training=True)
 
@@ -221,7 +221,7 @@ def test_a_text_that_is_not_a_call_is_refused(name: Any, arguments: Any, message
         ow.Network(block).compile(names, [out])(np.zeros(2, np.float32))
 
 
-def test_a_text_that_promises_another_shape_is_refused() -> None:
+def test_a_text_with_a_wrong_result_shape_is_refused() -> None:
     text = text_of("aten.relu.default", [{"input": 0}], [["float32", [2]]], [["float32", [200]]])
     block, names, out = program_of(text, ("float32", [2]))
     call = ow.Network(block).compile(names, [out])
@@ -244,7 +244,7 @@ def test_outputs_are_written_in_place_from_the_second_call_on() -> None:
         np.testing.assert_allclose(call(x)[0], np.exp(x), rtol=1e-6)
 
 
-def test_autocast_around_a_plan_does_not_cast_inside() -> None:
+def test_autocast_around_a_plan_does_not_cast_inside_of_it() -> None:
     text = text_of(
         "aten.mm.default",
         [{"input": 0}, {"input": 0}],
@@ -259,7 +259,7 @@ def test_autocast_around_a_plan_does_not_cast_inside() -> None:
 
 
 def test_plans_with_threads_alternate_with_pytorchs_threads() -> None:
-    """Both have their own pools; neither waits for the other inside a call."""
+    """Each has its own thread pool, and neither waits for the other inside a call."""
     code = (
         "import torch, numpy as np, opwright as ow\n"
         "from opwright_torch.translate import translate\n"
@@ -291,7 +291,7 @@ def test_a_higher_order_operator_is_a_call_with_a_gradient() -> None:
         torch.testing.assert_close(grad, truth)
 
 
-def test_random_calls_repeat_under_pytorchs_seed() -> None:
+def test_random_calls_are_reproducible_with_pytorchs_seed() -> None:
     compiled = torch.compile(
         lambda x: torch.nn.functional.rrelu(x, training=True), backend="opwright"
     )
@@ -303,8 +303,8 @@ def test_random_calls_repeat_under_pytorchs_seed() -> None:
     assert not torch.equal(first, second)
 
 
-def test_results_that_nothing_reads_are_not_requested() -> None:
-    """PyTorch's fake tensors promise a shape of them that its kernel does not return."""
+def test_unread_results_are_not_requested() -> None:
+    """PyTorch's fake tensors have shapes for these that its kernel does not return."""
     weight, ids = drawn(5, 3), torch.tensor([0, 2, 2, 4])
 
     def function(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Compares a model whose graphs are captured, and run by PyTorch, with the model itself."""
+"""Compares a model with its captured graphs, which PyTorch runs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _gradients(model: Any, inputs: Sequence[Any]) -> Any:
 
 
 def _compare(ours: Any, expected: Any) -> None:
-    """Compare trees of tensors: structure, dtype, strides, whether they record, and values."""
+    """Compare trees of tensors: structure, dtype, strides, `requires_grad`, and values."""
     import torch
 
     leaves, structure = torch.utils._pytree.tree_flatten(ours)

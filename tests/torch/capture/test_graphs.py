@@ -55,7 +55,7 @@ WHOLE: dict[Any, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("target", WHOLE, ids=str)
-def test_an_operator_stays_whole(target: Any, check: Any) -> None:
+def test_a_composite_operator_is_one_node(target: Any, check: Any) -> None:
     found = targets(graph_of(check, WHOLE[target], torch.randn(3, 4)))
     assert found.count(target) == 1
     assert len(found) <= 7
@@ -93,7 +93,7 @@ def test_detach_is_kept_if_it_stops_a_gradient(check: Any) -> None:
     assert not detach.meta["requires_grad"]
 
 
-def test_nothing_records_without_grad(check: Any) -> None:
+def test_no_node_requires_gradients_under_no_grad(check: Any) -> None:
     with torch.no_grad():
         nodes = graph_of(check, lambda f, x: f(x).detach().view_as(x) * 2, torch.randn(3, 4)).nodes
     assert [node.target for node in nodes if node.op == "call_function"] == [
@@ -114,17 +114,17 @@ def test_a_node_that_depends_on_no_input_is_a_constant(check: Any) -> None:
     assert targets(graph) == [aten.linear.default, aten.add.Tensor]
 
 
-def test_a_fill_is_left_to_the_plan(check: Any) -> None:
+def test_a_fill_is_not_folded_into_a_constant(check: Any) -> None:
     graph = graph_of(check, lambda f, x: x + torch.ones(1, 4).expand(3, 4), torch.randn(3, 4))
     assert targets(graph) == [aten.ones.default, aten.expand.default, aten.add.Tensor]
 
 
-def test_a_random_node_is_not_computed_once(check: Any) -> None:
+def test_a_random_node_is_not_folded_into_a_constant(check: Any) -> None:
     graph = graph_of(check, lambda f, x: x + torch.rand(4).floor().sin(), torch.randn(3, 4))
     assert aten.rand.default in targets(graph)
 
 
-def test_a_node_that_no_result_needs_is_removed(check: Any) -> None:
+def test_an_unused_node_is_removed(check: Any) -> None:
     def function(f: Any, x: Any) -> Any:
         f(x).sum()
         return x * 2
@@ -142,7 +142,7 @@ def test_a_float_that_varies_stays_a_tensor(check: Any) -> None:
     assert product.args[1].meta["val"].dtype == torch.float64
 
 
-def test_a_float_needed_as_a_number_becomes_one(check: Any) -> None:
+def test_a_float_that_is_needed_as_a_number_becomes_a_constant(check: Any) -> None:
     def function(f: Any, x: Any, scale: float) -> Any:
         return F.leaky_relu(x, scale) + x.long() * scale + scale / 2
 
@@ -150,7 +150,7 @@ def test_a_float_needed_as_a_number_becomes_one(check: Any) -> None:
     assert not [n for n in graph.nodes if isinstance(n.meta.get("val"), torch.SymFloat)]
 
 
-def test_checkpointing_leaves_no_trace(check: Any) -> None:
+def test_checkpointing_leaves_no_nodes_in_the_graph(check: Any) -> None:
     from torch.utils.checkpoint import checkpoint
 
     def function(f: Any, x: Any) -> Any:

@@ -28,7 +28,7 @@ class Model(nn.Module):
 
 
 class Doubled(torch.autograd.Function):
-    """Clamps, with a backward that is not the gradient."""
+    """Clamps, with a backward that differs from the gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -206,7 +206,9 @@ def test_a_captured_graph_matches_its_model(function: Any, dynamic: bool, check:
     ],
     ids=["usual", "not affine", "no statistics"],
 )
-def test_statistics_of_batch_norm_are_mutations(norm: Any, mode: str, check: Any) -> None:
+def test_running_statistics_of_batch_norm_are_mutated_buffers(
+    norm: Any, mode: str, check: Any
+) -> None:
     model = Model(batch_norm, nn.Linear(4, 4), norm())
     getattr(model, mode)()
     (captured,) = check(model, torch.randn(3, 4), steps=2)

@@ -12,7 +12,7 @@ from opwright_torch.capture import size_values
 
 
 class Function(nn.Module):
-    """A function as a model."""
+    """Wraps a function as a model."""
 
     def __init__(self, function: Any) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def test_gradients_flow_through_views_of_inputs(check: Any) -> None:
     replay(function, torch.randn(3, 4, requires_grad=True), check=check)
 
 
-def test_a_detached_input_does_not_record(check: Any) -> None:
+def test_a_detached_input_requires_no_gradient(check: Any) -> None:
     def function(w: Any, x: Any) -> Any:
         return x.detach(), x * w
 
@@ -68,7 +68,7 @@ def test_a_detached_input_does_not_record(check: Any) -> None:
     assert [output.requires_grad for output in captured.outputs] == [False, True]
 
 
-def test_outputs_that_share_memory_do_so_for_the_caller(check: Any) -> None:
+def test_outputs_that_share_memory_share_it_for_the_caller_too(check: Any) -> None:
     def function(w: Any, x: Any) -> Any:
         h = x * w
         return h[0], h[1:], h.view(-1)
@@ -109,7 +109,7 @@ def test_an_input_that_becomes_another_input_is_a_copy(check: Any) -> None:
     replay(function, torch.randn(3, 4), torch.randn(3, 4), check=check)
 
 
-def test_an_input_overwritten_by_one_of_another_shape_is_cast(check: Any) -> None:
+def test_an_input_set_to_a_value_of_a_different_shape_is_broadcast_and_cast(check: Any) -> None:
     def function(w: Any, x: Any, y: Any) -> Any:
         x.copy_(y)
         return x * w
@@ -145,7 +145,7 @@ def test_a_parameter_that_is_clamped_without_grad_keeps_its_gradient(check: Any)
     assert not mutation.requires_grad
 
 
-def test_a_change_without_grad_lets_gradients_pass(check: Any) -> None:
+def test_gradients_flow_through_a_change_without_grad(check: Any) -> None:
     def function(w: Any, x: Any) -> Any:
         h = w * x
         with torch.no_grad():
@@ -167,7 +167,7 @@ def test_a_change_without_grad_of_a_view_is_refused(check: Any) -> None:
         replay(function, torch.randn(3, 4), check=check)
 
 
-def test_an_input_that_gets_another_storage_is_refused(check: Any) -> None:
+def test_an_input_that_gets_a_different_storage_is_refused(check: Any) -> None:
     def function(w: Any, x: Any, y: Any) -> Any:
         x.data = y
         return x * w

@@ -1,4 +1,4 @@
-"""Runs third-party models in plans, and prints their and PyTorch's distance from float64.
+"""Runs third-party models in plans, and prints errors of the plans and of PyTorch from float64.
 
 ``python tests/torch/models/model_run.py 'torchvision.*' --optimizer sgd``
 """
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 
 
 def try_model(entry: Entry, optimizer: str | None, is_training: bool, seed: int = 3) -> Outcome:
-    """Return how a model does in plans; everything that `torch.compile` raises is raised."""
+    """Return the outcome of a model in plans; exceptions of `torch.compile` propagate."""
     torch._dynamo.reset()
     torch.manual_seed(seed)
     model = entry.build().train(is_training)

@@ -1,4 +1,4 @@
-"""Models of others: the smallest of each family, small enough for a test."""
+"""Third-party models: the smallest of each family, small enough for a test."""
 
 from __future__ import annotations
 

@@ -99,10 +99,11 @@ class Errors(NamedTuple):
 
 
 def jumps(draws: Sequence[Errors], most: float = MOST) -> bool:
-    """Whether too large errors are due to kinks, by the errors of several draws of a model.
+    """Return whether kinks cause the excessive errors, from the errors of several draws of a model.
 
     Where rounding moves an element across the kink of a relu or a maximum, gradients jump,
-    PyTorch's in float32 included. Then some draws have no such jump, and PyTorch jumps as far.
+    PyTorch's in float32 included. Then some draws have no such jump,
+    and PyTorch's gradients jump as far.
     """
     worst = {name: max(d.theirs[name] for d in draws) for name in draws[0].theirs}
     return any(not d.excess(most) for d in draws) and not any(
@@ -111,7 +112,7 @@ def jumps(draws: Sequence[Errors], most: float = MOST) -> bool:
 
 
 def errors(model: nn.Module, course: Course, compile: Callable[[nn.Module], Any]) -> Errors:
-    """Return how far a compiled model, and PyTorch's own, are from the same in float64."""
+    """Return the errors of a compiled model, and of PyTorch, from the same model in float64."""
     double = copy.deepcopy(model).double()
     precise = course._replace(
         inputs=[

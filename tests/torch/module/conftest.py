@@ -1,4 +1,4 @@
-"""Has the tests of modules find their programs."""
+"""Makes the test programs importable for tests of modules."""
 
 from __future__ import annotations
 

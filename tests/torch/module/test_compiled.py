@@ -40,7 +40,7 @@ def assert_trains_alike(found: nn.Module, expected: nn.Module, **options: Any) -
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "opwright"])
-def test_a_compiled_module_trains_as_the_module_does(backend: str) -> None:
+def test_a_compiled_module_trains_like_the_module(backend: str) -> None:
     module = scores_module()
     assert_trains_alike(module, copy.deepcopy(module), backend=backend)
 
@@ -66,7 +66,7 @@ def test_a_compiled_module_draws_new_numbers() -> None:
         assert not torch.equal(first, second)
 
 
-def test_an_exported_module_serves_other_batch_sizes(tmp_path: Path) -> None:
+def test_an_exported_module_supports_different_batch_sizes(tmp_path: Path) -> None:
     module = scores_module().eval()
     batch = torch.export.Dim("batch")
     exported = torch.export.export(module, (images(),), dynamic_shapes={"args": ({0: batch},)})
@@ -75,7 +75,7 @@ def test_an_exported_module_serves_other_batch_sizes(tmp_path: Path) -> None:
     torch.testing.assert_close(served(images(3)), module(images(3)))
 
 
-def test_the_operator_of_programs_is_one_of_pytorch() -> None:
+def test_the_operator_of_programs_passes_pytorchs_checks() -> None:
     module = scores_module()
     form = module._forms[True]
     given = [images(), *module._tensors]
@@ -83,7 +83,7 @@ def test_the_operator_of_programs_is_one_of_pytorch() -> None:
     torch.library.opcheck(torch.ops.opwright._program.default, (values, form.text))
 
 
-def test_other_parameters_are_used_in_place_of_its_own() -> None:
+def test_functional_call_replaces_the_parameters_of_a_module() -> None:
     module, other = scores_module().eval(), scores_module().eval()
     found = functional_call(module, dict(other.named_parameters()), (images(),))
     expected = copy.deepcopy(module)

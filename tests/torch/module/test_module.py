@@ -101,7 +101,7 @@ def test_a_metric_returned_with_the_scores_needs_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_the_program_sees_the_steps_of_an_optimizer(fused: bool) -> None:
+def test_the_program_reads_parameters_updated_by_an_optimizer(fused: bool) -> None:
     model, scores, _ = classifier()
     loaded = ow.LoadedProgram(model.program, model.scope, [scores.name])
     module = opwright_torch.Module(loaded).eval()
@@ -114,7 +114,7 @@ def test_the_program_sees_the_steps_of_an_optimizer(fused: bool) -> None:
     np.testing.assert_allclose(after, module(images()).detach(), rtol=1e-5, atol=1e-5)
 
 
-def test_pytorch_sees_the_steps_of_the_program() -> None:
+def test_pytorch_reads_parameters_updated_by_the_program() -> None:
     model, scores, loss = classifier()
     module = opwright_torch.Module(model.program, model.scope, scores).eval()
     with torch.no_grad():
@@ -131,7 +131,7 @@ def test_pytorch_sees_the_steps_of_the_program() -> None:
         torch.testing.assert_close(module(images()), Twin(module).eval()(images()))
 
 
-def test_updates_of_the_program_are_left_out() -> None:
+def test_updates_of_the_program_are_omitted() -> None:
     model, _, loss = classifier()
     model.minimize(loss, opwright_nn.optimizer.SGD(0.5))
     module = opwright_torch.Module(model.program, model.scope, loss)
@@ -171,7 +171,7 @@ def test_train_and_eval_select_the_mode_of_the_program() -> None:
             np.testing.assert_allclose(loaded(images().numpy())[0], found, rtol=1e-5, atol=1e-5)
 
 
-def test_the_same_seed_drops_the_same() -> None:
+def test_equal_seeds_give_equal_dropout() -> None:
     model, scores, _ = classifier(p=0.5)
     module = opwright_torch.Module(model.program, model.scope, scores)
     found = []
@@ -233,7 +233,7 @@ def test_frozen_parameters_get_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("twin_of", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
-def test_a_copy_has_memory_of_its_own(twin_of: Callable[[Any], Any]) -> None:
+def test_a_copy_has_separate_memory(twin_of: Callable[[Any], Any]) -> None:
     module = scores_module().eval()
     twin = twin_of(module)
     expected = module(images()).detach()
@@ -244,7 +244,7 @@ def test_a_copy_has_memory_of_its_own(twin_of: Callable[[Any], Any]) -> None:
     assert twin.scope.find_var("fc_0_b_param").numpy()[0] == twin.fc_0_b_param[0]
 
 
-def test_dots_in_names_divide_modules() -> None:
+def test_dots_in_names_separate_modules() -> None:
     block = ow.Program().global_block()
     x = block.create_var("x", [None, 2], "float32", is_data=True)
     scope = ow.Scope()
@@ -281,12 +281,12 @@ def test_calls_by_position_name_and_dict_agree() -> None:
         (({"pixels": 1},), {}, "got none for 'label'"),
     ],
 )
-def test_wrong_calls_are_explained(args: Any, feeds: Any, message: str) -> None:
+def test_errors_of_wrong_calls_give_a_remedy(args: Any, feeds: Any, message: str) -> None:
     with pytest.raises(FeedError, match=message):
         loss_module()(*args, **feeds)
 
 
-def test_wrong_tensors_are_explained() -> None:
+def test_errors_of_wrong_tensors_give_a_remedy() -> None:
     module = scores_module()
     with pytest.raises(FeedError, match="feed 'pixels': dtype must be float32, got float64"):
         module(images().double())
@@ -318,7 +318,7 @@ def test_conversions_that_would_move_parameters_are_refused(convert: Callable[[A
     assert module(images())[0].dtype == torch.float32
 
 
-def test_conversions_to_the_present_state_of_a_module_change_nothing() -> None:
+def test_conversions_to_the_current_dtype_and_device_change_nothing() -> None:
     module = scores_module()
     assert module.to("cpu").float().to(torch.float32) is module
     module(images())
@@ -330,7 +330,7 @@ def test_assigned_states_are_refused() -> None:
         module.load_state_dict(module.state_dict(), assign=True)
 
 
-def test_replaced_memory_of_a_variable_is_noticed() -> None:
+def test_replaced_memory_of_a_variable_is_detected() -> None:
     module = scores_module()
     module.scope.var("something else").set(np.zeros(2))
     module(images())
@@ -355,7 +355,7 @@ def test_wrong_programs_are_refused() -> None:
         opwright_torch.Module(model.program, model.scope, "nothing")
 
 
-def test_memory_that_is_only_read_is_refused() -> None:
+def test_read_only_memory_is_refused() -> None:
     model, scores, _ = classifier()
     array = model.scope.var("fc_0_b_param").numpy()
     array.flags.writeable = False

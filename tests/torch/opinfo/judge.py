@@ -1,7 +1,7 @@
 """Judges ``opwright.ops`` by PyTorch's samples of its operators, through the adapters.
 
-Values of eager calls in every dtype, of the same calls on tensors that are not contiguous, and
-gradients of programs, by OpInfo's own tolerances.
+Compared are values of eager calls in every dtype, of the same calls on non-contiguous tensors, and
+gradients of programs, with OpInfo's tolerances.
 """
 
 from __future__ import annotations
@@ -226,9 +226,9 @@ def _is_nearer(
     rtol: float,
     atol: float,
 ) -> bool:
-    """Tell whether a result equals float64's if PyTorch's has lost digits.
+    """Tell whether a result equals float64's if PyTorch's has lost precision.
 
-    Or nearly as near to it: sums of large terms in another order have other errors.
+    It may be slightly farther: sums of large terms have different errors in a different order.
     """
     if not result.is_floating_point() or result.dtype == torch.float64:
         return False

@@ -1,4 +1,4 @@
-"""Writes docs/differences.md: differences on purpose, and how many samples pass by name.
+"""Writes docs/differences.md: intended differences, and the number of passing samples by name.
 
 ``python tests/torch/opinfo/judge_page.py`` runs all samples on two processes, for some minutes.
 """

@@ -46,7 +46,7 @@ UNDETERMINED: Final = {"argsort": 0, "kthvalue": 1, "sort": 1, "topk": 1}
 
 
 def excluded(entry: Any) -> str | None:
-    """Return why an entry is left out, or None."""
+    """Return why an entry is excluded, or None."""
     return next(
         (reason for pattern, reason in EXCLUDED.items() if fnmatch(entry.name, pattern)), None
     )

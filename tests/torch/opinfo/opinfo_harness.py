@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A function of tensors, and these."""
+    """A function of tensors, and its tensors."""
 
     function: Callable[..., tuple[torch.Tensor, ...]]
     tensors: Tensors
@@ -61,7 +61,7 @@ def draw(entry: Any, dtype: torch.dtype, most: int | None, gradient: bool) -> It
     """Yield the first samples of an entry, `most` of them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # To the end: a generator that is left ends when garbage is collected, which is then traced.
+        # Exhausted, since garbage collection of an unfinished generator may be traced.
         samples = list(entry.sample_inputs("cpu", dtype, requires_grad=gradient))
     for sample in samples[:most]:
         yield _as_sample(entry, sample)

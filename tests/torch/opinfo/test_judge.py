@@ -56,7 +56,7 @@ def test_430_names_are_mapped() -> None:
 
 
 @pytest.mark.parametrize("file", sorted((ROOM / "adapters").glob("*.py")), ids=lambda f: f.stem)
-def test_adapters_compute_by_opwright_alone(file: Path) -> None:
+def test_adapters_compute_only_with_opwright(file: Path) -> None:
     tree = ast.parse(file.read_text())
     imported = {
         alias.name
@@ -98,7 +98,7 @@ def sampled() -> list[Any]:
 @pytest.mark.skipif(EVERY, reason="all samples run at once")
 @pytest.mark.parametrize("entry", sampled())
 @pytest.mark.parametrize("phase", PHASES)
-def test_samples_agree(entry: Any, phase: str) -> None:
+def test_samples_agree_with_pytorch(entry: Any, phase: str) -> None:
     dtype = torch.float64 if phase in ("gradients", "references") else torch.float32
     if dtype not in entry.supported_dtypes("cpu"):
         pytest.skip("PyTorch lacks it in this dtype")

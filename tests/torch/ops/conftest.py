@@ -1,4 +1,4 @@
-"""Lets the tests of this folder use the cases of the standard operators, and translated graphs."""
+"""Makes the cases of the standard operators, and translated graphs, importable for these tests."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Sample(NamedTuple):
         return [tensor for listed in lists for tensor in listed]
 
     def with_tensors(self, tensors: Iterable[torch.Tensor]) -> dict[str, Any]:
-        """Return the inputs with other tensors in their places."""
+        """Return the inputs with their tensors replaced."""
         rest = iter(tensors)
         return {
             slot: [next(rest) for _ in value] if isinstance(value, list) else next(rest)

@@ -1,4 +1,4 @@
-"""Calls of `opwright_torch.ops`: immediate, recorded, or by the dispatcher; and its errors."""
+"""Calls of `opwright_torch.ops`: immediate, recorded, or through the dispatcher; and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def recorded(x: torch.Tensor = X) -> torch.Tensor:
     return x.clone().requires_grad_()
 
 
-def test_a_call_records_where_an_input_requires_a_gradient():
+def test_a_call_is_recorded_if_an_input_requires_a_gradient():
     assert ops.add(recorded(), X).requires_grad
     assert not ops.add(X, X).requires_grad
     with torch.no_grad():
@@ -36,7 +36,7 @@ def test_a_call_records_where_an_input_requires_a_gradient():
         assert not ops.add(recorded(), 1.0).requires_grad
 
 
-def test_parameters_are_read_as_tensors_are():
+def test_parameters_are_accepted_like_tensors():
     layer = torch.nn.Linear(4, 2)
     out = ops.fc(X, ops.transpose(layer.weight), layer.bias)
     torch.testing.assert_close(out, layer(X))
@@ -82,7 +82,7 @@ def test_outputs_are_chosen_by_name():
     assert ops.dropout(X, returns="mask").dtype == torch.bool
 
 
-def test_state_is_returned_and_not_written():
+def test_state_is_returned_and_not_overwritten():
     mean, variance = torch.zeros(4), torch.ones(4)
     x = recorded()
     out, new_mean, _ = ops.batch_norm(
@@ -95,7 +95,7 @@ def test_state_is_returned_and_not_written():
 
 
 @pytest.mark.parametrize("draw", ["dropout", "uniform"])
-def test_manual_seed_repeats_random_operators(draw: str):
+def test_random_operators_are_reproducible_with_manual_seed(draw: str):
     def run() -> torch.Tensor:
         if draw == "uniform":
             return ops.uniform(shape=[8])
@@ -116,7 +116,7 @@ def test_dropout_draws_nothing_outside_of_training():
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_a_tensor_needed_only_for_its_shape_is_not_held():
+def test_a_tensor_needed_only_for_its_shape_is_not_kept_alive():
     x = recorded()
     middle = x * 2
     out = ops.add(middle, 1.0)
@@ -125,7 +125,7 @@ def test_a_tensor_needed_only_for_its_shape_is_not_held():
     torch.testing.assert_close(x.grad, torch.full_like(X, 2.0))
 
 
-def test_an_input_that_changed_before_the_backward_pass_is_noticed():
+def test_an_input_changed_before_the_backward_pass_is_detected():
     x = recorded()
     middle = x + 1
     out = ops.square(middle)
@@ -168,13 +168,13 @@ def test_an_operator_without_a_gradient_is_reported_in_the_backward_pass():
         out.sum().backward()
 
 
-def test_operators_with_blocks_are_for_programs():
+def test_operators_with_blocks_are_only_for_programs():
     with pytest.raises(OperatorNotFoundError, match="write an if or a loop in Python"):
         ops.cond  # noqa: B018
     assert not hasattr(ops, "while_loop")
 
 
-def test_an_unknown_operator_is_an_attribute_error():
+def test_an_unknown_operator_raises_an_attribute_error():
     with pytest.raises(AttributeError, match="did you mean 'softmax'"):
         ops.sofmax  # noqa: B018
 

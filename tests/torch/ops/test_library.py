@@ -98,7 +98,7 @@ def with_gradient(function: Any, x: torch.Tensor) -> list[torch.Tensor]:
 
 
 @over_pairs
-def test_one_graph_serves_every_number_of_rows(name: str) -> None:
+def test_one_graph_supports_every_number_of_rows(name: str) -> None:
     ours, theirs = PAIRS[name]
     graphs = []
 
@@ -115,7 +115,7 @@ def test_one_graph_serves_every_number_of_rows(name: str) -> None:
 
 
 @over_pairs
-def test_an_exported_program_holds_the_operator(name: str) -> None:
+def test_an_exported_program_contains_the_operator(name: str) -> None:
     ours, theirs = PAIRS[name]
 
     class Model(torch.nn.Module):
@@ -153,7 +153,7 @@ def test_transforms_are_compiled():
 
 
 @over_operators(callable_cases())
-def test_a_batch_is_its_examples(case: Case) -> None:
+def test_a_batch_equals_its_examples(case: Case) -> None:
     sample = make_sample(case, case.dtypes[-1])
     tensors = [t for t in sample.tensors() if t.ndim]
     if not tensors:
@@ -209,7 +209,7 @@ def test_a_prefix_is_a_namespace_of_pytorch():
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])
-def test_autocast_casts_by_the_kind_of_operator(is_compiled: bool):
+def test_the_kind_of_operator_determines_casts_of_autocast(is_compiled: bool):
     x, w = X.float(), W.float()
 
     def call() -> list[torch.dtype]:
@@ -243,7 +243,7 @@ def test_every_operator_is_defined_on_request() -> None:
     assert all(torch._C._jit_get_schemas_for_operator(torch_name(t)) for t in types)
 
 
-def test_threads_may_use_an_operator_first_at_the_same_time() -> None:
+def test_several_threads_may_use_an_operator_for_the_first_time() -> None:
     program = """
 import threading, torch
 from opwright_torch import ops

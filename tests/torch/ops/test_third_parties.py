@@ -62,7 +62,7 @@ def test_a_prefix_is_a_namespace_on_both_sides(register: Callable[..., None]) ->
     torch.testing.assert_close(torch.ops.opwright_acme_a.swish(X, beta=2.0), truth(X))
 
 
-def test_the_compiler_sees_one_operator(register: Callable[..., None]) -> None:
+def test_the_compiler_traces_one_operator(register: Callable[..., None]) -> None:
     register("acme_b.swish")
     graphs = []
 

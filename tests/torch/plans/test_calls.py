@@ -63,7 +63,7 @@ def images(n: int = 2) -> torch.Tensor:
     return torch.randn(n, 3, 8, 8, generator=torch.Generator().manual_seed(n))
 
 
-def test_modes_switch_and_statistics_move() -> None:
+def test_modes_can_be_switched_and_statistics_are_updated() -> None:
     model = Tower()
     twin = copy.deepcopy(model)
     fast = compiled(model)
@@ -101,7 +101,7 @@ def test_many_batch_sizes_are_one_graph(training: bool) -> None:
     assert len(region.plans) == 4
 
 
-def test_an_odd_last_batch_is_not_a_graph_of_its_own() -> None:
+def test_a_smaller_last_batch_needs_no_separate_graph() -> None:
     model = Tower()
     fast = compiled(model)
     for n in (4, 4, 3, 4, 2):
@@ -196,7 +196,7 @@ def test_containers_are_accepted_and_returned() -> None:
     assert_same(compiled(mix)(data), mix(data))
 
 
-def test_parameters_that_change_are_noticed() -> None:
+def test_changed_parameters_are_detected() -> None:
     model = Tower().eval()
     fast = compiled(model)
     x = images()
@@ -251,7 +251,7 @@ def test_layers_that_are_compiled_one_by_one_share_a_graph() -> None:
     assert_same(found, expected)
 
 
-def test_a_deleted_model_leaves_nothing() -> None:
+def test_a_deleted_model_leaves_no_tensors_or_plans() -> None:
     model = nn.Linear(50, 50)
     fast = compiled(model)
     with torch.no_grad():
@@ -274,7 +274,7 @@ def test_channels_last_models_run() -> None:
         assert_same(fast(x), model(x))
 
 
-def test_dropout_repeats_under_a_seed_and_differs_otherwise() -> None:
+def test_dropout_is_reproducible_with_a_seed_and_differs_otherwise() -> None:
     model = Tower(p=0.5)
     fast = compiled(model)
     fast(images())
@@ -294,7 +294,7 @@ def test_dropout_masks_of_forward_and_backward_are_the_same() -> None:
     assert torch.equal(out != 0, x.grad != 0)
 
 
-def test_autocast_is_honored() -> None:
+def test_autocast_is_respected() -> None:
     model = Tower().eval()
     fast = compiled(model)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
@@ -345,7 +345,7 @@ def test_operators_computed_by_pytorch_are_in_the_plan_and_reported(
     assert "opwright-cpu" in str(report)
 
 
-def test_reports_of_models_without_calls_are_explained() -> None:
+def test_the_report_of_a_model_without_calls_says_so() -> None:
     fast = compiled(Tower())
     assert str(opwright_torch.report(fast)) == (
         "nothing has run yet: call the compiled model first"
@@ -361,7 +361,7 @@ def test_reports_of_models_without_calls_are_explained() -> None:
     assert not torch.equal(before[0], moved[0])
 
 
-def test_a_report_of_something_else_is_an_error() -> None:
+def test_a_report_of_something_else_raises() -> None:
     with pytest.raises(NotCompiledError, match=r"report: must be given a result of torch\.compile"):
         opwright_torch.report(Tower())
 

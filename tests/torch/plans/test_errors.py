@@ -1,4 +1,4 @@
-"""A kernel that fails inside a compiled model is our error, and everything stays usable."""
+"""A kernel that fails inside a compiled model raises our error, and everything stays usable."""
 
 from __future__ import annotations
 
@@ -63,18 +63,18 @@ def test_an_error_names_kernel_package_and_the_line_of_the_model(training: bool)
         ({"mode": "max-autotune"}, "mode must be 'default', got 'max-autotune'"),
     ],
 )
-def test_an_unknown_option_is_named(options: dict[str, Any], message: str) -> None:
+def test_the_error_names_an_unknown_option(options: dict[str, Any], message: str) -> None:
     fast = torch.compile(scaled, backend="opwright", **options)
     with pytest.raises(BackendCompilerFailed, match=message):
         fast(torch.ones(3))
 
 
-def test_refresh_of_something_else_is_an_error() -> None:
+def test_refresh_of_something_else_raises() -> None:
     with pytest.raises(SettingError, match=r"refresh: model must be a torch\.nn\.Module, got list"):
         opwright_torch.refresh([])
 
 
-def test_a_mistyped_argument_of_report_is_named() -> None:
+def test_the_error_names_a_mistyped_argument_of_report() -> None:
     with pytest.raises(TypeError, match="mesure.*did you mean 'measure'"):
         opwright_torch.report(torch.compile(scaled, backend="opwright"), mesure=False)
 

@@ -86,7 +86,9 @@ def test_a_function_that_ends_in_a_loss_is_one_plan() -> None:
     ids=["sgd", "fused adam", "adamw"],
 )
 @pytest.mark.parametrize("in_one", [True, False], ids=["one plan", "two plans"])
-def test_steps_of_an_optimizer_are_seen(make: Callable[..., Any], in_one: bool) -> None:
+def test_parameters_updated_by_an_optimizer_are_read(
+    make: Callable[..., Any], in_one: bool
+) -> None:
     model = network()
     twin = copy.deepcopy(model)
     fast = compiled(model)
@@ -118,7 +120,7 @@ class Scored(nn.Module):
 
 
 @pytest.mark.parametrize("use", ["loss", "scores", "both"])
-def test_a_loss_beside_its_scores_may_be_differentiated_with_them(use: str) -> None:
+def test_a_loss_returned_with_its_scores_may_be_differentiated_with_them(use: str) -> None:
     model = Scored()
     twin = copy.deepcopy(model)
     fast = compiled(model)
@@ -192,7 +194,7 @@ class TestBackward:
         assert_same_gradients(model, twin)
 
 
-def test_a_parameter_changed_before_the_backward_is_pytorchs_error() -> None:
+def test_a_parameter_changed_before_the_backward_raises_pytorchs_error() -> None:
     model = network()
     fast = compiled(model)
     out = fast(batch()[0])

@@ -1,4 +1,4 @@
-"""A model becomes a program with its parameters, which predicts the same, and leads back."""
+"""A model becomes a program with its parameters, which predicts the same, and back."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Patches(nn.Module):
 
 
 @pytest.mark.parametrize("kind", [Images, Patches])
-def test_a_bundle_of_a_model_has_its_bits_in_a_program_in_c(
+def test_a_bundle_of_a_model_run_from_c_is_bitwise_identical(
     kind: type[nn.Module], tmp_path: Path
 ) -> None:
     program = opwright_torch.to_program(
@@ -156,7 +156,7 @@ def test_a_saved_program_runs_on_cuda(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 16, 16), (1, 3, 12, 20), (5, 3, 8, 40)])
-def test_one_program_serves_other_batches_and_sizes(shape: tuple[int, ...]) -> None:
+def test_one_program_supports_other_batches_and_sizes(shape: tuple[int, ...]) -> None:
     model = build(Images)
     program = opwright_torch.to_program(model, (torch.randn(2, 3, 32, 32),), dynamic=True)
     assert program.feeds[0].shape == (None, 3, None, None)
@@ -197,7 +197,7 @@ def test_feeds_are_named_by_arguments_and_the_paths_in_them() -> None:
     np.testing.assert_array_equal(found[0], [6, 6])
 
 
-def test_parameters_keep_their_names_and_lead_back() -> None:
+def test_parameters_keep_their_names_and_can_be_loaded_into_the_model() -> None:
     model = build(Tied)
     program = opwright_torch.to_program(model, (torch.randn(4, 6),))
     assert {"first.weight", "norm.running_mean"} <= program.parameters().keys()
@@ -208,7 +208,7 @@ def test_parameters_keep_their_names_and_lead_back() -> None:
         assert torch.equal(value, back.state_dict()[name]), name
 
 
-def test_tied_parameters_stay_one() -> None:
+def test_tied_parameters_stay_tied() -> None:
     program = opwright_torch.to_program(build(Tied, training=True), (torch.randn(4, 6),))
     names = [parameter.name for parameter in program.program.parameters()]
     assert "first.weight" in names
@@ -278,7 +278,7 @@ class Foreign(nn.Module):
         return waves.abs().sum() + roots.sum()
 
 
-def test_operators_without_a_counterpart_are_named_all_with_their_lines() -> None:
+def test_the_error_lists_all_operators_without_a_counterpart_with_their_lines() -> None:
     with pytest.raises(OperatorNotFoundError, match="to_program: every operator must") as caught:
         opwright_torch.to_program(Foreign(), (torch.randn(4, 4),))
     for part in ("fft_rfft", "linalg_eigvalsh", "waves = torch.fft.rfft(x)", "roots = torch.lin"):
@@ -338,7 +338,7 @@ def test_dynamic_names_inputs() -> None:
         opwright_torch.to_program(build(Tied), (torch.randn(4, 6),), {"y": {0: "batch"}})
 
 
-def test_open_sizes_beside_inputs_that_forward_does_not_name_are_refused() -> None:
+def test_open_sizes_together_with_inputs_that_forward_does_not_name_are_refused() -> None:
     class Takes(nn.Module):
         def forward(self, x: Tensor, **others: Tensor) -> Tensor:
             return x + others["y"]
@@ -381,6 +381,6 @@ def test_a_model_is_a_module() -> None:
         ({"trainable": "yes"}, "trainable must be True, False or None, got 'yes'"),
     ],
 )
-def test_a_wrong_argument_is_named(given: dict[str, Any], text: str) -> None:
+def test_the_error_names_a_wrong_argument(given: dict[str, Any], text: str) -> None:
     with pytest.raises(OpwrightError, match=text):
         opwright_torch.to_program(nn.Linear(4, 3), (torch.zeros(2, 4),), **given)

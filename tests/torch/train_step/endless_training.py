@@ -1,4 +1,4 @@
-"""A training that saves a checkpoint after each step, until it is killed or has made its steps."""
+"""A training run that saves a checkpoint after each step, until it is killed or finished."""
 
 from __future__ import annotations
 

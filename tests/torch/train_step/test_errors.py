@@ -31,13 +31,13 @@ def sgd(model: nn.Module, **options: Any) -> torch.optim.Optimizer:
         ({"options": {"pases": []}}, r"options must be among passes, .* got 'pases'.*passes"),
     ],
 )
-def test_an_argument_out_of_range_is_named(how: dict[str, Any], text: str) -> None:
+def test_the_error_names_an_argument_out_of_range(how: dict[str, Any], text: str) -> None:
     model = network()
     with pytest.raises(SettingError, match=text):
         step_of(model, sgd(model), **how)
 
 
-def test_a_mistyped_argument_names_the_nearest_one() -> None:
+def test_the_error_for_a_mistyped_argument_suggests_the_nearest_one() -> None:
     model = network()
     with pytest.raises(TypeError, match="clip_norm"):
         step_of(model, sgd(model), clip_nrm=1.0)
@@ -53,7 +53,7 @@ def test_an_invalid_module_or_loss_is_refused() -> None:
         step_of(nn.DataParallel(model), sgd(model))
 
 
-def test_an_optimizer_without_a_rule_is_named() -> None:
+def test_the_error_names_an_optimizer_without_a_rule() -> None:
     model = network()
 
     class Mine(torch.optim.Adam):
@@ -119,7 +119,7 @@ def test_sparse_gradients_are_refused() -> None:
         step(torch.zeros(3, 2, dtype=torch.int64), torch.zeros(3, dtype=torch.int64))
 
 
-def test_parameters_laid_out_otherwise_are_refused() -> None:
+def test_non_contiguous_parameters_are_refused() -> None:
     model = nn.Sequential(nn.Conv2d(2, 3, 2), nn.Flatten())
     model.to(memory_format=torch.channels_last)
     step = step_of(model, sgd(model))
@@ -148,7 +148,7 @@ def test_a_loss_that_trains_nothing_is_refused() -> None:
         other(*batch(0))
 
 
-def test_a_model_without_a_loss_is_named() -> None:
+def test_the_error_for_a_model_without_a_loss_gives_a_remedy() -> None:
     class Scores(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -172,7 +172,7 @@ def test_a_step_within_inference_mode_is_refused() -> None:
     step(*batch(0))
 
 
-def test_a_break_of_the_graph_is_named() -> None:
+def test_the_error_names_a_graph_break() -> None:
     class Broken(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -183,17 +183,17 @@ def test_a_break_of_the_graph_is_named() -> None:
             return self.body(x)
 
     model = Broken()
-    with pytest.raises(SettingError, match="model and loss must be one graph, got a break of it"):
+    with pytest.raises(SettingError, match="model and loss must be one graph, got a graph break"):
         step_of(model, sgd(model))(*batch(0))
 
 
-def test_a_part_that_pytorch_cannot_capture_is_named() -> None:
+def test_the_error_names_a_part_that_pytorch_cannot_capture() -> None:
     model = nn.Sequential(network(), nn.BatchNorm1d(4, momentum=None))
-    with pytest.raises(SettingError, match="must be one graph, got a break of it: .*guard on"):
+    with pytest.raises(SettingError, match="must be one graph, got a graph break: .*guard on"):
         step_of(model, sgd(model))(*batch(0))
 
 
-def test_a_state_of_another_model_is_refused_by_name() -> None:
+def test_the_error_names_a_state_of_a_different_model() -> None:
     model = network()
     optimizer = torch.optim.Adam(model.parameters())
     step = step_of(model, optimizer)
@@ -205,7 +205,7 @@ def test_a_state_of_another_model_is_refused_by_name() -> None:
         step(*batch(0))
 
 
-def test_a_batch_of_other_shapes_is_the_error_of_pytorch_and_the_next_step_works() -> None:
+def test_a_batch_of_wrong_shapes_raises_pytorchs_error_and_the_next_step_works() -> None:
     model = network()
     step = step_of(model, sgd(model))
     step(*batch(0))

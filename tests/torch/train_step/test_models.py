@@ -52,7 +52,7 @@ def test_parameters_that_are_frozen_between_steps_keep_their_values() -> None:
     torch.testing.assert_close(*results)
 
 
-def test_statistics_of_batch_normalization_and_odd_last_batches() -> None:
+def test_batch_normalization_and_a_smaller_last_batch_match_pytorch() -> None:
     torch.manual_seed(2)
     model = nn.Sequential(
         nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 4, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(),
@@ -67,7 +67,7 @@ def test_statistics_of_batch_normalization_and_odd_last_batches() -> None:
     torch.testing.assert_close(model.state_dict(), twin.state_dict())
 
 
-def test_dropout_follows_the_seed() -> None:
+def test_the_seed_determines_dropout() -> None:
     def trained(seed: int) -> Any:
         model = nn.Sequential(network(), nn.Dropout(0.5))
         step = step_of(model, torch.optim.Adam(model.parameters(), lr=0.01))
@@ -148,7 +148,7 @@ def test_steps_of_several_batches_are_updates_by_their_mean() -> None:
     torch.testing.assert_close(values(model, optimizers[0]), values(twin, optimizers[1]))
 
 
-def test_training_and_evaluation_modes_are_followed() -> None:
+def test_training_and_evaluation_modes_are_respected() -> None:
     model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4))
     step = step_of(model, torch.optim.SGD(model.parameters(), lr=0.1))
     step(*batch(0))
@@ -171,7 +171,7 @@ def test_a_step_trains_within_no_grad_too() -> None:
     assert not loss.requires_grad
 
 
-def test_many_trainings_in_one_process_do_not_count_as_recompilations() -> None:
+def test_many_training_runs_in_one_process_do_not_count_as_recompilations() -> None:
     for i in range(10):
         model = network(i)
         step_of(model, torch.optim.SGD(model.parameters(), lr=0.1))(*batch(0))
@@ -201,7 +201,7 @@ def test_recurrent_layers_are_trained(kind: type[nn.Module], options: dict[str, 
     assert not opwright_torch.report(step).calls
 
 
-def test_elements_between_recurrent_layers_are_dropped_in_training_alone() -> None:
+def test_dropout_between_recurrent_layers_is_active_only_in_training() -> None:
     model = Recurrent(nn.LSTM, num_layers=2, dropout=0.5)
     step = step_of(model, torch.optim.SGD(model.parameters(), lr=0.0))
     x, y = batch(0)

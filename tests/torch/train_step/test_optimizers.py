@@ -59,7 +59,7 @@ def _name(row: tuple[str, dict[str, Any]]) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=_name)
-def test_ten_steps_are_as_exact_as_pytorchs(row: tuple[str, dict[str, Any]]) -> None:
+def test_ten_steps_are_as_accurate_as_in_pytorch(row: tuple[str, dict[str, Any]]) -> None:
     name, options = row
     check(lambda p: getattr(torch.optim, name)(p, **options), batches())
 
@@ -127,7 +127,7 @@ def test_every_number_may_change_in_each_step_with_one_more_plan(name: str) -> N
 
 
 @pytest.mark.parametrize("name", VARIED)
-def test_options_may_fall_to_0_and_rise_from_it(name: str) -> None:
+def test_options_may_become_0_and_nonzero_again(name: str) -> None:
     options = [
         o for o in VARIED[name] if o in ("weight_decay", "momentum", "lr_decay", "dampening")
     ]
@@ -162,7 +162,7 @@ def test_flags_may_change_between_steps() -> None:
     check(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), batches(), follow)
 
 
-def test_groups_have_options_of_their_own() -> None:
+def test_parameter_groups_have_separate_options() -> None:
     def make(parameters: Any) -> torch.optim.Optimizer:
         first, *others = parameters
         groups = [
@@ -175,7 +175,7 @@ def test_groups_have_options_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("bound", [0.01, 0.2, 100.0])
-def test_gradients_are_clipped_by_norm_as_by_pytorch(bound: float) -> None:
+def test_gradients_are_clipped_by_norm_as_in_pytorch(bound: float) -> None:
     check(
         lambda p: torch.optim.SGD(p, lr=0.5, momentum=0.9),
         batches(),
@@ -184,7 +184,7 @@ def test_gradients_are_clipped_by_norm_as_by_pytorch(bound: float) -> None:
     )
 
 
-def test_gradients_are_clipped_by_value_as_by_pytorch() -> None:
+def test_gradients_are_clipped_by_value_as_in_pytorch() -> None:
     check(
         lambda p: torch.optim.Adam(p, lr=0.01),
         batches(),

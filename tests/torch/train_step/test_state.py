@@ -40,7 +40,7 @@ def load(file: io.BytesIO, *parts: Any) -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_training_continues_from_its_state_bit_by_bit(name: str) -> None:
+def test_a_resumed_training_run_is_bitwise_identical(name: str) -> None:
     model = network()
     optimizer = MAKERS[name](model.parameters())
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
@@ -65,7 +65,7 @@ def test_a_training_continues_from_its_state_bit_by_bit(name: str) -> None:
         assert torch.equal(a, b)
 
 
-def test_a_training_whose_process_is_killed_continues_bit_by_bit(tmp_path: Path) -> None:
+def test_a_training_run_resumed_after_a_kill_is_bitwise_identical(tmp_path: Path) -> None:
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     killed.mkdir()
     whole.mkdir()
@@ -233,7 +233,7 @@ def test_parameters_in_16_bits_and_64_bits_are_updated() -> None:
         )
 
 
-def test_the_report_leaves_a_training_unchanged() -> None:
+def test_a_report_does_not_change_a_training_run() -> None:
     model = network()
     optimizer = torch.optim.Adam(model.parameters())
     step = opwright_torch.train_step(model, functional.cross_entropy, optimizer)

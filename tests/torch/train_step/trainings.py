@@ -1,4 +1,4 @@
-"""The same training in PyTorch, in float32 and float64, and in plans."""
+"""The same training run in PyTorch, in float32 and float64, and in plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lets tests import modules from their folder."""
+"""Makes the modules of this folder importable for its tests."""
 
 import sys
 from pathlib import Path

@@ -31,7 +31,7 @@ def rows() -> Iterator[Rows]:
         yield mine
 
 
-def test_a_row_that_declines_leaves_nothing(rows: Rows) -> None:
+def test_a_row_that_declines_leaves_no_operators(rows: Rows) -> None:
     @rows.row("aten::relu")
     def relu(t: Translator, input: ow.Variable) -> ow.Variable:
         t.op("exp", input)
@@ -56,7 +56,7 @@ def test_a_row_whose_operator_refuses_is_declined(rows: Rows) -> None:
         (lambda t, x: t.op("cast", x, dtype="int32"), r"int32 \[2, 2\], PyTorch float32 \[2, 2\]"),
     ],
 )
-def test_a_result_of_another_shape_or_dtype_is_declined(
+def test_a_result_of_a_wrong_shape_or_dtype_is_declined(
     rows: Rows, result: Any, reason: str
 ) -> None:
     rows["aten::relu"] = lambda t, **named: result(t, named["input"])
@@ -99,7 +99,7 @@ def test_rows_of_a_package_that_comes_later_are_used() -> None:
     assert [op.type for op in found.program.global_block().ops] == ["square"]
 
 
-def test_composites_are_opened() -> None:
+def test_composites_are_decomposed() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return torch.ops.aten.diff(x * 2)
 
@@ -111,7 +111,7 @@ def test_composites_are_opened() -> None:
     torch.testing.assert_close(results.gradients, truth.gradients)
 
 
-def test_a_composite_with_a_piece_that_declines_is_called_whole() -> None:
+def test_a_composite_with_an_unsupported_part_is_one_call_of_pytorch() -> None:
     found = translated(torch.linalg.svdvals, [X.detach()])
     assert [op.type for op in found.program.global_block().ops] == ["torch.call"]
 

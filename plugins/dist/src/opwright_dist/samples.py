@@ -14,7 +14,7 @@ Drawn = tuple[Mapping[str, Any], Mapping[str, Any]] | None
 
 _IDLE: Final = {
     "reduce": "with one process each reduction is its tensor",
-    "unequal_rows": "one process has as many rows as itself",
+    "unequal_rows": "a single process has equal numbers of rows",
     "losses": "it affects gradients, and one process has one loss",
     "digest": "it is compared with those of other processes, without effect on numbers",
     "entries": "they are compared with those of other processes, without effect on numbers",
@@ -58,7 +58,7 @@ def _in_world(draw: Draw) -> dict[str, Any]:
 
 
 def shard(draw: Draw) -> Drawn:
-    """The part of the one process there is."""
+    """The part of the only process."""
     inputs = draw.propose()
     if inputs is None:
         return None

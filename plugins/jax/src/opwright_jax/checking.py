@@ -14,7 +14,7 @@ from opwright_jax import ops
 from opwright_jax.dtypes import NARROW
 
 _TOLERANCE: Final = {"float16": 1e-2, "float32": 1e-5}
-"""Relative and absolute: sums of a loss have another order."""
+"""Relative and absolute tolerance, since a loss is summed in a different order."""
 
 _OTHERS: Final = 1e-9
 N_EXAMPLES: Final = 2
@@ -22,7 +22,7 @@ N_EXAMPLES: Final = 2
 
 
 def check_operator(op_type: str, uses: Iterable[Any]) -> Generator[tuple[Any, str], None, str]:
-    """Yield uses that go wrong: under ``jit``, in gradients, and under ``vmap``.
+    """Yield uses that fail under ``jit``, in gradients, or under ``vmap``.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class Kept(NamedTuple):
     metas: Metas
     wanted: tuple[int, ...]
     saved: tuple[str, ...]
-    left_out: tuple[int, int] = (0, 0)  # from where on how many arguments have no gradient
+    left_out: tuple[int, int] = (0, 0)  # first argument without a gradient, and their number
 
 
 class Residual(NamedTuple):
@@ -93,9 +93,9 @@ def _run_forward(what: What, *primals: Any) -> tuple[list[Any], Residual]:
 def _run_again(
     vjp: Vjp, primals: Sequence[Any], values: tuple[Any, ...]
 ) -> tuple[list[Any], Residual]:
-    """As `_run_forward`, of gradients that compute their saved values again.
+    """As `_run_forward`, for gradients that recompute their saved values.
 
-    Not every output that a gradient reads has a gradient itself: that of the arguments has all.
+    Saved outputs may lack a gradient; computed from the arguments, gradients are differentiable.
     """
     begin = len(primals) - len(vjp.saved) - len(vjp.given)
     end = begin + len(vjp.saved)

@@ -5,7 +5,7 @@
 is called inside of `jax.jit`, `jax.grad`, `jax.vmap`, `jax.lax.scan`, `jax.shard_map` or outside.
 
 - **gradients** follow our rules, second ones too; an operator without a rule raises GradientError
-  if its gradient is wanted. Forward mode (`jax.jvp`) is refused.
+if its gradient is requested. Forward mode (`jax.jvp`) is refused.
 - **vmap** computes the whole batch at once for operators that `opwright_jax` knows to work on each
   example separately, and one example after the other for all others.
 - **dtypes** are JAX's: without ``jax_enable_x64`` a result of 64 bits is returned in 32, and

@@ -16,7 +16,7 @@ from opwright_jax.calls import Call, Forward, Vjp, What, Whole, label, read_attr
 from opwright_jax.dtypes import NARROW
 
 MAX_PIECES: Final = 1024
-"""Programs that are kept; the least recently used one goes first."""
+"""The number of cached programs; the least recently used one is dropped first."""
 
 Metas = tuple[Meta, ...]
 
@@ -76,7 +76,7 @@ def compile_piece(what: What, metas: Metas) -> Compiled:
 
 
 def digest_of(text: str) -> tuple[int, int]:
-    """Return two 64-bit numbers that identify a text."""
+    """Return two 64-bit numbers that identify a string."""
     both = blake2b(text.encode(), digest_size=16).digest()
     high, low = (int.from_bytes(half, "little", signed=True) for half in (both[:8], both[8:]))
     return high, low

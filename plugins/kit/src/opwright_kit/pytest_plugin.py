@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options, and the same for the configuration file."""
+    """Add the options, and the corresponding settings of the configuration file."""
     group = parser.getgroup("opwright")
     text = "check this installed distribution by opwright's conformance kit; repeatable"
     group.addoption("--opwright-check", action="append", default=[], metavar="PACKAGE", help=text)

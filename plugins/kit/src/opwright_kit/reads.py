@@ -66,7 +66,7 @@ def _carried(op: Operator) -> set[str]:
 def _check_given(block: Block, feeds: frozenset[str] | None, where: str, name: str) -> None:
     variable = block.find_var(name)
     if variable is None:
-        raise ProgramError(f"{where} reads {name!r}, which is no variable of the block")
+        raise ProgramError(f"{where} reads {name!r}, which is not a variable of the block")
     if variable.persistable or (variable.is_data and feeds is None):
         return
     if variable.is_data:

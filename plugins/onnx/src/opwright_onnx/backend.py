@@ -90,7 +90,7 @@ class OpwrightBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Return whether a device such as ``"CPU"`` or ``"CUDA:1"`` is there."""
+        """Return whether a device such as ``"CPU"`` or ``"CUDA:1"`` is available."""
         try:
             np.asarray(ow.ops.fill(shape=[1], value=0.0) if device == "CPU" else None)
         except ow.errors.OpwrightError:

@@ -24,7 +24,7 @@ MAX_SAMPLES: Final = 8
 
 _TOLERANCE: Final = {"float64": 1e-9, "float32": 1e-4}
 _COARSE: Final = 3e-2
-"""Relative and absolute, of results of sums in another order."""
+"""Relative and absolute tolerance of results, whose sums may have a different order."""
 
 Draw = Callable[[str], Iterable[Any]]
 """Returns samples of an operator type: arrays by slot in ``inputs``, and ``attrs``."""
@@ -87,10 +87,10 @@ def _check_data(key: str, row: Any, draw: Draw) -> Iterator[str]:
     try:
         proto = ow.op_proto(op_type)
     except OpwrightError as reason:
-        yield f"{key}: its operator must be there, got {reason}"
+        yield f"{key}: its operator must exist, got {reason}"
         return
     if find_row(domain, name) is not row:
-        yield f"{key}: one row must be of this name, got another of an annex that sorts behind it"
+        yield f"{key}: only one row may have this name, got another in an annex that sorts last"
     known = [attr.name for attr in proto.attrs]
     schema = find_schema(name, domain, since)
     theirs = None if schema is None else list(schema.attributes)
@@ -103,7 +103,7 @@ def _check_data(key: str, row: Any, draw: Draw) -> Iterator[str]:
 
 
 def _try(op_type: str, key: str | None, draw: Draw) -> Iterator[str]:
-    """Write samples, load them again, and compute the models by ONNX, too."""
+    """Write samples, reload them, and compute the models with ONNX, too."""
     for sample in islice(draw(op_type), MAX_SAMPLES):
         made = _make(sample)
         if made is None:
@@ -125,7 +125,7 @@ def _try(op_type: str, key: str | None, draw: Draw) -> Iterator[str]:
 
 
 def _make(sample: Any) -> tuple[ow.LoadedProgram, dict[str, Any]] | None:
-    """Return a program of one operator, and its feeds; None without results."""
+    """Return a program of one operator, and its feeds; None if it has no results."""
     program, fed, named = ow.Program(), {}, {}
     block = program.global_block()
     for slot, arrays in sample.inputs.items():
@@ -149,7 +149,7 @@ def _find_fault(model: Any, fed: Mapping[str, Any], ours: list[Any]) -> str | No
     except OpwrightError as reason:
         return f"a written model must load, got {reason}"
     if not _is_close(ours, again):
-        return "a model must compute the same after it is written and loaded, got other numbers"
+        return "a model must compute the same after it is written and loaded, got wrong numbers"
     if not all(map(_is_known, model.graph.node)):
         return None
     try:
@@ -158,7 +158,7 @@ def _find_fault(model: Any, fed: Mapping[str, Any], ours: list[Any]) -> str | No
     except Exception:  # noqa: BLE001 - the reference has no kernel for it, or a fault of its own
         return None
     if not _is_close(ours, theirs):
-        return "ONNX's reference evaluator must compute the same, got other numbers"
+        return "ONNX's reference evaluator must compute the same, got wrong numbers"
     return None
 
 

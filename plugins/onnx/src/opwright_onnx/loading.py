@@ -172,7 +172,7 @@ def as_value(value: Any) -> Value:
     array = as_codes(np.asarray(value))
     if isinstance(array, np.ndarray) and array.dtype.kind in "UO":
         if not all(isinstance(text, str) for text in array.flat):
-            raise AttributeTypeError("load: inputs must be numbers or strings, got others")
+            raise AttributeTypeError("load: inputs must be numbers or strings, got other objects")
         return array.astype(object)
     if not isinstance(array, Codes):
         array_dtype(array)

@@ -215,7 +215,7 @@ def write_bytes(number: int, content: bytes) -> bytes:
 
 
 def write_varint(number: int) -> bytes:
-    """Return a number of seven bits a byte."""
+    """Encode a number as a protobuf varint."""
     parts = bytearray()
     while number > 127:
         parts.append(number & 127 | 128)

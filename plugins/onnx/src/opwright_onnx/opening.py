@@ -1,4 +1,4 @@
-"""`load`: finds models loaded before without protobuf and translation."""
+"""`load`, which finds previously loaded models without protobuf and translation."""
 
 from __future__ import annotations
 

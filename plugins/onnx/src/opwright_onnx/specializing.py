@@ -14,7 +14,7 @@ from opwright_onnx.loading import as_value, load_parts, read_model
 from opwright_onnx.messages import ModelProto, TypeProto
 
 _TRIES: Final = 16
-"""How often a model is loaded with more inputs known; each try adds one at least."""
+"""How often a model is reloaded with more known inputs; each attempt adds at least one."""
 
 
 def is_tensor(kind: TypeProto) -> bool:

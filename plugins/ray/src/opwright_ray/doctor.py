@@ -50,7 +50,7 @@ def _run_self_test(ray: Any, folder: str) -> str:
 
 
 def _meet() -> str:
-    """Run on each worker; rank 0's result is the value of the training."""
+    """Run on each worker; rank 0's result is the value of the training run."""
     from opwright_dist.self_test import run_self_test
 
     return run_self_test()

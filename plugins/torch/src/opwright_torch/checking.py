@@ -10,13 +10,13 @@ import numpy as np
 from opwright.errors import MissingRequirementError, OpwrightError
 
 _TOLERANCE: Final = {"float16": 1e-2, "float32": 1e-5}
-"""Relative and absolute: sums of a loss have another order."""
+"""Relative and absolute tolerance, since a loss is summed in a different order."""
 
 _OTHERS: Final = 1e-9
 
 
 def check_operator(op_type: str, uses: Iterable[Any]) -> Iterator[tuple[Any, str]]:
-    """Yield uses that go wrong: eagerly, by ``opcheck``, in gradients, and in ``torch.compile``.
+    """Yield uses that fail eagerly, in ``opcheck``, in gradients, or in ``torch.compile``.
 
     Parameters
     ----------

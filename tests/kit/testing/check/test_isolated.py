@@ -51,7 +51,7 @@ def card(control_site: Path) -> dict[str, Any]:
         ("spins", "took more than 3 s", "x float32[9] (length 9)"),
     ],
 )
-def test_an_endless_call_is_found_with_kernel_and_sample(
+def test_an_endless_call_is_reported_with_kernel_and_sample(
     card: dict[str, Any], kernel: str, end: str, sample: str
 ) -> None:
     subject = f"broken_returns.{kernel}[cpu, broken_returns]"
@@ -67,7 +67,7 @@ def test_an_endless_call_is_found_with_kernel_and_sample(
     assert results["reference"]["reason"] == "the rule 'returns' ended its process"
 
 
-def test_a_device_whose_arrays_wait_for_its_lock_is_found_with_the_function(
+def test_a_device_whose_arrays_hang_on_its_lock_is_reported_with_the_function(
     environ: dict[str, str],
 ) -> None:
     name = "broken_garbage_collection"
@@ -81,10 +81,10 @@ def test_a_device_whose_arrays_wait_for_its_lock_is_found_with_the_function(
     found = [each for result in json.loads(done.stdout)["results"] for each in result["findings"]]
     (finding,) = found
     assert finding["message"].startswith(f"{package}: device {name} must work while")
-    assert "got a wait forever in allocate; " in finding["message"]
+    assert "got a hang in allocate; " in finding["message"]
 
 
-def test_an_unchecked_position_is_found_with_its_value(environ: dict[str, str]) -> None:
+def test_an_unchecked_position_is_reported_with_its_value(environ: dict[str, str]) -> None:
     subject = "broken_returns.picks[cpu, broken_returns]"
     command = [sys.executable, "-m", "opwright", "check", PACKAGE, "--json"]
     command += ["--rule", "out-of-range", "--subject", subject]
@@ -101,7 +101,7 @@ def test_later_subjects_are_still_checked(card: dict[str, Any]) -> None:
     assert {r["rule"]: r["state"] for r in fine}["returns"] == "passed"
 
 
-def test_one_process_serves_all_subjects_that_return() -> None:
+def test_one_process_checks_all_subjects_that_return() -> None:
     with IsolatedCheck("opwright-std", subject="relu", rules=["documented", "returns"]) as check:
         before = _children(os.getpid())
         states = {check.apply(*each).state for each in check.planned}
@@ -139,7 +139,7 @@ def test_an_interrupt_ends_the_process_that_checks(environ: dict[str, str]) -> N
     assert not Path(f"/proc/{child}").exists()
 
 
-def test_the_process_that_checks_ends_with_a_check_that_is_killed(environ: dict[str, str]) -> None:
+def test_the_child_process_ends_if_the_check_is_killed(environ: dict[str, str]) -> None:
     command = [sys.executable, "-m", "opwright", "check", PACKAGE, "--subject"]
     command += ["broken_returns.spins[cpu, broken_returns]", "--time-limit=100"]
     with subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL) as started:
@@ -148,7 +148,7 @@ def test_the_process_that_checks_ends_with_a_check_that_is_killed(environ: dict[
     _wait_until_gone(child)
 
 
-def test_a_process_that_ends_before_it_knows_the_plugins_is_an_error(
+def test_a_process_that_ends_before_it_has_listed_the_plugins_raises(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text("import os\nos._exit(7)\n")

@@ -42,7 +42,7 @@ def test_a_rule_is_given_uses_with_results_and_gradients_of_opwright() -> None:
     assert seen
 
 
-def test_lists_and_integers_appear_in_their_places() -> None:
+def test_lists_and_integers_are_passed_in_their_slots() -> None:
     places = set()
 
     def look(op_type: str, uses: Any) -> Iterator[Any]:
@@ -88,6 +88,6 @@ def test_operators_that_users_do_not_call_are_not_checked() -> None:
     assert not check(look, "scan").results
 
 
-def test_an_unknown_rule_names_the_nearest_rule_of_any_package() -> None:
+def test_the_error_for_an_unknown_rule_suggests_the_nearest_rule_of_any_package() -> None:
     with pytest.raises(CommandError, match="unknown rule, got 'fram'; did you mean 'frame'"):
         check(None, rules=("fram",))

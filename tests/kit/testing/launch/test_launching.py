@@ -1,4 +1,4 @@
-"""One kernel on memory of the kit's own: its writes, and the elements left unwritten."""
+"""One kernel in memory of the kit: its writes, and the elements that it leaves unwritten."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_kernels_in_python_and_compiled_ones_compute_the_same(library: str) -> N
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (1,), (2, 3)])
-def test_arrays_of_any_shape_are_handed_over_and_read_back(shape: tuple[int, ...]) -> None:
+def test_arrays_of_any_shape_are_passed_and_read_back(shape: tuple[int, ...]) -> None:
     context, entry = make(copy)
     x = np.arange(np.prod(shape, dtype=int), dtype=np.int16).reshape(shape)
     run = run_kernel(entry, Sample("acme.copy", {"x": (x,)}, {}), context=context)
@@ -82,7 +82,7 @@ def test_an_in_place_output_shares_the_memory_of_its_input() -> None:
     assert run.changed == ()
 
 
-def test_an_output_may_be_laid_on_an_input() -> None:
+def test_an_output_may_share_the_memory_of_an_input() -> None:
     run = run_kernel(
         entry_of("relu", "numpy"), Sample("relu", {"x": (X,)}, {}), reuse=[("out", "x")]
     )
@@ -90,7 +90,7 @@ def test_an_output_may_be_laid_on_an_input() -> None:
     assert run.changed == ()
 
 
-def test_an_output_whose_shape_the_kernel_finds_is_read_as_it_was_resized() -> None:
+def test_an_output_whose_shape_the_kernel_determines_is_read_in_that_shape() -> None:
     run = run_kernel(entry_of("nonzero", "numpy"), Sample("nonzero", {"x": (X > 2,)}, {}))
     np.testing.assert_array_equal(run.outputs["out"][0], np.nonzero(X > 2))
 
@@ -117,7 +117,7 @@ def test_a_written_input_is_reported() -> None:
     )
 
 
-def test_elements_that_were_left_out_hold_either_poison() -> None:
+def test_unwritten_elements_are_detected_with_either_poison() -> None:
     def forget_last(x: Any, out: Any) -> None:
         out[:, :-1] = x[:, :-1]
 
@@ -143,7 +143,7 @@ def test_inputs_with_gaps_reach_kernels_that_take_strides() -> None:
     assert seen == [(24, 8)]
 
 
-def test_a_parameter_is_packed_once_and_again_after_it_was_set() -> None:
+def test_a_parameter_is_packed_once_and_repacked_after_it_was_set() -> None:
     packed = []
 
     class Packing:
@@ -189,7 +189,7 @@ def test_a_refusal_is_raised_with_its_reason() -> None:
         run_kernel(entry, Sample("acme.copy", {"x": (X,)}, {}), context=context)
 
 
-def test_a_kernel_that_fails_is_an_error_that_names_it() -> None:
+def test_a_kernel_that_fails_raises_an_error_that_names_it() -> None:
     def fail(x: Any, out: Any) -> None:
         raise ValueError("broken")
 

@@ -34,19 +34,19 @@ def test_a_line_for_each_subject_counts_its_results(card: Scorecard) -> None:
     assert lines[-1] == "1 passed, 1 failed, 1 skipped; 1 found"
 
 
-def test_a_finding_is_reported_with_its_sample_and_a_command_that_repeats_it(
+def test_a_finding_is_reported_with_its_sample_and_a_command_that_reproduces_it(
     card: Scorecard,
 ) -> None:
     text = format_scorecard(card)
     assert "reference: acme.swish[cpu, acme]: out[0] is 1, 2 by numpy" in text
     assert "  sample: x float32[1]" in text
     assert (
-        "  to see it again: opwright check opwright-acme --rule reference "
+        "  to reproduce it: opwright check opwright-acme --rule reference "
         "--subject 'acme.swish[cpu, acme]' --dtype float32 --seed 7 --sample 4" in text
     )
 
 
-def test_a_reason_is_reported_once_for_all_that_share_it(card: Scorecard) -> None:
+def test_a_reason_is_reported_once_for_all_subjects_that_share_it(card: Scorecard) -> None:
     card.add(Result("acme.other", "gradient", "skipped", reason="declared to have none"))
     text = format_scorecard(card)
     assert text.count("declared to have none") == 1
@@ -61,7 +61,7 @@ def test_the_json_data_has_the_same_content(card: Scorecard) -> None:
     assert found["repeat"].endswith("--seed 7 --sample 4")
 
 
-def test_a_scorecard_without_findings_is_good() -> None:
+def test_a_scorecard_without_findings_passes() -> None:
     card = Scorecard("opwright-acme", "1.0", seed=0)
     card.add(Result("acme.swish", "documented", "passed"))
     assert card.ok
@@ -74,7 +74,7 @@ def test_the_page_lists_every_rule_with_its_summary() -> None:
     assert listed == [(rule.name, rule.summary) for rule in load_rules()]
 
 
-def test_a_subject_of_which_nothing_was_checked_is_not_good(card: Scorecard) -> None:
+def test_a_scorecard_with_an_unchecked_subject_does_not_pass(card: Scorecard) -> None:
     card.results = [result for result in card.results if result.state == "skipped"]
     assert format_scorecard(card).splitlines()[3].endswith("not checked")
 
@@ -91,7 +91,7 @@ def test_junit_has_a_test_for_each_rule_on_each_subject(card: Scorecard) -> None
     passed, skipped, failed = suite
     assert (passed.get("classname"), passed.get("name")) == ("acme.swish", "documented")
     assert skipped[0].attrib == {"message": "declared to have none"}
-    assert "to see it again: opwright check" in (failed[0].text or "")
+    assert "to reproduce it: opwright check" in (failed[0].text or "")
 
 
 def test_junit_escapes_characters_invalid_in_xml(card: Scorecard) -> None:
@@ -103,4 +103,4 @@ def test_junit_escapes_characters_invalid_in_xml(card: Scorecard) -> None:
 
 def test_a_traceback_is_printed_below_its_finding(card: Scorecard) -> None:
     text = card.format_findings([card.findings[0]._replace(traceback="Traceback:\nValueError: 1")])
-    assert "\n  Traceback:\n  ValueError: 1\n  to see it again" in text
+    assert "\n  Traceback:\n  ValueError: 1\n  to reproduce it" in text

@@ -16,7 +16,7 @@ from opwright_kit.testing.rules import import_cost
 
 
 class Planted(NamedTuple):
-    """A defect: where it is, and which rules see it.
+    """A defect: where it is, and which rules detect it.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ def broken_rules(card: Scorecard, operator: str) -> set[str]:
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.operator)
-def test_a_planted_defect_is_found_by_its_rule_and_no_other(
+def test_a_planted_defect_is_found_only_by_its_rule(
     planted: Planted, cards: dict[str, Scorecard]
 ) -> None:
     found = broken_rules(cards[planted.plugin], planted.operator)
@@ -182,7 +182,7 @@ def test_nothing_is_found_in_a_fixed_twin(operator: str, cards: dict[str, Scorec
 @pytest.mark.long("each defect and its twin are checked again, at two seeds")
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("operator", WITH_TWIN)
-def test_a_defect_and_nothing_in_its_fixed_twin_is_found_at_other_seeds(
+def test_other_seeds_find_a_defect_and_nothing_in_its_fixed_twin(
     operator: str, seed: int, controls: Context
 ) -> None:
     planted = next(each for each in PLANTED if each.operator == operator)
@@ -192,7 +192,7 @@ def test_a_defect_and_nothing_in_its_fixed_twin_is_found_at_other_seeds(
     assert not check_package(package, subject=f"{operator}_fixed", **options).findings
 
 
-def test_a_kernel_that_takes_parameters_alone_is_checked(cards: dict[str, Scorecard]) -> None:
+def test_a_kernel_that_accepts_only_parameters_is_checked(cards: dict[str, Scorecard]) -> None:
     name = "broken_compiled.takes_parameters[cpu, broken_compiled]"
     results = [r for r in cards["broken_compiled"].results if r.subject == name]
     states = {result.rule: result.state for result in results}
@@ -220,17 +220,19 @@ def test_an_error_far_along_an_axis_is_found_with_its_position(cards: dict[str, 
     assert all(place is not None for place in places)
 
 
-def test_a_kernel_that_writes_its_input_is_advised_about_that(cards: dict[str, Scorecard]) -> None:
+def test_the_finding_for_a_kernel_that_writes_its_input_suggests_a_fix(
+    cards: dict[str, Scorecard],
+) -> None:
     found = [
         finding.message
         for finding in cards["broken_inputs_unchanged"].findings
         if finding.subject.startswith("broken_inputs_unchanged.double[")
     ]
-    assert "inputs must stay as they are, got ValueError: " in found[0]
+    assert "inputs must stay unchanged, got ValueError: " in found[0]
     assert found[0].endswith("is read-only; write to an output, or declare one with aliases")
 
 
-def test_a_finding_of_a_sample_is_found_again_by_its_number(controls: Context) -> None:
+def test_a_finding_is_reproduced_by_the_number_of_its_sample(controls: Context) -> None:
     name, rule = "opwright-broken-reference", "reference"
     first = check_package(name, rules=[rule], context=controls).findings[0]
     again = check_package(
@@ -260,7 +262,7 @@ def test_nothing_is_found_in_a_good_plugin(
     assert passed == set(rules)
 
 
-def test_an_annex_is_held_to_the_rule_of_the_package_that_asks_for_it(controls: Context) -> None:
+def test_an_annex_is_checked_by_the_rule_of_the_package_that_uses_it(controls: Context) -> None:
     card = check_package("opwright-broken-annexes", rules=[ANNEXES], context=controls)
     (finding,) = card.findings
     expected = "table[broken]: good.pick: its purpose must be a sentence, got 'nothing'"
@@ -275,7 +277,7 @@ def test_a_slow_hook_module_is_reported_with_its_imports(controls: Context) -> N
     assert "http.server (" in finding.message
 
 
-def test_a_hook_module_that_waits_is_found_and_no_import_blamed(controls: Context) -> None:
+def test_a_hook_module_that_waits_is_reported_and_no_import_is_blamed(controls: Context) -> None:
     card = check_package("opwright-broken-import-sleep", rules=[IMPORT_COST], context=controls)
     (finding,) = card.findings
     assert "its own code" in finding.message

@@ -1,4 +1,4 @@
-"""Samples drawn of an OpProto are always the same for one seed."""
+"""Samples drawn from an OpProto are always the same for one seed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lengths_of(samples: list[Sample], slot: str = "x") -> set[int]:
     return {dim for s in samples for array in s.inputs[slot] for dim in array.shape}
 
 
-def test_shapes_are_empty_one_around_vector_widths_and_large() -> None:
+def test_lengths_are_0_1_around_vector_widths_and_large() -> None:
     drawn = draw_samples(get("exp"), "float32", seed=0)
     assert {0, 1, 7, 8, 9, 15, 16, 17, 31, 33, 65, 127, 257, 1501, 5003} <= lengths_of(drawn)
 
@@ -155,7 +155,7 @@ def test_a_sampler_for_one_package_takes_precedence_over_one_for_any_package() -
     assert find_sampler({"*.tanh": of_any}, get("tanh")) is None
 
 
-def test_samples_of_a_gradient_contain_outputs_of_the_forward_kernel() -> None:
+def test_samples_of_a_gradient_operator_contain_outputs_of_the_forward_kernel() -> None:
     context = CheckContext(ow.current_context())
     drawn = context.samples(get("tanh_grad"), "float64")
     assert len(drawn) >= 15
@@ -216,7 +216,7 @@ def test_an_attribute_that_a_draw_does_not_have_is_refused() -> None:
         draw_sample(get("exp"), "float32", 0, draw_exp)
 
 
-def test_why_nothing_could_be_drawn_names_the_error() -> None:
+def test_the_reason_for_missing_samples_names_the_error() -> None:
     def shape(ctx: InferContext) -> None:
         ctx.set_output("ot", ctx.input("x").shape)
 
@@ -230,7 +230,7 @@ def test_why_nothing_could_be_drawn_names_the_error() -> None:
     assert "infer_shape sets an unknown output, got 'ot'; did you mean 'out'" in reason
 
 
-def test_nan_does_not_differ_from_nan_in_floats_of_8_bits() -> None:
+def test_nan_equals_nan_in_8_bit_floats() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     one, other = (np.array([math.nan, 1, last]).astype(ml_dtypes.float8_e4m3fn) for last in (2, 3))
     assert differ(one, other).tolist() == [False, False, True]

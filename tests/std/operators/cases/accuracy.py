@@ -9,9 +9,9 @@ from case import WIDE, Array, Case, Source, Values
 
 
 def accuracy(x: Array, label: Array, k: int = 1) -> tuple[Array, Array, Array]:
-    """Count the classes that rank before the label: better ones, or equal and earlier.
+    """Count the classes before the label: with a higher score, or an equal one and a lower id.
 
-    A label whose own score is NaN is never right.
+    A label whose own score is NaN is never correct.
     """
     correct = 0
     for row, wanted in zip(x, label.ravel(), strict=True):

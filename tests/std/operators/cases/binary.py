@@ -55,7 +55,7 @@ def pairs(
 
 
 def integers(op: str, expected: Callable[..., Array], low: int = -5, **second: Any) -> list[Case]:
-    """Return the cases of whole numbers."""
+    """Return the cases of integers."""
     inputs = {"x": Random((9,), low, 5), "y": Random((9,), **{"low": low, "high": 5, **second})}
     wide = {"x": Random((2, 9), low, 5), "y": Random((9,), **{"low": low, "high": 5, **second})}
     return [

@@ -1,4 +1,4 @@
-"""Cases of bits of whole numbers, shifts, bytes as another dtype, and sign bits."""
+"""Cases of bits of integers, shifts, bytes as elements of another dtype, and sign bits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHY = "whole numbers"
 
 
 def each_pair(function: Callable[[int, int], int]) -> Callable[..., Array]:
-    """Return the function of Python's whole numbers, in the dtype of the arrays."""
+    """Return the function of Python's integers, in the dtype of the arrays."""
 
     def apply(x: Array, y: Array) -> Array:
         exact = np.frompyfunc(function, 2, 1)(x.astype(object), y.astype(object))
@@ -42,7 +42,7 @@ def of_bits(op: str, function: Callable[[int, int], int]) -> list[Case]:
 
 
 def shifts(op: str, function: Callable[[int, int], int]) -> list[Case]:
-    """Return the cases of shifts, also by the whole width."""
+    """Return the cases of shifts, including shifts by the full width."""
     counts = Values([[0, 1, 2, 7, 8, 31, 32, 63, 64, 100]])
     x = Values([[1], [3], [100], [127], [0]])
     by = Random((2, 9), 0, 7)

@@ -36,7 +36,7 @@ def pairs(
     reason: str = "",
     **options: Any,
 ) -> list[Case]:
-    """Return the cases of a function of two: shapes that broadcast, and numbers written out."""
+    """Return the cases of a function of two inputs: shapes that broadcast, and explicit numbers."""
     shapes = {"row": ((3, 4), (4,)), "scalar": ((), (2, 3)), "empty": ((0, 3), (1, 3))}
     given = {"dtypes": FLOATS, **options}
     return [

@@ -13,7 +13,7 @@ Numbers = Sequence[float]
 
 
 def wide(*arrays: Array) -> list[Array]:
-    """Return the arrays in a dtype whose squares are numbers."""
+    """Return the arrays in a dtype that represents their squares."""
     return [array.astype(np.longdouble) for array in arrays]
 
 

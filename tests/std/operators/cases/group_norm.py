@@ -41,7 +41,7 @@ def case(
 
 
 def equal_elements(op: str, **attrs: Any) -> Case:
-    """Return the case of rows whose elements are equal: they deviate from nothing, exactly."""
+    """Return the case of rows whose elements are equal, so that all deviations are exactly 0."""
 
     def expected(x: Array, **given: Any) -> tuple[Array, Array, Array]:
         rows = x[:, :2, 0]
@@ -73,7 +73,7 @@ CASES = (
     equal_elements("instance_norm"),
     Case(
         "group_norm",
-        # A large mean: the difference of squares would leave no digit of the variance.
+        # The mean is large: a difference of squares would lose all digits of the variance.
         {"x": Values([[10000.0, 10001.0, 10002.0, 10003.0], [1.0, 1.0, 1.0, 1.0]])},
         group_norm,
         {"groups": 1},

@@ -39,7 +39,7 @@ def case(
 
 
 def equal_elements(n: int) -> Case:
-    """Return the case of rows whose elements are equal: they deviate from nothing, exactly."""
+    """Return the case of rows whose elements are equal, so that all deviations are exactly 0."""
 
     def expected(x: Array, epsilon: float) -> tuple[Array, Array, Array]:
         return 0 * x, x[:, 0], np.full(len(x), epsilon**-0.5)
@@ -65,7 +65,7 @@ CASES = (
     case((2, 3, 4), "all", begin=0),
     Case(
         "layer_norm",
-        # A large mean: the difference of squares would leave no digit of the variance.
+        # The mean is large: a difference of squares would lose all digits of the variance.
         {"x": Values([[10000.0, 10001.0, 10002.0, 10003.0], [1.0, 1.0, 1.0, 1.0]])},
         layer_norm,
         label="large-mean",

@@ -70,7 +70,7 @@ def cases(
     given: dict[str, Source] | None = None,
     **options: Any,
 ) -> list[Case]:
-    """Return a case of each of both operators."""
+    """Return one case of each of the two operators."""
     n, steps, tags = shape
     inputs: dict[str, Source] = {"x": Random(shape), "transition": Random((tags, tags))}
     inputs |= {slot: Random((tags,)) for slot in weights} | (given or {})
@@ -107,7 +107,7 @@ CASES = (
             ),
         },
     ),
-    # Transitions that underflow in float32, as forbidden ones.
+    # Transitions whose exponentials underflow in float32, as for forbidden transitions.
     *cases(
         "rare",
         (2, 4, 3),

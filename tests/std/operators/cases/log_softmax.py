@@ -7,7 +7,7 @@ from case import LENGTHS, Array, Case, Random, Source, Values
 
 
 def log_softmax(x: Array, axis: int = -1) -> Array:
-    """The definition, in long double, after a shift that does not change it."""
+    """Compute the definition in long double, after a shift that does not change the result."""
     wide = x.astype(np.longdouble)
     shifted = wide - np.max(wide, axis, keepdims=True, initial=-np.inf)
     return (shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))).astype(float)

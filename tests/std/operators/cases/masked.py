@@ -127,7 +127,7 @@ def case(
 
 
 def reductions(name: str) -> list[Case]:
-    """Return the cases of one reduction: some axes, all of them, and a line that is hidden."""
+    """Return the cases of one reduction: some axes, all axes, and a fully masked line."""
     op, expected = f"masked_{name}", over(REDUCTIONS[name])
     attrs = {"p": 3.0} if name == "norm" else {}
     return [

@@ -1,4 +1,4 @@
-"""Cases of elementary functions, rounding, and numbers that are not finite."""
+"""Cases of elementary functions, rounding, and non-finite numbers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def rounded(op: str, function: Callable[[float], int]) -> list[Case]:
 
 
 def asked(op: str, expected: Callable[[Array], Array]) -> list[Case]:
-    """Return the cases of a question to numbers."""
+    """Return the cases of a predicate of numbers."""
     reason = "its result is bool"
     special = Values([*ENDS, 65504.0, 1e-7])
     kinds = (*FLOATS, *INTS, "bool")

@@ -7,7 +7,7 @@ from case import LENGTHS, NUMBERS, WIDE, Array, Case, Random, Values
 
 
 def matmul(x: Array, y: Array, transpose_x: bool = False, transpose_y: bool = False) -> Array:
-    """einsum, which is independent of matmul's treatment of vectors and stacks."""
+    """Compute with einsum, which is independent of how matmul treats vectors and stacks."""
     letters_x, letters_y = ("k" if x.ndim == 1 else "mk"), ("k" if y.ndim == 1 else "kn")
     result = letters_x.replace("k", "") + letters_y.replace("k", "")
     if transpose_x:

@@ -26,7 +26,7 @@ def typed(
     label: str = "dtypes",
     **options: Any,
 ) -> Case:
-    """Return the same in every dtype."""
+    """Return the case in every dtype."""
     common = {"dtypes": EVERY, "no_grad": "covered by the cases in floats only", **options}
     return moved(op, expected, label, shape, **common)
 

@@ -86,7 +86,7 @@ def adamax(
 
 
 def rest_of_power(beta: float, step: float) -> Any:
-    """Return 1 - beta**step in decimal digits."""
+    """Return 1 - beta**step, computed in decimal arithmetic."""
     with decimal.localcontext() as context:
         context.prec = 50
         return float(1 - decimal.Decimal(beta) ** int(step))

@@ -48,7 +48,7 @@ def rank_loss(x: Array, y: Array, label: Array) -> Array:
     return np.logaddexp(0, x - y) - label * (x - y)
 
 
-# Labels are such that no difference meets a kink.
+# Labels are chosen so that no difference is at a kink.
 APART_FROM = {"low": 2.5, "high": 3.5}
 SHARE = {"low": 0.1, "high": 0.9}
 KINDS: tuple[tuple[str, Callable[..., Any], str, dict[str, Any], dict[str, Any]], ...] = (
@@ -93,7 +93,7 @@ def ends(
     label: str,
     **options: Any,
 ) -> Case:
-    """Return a case of written numbers, and of written gradients for `out_grad` 1."""
+    """Return a case of explicit numbers, and explicit gradients for `out_grad` 1."""
     return Case(
         op,
         {slot: Values(numbers) for slot, numbers in inputs.items()},

@@ -111,7 +111,7 @@ def sampled(label: str, shape: tuple[int, ...], places: tuple[int, ...], **attrs
 
 
 def modes() -> list[Case]:
-    """Return each padding with each mode once; all pairs with every case."""
+    """Return each padding with each mode, with both alignments if all cases are requested."""
     kinds = ("bilinear", "nearest", "bicubic")
     paddings = ("zeros", "border", "reflection")
     cases = []

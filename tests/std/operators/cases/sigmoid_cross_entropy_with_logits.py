@@ -7,7 +7,7 @@ from case import LENGTHS, Array, Case, Random, Values
 
 
 def loss(x: Array, label: Array) -> Array:
-    """The definition, in long double: -label ln(s) - (1 - label) ln(1 - s), s = sigmoid(x)."""
+    """Compute -label ln(s) - (1 - label) ln(1 - s) with s = sigmoid(x) in long double."""
     wide = x.astype(np.longdouble)
     yes, no = np.logaddexp(0, -wide), np.logaddexp(0, wide)
     return (label * yes + (1 - label) * no).astype(float)

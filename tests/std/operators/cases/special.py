@@ -38,7 +38,7 @@ def digamma(x: float) -> float:
 
 
 def erfinv(x: float) -> float:
-    """Return the root of erf by Newton's method, from erfc where that has more digits."""
+    """Return the root of erf by Newton's method, from erfc where that is more precise."""
     size = abs(x)
     if not size < 1:
         return math.copysign(INF, x) if size == 1 else NAN

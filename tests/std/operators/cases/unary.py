@@ -50,7 +50,7 @@ def elementwise(
 def few(
     op: str, expected: Callable[..., Array], special: list[float], **options: Any
 ) -> list[Case]:
-    """Return the cases of a function whose loop is another one's: every dtype, shapes, numbers."""
+    """Return the cases of a function that shares another's loop: every dtype, shapes, numbers."""
     cases = elementwise(op, expected, special, **options)
     return [cases[0], cases[LENGTHS.index(17)], *cases[-3:]]
 
@@ -100,7 +100,7 @@ def integers(op: str, expected: Callable[..., Array], attrs: dict[str, Any] | No
 
 
 def fractions(op: str, expected: Callable[..., Array], low: float = -4) -> Case:
-    """Return the case of whole numbers and bool, whose results are float32."""
+    """Return the case of integers and bool, whose results are float32."""
     inputs = {"x": Random((9,), low, 4)}
     dtypes = ("int32", "uint8", "bool")
     return Case(op, inputs, expected, dtypes=dtypes, label="whole", no_grad="whole numbers")

@@ -23,7 +23,7 @@ class UnmappedError(Exception):
 
 
 class RandomError(Exception):
-    """Raised for samples whose numbers PyTorch's generator draws."""
+    """Raised for samples with numbers drawn by PyTorch's generator."""
 
 
 def dtype_of(x: Any) -> str:
@@ -57,17 +57,17 @@ def is_integer(x: Any) -> bool:
 
 
 def cast(x: Any, dtype: str | None) -> Any:
-    """Return x in a dtype; in its own for None."""
+    """Return x in a dtype; unchanged for None."""
     return x if dtype in (None, dtype_of(x)) else ops.cast(x, dtype=dtype)
 
 
 def floating(x: Any) -> Any:
-    """Return whole numbers and bools as float32, the default dtype of PyTorch."""
+    """Return integers and bools as float32, the default dtype of PyTorch."""
     return x if is_float(x) else ops.cast(x, dtype="float32")
 
 
 def whole(x: Any) -> Any:
-    """Return whole numbers and bools as int64, PyTorch's dtype of their sums."""
+    """Return integers and bools as int64, PyTorch's dtype of their sums."""
     return x if is_float(x) else cast(x, "int64")
 
 
@@ -98,7 +98,7 @@ def repeated(x: Any, n: int) -> list[Any]:
 
 
 def sizes_of(*sizes: Any) -> list[int]:
-    """Return sizes given one by one, or as one list."""
+    """Return sizes given separately, or as one list."""
     return [int(size) for size in (many(sizes[0]) if len(sizes) == 1 else sizes)]
 
 
@@ -169,7 +169,7 @@ def filled(x: Any, value: Any, dtype: str | None = None) -> Any:
 
 
 def size_along(x: Any, axes: Sequence[int]) -> int:
-    """Return the number of elements that the axes have together; all of them for no axes."""
+    """Return the product of the lengths of the axes; of all axes if none are given."""
     shape = shape_of(x)
     return math.prod(shape[axis] for axis in axes) if axes else math.prod(shape)
 
@@ -179,7 +179,7 @@ def flat(x: Any) -> Any:
 
 
 def reshaped(x: Any, shape: Sequence[int]) -> Any:
-    """Return x in another shape; 0 in it does not mean the length of an axis."""
+    """Return x in another shape, in which 0 does not copy the length of an axis."""
     if 0 not in shape:
         return ops.reshape(x, shape=list(shape))
     others = [axis for axis, n in enumerate(shape) if n]
@@ -189,7 +189,7 @@ def reshaped(x: Any, shape: Sequence[int]) -> Any:
 
 
 def swapped(x: Any, first: int, second: int) -> Any:
-    """Return x with two axes in each other's place."""
+    """Return x with two axes swapped."""
     axes = list(range(rank_of(x)))
     if not axes:
         return ops.assign(x)

@@ -39,7 +39,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1)
 
 
 def areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
-    """Return twice the areas of trapezoids, for whole numbers in their dtype, like PyTorch."""
+    """Return twice the areas of trapezoids, for integers in their dtype, like PyTorch."""
     axis = axis_of(y, dim)
     n = shape_of(y)[axis]
     if n == 0:

@@ -34,14 +34,14 @@ REDUCTIONS.update({"amax": "max", "amin": "min", "mean": "mean"})
 
 
 def cut_to(x: Any, shape: list[int], kept: int | None = None) -> Any:
-    """Return the part of x that a smaller shape covers, one axis of it whole."""
+    """Return the part of x that a smaller shape covers, with one axis complete."""
     axes = [a for a, n in enumerate(shape) if a != kept and n != shape_of(x)[a]]
     ends = [shape[axis] for axis in axes]
     return ops.slice(x, axes=axes, starts=[0] * len(axes), ends=ends) if axes else x
 
 
 def as_line(x: Any) -> Any:
-    """Return a number as a line of one."""
+    """Return a scalar as a line of one element."""
     return x if rank_of(x) else ops.reshape(x, shape=[1])
 
 
@@ -133,7 +133,7 @@ def index_fill(x: Any, dim: int, index: Any, value: Any) -> Any:
 
 
 def along(op: str, x: Any, dim: int, index: Any, *updates: Any, **attrs: Any) -> Any:
-    """Call an operator of positions along an axis, of a number as of a line of one."""
+    """Call an operator of positions along an axis; a scalar is a line of one element."""
     attrs["axis"] = axis_of(x, dim)
     out = getattr(ops, op)(as_line(x), as_line(index), *updates, **attrs)
     return out if rank_of(x) else ops.reshape(out, shape=[])

@@ -27,7 +27,7 @@ from .ordering import lower_median
 
 
 def masked(op: str, x: Any, mask: Any, **attrs: Any) -> Any:
-    """Call an operator, or its masked twin if there is a mask."""
+    """Call an operator, or its masked variant if there is a mask."""
     if mask is None:
         return getattr(ops, op)(x, **attrs)
     return getattr(ops, f"masked_{op}")(x, ops.expand(mask, shape=shape_of(x)), **attrs)

@@ -29,7 +29,7 @@ def both_sorted(x: Any, dim: int, descending: bool) -> tuple[Any, Any]:
 
 
 def lower_median(x: Any, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
-    """Return the lower one of the two in the middle, as PyTorch does, and its position."""
+    """Return the lower of the two middle elements, as PyTorch does, and its position."""
     length = size_along(x, [dim]) if rank_of(x) else 1
     values, indices = both_sorted(x, dim, False)
     if not is_float(x):

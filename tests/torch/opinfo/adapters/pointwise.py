@@ -27,7 +27,7 @@ from .arguments import (
 
 
 def of_floats(op: str) -> Adapter:
-    """Return an operator of floats; whole numbers are converted, as in PyTorch."""
+    """Return an operator of floats; integers are converted, as in PyTorch."""
     return lambda x: getattr(ops, op)(floating(x))
 
 
@@ -50,7 +50,7 @@ def of_bools(op: str) -> Adapter:
 
 
 def rounding(op: str) -> Adapter:
-    """Return an operator that leaves whole numbers unchanged."""
+    """Return an operator that leaves integers unchanged."""
     return lambda x: getattr(ops, op)(x) if is_float(x) else ops.assign(x)
 
 
@@ -176,7 +176,7 @@ def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
 
 
 def test_of(op: str) -> Adapter:
-    """Return a test of floats, for which whole numbers are converted."""
+    """Return a predicate of floats, for which integers are converted."""
 
     def apply(x: Any) -> Any:
         return getattr(ops, op)(floating(x))
@@ -256,7 +256,7 @@ def ndtr(x: Any) -> Any:
 
 def ndtri(x: Any) -> Any:
     x = floating(x)
-    # 2x - 1 has no digits of a small x in float32.
+    # In float32 2x - 1 loses a small x.
     inner = ops.erfinv(ops.scale(cast(x, "float64"), scale=2.0, bias=-1.0))
     return cast(ops.scale(inner, scale=math.sqrt(2)), dtype_of(x))
 

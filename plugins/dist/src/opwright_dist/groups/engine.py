@@ -56,8 +56,8 @@ class Engine(ABC):
             If the engine supports only its own launchers, or cannot listen at the address.
         """
         raise DistError(
-            f"{cls.name}: the engine must serve other launchers, got one that does not; start the "
-            f"processes with its own launcher"
+            f"{cls.name}: the engine must support other launchers, got one that does not; start "
+            "the processes with its own launcher"
         )
 
     @property

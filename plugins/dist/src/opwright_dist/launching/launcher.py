@@ -22,9 +22,10 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HELP: Final = """\
 usage: {name} run -n N [-m] SCRIPT [ARGUMENTS]
 
-Run a script in several processes of this machine, connected by {library}. The number of the process
-stands before each line that it prints. Where one fails, or ends without the others, all are ended.
-They share the CPUs: each has OPWRIGHT_NUM_THREADS = CPUs / N, at least 1, where that is not set.
+Run a script in several processes of this machine, connected by {library}. Each printed
+line is prefixed with the number of its process. If one fails, or exits without the others, all are
+terminated. They share the CPUs: each has OPWRIGHT_NUM_THREADS = CPUs / N, at least 1, unless that
+is set.
 {more}
 
   -n N, --ranks N  how many processes
@@ -63,7 +64,7 @@ class Tool(NamedTuple):
 
 
 class _UsageError(Exception):
-    """The command line is wrong."""
+    """Raised for an invalid command line."""
 
 
 def launch(tool: Tool, arguments: list[str] | None = None) -> int:

@@ -187,7 +187,7 @@ class Ranks:
                 self._kill_at = 0.0
                 continue
             if number == signal.SIGINT and not self._is_interrupted:
-                self._is_interrupted = True  # a training ends itself after saving
+                self._is_interrupted = True  # training runs exit after saving
                 self._send(number)
                 continue
             reason = f"ended by {_name_signal(number)}"
@@ -201,7 +201,7 @@ class Ranks:
             fault = None if code is None else self._find_fault(rank, code)
             if code is None or fault is None:
                 continue
-            if self._is_interrupted:  # all were notified: the others may end by themselves
+            if self._is_interrupted:  # all were notified, so the others may exit on their own
                 reason = f"ended by {_name_signal(signal.SIGINT)}"
                 self._end_all(128 + signal.SIGINT, reason, 0, _INTERRUPT_S)
             else:
@@ -210,7 +210,7 @@ class Ranks:
             return
 
     def _find_fault(self, rank: int, code: int) -> str | None:
-        """Return the fault in the end of a process, None for a proper end."""
+        """Describe the abnormal exit of a process; None for a normal exit."""
         if code < 0:
             return f"was ended by {_name_signal(-code)}"
         if code > 0:

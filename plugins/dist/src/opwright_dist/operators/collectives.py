@@ -35,7 +35,7 @@ def _all_reduce_gradient(g: GradientContext) -> None:
         )
     attrs = {"reduce": "mean" if reduce == "mean" else "sum", "group": group}
     total = g.emit("dist.all_reduce", {"x": g.output_grad("out")}, attrs=attrs)
-    if reduce in {"max", "min"}:  # equal ones share it
+    if reduce in {"max", "min"}:  # equal elements share the gradient
         where = g.emit("equal", {"x": g.input("x"), "y": g.output("out")})
         zeros = g.emit("fill_like", {"x": g.output("out")})
         ones = g.emit("fill_like", {"x": g.output("out")}, attrs={"value": 1.0})
@@ -52,7 +52,7 @@ _ALL_REDUCE_MAKER = (
             OpMaker("dist.all_reduce")
             .add_comment(
                 "Element-wise reduction over all processes, to the sum, mean, maximum or minimum. "
-                "Equal bits on every process and in every run; 16-bit floats "
+                "Bitwise identical on every process and in every run; 16-bit floats "
                 "are summed in float32. MPI: A Message-Passing Interface Standard, 5.0, 6.9."
             )
             .add_input("x", "any shape, equal on all processes")

@@ -72,7 +72,7 @@ REDUCE_SHARD = (
             OpMaker("dist.reduce_shard")
             .add_comment(
                 "Element-wise reduction over all processes, of which each receives the part of "
-                "dist.shard. The bits are those of dist.all_reduce."
+                "dist.shard. It is bitwise identical to dist.all_reduce."
             )
             .add_input("x", "any shape, equal on all processes")
             .dtypes(*DTYPES)

@@ -59,7 +59,7 @@ def read_hello(line: bytes) -> Hello | None:
 def join(who: str, address: str, token: str, rank: int | None) -> socket.socket:
     """Return an accepted connection to the server of a run.
 
-    A server busy with strangers may close a connection early: it is retried.
+    A server busy with other connections may close this one early; then it is retried.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ MAX_WAITING_BYTES: Final = 1 << 16
 
 
 class MalformedError(ValueError):
-    """A message violates the protocol: its connection is closed."""
+    """Raised for a message that violates the protocol; its connection is closed."""
 
 
 class Peer:

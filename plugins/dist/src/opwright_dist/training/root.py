@@ -51,7 +51,7 @@ def run_on_root(
             function()
         except Exception as error:  # noqa: BLE001 - raised after the others are notified
             fault, failure = f"{type(error).__name__}: {error}", error
-    for name in names:  # a fault in one group is passed on to the next
+    for name in names:  # an error in one group is reported to the next
         told = world.engine.gather(fault.encode(), name)
         fault = fault or next((text.decode(errors="replace") for text in told if text), "")
     if failure is not None:

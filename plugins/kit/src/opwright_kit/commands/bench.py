@@ -47,8 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for option, metavar, text in several:
         parser.add_argument(option, metavar=metavar, action="append", default=[], help=text)
     parser.add_argument("--dtype", help="dtype that selects the kernel (default: float32)")
-    parser.add_argument("--rounds", type=int, default=15, help="times of each kernel (default: 15)")
-    parser.add_argument("--threads", type=int, help="threads of a kernel (default: as plans have)")
+    parser.add_argument(
+        "--rounds", type=int, default=15, help="rounds over all kernels (default: 15)"
+    )
+    parser.add_argument("--threads", type=int, help="threads of a kernel (default: as in plans)")
 
 
 class Timing(NamedTuple):
@@ -79,12 +81,12 @@ class Timing(NamedTuple):
 
     @property
     def is_sound(self) -> bool:
-        """Whether it ran, and agrees."""
+        """Whether the kernel ran and agrees with the reference."""
         return self.result in {_REFERENCE, _AGREES, _ALONE}
 
     @property
     def median_s(self) -> float:
-        """The time of one run; infinite if there was none."""
+        """The time of one run; infinite if the kernel did not run."""
         return median(self.times_s) if self.times_s else float("inf")
 
     @property
@@ -190,7 +192,7 @@ def _check_counts(args: argparse.Namespace) -> int:
 
 
 def _candidates(context: Context, op_type: str, device: str, dtype: str) -> tuple[KernelEntry, ...]:
-    """Return the kernels that a plan would try.
+    """Return the kernels that a plan would try, in that order.
 
     Raises
     ------

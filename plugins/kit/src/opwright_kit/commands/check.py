@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rule", action="append", default=[], metavar="NAME", help="only this rule; repeatable"
     )
     parser.add_argument("--subject", metavar="NAME", help="only this operator or kernel")
-    parser.add_argument("--seed", type=int, default=0, help="of the samples (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the samples (default: 0)")
     parser.add_argument("--sample", type=int, metavar="NUMBER", help="only this sample")
     parser.add_argument("--dtype", help="only this dispatch dtype")
     parser.add_argument(
@@ -93,7 +93,7 @@ def _check_number(option: str, number: int) -> int:
 
 
 def _open(args: argparse.Namespace, stack: ExitStack) -> Check:
-    """Return the check, in this process or in a child that ends with the stack."""
+    """Return the check, in this process or in a child process that ends when `stack` closes."""
     options: dict[str, Any] = {
         "rules": args.rule,
         "subject": args.subject,

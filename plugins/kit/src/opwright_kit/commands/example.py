@@ -33,10 +33,10 @@ _RUNS: Final = 5
 """The number of the simplest samples that are run, until one works."""
 
 _RAN: Final = "ran"
-"""Reported instead of a kernel when the call has returned."""
+"""Reported, instead of the name of a kernel, when the call has returned."""
 
 _RAN_AS_DRAWN: Final = "ran as drawn"
-"""The same if a call with random numbers as its floats does not return."""
+"""Reported instead of `_RAN` if a call with random floats does not return."""
 
 _GIVE_UP: Final = 3
 """After this many seeds without a sample, samples with other attributes are tried."""
@@ -102,7 +102,7 @@ class Example(NamedTuple):
         }
 
     def shapes(self, unknown: bool = False) -> str | None:
-        """Return ``x [2, 3], y [3] -> out [2, 3]``; None if the rule refuses.
+        """Return ``x [2, 3], y [3] -> out [2, 3]``; None if the shape rule refuses.
 
         With `unknown` the first axis of the first input, and of all others of its shape, is
         unknown, as for a fed batch.
@@ -154,7 +154,7 @@ def find_example(definition: OpDefinition, context: Context) -> Example | None:
 
 
 def _find_runnable(examples: list[Example], context: Context) -> Example | None:
-    """Return the first that runs, or crashes."""
+    """Return the first example that runs, or crashes."""
 
     def run_all(tell: Tell) -> None:
         for number, example in enumerate(examples):
@@ -183,7 +183,7 @@ def _kernels_in_turn(example: Example, context: Context) -> Iterator[str]:
         yield f"of the body of {definition.op_type}"
     for entry in context.candidates(definition.op_type, HOST_DEVICE, sample.dtype):
         yield entry.who
-        with suppress(Refuse, OpwrightError):  # the call tells
+        with suppress(Refuse, OpwrightError):  # the call reports errors
             Launch(entry, sample, context=context)
             return
 
@@ -211,7 +211,7 @@ def _randomize(example: Example) -> Example:
 
 
 def _runs(example: Example, context: Context) -> bool:
-    """Run the example: values may be out of range, such as a class id, which no shape rule sees."""
+    """Run the example, since shape rules do not see values out of range, such as a class id."""
     proto = example.definition.proto
     arguments: dict[str, Any] = dict(example.given_attrs())
     for name, arrays in example.sample.inputs.items():

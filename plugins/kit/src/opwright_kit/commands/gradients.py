@@ -33,7 +33,7 @@ def describe_gradient(
         return _describe_operator(definition, rule)
     if rule is not None:
         written = [] if example is None else _trace(definition, example, context)
-        return written or ["written in other operators, which depend on what is wanted"]
+        return written or ["composed of other operators, which depend on the requested gradients"]
     if definition.control is not None:
         return [_describe_control(definition.control)]
     if definition.body is not None:
@@ -45,8 +45,8 @@ def _describe_control(control: Control) -> str:
     if isinstance(control, Branch):
         return "through its blocks: append_backward writes blocks of their gradients"
     if control.stacks:
-        return "through its block: append_backward writes a scan over the gradients of its turns"
-    return "none: what its turns compute is not kept, and append_backward refuses it"
+        return "through its block: append_backward writes a scan over gradients of its iterations"
+    return "none: the values of its iterations are not saved, and append_backward refuses it"
 
 
 def _describe_operator(definition: OpDefinition, rule: GradOp) -> list[str]:
@@ -66,7 +66,7 @@ def _enumerate(names: list[str]) -> str:
 
 
 def _trace(definition: OpDefinition, example: Example, context: Context) -> list[str]:
-    """Return the operators that the rule writes for an example, found by letting it write them."""
+    """Return the operators that the rule writes for an example, by running the rule."""
     try:
         written = _append(definition, example, context)
     except OpwrightError:

@@ -41,9 +41,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the page and print its size."""
     model = Path(args.model)
     if args.feed and not args.profile:
-        raise CommandError(
-            f"graph: --feed serves only --profile, got {args.feed[0]!r}; add --profile"
-        )
+        raise CommandError(f"graph: --feed needs --profile, got {args.feed[0]!r}; add --profile")
     if not 1 <= args.runs <= MAX_RUNS:
         raise CommandError(f"graph: --runs must be an int in [1, {MAX_RUNS}], got {args.runs}")
     with resolving():
@@ -79,7 +77,7 @@ def _draw(args: argparse.Namespace, model: Path) -> tuple[Any, Profile | None]:
             f"pass {model.parent}"
         )
     target = Path(args.output) if args.output else Path(f"{model.resolve().name}.html")
-    check_target(target, force=args.force)  # before the work of a profile
+    check_target(target, force=args.force)  # before the profile, which takes time
     loaded = open_model("graph", model, is_run=args.profile)
     network = Network(loaded.program.global_block())
     profile = _profile(network, loaded, args) if args.profile else None

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="folder of a saved program or model, or model.onnx")
     parser.add_argument("-o", "--output", metavar="FILE", help="lock (default: MODEL.lock)")
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 1 where the lock differs"
+        "--check", action="store_true", help="write nothing; exit with 1 if the lock differs"
     )
     parser.add_argument("--device", default=HOST_DEVICE, help="device to run on (default: cpu)")
     parser.add_argument(

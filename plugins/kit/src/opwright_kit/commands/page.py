@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the page of an operator, as ``opwright ops NAME`` does."""
     context = current_context()
     page = Page(args.type, context)
-    if args.json:  # a crash of the example is in it
+    if args.json:  # it includes a crash of the example
         print_json(page.to_json())
         return 1 if page.crash else 0
     print(page.text())
@@ -147,11 +147,11 @@ def _traits(definition: OpDefinition) -> list[str]:
     sentences = []
     if definition.plan_only:
         sentences.append(
-            "Only passes put it into plans; it stands in no program and is not called."
+            "Only passes put it into plans; it does not occur in programs and cannot be called."
         )
     if definition.body is not None:
         sentences.append(
-            "A composite: where no kernel serves, the operators of its body run instead."
+            "A composite: if no kernel accepts it, the operators of its body run instead."
         )
     if definition.control is not None:
         sentences.append("Control flow: its blocks run as plans of their own.")

@@ -122,7 +122,7 @@ def _write(path: Path, results: Arrays) -> None:
 
 
 def _spread(array: Any) -> tuple[float, float, float] | None:
-    """Return least, mean and greatest number."""
+    """Return the minimum, mean and maximum."""
     if not array.size:
         return None
     wide = array.astype(np.float64)

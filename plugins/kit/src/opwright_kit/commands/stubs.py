@@ -29,11 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the argument for the folder of the stubs, and the switch that only compares."""
     parser.epilog = (
         f"Writes DIR/{PACKAGE}/ops/__init__.pyi. DIR is where opwright is installed: mypy and "
-        "Pyright look there without being told."
+        "Pyright look there by default."
     )
     parser.add_argument("--output", metavar="DIR", help="folder for the stub package")
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; 1 where the stubs are stale or missing"
+        "--check",
+        action="store_true",
+        help="write nothing; exit with 1 if stubs are stale or missing",
     )
 
 
@@ -119,7 +121,7 @@ def _write(files: dict[Path, str]) -> None:
             _replace(path, text)
         except OSError as error:
             raise CommandError(
-                f"stubs: the folder must be one that can be written, got {path.parent}: "
+                f"stubs: the folder must be writable, got {path.parent}: "
                 f"{error.strerror}; give another: --output DIR"
             ) from error
 
@@ -160,7 +162,7 @@ class _Report(NamedTuple):
                 f"  {line}" if len(line) <= _WIDTH else f"  {line[:_WIDTH]}..." for line in changes
             ]
             more = len(self.changes) - _SHOWN_CHANGES
-            lines += [f"  and {more} lines more"] if more > 0 else []
+            lines += [f"  and {more} more lines"] if more > 0 else []
             way = f" --output {args.output}" if args.output else ""
-            lines.append(f"to write it again: opwright stubs{way}")
+            lines.append(f"to rewrite it: opwright stubs{way}")
         return lines + [f"left out: {reason}" for reason in self.left_out]

@@ -99,7 +99,7 @@ class KernelTimer:
 
 
 def _filled(launch: Launch) -> Callable[[], object]:
-    """Return a function that runs a launch without preparing its memory again."""
+    """Return a function that runs a launch repeatedly in memory prepared once."""
     return partial(launch.run_filled, launch.fill())
 
 

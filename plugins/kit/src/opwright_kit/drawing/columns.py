@@ -66,7 +66,7 @@ def _blocks(places: Places) -> list[int]:
     lengths = _lengths(places)
     position = {s: i for row in places.rows for i, s in enumerate(row)}
     edges = [(a, b) for row in places.rows for a in row for b in places.below[a]]
-    # The later one of equal paths: the network continues with it.
+    # Of equally long paths the later one, with which the network continues.
     edges.sort(key=lambda edge: (lengths[0][edge[0]] + lengths[1][edge[1]], edge), reverse=True)
     row_of = {s: number for number, row in enumerate(places.rows) for s in row}
     aligned: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -107,7 +107,7 @@ def _lengths(places: Places) -> tuple[list[float], list[float]]:
 def _find_neighbors(
     places: Places, block: Sequence[int], gap: float
 ) -> dict[int, dict[int, float]]:
-    """Return for each block its neighbors in some row, each with the least distance."""
+    """Return for each block its neighbors in any row, each with the minimum distance."""
     found: dict[int, dict[int, float]] = {b: {} for b in block}
     for row in places.rows:
         for a, b in itertools.pairwise(row):
@@ -123,7 +123,7 @@ def _order(
     """Blocks in an order in which each comes after all blocks to its left."""
     missing = {b: len(others) for b, others in left_of.items()}
     order = [b for b, count in missing.items() if not count]
-    for b in order:  # which grows meanwhile
+    for b in order:  # the list grows in this loop
         for other in right_of[b]:
             missing[other] -= 1
             if not missing[other]:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 def collect_details(
     graphs: Sequence[BlockGraph], choices: KernelChoices, times: StepTimes, context: Context
 ) -> dict[str, Any]:
-    """Return operators by their id in the page, the meaning of their types, and why kernels
-    serve.
-    """
+    """Return operators by page id, the descriptions of their types, and why kernels are chosen."""
     operators: dict[str, Any] = {}
     types: dict[str, Any] = {}
     for graph in graphs:

@@ -1,4 +1,4 @@
-"""Which kernel would serve each operator of a drawing on each device, and why."""
+"""Finds which kernel would be chosen for each operator of a drawing on each device, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network as one HTML file that needs nothing else: no network, no other file."""
+"""A network as one self-contained HTML file, which loads nothing from a network or other files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def write_page(
     Operators are drawn in rows, shapes and dtypes on the edges between them. The operators of one
     layer of the network are a group, and the blocks of control flow are below; both can be
     closed and opened. A click on an operator shows its attributes, its documentation, and which
-    kernel serves on each device and why.
+    kernel is chosen on each device and why.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def count_operators(graphs: Iterable[BlockGraph]) -> int:
 
 
 def make_html(graphs: Sequence[BlockGraph], title: str, device: str, times: StepTimes) -> str:
-    """Return the page of graphs, whole in itself, with the kernels of a device."""
+    """Return the self-contained page of graphs, with the kernels of a device."""
     context = current_context()
     kind = DeviceName.parse(device).kind
     known = {HOST_DEVICE: None, **dict.fromkeys(context.devices.names())}

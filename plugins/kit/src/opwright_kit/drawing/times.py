@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 _COLD: Final = (255, 250, 240)
 _HOT: Final = (253, 141, 60)
-"""Dark text stays readable on both."""
+"""Dark text is readable on both colors."""
 
 _TITLE: Final = ("step", "operator", "place", "kernel", "calls", "median", "min", "share", "memory")
 
 
 class StepTimes:
-    """The rows of a profile by operator; without a profile nothing is known of any."""
+    """The rows of a profile by operator; without a profile it is empty."""
 
     def __init__(self, profile: Profile | None) -> None:
         self._profile = profile
@@ -58,7 +58,7 @@ class StepTimes:
         return f"#{parts[0]:02x}{parts[1]:02x}{parts[2]:02x}"
 
     def text(self, block: int, index: int) -> str:
-        """Return time and share as shown on an operator, on the first of joined ones."""
+        """Return time and share as shown on an operator, or on the first of fused operators."""
         rows = self._rows.get((block, index), [])
         own = [row for row in rows if row.operators[0] == index]
         if not own:

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Writes files completely, or not at all."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write_whole(path: Path, text: str, *, force: bool) -> None:
             file.flush()
             os.fsync(file.fileno())
         if not force:
-            path.open("x").close()  # the name is ours from here on, or someone else's by now
+            path.open("x").close()  # claims the name; fails if it exists by now
         temporary.replace(path)
     except FileExistsError as error:
         raise _taken(path) from error

@@ -67,4 +67,4 @@ def _be_child(work: Callable[[Tell], None], writer: int) -> None:
             work(lambda item: print(json.dumps(item), file=lines))
         code = 0
     finally:
-        os._exit(code)  # nothing of the parent must be closed or printed again
+        os._exit(code)  # without the parent's cleanup and buffered output

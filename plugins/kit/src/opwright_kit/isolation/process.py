@@ -58,7 +58,7 @@ class KernelProcess:
                 self._child = Child(
                     "opwright_kit.isolation.server:serve_kernels", memory, files=(memory,)
                 )
-                self._child.receive()  # that it runs
+                self._child.receive()  # the report that it runs
             return self._child.ask((get_num_threads(), *request), self._time_limit_s)
         except (ChildEnded, ChildRaised) as end:
             self.close()

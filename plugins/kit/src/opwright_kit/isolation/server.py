@@ -50,7 +50,7 @@ class Kernels:
         self._networks: OrderedDict[KernelCall, KernelNetwork] = OrderedDict()
 
     def answer(self, n_threads: int, method: str, *arguments: Any) -> Answer:
-        """Call `prepare` or `run` with this number of threads; return the result or the failure."""
+        """Call `prepare` or `run` with `n_threads` threads; return the result or the failure."""
         set_num_threads(n_threads)
         try:
             answer: Answer = getattr(self, method)(*arguments)
@@ -155,7 +155,7 @@ def serve_kernels(channel: Channel, memory: int) -> None:
 
     `memory` is the descriptor of the shared memory.
     """
-    os.environ["OPWRIGHT_ISOLATE"] = ""  # here the kernels run
+    os.environ["OPWRIGHT_ISOLATE"] = ""  # kernels run in this process
     kernels = Kernels(SharedMemory(memory))
     channel.send(None)
     while True:

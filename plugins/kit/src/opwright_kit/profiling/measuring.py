@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from opwright.runtime import CompiledNetwork
 
 DEFAULT_RUNS: Final = 30
-"""Enough for a median that an interrupt does not move."""
+"""Enough runs for a median that is robust to interrupts."""
 
 MAX_RUNS: Final = 10_000
 """Every run of every step is kept until the end: 8 bytes each."""
 
 _NOISY: Final = 0.9
-"""A run over the sum of its steps: below this, clocks around tiny steps do not explain it."""
+"""Ratio of a run to the sum of its steps; lower ones are not explained by clocks around steps."""
 
 _WARMUP_RUNS: Final = 3
 """A device records its graph in the second run; kernels load and allocate in the first."""
@@ -139,11 +139,11 @@ def _notes(device: str, graph_refusal: str, run_over_steps: float) -> tuple[str,
         if run_over_steps > _NOISY:
             return ()
         return (
-            "a run takes less than its steps one by one: other work disturbs, trust the minima",
+            "a run takes less time than its steps: other work disturbed them, trust the minima",
         )
-    notes = [f"{device} was at rest before and after each step: launches do not overlap here"]
+    notes = [f"{device} was idle before and after each step, so launches did not overlap"]
     if not graph_refusal:
-        notes.append("one run replays the steps as a graph; for the steps' times there was none")
+        notes.append("a complete run replays a graph of the steps; steps were timed without it")
     return tuple(notes)
 
 

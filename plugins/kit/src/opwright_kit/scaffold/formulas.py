@@ -32,7 +32,7 @@ class Formula(NamedTuple):
     n_inputs: int = 1
 
 
-# exp of a magnitude's negative overflows nowhere, and both branches keep the small tail's digits.
+# exp(-|x|) cannot overflow, and both branches are accurate in the tail of small results.
 _SIGMOID: Final = (
     "small = np.exp(-np.abs(x))  # at most 1: nothing overflows\n"
     "np.divide(np.where(x < 0, small, 1), 1 + small, out=out)"
@@ -69,7 +69,7 @@ FORMULAS: Final = {
 """By operator type."""
 
 DEFAULT_OPERATOR: Final = "silu"
-"""The operator of a kernel by default."""
+"""The default operator of a generated kernel."""
 
 
 def find_formula(op_type: str, context: Context) -> Formula:
@@ -100,7 +100,7 @@ def find_formula(op_type: str, context: Context) -> Formula:
 def _fits(proto: OpProto, formula: Formula) -> bool:
     """Whether the operator has the slots of the formula, and attributes only of `as_added`.
 
-    A kernel without an added attribute serves its default, which a formula computes.
+    A kernel that lacks an added attribute is used for its default, which the formula computes.
     """
     inputs = [slot.name for slot in proto.inputs]
     outputs = [slot.name for slot in proto.outputs]

@@ -49,7 +49,7 @@ def list_headers() -> Iterator[tuple[str, str]]:
                 continue
             text = path.read_text(encoding="utf-8")
             yield f"include/{path.relative_to(include).as_posix()}", text
-    # Next to the package's headers, or in the sources of the core.
+    # The file is next to the package's headers, or in the sources of the core.
     for place in ("share/cmake/opwright", "cmake"):
         path = include.parent / place / _CMAKE_FILE
         if path.is_file():

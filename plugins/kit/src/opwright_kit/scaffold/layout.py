@@ -104,7 +104,7 @@ CHOICES: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
 }
 """By kind and language, paths and templates; both contain marks such as ``@NAME@``."""
 
-# The library of the device's thread.
+# Links the thread library, since the device has a thread.
 _THREADS: Final = """\
 find_package(Threads REQUIRED)
 target_link_libraries(@PLUGIN@ PRIVATE Threads::Threads)

@@ -18,7 +18,7 @@ from opwright.errors import CommandError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the action, the model, and the options of each action."""
     parser.epilog = (
-        "report MODEL prints the operators, who writes them with ours, and for shapes of the feeds "
+        "report MODEL prints the operators, their source, and for shapes of the feeds "
         "kernels, floating-point operations and memory; an open size is 1 without --feed. "
         "convert MODEL FOLDER writes a saved program, convert FOLDER MODEL an ONNX model."
     )
@@ -32,11 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="for report: the shape of a feed, as in x=32x784",
     )
-    parser.add_argument("--opset", type=int, help="for convert: of the model that is written")
+    parser.add_argument("--opset", type=int, help="for convert: opset of the written model")
     parser.add_argument(
-        "--only-onnx", action="store_true", help="for convert: refuse what other runtimes lack"
+        "--only-onnx", action="store_true", help="for convert: refuse opwright's own operators"
     )
-    parser.add_argument("--force", action="store_true", help="for convert: replace what exists")
+    parser.add_argument("--force", action="store_true", help="for convert: replace existing output")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -95,7 +95,7 @@ def _write_model(args: argparse.Namespace, source: Path, target: Path) -> dict[s
 def _write_program(args: argparse.Namespace) -> dict[str, Any]:
     for option, value in (("--opset", args.opset), ("--only-onnx", args.only_onnx or None)):
         if value is not None:
-            raise CommandError(f"onnx: {option} serves models that are written, got {value}")
+            raise CommandError(f"onnx: {option} is only for written models, got {value}")
     loaded = opwright_onnx.load(args.model)
     loaded.save(args.target)
     return _describe(loaded, [args.target], {})

@@ -66,7 +66,7 @@ def _walk(graph: GraphProto | Any) -> Iterator[NodeProto]:
 def _describe(
     proto: ModelProto, opsets: Mapping[str, int], key: tuple[str, str, str], count: int
 ) -> Plain:
-    """Return the package that writes an operator with opwright's, or why none does."""
+    """Return the package that translates an operator to opwright's, or why none does."""
     domain, op_type, overload = key
     name = f"{domain}::{op_type}" if domain else op_type
     row: Plain = {"operator": name, "nodes": count, "by": "", "missing": ""}
@@ -85,7 +85,7 @@ def _describe(
             "no installed package has a row for it: an annex of the topic onnx adds one"
         )
     elif schema.has_function or schema.has_context_dependent_function:
-        row["by"] = "the body that ONNX gives it"
+        row["by"] = "its function body in ONNX"
     else:
         row["missing"] = "opwright has no counterpart of it"
     return row
@@ -136,7 +136,7 @@ def _show(spec: Any, loaded: ow.LoadedProgram) -> str:
 
 
 def _plan(loaded: ow.LoadedProgram, shapes: Shapes) -> Plain:
-    """Return kernels, operations and memory of a run, which is planned and not done."""
+    """Return kernels, operations and memory of a run, which is planned but not executed."""
     part = loaded.program.clone(for_inference=True).prune([s.name for s in loaded.fetches])
     network = ow.Network(part.global_block())
     feeds = make_feeds("onnx", loaded, [])

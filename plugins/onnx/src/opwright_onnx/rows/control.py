@@ -272,7 +272,7 @@ def _scan(
 
 
 def _check_sizes(t: Translator, block: ow.Block) -> None:
-    """Refuse a body with sizes that the values of a run decide; a loop has one plan."""
+    """Refuse a body with sizes that depend on values of a run, since a loop has one plan."""
     for op in block.ops:
         for slot in op.definition.proto.operands:
             if t.reads_data(op.inputs.get(slot, ())):

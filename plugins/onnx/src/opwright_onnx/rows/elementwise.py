@@ -146,7 +146,7 @@ def clip(t: Translator, n: Node, x: Value, low: Value = None, high: Value = None
             k: float(b) for k, b in zip(("min", "max"), bounds) if b is not None
         }
         if named == {"min": 0.0, "max": 6.0}:
-            return t.op("relu6", x)  # which layers compute with their own results
+            return t.op("relu6", x)  # which layers fuse into their kernels
         if named.get("min", -np.inf) <= named.get("max", np.inf):
             return t.op("clip", x, **named)
     x = x if low is None else t.op("maximum", x, t.cast(low, t.dtype(x)))

@@ -88,7 +88,7 @@ def conv_transpose(t: Translator, n: Node, x: Value, weight: Value, bias: Value 
     x, weight = (_with_axes(t, v, count) for v in (x, weight))
     if count == 1:
         strides, dilations, extra, pads = [1, *strides], [1, *dilations], [0, *extra], [0, 0, *pads]
-    # The elements that a negative padding adds: no window reaches them.
+    # A negative padding adds elements that no window reaches.
     added = [max(-pad, 0) for pad in pads]
     cut = [max(pad, 0) for pad in pads]
     found = t.op(

@@ -19,7 +19,7 @@ def matmul(t: Translator, n: Node, x: Value, y: Value) -> Any:
 
 
 def product(t: Translator, x: Value, y: Value, **flags: bool) -> Value:
-    """Return a product; products of whole numbers are computed in float64, exact up to 2**53."""
+    """Return a product; products of integers are computed in float64, exact up to 2**53."""
     dtype = t.dtype(x)
     if dtype in FLOATS:
         return t.op("matmul", x, y, **flags)

@@ -1,4 +1,4 @@
-"""Rows of quantization: whole numbers that represent real ones."""
+"""Rows of quantization: integers that represent real numbers."""
 
 from __future__ import annotations
 

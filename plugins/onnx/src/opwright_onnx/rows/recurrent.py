@@ -1,4 +1,4 @@
-"""Rows of recurrent layers, whose gates ONNX has in another order."""
+"""Rows of recurrent layers, whose gates ONNX orders differently."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def arg(t: Translator, n: Node, x: Value) -> Any:
 def top_k(t: Translator, n: Node, x: Value, k: Value = None) -> Any:
     count = n.attr("k") if n.opset < 10 else int(t.number(k, "K"))
     flags = {"largest": bool(n.attr("largest", 1)), "sorted": bool(n.attr("sorted", 1))}
-    if count == 0:  # ours returns at least one
+    if count == 0:  # our top_k returns at least one element
         none = t.slice(x, [t.axis(n.attr("axis"), t.rank(x))], [0], [0])
         return none, t.cast(none, "int64")
     values, index = t.op("top_k", x, k=count, axis=n.attr("axis"), **flags, outputs=2)
@@ -155,7 +155,7 @@ def _sorted(x: Any, axis: int | None) -> tuple[Any, ...]:
 
 
 def _unsorted(x: Any, axis: int | None) -> tuple[Any, ...]:
-    """Return the distinct elements in the order of their first places."""
+    """Return the distinct elements in the order of their first occurrences."""
     values, index, inverse, counts = _sorted(x, axis)
     order = np.argsort(index)
     places = np.empty_like(order)

@@ -1,4 +1,4 @@
-"""Weights of ONNX's resizing as matrices, for the kinds of it that our `resize` has not."""
+"""Weights of ONNX's resizing as matrices, for the variants that our `resize` lacks."""
 
 from __future__ import annotations
 

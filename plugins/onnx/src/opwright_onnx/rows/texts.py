@@ -141,7 +141,7 @@ def count_grams(t: Translator, n: Node, x: Value) -> Any:
 
 
 def _as_numbers(t: Translator, n: Node, x: Value) -> tuple[Array, Value]:
-    """Return pool and elements as whole numbers; strings are numbered as in the pool."""
+    """Return pool and elements as integers; strings are numbered as in the pool."""
     words = n.attr("pool_strings")
     if words is None:
         return np.array(n.attr("pool_int64s") or [], np.int64), t.cast(x, "int64")

@@ -26,7 +26,7 @@ def _regularized(t: Translator, n: Node, groups: list[tuple[Value, ...]]) -> lis
 
 
 def _groups(inputs: tuple[Value, ...], count: int) -> list[tuple[Value, ...]]:
-    """Return the group of each tensor: it, its gradient, its states."""
+    """Return a group for each tensor: the tensor, its gradient and its states."""
     n_tensors = len(inputs) // count
     return [inputs[i::n_tensors] for i in range(n_tensors)]
 

@@ -66,7 +66,7 @@ def decode(t: Translator, value: Codes) -> Any:
 
 
 class _Table(NamedTuple):
-    """The numbers of a carried float: those at least 0 in order, and one after the greatest."""
+    """The values of a carried float: those from 0 up in order, and one beyond the greatest."""
 
     numbers: Array
     middles: Array

@@ -15,7 +15,7 @@ BUDGET_FOR_NODE: Final = 64
 number, or the second one for each node of the file."""
 
 MAX_DEPTH: Final = 64
-"""Functions and graphs within each other."""
+"""The maximum depth of nested functions and graphs."""
 
 MIN_OPSET: Final = 7
 """The oldest opset of nodes whose operator has changed since; some rows read older versions,

@@ -89,7 +89,7 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ModelError(f"a text must be UTF-8, got {data!r}") from None
+        raise ModelError(f"a string must be UTF-8, got {data!r}") from None
 
 
 _READERS: Final[dict[int, Callable[[AttributeProto, str | None], Any]]] = {

@@ -24,10 +24,10 @@ from opwright_onnx.translate.values import Value
 INPUTS: Final = "_inputs"
 OUTPUTS: Final = "_outputs"
 MARK: Final = INT_MIN
-"""The mark for the first number provided by an input that has the name of its attribute."""
+"""Marks the first number that an input with the attribute's name provides."""
 
 MORE: Final = INT_MIN + 1
-"""In the places of the following numbers."""
+"""Marks the numbers that follow in the same input."""
 
 _KINDS: Final = {
     AttrType.INT: AttributeType.INT,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def newest_opset(wanted: int = 0) -> int:
-    """Return the newest opset of the table, of the installed onnx if more is wanted."""
+    """Return the newest opset of the table, or of the installed onnx if a newer one is needed."""
     if wanted <= NEWEST:
         return NEWEST
     from onnx import defs  # few models are newer

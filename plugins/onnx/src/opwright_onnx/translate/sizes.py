@@ -80,7 +80,7 @@ def fold_sizes(t: Translator, type: str, bound: Mapping[str, Any], named: Mappin
 
 
 def _as_sizes(value: Any) -> Sizes | None:
-    """Return sizes, the numbers of a small array of whole numbers, or None."""
+    """Return sizes, the elements of a small array of integers, or None."""
     if isinstance(value, Sizes):
         return value
     if not isinstance(value, np.ndarray) or value.ndim > 1 or value.size > MAX_ITEMS:

@@ -109,7 +109,7 @@ def _convert(tensor: TensorProto, raw: memoryview | None) -> Array:
 
 
 def _unpack(stored: Array, count: int, dtype: str) -> Array:
-    """Return a byte for each element of two in one."""
+    """Return one byte per element, unpacked from bytes of two elements."""
     codes = np.empty(stored.size * 2, np.uint8)
     codes[::2], codes[1::2] = stored & 15, stored >> 4
     codes = codes[:count]

@@ -35,7 +35,7 @@ MAX_FOLDED_BYTES_OF_ALL: Final = 2**31
 """The largest size of all values that are computed when a model is loaded."""
 
 MAX_CONSTANT: Final = 64
-"""Elements of an array that becomes an operator; a larger one lives in the scope."""
+"""Elements of an array that becomes an operator; a larger one is stored in the scope."""
 
 
 class Translator:
@@ -63,7 +63,7 @@ class Translator:
         self.opsets: Mapping[str, int] = model.opsets
         self.arrays: dict[str, Array] = {}
         self._placed: dict[int, tuple[Array, ow.Variable]] = {}
-        # With the arrays: an id may be reused once its array is gone.
+        # The arrays are stored, too, since an id may be reused once its array is freed.
         self._names: dict[int, tuple[Array, str]] = {}
         self._dims: dict[tuple[str, int], ow.Variable] = {}
         self._scratch = ow.Program().global_block()
@@ -238,7 +238,7 @@ class Translator:
         return array
 
     def ints(self, value: Value, what: str) -> list[int]:
-        """Return known whole numbers."""
+        """Return known integers."""
         return [int(number) for number in self.need(value, what).reshape(-1)]
 
     def number(self, value: Value, what: str) -> float:
@@ -386,4 +386,4 @@ class Translator:
 
 
 class _UndoError(OpwrightError):
-    """Leaves a transaction whose changes were wanted for a look."""
+    """Undoes a transaction whose changes were only made to be inspected."""

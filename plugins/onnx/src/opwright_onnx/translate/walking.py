@@ -47,7 +47,7 @@ FAULTS = (
 
 
 class Walk:
-    """A translation on its way: how deep it is, and how much it has written.
+    """A translation in progress, with its nesting depth and the number of written nodes.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ class Walk:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise ModelError(
-                f"{name}: graphs and functions must be at most {MAX_DEPTH} within each other, "
+                f"{name}: graphs and functions must be nested at most {MAX_DEPTH} deep, "
                 "got more; a function must not call itself"
             )
         try:

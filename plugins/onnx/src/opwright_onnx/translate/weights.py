@@ -20,7 +20,7 @@ GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9
 """The numbers of fields of ModelProto, GraphProto and TensorProto."""
 
 MIN_BYTES: Final = 4096
-"""The least size of weights that are worth the effort."""
+"""The minimum size of weights for which this is worthwhile."""
 
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 
@@ -30,7 +30,7 @@ _LINE: Final = 64
 
 
 class _FormError(Exception):
-    """A message has a form that only protobuf judges."""
+    """Raised for a message in a form that only protobuf can check."""
 
 
 class _Field(NamedTuple):
@@ -117,7 +117,7 @@ def _walk(data: Buffer, start: int, end: int) -> Iterator[_Field]:
 
 
 def _read_varint(data: Buffer, place: int, end: int) -> tuple[int, int]:
-    """Return a number of seven bits a byte, and where it ends."""
+    """Decode a protobuf varint; return it and the position after it."""
     number = 0
     for shift in range(0, 70, 7):
         if place >= end:

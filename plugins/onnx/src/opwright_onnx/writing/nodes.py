@@ -13,7 +13,7 @@ from opwright_onnx.errors import DeclinedError
 from opwright_onnx.writing.types import check_types
 
 MAX_SHARED: Final = 64
-"""Elements of a constant that is written once, however often it is needed."""
+"""The maximum number of elements of a constant that all its readers share."""
 
 
 class Nodes:

@@ -28,7 +28,7 @@ from opwright_onnx.writing.nodes import Nodes
 from opwright_onnx.writing.table import find_data, find_function
 
 Op = Any
-"""The arguments of rows, an Operator: it knows the types of its attributes."""
+"""The type of the operators passed to rows: an Operator, whose attributes have declared types."""
 
 _HALVES: Final = ("float16", "bfloat16")
 
@@ -372,7 +372,7 @@ class Writer(Nodes):
             self._env, self.block, self.nodes, self.infos = outer
 
     def _own(self, name: str) -> str:
-        """Return a value that a node of this graph writes and no other output is."""
+        """Copy a value, so that a separate node of this graph writes each output."""
         return str(self.node("Identity", name, dtype=self.dtypes.get(name)))
 
     def finish(self, fetch: str) -> str:

@@ -62,7 +62,7 @@ def logical_not(t: Translator, input: Value) -> Value:
 
 @ROWS.row("aten::bitwise_not")
 def bitwise_not(t: Translator, input: Value) -> Value:
-    """The bits of the input inverted."""
+    """The input with all bits inverted."""
     return t.op("bitwise_not", input)
 
 
@@ -139,5 +139,5 @@ def detach(t: Translator, input: Value) -> Value:
 @ROWS.row("aten::_assert_tensor_metadata", "aten::_assert_async", "aten::_assert_scalar")
 @ROWS.row("aten::sym_constrain_range_for_size", "aten::sym_constrain_range")
 def nothing(t: Translator, **_: Value) -> Value:
-    """Nothing: PyTorch has checked the assertion during tracing."""
+    """Append nothing, because PyTorch has checked the assertion during tracing."""
     return None

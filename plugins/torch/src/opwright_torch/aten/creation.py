@@ -23,7 +23,7 @@ def _filled(t: Translator, value: Value) -> Value:
 @ROWS.row("aten::empty", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided")
 @ROWS.row("aten::empty_strided", "aten::empty_permuted", "aten::_efficientzerotensor")
 def zeros(t: Translator, **_: Value) -> Value:
-    """Zeros, also for empty: any value is valid."""
+    """Zeros, also for ``empty``, whose values are unspecified."""
     return _filled(t, 0)
 
 
@@ -54,7 +54,7 @@ def scalar_tensor(t: Translator, s: Value, **_: Value) -> Value:
 
 @ROWS.row("aten::arange")
 def arange(t: Translator, end: Value, start: Value = 0, step: Value = 1, **_: Value) -> Value:
-    """Numbers from `start` to before `end`."""
+    """Numbers from `start` up to `end`, which is excluded."""
     dtype = t.dtype()
     if dtype not in ("float16", "bfloat16", "int8", "int16", "uint8"):
         return t.op("arange", start=start, stop=end, step=step, dtype=dtype)

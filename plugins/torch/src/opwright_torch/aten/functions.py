@@ -41,7 +41,7 @@ def polygamma(t: Translator, n: int, input: Value) -> Value:
     x = t.cast(input, t.dtype())
     written = t.block.append_op(
         "polygamma", {"x": x}, {}, {"n": n}
-    )  # `n` has another meaning in t.op
+    )  # `n` has a different meaning in t.op
     t.mark([x], written.output_names())
     return t.block.var(written.output("out")[0])
 
@@ -133,7 +133,7 @@ def cholesky(t: Translator, input: Value, upper: bool = False) -> Value:
 
 @ROWS.row("aten::linalg_solve")
 def solve(t: Translator, A: Value, B: Value, left: bool = True) -> Value:  # noqa: N803
-    """The X of `A` X = `B`."""
+    """The solution X of `A` X = `B`."""
     if not left or rank(B) < 2 or (rank(B) == rank(A) - 1 and t.shape(B) == t.shape(A)[:-1]):
         raise Decline(f"left={left}, shapes {t.shape(A)} and {t.shape(B)}")
     return t.op("solve", _matrices(t, A), B)
@@ -148,7 +148,7 @@ def solve_triangular(
     left: bool = True,
     unitriangular: bool = False,
 ) -> Value:
-    """The X of `input` X = `B`, where the input is triangular."""
+    """The solution X of `input` X = `B`, where the input is triangular."""
     attrs = {"upper": upper, "unit_diagonal": unitriangular, "left": left}
     return t.op("triangular_solve", input, B, **attrs)
 
@@ -162,7 +162,7 @@ def triangular_solve(
     transpose: bool = False,
     unitriangular: bool = False,
 ) -> Value:
-    """The X of `A` X = `input`, where A is triangular, and A."""
+    """The solution X of `A` X = `input`, where A is triangular, and a copy of A."""
     attrs = {"upper": upper, "transpose": transpose, "unit_diagonal": unitriangular}
     return t.op("triangular_solve", A, input, **attrs), t.op("assign", A)
 

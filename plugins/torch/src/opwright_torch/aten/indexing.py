@@ -58,7 +58,7 @@ def _back(t: Translator, x: Value, axes: list[int]) -> Value:
 
 
 def _result_start(axes: list[int]) -> int:
-    """Return the position of the index axes in the result: in place, or in front if apart."""
+    """Return the position of the index axes in the result: in place if adjacent, else in front."""
     return axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
 
 
@@ -101,7 +101,7 @@ def index_put(
 def gather(
     t: Translator, input: Value, dim: int, index: Value, sparse_grad: Value = False
 ) -> Value:
-    """Elements at indices along an axis; other axes are cut to the shape of the index."""
+    """Elements at indices along an axis; other axes are truncated to the shape of the index."""
     axis = axis_of(input, dim)
     if rank(input) < 2:
         return t.op(

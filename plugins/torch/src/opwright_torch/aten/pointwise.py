@@ -92,7 +92,7 @@ def divide(t: Translator, input: Value, other: Value, rounding_mode: Value = Non
     if rounding_mode == "floor":
         return floor_divide(t, input, other)
     if is_number(other) and rounding_mode is None and abs(math.frexp(other)[0]) == 0.5:
-        return t.op("scale", t.cast(input, t.dtype()), scale=1.0 / other)  # a power of two: exact
+        return t.op("scale", t.cast(input, t.dtype()), scale=1.0 / other)  # exact for powers of 2
     x, y = t.promote(input, other)
     if rounding_mode is None:
         return t.op("divide", x, y)
@@ -186,7 +186,7 @@ def clamp(t: Translator, input: Value, min: Value = None, max: Value = None) -> 
     x = t.cast(input, dtype)
     if any(isinstance(bound, ow.Variable) for bound in (min, max)):
         for kind, bound in (("maximum", min), ("minimum", max)):
-            if bound is not None:  # for equal ones the gradient goes to x, as in PyTorch
+            if bound is not None:  # if both are equal the gradient goes to x, as in PyTorch
                 x = t.op(kind, x, *t.promote(bound))
         return x
     low, high = (-math.inf if min is None else min), (math.inf if max is None else max)

@@ -87,7 +87,7 @@ def avg_pool(
     "aten::_adaptive_avg_pool3d",
 )
 def adaptive_avg_pool(t: Translator, input: Value, output_size: Value) -> Value:
-    """Means of bins that cover images; a line is an image of height 1."""
+    """Means of bins that cover images; lines are treated as images of height 1."""
     rank = _spatial_rank(t)
     sizes = each_axis(output_size, rank)
 
@@ -103,7 +103,7 @@ def adaptive_avg_pool(t: Translator, input: Value, output_size: Value) -> Value:
 
 @ROWS.row("aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
 def adaptive_max_pool(t: Translator, input: Value, output_size: Value) -> Value:
-    """The maximum of each bin, and its index; a line is an image of height 1."""
+    """The maximum of each bin, and its index; lines are treated as images of height 1."""
     rank = _spatial_rank(t)
     sizes = each_axis(output_size, rank)
 

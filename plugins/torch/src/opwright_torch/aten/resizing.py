@@ -51,7 +51,7 @@ def _spread(t: Translator, new: Any, old: Any) -> Value:
 
 
 def _has_factors(size: list[Any], old: list[Any], factors: Any) -> bool:
-    """Return whether factors yield the sizes exactly; None fits all."""
+    """Return whether factors yield the sizes exactly; None as a factor fits any size."""
     return factors is None or all(
         new
         == (
@@ -65,7 +65,7 @@ def _has_factors(size: list[Any], old: list[Any], factors: Any) -> bool:
 def linear(
     t: Translator, input: Value, output_size: Value, align_corners: bool, scale_factors: Value
 ) -> Value:
-    """Bilinear interpolation; a line is an image of height 1."""
+    """Bilinear interpolation; lines are treated as images of height 1."""
     size = t.shape()[2:]
     if not align_corners and not _has_factors(size, t.shape(input)[2:], scale_factors):
         raise Decline(f"sizes that the factors do not yield exactly, got {scale_factors}")

@@ -65,7 +65,7 @@ def reshape(t: Translator, input: Value, dtype: Value = None, **_: Value) -> Val
 def permute(t: Translator, input: Value, dims: Value) -> Value:
     """Permuted axes."""
     axes = [axis_of(input, dim) for dim in dims]
-    # Axes of length 1 move without a copy.
+    # Moving axes of length 1 needs no copy.
     kept = [axis for axis, length in enumerate(t.shape(input)) if length != 1]
     x = with_shape(t, input, [t.shape(input)[axis] for axis in kept])
     order = [kept.index(axis) for axis in axes if axis in kept]
@@ -205,7 +205,7 @@ def pad(
     pairs = [widths[i : i + 2] for i in range(0, len(widths), 2)]
     flat = [width for pair in reversed(pairs) for width in pair]
     flat = [0] * (2 * rank(input) - len(flat)) + flat
-    if kind == "wrap" and min(flat, default=0) < 0:  # of the rest
+    if kind == "wrap" and min(flat, default=0) < 0:  # wraps the cropped input
         input = t.op("pad", input, paddings=[min(width, 0) for width in flat])
         flat = [max(width, 0) for width in flat]
     return t.op("pad", input, paddings=flat, mode=kind, value=float(value or 0))

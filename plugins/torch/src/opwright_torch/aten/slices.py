@@ -171,7 +171,7 @@ def unfold(t: Translator, input: Value, dimension: int, size: int, step: int) ->
     axis = axis_of(input, dimension)
     count = t.shape()[axis]
     if rank(input) == 0:
-        raise Decline("a number has no axis")
+        raise Decline("a scalar has no axis")
     if size == step:
         cut = _slice(t, input, axis, 0, count * step)
         shape = t.shape(input)

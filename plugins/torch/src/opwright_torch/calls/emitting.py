@@ -61,7 +61,7 @@ def settle(t: Translator, value: Deferred) -> Any:
 def _used(node: Node, meta: Any) -> Any:
     """Return the results of a node, with None for unused parts of a tuple.
 
-    PyTorch's kernels may return empty tensors for these, unlike its fake tensors.
+    For these, PyTorch's kernels may return empty tensors, which its fake tensors do not show.
     """
     if not isinstance(meta, (tuple, list)) or any(u.target is not getitem for u in node.users):
         return meta

@@ -190,7 +190,7 @@ def _trace(module: GraphModule, fakes: list[Any], plan: _Results) -> GraphModule
 
     # Dynamo's tracing context has a second fake mode, for AOTAutograd; its FakeTensors belong to
     # the first one.
-    grad = torch.set_grad_enabled(torch.is_grad_enabled())  # for a graph that fails in no_grad
+    grad = torch.set_grad_enabled(torch.is_grad_enabled())  # restored even if a graph fails
     with tracing(None), mode, grad, fx_traceback.preserve_node_meta():
         inputs = [fake.detach() if _requires_grad(fake) else fake for fake in fakes]
         return make_fx(run, pre_dispatch=True)(*inputs)

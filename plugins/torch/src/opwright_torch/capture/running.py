@@ -148,7 +148,7 @@ class FunctionalRun(torch.fx.Interpreter):
         return super().run_node(n)
 
     def _run_straight(self, n: Node) -> Any:
-        """Run a node under ``no_grad`` on a tensor that records, whose gradient it must not stop.
+        """Run a node under ``no_grad`` on a tensor that requires gradients, which must still flow.
 
         PyTorch's own recorder is below, where the tensors before and after are different objects.
         """
@@ -228,7 +228,7 @@ def _inline(graph: torch.fx.GraphModule, *values: Any) -> Any:
 
 def _inline_switched(enabled: bool, graph: torch.fx.GraphModule, *values: Any) -> Any:
     before = torch.is_grad_enabled()
-    torch._C._set_grad_enabled(enabled)  # the recorder writes it down
+    torch._C._set_grad_enabled(enabled)  # recorded as a node of the graph
     result = _inline(graph, *values)
     torch._C._set_grad_enabled(before)
     return result

@@ -1,4 +1,4 @@
-"""Changes under ``no_grad`` of tensors that record: values change, and gradients pass unchanged."""
+"""Changes tensors that require gradients under ``no_grad``: gradients pass through unchanged."""
 
 from __future__ import annotations
 

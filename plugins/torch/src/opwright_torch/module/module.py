@@ -30,8 +30,8 @@ class Module(nn.Module):
     """A Program as a PyTorch module, whose parameters share the memory of a scope.
 
     Nothing is copied: the program sees the steps of a PyTorch optimizer, and the reverse.
-    ``train()`` computes the results as in the program: dropout is active, batch normalization uses
-    and updates batch statistics. ``eval()`` computes the same as
+    ``train()`` computes the results as in the program: dropout is active, batch
+    normalization uses batch statistics and updates running ones. ``eval()`` computes the same as
     ``Program.clone(for_inference=True)``. Gradients and updates of the program itself are omitted
     from both. Parameters of the program become parameters, other persistable variables that the
     results depend on become buffers; a dot in a name separates modules.

@@ -11,7 +11,7 @@ current stream.
 - **random operators** draw their ``step`` from PyTorch's generator, so that ``torch.manual_seed``
   makes them reproducible; an explicit step takes precedence.
 - **autocast**: products run in the dtype of the region; losses, norms, and functions that lose
-  digits or range in 16 bits in float32; all others promote inputs of equal dtype to the widest.
+  precision or range in 16 bits in float32; all others promote inputs of equal dtype to the widest.
 - **torch.compile, torch.export, torch.func** see ``torch.ops.opwright.softmax``, and
   ``torch.ops.opwright_acme.swish``. `torch.func.vmap` calls element-wise operators of opwright-std
   once, and others for each example. Forward-mode derivatives are two vector-Jacobian products.

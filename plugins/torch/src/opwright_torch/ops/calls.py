@@ -30,7 +30,7 @@ class Whole(NamedTuple):
 
 
 class Vjp(NamedTuple):
-    """The gradients of a call, or of gradients.
+    """The gradients of a `Call`, or of another `Vjp`.
 
     It takes the arguments of `of`, then the outputs `kept` of a `Call`, then the gradients of the
     results `given`. Its results are the gradients of the arguments `wanted`.
@@ -80,7 +80,7 @@ def freeze(value: Any) -> Any:
 
 
 def with_places(value: Any, sizes: list[Any]) -> Any:
-    """Return an attribute with texts for symbolic sizes, which are appended to a list."""
+    """Return an attribute with placeholder strings for symbolic sizes, appended to a list."""
     if isinstance(value, tuple):
         return tuple([with_places(item, sizes) for item in value])
     if isinstance(value, (torch.SymInt, torch.SymFloat)):

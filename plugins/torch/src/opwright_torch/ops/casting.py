@@ -1,7 +1,7 @@
 """Autocast rules for the inputs of our operators.
 
-Products run in the dtype of the autocast region. Losses, norms, and functions that lose digits or
-range in 16 bits run in float32. All others promote inputs of equal dtype to the widest of them.
+Products run in the dtype of the autocast region. Losses, norms, and functions that lose precision
+or range in 16 bits run in float32. All others promote inputs of equal dtype to the widest of them.
 float64 inputs are unchanged, as are inputs of operators without the dtype.
 """
 

@@ -60,7 +60,7 @@ def make_dispatched(definition: OpDefinition, context: Any) -> Callable[..., Any
                 raise AttributeValueError(
                     f"{op_type}: attribute {name!r} is required, got none; pass {name}="
                 )
-        # Not in the defaults, where Dynamo would treat a float as an input of the graph.
+        # The signature has no defaults, since Dynamo would treat floats there as graph inputs.
         attrs = {name: named[name] for name in attr_names if named.get(name) is not None}
         if not names or overloads.returns is None:
             results = overloads.main(*inputs, **attrs)

@@ -22,7 +22,7 @@ Metas = tuple[Meta, ...]
 
 
 class Piece(NamedTuple):
-    """Operators between arguments and results, by names of variables."""
+    """Operators between arguments and results, which are given by variable names."""
 
     ops: tuple[ow.Operator, ...]
     block: ow.Block
@@ -181,7 +181,7 @@ def _create(block: ow.Block, name: str, meta: Meta) -> ow.Variable:
 
 
 def replay(piece: Piece, block: ow.Block, arguments: Sequence[ow.Variable]) -> dict[str, str]:
-    """Append the operators of a piece to another block; return the new variable names."""
+    """Append the operators of a `Piece` to another block; return the new variable names."""
     names = dict(zip(piece.arguments, (v.name for v in arguments), strict=True))
     free = block.program.unique_name
     for op in piece.ops:
@@ -200,7 +200,7 @@ def _append_gradients(
     arguments: Sequence[ow.Variable],
     grads: Sequence[ow.Variable],
 ) -> list[str | None]:
-    """Append the gradients; return their names, None for arguments without influence."""
+    """Append the gradients; return their names, None for arguments that affect no result."""
     pairs_of = zip([results[i] for i in what.given], grads, strict=True)
     seeds: dict[Any, Any] = {target: grad for target, grad in pairs_of if target is not None}
     if not seeds:

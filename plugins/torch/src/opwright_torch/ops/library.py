@@ -64,7 +64,7 @@ class Overloads(NamedTuple):
     returns: Any | None
 
 
-# The dispatcher is global, and so are these.
+# The dispatcher is global, and so are its overloads.
 libraries: Final[dict[str, Library]] = {}
 _overloads: Final[dict[str, Overloads]] = {}
 _defining: Final = Lock()
@@ -322,7 +322,7 @@ def _freeze(value: Any) -> Any:
 
 
 def _hint(value: Any) -> Any:
-    """Return an attribute with numbers for symbolic sizes, or itself without any."""
+    """Return an attribute with numbers for symbolic sizes; itself if it has none."""
     if isinstance(value, (list, tuple)):
         hints = [_hint(item) for item in value]
         return hints if any(a is not b for a, b in zip(hints, value, strict=True)) else value

@@ -17,7 +17,7 @@ from opwright_torch.ops.gradients import run, separate
 class Layout(NamedTuple):
     """The layout of a call's tensors, and the tensors saved for its gradient."""
 
-    context: Any  # of the forward, and so of the gradient
+    context: Any  # used in the forward and for the gradient
     run: Callable[..., Any]  # outputs for all inputs and attributes: results, then other saved ones
     type: str
     counts: tuple[int, ...]

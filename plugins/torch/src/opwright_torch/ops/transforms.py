@@ -58,7 +58,7 @@ def run_call(
 class Traced(Function):
     """A call, or gradients: ``apply(execute, what, sizes, *tensors)`` returns a tuple.
 
-    `execute` has the dispatcher run it.
+    `execute` runs it through the dispatcher.
     """
 
     @staticmethod

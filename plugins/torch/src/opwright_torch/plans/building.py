@@ -140,7 +140,7 @@ def strides_of(
 ) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
     """Return index, shape and strides of results that are not contiguous in PyTorch.
 
-    A transposed result is an example. A result of ``expand``, whose elements share memory, becomes
+    An example is a transposed result. Results of ``expand``, whose elements share memory, become
     contiguous.
     """
     found = []

@@ -117,7 +117,7 @@ class Forward:
     def run(self, compiled: Any, args: tuple[Any, ...]) -> tuple[list[Any], torch.Tensor | None]:
         """Return the results of `compiled`, and the step.
 
-        The step of random operators is drawn from PyTorch's generator; None without any.
+        The step of random operators is drawn from PyTorch's generator; None if there are none.
         """
         step = None
         if self.draft.is_random:

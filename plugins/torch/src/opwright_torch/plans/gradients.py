@@ -33,7 +33,7 @@ def direct_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
 def run_once(
     differentiate: Callable[..., tuple[Any, ...]], ctx: Any, tangents: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """Compute gradients; they refuse to be differentiated again."""
+    """Compute gradients, which raise an error if they are differentiated again."""
     if torch.is_grad_enabled():  # create_graph=True
         differentiate = once_differentiable(differentiate)
     return differentiate(ctx, *tangents)

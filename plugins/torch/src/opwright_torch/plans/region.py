@@ -21,7 +21,7 @@ from opwright_torch.plans.two_plans import TwoPlans
 _LOGGER: Final = logging.getLogger("opwright_torch")
 
 MAX_BYTES: Final = 256 << 20
-"""Maximum bytes held by the plans of one graph, besides the last used one."""
+"""Maximum bytes held by the plans of one graph, not counting the last used plan."""
 
 MAX_OWNERS: Final = 64
 """Maximum sets of parameters per graph, which equal layers share."""

@@ -101,7 +101,7 @@ class TwoPlans(Forward):
         return [(results[i].shape, results[i].dtype) for i in self.job.differentiable]
 
     def fill(self, given: Sequence[Any], likes: Sequence[Like]) -> list[torch.Tensor]:
-        """Return the tangents of all differentiable results, with zeros if there is none."""
+        """Return the tangents of all differentiable results, zeros for results without one."""
         pairs = zip((given[i] for i in self.job.differentiable), likes)
         return [
             torch.zeros(shape, dtype=dtype) if tangent is None else tangent.contiguous()

@@ -65,8 +65,8 @@ class Dimensions:
     def conditions(self, shapes: Mapping[str, Any], graph: Graph) -> list[Any]:
         """Return the conditions on sizes: given bounds, and guards of the model.
 
-        PyTorch's own decisions on sizes, such as strides, do not change results. A size of 1, which
-        is allowed, does not in most models either.
+        Guards of PyTorch's own code, such as for strides, are skipped, because they do not affect
+        results. Guards against a size of 1 are skipped, too: in most models it changes no result.
 
         Parameters
         ----------

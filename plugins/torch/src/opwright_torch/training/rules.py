@@ -71,7 +71,7 @@ def _momentum(group: Group) -> None:
             attrs = {"mu": mu, "nesterov": bool(nesterov)}
             group.update("momentum", item, group.gradient(item), attrs, states)
         return
-    if is_damped:  # except that the first gradient is used fully
+    if is_damped:  # the first gradient is not damped
         shares = group.pieces(1 - group.number("dampening") * (1 - group.fresh))
     for item in group.items:
         grad = group.gradient(item)

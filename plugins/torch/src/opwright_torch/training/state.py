@@ -90,7 +90,7 @@ class State:
         return tuple(chain.from_iterable([pick(states[p]) for p, pick in wanted]))
 
     def picker(self, index: int) -> Any:
-        """Return a selector of a parameter's state tensors; None without any."""
+        """Return a selector of a parameter's state tensors; None if there are none."""
         names = [*self.names_of(index), *[_STEP] * self.rule.counts]
         if len(names) == 1:
             (name,) = names

@@ -33,7 +33,7 @@ WORLD: Final = "world"
 
 _NO_LOSS: Final = (
     "train_step: the loss must be one number that depends on a parameter which requires gradients, "
-    "got none such; return a mean or a sum, from a model without a loss as a tensor, or as the "
+    "got none; return a mean or a sum, from a model without a loss as a tensor, or as the "
     "attribute or the key 'loss', and unfreeze a parameter"
 )
 _NUMBERS: Final[Iterator[int]] = count()
@@ -86,7 +86,7 @@ class TrainStep:
         except (Unsupported, UserError) as error:
             reason = str(error).strip().splitlines()[0]
             raise SettingError(
-                f"train_step: model and loss must be one graph, got a break of it: {reason}; "
+                f"train_step: model and loss must be one graph, got a graph break: {reason}; "
                 'train the model in parts by torch.compile(model, backend="opwright")'
             ) from error
         except OpwrightError as error:
@@ -113,8 +113,8 @@ def _batch_note(batch: Any) -> str:
     shapes = [list(x.shape) for x in tree_leaves(batch) if isinstance(x, torch.Tensor)]
     return (
         f"train_step: the batch of this process has the shapes {', '.join(map(str, shapes))}; in "
-        "each step the batches of all processes must have equal shapes: leave out a smaller last "
-        "one by DataLoader(drop_last=True)"
+        "each step the batches of all processes must have equal shapes: drop a smaller last "
+        "one with DataLoader(drop_last=True)"
     )
 
 

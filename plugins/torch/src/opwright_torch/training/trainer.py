@@ -17,7 +17,7 @@ _late_hooks_of: Final = attrgetter("_post_accumulate_grad_hooks")
 
 
 class Trainer:
-    """The state of a training.
+    """The state of a training run.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ class Updates:
         self._declared: list[str] = []
 
     def append(self, is_last: bool) -> None:
-        """Append all of it; only the sums in steps before the last accumulated one."""
+        """Append all operators; before the last accumulated step, only the gradient sums."""
         way = self._way
         if way.scaling is not None:
             way.scaling.declare(self._block)

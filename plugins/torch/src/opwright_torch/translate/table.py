@@ -20,7 +20,7 @@ TOPIC: Final = "torch"
 
 
 class Decline(Exception):  # noqa: N818  # it is caught by the translator and never reaches users
-    """Raised by a row for arguments that our operators have no counterpart for, with the reason."""
+    """Raised by a row, with the reason, for arguments without a counterpart in our operators."""
 
 
 class Rows(dict[str, Row]):
@@ -52,7 +52,7 @@ def find_row(operator: torch._ops.OpOverload) -> Row | None:
 def _all_rows(context: Context, epoch: int) -> dict[str, Row]:
     """Return one table; among rows of one name, the package that sorts last wins.
 
-    The epoch rises when a package was installed.
+    `epoch` changes when packages are installed, so that the table is rebuilt.
     """
     tables = [entry.load() for entry in context.annexes.entries(TOPIC)]
     return dict(ChainMap(*reversed(tables)))

@@ -257,7 +257,7 @@ class Translator:
         return variable.name
 
     def _require(self, condition: Any) -> None:
-        """Have the Program fail in a run if sizes do not fulfil a condition."""
+        """Make the Program fail in a run if sizes do not fulfil a condition."""
         x, checked = self._lengths.require(condition)
         self._env.update({node: checked for node, v in self._env.items() if v is x})
 
@@ -316,7 +316,7 @@ class Translator:
             return self.size(self.meta())
         if not isinstance(target, torch._ops.OpOverload):
             return target(*arguments, **named)  # arithmetic of sizes, getitem
-        if not target._schema.returns:  # a check, which the trace has made
+        if not target._schema.returns:  # an assertion, which tracing has checked
             return None
         if has_deferred((arguments, named)):
             raise Decline("it reads what PyTorch alone holds, such as complex numbers")
@@ -360,7 +360,7 @@ class Translator:
         return self.stop(self.op("assign", value)) if self.trains(value) else value
 
     def _check(self, result: Value) -> None:
-        """Decline a result that has not the shapes and dtypes which PyTorch's has."""
+        """Decline a result whose shapes and dtypes differ from PyTorch's."""
         expected = self.meta()
         is_one = not isinstance(expected, (tuple, list))
         for tensor, variable in [(expected, result)] if is_one else zip(expected, result):

@@ -1,4 +1,4 @@
-"""Doubles, and writes one element more than there are."""
+"""Doubles x, and writes one element beyond the output."""
 
 import numpy as np
 

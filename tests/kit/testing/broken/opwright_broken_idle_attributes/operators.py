@@ -1,4 +1,4 @@
-"""Twice the input for any factor: values and gradients agree, and both are wrong.
+"""Doubles the input for any factor: values and gradients agree, and both are wrong.
 
 The fixed twin multiplies by the factor.
 """

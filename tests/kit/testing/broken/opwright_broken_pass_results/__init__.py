@@ -1,4 +1,4 @@
-"""A plugin whose passes change results, fire never, or make programs slow."""
+"""A plugin whose passes change results, never apply, or make programs slow."""
 
 import opwright.plugin as plugin
 

@@ -1,4 +1,4 @@
-"""Kernels that refuse: one without a reason, one every float64, its registered dtype."""
+"""Kernels that refuse: one without a reason, one all float64, which is its registered dtype."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""Copies that kill the process for no elements, or never end for nine.
+"""Copies that kill the process for 0 elements, or never end for 9 elements.
 
-And a look-up that ends it if a position is outside.
+And a look-up that kills it if a position is out of range.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Shape rules with a wrong dimension: always, of an unknown one, a dynamic output, no rows."""
+"""Shape rules that are wrong always, for an unknown dimension, a dynamic output, or no rows."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Has one scratch buffer for each size, shared by all threads."""
+"""A kernel with one scratch buffer for each size, shared by all threads."""
 
 import numpy as np
 

@@ -150,7 +150,7 @@ class PackageCheck:
 
 
 def _check_number(sample: int, subjects: list[Subject], seed: int) -> None:
-    """Raise for the number of a sample that no subject has."""
+    """Raise if no subject has a sample of this number."""
     counts = []
     for item in subjects:
         if isinstance(item, OperatorSubject | KernelSubject):
@@ -164,7 +164,7 @@ def _check_number(sample: int, subjects: list[Subject], seed: int) -> None:
 
 
 def _check_samplers(names: Iterable[str], package: PackageSubject, context: Context) -> None:
-    """Raise for a sampler of an operator that the package should provide, and does not."""
+    """Raise for a sampler of an operator that the package does not provide, though it should."""
     plugins = {record.package.plugin for record in package.records}
     for name in names:
         if name.rpartition(".")[0] in plugins:
@@ -236,7 +236,7 @@ def _report(error: Exception, rule: Rule, subject: Subject) -> Finding:
 
 
 def _skip_own(place: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without the calls of the kit at its begin; all of it if they are all."""
+    """Return a traceback without the kit's first calls; unchanged if it has no other calls."""
     first = place
     while place is not None and place.tb_frame.f_globals.get("__name__", "").startswith(_OWN):
         place = place.tb_next

@@ -116,7 +116,7 @@ def _find_on(
 
 
 def _draw(subject: OperatorSubject, context: CheckContext) -> Iterator[Use]:
-    """Yield few small uses that opwright computes."""
+    """Yield a few small uses that opwright computes."""
     definition = subject.definition
     dtypes = context.operator_dtypes(subject.name)
     dtype = "float32" if "float32" in dtypes else next(iter(dtypes), "")

@@ -77,7 +77,7 @@ class Differences:
     def _find_fault_along_all(self, gradient: Array) -> str | None:
         """Return the fault found if every element moves at once, or None.
 
-        Halves of the elements move, and halves of these, until one element shows the fault.
+        Moves halves of the elements, and halves of these, until a single element shows the fault.
         """
         signs = self._rng.choice([-1.0, 1.0], self._array.shape).reshape(-1)
         where = np.arange(self._array.size)
@@ -88,7 +88,7 @@ class Differences:
             halves = np.array_split(where, 2)
             pairs = [self._compare(gradient, signs, half) for half in halves]
             half = next((i for i, each in enumerate(pairs) if each is not None), None)
-            if half is None:  # neither shows it alone
+            if half is None:  # neither half shows the fault alone
                 break
             where, pair = halves[half], pairs[half] or pair
         if len(where) > 1:

@@ -12,23 +12,23 @@ from opwright_kit.testing.samples.sample import Array, Sample, find_first
 from opwright_kit.testing.samples.special_numbers import Place, filled_with
 
 _TAILS: Final = (4.0, 8.0, 15.0, 30.0, 60.0, 88.0, 188.0, 1e3, 1e8, 1e16)
-"""Both signs are tried. The first ones are where exponentials lose their last digits."""
+"""Both signs are tried. At the first points exponentials lose their last digits."""
 
 _NEAR: Final = (0.5, -0.5)
-"""The points where a gradient is compared first: faults there are not about tails."""
+"""The points where a gradient is compared first; faults there do not concern tails."""
 
 _FARTHER: Final = (1e100, 1e200)
 """In float64."""
 
 _RTOL: Final = 1e-2
-"""The tolerance of a gradient: a formula with cancellation loses much more, others nothing."""
+"""The tolerance of a gradient; formulas with cancellation exceed it by far, others lose nothing."""
 
 _STEP: Final = 1e-3
-"""The step of a difference, as a part of the number."""
+"""The step of a difference, as a fraction of the number."""
 
 _SMALL: Final = 1e-30
 _LARGE: Final = 1e30
-"""Between them, float32 has all its digits, including intermediate results."""
+"""Between these bounds, numbers and intermediate results have full precision in float32."""
 
 _NOISE: Final = 1e-6
 """Residue in float32 around 1 where float64 gives 0."""
@@ -70,7 +70,7 @@ def _beside_float64(derivative: Derivative, slot: str, wide: Wide) -> Iterator[t
     reference = wide.derivative
     for number in _numbers():
         changed = filled_with(derivative.forward, slot, number)
-        # Rounded to the narrow dtype: a periodic function differs at neighboring numbers.
+        # The number is rounded to the narrow dtype, since periodic functions differ at neighbors.
         held = float(changed.inputs[slot][0].dtype.type(number))
         got = derivative.gradients(changed)
         expected = reference.gradients(filled_with(reference.forward, slot, held))
@@ -161,6 +161,6 @@ def _at_infinity(derivative: Derivative, slot: str) -> Iterator[tuple[Sample, st
                 changed,
                 (
                     f"the gradient of {Place(slot, 0, at)} = {sign * np.inf} must be what "
-                    f"it is far from 0, {a[at]:g}, got {got[at]:g}; look at infinity on its own"
+                    f"it is far from 0, {a[at]:g}, got {got[at]:g}; handle infinity separately"
                 ),
             )

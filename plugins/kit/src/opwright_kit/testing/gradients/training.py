@@ -138,7 +138,7 @@ def _append_loss(
             variable = block.var(name)
             shape = variable.shape
             if shape is None or -1 in shape or variable.dtype != "float64":
-                continue  # in fewer bits, differences over a small step are noise
+                continue  # in narrower dtypes, differences over a small step are noise
             weight = weights[name] = f"weight_of_{name}"
             feeds[weight] = np.asarray(rng.standard_normal(shape)).astype(variable.dtype)
             block.create_var(weight, shape, variable.dtype, stop_gradient=True)
@@ -153,7 +153,7 @@ def _append(block: Block, op_type: str, inputs: Mapping[str, Any]) -> Variable:
 
 
 def differentiate(training: Training) -> Sequence[tuple[Variable, Variable]]:
-    """Return the pairs of `append_backward`; inputs that have no gradient are left out."""
+    """Return the pairs of `append_backward`; inputs that have no gradient are omitted."""
     targets = list(training.targets)
     while targets:
         try:

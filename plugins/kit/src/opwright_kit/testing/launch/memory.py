@@ -1,7 +1,7 @@
 """The memory of one run: every array in its place, with guard bytes before and after it.
 
-Or with pages before and after it that cannot be accessed while the kernel runs: then a read beyond
-the array ends the process, which guard bytes cannot show.
+Or pages before and after it cannot be accessed while the kernel runs: then a read beyond the array
+terminates the process, whereas guard bytes cannot reveal reads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Side: TypeAlias = Literal["begin", "end"]
 """Where an array touches a guard page: its first byte, or its last one."""
 
 _GAP: Final = 2
-"""Elements from one to the next along the last axis, where inputs are strided."""
+"""Stride along the last axis of strided inputs, in elements."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ class Memory:
     ) -> Place:
         """Return the place of a new array.
 
-        A workspace is aligned even where it ends at a guard page, up to some bytes before it; other
-        arrays are then aligned to their items, as feeds may be.
+        A workspace is aligned even at a guard page, and then ends some bytes before it; other
+        arrays are then aligned to their items only, as feeds may be.
         """
         strides = _spread(meta.shape) if strided and meta.shape else None
         count = numel(meta.shape)

@@ -90,7 +90,7 @@ class CheckContext:
         self._devices: dict[str, str | None] = {HOST_DEVICE: None}
 
     def with_seed(self, seed: int) -> CheckContext:
-        """Return the same context with another seed, for all samples; itself at its own seed."""
+        """Return the same context with another seed for all samples; itself for its own seed."""
         if seed == self.seed:
             return self
         return CheckContext(self.context, seed, samplers=self._samplers, notes=self._notes)
@@ -159,7 +159,7 @@ class CheckContext:
         """Return the kernels that serve as references, best first.
 
         The host's kernels come first, in order of rising priority: by convention the plainest one
-        has the lowest. If the host has none, kernels of another available device serve.
+        has the lowest. If the host has none, kernels of another available device are used.
         If the first reference is the `checked` kernel, only kernels of other packages are used,
         because kernels of its own package are checked against it.
         """
@@ -176,8 +176,8 @@ class CheckContext:
     def widen(self, sample: Sample, dtype: str = "float64") -> Sample | None:
         """Return a sample with a wider dtype instead of its dispatch dtype; None if none fits.
 
-        Forward outputs that a gradient operator reads are computed again: they have rounded values,
-        such as a norm that is exactly a bound.
+        Forward outputs that a gradient operator reads are recomputed, since they have rounded
+        values, such as a norm that is exactly a bound.
         """
         definition = self.context.ops.get(sample.op_type)
         narrow = is_float(sample.dtype) and item_size(sample.dtype) < item_size(dtype)

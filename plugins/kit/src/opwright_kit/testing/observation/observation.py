@@ -48,7 +48,7 @@ class Observation(NamedTuple):
         return repeats(self.launch, self.first)
 
     def find(self, rule: str, subject: KernelSubject, message: str) -> Finding:
-        """Return a finding that shows on this sample."""
+        """Return a finding that this sample shows."""
         packed = f", where it packs {', '.join(self.launch.packed)}" if self.launch.packed else ""
         return find_on(rule, subject, self.sample, f"{message}{packed}")
 
@@ -73,7 +73,7 @@ def repeats(
 def find_on(
     rule: str, subject: KernelSubject | OperatorSubject, sample: Sample, message: str
 ) -> Finding:
-    """Return a finding about an operator or a kernel that shows on a sample."""
+    """Return a finding about an operator or a kernel that a sample shows."""
     text = f"{subject.name}: {message}"
     return Finding(rule, subject.name, text, sample.describe(), sample.number, sample.dtype)
 
@@ -81,7 +81,7 @@ def find_on(
 def observe(subject: KernelSubject, context: CheckContext) -> list[Observation]:
     """Run the kernels of a subject on every sample that they do not refuse, packed if they pack.
 
-    A run that fails is left out: the rule `shape-rule` reports it.
+    A run that fails is skipped; the rule `shape-rule` reports it.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def observe(subject: KernelSubject, context: CheckContext) -> list[Observation]:
     return latest[1]
 
 
-# By check, the observations of its current subject: several rules use them.
+# For each check, the observations of its current subject, which several rules use.
 _last: WeakKeyDictionary[CheckContext, tuple[KernelSubject, list[Observation]]] = (
     WeakKeyDictionary()
 )
@@ -147,12 +147,12 @@ def _longest_axis(sample: Sample) -> int:
 
 
 def equal_bytes(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> bool:
-    """Return whether outputs are the same to the last bit."""
+    """Return whether outputs are bitwise identical."""
     return find_difference(a, b) is None
 
 
 def find_difference(a: dict[str, list[Array]], b: dict[str, list[Array]]) -> str | None:
-    """Return the first output of another shape or with another bit, None if all are equal."""
+    """Return the first output whose shape or bits differ, None if all are equal."""
     for slot, arrays in a.items():
         for i, (x, y) in enumerate(zip(arrays, b[slot], strict=True)):
             if x.shape != y.shape or x.tobytes() != y.tobytes():

@@ -23,10 +23,10 @@ from opwright_kit.testing.samples.gradient_samples import find_forward
 from opwright_kit.testing.samples.sample import Array, Sample, count_elements, meta_of
 
 _MOST_OPERATORS: Final = 4
-"""In a drawn program."""
+"""The maximum number of operators in a drawn program."""
 
 _MOST_ELEMENTS: Final = 2**14
-"""The largest size of the inputs of one operator, since programs are many."""
+"""The largest size of the inputs of one operator; small, since there are many programs."""
 
 _PLAIN: Final = ("multiply", "add")
 """Operators drawn if a pass names only updates."""

@@ -130,7 +130,7 @@ class Scorecard:
             if finding.sample:
                 lines.append(f"  sample: {finding.sample}")
             lines += [f"  {line}" for line in finding.traceback.splitlines()]
-            lines += [f"  to see it again: {self.repeat(finding)}", ""]
+            lines += [f"  to reproduce it: {self.repeat(finding)}", ""]
         return "\n".join(lines[:-1])
 
     def to_json(self) -> dict[str, Any]:

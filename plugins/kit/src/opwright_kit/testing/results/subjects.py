@@ -110,7 +110,7 @@ Subject: TypeAlias = PackageSubject | OperatorSubject | KernelSubject | PassSubj
 
 
 def find_subjects(distribution: str, context: Context) -> tuple[PackageSubject, list[Subject]]:
-    """Return the package, and it with its operators, kernels and passes; nothing is imported.
+    """Return the package, and all subjects: it, its operators, kernels and passes; import nothing.
 
     Parameters
     ----------

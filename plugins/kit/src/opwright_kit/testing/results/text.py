@@ -72,7 +72,7 @@ def _rows(card: Scorecard) -> list[list[str]]:
 
 
 def _reasons(card: Scorecard) -> list[tuple[str, str]]:
-    """Each reason once, with its rule and the number of subjects."""
+    """Yield each reason once, with its rule and the number of subjects."""
     groups: dict[tuple[str, str], list[str]] = {}
     for result in card.results:
         if result.state == SKIPPED:

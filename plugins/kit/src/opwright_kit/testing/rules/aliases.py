@@ -23,7 +23,7 @@ from opwright_kit.testing.results.subjects import KernelSubject
 from opwright_kit.testing.samples.sample import meta_of
 
 RULE = "aliases"
-SUMMARY = "declared aliases and reuse of memory work, and a kernel relies on no others"
+SUMMARY = "declared aliases and reuse of memory work, and a kernel relies on no undeclared ones"
 SUBJECT = KernelSubject
 
 
@@ -94,6 +94,6 @@ def _compare(
     if other is None or not observation.repeats():
         return None
     return (
-        f"{pair} must change no result, got another {other} where {output} lies in {source}; read "
+        f"{pair} must change no result, got a different {other} if {output} is in {source}; read "
         "before you write, or take the pair back"
     )

@@ -1,4 +1,4 @@
-"""A kernel that is declared deterministic has equal bits for equal inputs.
+"""A kernel that is declared deterministic gives bitwise identical results for equal inputs.
 
 They are the same for every number of threads, unless it declares that these matter.
 """
@@ -20,7 +20,7 @@ from opwright_kit.testing.results.scorecard import Finding, Skipped
 from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "deterministic"
-SUMMARY = "a kernel declared deterministic gives equal bits in every run, on all numbers of threads"
+SUMMARY = "a deterministic kernel gives identical bits in every run, with any number of threads"
 SUBJECT = KernelSubject
 
 _RUNS: Final = 6
@@ -49,7 +49,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
                     yield each.find(
                         RULE,
                         subject,
-                        f"equal inputs must give equal bits, got another {other} in a later run "
+                        f"equal inputs must give equal bits, got a different {other} in a run "
                         f"with {n_threads} thread{'s' * (n_threads > 1)}; fix the order, or "
                         "declare deterministic=False",
                     )

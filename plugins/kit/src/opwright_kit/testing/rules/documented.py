@@ -16,7 +16,7 @@ SUMMARY = "the operator, its slots and its attributes each have a meaningful com
 SUBJECT = (OperatorSubject, KernelSubject)
 
 _LEAST_WORDS: Final = 3
-"""The least words of an operator's comment: its formula, or a sentence."""
+"""The minimum number of words in an operator's comment, which is its formula or a sentence."""
 
 _LEFT_OPEN: Final = re.compile(r"\b(T[O]DO|F[I]XME|X[X]X|T[B]D)\b")
 

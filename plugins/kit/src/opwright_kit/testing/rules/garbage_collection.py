@@ -37,7 +37,7 @@ _STUCK_S: Final = 5.0
 """A thread that reaches no other line in this time is assumed to hang."""
 
 _in_use: list[object] = []
-"""Values on devices that wait forever, which must not be freed."""
+"""Values on devices that hang, which must not be freed."""
 
 
 def concerns(subject: PackageSubject) -> bool:
@@ -106,7 +106,7 @@ def _find_fault(entry: DeviceEntry, context: CheckContext) -> str | None:
     if not use.is_alive():
         return use.fault
     _in_use.append(use)
-    return f"a wait forever in {_find_function(use)}"
+    return f"a hang in {_find_function(use)}"
 
 
 def _top_package(entry: DeviceEntry) -> str:
@@ -135,7 +135,7 @@ def _make_values(device: runtime.Device, count: int) -> list[object]:
 
 
 def _run_kernel(device: runtime.Device, kernel: Callable[..., object], repeat: int) -> None:
-    """Run a kernel of one input; each time it gets another array over the same memory."""
+    """Run a kernel of one input repeatedly, each time with a new array over the same memory."""
     code = dtype_to_code("float32")
     builder = runtime.PlanBuilder(device, RULE)
     size = 4 * _SHAPE[0]
@@ -161,4 +161,4 @@ def _use(device: runtime.Device) -> str | None:
     same = np.array_equal(scope.var("x").numpy(), x) and np.array_equal(tensor.numpy(), x)
     del scope, tensor
     runtime.free_retired()
-    return None if same else "other values than were written"
+    return None if same else "values that differ from the written ones"

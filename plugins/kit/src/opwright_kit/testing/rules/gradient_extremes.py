@@ -133,7 +133,7 @@ def _find_multiplied(derivative: Derivative, places: list[Place]) -> tuple[Sampl
     """Return a place that no output depends on, whose gradient is NaN under infinity."""
     forward = derivative.forward
     if any(isinstance(value, float) and value == 0 for value in forward.attrs.values()):
-        return None  # a factor that is 0 multiplies
+        return None  # the gradient may be multiplied by it
     usual, extreme = derivative.gradients(forward), derivative.gradients(forward, np.inf)
     if usual is None or extreme is None:
         return None
@@ -179,7 +179,7 @@ def _find_lost_nan(derivative: Derivative, places: list[Place]) -> tuple[Sample,
         if any(np.isnan(widen(a)).any() for arrays in outputs.values() for a in arrays):
             return changed, (
                 f"the gradient of {place} = nan, which reaches an output, must not be 0, got 0; "
-                "compare so that NaN passes on, or say by draw.flat_at_nan why (opwright.samples)"
+                "compare so that NaN propagates, or say why in draw.flat_at_nan (opwright.samples)"
             )
     return None
 

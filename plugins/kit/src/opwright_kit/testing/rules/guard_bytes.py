@@ -17,7 +17,7 @@ from opwright_kit.testing.results.scorecard import Finding
 from opwright_kit.testing.results.subjects import KernelSubject
 
 RULE = "guard-bytes"
-SUMMARY = "nothing beside an array is written, and no result depends on adjacent memory"
+SUMMARY = "nothing next to an array is written, and no result depends on adjacent memory"
 SUBJECT = KernelSubject
 
 
@@ -38,8 +38,8 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
             yield observation.find(
                 RULE,
                 subject,
-                "results must depend on the inputs alone, got others where other bytes lie beside "
-                "the arrays or in the workspace; read only what was given or written",
+                "results must depend on the inputs alone, got different ones for different bytes "
+                "next to the arrays or in the workspace; read only what was given or written",
             )
 
 

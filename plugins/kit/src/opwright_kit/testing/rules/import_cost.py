@@ -23,7 +23,7 @@ _TRIES: Final = 7
 """The fastest counts: other work on the machine can only make it longer."""
 
 _FAR: Final = 4
-"""After two tries above this multiple of the limit, other work is not an explanation."""
+"""After two attempts above this multiple of the limit, other work cannot be the cause."""
 
 _TIMEOUT_S: Final = 60.0
 

@@ -27,7 +27,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
             yield observation.find(
                 RULE,
                 subject,
-                f"inputs must stay as they are, got a write to {names}; write to an output, or "
+                f"inputs must stay unchanged, got a write to {names}; write to an output, or "
                 "declare one with aliases",
             )
 
@@ -42,7 +42,7 @@ def _check_refused_writes(subject: KernelSubject, context: CheckContext) -> Iter
         except OpwrightError as error:
             if writes_input(error):
                 message = (
-                    f"inputs must stay as they are, got {reason_of(error)}; write to an output, or "
+                    f"inputs must stay unchanged, got {reason_of(error)}; write to an output, or "
                     "declare one with aliases"
                 )
                 yield find_on(RULE, subject, sample, message)

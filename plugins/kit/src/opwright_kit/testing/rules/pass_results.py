@@ -66,7 +66,7 @@ def check(subject: PassSubject, context: CheckContext) -> Iterator[Finding]:
         n_changed += compared is not None or fault is not None
         if fault is not None:
             yield _report(subject, program, fault)
-    # Alone, if others match the pattern first, or undo its change.
+    # Run the pass alone, in case other passes match the pattern first, or undo its change.
     for program in programs if not n_changed else ():
         compared, fault = _compare(subject, program, program.results, ([subject.pass_name], []))
         n_changed += compared is not None or fault is not None
@@ -158,7 +158,7 @@ def _compare(
     for name, array, reference in zip(fetches, got, expected, strict=True):
         if not _agree(array, reference):
             return None, (
-                f"it must change no result, got another {name} than without it, of a fetch of "
+                f"it must change no result, got a different {name} than without it, of a fetch of "
                 f"{', '.join(fetches)}; compare slots, order and readers of replaced operators"
             )
     if form.operators == plain.operators:

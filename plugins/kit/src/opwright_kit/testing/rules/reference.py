@@ -29,7 +29,7 @@ SUMMARY = "kernels agree with a reference, over shapes, dtypes and attributes"
 SUBJECT = KernelSubject
 
 _ULPS: Final = 16
-"""Rounding errors that a kernel may make more than the reference, for each sum of terms."""
+"""Rounding errors by which a kernel may exceed the reference, for each sum of terms."""
 
 EPSILON: Final = {"float16": 2**-10, "bfloat16": 2**-7, "float32": 2**-23, "float64": 2**-52}
 
@@ -121,13 +121,13 @@ def _find_fault_of_packed(
     except OpwrightError:
         runs = [(sample.inputs, outputs)] * 2  # reversed inputs are not valid any more
     names = ", ".join(launch.packed)
-    moments = ("packed", "used again as it was packed", "packed anew after it was set")
+    moments = ("packed", "reused as packed", "repacked after it was set")
     for (inputs, reference), moment in zip(runs, moments, strict=False):
         try:
             got = launch.run(inputs=inputs).outputs
         except OpwrightError as error:
             return f"where {names} is {moment} it must compute the same, got {reason_of(error)}"
-        expected = Expected(reference, "itself on arrays as they are")
+        expected = Expected(reference, "itself on arrays that are not packed")
         fault = find_fault(got, expected, sample)
         if fault is not None:
             return f"where {names} is {moment}, {fault}"

@@ -70,7 +70,7 @@ def _reason_of(refusal: Refuse) -> str:
 
 
 def _says_why(refusal: Refuse) -> bool:
-    """Return whether there is a reason: one word is none."""
+    """Return whether there is a reason; a single word is not one."""
     reason = _reason_of(refusal)
     return len(reason.split()) > 1 and reason != "gave no reason"
 

@@ -130,7 +130,7 @@ class _Probe:
         lost = self._find_lost(outputs, number)
         if lost is not None:
             return (
-                f"reach {lost}, which depends on it; compare so that NaN passes on, or say in "
+                f"reach {lost}, which depends on it; compare so that NaN propagates, or say in "
                 "draw.drops_nan why it ends here (opwright.samples)"
             )
         other = self._find_other(outputs, changed)

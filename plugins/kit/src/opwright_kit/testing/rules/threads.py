@@ -35,7 +35,7 @@ _THREADS: Final = 4
 """More than two: if there are few processors, one must be interrupted by another."""
 
 _SPAN_S: Final = 0.06
-"""For how much time of a processor each thread runs a compiled kernel: hundreds of times."""
+"""Processor time for which each thread runs a compiled kernel, enough for hundreds of runs."""
 
 _PROCESS_SPAN_S: Final = 2 * _THREADS * _SPAN_S
 """The time limit of the whole process: if a device computes in a separate thread, the threads that

@@ -161,7 +161,7 @@ class Draw:
     def propose(self) -> dict[str, tuple[Array, ...]] | None:
         """Return inputs as drawn without such a function, to change some of them.
 
-        Shapes may not fit: inputs that the shape rule refuses are drawn again. None if a dtype
+        Shapes may not fit: inputs that the shape rule refuses are redrawn. None if a dtype
         does not fit.
         """
         return proposals.draw(self, self._progress)
@@ -268,7 +268,7 @@ def cases(definition: OpDefinition, seed: int) -> Iterator[Case]:
         yield Case(f"random {number}", 2 + number, plain=False)
     drawn = 2 * int(np.random.default_rng(seed).integers(*_HALF_OF_DRAWN)) + 1
     for length in (*ODD_LENGTHS, drawn):
-        # Alone, so that an array has an odd number of elements, however a kernel counts them.
+        # Other axes have length 1 or 2, so that kernels that merge axes see this length, too.
         yield Case(f"length {length}", length, others=(1, 2))
 
 

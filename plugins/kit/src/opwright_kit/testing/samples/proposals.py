@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 
 _FREE: Final = range(2, 7)
-"""Lengths of cases that are about something else."""
+"""Lengths of axes in cases that test something other than lengths."""
 
 _SHAPE_IN_COMMENT: Final = re.compile(r"\[([^\[\]()]*)\]")
 _SYMBOL: Final = re.compile(r"[A-Za-z_][\w ]*")

@@ -161,7 +161,7 @@ def find_first(mask: Array) -> tuple[int, ...] | None:
 
 
 def differ(a: Array, b: Array) -> Array:
-    """Return where elements differ; NaN does not from NaN, in floats of 8 bits too."""
+    """Return where elements differ; NaN counts as equal to NaN, also in 8-bit floats."""
     return np.asarray((a != b) & ~((a != a) & (b != b)))
 
 

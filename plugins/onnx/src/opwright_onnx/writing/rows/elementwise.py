@@ -88,7 +88,7 @@ def _by_whole(w: Writer, y: str, write: Callable[[str], str]) -> str:
     """Write a division by integers: 0 where these are 0, which may crash a runtime."""
     if y in w.arrays and w.arrays[y].all():
         return write(y)
-    # By sums and products, since ONNX Runtime has no Where of short whole numbers.
+    # Uses sums and products, since ONNX Runtime lacks Where for narrow integers.
     is_zero = w.cast(w.node("Equal", y, w.number(0, y)), str(w.dtypes[y]))
     found = write(w.node("Add", y, is_zero))
     return str(w.node("Mul", found, w.node("Sub", w.number(1, y), is_zero)))
@@ -225,7 +225,7 @@ def shift(w: Writer, op: Op) -> Any:
     direction = "LEFT" if op.type == "left_shift" else "RIGHT"
     if dtype.startswith("uint"):
         return w.node("BitShift", x, y, direction=direction)
-    # For signed whole numbers the bits of one below 0 are inverted before and afterwards.
+    # The bits of a negative signed integer are inverted before and after the shift.
     is_below = w.node("Less", x, w.number(0, x))
     bits = w.node("Where", is_below, w.node("BitwiseNot", x), x) if direction == "RIGHT" else x
     bits, y = w.cast(bits, f"u{dtype}"), w.cast(y, f"u{dtype}")
@@ -240,8 +240,8 @@ def log1p(w: Writer, op: Op) -> Any:
     x = w.input(op, "x")
     one = w.number(1, x)
     more = w.node("Add", x, one)
-    # The rounding error of adding 1 is corrected, except for numbers that are absorbed wholly or
-    # not at all.
+    # The rounding error of adding 1 is corrected, unless x is too small to change 1, or too large
+    # to be changed by it.
     ratio = w.node("Div", x, w.node("Sub", more, one))
     logarithm = w.node("Log", more)
     small = w.node("Where", w.node("Equal", more, one), x, w.node("Mul", logarithm, ratio))

@@ -1,4 +1,4 @@
-"""Recurrent layers, whose gates ONNX has in another order."""
+"""Recurrent layers, whose gates ONNX orders differently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that reduce axes, order elements or look for some."""
+"""Operators that reduce axes, sort elements or search for them."""
 
 from __future__ import annotations
 
