@@ -1,6 +1,6 @@
 """opwright-nn: models, layers, optimizers and data sets for opwright, like PyTorch's `torch.nn`.
 
-Rooms, each importing only those below it: `training` · `inspection` · `model` · `layers`,
+Subpackages, each importing only those below it: `training` · `inspection` · `model` · `layers`,
 `optimizer` · `schedule`, `checkpoint` · `parameters` · `clip`, `initializer`, `regularizer` ·
 `operators` · `precision` · `datasets`, `metrics` · `parallel` · `arguments`, `foreign_names` ·
 `checks`.

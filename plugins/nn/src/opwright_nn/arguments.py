@@ -1,4 +1,4 @@
-"""Reports arguments that a function does not have, with the nearest name that it has."""
+"""Reports unknown arguments of a function, and suggests the nearest known name."""
 
 from __future__ import annotations
 

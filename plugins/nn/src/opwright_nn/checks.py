@@ -81,7 +81,7 @@ def check_float(
 
 
 def check_rate(who: str, name: str, value: object) -> float:
-    """Return a learning rate as a finite float of at least 0, which float32 can represent."""
+    """Return a learning rate as a finite, non-negative float that float32 can represent."""
     number = check_float(who, name, value, at_least=0.0)
     return check_float(who, name, number, at_least=0.0, at_most=MAX_FLOAT32)
 
@@ -94,7 +94,7 @@ def check_bool(who: str, name: str, value: object) -> bool:
 
 
 def check_str(who: str, name: str, value: object) -> str:
-    """Return `value` if it is a string that is not empty."""
+    """Return `value` if it is a non-empty string."""
     if not isinstance(value, str):
         _raise_type(who, name, "a string", value, f'write {name}="..."')
     if not value:
@@ -143,7 +143,7 @@ def check_shape(who: str, value: object, *, computed: bool = False) -> tuple[Any
 
 
 def check_ints(who: str, name: str, value: object) -> list[int]:
-    """Return a list of ints; one int is a list of one."""
+    """Return a list of ints; a single int becomes a list."""
     single = _find_int(value)
     if single is not None:
         return [single]
@@ -153,7 +153,7 @@ def check_ints(who: str, name: str, value: object) -> list[int]:
 
 
 AXES = {1: "length", 2: "height and width", 3: "depth, height and width"}
-"""The axes of a window, by their number."""
+"""The names of a window's axes, by their number."""
 
 _SIDES = {
     1: "both sides, or two: before, after",
@@ -182,7 +182,7 @@ def check_sizes(who: str, name: str, value: object, *, rank: int, at_least: int)
 
 
 def check_paddings(who: str, value: object, *, rank: int) -> tuple[int, ...] | None:
-    """Return before and after for each axis; None for "same", which depends on the input size."""
+    """Return padding before and after each axis; None for "same", which depends on the input."""
     rule = f"'same', 'valid', an int of at least 0 for {_SIDES[rank]}"
     fix = "write paddings=1, for example"
     if isinstance(value, str):
@@ -208,7 +208,7 @@ def check_dtype(who: str, value: object) -> str:
 
 
 def find_array(values: Any) -> npt.NDArray[Any] | None:
-    """Return an array; None if its elements would be objects, as for rows of different lengths."""
+    """Return an array; None if its elements would be objects, as for rows of unequal length."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -296,7 +296,7 @@ def _raise_value(who: str, name: str, rule: str, value: object, fix: str) -> NoR
 
 
 def _show(value: object) -> str:
-    """Return a value for a message, not all of it if it is long."""
+    """Return a value for a message, abbreviated if it is long."""
     try:
         text = repr(value)
     except ValueError:  # an int of more digits than Python prints
@@ -305,7 +305,7 @@ def _show(value: object) -> str:
 
 
 def _advise_int(at_least: int | None, at_most: int | None) -> int:
-    """Return the least int that a rule allows; without a lower bound, the nearest to 1."""
+    """Return the smallest int that a rule allows; without a lower bound, the one nearest to 1."""
     if at_least is not None:
         return at_least
     return 1 if at_most is None else min(1, at_most)
@@ -314,7 +314,7 @@ def _advise_int(at_least: int | None, at_most: int | None) -> int:
 def _advise_float(
     above: float | None, at_least: float | None, below: float | None, at_most: float | None
 ) -> float:
-    """Return a round number that a rule allows; 0.1 if it does."""
+    """Return a round number that a rule allows, preferably 0.1."""
     if at_least is not None:
         return at_least
     low, high = -math.inf if above is None else above, math.inf
@@ -350,5 +350,5 @@ def _float_range(
 
 
 def _number(bound: float) -> str:
-    """Return all digits of a bound, since a rule is compared with the exact value."""
+    """Return all digits of a bound, since values are compared with the exact bound."""
     return repr(int(bound)) if bound == int(bound) and abs(bound) < 1e16 else repr(bound)

@@ -1,6 +1,6 @@
 """Gradient clipping by value, by norm and by global norm, like `torch.nn.utils.clip_grad`.
 
-The classes are values of the `clip` argument of optimizers.
+Instances are passed as the `clip` argument of optimizers.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Attrs = Mapping[str, float | str]
 
 
 class GradientClip(abc.ABC):
-    """A bound for gradients."""
+    """A bound on gradients; the base class."""
 
     @abc.abstractmethod
     def append(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Append the operators that clip the gradients; return the pairs with the new gradients."""
 
     def append_to_shards(self, pairs: Sequence[Pair], group: str) -> list[Pair]:
-        """Append them for gradients that the processes of a group divide.
+        """Append the operators for gradients that are sharded across the processes of a group.
 
         Raises
         ------
         ProgramError
-            The class does not support it: it needs a method of this name, too.
+            The class does not support it: it also needs a method with this name.
         """
         raise ProgramError(
             f"{type(self).__name__}: append_to_shards must clip parts of gradients for group "
@@ -72,7 +72,7 @@ class ClipByValue(GradientClip):
         return _append_each("clip", pairs, {"min": self.min, "max": self.max})
 
     def append_to_shards(self, pairs: Sequence[Pair], group: str) -> list[Pair]:
-        """Append one ``clip`` for each part."""
+        """Append one ``clip`` for each shard."""
         return self.append(pairs)
 
 
@@ -82,7 +82,7 @@ class ClipByNorm(GradientClip):
     Parameters
     ----------
     max_norm : float, > 0
-        The greatest norm of a gradient.
+        The maximum norm of a gradient.
     """
 
     @arguments.suggest
@@ -94,20 +94,20 @@ class ClipByNorm(GradientClip):
         return _append_each("clip_by_norm", pairs, {"max_norm": self.max_norm})
 
     def append_to_shards(self, pairs: Sequence[Pair], group: str) -> list[Pair]:
-        """Append one ``dist.clip_by_norm`` for each part."""
+        """Append one ``dist.clip_by_norm`` for each shard."""
         attrs: Attrs = {"max_norm": self.max_norm, "group": group}
         return _append_each("dist.clip_by_norm", pairs, attrs)
 
 
 class ClipByGlobalNorm(GradientClip):
-    """Each gradient g becomes ``g * max_norm / max(n, max_norm)``, n the norm of all of them.
+    """Each gradient g becomes ``g * max_norm / max(n, max_norm)``, where n is their global norm.
 
     Pascanu, Mikolov and Bengio, On the difficulty of training recurrent neural networks, 2013.
 
     Parameters
     ----------
     max_norm : float, > 0
-        The greatest norm of all gradients together. They must have one dtype.
+        The maximum norm of all gradients together. They must have one dtype.
     """
 
     @arguments.suggest
@@ -119,7 +119,7 @@ class ClipByGlobalNorm(GradientClip):
         return self._append("clip_by_global_norm", pairs, {"max_norm": self.max_norm})
 
     def append_to_shards(self, pairs: Sequence[Pair], group: str) -> list[Pair]:
-        """Append one ``dist.clip_by_global_norm`` for all parts."""
+        """Append one ``dist.clip_by_global_norm`` for all shards."""
         attrs: Attrs = {"max_norm": self.max_norm, "group": group}
         return self._append("dist.clip_by_global_norm", pairs, attrs)
 

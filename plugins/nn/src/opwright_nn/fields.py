@@ -1,4 +1,4 @@
-"""Rules for the saved fields of a training: their names, types and ranges.
+"""Rules for the saved fields of a training run: their names, types and ranges.
 
 A rule is a function that takes the location of a value and the value, and returns the value, or
 raises FormatError. `reading` adds the file and a fix to the message.
@@ -16,14 +16,14 @@ from opwright.errors import FormatError
 Rule = Callable[[str, object], Any]
 
 MAX_COUNT: Final = 1 << 53
-"""The largest count: a history stores counts as float64."""
+"""The largest count that float64 represents exactly; a history stores counts as float64."""
 
 _SHOWN: Final = 60
 
 
 @contextlib.contextmanager
 def reading(file: object, fix: str) -> Iterator[None]:
-    """Begin the messages of rules with a file, and end them with a fix, in a with block."""
+    """Within a with block, begin the messages of rules with a file, and end them with a fix."""
     try:
         yield
     except FormatError as error:
@@ -43,7 +43,7 @@ def _show(value: object) -> str:
 
 
 def whole(at_least: int = 0, at_most: int = MAX_COUNT) -> Rule:
-    """Return the rule of an int in a range."""
+    """Return the rule for an int in a range."""
 
     def check(where: str, value: object) -> int:
         if type(value) is not int or not at_least <= value <= at_most:
@@ -64,7 +64,7 @@ def real(where: str, value: object) -> float:
 
 
 def bits(where: str, value: object) -> float:
-    """Return the number that ``float.hex`` has written: JSON has no infinity and no NaN."""
+    """Return the number that ``float.hex`` has written, as JSON has no infinity and no NaN."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError, OverflowError):
             return float.fromhex(value)
@@ -86,17 +86,17 @@ def flag(where: str, value: object) -> bool:
 
 
 def anything(where: str, value: object) -> Any:
-    """Return any value, which other code checks."""
+    """Return any value unchanged; other code checks it."""
     return value
 
 
 def optional(rule: Rule) -> Rule:
-    """Return the rule of a value that may be None."""
+    """Return the rule for a value that may be None."""
     return lambda where, value: None if value is None else rule(where, value)
 
 
 def listed(rule: Rule, length: int | None = None) -> Rule:
-    """Return the rule of a list, with its number of items if that is known."""
+    """Return the rule for a list, with its length if that is known."""
 
     def check(where: str, value: object) -> list[Any]:
         if not isinstance(value, list) or (length is not None and len(value) != length):
@@ -107,7 +107,7 @@ def listed(rule: Rule, length: int | None = None) -> Rule:
 
 
 def named(rule: Rule) -> Rule:
-    """Return the rule of a mapping whose values all have the same rule."""
+    """Return the rule for a mapping whose values all have the same rule."""
 
     def check(where: str, value: object) -> dict[str, Any]:
         if not isinstance(value, Mapping):
@@ -118,7 +118,7 @@ def named(rule: Rule) -> Rule:
 
 
 def fields(rules: Mapping[str, Rule]) -> Rule:
-    """Return the rule of a mapping with these fields and no others."""
+    """Return the rule for a mapping with exactly these fields."""
 
     def check(where: str, value: object) -> dict[str, Any]:
         if not isinstance(value, Mapping):

@@ -1,6 +1,6 @@
-"""Names of classes and methods in Keras and PyTorch: the error for an unknown name suggests ours.
+"""Names of classes and methods in Keras and PyTorch, for which errors suggest our names.
 
-No name here can be used; they only let the error for one of them suggest the right name.
+None of these names can be used; the error for one of them suggests the right name.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ OPTIMIZER_ARGUMENTS: Final[Mapping[str, str]] = {
         "which adds it to the gradient"
     ),
 }
-"""Arguments that optimizers lack, with the replacement."""
+"""Arguments that optimizers lack, with their replacements."""
 
 SCHEDULES: Final[Mapping[str, str]] = {
     "cosineannealinglr": "nn.schedule.cosine(1e-3, steps=1000)",
@@ -211,7 +211,7 @@ def answering(
     *,
     has_operators: bool = False,
 ) -> tuple[Callable[[str], NoReturn], Callable[[], list[str]]]:
-    """Return the ``__getattr__`` of a module, which names our counterparts, and its ``__dir__``.
+    """Return the ``__getattr__`` of a module, which suggests our names, and its ``__dir__``.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def answering(
     foreign : mapping of str to str, optional
         Names of other frameworks, in lower case, to the suggestions.
     has_operators : bool
-        Whether an operator's name is answered with `opwright.ops`.
+        Whether `opwright.ops` is suggested for the name of an operator.
     """
 
     def find(name: str) -> NoReturn:
@@ -242,7 +242,7 @@ def find_operator(name: str) -> str | None:
 
 
 def describe_missing(who: str, name: str, foreign: str | None, known: Iterable[str]) -> str:
-    """Return the message for an attribute that there is not.
+    """Return the message for an attribute that does not exist.
 
     Parameters
     ----------
@@ -251,9 +251,9 @@ def describe_missing(who: str, name: str, foreign: str | None, known: Iterable[s
     name : str
         The attribute.
     foreign : str, optional
-        The suggestion for a name of another framework.
+        The suggestion for another framework's name.
     known : iterable of str
-        The attributes that there are.
+        The existing attributes.
     """
     start = f"{who}: there must be an attribute of that name, got {name!r}"
     if foreign is not None:

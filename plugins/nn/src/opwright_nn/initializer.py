@@ -28,14 +28,14 @@ _LIMITS: Final = {
     "float32": checks.MAX_FLOAT32,
 }
 _MAX_DEVIATIONS: Final = 10
-"""The bound of a normal number: numbers from 64 random bits end before."""
+"""An upper bound on normal numbers: those from 64 random bits are smaller."""
 
 
 class Initializer(abc.ABC):
     """Initializes a parameter; a subclass names the operator type and its attributes."""
 
     random = False
-    """Whether the operator draws random numbers, and so has a seed, a stream and a step."""
+    """Whether the operator draws random numbers, so that it has a seed, a stream and a step."""
 
     @abc.abstractmethod
     def describe(self, shape: tuple[int, ...]) -> tuple[str, dict[str, Any]]:
@@ -70,7 +70,7 @@ class Initializer(abc.ABC):
         block.append_op(op_type, inputs=inputs, outputs={"out": variable}, attrs=attrs)
 
     def _check_range(self, attrs: dict[str, Any], variable: ow.Variable) -> None:
-        """Raise if an element, or a difference that the operator computes, would be infinite."""
+        """Raise if an element, or a difference that the operator computes, would overflow."""
         value, mean, std = (attrs.get(name, 0.0) for name in ("value", "mean", "std"))
         low, high = attrs.get("min", 0.0), attrs.get("max", 0.0)
         greatest = max(abs(value), abs(mean) + _MAX_DEVIATIONS * std, -low, high, high - low)
@@ -131,7 +131,7 @@ class Normal(Initializer):
     std : float, at least 0
         The standard deviation.
     seed : int
-        0 uses that of the startup program.
+        0 uses the seed of the startup program.
     """
 
     random = True
@@ -148,7 +148,7 @@ class Normal(Initializer):
 
 
 class _Scaled(Initializer):
-    # Zero mean, a standard deviation that depends on the shape, uniform or normal.
+    # Uniform or normal, with zero mean and a standard deviation that depends on the shape.
 
     random = True
 
@@ -185,7 +185,7 @@ class Xavier(_Scaled):
     uniform : bool
         Uniform in ``[-sqrt(3) std, sqrt(3) std)``, otherwise normal.
     seed : int
-        0 uses that of the startup program.
+        0 uses the seed of the startup program.
     """
 
     @arguments.suggest
@@ -212,7 +212,7 @@ class Kaiming(_Scaled):
     uniform : bool
         Uniform in ``[-sqrt(3) std, sqrt(3) std)``, otherwise normal.
     seed : int
-        0 uses that of the startup program.
+        0 uses the seed of the startup program.
     """
 
     @arguments.suggest
@@ -222,7 +222,7 @@ class Kaiming(_Scaled):
 
     def std(self, shape: tuple[int, ...]) -> float:
         """Return the standard deviation for a parameter of this shape."""
-        # No square of the slope, which might be larger than a double.
+        # The slope is not squared, as the square might overflow.
         gain = math.sqrt(2.0) / math.hypot(1.0, self._negative_slope)
         return gain / math.sqrt(max(fans(shape)[0], 1))
 
@@ -231,8 +231,8 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
     """Return the numbers of inputs and outputs that one unit of a weight of this shape connects.
 
     ``[in, out]`` is a fully connected layer's weight, ``[out, in, kernel…]`` a convolution's (with
-    groups, `in` is that of one group, `out` of all); a weight of one axis has equally many of both,
-    a weight without axes 1.
+    groups, `in` is that of one group, `out` of all); with one axis, both are its length; without
+    axes, both are 1.
     """
     if len(shape) < 2:
         size = math.prod(shape)

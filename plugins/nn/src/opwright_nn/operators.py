@@ -32,12 +32,12 @@ def append(
     attrs : mapping, optional
         Attributes.
     slot : str
-        The output to return; the others get new names.
+        The output to return; other outputs get new names.
     name : str, optional
         The name of that output; it must be new.
     prefix : str, optional
-        Without `name`, the name of that output, with a number appended if a variable has it; by
-        default the operator type.
+        Without `name`, the name of that output, with a number appended if it is taken; by default
+        the operator type.
     """
     if name is not None and block.find_var(name) is not None:
         raise ProgramError(

@@ -1,7 +1,7 @@
-"""DataParallel: how a program trains in several processes, which another package connects.
+"""DataParallel: how a program trains in several processes, connected by another package.
 
-That package provides it by an entry point of the group ``opwright_nn.processes``, such as
-``opwright_dist``. It is imported when data-parallel training is requested, never before.
+That package, such as ``opwright_dist``, has an entry point in the group
+``opwright_nn.processes``. It is imported only when data-parallel training is requested.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from opwright.plugin import import_object, scan
 from opwright_nn import arguments, checks
 
 PROVIDERS: Final = "opwright_nn.processes"
-"""The entry-point group: any name to the module or object that is a `Processes`."""
+"""The entry-point group; entries have any name and refer to a `Processes`, module or object."""
 
 WORLD: Final = "world"
 """The group of all processes."""
@@ -31,7 +31,7 @@ Pair = tuple[ow.Variable, ow.Variable]
 
 
 class Processes(Protocol):
-    """The interface of a package that connects processes; a group has a name, all are "world"."""
+    """The interface of a package that connects processes. Groups have names; "world" is all."""
 
     def rank(self, group: str) -> int:
         """Return the number of this process in a group, -1 if it does not belong to it."""
@@ -43,7 +43,7 @@ class Processes(Protocol):
         """Return the values of all processes of a group, in the order of ranks."""
 
     def run_on_root(self, function: Callable[[], object], group: str | Sequence[str]) -> None:
-        """Call a function in the first process of groups; the others wait, or raise as it does."""
+        """Call a function in the first process of groups; the others wait, or raise its error."""
 
     def data_parallel(
         self,
@@ -53,7 +53,7 @@ class Processes(Protocol):
         unequal_rows: str,
         shard_optimizer: bool,
     ) -> list[Pair]:
-        """Append the mean of gradients over the processes of a group, or a part of it for each."""
+        """Append the mean of gradients over a group's processes, or for each process its shard."""
 
     def share_startup(
         self, startup: ow.Program, group: str, *, program: ow.Program | None = None
@@ -66,13 +66,13 @@ class Processes(Protocol):
         """Broadcast the persistable variables of the first process to all."""
 
     def whole_program(self, program: ow.Program) -> ow.Program:
-        """Return a program with the variables that one process would have."""
+        """Return a program with the variables of a single process."""
 
     def gather_state(self, program: ow.Program, scope: ow.Scope | None) -> ow.Scope:
-        """Return a scope with whole variables, in the first process; all of them call it."""
+        """Return a scope with unsharded variables, in the first process; all processes call it."""
 
     def shard_values(self, program: ow.Program, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return whole variables in their form in this process."""
+        """Return unsharded variables in the form that this process holds."""
 
 
 @arguments.suggest
@@ -82,15 +82,15 @@ class DataParallel(NamedTuple):
     Attributes
     ----------
     group : str
-        The processes: all of them, or the processes of a group that `opwright_dist.new_group` made.
+        The processes: all of them, or a group that `opwright_dist.new_group` made.
     unequal_rows : str
-        Where processes have unequal numbers of examples in a step: ``"weight"`` weights each by
-        its number, as if one had the whole batch; ``"refuse"`` ends the run with an error, and
-        saves a small message in each step.
+        If processes have unequal numbers of examples in a step, ``"weight"`` weights each by its
+        number, as if one process had the complete batch; ``"refuse"`` ends the run with an error,
+        and saves a small message in each step.
     shard_optimizer : bool
-        True divides the states of the optimizer, and the updates: each process has only a part of
-        them, updates that part of the parameters, and gets the others' (ZeRO-1). The numbers are
-        the same as with False.
+        True shards optimizer states and updates: each process holds one shard, updates this shard
+        of the parameters, and gathers the others (ZeRO-1). The numbers are the same as with
+        False.
     """
 
     group: str = WORLD
@@ -121,13 +121,13 @@ class Team(NamedTuple):
         return self.processes.size(self.group)
 
     def gather(self, value: object) -> list[Any]:
-        """Return a value of each process, which JSON can write; all of them call it."""
+        """Return a JSON value of each process; all of them call it."""
         data = json.dumps(value).encode()
         return [json.loads(each) for each in self.processes.gather(data, self.group)]
 
 
 def check_data_parallel(who: str, value: object) -> DataParallel | None:
-    """Return how a program trains together; None for None and False.
+    """Return how a program trains in several processes; None for None and False.
 
     A package that connects the processes must be installed, and the group must exist.
 
@@ -204,7 +204,7 @@ def find_divided(program: ow.Program) -> dict[str, str]:
 
 
 def _find_teams(who: str, program: ow.Program | None) -> list[Team]:
-    """Return all teams of a program: teams that average gradients, or divide layers."""
+    """Return all teams of a program, which average gradients or divide layers."""
     averaging = find_program_team(who, program)
     groups = [] if averaging is None else [averaging.group]
     groups += [] if program is None else find_divided(program).values()
@@ -217,7 +217,7 @@ def save_once(
     scope: ow.Scope | None,
     save: Callable[[ow.Program, ow.Scope | None], object],
 ) -> None:
-    """Save in one of the processes that train a program together; the others wait for it.
+    """Save in one of the processes that train a program together; the others wait.
 
     `save` gets the program and the scope of an equivalent single process.
     """
@@ -233,12 +233,12 @@ def save_once(
 
 
 def has_parts(program: ow.Program) -> bool:
-    """Return whether each process has only a part of some variables of a program."""
+    """Return whether each process has only a shard of some variables of a program."""
     return any(op.type in {_SHARD, _DIVIDED} for op in program.global_block().ops)
 
 
 def whole_program(who: str, program: ow.Program) -> ow.Program:
-    """Return a program with the variables of a single process, as in files."""
+    """Return a program with the variables of a single process, as stored in files."""
     team = _find_dividing_team(who, program)
     return program if team is None else team.processes.whole_program(program)
 
@@ -248,7 +248,7 @@ def _find_dividing_team(who: str, program: ow.Program) -> Team | None:
 
 
 def own_values(who: str, program: ow.Program, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return whole arrays by name as the variables of a program: parts, if it has parts."""
+    """Return unsharded arrays by name in the form of a program's variables, which may be shards."""
     team = _find_dividing_team(who, program)
     return dict(values) if team is None else team.processes.shard_values(program, values)
 
@@ -256,7 +256,7 @@ def own_values(who: str, program: ow.Program, values: Mapping[str, Any]) -> dict
 def check_alike(
     who: str, program: ow.Program | None, what: str, describe: Callable[[], object]
 ) -> None:
-    """Raise ProgramError unless all processes that train a program together have found the same.
+    """Raise ProgramError unless `describe` returns the same in all processes that train together.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def check_alike(
     program : Program, optional
         Determines the processes.
     describe : callable
-        Returns a value in JSON's types.
+        Returns a value of JSON types.
     """
     teams = [team for team in _find_teams(who, program) if team.size > 1]
     own = describe() if teams else None

@@ -1,6 +1,6 @@
 """Learning rates that change from step to step, computed by operators of the training step.
 
-A schedule can be the ``learning_rate`` of an optimizer. It stores the number of the step in a
+A schedule can be the ``learning_rate`` of an optimizer. It stores the step number in a
 persistable variable, so that a checkpoint continues the schedule, and no plan is lowered again.
 """
 
@@ -24,17 +24,17 @@ if not TYPE_CHECKING:  # type checkers should report an unknown name
     __getattr__, __dir__ = answering(__name__, __all__, SCHEDULES)
 
 Curve = Callable[[Any], Any]
-"""From the number of steps done before, float32 [1], to the learning rate, float32 [1]."""
+"""Maps the number of completed steps, float32 [1], to the learning rate, float32 [1]."""
 
 
 class Schedule:
-    """A learning rate as a function of the number of steps done before.
+    """A learning rate as a function of the number of completed steps.
 
     Parameters
     ----------
     curve : callable
-        Is called with this number as a float32 [1] array or Variable, and returns the rate in the
-        same form. It computes with symbols and functions of `opwright.ops`, which accept both:
+        Called with this number as a float32 [1] array or Variable; returns the rate in the same
+        form. It computes with symbols and functions of `opwright.ops`, which accept both:
         ``Schedule(lambda t: 0.1 / (1 + 0.01 * t))``.
     """
 
@@ -85,7 +85,7 @@ def step(rate: float, size: int, gamma: float = 0.1) -> Schedule:
     rate : float, at least 0
         The rate of the first steps.
     size : int, at least 1
-        The number of steps with one rate.
+        The number of steps with the same rate.
     gamma : float, > 0
         The factor.
     """
@@ -99,7 +99,7 @@ def step(rate: float, size: int, gamma: float = 0.1) -> Schedule:
 def cosine(rate: float, steps: int, warmup: int = 0, final: float = 0.0) -> Schedule:
     """Decrease the rate to `final` along half a cosine, after a linear warm-up.
 
-    ``final + (rate - final) * (1 + cos(pi * p)) / 2``, p the share of the steps after the warm-up.
+    ``final + (rate - final) * (1 + cos(pi * p)) / 2``, p in [0, 1] is the progress after warm-up.
     Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2017.
 
     Parameters
@@ -107,11 +107,11 @@ def cosine(rate: float, steps: int, warmup: int = 0, final: float = 0.0) -> Sche
     rate : float, at least 0
         The highest rate.
     steps : int, at least 1
-        The number of the step from which the rate is `final`.
+        The step from which the rate is `final`.
     warmup : int, in [0, steps)
         The first `warmup` steps have the rates ``rate * (t + 1) / warmup``.
     final : float, at least 0
-        The rate at the end.
+        The final rate.
     """
     who = "schedule.cosine"
     rate = checks.check_rate(who, "rate", rate)
@@ -124,9 +124,9 @@ def cosine(rate: float, steps: int, warmup: int = 0, final: float = 0.0) -> Sche
 
 @arguments.suggest
 def warmup(schedule: Rate, steps: int) -> Schedule:
-    """Begin a rate, or another schedule, with a linear warm-up.
+    """Precede a rate, or another schedule, with a linear warm-up.
 
-    Step t of the first has the rate ``first * (t + 1) / steps``; step 0 of `schedule` follows.
+    Step t of the warm-up has the rate ``first * (t + 1) / steps``; step 0 of `schedule` follows.
 
     Parameters
     ----------
@@ -156,13 +156,13 @@ def one_cycle(
     Parameters
     ----------
     rate : float, at least 0
-        The greatest rate.
+        The maximum rate.
     steps : int, at least 2
         The number of steps from beginning to end.
     rise : float in (0, 1)
-        The share of them until the greatest rate.
+        The fraction of steps until the maximum rate.
     start, final : float in [0, 1]
-        The first and the last rate, as shares of the greatest.
+        The first and the last rate, as fractions of the maximum.
     """
     who = "schedule.one_cycle"
     rate = checks.check_rate(who, "rate", rate)
@@ -173,7 +173,7 @@ def one_cycle(
     return Schedule(partial(_cycle, low, rate, last, rise * steps, float(steps)))
 
 
-# Curves are functions of the module, not of a call, so that models with a schedule can be pickled.
+# Curves are module-level functions, so that models with a schedule can be pickled.
 
 
 def _constant(rate: float, t: Any) -> Any:
@@ -185,7 +185,7 @@ def _stairs(rate: float, size: int, log_gamma: float, t: Any) -> Any:
 
 
 def _half_cosine(first: float, last: float, begin: float, end: float, t: Any) -> Any:
-    """From `first` at `begin` and before to `last` at `end` and after."""
+    """`first` until `begin`, `last` from `end` on, and half a cosine in between."""
     share = ow.ops.clip((t - begin) * (1.0 / (end - begin)), min=0.0, max=1.0)
     return (ow.ops.cos(share * math.pi) + 1.0) * (0.5 * (first - last)) + last
 

@@ -267,7 +267,7 @@ def _manifests(folder: StrPath) -> Iterator[Manifest]:
 
 
 def adopt_pair(folder: Path, saver: Saver) -> None:
-    """Convert a standalone pair into a generation, so that it can be loaded at any time of a save.
+    """Convert a standalone pair into a generation, loadable at any time during a save.
 
     Do nothing if the pair is not complete, or another saver has done it.
     """

@@ -1,4 +1,4 @@
-"""Checkpoints of trainings, and weights of other frameworks."""
+"""Checkpoints of training runs, and weights of other frameworks."""
 
 from __future__ import annotations
 

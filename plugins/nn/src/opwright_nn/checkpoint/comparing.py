@@ -21,7 +21,7 @@ _MAX_LISTED: Final = 8
 
 
 def persistables(program: ow.Program) -> list[ow.Variable]:
-    """Return the variables that a checkpoint of a program keeps."""
+    """Return the variables that a checkpoint of a program contains."""
     return [var for var in program.global_block().vars.values() if var.persistable]
 
 
@@ -39,8 +39,8 @@ def fitting_values(
     who, path : str
         For messages.
     program : Program
-        Its parameters must be the saved ones, in name, shape and dtype. Other variables may be
-        float64 where float32 is saved, as the powers of Adam's betas were, and get the same number.
+        Its parameters must match the saved ones in name, shape and dtype. Other variables may be
+        float64 if float32 was saved, as for the powers of Adam's betas, and get the same value.
     saved : Saved
         The model in the folder.
     ignored : collection of str
@@ -49,7 +49,7 @@ def fitting_values(
     Raises
     ------
     ProgramError
-        Parameters are missing, superfluous, or of another shape or dtype.
+        Parameters are missing or superfluous, or have a different shape or dtype.
     """
     variables = [var for var in persistables(program) if var.name not in ignored]
     values = {var.name: saved.scope.find_var(var.name) for var in variables}
@@ -83,12 +83,12 @@ def _in_its_dtype(variable: ow.Variable, value: Array) -> Array:
 def shared_values(
     program: ow.Program, saved: Saved, names: Iterable[str]
 ) -> tuple[dict[str, Array], list[str]]:
-    """Return the saved values of variables that fit, and the problems of the others.
+    """Return the saved values of matching variables, and the problems of the others.
 
     Parameters
     ----------
     program : Program
-        Has the variables, with their shapes as far as they are known.
+        Contains the variables, with their shapes as far as they are known.
     saved : Saved
         The model in the folder.
     names : iterable of str
@@ -129,7 +129,7 @@ def check_same(
 
 
 def list_some(problems: list[str]) -> str:
-    """Return the first few of many problems as one text."""
+    """Return the first few of many problems as one string."""
     more = f" and {len(problems) - _MAX_LISTED} more" if len(problems) > _MAX_LISTED else ""
     return f"{'; '.join(problems[:_MAX_LISTED])}{more}"
 
@@ -140,7 +140,7 @@ def op_types(program: ow.Program) -> list[list[str]]:
 
 
 def compare_operators(program: ow.Program, saved: ow.Program) -> list[str]:
-    """Return the first operator that differs, in attributes and streams, too."""
+    """Return the first operator that differs, including in attributes and streams."""
     own_ops = [_describe(op) for block in program.blocks for op in block.ops]
     other_ops = [_describe(op) for block in saved.blocks for op in block.ops]
     for index, (own, other) in enumerate(zip(own_ops, other_ops, strict=False)):
@@ -154,7 +154,7 @@ def compare_operators(program: ow.Program, saved: ow.Program) -> list[str]:
 
 
 def _describe(op: ow.Operator) -> dict[str, str]:
-    """Return an operator as texts by name: equal operators have equal texts."""
+    """Return a description of an operator as strings by name; equal operators have equal ones."""
     return {
         "type": op.type,
         **{f"input {slot}": str(list(names)) for slot, names in op.inputs.items() if names},

@@ -1,4 +1,4 @@
-"""Reads saved trainings: the newest generation, or the newest that is not damaged."""
+"""Reads saved training runs: the newest generation, or the newest one that is not damaged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Saved(NamedTuple):
     path: str | os.PathLike[str]
 
     def reading_notes(self) -> AbstractContextManager[None]:
-        """Name the file in the messages of rules for the notes, in a with block."""
+        """Within a with block, name the file in messages of the rules for notes."""
         folder = Path(self.path)
         newest = folder if (folder / _NOTES).exists() else folder / _LATEST
         fix = "remove this generation to continue from the one before it"
@@ -49,7 +49,7 @@ def read_saved(path: str | os.PathLike[str]) -> Saved:
 
 
 def describe_saved(saved: Saved | None) -> str | None:
-    """Return the properties that identify a saved model, without its arrays; None for none."""
+    """Return the properties that identify a saved model, without its arrays, or None."""
     if saved is None:
         return None
     text = json.dumps([dict(saved.notes), saved.program.seed], sort_keys=True, default=str)
@@ -71,7 +71,7 @@ def has_program(path: str | os.PathLike[str]) -> bool:
 
 
 def read_newest(who: str, path: str | os.PathLike[str]) -> Saved | None:
-    """Return the newest generation of a folder that is whole, None if there is none.
+    """Return the newest complete generation of a folder, None if there is none.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def read_newest(who: str, path: str | os.PathLike[str]) -> Saved | None:
     Warns
     -----
     RuntimeWarning
-        A newer generation is torn or damaged; the message names it.
+        A newer generation is incomplete or damaged; the message names it.
     """
     folder = Path(path)
     paths = _list_generations(folder)

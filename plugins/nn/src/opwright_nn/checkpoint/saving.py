@@ -1,4 +1,4 @@
-"""Saves the state of a training, and resumes it: variables, random numbers, position, more."""
+"""Saves and restores the state of training: variables, random numbers, position and more."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from opwright_nn.parallel import check_alike, own_values, save_once, whole_progr
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint that fits a program, before anything is changed.
+    """A checkpoint that matches a program, before anything is changed.
 
     Attributes
     ----------
     saved : Saved
         The contents of the folder.
     values : dict
-        The arrays of the persistable variables, by name: parts, if this process has parts.
+        The arrays of the persistable variables, by name; shards, if this process holds shards.
     state : dict
         The argument `state` of `save`.
     """
@@ -44,13 +44,13 @@ def save(
     notes: Mapping[str, Any] | None = None,
     keep: int = 3,
 ) -> None:
-    """Write everything that later steps depend on, so that `resume` continues bit for bit.
+    """Write everything that later steps depend on, so that `resume` continues bitwise identically.
 
     These are the persistable variables of the program (parameters, states of the optimizer,
     learning rate, ``@step`` of random numbers), its seed, and `state`. They are written next to
     earlier checkpoints, synced to the disk, and renamed: a process that is killed at any moment
-    leaves whole ones. Files have checksums. All processes that train together call it, and the
-    first one writes.
+    leaves complete checkpoints. Files have checksums. All processes that train together call it,
+    and the first one writes.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ def save(
     fetch : iterable of Variable or str
         The results, for programs that load it.
     state : mapping, optional
-        Other data of the script, in JSON's types: ``{"data": batches.position}``.
+        Other data of the script, of JSON types: ``{"data": batches.position}``.
     notes : mapping, optional
-        Further notes of `opwright.save`.
+        Additional notes for `opwright.save`.
     keep : int, at least 1
         The number of checkpoints that the folder keeps.
     """
@@ -90,17 +90,17 @@ def save(
 def resume(
     path: str | os.PathLike[str], program: ow.Program, scope: ow.Scope | None = None
 ) -> dict[str, Any] | None:
-    """Set the variables of the newest checkpoint that is whole, and return its `state`.
+    """Set the variables from the newest complete checkpoint, and return its `state`.
 
-    Processes that train together all call it, and read the same folder. Their number may differ
-    from the processes that saved.
+    All processes that train together call it, and read the same folder. Their number may differ
+    from the number that saved.
 
     Parameters
     ----------
     path : str or PathLike
         The folder.
     program : Program
-        Built as the saved one: with the same operators and variables. It gets the saved seed.
+        Built like the saved one, with the same operators and variables. It gets the saved seed.
     scope : Scope, optional
         Gets the variables; the default scope by default.
 
@@ -112,15 +112,15 @@ def resume(
     Raises
     ------
     ProgramError
-        The checkpoint is one of another program, with the names of the variables that differ;
-        nothing is changed.
+        The checkpoint belongs to a different program; the message names the variables that differ.
+        Nothing is changed.
     FormatError
         All checkpoints of the folder are damaged.
 
     Warns
     -----
     RuntimeWarning
-        The newest checkpoint is torn or damaged, and an older one is used.
+        The newest checkpoint is incomplete or damaged, and an older one is used.
     """
     found = read_matching("checkpoint.resume", path, program)
     if found is None:
@@ -132,7 +132,7 @@ def resume(
 
 
 def read_matching(who: str, path: str | os.PathLike[str], program: ow.Program) -> Checkpoint | None:
-    """Return the newest whole checkpoint of a folder; ProgramError if it does not fit `program`."""
+    """Return a folder's newest complete checkpoint; ProgramError if it does not match `program`."""
     saved = read_newest(who, path)
     check_alike(who, program, "checkpoint", lambda: describe_saved(saved))
     if saved is None:

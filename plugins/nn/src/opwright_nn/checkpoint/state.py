@@ -36,7 +36,7 @@ def unpack_state(notes: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     FormatError
-        It does not have its checksum.
+        Its checksum does not match.
     """
     state = notes.get(_STATE, {})
     if not isinstance(state, dict) or (state and notes.get(_CHECKSUM) != _checksum(state)):

@@ -1,4 +1,4 @@
-"""Loads the weights of other frameworks from a safetensors file, by a map of names."""
+"""Loads the weights of other frameworks from a safetensors file, with a mapping of names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opwright_nn import arguments, checks
 from opwright_nn.checkpoint.comparing import Array, list_some, persistables
 
 _COUNTER: Final = "num_batches_tracked"
-"""A count of PyTorch's batch normalization, unused by default."""
+"""A counter of PyTorch's batch normalization, which is unused by default."""
 
 
 @arguments.suggest
@@ -63,8 +63,8 @@ def load_weights(
     names : mapping of str to str or transposed
         The name of a variable to the name of its tensor in the file.
     strict : bool
-        True requires a tensor for each parameter of the program, and a variable for each tensor but
-        those called ``num_batches_tracked``, which PyTorch only counts with.
+        True requires a tensor for each parameter of the program, and a variable for each tensor
+        except those named ``num_batches_tracked``, which are only counters of PyTorch.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def _source_name(source: str | transposed) -> str:
 
 
 def _compare(variable: ow.Variable, value: Array, source: str | transposed) -> str | None:
-    """Return how a tensor differs from the variable that it is for, None if it fits."""
+    """Return how a tensor differs from its variable, None if they match."""
     shape = variable.shape
     got = f"{variable.name!r} from {_source_name(source)!r} as {value.dtype.name}"
     if shape is not None and not shapes_match(shape, value.shape):

@@ -2,8 +2,8 @@
 
 `digits` and `karate_club` ship with the package, `scikit` has the data sets of scikit-learn,
 `generators`, `sentences` and `ratings` make data; `idx`, `cifar`, `csv`, `text`, `image_folder` and
-`ratings` read files. `augment` changes images at random, `TableEncoder` makes arrays of tables,
-`Vocabulary` numbers words, `pad` makes one array of sequences of different lengths.
+`ratings` read files. `augment` changes images at random, `TableEncoder` converts tables to arrays,
+`Vocabulary` numbers words, `pad` combines sequences of different lengths into one array.
 """
 
 from __future__ import annotations

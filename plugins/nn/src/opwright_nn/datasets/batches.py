@@ -23,8 +23,8 @@ Batch = TypeVar("Batch", Arrays, NamedArrays)
 class Batches(Iterator[Batch], Generic[Batch]):
     """The iterator that `batches` returns; it can continue from any position.
 
-    A loop over it after the end continues with the next epochs, each in its own order. ``len`` is
-    the number of batches in an epoch, at any position.
+    A loop that begins after the end continues with the next epochs, each in its own order. ``len``
+    is the number of batches in an epoch, at any position.
     """
 
     def __init__(
@@ -112,11 +112,11 @@ class Batches(Iterator[Batch], Generic[Batch]):
 
     @property
     def is_shared(self) -> bool:
-        """Whether this process gets a part of each batch, and others the rest."""
+        """Whether this process gets only its shard of each batch."""
         return self._share.size > 1
 
     def whole(self) -> Batches[Batch]:
-        """Return the whole batches of one epoch, regardless of the part of this process."""
+        """Return the complete batches of one epoch, ignoring the shard of this process."""
         twin = self.repeat(1)
         twin._share = WHOLE
         twin._begin(0)
@@ -124,10 +124,10 @@ class Batches(Iterator[Batch], Generic[Batch]):
 
     @property
     def position(self) -> dict[str, Any]:
-        """The position of the next batch, and its dependencies; `restore` takes it.
+        """The position of the next batch, and what it depends on; `restore` accepts it.
 
         A dict of numbers and text: ``epoch`` and ``batch`` count from 0; the other entries describe
-        the batches, so that `restore` can distinguish them from others.
+        the batches, so that `restore` can detect different ones.
         """
         epoch, batch = divmod(self._next, max(len(self._starts), 1))
         return {"epoch": epoch, "batch": batch, **self._describe(epoch)}
@@ -160,8 +160,8 @@ class Batches(Iterator[Batch], Generic[Batch]):
         Raises
         ------
         AttributeTypeError, AttributeValueError
-            It is not a position, or one of other batches: with another size, seed or shape of the
-            data, or in another order by another release of NumPy.
+            It is not a position, or one of different batches: with another size, seed or shape of
+            the data, or another order because of another release of NumPy.
         """
         who = "batches.restore"
         if not isinstance(position, Mapping) or position.keys() != POSITION_FIELDS.keys():
@@ -265,22 +265,22 @@ def batches(
 ) -> Batches[Any]:
     """Iterate over `data` in batches: ``for images, labels in batches(train, size=64): ...``.
 
-    One call with all `epochs` has another order in each of them. A script that loops over epochs
+    One call with all `epochs` uses a different order in each. A script that loops over epochs
     itself creates the batches once, before that loop, or passes ``first_epoch=epoch``.
 
     Parameters
     ----------
     data : sequence or mapping of arrays
-        Each [n, …] with the same n, such as a `Dataset`; or by the names of inputs:
+        Each [n, …] with the same n, such as a `Dataset`; or a mapping by input names:
         ``{"img": images, "label": labels}``.
     size : int, at least 1
-        Rows in a batch. The last batch of an epoch has fewer if n is not a multiple.
+        Rows in a batch. The last batch of an epoch has fewer if n is not a multiple of it.
     epochs : int, at least 0
         The number of iterations over the data.
     first_epoch : int, at least 0
-        The number of the first epoch: 3 gives the orders of the fourth epoch and later.
+        The index of the first epoch: 3 gives the orders of the fourth epoch and later.
     seed : int, at least 0
-        The seed of the order of the rows, which differs from epoch to epoch.
+        The seed of the row order, which differs from epoch to epoch.
     shuffle : bool
         False returns the rows in their order, without a copy.
     drop_last : bool
@@ -288,21 +288,21 @@ def batches(
     progress : bool
         True shows a progress bar on standard error if that is a terminal.
     shard : bool or str, optional
-        True or "world" gives each process that a launcher has started its part of each batch, the
-        name of a group those of that group: of `size` rows, the process 0 gets the first, and so
-        on. All have the same order and the same position; more or fewer processes continue from
-        it. In a single process, the part is the whole.
+        True or "world" gives each process that a launcher has started its shard of each batch; the
+        name of a group does so for the processes of that group. Of `size` rows, process 0 gets the
+        first ones, and so on. All have the same order and the same position, from which more or
+        fewer processes can continue. A single process gets complete batches.
     map_batch : callable, optional
-        Makes a batch of a batch, which is a tuple or dict of arrays: ``map_batch(batch)``, or
+        Transforms a batch, which is a tuple or dict of arrays: ``map_batch(batch)``, or
         ``map_batch(batch, rng)`` with a `numpy.random.Generator` that depends only on `seed`, the
-        epoch and the number of the batch, so that a resumed training draws the same numbers.
-        With `shard` each process maps its part, with its own stream.
+        epoch and the index of the batch, so that resumed training draws the same numbers.
+        With `shard` each process transforms its shard, with its own stream.
 
     Returns
     -------
     Batches
-        An iterator of tuples with one array [size, …] for each in `data`; of dicts, if `data` is a
-        mapping. `Model.save` and `Model.resume` accept it, to continue an interrupted training.
+        An iterator of tuples with one array [size, …] for each array of `data`; of dicts, if it is
+        a mapping. `Model.save` and `Model.resume` accept it, to continue interrupted training.
 
     Raises
     ------
@@ -328,7 +328,7 @@ def check_options(
     drop_last: object,
     progress: object,
 ) -> dict[str, Any]:
-    """Return the options that all batches have, checked; without shuffling the seed is None."""
+    """Check and return the options common to all batches; without shuffling the seed is None."""
     options: dict[str, Any] = {
         "size": checks.check_int(who, "size", size, at_least=1),
         "epochs": checks.check_int(who, "epochs", epochs, at_least=0),

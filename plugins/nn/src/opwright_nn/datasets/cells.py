@@ -15,11 +15,11 @@ from opwright.errors import AttributeTypeError, ShapeError
 Cells = list[Any]
 
 MISSING: Final = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
-"""Texts for a missing value, as in pandas."""
+"""Strings that stand for a missing value, as in pandas."""
 
 
 def read_table(who: str, table: Any, missing: Sequence[str]) -> dict[str, Cells]:
-    """Return the cells of each column: None if one is missing, texts without outer spaces.
+    """Return the cells of each column: None for missing ones, strings without outer spaces.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ def read_table(who: str, table: Any, missing: Sequence[str]) -> dict[str, Cells]
         The caller, for messages.
     table : mapping, frame or sequence of mappings
         Columns by name, such as those of ``csv.read_columns``; a frame of pandas or polars, which
-        has ``columns`` and gives one for a name; or rows, each a mapping by the names of columns.
+        has ``columns`` and returns one for a name; or rows, each a mapping by column names.
     missing : sequence of str
-        Texts for missing values. None, NaN, NaT and pandas' NA always do.
+        Strings for missing values, in addition to None, NaN, NaT and pandas' NA.
 
     Raises
     ------
@@ -88,12 +88,12 @@ def _read_cell(value: Any, missing: frozenset[str]) -> Any:
 
 
 def to_text(cell: Any) -> str:
-    """Return a cell as text; a whole number has no point, for missing ones make floats of ints."""
+    """Return a cell as text; an integer has no point, as missing cells turn ints into floats."""
     return str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell)
 
 
 def sort_texts(texts: Iterable[str]) -> list[str]:
-    """Return different texts in their order as numbers, if all are whole, or else as texts."""
+    """Return the distinct strings, ordered as numbers if all are integers, otherwise as strings."""
     distinct = set(texts)
     try:
         return sorted(distinct, key=lambda text: (int(text), text))
@@ -102,7 +102,7 @@ def sort_texts(texts: Iterable[str]) -> list[str]:
 
 
 def find_number(cell: Any) -> float | None:
-    """Return a cell as a finite number; None if it is none."""
+    """Return a cell as a finite number; None if it is not a finite number."""
     if isinstance(cell, datetime.date) or (isinstance(cell, str) and "_" in cell):
         return None
     with suppress(TypeError, ValueError, OverflowError):
@@ -112,9 +112,9 @@ def find_number(cell: Any) -> float | None:
 
 
 def find_date(cell: Any, form: str | None = None) -> datetime.datetime | None:
-    """Return a cell as a moment, without its zone in UTC; None if it is none.
+    """Return a cell as a datetime in UTC, without its zone; None if it is not a datetime.
 
-    Texts have ISO 8601, or the form of ``strptime``.
+    Strings are in ISO 8601, or in the format for ``strptime``.
     """
     moment = cell
     if isinstance(cell, str):

@@ -1,4 +1,4 @@
-"""Reader of the binary files of CIFAR-10 and CIFAR-100: images of 32×32 in three colors.
+"""Reader of the binary files of CIFAR-10 and CIFAR-100: color images of 32×32 pixels.
 
 Format: records of one label byte (CIFAR-10) or two, coarse and fine (CIFAR-100), then 1,024 bytes
 each of red, green and blue, row by row (https://www.cs.toronto.edu/~kriz/cifar.html).
@@ -21,7 +21,7 @@ __all__ = ["read"]
 
 _SHAPE = (3, 32, 32)
 _IMAGE_BYTES = 3 * 32 * 32
-# The number of label bytes, which of them is the label, and the number of classes.
+# The number of label bytes, the index of the label among them, and the number of classes.
 _KINDS = {"cifar10": (1, 0, 10), "cifar100": (2, 1, 100), "cifar100-coarse": (2, 0, 20)}
 
 
@@ -51,8 +51,8 @@ def read(
     Raises
     ------
     FormatError
-        A file is empty, larger than `max_bytes`, no whole number of records, or has a label that
-        is not a class.
+        A file is empty, larger than `max_bytes`, not a sequence of complete records, or has a label
+        that is not a class.
     OSError
         A file cannot be opened.
     """

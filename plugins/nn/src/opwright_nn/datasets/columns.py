@@ -33,17 +33,17 @@ class Column(NamedTuple):
     Attributes
     ----------
     name : str
-        In the table.
+        The name in the table.
     kind : str
         One of "number", "category", "date", "datetime" and "text".
     form : str or None
         The format of dates, as for ``strptime``; None for ISO 8601.
     has_missing : bool
-        Whether a value was missing when it was fitted, so that this has its own feature.
+        Whether a value was missing in the fit, so that missing values have their own feature.
     mean, deviation : float
-        The mean and the deviation of numbers, and of dates in days.
+        The mean and the standard deviation of numbers, and of dates in days.
     words : list of str
-        The categories in order, or the words of a text, most frequent first.
+        The categories in order, or the words of texts, most frequent first.
     length : int
         How many words of a text are kept.
     """
@@ -58,7 +58,7 @@ class Column(NamedTuple):
     length: int = 0
 
     def features(self) -> list[str]:
-        """Return the names of the features that it becomes; none of a text."""
+        """Return the names of its features; none for a text."""
         parts = {
             "number": [""],
             "category": [f"={word}" for word in self.words],
@@ -70,7 +70,7 @@ class Column(NamedTuple):
         return [self.name + part for part in (*parts, *missing)]
 
     def encode(self, who: str, cells: Cells) -> Floats:
-        """Return float32 [n, features]: missing numbers are 0, the mean of the others."""
+        """Return float32 [n, features]: missing numbers become 0, the mean of the others."""
         if self.kind == "category":
             numbers = {word: index for index, word in enumerate(self.words)}
             columns = np.zeros((len(cells), len(self.words)), np.float32)
@@ -100,12 +100,12 @@ class Column(NamedTuple):
 
 
 def fit_column(who: str, name: str, cells: Cells, kind: str | None, max_categories: int) -> Column:
-    """Return a column of a kind, which is found if it is None.
+    """Return a column of a kind, which is detected if it is None.
 
     Raises
     ------
     AttributeValueError
-        The kind cannot be found, or there is no value.
+        The kind cannot be detected, or there is no value.
     FormatError
         A value is not of the kind.
     """
@@ -133,7 +133,7 @@ def fit_column(who: str, name: str, cells: Cells, kind: str | None, max_categori
 
 
 def find_kind(who: str, name: str, cells: Cells, max_categories: int) -> str:
-    """Return the kind of a column: numbers, dates, or as many texts as categories may be."""
+    """Return the kind of a column: numbers, dates, or categories if strings are few."""
     present = [cell for cell in cells if cell is not None]
     if all(find_number(cell) is not None for cell in present):
         return "number"
@@ -161,7 +161,7 @@ def read_numbers(who: str, name: str, cells: Cells) -> list[float | None]:
 def read_moments(
     who: str, name: str, cells: Cells, form: str | None
 ) -> list[datetime.datetime | None]:
-    """Return cells as moments, None if they are missing."""
+    """Return cells as datetimes, None if they are missing."""
     moments = [None if cell is None else find_date(cell, form) for cell in cells]
     rule = "a date of ISO 8601" if form is None else f"a date of the form {form}"
     _check_parsed(who, name, cells, moments, rule)
@@ -182,7 +182,7 @@ def _to_days(moment: datetime.datetime | None) -> float | None:
 
 
 def _turn(moment: datetime.datetime | None) -> list[float]:
-    """Return sine and cosine of the places in the year, the week and the day; 0 if missing."""
+    """Return sine and cosine of the positions in the year, week and day; 0 if missing."""
     if moment is None:
         return [0.0] * 6
     day = (moment - datetime.datetime.combine(moment.date(), datetime.time())).total_seconds()
@@ -224,4 +224,4 @@ check_column: Final = fields.fields(
         "length": fields.whole(at_most=_MAX_LENGTH),
     }
 )
-"""The rule of a column that a file keeps, see `TableEncoder.state`."""
+"""The rule for a column in a file, see `TableEncoder.state`."""

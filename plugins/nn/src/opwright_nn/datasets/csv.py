@@ -1,4 +1,4 @@
-"""Reader of CSV files: numbers and a label in each row, or columns of texts for `TableEncoder`."""
+"""Reader of CSV files: rows of numbers with a label, or columns of strings for `TableEncoder`."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def read(
     Parameters
     ----------
     path : str or path
-        The file. Lines that are empty are skipped.
+        The file. Empty lines are skipped.
     label : str or int
-        The column of the label: its name in the header, or its number from 0; -1 is the last one.
-        All others must be finite numbers.
+        The column of the label: its name in the header, or its index; -1 is the last column.
+        All other columns must contain finite numbers.
     target : str
-        ``"classes"``: labels are texts, numbered in the order of `classes`. ``"numbers"``: labels
+        ``"classes"``: labels are strings, numbered in the order of `classes`. ``"numbers"``: labels
         are numbers.
     classes : sequence of str, optional
-        The names of the classes; another label is refused. By default all labels of the file, in
-        their order as numbers if all are whole numbers, or else as texts. Training and test files
-        of one data set need the same: pass ``classes=train.classes``.
+        The names of the classes; any other label is refused. By default all labels of the file,
+        ordered as numbers if all are integers, otherwise as strings. Training and test files of one
+        data set need the same classes: pass ``classes=train.classes``.
     header : bool
-        Whether the first line has the names of the columns.
+        Whether the first line contains the column names.
     delimiter : str
         One character.
     encoding : str
@@ -68,7 +68,7 @@ def read(
     ------
     FormatError
         The file has no row, rows of different lengths, a value that is not a finite number, a label
-        that is not a class, bytes that are not of the encoding, or more than `max_bytes`.
+        that is not a class, bytes that the encoding does not allow, or more than `max_bytes`.
     AttributeValueError
         There is no such column.
     OSError
@@ -110,12 +110,12 @@ def read_columns(
     encoding: str = "utf-8",
     max_bytes: int = 1 << 30,
 ) -> dict[str, list[str]]:
-    """Read the columns of a file with a header as texts, by name, for `TableEncoder`.
+    """Read the columns of a file with a header as strings, by name, for `TableEncoder`.
 
     Parameters
     ----------
     path : str or path
-        The file. Lines that are empty are skipped.
+        The file. Empty lines are skipped.
     delimiter, encoding, max_bytes
         As for `read`.
 
@@ -127,7 +127,7 @@ def read_columns(
     Raises
     ------
     FormatError
-        As for `read`, and if two columns have one name.
+        As for `read`, and if two columns have the same name.
     OSError
         The file cannot be opened.
     """
@@ -144,7 +144,7 @@ def read_columns(
 def _read_rows(
     who: str, name: str, header: object, delimiter: str, encoding: str, max_bytes: int
 ) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Return the names of columns, and of each row its last line and its values."""
+    """Return the column names, and for each row the number of its last line and its values."""
     checks.check_bool(who, "header", header)
     if len(checks.check_str(who, "delimiter", delimiter)) != 1 or delimiter in '"\r\n':
         raise AttributeValueError(
@@ -166,7 +166,7 @@ def _read_rows(
 
 
 def _iterate_rows(name: str, content: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the last line of each row that is not empty, and its values."""
+    """Yield, for each non-empty row, the number of its last line and its values."""
     reader = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
     try:
         for row in reader:

@@ -31,7 +31,7 @@ def load(seed: int = 1, test_fraction: float = 0.2) -> tuple[Dataset, Dataset]:
     seed : int, at least 0
         The seed of the split. The same seed gives the same split on every machine.
     test_fraction : float in (0, 1)
-        The share of the 1,797 images in the test set; their number is rounded up.
+        The fraction of the 1,797 images in the test set; their number is rounded up.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""TableEncoder: makes arrays of tables of numbers, categories, dates, texts, missing values."""
+"""TableEncoder: converts tables of numbers, categories, dates, texts and gaps to arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opwright_nn.datasets.cells import MISSING, Cells, read_table, to_text
 from opwright_nn.datasets.columns import KINDS, Column, check_column, fit_column, read_numbers
 
 FEATURES: Final = "features"
-"""The array of all columns but texts and the target."""
+"""The array of all columns except texts and the target."""
 
 _MISSING_SHOWN: Final = 3
 _STATE: Final = fields.fields(
@@ -28,7 +28,7 @@ _STATE: Final = fields.fields(
 
 
 class TableEncoder:
-    """Makes arrays of a table, after a fit to another table: ``encoder.fit_transform(train)``.
+    """Converts a table to arrays, after a fit to another table: ``encoder.fit_transform(train)``.
 
     ::
 
@@ -42,26 +42,26 @@ class TableEncoder:
     Tables are dicts of columns, frames of pandas or polars, or lists of rows that are dicts. A
     column is
 
-    - a number, if all its values are: minus the mean, by the standard deviation;
-    - a date or datetime of ISO 8601: days as a number, and sine and cosine of the places in the
-      year, in the week, and of a datetime in the day;
-    - a category, if it has few other texts: a feature for each, all 0 for a new text;
-    - a text, if `columns` says so: the numbers of its words, as by a `Vocabulary`.
+    - a number, if all its values are: the mean is subtracted, the result divided by the deviation;
+    - a date or datetime in ISO 8601: days as a number, and sine and cosine of the positions in
+    the year, in the week, and for a datetime in the day;
+    - a category, if it has few distinct other strings: a feature for each, all 0 for a new string;
+    - a text, if `columns` says so: the numbers of its words, as from a `Vocabulary`.
 
-    A missing value is the mean, or no category; a column with a missing value in the fit gets a
-    feature that marks them.
+    A missing value becomes the mean, or no category; a column with a missing value in the fit gets
+    a feature that marks missing values.
 
     Parameters
     ----------
     target : str, optional
-        The column to predict: a category gives classes, a number itself.
+        The column to predict: a category gives classes, a number stays a number.
     columns : mapping of str to str, optional
-        Kinds of columns that are not found: "number", "category", "date", "datetime", "text",
-        "skip"; ``"date %d/%m/%Y"`` has a form of ``strptime``.
+        Kinds of columns that are not to be detected: "number", "category", "date", "datetime",
+        "text", "skip"; ``"date %d/%m/%Y"`` has a format for ``strptime``.
     missing : sequence of str
-        Texts for missing values; None, NaN, NaT and pandas' NA always do.
+        Strings for missing values, in addition to None, NaN, NaT and pandas' NA.
     max_categories : int, at least 1
-        A column with more different texts is an error until `columns` names its kind.
+        A column with more distinct strings is an error unless `columns` names its kind.
     """
 
     @arguments.suggest
@@ -88,29 +88,29 @@ class TableEncoder:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes of the target; none if it is a number."""
+        """The class names of the target; none if it is a number."""
         column = self._columns.get(self._target or "")
         return () if column is None else tuple(column.words)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The names of the columns of the array ``features``."""
+        """The column names of the array ``features``."""
         return tuple(name for column in self._inputs() for name in column.features())
 
     @property
     def vocabulary_sizes(self) -> dict[str, int]:
-        """The sizes that embeddings of texts need, by column."""
+        """The vocabulary sizes for embeddings of texts, by column."""
         texts = [column for column in self._inputs() if column.kind == "text"]
         return {column.name: len(column.words) + 2 for column in texts}
 
     @arguments.suggest
     def fit(self, table: Any) -> TableEncoder:
-        """Find the kinds, means, categories and words of a table; return the encoder.
+        """Determine the kinds, means, categories and words of a table; return the encoder.
 
         Raises
         ------
         AttributeTypeError, AttributeValueError, FormatError, ShapeError
-            The table is of another form, lacks a column, or has values that are not of their kind.
+            The table is not of a supported form, lacks a column, or has values of the wrong kind.
         """
         who = "TableEncoder.fit"
         cells = read_table(who, table, self._missing)
@@ -127,24 +127,24 @@ class TableEncoder:
 
     @arguments.suggest
     def transform(self, table: Any) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays of a table, by the names of inputs.
+        """Return the arrays of a table, by input name.
 
         Parameters
         ----------
         table : mapping, frame or sequence of mappings
-            With all columns that were fitted, but for the target, which may be missing.
+            With all fitted columns; only the target may be missing.
 
         Returns
         -------
         dict of str to ndarray
             ``features``, float32 [n, len(feature_names)]; int64 [n, words] for each text, by its
-            name; and the target if the table has it, int64 [n] of classes, float32 [n, 1] of
+            name; and the target if the table has it, int64 [n] for classes, float32 [n, 1] for
             numbers.
 
         Raises
         ------
         AttributeTypeError, AttributeValueError, FormatError, ShapeError
-            The table is of another form, lacks a column, or has values that are not of their kind.
+            The table is not of a supported form, lacks a column, or has values of the wrong kind.
         """
         who = "TableEncoder.transform"
         if not self._columns:
@@ -168,7 +168,7 @@ class TableEncoder:
         return self.fit(table).transform(table)
 
     def state(self) -> dict[str, Any]:
-        """Return everything that `from_state` needs, for JSON and for the notes of a save."""
+        """Return everything that `from_state` needs, for JSON or the notes of a save."""
         columns = []
         for column in self._columns.values():
             kept = column._asdict() | {"words": list(column.words)}
@@ -182,7 +182,7 @@ class TableEncoder:
         Raises
         ------
         FormatError
-            It is not a state of an encoder.
+            It is not the state of an encoder.
         """
         with fields.reading("TableEncoder.from_state", "pass what state() returned"):
             kept = _STATE("state", state)

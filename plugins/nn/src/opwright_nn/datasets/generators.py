@@ -1,7 +1,7 @@
-"""Generators of small data sets: two moons, spirals, shapes in color, sequences to be reversed.
+"""Generators of small data sets: two moons, spirals, colored shapes, sequences to reverse.
 
-The same arguments give the same data with the same release of NumPy, on every machine up to the
-last digits of sines and cosines.
+The same arguments give the same data with the same release of NumPy; between machines only the
+last digits of sines and cosines may differ.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def two_moons(n: int, noise: float = 0.1, seed: int = 0) -> Table:
     Parameters
     ----------
     n : int, at least 2
-        The number of points. Each class has half of them; class 0 has the odd one.
+        The number of points. Each class has half of them; class 0 has the extra point if n is odd.
     noise : float in [0, 1e30]
         The standard deviation of the noise added to both coordinates.
     seed : int, at least 0
@@ -76,7 +76,7 @@ def spirals(
     seed : int, at least 0
         The seed of the noise and the order.
     turns : float in (0, 1e6]
-        How often each spiral turns around the origin from r = 0 to 1.
+        The number of turns around the origin from r = 0 to 1.
 
     Returns
     -------
@@ -97,16 +97,16 @@ def spirals(
 
 @arguments.suggest
 def shapes(n: int, size: int = 32, noise: float = 0.1, seed: int = 0) -> Dataset:
-    """Return images in color, each of one shape: a task for convolutions.
+    """Return color images of one shape each: a task for convolutions.
 
-    Place, radius, angle and both colors are random. The radius of the circle around a shape is
+    Position, radius, angle and both colors are random. The radius of the circle around a shape is
     0.2 to 0.4 of the image's side, and the circle is within the image. The colors of the shape
     and of the background differ by at least 0.3 in one of red, green and blue.
 
     Parameters
     ----------
     n : int, at least 1
-        The number of images. Each class of `SHAPES` has the same share.
+        The number of images, divided equally among the classes of `SHAPES`.
     size : int, at least 8
         Height and width.
     noise : float in [0, 1e30]
@@ -143,7 +143,7 @@ def shapes(n: int, size: int = 32, noise: float = 0.1, seed: int = 0) -> Dataset
 
 
 def _draw(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> list[npt.NDArray[np.bool_]]:
-    """Return for each shape which points are inside; all are within the circle of radius 1."""
+    """Return, for each shape, which points are inside; all shapes are within the unit circle."""
     r, largest, smallest = np.hypot(x, y), *(f(abs(x), abs(y)) for f in (np.maximum, np.minimum))
     square = largest <= np.sqrt(0.5)
     return [
@@ -162,14 +162,14 @@ def _draw(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> list[npt.NDArray[np.bool_
 def reversed_sequences(
     n: int, length: int = 8, symbols: int = 10, seed: int = 0
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return random sequences, and the same from the last symbol to the first.
+    """Return random sequences, and the same sequences reversed.
 
     A task for recurrent networks and attention: the first output depends on the last input.
 
     Parameters
     ----------
     n : int, at least 1
-        The number of sequences. They may repeat: there are ``symbols ** length`` different ones.
+        The number of sequences. They may repeat: ``symbols ** length`` are distinct.
     length : int, at least 1
         The length of each sequence.
     symbols : int, at least 2

@@ -14,7 +14,7 @@ from opwright_nn import arguments, checks
 
 @arguments.suggest
 class Graph(NamedTuple):
-    """Nodes that edges without a direction connect; unpacks as ``edges, labels = graph``.
+    """An undirected graph with labeled nodes; unpacks as ``edges, labels = graph``.
 
     Attributes
     ----------
@@ -29,14 +29,14 @@ class Graph(NamedTuple):
 
     @classmethod
     def of(cls, edges: Iterable[tuple[int, int]], labels: Iterable[int]) -> Graph:
-        """Make a graph of numbers.
+        """Make a graph from numbers.
 
         Raises
         ------
         AttributeTypeError, ShapeError
             Edges are not pairs of ints, or labels are not ints.
         AttributeValueError
-            A node of an edge has no label, or a label is below 0.
+            A node of an edge has no label, or a label is negative.
         """
         pairs = _as_ints("edges", list(edges), 2)
         graph = cls(pairs, _as_ints("labels", list(labels), 1))
@@ -48,7 +48,7 @@ class Graph(NamedTuple):
         return graph
 
     def adjacency(self) -> npt.NDArray[np.float32]:
-        """Return the matrix A, [nodes, nodes]: 1 where an edge connects two nodes, else 0.
+        """Return the matrix A, [nodes, nodes]: 1 where an edge connects two nodes, otherwise 0.
 
         AttributeValueError if an edge connects a node that does not exist.
         """
@@ -78,7 +78,7 @@ class Graph(NamedTuple):
 
 
 def _as_ints(name: str, values: list[Any], columns: int) -> npt.NDArray[np.int64]:
-    """Return int64 [n, columns] of a list of ints, or of pairs of them."""
+    """Return int64 [n, columns] from a list of ints, or of pairs of ints."""
     array = checks.find_array(values)
     if array is None or (len(values) and array.dtype.kind not in "biu"):
         raise AttributeTypeError(

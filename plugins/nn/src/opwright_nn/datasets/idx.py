@@ -36,7 +36,7 @@ def read(path: str | os.PathLike[str], max_bytes: int = 1 << 30) -> npt.NDArray[
     path : str or path
         The file; gzip is recognized by its content, not by its name.
     max_bytes : int, at least 0
-        The size limit of the array. The header of a file cannot be trusted: four bytes can announce
+        The size limit of the array. The header of a file cannot be trusted: four bytes can claim
         terabytes.
 
     Returns
@@ -47,8 +47,8 @@ def read(path: str | os.PathLike[str], max_bytes: int = 1 << 30) -> npt.NDArray[
     Raises
     ------
     FormatError
-        The file has another magic number or type code, no axes or more than 64, fewer or more
-        bytes than its header announces, a damaged gzip stream, or announces more than `max_bytes`.
+        The file has an invalid magic number or type code, no axes or more than 64, fewer or more
+        bytes than its header claims, a damaged gzip stream, or claims more than `max_bytes`.
     OSError
         The file cannot be opened.
     """
@@ -116,7 +116,7 @@ def _read_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], tuple[int,
 
 
 def _read_bytes(name: str, stream: BinaryIO, size: int, what: str) -> bytearray:
-    # In chunks, so that memory grows with the content of the file and not with its header.
+    # In chunks, so that memory grows with the content of the file, not as its header claims.
     data = bytearray()
     while len(data) < size:
         chunk = stream.read(min(size - len(data), _CHUNK_BYTES))

@@ -1,4 +1,4 @@
-"""Reader of folders of images: each folder in it is a class, with the images of the class.
+"""Reader of image folders: each subfolder is a class and contains its images.
 
 Pillow decodes the images; it is optional, and only needed here.
 """
@@ -25,7 +25,7 @@ from opwright_nn.datasets.dataset import Dataset
 __all__ = ["Listing", "decode", "find", "read"]
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
-"""The endings of images."""
+"""The file name extensions of images."""
 
 _MAX_PIXELS = 1 << 26
 _BYTE = 255
@@ -40,11 +40,11 @@ class Listing(NamedTuple):
     Attributes
     ----------
     paths : list of Path
-        The files, by class and name.
+        The files, ordered by class and name.
     labels : ndarray of int64, [n]
         The class of each.
     classes : tuple of str
-        The names of the folders, sorted; the number of a class is its place.
+        The names of the folders, sorted; the number of a class is its index.
     """
 
     paths: list[Path]
@@ -59,7 +59,7 @@ def find(folder: str | os.PathLike[str]) -> Listing:
     Parameters
     ----------
     folder : str or path
-        Has one folder for each class. Names that begin with a point are skipped.
+        Has one subfolder for each class. Names that begin with a dot are skipped.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def find(folder: str | os.PathLike[str]) -> Listing:
     Raises
     ------
     FormatError
-        There is no class, a class without an image, or a file that is not an image by its ending.
+        There is no class, a class without an image, or a file without the extension of an image.
     OSError
         The folder cannot be read.
     """
@@ -110,28 +110,27 @@ def decode(
     background: float | None = None,
     max_pixels: int = _MAX_PIXELS,
 ) -> npt.NDArray[np.float32]:
-    """Return one image as an array, upright by its orientation in the file; the first frame of
-    several.
+    """Return one image as an array, rotated as the file states; of several frames, the first.
 
     - The orientation of EXIF is applied.
-    - 8 bits are divided by 255, grayscale images of 9 to 16 bits by the greatest number of their
-      bits; with 16 bits where 0 is white, 0 becomes 1. Colors of 16 bits keep the upper 8.
-    - Floats in [0, 1] stay unchanged. Other floats, 32-bit integers and signed ones need `levels`,
-      since nothing says which of their values is white.
-    - Palettes and CMYK become red, green and blue, and a color becomes gray, as Pillow converts
-      them: without color profiles.
-    - Transparency is dropped, a pixel keeps its color; with `background` it is blended with that.
+    - 8-bit values are divided by 255, grayscale values of 9 to 16 bits by their maximum; with 16
+    bits where 0 is white, 0 becomes 1. Colors of 16 bits keep the upper 8.
+    - Floats in [0, 1] stay unchanged. Other floats, 32-bit and signed integers need `levels`,
+    since nothing states which of their values is white.
+    - Palettes and CMYK are converted to red, green and blue, and colors to gray, as by Pillow,
+    without color profiles.
+    - Transparency is dropped and pixels keep their color; with `background` they are blended.
 
     Parameters
     ----------
     path : str or path
         The file.
     size : int or two ints, optional
-        Height and width that the image is resized to, bilinear; by default its own.
+        Height and width to which the image is resized bilinearly; by default it is not resized.
     grayscale : bool
         True gives one channel instead of red, green and blue.
     levels : two floats, optional
-        The numbers in the file that are black and white; numbers beyond them are clipped.
+        The values in the file for black and white; values beyond them are clipped.
     background : float in [0, 1], optional
         The gray of the background of transparent pixels: 1 for white.
     max_pixels : int, at least 1
@@ -145,7 +144,7 @@ def decode(
     Raises
     ------
     FormatError
-        The file is not an image, damaged, truncated, has more than `max_pixels`, or numbers of
+        The file is not an image, damaged, truncated, has more than `max_pixels`, or values of an
         unknown range.
     MissingRequirementError
         Pillow is not installed.
@@ -192,7 +191,7 @@ def _check_levels(who: str, levels: Any) -> tuple[np.float32, np.float32]:
 
 
 class _Opened(NamedTuple):
-    """An image of Pillow, its numbers of black and white, and how opaque its pixels are."""
+    """A Pillow image, its values for black and white, and the opacity of its pixels."""
 
     image: Any
     black: np.float32
@@ -210,7 +209,7 @@ def _open(
     image_module = _load_pillow()
     from PIL import ImageOps
 
-    # Opened here, so that a missing file stays an OSError: Pillow's errors of content are, too.
+    # Opened here to recognize a missing file: Pillow's errors about content are OSErrors, too.
     with open(name, "rb") as file:
         try:
             image = image_module.open(file)
@@ -249,7 +248,7 @@ def _open(
 def _find_levels(
     name: str, mode: str, form: str, tags: Any, numbers: npt.NDArray[np.float32]
 ) -> tuple[np.float32, np.float32]:
-    """Return the numbers of black and white of an image of more than 8 bits."""
+    """Return the values for black and white of an image with more than 8 bits."""
     if mode.startswith("I;16"):
         most = np.float32((1 << tags.get(_BITS_PER_SAMPLE, (16,))[0]) - 1)
         return (most, np.float32(0)) if tags.get(_PHOTOMETRIC) == 0 else (np.float32(0), most)

@@ -1,4 +1,4 @@
-"""Zachary's karate club: 34 members, 78 friendships, and the two clubs that came of it.
+"""Zachary's karate club: 34 members, 78 friendships, and the two clubs into which it split.
 
 Source: W. W. Zachary, An Information Flow Model for Conflict and Fission in Small Groups, Journal
 of Anthropological Research 33, 1977, pp. 452-473: the matrix of ties, and the club that each member
@@ -40,7 +40,7 @@ _FRIENDS = {
     31: (32, 33),
     32: (33,),
 }
-"""The friends of each member that have a greater number."""
+"""The friends of each member that have a higher number."""
 
 _INSTRUCTORS = {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 16, 17, 19, 21}
 _N_MEMBERS = 34

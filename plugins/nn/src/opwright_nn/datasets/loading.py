@@ -23,7 +23,7 @@ _WHO: Final = "load_batches"
 _BUFFER: Final = 1024
 _SHOWN: Final = 8
 _MAX_TIMEOUT_S: Final = 2_000_000.0
-"""The longest wait of the system: 2^31 milliseconds."""
+"""The longest wait that the system supports: 2^31 milliseconds."""
 
 
 def is_plain(items: object) -> bool:
@@ -32,13 +32,13 @@ def is_plain(items: object) -> bool:
 
 
 def take(item: Any) -> Any:
-    """Return an item that is a sample."""
+    """Return an item that is already a sample."""
     return item
 
 
 @dataclasses.dataclass
 class Decoder:
-    """Makes batch number k of items, counted over all epochs; workers have a copy."""
+    """Makes batch k of items, counted over all epochs; each worker has a copy."""
 
     items: Sequence[Any]
     function: Map
@@ -49,7 +49,7 @@ class Decoder:
     order: tuple[int, Any] | None = None
 
     def __call__(self, number: int, share: Share) -> Any:
-        """Return the part of the batch."""
+        """Return this process's shard of the batch."""
         epoch, index = divmod(number, self.per_epoch)
         picked = self._pick(number, share)
         batch = collate([self._decode(epoch, row) for row in picked], picked)
@@ -86,7 +86,7 @@ class Decoder:
 
 
 class Loader(Batches[Any]):
-    """The result of `load_batches` for items; its workers live as long as it."""
+    """The result of `load_batches` for items; its workers run as long as it exists."""
 
     def __init__(self, decoder: Decoder, team: Team | None, **options: Any) -> None:
         self._decoder = decoder
@@ -98,7 +98,7 @@ class Loader(Batches[Any]):
         items = self._decoder.items
         if not is_plain(items):
             return f"items[{len(items)}]: {type(items).__qualname__}"
-        # Without addresses, which differ from process to process.
+        # Addresses are removed, as they differ from process to process.
         texts = re.sub(" at 0x[0-9A-Fa-f]+", "", "\n".join(repr(item)[:SHOWN] for item in items))
         return f"items[{len(items)}]: {zlib.crc32(texts.encode('utf-8', 'replace'))}"
 
@@ -109,7 +109,7 @@ class Loader(Batches[Any]):
         return self._team.iterate(first, end, self._share)
 
     def close(self) -> None:
-        """End the workers; the position stays, and the next batch starts them again."""
+        """Stop the workers; the position is kept, and the next batch restarts them."""
         ended = self._ended
         self._begin(self._next)
         self._ended = ended
@@ -117,7 +117,7 @@ class Loader(Batches[Any]):
             self._team.close()
 
     def repeat(self, epochs: int) -> Loader:
-        """Return the same batches from epoch 0, by the same workers, without a progress bar."""
+        """Return the same batches from epoch 0, from the same workers, without a progress bar."""
         epochs = checks.check_int("Loader.repeat", "epochs", epochs, at_least=0)
         return Loader(self._decoder, self._team, **self._options(epochs))
 
@@ -184,7 +184,7 @@ class Stream(Batches[Any]):
         )
 
     def _shuffle(self, epoch: int, samples: Iterator[Any]) -> Iterator[Any]:
-        """Yield samples from a buffer, at random; in their order without a seed."""
+        """Yield samples from a buffer in random order; without a seed, in their own order."""
         if self._seed is None:
             yield from samples
             return
@@ -234,31 +234,31 @@ def load_batches(
     size : int, at least 1
         Samples in a batch.
     map : callable, optional
-        Makes a sample of an item: an array, or a tuple or dict of arrays. A function that takes
-        ``rng``, ``map(item, rng)``, gets a `numpy.random.Generator` that depends on `seed`, the
-        epoch and the number of the item, and on nothing else: samples are the same with any number
-        of workers, and after a resume. With workers a module must define it.
+        Makes a sample from an item: an array, or a tuple or dict of arrays. A function that takes
+        ``rng``, ``map(item, rng)``, gets a `numpy.random.Generator` that depends only on `seed`,
+        the epoch and the index of the item: samples are the same with any number of workers, and
+        after resuming. With workers, it must be defined in a module.
     samples : int, at least 0, optional
-        The number of samples of an epoch if `data` is a function; required then.
+        The number of samples in an epoch; required if `data` is a function.
     workers : int, at least 0
-        Processes that decode items, which keep the order: batches do not depend on their number. 0
-        decodes in this process. They start at the first batch and live as long as the result
-        and its copies by ``repeat``, or until its ``close``. A script that uses workers calls this
-        function under ``if __name__ == "__main__":``, for they import it.
+        Processes that decode items; order and batches do not depend on their number. 0 decodes in
+        this process. They start at the first batch and run as long as the result and its copies
+        from ``repeat`` exist, or until its ``close``. A script that uses workers must call this
+        function under ``if __name__ == "__main__":``, because they import the script.
     ahead : int, at least 1
         Batches that each worker decodes ahead.
     timeout : float in (0, 2000000], optional
-        The seconds to wait for a batch, since a worker may be stuck: a `LoadError` names its items.
-        The first batches wait for the start of the workers, too. By default any time.
+        The seconds to wait for a batch, since a worker may hang: a `LoadError` names its items.
+        The first batches also wait for the workers to start. By default there is no limit.
     epochs, first_epoch, seed, shuffle, drop_last, progress, shard, map_batch
         As for `batches`. Samples of a function are shuffled within a buffer of 1,024. With `shard`
-        a process decodes only its own part; a function returns all samples in each process.
+        a process decodes only its own shard; a function returns all samples in each process.
 
     Returns
     -------
     Batches
         An iterator with a position, like `batches`; `train` takes it. Workers that ended
-        between two loops, by a signal for example, start again.
+        between two loops, by a signal for example, are restarted.
 
     Raises
     ------
@@ -291,7 +291,7 @@ def load_batches(
 
 
 def _check_ahead(workers: Any, ahead: Any, timeout: Any) -> tuple[int, int, float | None]:
-    """Return the number of decoding processes, how far ahead they decode, and their time limit."""
+    """Return the number of decoding processes, how many batches they prefetch, and the timeout."""
     workers = checks.check_int(_WHO, "workers", workers, at_least=0)
     ahead = checks.check_int(_WHO, "ahead", ahead, at_least=1)
     if timeout is not None:

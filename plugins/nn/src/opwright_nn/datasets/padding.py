@@ -1,4 +1,4 @@
-"""pad: makes one array of sequences of different lengths."""
+"""pad: combines sequences of different lengths into one array."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def pad(
     Parameters
     ----------
     sequences : sequence of array
-        Each [time, …], of one dtype and one shape after the axis of time. Lists of whole numbers
-        are int64, other lists of numbers float32.
+        Each [time, …], with equal dtypes and equal shapes after the time axis. Lists of integers
+        become int64, other lists of numbers float32.
     length : int in [1, 2³¹), optional
-        The axis of time of the result: longer sequences lose their ends. By default the longest
+        The length of the result's time axis: longer sequences are truncated. By default the longest
         sequence fits.
     value : number
-        The padding after the ends. Sequences of floats get the nearest number of their dtype, NaN
-        and infinity among them; a dtype of integers must be able to represent the value.
+        The padding after the ends. Sequences of floats get the nearest number of their dtype, which
+        may be NaN or infinity; an integer dtype must be able to represent the value.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def _as_array(number: int, sequence: object) -> npt.NDArray[Any]:
 
 
 def _fill(value: object, dtype: np.dtype[Any]) -> Any:
-    """Return the value in a dtype: of floats the nearest, of integers the same."""
+    """Return the value in a dtype: the nearest float, or exactly the same integer."""
     fill = np.asarray(value)
     filled = None
     if fill.ndim == 0 and fill.dtype.kind in "biuf":
@@ -120,7 +120,7 @@ def _to_float(numbers: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[An
 
 
 def _to_whole(number: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
-    """Return a number in a dtype of integers or bools; None if that cannot represent it."""
+    """Return a number in an integer or bool dtype; None if it cannot represent the number."""
     with np.errstate(invalid="ignore"):
         whole = number.astype(dtype)
     return whole if whole == number else None

@@ -1,4 +1,4 @@
-"""The position in batches in a file: its fields."""
+"""The fields of a saved position in batches."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ POSITION_FIELDS: Final[Mapping[str, fields.Rule]] = {
 """The fields of a position, and the rule of each."""
 
 check_position: Final = fields.fields(POSITION_FIELDS)
-"""The rule of a position in a file; `Batches.restore` compares it with the batches."""
+"""The rule for a position in a file; `Batches.restore` compares it with the batches."""

@@ -28,9 +28,9 @@ class Ratings(NamedTuple):
     Attributes
     ----------
     user, film, gender, age, occupation : ndarray
-        int64 [n, 1], each counted from 0: numbers for an embedding.
+        int64 [n, 1], each counted from 0: indices for an embedding.
     genres : ndarray
-        float32 [n, genres], 1 for each genre of the film.
+        float32 [n, genres], 1 in the columns of the film's genres.
     rating : ndarray
         float32 [n, 1], 1 to 5.
     """
@@ -44,7 +44,7 @@ class Ratings(NamedTuple):
     rating: npt.NDArray[np.float32]
 
     def select(self, rows: Any) -> Ratings:
-        """Return some of the rows: a slice, or an array of numbers or bools."""
+        """Return some of the rows, selected by a slice, or an array of indices or bools."""
         return Ratings(*(column[rows] for column in self))
 
     def sizes(self) -> dict[str, int]:
@@ -55,14 +55,14 @@ class Ratings(NamedTuple):
 
 @arguments.suggest
 def generate(n: int, users: int = 1000, films: int = 500, seed: int = 0) -> Ratings:
-    """Return synthetic ratings: a user likes films whose genres fit the preferences of such users.
+    """Return synthetic ratings: users like films whose genres match their group's preferences.
 
     A user has a gender (2), an age (7 groups) and an occupation (21), a film one to three of 18
-    genres. The tastes of gender, age and occupation for genres are normal, and so is the taste
-    of each user; each film has a quality. A rating is 3.5 plus the taste for the film's genres,
-    plus its quality, plus noise of standard deviation 0.5, rounded to 1, 2, 3, 4 or 5: with all of
-    it but the noise known, the root mean square error would be about 0.55. The names of the
-    columns and the numbers of groups are the same as in MovieLens 1M.
+    genres. The tastes of gender, age, occupation and of each user for genres are normal random
+    numbers; each film has a quality. A rating is 3.5 plus the taste for the film's genres, plus
+    its quality, plus noise of standard deviation 0.5, rounded to 1, 2, 3, 4 or 5. If everything
+    except the noise were known, the root mean square error would be about 0.55. The column names
+    and the numbers of groups are the same as in MovieLens 1M.
 
     Parameters
     ----------
@@ -126,8 +126,8 @@ def read_movielens(folder: str | os.PathLike[str]) -> Ratings:
     Raises
     ------
     FormatError
-        A line has another number of fields, a text instead of a number, or a user or film that the
-        other files do not have.
+        A line has a wrong number of fields, text instead of a number, or a user or film that the
+        other files do not contain.
     OSError
         A file cannot be opened.
     """

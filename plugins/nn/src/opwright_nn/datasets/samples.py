@@ -1,4 +1,4 @@
-"""Makes samples by functions of users, and a batch of samples: arrays, tuples or dicts of them."""
+"""Makes samples by users' functions, and batches from samples: arrays, tuples or dicts of them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from opwright_nn import checks
 from opwright_nn.datasets.workers import LoadError
 
 SHOWN: Final = 200
-"""The number of characters of an item or a sample in a message."""
+"""The maximum number of characters of an item or a sample in a message."""
 
 _WHO: Final = "load_batches"
 
 
 class Map(NamedTuple):
-    """A function of users that makes a sample of an item, or a batch of a batch.
+    """A user's function that makes a sample from an item, or transforms a batch.
 
     Attributes
     ----------
     function : callable
-        As users pass it.
+        The function that the user passed.
     seed : int or None
         The seed of the streams for its argument ``rng``; None if it has no such argument.
     """
@@ -37,7 +37,7 @@ class Map(NamedTuple):
         """Return the result; its stream depends only on seed, epoch and number."""
         if self.seed is None:
             return self.function(item)
-        # By spawn_key, for (seed, epoch, 0) has the stream of (seed, epoch), which shuffles.
+        # With spawn_key, as (seed, epoch, 0) has the stream of (seed, epoch), which shuffles.
         sequence = np.random.SeedSequence((self.seed, epoch), spawn_key=number)
         return self.function(item, rng=np.random.Generator(np.random.PCG64(sequence)))
 
@@ -60,14 +60,14 @@ def check_map(who: str, name: str, function: Any, seed: int) -> Map:
 
 
 def collate(samples: Sequence[Any], numbers: Sequence[int]) -> Any:
-    """Return a tuple or dict of arrays [size, …], one for each array of a sample.
+    """Stack samples into a tuple or dict of arrays [size, …], one for each array of a sample.
 
     Parameters
     ----------
     samples : sequence
         Arrays, or tuples or dicts of them.
     numbers : sequence of int
-        The name of each in messages.
+        The number of each in messages.
     """
     named = isinstance(samples[0], Mapping)
     rows = [_split(sample, number) for sample, number in zip(samples, numbers)]
@@ -89,7 +89,7 @@ def _find_forms(row: Mapping[Any, npt.NDArray[Any]]) -> dict[Any, Any]:
 
 
 def _split(sample: Any, number: int) -> dict[Any, Any]:
-    """Return the arrays of a sample by their names, or by their places."""
+    """Return the arrays of a sample by name, or by index."""
     if isinstance(sample, Mapping):
         pairs = dict(sample)
     else:

@@ -36,7 +36,7 @@ def load(
     seed : int, at least 0
         The seed of the split.
     test_fraction : float in (0, 1)
-        The share of the rows in the test set; their number is rounded up.
+        The fraction of rows in the test set; their number is rounded up.
     standardize : bool
         True gives each column mean 0 and standard deviation 1, both computed only from the training
         set and used for both sets; targets stay unchanged.

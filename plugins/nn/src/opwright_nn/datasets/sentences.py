@@ -1,7 +1,7 @@
-"""Generators of text for small experiments: opinions with their label, and written dates.
+"""Generators of text for small experiments: opinions with labels, and written dates.
 
-The sentences are made from lists of words and from grammar, not collected. The accuracy of a
-network on them shows whether it can learn order and distance, and nothing about real text.
+The sentences are generated from word lists and a grammar, not collected. The accuracy of a
+network on them shows whether it can learn order and distance; it says nothing about real text.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _ENDINGS = ("", "", " as i see it", " from start to finish", " after all")
 def opinions(n: int, seed: int = 0) -> tuple[list[str], list[int]]:
     """Return made-up sentences about films, with label 1 for praise and 0 for blame.
 
-    A sentence has two clauses such as ``the plot was not very good``. The adjective decides about
-    praise or blame, ``not`` and ``never`` reverse it, an adverb makes it weigh 1, 2 or 3. With
+    A sentence has two clauses such as ``the plot was not very good``. The adjective determines
+    praise or blame, ``not`` and ``never`` reverse it, an adverb sets its weight to 1, 2 or 3. With
     ``but`` or ``although`` the second clause counts twice. Half of the clauses are reversed, so
-    that counts of words contain no information about the label: order matters. Sentences that weigh
-    nothing are not returned.
+    that word counts contain no information about the label: order matters. Sentences of total
+    weight 0 are not returned.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ _FORMATS = (
     "{short} {day}, {year}", "{weekday}, {day} {month} {year}", "{weekday}, {month} {day}, {year}",
     "{day}. {number}. {year}", "the {day}{suffix} of {month} {year}", "{number}/{day}/{year}",
 )  # fmt: skip
-# Not the names of `calendar`, which depend on the locale.
+# The names in `calendar` are not used, as they depend on the locale.
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
@@ -107,8 +107,8 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 def written_dates(n: int, seed: int = 0) -> tuple[list[str], list[str]]:
     """Return dates in English notation, and in ISO 8601.
 
-    ``"Friday, 3 May 2024"`` becomes ``"2024-05-03"``. There are nine formats, with names of months
-    in full or three letters, weekdays, ordinals, and numbers: ``"3. 5. 2024"``, ``"5/3/2024"``.
+    ``"Friday, 3 May 2024"`` becomes ``"2024-05-03"``. There are nine formats, with month names
+    in full or of three letters, weekdays, ordinals, and numbers: ``"3. 5. 2024"``, ``"5/3/2024"``.
 
     Parameters
     ----------

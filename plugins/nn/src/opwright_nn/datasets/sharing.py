@@ -1,4 +1,4 @@
-"""Share: the part of each batch that one of several processes gets."""
+"""Share: the shard of each batch that one of several processes gets."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ class Share(NamedTuple):
     size: int = 1
 
     def of(self, start: int, stop: int) -> slice:
-        """Return the part of the rows from `start` to `stop`, as many for each but for one."""
+        """Return the shard of the rows from `start` to `stop`; shard sizes differ by at most 1."""
         count = stop - start
         first, last = (count * rank // self.size for rank in (self.rank, self.rank + 1))
         return slice(start + first, start + last)
 
 
 WHOLE: Final = Share()
-"""The part of a single process."""
+"""The shard of a single process."""
 
 
 def find_share(who: str, shard: bool | str | None, size: int, rows: int, drop_last: bool) -> Share:
-    """Return the part of each batch that this process gets.
+    """Return the shard of each batch that this process gets.
 
     Parameters
     ----------
     who : str
         The caller, for messages.
     shard : bool, str or None
-        As of `batches`.
+        As for `batches`.
     size : int
         Rows in a batch.
     rows : int

@@ -22,11 +22,11 @@ class Table(_Pair):
     Parameters
     ----------
     features : ndarray of float32, [n, columns]
-        The numbers.
+        The rows of numbers.
     targets : ndarray, [n, 1]
         int64 for classes, float32 for numbers.
     columns : iterable of str
-        The names of the columns of `features`.
+        The column names of `features`.
     classes : iterable of str
         The names of the classes; none for numbers.
     """
@@ -42,7 +42,7 @@ class Table(_Pair):
         columns: Iterable[str] = (),
         classes: Iterable[str] = (),
     ) -> Table:
-        """Make a pair that has names, too."""
+        """Make a pair that also has names."""
         table = super().__new__(cls, features, targets)
         table.columns = tuple(columns)
         table.classes = tuple(classes)

@@ -1,4 +1,4 @@
-"""Readers of text: the lines of a file, and the documentation strings of Python's own library."""
+"""Readers of text: lines of a file, and documentation strings of Python's standard library."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def read_lines(
     keep_empty: bool = False,
     max_bytes: int = 1 << 30,
 ) -> list[str]:
-    """Read the lines of a text file, without their ends.
+    """Read the lines of a text file, without line ends.
 
     Parameters
     ----------
     path : str or path
-        The file. Lines end by LF, CR LF or CR; a byte order mark of UTF-8 is skipped.
+        The file. Lines end with LF, CR LF or CR; a byte order mark of UTF-8 is skipped.
     encoding : str
         The encoding of the file.
     keep_empty : bool
@@ -52,12 +52,12 @@ def read_lines(
     Returns
     -------
     list of str
-        In their order.
+        The lines, in order.
 
     Raises
     ------
     FormatError
-        The file has bytes that are not of the encoding, zero bytes, or more than `max_bytes`.
+        The file has bytes that the encoding does not allow, zero bytes, or more than `max_bytes`.
     OSError
         The file cannot be opened.
     """
@@ -107,7 +107,7 @@ def read_docstrings(modules: Sequence[str] = MODULES) -> str:
 
     They are read from the source files, which are not run, so that neither the platform
     nor ``python -OO`` changes them: every machine with the same version of Python, such as 3.11.9,
-    has the same text, unless its distributor patched the library. Other versions have other texts.
+    has the same text, unless its distributor patched the library. Other versions may differ.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Vocabulary: numbers for words or characters, and back."""
+"""Vocabulary: maps words or characters to numbers, and back."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from opwright_nn.datasets.padding import MAX_LENGTH
 
 
 class Vocabulary(Sequence[str]):
-    """Words, or characters, with their numbers: the most frequent one has the smallest.
+    """Words, or characters, with their numbers: frequent words have smaller numbers.
 
-    ``vocabulary[number]`` is a word, ``len(vocabulary)`` the size for an embedding. Number 0 fills
-    the rest of short sequences, number 1 means every word that is not in the vocabulary.
+    ``vocabulary[number]`` is a word, ``len(vocabulary)`` the size for an embedding. Number 0 pads
+    short sequences, number 1 stands for every word that is not in the vocabulary.
 
     Parameters
     ----------
     sequences : iterable of sequences of str
         Lists of words, or strings, which are sequences of characters.
     max_size : int, at least 3, optional
-        The most words to keep, including the two above; all by default.
+        The maximum number of words to keep, including the two above; all by default.
     min_count : int, at least 1
         Keep words that occur at least this often.
 
@@ -56,7 +56,7 @@ class Vocabulary(Sequence[str]):
         least = checks.check_int("Vocabulary", "min_count", min_count, at_least=1)
         rows = _check_sequences("Vocabulary", sequences)
         counts = Counter(word for row in rows for word in row)
-        # Words of equal frequency are in alphabetic order, regardless of the order of the text.
+        # Words of equal frequency are in alphabetical order, regardless of their order in the text.
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         kept = islice((word for word, count in ordered if count >= least), size)
         self._words = ("<padding>", "<unknown>", *kept)

@@ -1,7 +1,7 @@
-"""Worker processes that make batches ahead, in order, and live as long as the loader.
+"""Worker processes that make batches ahead, in order, and run as long as the loader exists.
 
 Each worker has its own connection, and gets the number of a batch at a time: there is no queue and
-no lock that a killed worker could leave locked. Its end of the connection closes with it.
+no lock that a killed worker could leave locked. Its end of the connection closes when it ends.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Team:
     size, ahead : int
         The number of processes, and of batches that each makes ahead for an iterator.
     timeout : float or None
-        The longest wait of the iterating process for a batch in seconds; None for any time.
+        The longest wait of the iterating process for a batch in seconds; None for no limit.
     describe : callable
         Returns the name of a batch in messages.
     """
@@ -77,13 +77,13 @@ class Team:
         weakref.finalize(self, _end, self._workers, self._owner)
 
     def close(self) -> None:
-        """End the processes; the next batch starts them again."""
+        """Stop the processes; the next batch restarts them."""
         _end(self._workers, self._owner)
 
     def iterate(self, first: int, end: int, *more: Any) -> Iterator[Any]:
         """Yield ``make(first, *more)`` to ``make(end - 1, *more)``.
 
-        An iterator that is closed leaves the processes to others.
+        Closing an iterator leaves the processes to other iterators.
         """
         workers = self._find_workers(end - first)
         pending: deque[tuple[_Worker, Request]] = deque()
@@ -103,7 +103,7 @@ class Team:
                 worker.forget(request)
 
     def _find_workers(self, n_batches: int) -> list[_Worker]:
-        """Return as many processes as are needed; dead ones are restarted."""
+        """Return as many processes as needed; dead processes are restarted."""
         for worker in [worker for worker in self._workers if not worker.is_alive]:
             self._discard(worker)
         missing = min(self._size, n_batches) - len(self._workers)
@@ -144,7 +144,7 @@ class _Worker:
     def __init__(self, payload: bytes) -> None:
         import multiprocessing  # 12 ms to import
 
-        # Not by fork: a lock that another thread holds at that moment would stay locked there.
+        # Not with fork: a lock held by another thread at that moment would stay locked there.
         methods = multiprocessing.get_all_start_methods()
         context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
         self.connection, other = context.Pipe()
@@ -164,7 +164,7 @@ class _Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can serve requests."""
+        """Whether it can answer requests."""
         return not self.connection.closed and self.process.is_alive()
 
     def ask(self, request: Request) -> None:
@@ -173,7 +173,7 @@ class _Worker:
             self.connection.send(request)
 
     def forget(self, request: Request) -> None:
-        """Drop the past or future reply to a request."""
+        """Drop the reply to a request, whether received or still to come."""
         if self._replies.pop(request.ticket, None) is None:
             self._forgotten.add(request.ticket)
 
@@ -236,7 +236,7 @@ def _pickle(make: Callable[..., Any]) -> bytes:
 def _work(payload: bytes, connection: Connection) -> None:
     """Answer each request, until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that iterates
-    # A batch is sent while the next one is made: a connection holds less than a batch.
+    # A batch is sent while the next one is made, as a connection buffers less than a batch.
     replies: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
     threading.Thread(target=_send, args=(connection, replies), daemon=True).start()
     make: Callable[..., Any] | None = None
@@ -279,7 +279,7 @@ def _send(connection: Connection, replies: queue.SimpleQueue[tuple[int, Any]]) -
 
 
 def _receive(connection: Connection) -> tuple[int, Any]:
-    """Return a ticket and the reply to it, with arrays over memory that was read into."""
+    """Return a ticket and its reply, whose arrays use the memory into which it was read."""
     ticket, packed, sizes = connection.recv()
     buffers = []
     for size in sizes:

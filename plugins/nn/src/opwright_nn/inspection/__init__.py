@@ -1,4 +1,4 @@
-"""Inspection of networks: the cost of layers, and the first number that is not finite."""
+"""Inspection of networks: the cost of layers, and the first non-finite value."""
 
 from __future__ import annotations
 

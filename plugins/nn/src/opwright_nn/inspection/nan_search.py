@@ -1,4 +1,4 @@
-"""find_nan: the first operator of a step that makes a NaN or an infinity."""
+"""find_nan: the first operator of a step that produces a NaN or an infinity."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ def find_nan(
     scope: ow.Scope | None = None,
     device: str | None = None,
 ) -> NonFinite | None:
-    """Run a step operator by operator; return where the first NaN or infinity begins.
+    """Run a step operator by operator; return where the first NaN or infinity originates.
 
-    That is an operator whose output has a NaN though no input has one, or an infinity though all
-    inputs are finite. Outputs of operators without inputs, such as the -inf of a mask, are
-    considered intended. The step works on copies: parameters, states and random numbers are as
-    before.
+    That is an operator whose output has a NaN although no input has one, or an infinity although
+    all inputs are finite. Outputs of operators without inputs, such as the -inf of a mask, are
+    considered intended. The step works on copies: parameters, states and random numbers stay
+    unchanged.
 
     Parameters
     ----------
     model : Model, Network or Program
-        The results of the step; updates are run, too. The body of control flow counts as its
+        Computes the step, including updates. The body of control flow counts as its
         operator.
     feeds : mapping of str to array, optional
         The inputs; for a Model by default those set by `fill`.
@@ -156,7 +156,7 @@ def _copy_values(network: ow.Network, feeds: Mapping[str, Any], scope: ow.Scope)
 
 
 class _Search:
-    """Runs operators one by one, and remembers which variables have a NaN or an infinity."""
+    """Runs operators one by one, and records which variables have a NaN or an infinity."""
 
     def __init__(self, network: ow.Network, scope: ow.Scope, options: Mapping[str, Any]) -> None:
         self._network = network

@@ -19,17 +19,17 @@ def plot(model: Model | ow.Program) -> LayerDrawing:
     """Draw the layers of the forward pass, with their operators, shapes and parameters.
 
     A notebook shows the result; ``nn.plot(model).save("net.svg")`` writes it to a file. Layers are
-    the same as in `summary`. ``Network.graph_html`` draws every operator, gradients, too.
+    the same as in `summary`. ``Network.graph_html`` draws every operator, including gradients.
 
     Parameters
     ----------
     model : Model or Program
-        It is not changed. ``?`` marks sizes that follow from the first batch.
+        It is not changed. ``?`` marks sizes that the first batch determines.
 
     Returns
     -------
     LayerDrawing
-        With ``svg``, and ``save(path)``.
+        Has ``svg`` and ``save(path)``.
 
     Raises
     ------

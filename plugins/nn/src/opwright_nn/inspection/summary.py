@@ -35,11 +35,11 @@ class LayerSummary:
     output_shape : tuple of int or None
         The shape of its last output, -1 for an unknown dimension; None if nothing is known.
     parameters : int or None
-        Elements of its parameters; those shared with an earlier layer count there.
+        Elements of its parameters; a parameter shared with an earlier layer counts only there.
     parameter_bytes : int or None
         Their size.
     output_bytes : int or None
-        Size of the outputs of its operators, without outputs that only their gradients read.
+        Size of the outputs of its operators, except outputs that only their gradients read.
     flops : int or None
         Floating-point operations of its products and convolutions; a multiplication and an
         addition are two.
@@ -59,7 +59,7 @@ class LayerSummary:
 class Summary:
     """The layers of a network: ``print(nn.summary(model))``.
 
-    A number is None if a shape is unknown; sums leave these out, and `is_complete` is False.
+    A number is None if a shape is unknown; sums skip these, and `is_complete` is False.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Summary:
     batch_size : int
         Rows for which memory and operations are counted.
     trainable_parameters : int
-        Elements of the parameters that a training changes.
+        Elements of the parameters that training changes.
     """
 
     layers: tuple[LayerSummary, ...]
@@ -87,7 +87,7 @@ class Summary:
 
     @property
     def output_bytes(self) -> int:
-        """Size of the outputs of all layers; a compiled step needs less, for it shares memory."""
+        """Size of the outputs of all layers; a compiled step needs less, as it shares memory."""
         return sum(layer.output_bytes or 0 for layer in self.layers)
 
     @property
@@ -127,18 +127,18 @@ def summary(
 ) -> Summary:
     """Return the layers of the forward pass: shapes, parameters, memory and operations.
 
-    Gradients, updates and dropout are left out. The operators of a layer have names with one
-    prefix, such as ``fc_0``; a layer that consists of others is one row.
+    Gradients, updates and dropout are omitted. The names of a layer's operators have a common
+    prefix, such as ``fc_0``; a layer that consists of other layers is one row.
 
     Parameters
     ----------
     model : Model or Program
-        It is not changed. The shapes of a Model's parameters may follow from its first batch:
-        before, numbers that depend on them are unknown.
+        It is not changed. The first batch may determine the shapes of a Model's parameters:
+        before it, numbers that depend on them are unknown.
     batch_size : int, at least 1
-        The size of the first axis of inputs if the program leaves it open.
+        The size of the first axis of inputs if the program does not fix it.
     shapes : mapping of str to sequence of int, optional
-        Inputs to their whole shapes, where other axes are open, too.
+        The complete shapes of inputs, needed if other axes are unknown, too.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def summary(
     Raises
     ------
     AttributeTypeError, AttributeValueError
-        `model` is neither, or `batch_size` below 1.
+        `model` is neither, or `batch_size` is below 1.
     FeedError, ShapeError
         `shapes` names no input, or does not fit its shape.
     """

@@ -1,4 +1,4 @@
-"""accuracy: the share of rows that a model predicts correctly."""
+"""accuracy: the fraction of rows that a model predicts correctly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright_nn.layers.layer import begin
 
 @ow.transaction()
 def accuracy(input: Input, label: Input, k: int = 1, name: str | None = None) -> ow.Variable:
-    """Append the share of rows whose label is among the k highest scores.
+    """Append the fraction of rows whose label is among the k highest scores.
 
     Parameters
     ----------

@@ -35,14 +35,14 @@ def matmul(
     transpose_y: bool = False,
     name: str | None = None,
 ) -> ow.Variable:
-    """Append the products of matrices, the last two axes of each variable.
+    """Append the products of the matrices in the last two axes of each variable.
 
     Parameters
     ----------
     input, y : Variable or str
         The axes before the last two broadcast.
     transpose_x, transpose_y : bool
-        Whether its last two axes are swapped before.
+        Whether its last two axes are swapped first.
     name : str, optional
         The prefix of the names of its variables.
     """

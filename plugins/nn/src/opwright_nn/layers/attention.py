@@ -1,4 +1,4 @@
-"""attention: multi-head attention, of a sequence to itself or to another one."""
+"""attention: multi-head attention, of a sequence to itself or to another sequence."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def attention(
         Broadcasts to [n, heads, time, other time]: False keys are ignored; floats are added to the
         scores.
     lengths : Variable or str, int [n], optional
-        The length of each sequence of keys; instead of `mask`. Later entries count as 0.
+        The length of each sequence of keys; instead of `mask`. Entries beyond it are treated as 0.
     causal : bool
-        Whether a time sees only the times up to its own.
+        Whether each time step attends only to steps up to itself.
     dropout : float in [0, 1)
-        The share of the weights of keys that training drops; see `layers.dropout`.
+        The fraction of attention weights that training drops; see `layers.dropout`.
     bias : bool
         Whether the projections have biases.
     name : str, optional
@@ -57,12 +57,12 @@ def attention(
         For the weight and bias of the projection of x to queries, keys and values side by side,
         ``<name>_qkv_w_param``, [columns, 3 * columns], with a memory ``<name>_q_w_param`` and
         ``<name>_kv_w_param``; and of the projection back, ``<name>_w_param``. Each is used for
-        several parameters, and so has no name. By default as in `layers.fc`.
+        several parameters, so it must have no name. By default as in `layers.fc`.
 
     Returns
     -------
     Variable
-        Shape and dtype of x. A time that sees no key gets the bias of the last projection.
+        Shape and dtype of x. A time step without any key gets the bias of the last projection.
     """
     who = "attention"
     x = find_input(who, "input", input)
@@ -115,7 +115,7 @@ def _projection_options(bias: object, param_attr: object, bias_attr: object) -> 
 def _project(
     x: ow.Variable, name: str, columns: int, count: int, options: dict[str, Any]
 ) -> list[ow.Variable]:
-    """Append one product with several weights side by side, and return its parts."""
+    """Append one product with several concatenated weights, and return its parts."""
     together = fc(x, count * columns, num_flatten_dims=2, name=name, **options)
     if count == 1:
         return [together]
@@ -131,7 +131,7 @@ def _split_heads(x: ow.Variable, heads: int, columns: int) -> ow.Variable:
 def clear_behind(x: ow.Variable, seen: ow.Variable | None) -> ow.Variable:
     """Append x with zeros where `seen`, bool [n, time], is false.
 
-    It may be NaN there, and weights add the gradients of all times up.
+    x may be NaN there, and weight gradients sum over all time steps.
     """
     cleared: ow.Variable = ow.ops.where(ow.ops.unsqueeze(seen, axis=[2]), x, 0.0)
     if cleared.shape is None:  # the shape of the lengths follows from the first batch

@@ -30,8 +30,8 @@ def bilinear(
     Parameters
     ----------
     input, y : Variable or str, [..., columns of x] and [..., columns of y]
-        Float, of the same leading axes; their columns must be known, or in a `Model` follow from
-        the first batch.
+        Float, with the same leading axes; their columns must be known, or, in a `Model`, are taken
+        from the first batch.
     size : int, at least 1
         The width of the output.
     bias : bool

@@ -22,15 +22,15 @@ def cond(
     false_fn: Callable[[], Result],
     name: str | None = None,
 ) -> ow.Variable | tuple[ow.Variable, ...]:
-    """Append both branches as blocks; a run computes the branch that `condition` chooses.
+    """Append both branches as blocks; a run computes only the branch that `condition` selects.
 
     Parameters
     ----------
     condition : Variable or str, bool with one element
         True computes the first branch.
     true_fn, false_fn : callable
-        Without arguments; each appends operators and returns a variable or a list of them, both
-        the same number, with the same shapes and dtypes.
+        Called without arguments; each appends operators and returns a variable or a list. Both must
+        return equally many, with the same shapes and dtypes.
     name : str, optional
         The prefix of the names of its variables.
 

@@ -19,7 +19,7 @@ from opwright_nn.parameters.parameter import make_parameter
 
 
 class Options(NamedTuple):
-    """The shared arguments of convolutions of every rank, not checked yet."""
+    """The shared arguments of convolutions of every rank, before they are checked."""
 
     dilations: object
     groups: object
@@ -53,13 +53,13 @@ def conv1d(
     Parameters
     ----------
     input : Variable or str, [n, channels, length]
-        Or [n, length, channels] with ``data_format="NLC"``, as an embedding gives it.
+        Or [n, length, channels] with ``data_format="NLC"``, as an embedding returns it.
     filters : int, at least 1
         Channels of the output.
     kernel, strides, dilations : int, at least 1
         The size of the window, its step, and the distance between its elements.
     paddings : int, pair, "same" or "valid"
-        Zeros on both sides; or before, after. A causal convolution has ``(kernel - 1, 0)``.
+        Zeros on both sides; or before and after. A causal convolution has ``(kernel - 1, 0)``.
     groups, bias, activation, name, param_attr, bias_attr
         As in `layers.conv2d`; the weight is [filters, channels / groups, kernel].
     data_format : str
@@ -99,9 +99,9 @@ def conv2d(
     strides : int or pair of int, at least 1
         The step of the window, down and across.
     paddings : int, pair, four ints, "same" or "valid"
-        Zeros around the images: on all sides; above and below, left and right; or top, bottom,
-        left, right. "same" gives ``ceil(size / stride)`` windows, with an odd zero below or to the
-        right; "valid" is 0.
+        Zeros around the images: on all sides; vertically and horizontally; or top, bottom, left,
+        right. "same" gives ``ceil(size / stride)`` windows, with an extra zero below or to
+        the right if needed; "valid" is 0.
     dilations : int or pair of int, at least 1
         The distance between elements of the window.
     groups : int, at least 1
@@ -156,7 +156,7 @@ def conv3d(
     kernel, strides, dilations : int or three ints, at least 1
         The size of the window, its step, and the distance between its elements.
     paddings : int, three or six ints, "same" or "valid"
-        Zeros on all sides; for each axis; or front, back, top, bottom, left, right.
+        Zeros on all sides; per axis; or front, back, top, bottom, left, right.
     groups, bias, activation, name, param_attr, bias_attr
         As in `layers.conv2d`; the weight is [filters, channels / groups, depth, height,
         width].
@@ -231,7 +231,7 @@ class ConvolutionLayer:
         self.layer: Layer = begin(who, options.name)
 
     def make_weight(self) -> ow.Variable:
-        """Return the weight, whose shape may follow from the first batch."""
+        """Return the weight, whose shape the first batch may determine."""
         sizes = (self.images, self._filters, self._groups, self.kernel, self._transposed)
         return make_parameter(
             self._who,
@@ -250,9 +250,9 @@ class ConvolutionLayer:
         attrs: dict[str, Any],
         squeezed: int | None = None,
     ) -> ow.Variable:
-        """Append the operator and the activation, and return the output without an axis of 1.
+        """Append the operator, a squeeze if `squeezed` is an axis, and the activation.
 
-        `attrs` has further attributes; they replace the attributes of the arguments.
+        `attrs` has further attributes, which override those from the arguments.
         """
         attrs = {
             "strides": self.strides,
@@ -272,12 +272,12 @@ class ConvolutionLayer:
             op_type, inputs, attrs = kind, {"x": before}, more
         output = operators.append(block, op_type, inputs, attrs, name=out)
         if output.shape is None:
-            # This much is known without the shape of x, and the next layer needs the channels.
+            # The channels are known without the shape of x, and the next layer needs them.
             output.shape = self.images.stored(-1, self._filters)
         return output
 
     def _bias(self) -> dict[str, ow.Variable]:
-        """Return the bias by its slot, if there is one."""
+        """Return the bias by its slot, or nothing without a bias."""
         if not self._with_bias:
             return {}
         filters, dtype = self._filters, self.images.variable.dtype

@@ -33,7 +33,7 @@ def cross_entropy(
     input : Variable or str, [..., classes]
         Probabilities; for logits, `softmax_with_cross_entropy` is faster and more accurate.
     label : Variable or str
-        Classes, int64 [...] or [..., 1], or with `soft_label` distributions, [..., classes].
+        Classes, int64 [...] or [..., 1], or, with `soft_label`, distributions, [..., classes].
     soft_label : bool
         Whether labels are distributions.
     name : str, optional
@@ -46,7 +46,7 @@ def cross_entropy(
     Returns
     -------
     Variable
-        The shape of classes, [..., 1] for distributions; without axes if reduced.
+        It has the shape of classes, [..., 1] for distributions; a scalar if reduced.
     """
     who = "cross_entropy"
     x, target = _find_inputs(who, input, label, soft_label)
@@ -86,7 +86,7 @@ def softmax_with_cross_entropy(
     input : Variable or str, [..., classes]
         Scores, not normalized.
     label : Variable or str
-        Classes, int64 [...] or [..., 1], or with `soft_label` distributions, [..., classes].
+        Classes, int64 [...] or [..., 1], or, with `soft_label`, distributions, [..., classes].
     soft_label : bool
         Whether labels are distributions.
     ignore_index : int
@@ -100,13 +100,13 @@ def softmax_with_cross_entropy(
     label_smoothing : float in [0, 1]
         The fraction of the label distributed evenly over all classes.
     reduction : str
-        "none"; "sum"; or "mean", over the rows that are not ignored, each as often as its class
-        weighs. Distributions have the mean over all rows. Without such rows the mean is 0.
+        "none"; "sum"; or "mean", weighted by class over the rows that are not ignored; for
+        distributions it is the mean over all rows. Without such rows the mean is 0.
 
     Returns
     -------
     Variable
-        The shape of classes, and for distributions that of logits with 1 class; without axes if
+        It has the shape of classes, or for distributions that of logits with 1 class; a scalar if
         reduced.
     """
     who = "softmax_with_cross_entropy"
@@ -151,7 +151,7 @@ def sigmoid_cross_entropy_with_logits(
     name : str, optional
         The prefix of the names of its variables.
     positive_weight : float, > 0, optional
-        A factor for ``label * log(s)``, for rare labels 1.
+        A factor for ``label * log(s)``, useful if labels of 1 are rare.
     reduction : str
         "none", "mean" or "sum".
     """
@@ -179,14 +179,14 @@ def nll(
     axis: int = -1,
     name: str | None = None,
 ) -> ow.Variable:
-    """Append ``-x[label]`` for each row of logarithms of probabilities.
+    """Append ``-x[label]`` for each row of log-probabilities.
 
     Parameters
     ----------
     input : Variable or str
-        Logarithms of probabilities, as from `log_softmax`.
+        Log-probabilities, as from `log_softmax`.
     label : Variable or str
-        Classes, of the shape of `input` with 1 along `axis`, or without it.
+        Classes, of the shape of `input` with length 1 along `axis`, or without that axis.
     ignore_index : int
         A class whose rows have loss 0.
     axis : int
@@ -210,11 +210,11 @@ def label_smooth(
     Parameters
     ----------
     input : Variable or str, [..., classes]
-        Distributions, one-hot ones for class ids.
+        Distributions; for class ids, one-hot vectors.
     prior : Variable or str, optional
-        The distribution to mix in, of a shape that broadcasts; by default all classes are equal.
+        The distribution to mix in, of a shape that broadcasts; uniform by default.
     epsilon : float in [0, 1]
-        The share of `prior`.
+        The weight of `prior`.
     name : str, optional
         The prefix of the names of its variables.
     """
@@ -223,7 +223,7 @@ def label_smooth(
 
 
 class _Options(NamedTuple):
-    """The shared arguments of both losses of classes, checked."""
+    """The shared, checked arguments of both classification losses."""
 
     soft_label: bool
     weights: tuple[float, ...] | None
@@ -234,11 +234,11 @@ class _Options(NamedTuple):
 
     @property
     def changes_rows(self) -> bool:
-        """Whether the loss of a row differs from the operator's."""
+        """Whether the loss of a row differs from that of the operator."""
         return self.weights is not None or self.smoothing > 0
 
     def class_weights(self) -> Any:
-        """Return the weights as a list that broadcasts along the axis of classes."""
+        """Return the weights as a list that broadcasts along the class axis."""
         array = np.array(self.weights)
         if self.axis != -1 and self.rank is not None:
             array = array.reshape(-1, *[1] * (self.rank - 1 - self.axis % self.rank))
@@ -248,7 +248,7 @@ class _Options(NamedTuple):
 def _find_inputs(
     who: str, x: object, label: object, soft_label: object
 ) -> tuple[ow.Variable, ow.Variable]:
-    """Return the scores and the labels of a loss of classes."""
+    """Return the scores and the labels of a classification loss."""
     dtype = "float32" if soft_label is True else "int64"
     return find_input(who, "input", x), find_input(who, "label", label, dtype)
 
@@ -305,7 +305,7 @@ def _check_weights(who: str, value: object) -> tuple[float, ...] | None:
 
 
 def _weighted(label: ow.Variable, options: _Options) -> ow.Variable:
-    """Append distributions of classes with smoothing, each class times its weight."""
+    """Append smoothed class distributions, each class multiplied by its weight."""
     if options.smoothing:
         if options.axis != -1:
             label = label * (1 - options.smoothing)
@@ -321,9 +321,9 @@ def _weighted(label: ow.Variable, options: _Options) -> ow.Variable:
 def _append_rows(
     layer: Layer, logs: ow.Variable, label: ow.Variable, ignored: int, options: _Options
 ) -> ow.Variable:
-    """Append the loss of each row from logarithms of probabilities, and reduce it.
+    """Append the loss of each row from log-probabilities, and reduce it.
 
-    A row's own part and the part of all classes are in one tensor, from which `nll` selects.
+    The terms of a row's own class and of all classes are in one tensor, from which `nll` selects.
     """
     weighted = logs if options.weights is None else ow.ops.multiply(logs, options.class_weights())
     if options.smoothing:
@@ -344,7 +344,7 @@ def _append_loss(
 def _reduce_plain(
     layer: Layer, op_type: str, inputs: dict[str, Any], attrs: dict[str, Any], options: _Options
 ) -> ow.Variable:
-    """Append an operator and reduce its rows; each counts once."""
+    """Append an operator and reduce its rows; each row has weight 1."""
     loss = _append_loss(layer, op_type, inputs, attrs, options)
     return loss if options.reduction == "none" else append_total(layer, loss, options.reduction)
 
@@ -357,14 +357,14 @@ def _reduce(
     ignored: int,
     options: _Options,
 ) -> ow.Variable:
-    """Reduce the loss of rows; in a mean each counts as often as its class weighs."""
+    """Reduce the loss of rows; a mean weights each row by its class."""
     if options.reduction != "mean":
         return loss if options.reduction == "none" else append_total(layer, loss, "sum")
     counts = ow.ops.fill_like(scores, value=-1.0)
     if options.weights is not None:
         counts = ow.ops.multiply(counts, options.class_weights())
     total = ow.ops.sum(ow.ops.nll(counts, label, ignore_index=ignored, axis=options.axis))
-    # Without rows that count, 0 / 0 would be NaN.
+    # If no row counts, 0 / 0 would be NaN.
     divisor = total + ow.ops.cast(total <= 0.0, dtype=total.dtype)
     inputs = {"x": ow.ops.sum(loss), "y": divisor}
     return operators.append(layer.block, "divide", inputs, name=layer.out)

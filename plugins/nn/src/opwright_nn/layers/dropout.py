@@ -24,7 +24,7 @@ def dropout(
     input : Variable or str
         Float, of any shape.
     probability : float in [0, 1)
-        The probability of an element to become 0.
+        The probability that an element becomes 0.
     seed : int, at least 0
         0 uses the seed of the program.
     training : bool

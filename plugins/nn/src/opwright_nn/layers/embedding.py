@@ -34,13 +34,13 @@ def embedding(
     size : (rows, columns)
         The shape of the table.
     padding_index : int
-        The index of a row that reads as 0 and is not trained; -1 for none.
+        The index of a row that reads as 0 and is not trained; -1 for no such row.
     sparse : bool
         Whether optimizers update only the rows that `input` names: the cost of a step depends on
-        the number of lookups, not on the size of the table. SGD, Momentum, Adagrad and Adam can,
-        without a clip and a regularizer; rows that are not looked up keep their states, too.
+        the number of lookups, not on the size of the table. SGD, Momentum, Adagrad and Adam support
+        it, without a clip or regularizer; rows that are not looked up also keep their states.
     dtype : str or NumPy dtype
-        A float dtype, of the table.
+        The float dtype of the table.
     name : str, optional
         The prefix of the names of its variables.
     param_attr : ParamAttr or Initializer, optional
@@ -50,7 +50,7 @@ def embedding(
     Returns
     -------
     Variable
-        The shape of `input`, and then `columns`.
+        The shape of `input`, followed by `columns`.
     """
     who = "embedding"
     index = find_input(who, "input", input, "int64")

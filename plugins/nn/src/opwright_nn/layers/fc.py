@@ -33,7 +33,7 @@ def fc(
     Parameters
     ----------
     input : Variable or str, [n, …]
-        The axes from `num_flatten_dims` on are flattened to one row.
+        The axes from `num_flatten_dims` on are flattened into one.
     size : int, at least 1
         The width of the output.
     bias : bool
@@ -84,7 +84,7 @@ def fc(
         )
     out = _append(layer.block, inputs, {"num_flatten_dims": flat}, kind, layer.out)
     if out.shape is None:
-        # This much is known without the shape of x, and the next layer needs the width.
+        # The width is known without the shape of x, and the next layer needs it.
         out.shape = (*[-1] * flat, size)
     return out
 

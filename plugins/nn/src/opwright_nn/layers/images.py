@@ -20,16 +20,16 @@ _BY_RANK = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 class Images:
-    """A variable that holds sequences, images or volumes, whose shape may be known only in part.
+    """A variable that holds sequences, images or volumes, whose shape may be partially known.
 
     Parameters
     ----------
     who : str
         The layer, for messages.
     x : object
-        The variable, not checked yet.
+        The unchecked variable.
     data_format : object
-        The order of axes, not checked yet: channels first, such as "NCHW", or last, "NHWC".
+        The unchecked order of axes: channels first, such as "NCHW", or last, "NHWC".
     rank : int
         The number of axes of a window: 1, 2 or 3.
     """
@@ -47,7 +47,7 @@ class Images:
         Raises
         ------
         ShapeError
-            The variable has another number of axes.
+            The variable has a wrong number of axes.
         """
         shape = self.variable.shape
         if shape is None:
@@ -61,12 +61,12 @@ class Images:
         return shape if self._is_channels_first else (shape[0], shape[-1], *shape[1:-1])
 
     def stored(self, n: int, channels: int) -> tuple[int, ...]:
-        """Return a shape of unknown sizes in the order of axes of this variable."""
+        """Return a shape with unknown sizes in this variable's order of axes."""
         sizes = (-1,) * self.rank
         return (n, channels, *sizes) if self._is_channels_first else (n, *sizes, channels)
 
     def windows(self, name: str, value: object) -> tuple[int, ...]:
-        """Return an argument that has an int of at least 1 for each axis of a window."""
+        """Return an argument with an int of at least 1 for each axis of a window."""
         return checks.check_sizes(self._who, name, value, rank=self.rank, at_least=1)
 
     def group_size(self, groups: int) -> int:
@@ -86,9 +86,7 @@ class Images:
         strides: Sequence[int],
         dilations: Sequence[int] | None = None,
     ) -> list[int]:
-        """Return the padding before and after, axis by axis, from an argument that is not checked
-        yet.
-        """
+        """Return the padding before and after each axis, from an unchecked argument."""
         given = checks.check_paddings(self._who, paddings, rank=self.rank)
         if given is not None:
             return list(given)

@@ -1,4 +1,4 @@
-"""Inputs: `data` declares one; in a `Model`, a name refers to a variable that layers read."""
+"""Inputs: `data` declares one; in a `Model`, layers accept names of variables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright_nn import checks
 from opwright_nn.parameters.deferred import find_deferred
 
 Input: TypeAlias = ow.Variable | str
-"""A variable, or in a `Model` the name of one; a new name becomes an input, which is fed."""
+"""A variable, or, in a `Model`, its name; a new name becomes an input, which is fed."""
 
 
 @ow.transaction()
@@ -24,7 +24,7 @@ def data(
     Parameters
     ----------
     name : str
-        The keyword argument of compiled networks for the array.
+        The keyword by which compiled networks get the array.
     shape : iterable of int or None, optional
         None for each dimension that may change from run to run, such as the batch. The shape may be
         omitted only in a `Model`, which takes it from the first batch.
@@ -61,7 +61,7 @@ def find_input(who: str, argument: str, value: object, dtype: str = "float32") -
     who, argument : str
         The layer and its argument, for messages.
     value : object
-        A variable, or while layers append to a `Model` the name of one.
+        A variable, or, while layers append to a `Model`, its name.
     dtype : str
         The dtype of the input that is declared if the name is new.
 

@@ -1,4 +1,4 @@
-"""Shared by layer functions: the name of a new layer, its activation, its initial weights."""
+"""Common parts of layer functions: the name of a new layer, its activation, initial weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opwright_nn.layers.inputs import find_input
 _RECTIFIERS = {"relu", "relu6", "leaky_relu", "elu", "gelu", "silu", "swish", "mish"}
 
 REDUCTIONS: Final = ("none", "mean", "sum")
-"""The reduction of losses over their elements."""
+"""The reductions of losses over their elements."""
 
 
 class Layer(NamedTuple):
@@ -27,7 +27,7 @@ class Layer(NamedTuple):
     block : Block
     name : str
     out : str
-        The name of the layer's output, with a number if the layer is applied again.
+        The name of the layer's output, with a number if the layer is applied more than once.
     """
 
     block: ow.Block
@@ -45,9 +45,9 @@ def begin(who: str, name: object) -> Layer:
     Parameters
     ----------
     who : str
-        The layer function, from which a default name is made.
+        The layer function, from which the default name is derived.
     name : str, optional
-        The name, not checked yet. A layer whose name exists is applied again: it shares parameters.
+        The unchecked name. A layer whose name exists is applied again, with the same parameters.
     """
     own_name = checks.check_name(who, name)
     program = ow.default_main_program()
@@ -86,10 +86,10 @@ def check_activation(who: str, activation: object) -> str:
 def weight_initializer(activation: str) -> Initializer:
     """Return the default initializer of a weight before `activation`.
 
-    Kaiming for relu and similar activations, else Xavier, scaled by the inverse of the derivative
-    of the activation at the origin. That is 4 for sigmoid: with 1, two sigmoid layers decrease the
-    differences between images by a factor of 16, and gradient descent learns nothing for many
-    epochs.
+    Kaiming for relu and similar activations, otherwise Xavier, scaled by the inverse of the
+    activation's derivative at the origin. That is 4 for sigmoid: with 1, two sigmoid layers
+    decrease the differences between images by a factor of 16, and gradient descent learns nothing
+    for many epochs.
     """
     if activation in _RECTIFIERS:
         return Kaiming()
@@ -97,7 +97,7 @@ def weight_initializer(activation: str) -> Initializer:
 
 
 def width(shape: tuple[int, ...] | None, begin: int) -> int:
-    """Return the number of elements of the axes from `begin` on, -1 if it is not known."""
+    """Return the number of elements of the axes from `begin` on, -1 if unknown."""
     if shape is None or -1 in shape[begin:]:
         return -1
     return math.prod(shape[begin:])
@@ -118,7 +118,7 @@ def last_axis(who: str, x: ow.Variable, rank: int | None = None) -> int:
     Raises
     ------
     ShapeError
-        The size is not known, or the variable has another number of axes.
+        The size is unknown, or the variable has a wrong number of axes.
     """
     shape = x.shape
     if shape is not None and rank is not None and len(shape) != rank:
@@ -138,18 +138,18 @@ def last_axis(who: str, x: ow.Variable, rank: int | None = None) -> int:
 def append_layer(
     op_type: str, inputs: Mapping[str, object], attrs: Mapping[str, Any], name: object
 ) -> ow.Variable:
-    """Append one operator with variables as inputs, as a layer of its type.
+    """Append one operator with variables as inputs, as a layer named after its type.
 
     Parameters
     ----------
     op_type : str
         The operator, and the layer in messages and names.
     inputs : mapping of str to object
-        Variables by slot, or names of those, not checked yet.
+        Variables or their names by slot, unchecked.
     attrs : mapping of str to value
         Attributes; the operator checks them.
     name : str, optional
-        The prefix of the names of its variables, not checked yet.
+        The unchecked prefix of the names of its variables.
     """
     variables = find_inputs(op_type, inputs)
     layer = begin(op_type, name)
@@ -157,7 +157,7 @@ def append_layer(
 
 
 def find_inputs(who: str, inputs: Mapping[str, object]) -> dict[str, ow.Variable]:
-    """Return the variables that are given by slot; the argument of slot ``x`` is ``input``."""
+    """Return the given variables by slot; the argument for slot ``x`` is named ``input``."""
     return {
         slot: find_input(who, "input" if slot == "x" else slot, value)
         for slot, value in inputs.items()

@@ -1,4 +1,4 @@
-"""scan and while_loop: a function is appended once, as a block, and runs again and again."""
+"""scan and while_loop: a function is appended once, as a block, and runs repeatedly."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Carry = ow.Variable | tuple[ow.Variable, ...]
 
 
 class _Given(NamedTuple):
-    """Variables as given: one, or several."""
+    """Variables in the form in which they were given: one, or several."""
 
     variables: tuple[ow.Variable, ...]
     is_single: bool
 
     def shaped(self, variables: Sequence[ow.Variable]) -> Carry:
-        """Return other variables in the same form."""
+        """Return other variables in this form."""
         return variables[0] if self.is_single else tuple(variables)
 
 
@@ -48,13 +48,13 @@ def scan(
     ----------
     body : callable
         ``body(carry, x) -> (carry, out)``; it appends the operators of one iteration. `carry` has
-        the form of `init`, one variable or a tuple, and so has the carry that is returned, with the
+        the form of `init`, one variable or a tuple. The returned carry must have this form, and the
         same shapes and dtypes. `x` is one element of `xs`, or None without `xs`. `out` is a
-        variable, a list of them, or None. Variables from outside may be read: weights, above all.
+        variable, a list of them, or None. It may read outer variables, such as weights.
     init : Variable, or list or tuple of them
         The carry of the first iteration.
     xs : Variable, or list or tuple of them, [n, ...], optional
-        The sequences of the iterations.
+        The sequences to iterate over.
     length : int, optional
         The number of iterations n; needed only without `xs`.
     reverse : bool
@@ -62,13 +62,12 @@ def scan(
     name : str, optional
         The prefix of the names of its variables.
     checkpoint_every : int, optional
-        At least 1. For gradients, save only every `checkpoint_every`-th carry, and recompute those
-        between: memory for n / k + k iterations instead of n, for the time of one more forward
-        loop. Gradients have the same bits.
+        At least 1. For gradients, save only every `checkpoint_every`-th carry and recompute the
+        others: memory for n / k + k iterations instead of n, for the time of one more forward
+        loop. Gradients are bitwise identical.
     axis : int
-        The axis of `xs`, and of `out`, along which the elements are: 1 for sequences
-        [batch, time, columns]. Negative numbers count from the end. Other axes than 0 are moved to
-        the front and back again.
+        The axis of `xs` and `out` to iterate along: 1 for sequences [batch, time, columns].
+        Negative numbers count from the end. Axes other than 0 are moved to the front and back.
 
     Returns
     -------
@@ -132,7 +131,7 @@ def scan(
 def _check_turns(
     length: int | None, reverse: bool, checkpoint_every: int | None
 ) -> dict[str, object]:
-    """Return the attributes of ``scan`` that are given, checked."""
+    """Check and return the given attributes of ``scan``."""
     attrs: dict[str, object] = {"reverse": checks.check_bool("scan", "reverse", reverse)}
     for name, value, least in (("length", length, 0), ("checkpoint_every", checkpoint_every, 1)):
         if value is not None:
@@ -157,8 +156,8 @@ def while_loop(
     ----------
     condition : callable
         ``condition(carry) -> Variable``, a bool of one element. It is called twice, for the first
-        iteration and for the others. A function with a parameter for each of several variables gets
-        them one by one: ``lambda i, a: i < 10``.
+        iteration and for the others. A function with one parameter per variable gets them as
+        separate arguments: ``lambda i, a: i < 10``.
     body : callable
         ``body(carry) -> carry``, in the form of `init`, with the same shapes and dtypes. It is
         called as `condition` is.
@@ -170,15 +169,15 @@ def while_loop(
     name : str, optional
         The prefix of the names of its variables.
     stack : bool
-        Whether ``body(carry) -> (carry, out)`` also gives an output of every iteration: a variable,
-        or a list of them, of a shape that is the same in all iterations.
+        Whether ``body(carry) -> (carry, out)`` also returns an output of every iteration: a
+        variable or a list of variables, whose shape is the same in all iterations.
 
     Returns
     -------
     carry : Variable or tuple of Variable
         The last carry, in the form of `init`.
     out : Variable or tuple of Variable, [n, ...]
-        With `stack`: the results of the n iterations, in order; n is known when the loop has ended.
+        With `stack`: the results of the n iterations, in order; n is known only after the loop.
     """
     first = _check_variables("while_loop", "init", init)
     checks.check_callable("while_loop", "condition", condition)
@@ -225,7 +224,7 @@ def while_loop(
 
 
 def _taking_carry(function: Callable[..., object], first: _Given) -> Callable[..., object]:
-    """Return a function of the carry; one of n variables that has n parameters gets them singly."""
+    """Return a function of the carry; if it has n parameters, they get n variables separately."""
     count = len(first.variables)
     if first.is_single or count == 1 or _takes(function, 1) or not _takes(function, count):
         return function
@@ -233,7 +232,7 @@ def _taking_carry(function: Callable[..., object], first: _Given) -> Callable[..
 
 
 def _takes(function: Callable[..., object], count: int) -> bool:
-    """Tell whether a function can be called with this many arguments."""
+    """Tell whether a function can be called with this number of arguments."""
     try:
         inspect.signature(function).bind(*[None] * count)
     except (TypeError, ValueError):  # ValueError: a builtin without a signature
@@ -261,7 +260,7 @@ def _from_front(block: ow.Block, x: ow.Variable, axis: int, name: str) -> ow.Var
 
 
 def _check_axis(x: ow.Variable, axis: int) -> tuple[int, int]:
-    """Return an axis as a number from 0, and the number of axes."""
+    """Return an axis as a non-negative index, and the number of axes."""
     rank = 0 if x.shape is None else len(x.shape)
     if not -rank <= axis < rank:
         raise AttributeValueError(
@@ -271,7 +270,7 @@ def _check_axis(x: ow.Variable, axis: int) -> tuple[int, int]:
 
 
 def _append_empty(layer: Layer, length: int) -> ow.Variable:
-    """Return a sequence without data, whose elements are only counted."""
+    """Return a sequence without data, used only for its number of elements."""
     name = layer.part("turns")
     attrs = {"shape": [length, 0], "dtype": "float32"}
     layer.block.append_op("fill", outputs={"out": name}, attrs=attrs)
@@ -289,7 +288,7 @@ def _names(layer: Layer, what: str, count: int) -> list[str]:
 def _enter(
     block: ow.Block, layer: Layer, what: str, like: Sequence[ow.Variable], n_dropped: int
 ) -> list[ow.Variable]:
-    """Return variables of the block in place of others, or for elements of them."""
+    """Return variables of the block that replace outer variables, or elements of them."""
     names = _names(layer, what, len(like))
     entered = []
     for name, variable in zip(names, like, strict=True):
@@ -329,7 +328,7 @@ def _check_carry(who: str, first: _Given, value: object) -> tuple[ow.Variable, .
 
 
 def _follow(after: Sequence[ow.Variable], before: Sequence[ow.Variable]) -> tuple[ow.Variable, ...]:
-    """Return the carry; in mixed precision it keeps the dtypes that it began with."""
+    """Return the carry; in mixed precision it keeps its initial dtypes."""
     if find_policy() is None:
         return tuple(after)
     return tuple([cast_to(x, like.dtype) for x, like in zip(after, before, strict=True)])

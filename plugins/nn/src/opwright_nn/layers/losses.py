@@ -1,4 +1,4 @@
-"""Losses of numbers, scores and pairs, and the mean over a batch; see also `cross_entropy`."""
+"""Losses for regression, scores and pairs, and the mean over a batch; see also `cross_entropy`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def mean(
     keepdims: bool = False,
     name: str | None = None,
 ) -> ow.Variable:
-    """Append the mean over `axis`, over everything by default.
+    """Append the mean over `axis`, by default over all elements.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def mse(
     Parameters
     ----------
     input, label : Variable or str
-        Variables of one shape and dtype.
+        Variables of equal shape and dtype.
     name : str, optional
         The prefix of the names of its variables.
     reduction : str
@@ -54,7 +54,7 @@ def mse(
 def l1(
     input: Input, label: Input, name: str | None = None, *, reduction: str = "none"
 ) -> ow.Variable:
-    """Append ``|x - label|`` for each element; with `reduction` "mean" or "sum" one number."""
+    """Append ``|x - label|`` for each element; a scalar with `reduction` "mean" or "sum"."""
     return _append_loss("l1", {"x": input, "label": label}, {}, name, reduction)
 
 
@@ -66,12 +66,12 @@ def smooth_l1(
     *,
     reduction: str = "none",
 ) -> ow.Variable:
-    """Append ``|x - label|`` for each element, with a round bottom.
+    """Append ``|x - label|`` for each element, quadratic near 0.
 
     Parameters
     ----------
     input, label : Variable or str
-        Variables of one shape and dtype.
+        Variables of equal shape and dtype.
     beta : float, at least 0
         The distance below which the loss is ``(x - label)**2 / (2 * beta)``.
     name : str, optional
@@ -95,7 +95,7 @@ def huber(
     Parameters
     ----------
     input, label : Variable or str
-        Variables of one shape and dtype.
+        Variables of equal shape and dtype.
     delta : float, > 0
         The distance from which the loss is linear.
     name : str, optional
@@ -111,7 +111,7 @@ def hinge(
 ) -> ow.Variable:
     """Append ``max(0, 1 - x * label)`` for each score; labels are 1 or -1.
 
-    With `reduction` "mean" or "sum" it is one number.
+    With `reduction` "mean" or "sum" it is a scalar.
     """
     return _append_loss("hinge", {"x": input, "label": label}, {}, name, reduction)
 
@@ -157,7 +157,7 @@ def kl_div(
     Parameters
     ----------
     input : Variable or str
-        Logarithms of probabilities, as from `log_softmax`.
+        Log-probabilities, as from `log_softmax`.
     label : Variable or str
         Probabilities, or with `log_label` their logarithms; of the shape and dtype of `input`.
     log_label : bool
@@ -186,11 +186,11 @@ def margin_rank_loss(
     Parameters
     ----------
     input, y : Variable or str
-        Scores of one shape and dtype.
+        Scores of equal shape and dtype.
     label : Variable or str
-        1 where `input` should be the larger one, -1 where `y` should; of the same shape and dtype.
+        1 where `input` should be larger, -1 where `y` should be; of the same shape and dtype.
     margin : float
-        The margin of the difference, above which the loss is 0.
+        The difference above which the loss is 0.
     name : str, optional
         The prefix of the names of its variables.
     reduction : str
@@ -215,8 +215,8 @@ def rank_loss(
 ) -> ow.Variable:
     """Append ``log(1 + exp(x - y)) - label * (x - y)`` for each pair of scores.
 
-    Labels are probabilities that `input` should be the larger one. With `reduction` "mean" or "sum"
-    it is one number.
+    Labels are the probabilities that `input` should be larger. With `reduction` "mean" or "sum" it
+    is a scalar.
     """
     return _append_loss("rank_loss", {"x": input, "y": y, "label": label}, {}, name, reduction)
 
@@ -230,12 +230,12 @@ def cosine_embedding_loss(
     *,
     reduction: str = "none",
 ) -> ow.Variable:
-    """Append ``1 - c`` or ``max(0, c - margin)`` for each pair of vectors of cosine c.
+    """Append ``1 - c`` or ``max(0, c - margin)`` for each pair of vectors, where c is their cosine.
 
     Parameters
     ----------
     input, y : Variable or str, [..., d]
-        Vectors of one shape and dtype.
+        Vectors of equal shape and dtype.
     label : Variable or str, [...]
         1 for similar vectors, -1 for dissimilar ones; of the same dtype.
     margin : float in [-1, 1]
@@ -259,20 +259,20 @@ def ctc_loss(
     zero_infinity: bool = False,
     name: str | None = None,
 ) -> ow.Variable:
-    """Append ``-log p(label | x)`` for each row, the times of the labels being unknown.
+    """Append ``-log p(label | x)`` for each row, where the alignment of labels is unknown (CTC).
 
     Parameters
     ----------
     input : Variable or str, [n, time, classes]
-        Logarithms of probabilities, as from `log_softmax`.
+        Log-probabilities, as from `log_softmax`.
     label : Variable or str, [n, labels]
         Classes except `blank`.
     lengths, label_lengths : Variable or str, optional
-        [n], the numbers of times and labels of each row; all by default.
+        [n], the numbers of time steps and labels in each row; all by default.
     blank : int
-        The class of no label.
+        The class that stands for no label.
     zero_infinity : bool
-        Whether the loss of a row without enough times is 0, not infinite.
+        Whether the loss of a row with too few time steps is 0 instead of infinite.
     name : str, optional
         The prefix of the names of its variables.
     """

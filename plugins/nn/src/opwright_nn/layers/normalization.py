@@ -35,8 +35,8 @@ def layer_norm(
     Parameters
     ----------
     input : Variable or str
-        Float; the axes from `begin_norm_axis` on must be known, or in a `Model` follow from the
-        first batch.
+        Float; the axes from `begin_norm_axis` on must be known, or, in a `Model`, are taken
+        from the first batch.
     begin_norm_axis : int, at least 1
         The first axis of a sample.
     epsilon : float, > 0
@@ -79,8 +79,8 @@ def rms_norm(
     Parameters
     ----------
     input : Variable or str
-        Float; the axes from `begin_norm_axis` on must be known, or in a `Model` follow from the
-        first batch.
+        Float; the axes from `begin_norm_axis` on must be known, or, in a `Model`, are taken
+        from the first batch.
     begin_norm_axis : int
         The first axis of a row; the last axis by default.
     epsilon : float, > 0
@@ -119,9 +119,9 @@ def group_norm(
     Parameters
     ----------
     input : Variable or str, [n, channels, …]
-        Float; `channels` must be known, or in a `Model` follow from the first batch.
+        Float; `channels` must be known, or, in a `Model`, is taken from the first batch.
     groups : int, at least 1
-        The number of groups of neighboring channels, with one mean and variance each.
+        The number of groups of adjacent channels; each has one mean and one variance.
     epsilon : float, > 0
         Added to the variance.
     scale, bias : bool
@@ -162,7 +162,7 @@ def instance_norm(
     Parameters
     ----------
     input : Variable or str, [n, channels, …]
-        Float; `channels` must be known, or in a `Model` follow from the first batch.
+        Float; `channels` must be known, or, in a `Model`, is taken from the first batch.
     epsilon, scale, bias, name, param_attr, bias_attr
         As in `layers.group_norm`.
     """
@@ -181,7 +181,7 @@ def lrn(
     bias: float = 1.0,
     name: str | None = None,
 ) -> ow.Variable:
-    """Append ``x / (bias + alpha * m) ** beta``, m the mean of the squares of near channels.
+    """Append ``x / (bias + alpha * m) ** beta``, m is the mean square of nearby channels.
 
     Krizhevsky, Sutskever and Hinton, ImageNet classification, 2012. It has no parameters.
 
@@ -190,7 +190,7 @@ def lrn(
     input : Variable or str, [n, channels, …]
         Float.
     size : int, at least 1
-        The number of channels in a mean, around each channel.
+        The number of channels averaged around each channel.
     alpha, beta, bias : float
         As above.
     name : str, optional
@@ -217,16 +217,16 @@ def batch_norm(
 ) -> ow.Variable:
     """Append ``(x - mean) / sqrt(variance + epsilon) * w + b``, normalizing each channel.
 
-    Mean and variance are computed of the batch, over all positions of an image. The running mean
+    Mean and variance are computed over the batch and all positions of an image. The running mean
     and variance, which inference uses, are states of the program: ``<name>_mean`` and
     ``<name>_variance``. Ioffe and Szegedy, Batch Normalization, 2015.
 
     Parameters
     ----------
     input : Variable or str, [n, channels, …]
-        Float; `channels` must be known, or in a `Model` follow from the first batch.
+        Float; `channels` must be known, or, in a `Model`, is taken from the first batch.
     momentum : float in [0, 1]
-        The share of the running mean and variance that remains in a step.
+        The fraction of the running mean and variance that is kept in each step.
     epsilon : float, > 0
         Added to the variance.
     activation : str, optional
@@ -234,11 +234,12 @@ def batch_norm(
     training : bool
         False uses the running mean and variance instead of those of the batch.
     unbiased : bool
-        Whether the running variance moves towards the unbiased one, of n elements n / (n - 1) times
-        that of the batch, as in PyTorch.
+        Whether the running variance uses the unbiased batch variance, which for n elements is
+        n / (n - 1) times the batch's variance, as in PyTorch.
     sync : bool, str or DataParallel, optional
-        True or "world" takes mean and variance over the batch of all processes that train together,
-        another name over the processes of a group. The running ones are then equal on all of them.
+        True or "world" computes mean and variance over the batches of all processes that train
+        together; any other name, over the processes of that group. Running statistics are then
+        equal on all of them.
     name : str, optional
         The prefix of the names of its variables.
     param_attr, bias_attr : ParamAttr or Initializer, optional

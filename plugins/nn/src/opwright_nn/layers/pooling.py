@@ -66,7 +66,7 @@ def max_pool2d(
     paddings : int, pair, four ints, "same" or "valid"
         As in `layers.conv2d`, but smaller than the window.
     dilations : int or pair of int, at least 1
-        Rows and columns from one element of a window to the next.
+        The distance between elements of a window, down and across.
     ceil_mode : bool
         Whether a last window may extend beyond the padding.
     data_format : str

@@ -1,4 +1,4 @@
-"""Positions of sequences: trained or sinusoidal rows that are added, and rotary embedding."""
+"""Position encodings: trained or sinusoidal rows that are added, and rotary embeddings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def learned_positions(
     input : Variable or str, [n, time, columns]
         Float, such as an embedding of words; `columns` must be known.
     max_length : int, at least 1
-        The largest length of a sequence; a longer one is an error.
+        The maximum length of a sequence; a longer one is an error.
     name : str, optional
         The prefix of the names of its variables.
     param_attr : ParamAttr or Initializer, optional
@@ -60,7 +60,7 @@ def learned_positions(
 def sinusoidal_positions(
     input: Input, base: float = 10000.0, name: str | None = None
 ) -> ow.Variable:
-    """Append x plus sines and cosines of each position, which nothing trains.
+    """Append x plus fixed sines and cosines of each position.
 
     Column 2i gets ``sin(p * base**(-2i / columns))`` and column 2i + 1 the cosine, for position p.
     Vaswani et al., Attention Is All You Need, 2017.
@@ -98,17 +98,17 @@ def rotary_embedding(
     interleaved: bool = False,
     name: str | None = None,
 ) -> ow.Variable:
-    """Append x with its columns rotated in pairs, by angles that grow with the position.
+    """Append x with pairs of columns rotated, by angles proportional to the position.
 
-    It is for queries and keys: their products then depend on the distance of positions. Su et al.,
-    RoFormer, 2021.
+    Applied to queries and keys, whose products then depend on the distance between positions. Su et
+    al., RoFormer, 2021.
 
     Parameters
     ----------
     input : Variable or str, [..., time, columns]
         Float; `columns` must be known and even.
     max_length : int, at least 1
-        The largest length of a sequence.
+        The maximum length of a sequence.
     base : float, > 1
         Pair i rotates by ``base**(-2i / columns)`` from one position to the next.
     interleaved : bool
@@ -140,7 +140,7 @@ def rotary_embedding(
 
 
 def _positions(layer: Layer, x: ow.Variable) -> ow.Variable:
-    """Append 0, 1, 2 and so on as float32 [1, time], for the time of the run."""
+    """Append 0, 1, 2 and so on as float32 [1, time], for the run's number of time steps."""
     attrs = {"axes": [0, 2], "starts": [0, 0], "ends": [1, 1]}
     column = operators.append(layer.block, "slice", {"x": x}, attrs, name=layer.part("column"))
     row = ow.ops.squeeze(column, axis=[2])

@@ -30,9 +30,9 @@ def prelu(
     Parameters
     ----------
     input : Variable or str, [n, channels, …]
-        Float; of any shape with one slope.
+        Float; with a single slope, of any shape.
     per_channel : bool
-        Whether each channel has its own slope; `channels` must be known, or in a `Model` follow
+        Whether each channel has its own slope; `channels` must be known, or, in a `Model`, is taken
         from the first batch.
     name : str, optional
         The prefix of the names of its variables.

@@ -18,7 +18,7 @@ from opwright_nn.parameters.parameter import make_parameter
 
 
 class _Options(NamedTuple):
-    """The shared arguments of the layers, not checked yet."""
+    """The shared arguments of the layers, before they are checked."""
 
     size: object
     num_layers: object
@@ -71,18 +71,18 @@ def lstm(
     Parameters
     ----------
     input : Variable or str, [n, time, columns]
-        Float; `columns` must be known, or in a `Model` follow from the first batch.
+        Float; `columns` must be known, or, in a `Model`, is taken from the first batch.
     size : int, at least 1
         The width of a state.
     num_layers : int, at least 1
         The number of stacked layers; each reads the states of the previous one.
     bidirectional : bool
-        Whether each layer also reads from the end, and gives both states side by side.
+        Whether each layer also reads from the end, and returns both states concatenated.
     h0, c0 : Variable or str, [num_layers * directions, n, size], optional
-        The first states; 0 by default.
+        The initial states; 0 by default.
     lengths : Variable or str, int [n], optional
-        The length of each sequence. After its end the output is 0, the last state is the state at
-        the last time, and the reverse direction begins there.
+        The length of each sequence. After its end the output is 0; the last state is the state at
+        its last time step, where the reverse direction begins.
     batch_first : bool
         False for x and output as [time, n, columns].
     bias : bool
@@ -93,14 +93,14 @@ def lstm(
         For the weights ``<name>_w_ih_param``, [4 * size, columns], and ``<name>_w_hh_param``,
         [4 * size, size], and the biases ``<name>_b_ih_param`` and ``<name>_b_hh_param``. By default
         uniform below ``size ** -0.5``. With several layers or directions, ``_0``, ``_0_reverse``,
-        ``_1`` follow ``<name>``. Each attribute is used for several parameters, and so has no name.
+        ``_1`` follow ``<name>``. Each attribute is used for several parameters, so it has no name.
 
     Returns
     -------
     out : Variable, [n, time, directions * size]
-        The states h of the last layer at all times.
+        The states h of the last layer at all time steps.
     h_n, c_n : Variable, [num_layers * directions, n, size]
-        The states after the last time.
+        The states after the last time step.
 
     Examples
     --------
@@ -145,9 +145,9 @@ def gru(
     Returns
     -------
     out : Variable, [n, time, directions * size]
-        The states of the last layer at all times.
+        The states of the last layer at all time steps.
     h_n : Variable, [num_layers * directions, n, size]
-        The states after the last time.
+        The states after the last time step.
     """
     options = _Options(
         size, num_layers, bidirectional, batch_first, bias, name, param_attr, bias_attr
@@ -188,9 +188,9 @@ def rnn(
     Returns
     -------
     out : Variable, [n, time, directions * size]
-        The states of the last layer at all times.
+        The states of the last layer at all time steps.
     h_n : Variable, [num_layers * directions, n, size]
-        The states after the last time.
+        The states after the last time step.
     """
     options = _Options(
         size, num_layers, bidirectional, batch_first, bias, name, param_attr, bias_attr
@@ -227,7 +227,7 @@ def _append(
     op = layer.block.append_op(who, inputs, names, flags | (attrs or {}))
     results = [layer.block.var(op.output(slot)[0]) for slot in outputs]
     if results[0].shape is None:
-        # This much is known without the shape of x, and the next layer needs the width.
+        # The width is known without the shape of x, and the next layer needs it.
         directions = 1 + flags["bidirectional"]
         results[0].shape = (-1, -1, directions * size)
         for state in results[1:]:

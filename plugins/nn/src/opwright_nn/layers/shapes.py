@@ -18,7 +18,7 @@ def concat(input: Iterable[Input], axis: int = 0, name: str | None = None) -> ow
     Parameters
     ----------
     input : sequence of Variable or str
-        Variables of one dtype, and of one shape except for `axis`.
+        Variables of equal dtype, and of equal shape except along `axis`.
     axis : int
         Negative counts from the end.
     name : str, optional
@@ -40,15 +40,15 @@ def reshape(
     shape: ow.Variable | Iterable[ow.Variable | int | None],
     name: str | None = None,
 ) -> ow.Variable:
-    """Append x with another shape; elements and their order remain.
+    """Append x with a different shape, and the same elements in the same order.
 
     Parameters
     ----------
     input : Variable or str
         A variable of any shape.
     shape : iterable of int or Variable
-        0 copies the dimension of x at that axis; a single -1 (or None) is inferred. Variables have
-        whole numbers that are computed from shapes, as ``ow.ops.shape(x)[0]``; one alone has all.
+        0 copies the dimension of x at that axis; a single -1 (or None) is inferred. Variables hold
+        integers computed from shapes, such as ``ow.ops.shape(x)[0]``; a single one holds them all.
     name : str, optional
         The prefix of the names of its variables.
     """
@@ -84,7 +84,7 @@ def flatten(input: Input, axis: int = 1, name: str | None = None) -> ow.Variable
 
 
 def transpose(input: Input, axes: Iterable[int], name: str | None = None) -> ow.Variable:
-    """Append x with its axes in another order.
+    """Append x with its axes permuted.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def unsqueeze(input: Input, axis: int | Iterable[int], name: str | None = None) 
     input : Variable or str
         A variable of any shape.
     axis : int or iterable of int
-        Where the new axes are in the output.
+        The positions of the new axes in the output.
     name : str, optional
         The prefix of the names of its variables.
     """

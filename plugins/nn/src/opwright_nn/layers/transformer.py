@@ -1,4 +1,4 @@
-"""Transformer blocks: attention and a feed-forward network, each with a residual."""
+"""Transformer blocks: attention and a feed-forward network, each with a residual connection."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def transformer_encoder_block(
     epsilon: float = 1e-5,
     name: str | None = None,
 ) -> ow.Variable:
-    """Append attention of a sequence to itself and a feed-forward network, both residual.
+    """Append self-attention and a feed-forward network, both with residual connections.
 
     ``h = x + attention(norm(x))`` and ``h + fc(activation(fc(norm(h))))``; with
     ``norm_first=False``, as in the paper, ``norm(x + attention(x))`` and so on. With
@@ -71,7 +71,7 @@ def transformer_encoder_block(
     activation : str
         The type of any operator from ``x`` to ``out``.
     dropout : float in [0, 1)
-        For the outputs of both parts and of the activation; weights of attention are not dropped.
+        For the outputs of both parts and of the activation; attention weights are not dropped.
     norm_first : bool
         Whether `layer_norm` precedes each part, instead of following each sum.
     causal, mask, lengths
@@ -107,11 +107,11 @@ def transformer_encoder_block(
 
 
 def _clear(who: str, layer: Layer, x: ow.Variable, lengths: object) -> ow.Variable:
-    """Append x with zeros after the lengths, if there are any."""
+    """Append x with zeros after the lengths, if lengths are given."""
     if lengths is None:
         return x
     inputs = {"lengths": find_input(who, "lengths", lengths, "int64"), "like": x}
-    # The name shows `summary` that the following operators are part of the layer.
+    # From the name, `summary` recognizes the following operators as part of the layer.
     seen = operators.append(layer.block, "sequence_mask", inputs, name=layer.part("seen"))
     return clear_behind(x, seen)
 
@@ -133,7 +133,7 @@ def transformer_decoder_block(
     epsilon: float = 1e-5,
     name: str | None = None,
 ) -> ow.Variable:
-    """Append attention of a sequence to itself, then to a memory, and a feed-forward network.
+    """Append self-attention, attention to a memory, and a feed-forward network.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def transformer_decoder_block(
     causal, lengths
         Options of the self-attention of x, as in `layers.attention`.
     memory_mask, memory_lengths
-        Which keys of the memory take part, as `mask` and `lengths` in `layers.attention`.
+        The keys of the memory that are used, as `mask` and `lengths` in `layers.attention`.
     name : str, optional
         The prefix of the names of its variables, with ``<name>_memory`` for the second attention.
 
@@ -203,7 +203,7 @@ def _add(
     index: int,
     out: str | None = None,
 ) -> ow.Variable:
-    """Append x plus a part of it, normalized before or after."""
+    """Append x plus a function of x, with normalization before it or after the sum."""
     if block.is_norm_first:
         added = _drop(block, part(_norm(block, x, index)))
         return operators.append(block.layer.block, "add", {"x": x, "y": added}, name=out)

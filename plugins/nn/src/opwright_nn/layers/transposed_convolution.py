@@ -66,9 +66,9 @@ def conv2d_transpose(
     param_attr: ParamLike | None = None,
     bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
-    """Append the transposed convolution: each pixel adds its multiple of a window w.
+    """Append the transposed convolution: each pixel adds a multiple of a window w to the output.
 
-    `layers.conv2d` would compute the sizes of x from its sizes.
+    `layers.conv2d` with these arguments would map the output sizes back to those of x.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ def conv2d_transpose(
     kernel : int or pair of int, at least 1
         Height and width of the window.
     strides : int or pair of int, at least 1
-        The distance of two windows in the output.
+        The distance between windows in the output.
     paddings : int, pair, four ints, "same" or "valid"
         The amount cropped from the output, with the forms of `layers.conv2d`. "same" gives ``size *
         stride``; "valid" is 0.
     output_padding : int or pair of int, at least 0
-        The size added at the end, below the stride; not with "same".
+        The size added at the end, less than the stride; not with "same".
     dilations, groups, bias, activation, data_format
         As in `layers.conv2d`.
     name : str, optional
@@ -160,7 +160,7 @@ def _transpose(
 def _append_by_images(
     layer: ConvolutionLayer, weight: ow.Variable, cut: Sequence[int], extra: Sequence[int]
 ) -> ow.Variable:
-    """Append a transposed convolution of sequences as one of images of height 1."""
+    """Append a transposed convolution of sequences as that of images of height 1."""
     block = layer.layer.block
     is_channels_first = layer.images.data_format == "NCL"
     axis = 2 if is_channels_first else 1

@@ -1,4 +1,4 @@
-"""Metrics of predictions, on NumPy arrays: of one batch, or collected over many."""
+"""Metrics of predictions, on NumPy arrays: for one batch, or accumulated over many."""
 
 from __future__ import annotations
 

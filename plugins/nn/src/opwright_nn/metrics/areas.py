@@ -1,4 +1,4 @@
-"""Areas under the curves of scores: ROC, and precision over recall."""
+"""Areas under curves: ROC, and precision over recall."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 
 class _Area(Metric):
-    """Keeps all scores unchanged until `reset`, and 8 bytes for the class of each row."""
+    """Stores all scores unchanged until `reset`, and 8 bytes per row for its class."""
 
     @arguments.suggest
     def __init__(
@@ -54,7 +54,7 @@ class _Area(Metric):
         self._scores.append(rows.copy())  # the caller may write into its array
 
     def result(self) -> float:
-        """Return the area, in [0, 1]; NaN where every class lacks positive or negative rows."""
+        """Return the area, in [0, 1]; NaN if every class lacks positive or negative rows."""
         if not self._scores:
             return math.nan
         scores, labels = np.concatenate(self._scores), np.concatenate(self._labels)
@@ -75,29 +75,29 @@ class _Area(Metric):
     @staticmethod
     @abc.abstractmethod
     def _area(scores: Array, positive: npt.NDArray[np.bool_], n_positive: int) -> float:
-        """Return the area for rows; some, not all, are positive."""
+        """Return the area for rows of which some, but not all, are positive."""
 
 
 class AUC(_Area):
     """The area under the curve of true over false positives (ROC), exactly.
 
-    It is the probability that a row of the class has a higher score for it than another row, equal
-    scores counting half. All scores are kept unchanged until `reset`.
+    It is the probability that a row of the class has a higher score for it than a row of another
+    class, where ties count half. All scores are stored unchanged until `reset`.
 
     Parameters
     ----------
     scores : Variable or str, [n], [n, 1] or [n, classes], optional
-        Scores of the class 1, or of each class, for `nn.train`.
+        Scores for class 1, or for each class, for `nn.train`.
     labels : Variable or str, [n] or [n, 1], optional
         The class of each row.
     label : int, optional
-        The class that counts; by default 1 if a row has one score, else the mean over all classes,
-        each against the others.
+        The class to evaluate; by default 1 if a row has one score, otherwise the mean over all
+        classes, each against the others.
     """
 
     @staticmethod
     def _area(scores: Array, positive: npt.NDArray[np.bool_], n_positive: int) -> float:
-        # The rank of a row, from 1, is the mean of the ranks of all rows of its score.
+        # The rank of a row, from 1, is the mean of the ranks of all rows with the same score.
         _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
         ranks = (np.cumsum(count) - (count - 1) / 2)[place.reshape(-1)]
         above = ranks[positive].sum() - n_positive * (n_positive + 1) / 2
@@ -107,14 +107,14 @@ class AUC(_Area):
 class AveragePrecision(_Area):
     """The area under the curve of precision over recall (PR), ``Σ (R[i] - R[i - 1]) * P[i]``.
 
-    i runs over the distinct scores, from the highest; P and R are precision and recall of the rows
-    with at least that score. If a class is rare, it shows differences that `AUC` hides. All scores
-    are kept unchanged until `reset`.
+    i runs over the distinct scores, from the highest; P and R are precision and recall for the
+    rows with at least that score. For rare classes, it shows differences that `AUC` hides. All
+    scores are stored unchanged until `reset`.
 
     Parameters
     ----------
     scores, labels, label
-        As of `AUC`.
+        As for `AUC`.
     """
 
     @staticmethod

@@ -15,18 +15,18 @@ from opwright_nn.metrics.metric import Metric, Source
 from opwright_nn.metrics.scores import check_batch, check_labels, find_right, refuse_nan
 
 _MOST_CLASSES: Final = 4096
-"""The most classes of a confusion matrix, which then has 128 MiB."""
+"""The maximum number of classes in a confusion matrix, which then takes 128 MiB."""
 
 
 @arguments.suggest
 def accuracy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Return the share of rows with the highest score at the label.
+    """Return the fraction of rows whose label has the highest score.
 
     Parameters
     ----------
     scores : array, [n, classes]
-        Probabilities or logits, of any dtype of numbers. Among equal scores the first counts; a row
-        with NaN is wrong.
+        Probabilities or logits, of any numeric dtype. Of equal scores the first counts; a row with
+        NaN is wrong.
     labels : array of integers in [0, classes), [n] or [n, 1]
         The class of each row.
 
@@ -42,14 +42,14 @@ def accuracy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     AttributeValueError
         A label is not a class.
     ShapeError
-        The shapes do not fit each other, or there are no rows.
+        The shapes do not match, or there are no rows.
     """
     rows, classes = check_batch("metrics.accuracy", scores, labels)
     return float(find_right(rows, classes, 1).mean())
 
 
 class Accuracy(Metric):
-    """The share of rows with the label among the highest scores.
+    """The fraction of rows whose label is among the highest scores.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Accuracy(Metric):
         self._rows += len(rows)
 
     def result(self) -> float:
-        """Return the share, in [0, 1]."""
+        """Return the fraction, in [0, 1]."""
         return self._right / self._rows if self._rows else math.nan
 
 
@@ -129,7 +129,7 @@ class _Counts(Metric):
         self._true = _add(self._true, np.bincount(true, minlength=n_classes))
 
     def _share(self, of: npt.NDArray[np.floating[Any]] | npt.NDArray[np.int64]) -> float:
-        """Return right rows of a class, or the mean over classes, as a share of other rows."""
+        """Return the correct fraction of rows `of` a class, or the mean over classes."""
         if not self._true.sum():
             return math.nan
         shares = _divide(self._right, of)
@@ -140,57 +140,57 @@ class _Counts(Metric):
 
 
 class Precision(_Counts):
-    """The share of rows predicted as a class that are of it; 0 if none is predicted.
+    """The fraction of rows predicted as a class that belong to it; 0 if no row is predicted.
 
     Parameters
     ----------
     scores, labels : Variable or str, optional
-        As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
+        As for `Accuracy`; scores may also be [n] or [n, 1], for class 1.
     threshold : float
-        The least score of the class 1, if a row has one score.
+        The smallest score that predicts class 1, if a row has one score.
     label : int, optional
-        The class that counts; by default 1 if a row has one score, else the mean over all classes
-        that are predicted or true anywhere.
+        The class to evaluate; by default 1 if a row has one score, otherwise the mean over all
+        classes that are predicted or true anywhere.
     """
 
     def result(self) -> float:
-        """Return the share, in [0, 1]."""
+        """Return the fraction, in [0, 1]."""
         return self._share(self._predicted)
 
 
 class Recall(_Counts):
-    """The share of rows of a class that are predicted as it; 0 if there is none.
+    """The fraction of a class's rows that are predicted as this class; 0 if it has no rows.
 
     Parameters
     ----------
     scores, labels : Variable or str, optional
-        As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
+        As for `Accuracy`; scores may also be [n] or [n, 1], for class 1.
     threshold : float
-        The least score of the class 1, if a row has one score.
+        The smallest score that predicts class 1, if a row has one score.
     label : int, optional
-        The class that counts; by default 1 if a row has one score, else the mean over all classes
-        that are predicted or true anywhere.
+        The class to evaluate; by default 1 if a row has one score, otherwise the mean over all
+        classes that are predicted or true anywhere.
     """
 
     def result(self) -> float:
-        """Return the share, in [0, 1]."""
+        """Return the fraction, in [0, 1]."""
         return self._share(self._true)
 
 
 class F1(_Counts):
-    """``2 * precision * recall / (precision + recall)``; 0 if a class is never right.
+    """``2 * precision * recall / (precision + recall)``; 0 if a class is never predicted correctly.
 
-    It is high only if precision and recall are, so that it suits classes of unequal size.
+    It is high only if both precision and recall are high; this suits imbalanced classes.
 
     Parameters
     ----------
     scores, labels : Variable or str, optional
-        As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
+        As for `Accuracy`; scores may also be [n] or [n, 1], for class 1.
     threshold : float
-        The least score of the class 1, if a row has one score.
+        The smallest score that predicts class 1, if a row has one score.
     label : int, optional
-        The class that counts; by default 1 if a row has one score, else the mean over all classes
-        that are predicted or true anywhere.
+        The class to evaluate; by default 1 if a row has one score, otherwise the mean over all
+        classes that are predicted or true anywhere.
     """
 
     def result(self) -> float:
@@ -200,7 +200,7 @@ class F1(_Counts):
 
 @arguments.suggest
 class ClassScores(NamedTuple):
-    """A line of the table of `ConfusionMatrix.per_class`.
+    """A row of the table of `ConfusionMatrix.per_class`.
 
     Attributes
     ----------
@@ -208,7 +208,7 @@ class ClassScores(NamedTuple):
     precision, recall, f1 : float
         In [0, 1]; 0 if there is nothing to divide by.
     rows : int
-        The number of rows that are of the class.
+        The number of rows that belong to the class.
     """
 
     name: str
@@ -219,8 +219,7 @@ class ClassScores(NamedTuple):
 
 
 class ConfusionMatrix(_Counts):
-    """The number of rows of each class that are predicted as each class; `result` is their
-    accuracy.
+    """The number of rows of each class that are predicted as each class; `result` is the accuracy.
 
     ::
 
@@ -231,16 +230,16 @@ class ConfusionMatrix(_Counts):
     Parameters
     ----------
     scores, labels : Variable or str, optional
-        As of `Accuracy`; scores may also be [n] or [n, 1], for the class 1.
+        As for `Accuracy`; scores may also be [n] or [n, 1], for class 1.
     threshold : float
-        The least score of the class 1, if a row has one score.
+        The smallest score that predicts class 1, if a row has one score.
     names : sequence of str, optional
-        The names of the classes, in their order.
+        The names of the classes, in order.
 
     Raises
     ------
     AttributeValueError
-        There are more than 4,096 classes, or another number of them than names.
+        There are more than 4,096 classes, or their number differs from the number of names.
     """
 
     @arguments.suggest
@@ -277,7 +276,7 @@ class ConfusionMatrix(_Counts):
 
     @property
     def matrix(self) -> npt.NDArray[np.int64]:
-        """The counts, int64 [classes, classes]: rows by their class, columns by the predicted."""
+        """The counts, int64 [classes, classes]: rows are true classes, columns predicted ones."""
         return self._matrix.copy()
 
     def per_class(self) -> list[ClassScores]:
@@ -293,7 +292,7 @@ class ConfusionMatrix(_Counts):
         return [ClassScores(*line) for line in zip(names, *columns, strict=False)]
 
     def result(self) -> float:
-        """Return the share of rows that are predicted as their class."""
+        """Return the fraction of rows that are predicted as their class."""
         n_rows = self._true.sum()
         return float(self._right.sum() / n_rows) if n_rows else math.nan
 
@@ -311,12 +310,12 @@ class ConfusionMatrix(_Counts):
 
 
 def _divide(right: npt.NDArray[np.int64], of: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return right rows as a share of others; 0 if there are no others."""
+    """Return ``right / of``, 0 where `of` is 0."""
     return np.asarray(right / np.where(of > 0, of, 1), np.float64)
 
 
 def _add(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the sum of counts, of as many classes as the longer has."""
+    """Return the sum of counts, padded to the larger number of classes."""
     total = np.zeros(max(len(a), len(b)), np.int64)
     total[: len(a)] += a
     total[: len(b)] += b

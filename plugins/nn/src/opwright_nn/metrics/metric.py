@@ -1,4 +1,4 @@
-"""Metric: a number that is collected batch by batch; and the mean of any numbers."""
+"""Metric: a number that is accumulated batch by batch; and the mean of any numbers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Source = ow.Variable | str | None
 
 
 class Metric(abc.ABC):
-    """A number about predictions that is collected batch by batch; `nn.train` takes it.
+    """A number about predictions that is accumulated batch by batch; `nn.train` accepts it.
 
-    Arrays are of any dtype of numbers, bool among them. NaN is never a high or a low score: a row
-    with it is wrong for `Accuracy`, a mean and `R2` become NaN, metrics that order or compare
-    scores refuse it.
+    Arrays have any numeric dtype or bool. NaN is never a high or a low score: `Accuracy` counts a
+    row with NaN as wrong, a mean and `R2` become NaN, and metrics that order or compare scores
+    refuse it.
 
     ``update`` adds the arrays of a batch, ``result`` returns the number for all batches since the
     last ``reset``. It is not part of a program: no plan changes.
@@ -70,7 +70,7 @@ class Mean(Metric):
     Parameters
     ----------
     value : Variable or str, optional
-        The variables that `nn.train` collects.
+        The variable that `nn.train` collects.
     """
 
     @arguments.suggest
@@ -82,14 +82,14 @@ class Mean(Metric):
         self._sum, self._weight = 0.0, 0.0
 
     def update(self, value: npt.ArrayLike, weight: float = 1.0) -> None:
-        """Add numbers: one of a batch, or one for each row.
+        """Add numbers: one for a batch, or one for each row.
 
         Parameters
         ----------
         value : array
             Numbers of any shape.
         weight : float, at least 0
-            How much each counts, such as the rows of the batch if the last batch is smaller.
+            The weight of each, such as the number of rows if the last batch is smaller.
         """
         factor = checks.check_float(self._who, "weight", weight, at_least=0.0)
         numbers = checks.check_numbers(self._who, "value", value).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Metrics of predicted numbers: errors, and the share of the variance that is explained."""
+"""Metrics of predicted numbers: errors, and the fraction of variance explained."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = npt.NDArray[np.float64]
 
 
 class _Differences(Metric):
-    """The mean over all numbers of a function of the differences of predictions and targets."""
+    """The mean of a function of the differences between predictions and targets."""
 
     @arguments.suggest
     def __init__(self, predictions: Source = None, targets: Source = None) -> None:
@@ -27,7 +27,7 @@ class _Differences(Metric):
         self._total, self._count = 0.0, 0
 
     def update(self, predictions: npt.ArrayLike, targets: npt.ArrayLike) -> None:
-        """Add a batch: predictions and targets of one shape."""
+        """Add a batch: predictions and targets of equal shape."""
         found, wanted = _check_pair(self._who, predictions, targets)
         with np.errstate(invalid="ignore", over="ignore"):  # infinities result in NaN or inf
             self._total += float(self._measure(found - wanted).sum())
@@ -48,17 +48,17 @@ class MSE(_Differences):
     Parameters
     ----------
     predictions, targets : Variable or str, optional
-        Numbers of one shape, for `nn.train`.
+        Numbers of equal shape, for `nn.train`.
     """
 
 
 class RMSE(_Differences):
-    """The root of the mean squared error: in the unit of the targets.
+    """The root mean squared error, in the unit of the targets.
 
     Parameters
     ----------
     predictions, targets : Variable or str, optional
-        As of `MSE`.
+        As for `MSE`.
     """
 
     def result(self) -> float:
@@ -72,7 +72,7 @@ class MAE(_Differences):
     Parameters
     ----------
     predictions, targets : Variable or str, optional
-        As of `MSE`.
+        As for `MSE`.
     """
 
     @staticmethod
@@ -81,14 +81,14 @@ class MAE(_Differences):
 
 
 class R2(Metric):
-    """The share of the variance of numbers that predictions explain: ``1 - Σ(y - p)² / Σ(y - m)²``.
+    """The fraction of variance that predictions explain: ``1 - Σ(y - p)² / Σ(y - m)²``.
 
-    m is the mean of all targets y. 1 is perfect, 0 is as good as always m, worse is below 0.
+    m is the mean of all targets y. 1 is perfect, 0 as good as predicting m; worse is negative.
 
     Parameters
     ----------
     predictions, targets : Variable or str, optional
-        Numbers of one shape, for `nn.train`.
+        Numbers of equal shape, for `nn.train`.
     """
 
     @arguments.suggest
@@ -100,13 +100,13 @@ class R2(Metric):
         self._count, self._mean, self._spread, self._errors = 0, 0.0, 0.0, 0.0
 
     def update(self, predictions: npt.ArrayLike, targets: npt.ArrayLike) -> None:
-        """Add a batch: predictions and targets of one shape."""
+        """Add a batch: predictions and targets of equal shape."""
         found, wanted = _check_pair(self._who, predictions, targets)
         if not wanted.size:
             return
         with np.errstate(invalid="ignore", over="ignore"):  # infinities result in NaN or -inf
             self._errors += float(np.square(found - wanted).sum())
-            # Sums of squares about the mean are merged: about 0, they would lose digits.
+            # Sums of squares about the mean are merged, as sums about 0 would lose precision.
             mean, total = float(wanted.mean()), self._count + wanted.size
             between = np.square(mean - self._mean) * self._count * wanted.size / total
             self._spread += float(np.square(wanted - mean).sum() + between)
@@ -114,7 +114,7 @@ class R2(Metric):
         self._count = total
 
     def result(self) -> float:
-        """Return the share, at most 1; NaN if all targets are equal."""
+        """Return the fraction, at most 1; NaN if all targets are equal."""
         return 1 - self._errors / self._spread if self._spread else math.nan
 
 

@@ -1,4 +1,4 @@
-"""Scores and labels in the form for metrics: checked, and compared without a change of dtype."""
+"""Checks scores and labels for metrics, and compares them without a change of dtype."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opwright_nn import checks
 
 
 def refuse_nan(who: str, scores: npt.NDArray[Any]) -> None:
-    """Raise if scores cannot be ordered, since one of them is NaN."""
+    """Raise if scores cannot be ordered because one of them is NaN."""
     bad = np.argwhere(np.isnan(scores))
     if len(bad):
         raise AttributeValueError(
@@ -24,9 +24,9 @@ def refuse_nan(who: str, scores: npt.NDArray[Any]) -> None:
 def find_right(
     rows: npt.NDArray[Any], classes: npt.NDArray[np.int64], k: int
 ) -> npt.NDArray[np.bool_]:
-    """Return which rows have the label among their k highest scores; none with NaN has."""
+    """Return which rows have the label among their k highest scores; rows with NaN never do."""
     own = np.take_along_axis(rows, classes[:, None], axis=1)
-    # Compared, not negated to be sorted: -1 of uint8 is 255, and -(-128) of int8 is -128.
+    # Compared instead of negated and sorted: in uint8 -1 is 255, and in int8 -(-128) is -128.
     earlier = np.arange(rows.shape[1]) < classes[:, None]
     ahead = ((rows > own) | ((rows == own) & earlier)).sum(axis=1)
     return np.asarray((ahead < k) & ~np.isnan(rows).any(axis=1))
@@ -56,7 +56,7 @@ def check_labels(
 def check_batch(
     who: str, scores: npt.ArrayLike, labels: npt.ArrayLike
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Return scores [n, classes] and labels [n] that fit each other."""
+    """Return matching scores [n, classes] and labels [n]."""
     rows = checks.check_numbers(who, "scores", scores)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ShapeError(

@@ -23,7 +23,7 @@ _NOT_COPIED = frozenset(
         "_predictors",
     }
 )
-"""Attributes that a copy creates for itself: plans, and arrays borrowed from the caller."""
+"""Attributes that a copy recreates: plans, and arrays borrowed from the caller."""
 
 
 def model_state(model: Any) -> dict[str, Any]:

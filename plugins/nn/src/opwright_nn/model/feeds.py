@@ -17,12 +17,12 @@ from opwright_nn.model.inference import input_names
 def find_fillable(
     who: str, program: ow.Program, name: object, *, persistables: bool = True
 ) -> ow.Variable:
-    """Return the input of that name, or the persistable variable if `persistables` is true.
+    """Return the input with that name, or a persistable variable if `persistables` is true.
 
     Raises
     ------
     FeedError
-        There is none; the message has the nearest name.
+        There is no such variable; the message suggests the nearest name.
     """
     inputs = input_names(program)
     variable = program.global_block().vars.get(name) if isinstance(name, str) else None
@@ -42,7 +42,7 @@ def find_fillable(
 def check_inputs(
     who: str, program: ow.Program, feeds: Mapping[str, Any], cast: bool
 ) -> dict[str, Any]:
-    """Return feeds of inputs in their dtypes; FeedError as for `find_fillable`, `convert_feed`."""
+    """Return feeds in the dtypes of inputs; FeedError as in `find_fillable` and `convert_feed`."""
     arrays = {}
     for name, data in feeds.items():
         variable = find_fillable(who, program, name, persistables=False)
@@ -51,7 +51,7 @@ def check_inputs(
 
 
 def convert_named(program: ow.Program, cast: bool, who: str, name: str, value: Any) -> Any:
-    """Return `convert_feed` for a name; a value of another name is for others to refuse."""
+    """Return `convert_feed` for a name; values for unknown names are refused elsewhere."""
     variable = program.global_block().vars.get(name)
     return value if variable is None else convert_feed(who, value, variable, cast)
 
@@ -67,7 +67,7 @@ def convert_feed(who: str, value: Any, variable: ow.Variable, cast: bool) -> Any
     Raises
     ------
     FeedError
-        The dtype does not fit, or with `cast` a number is not held.
+        The dtype does not fit, or, with `cast`, cannot represent a number.
     """
     array = value
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":

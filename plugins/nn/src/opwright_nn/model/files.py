@@ -37,7 +37,7 @@ from opwright_nn.parallel import check_alike, own_values, save_once, whole_progr
 Array = npt.NDArray[Any]
 
 POSITION: Final = "opwright_nn.position"
-"""The name of the position in the data among the notes of a save."""
+"""The key of the data position among the notes of a save."""
 
 
 class ModelFiles(LayerMethods):
@@ -60,8 +60,8 @@ class ModelFiles(LayerMethods):
         path : str or PathLike
             The folder; see `opwright.save` for its files, also after a crash.
         batches : Batches, optional
-            The iterator of the training. `resume` continues after its last batch: call `save` when
-            the step with that batch is done.
+            The iterator used for training. `resume` continues after its last batch: call `save`
+            when the step with that batch is done.
         keep : int, at least 1
             The number of saves that the folder keeps, including this one.
         """
@@ -87,7 +87,7 @@ class ModelFiles(LayerMethods):
 
         The program has no loss, gradients or updates, and the files no states of an optimizer: its
         feeds are the inputs that `outputs` depend on. ``opwright lock`` and ``opwright graph`` show
-        it as served. `save` writes everything that a training needs.
+        it as served. `save` writes everything that training needs.
 
         Parameters
         ----------
@@ -123,19 +123,19 @@ class ModelFiles(LayerMethods):
         *,
         missing_ok: bool = False,
     ) -> bool:
-        """Continue the training that `save` wrote as if it had not been interrupted.
+        """Continue training from a `save` as if it had not been interrupted.
 
         It restores everything that later steps depend on: parameters, states of the optimizer,
         learning rate, the seed and the step of random numbers, and the position in the data. On
-        the same machine, with the same releases and number of threads, later steps have the same
-        bits.
+        the same machine, with the same releases and number of threads, later steps are bitwise
+        identical.
 
         Parameters
         ----------
         path : str or PathLike
             The folder.
         batches : Batches, optional
-            Created with the same arguments as for `save`; they continue after the last one.
+            Created with the same arguments as for `save`; they continue after the last batch.
             Required if `save` got batches, and refused if it did not.
         missing_ok : bool
             True returns False if nothing has been saved yet, instead of raising.
@@ -143,7 +143,7 @@ class ModelFiles(LayerMethods):
         Returns
         -------
         bool
-            Whether the folder held a saved model.
+            Whether the folder contained a saved model.
 
         Raises
         ------
@@ -193,7 +193,7 @@ class ModelFiles(LayerMethods):
 
         The folder must have exactly the parameters of this model, with their shapes. The next `run`
         initializes states of the optimizer that are not in it. The seed and the step of random
-        numbers are loaded, too; the learning rate of this model remains. `resume` loads everything.
+        numbers are also loaded; the learning rate of this model is kept. `resume` loads everything.
 
         With `only`, or without `strict`, it loads only parameters and states of layers, for a model
         that shares a part with the saved one.
@@ -205,7 +205,7 @@ class ModelFiles(LayerMethods):
         only : Variable or str, or iterable of these, optional
             Names of parameters to load; may be patterns: ``"backbone_*"``.
         strict : bool
-            False skips parameters that the folder lacks, or has with another shape or dtype.
+            False skips parameters that the folder lacks or has with a different shape or dtype.
 
         Returns
         -------
@@ -219,8 +219,8 @@ class ModelFiles(LayerMethods):
         Warns
         -----
         RuntimeWarning
-            The saved model has the same operators, but its training used another learning rate or
-            other attributes.
+            The saved model has the same operators, but its training used a different learning rate
+            or different attributes.
         """
         who = "Model.load_parameter"
         saved = read_saved(path)
@@ -285,7 +285,7 @@ class ModelFiles(LayerMethods):
         self._startup.note_loaded({name: array.shape for name, array in values.items()})
 
     def _list_differences(self, program: ow.Program, saved: Saved) -> list[str]:
-        """Return the differences that make training continue differently from the saved model."""
+        """Return the differences because of which training would continue differently."""
         optimizer = self.optimizer
         if optimizer is None or op_types(program) != op_types(saved.program):
             return []  # another model, or one without an optimizer

@@ -1,4 +1,4 @@
-"""Turns a training program into one for inference, like `torch.nn.Module.eval`."""
+"""Converts a training program to an inference program, like `torch.nn.Module.eval`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def inference_program(
     It lacks losses, gradients, updates and everything else that the targets do not need, and
     operators with an attribute ``training``, such as dropout and batch_norm, have it false.
 
-    It writes no persistable variable but the count of runs, and the count only if an operator still
+    It writes no persistable variable except the count of runs, and that only if an operator still
     draws random numbers. Parameters and states have their values from before an update everywhere,
-    also as targets.
+    even as targets.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def trial_program(
 ) -> ow.Program:
     """Return a new program that computes `targets`, such as gradients, as a training step does.
 
-    It writes no persistable variable, as `inference_program`; dropout and batch_norm train.
+    Like `inference_program`, it writes no persistable variable; dropout and batch_norm train.
     """
     return _without_writes(program.clone(), program, targets)
 
@@ -80,7 +80,7 @@ def computed_names(program: ow.Program) -> set[str]:
 
 
 def _make_inputs(program: ow.Program, given: Iterable[str]) -> None:
-    """Let the operators that compute the given variables write other ones instead."""
+    """Make the operators that compute the given variables write to other variables instead."""
     block = program.global_block()
     for name in given:
         unused = block.create_var(program.free_name(f"{name}/computed"))
@@ -106,10 +106,10 @@ def _keep_states(block: ow.Block, new_names: Mapping[str, str], whole: ow.Block)
         for slot in op.definition.proto.outputs:
             for name in op.outputs.get(slot.name, ()):
                 if name not in states:
-                    # It is written before it is read: no state, but a result.
+                    # It is written before it is read, so it is not a state but a result.
                     block.var(name).persistable = False
                 elif op.attrs.get("training") is False and slot.aliases is not None:
-                    # Without training it writes the value that the state has.
+                    # Outside training it writes the value that the state already has.
                     _rename(op.outputs, slot.name, name, states[name])
                 else:
                     state = whole.var(states[name])  # which no operator here may read

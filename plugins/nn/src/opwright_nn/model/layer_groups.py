@@ -22,8 +22,8 @@ class LayerGroup(NamedTuple):
 def find_layer_groups(ops: Sequence[ow.Operator]) -> list[LayerGroup]:
     """Return the operators by layer, in order.
 
-    A layer that appends other ones, as ``enc`` appends ``enc_norm_0``, has their operators and the
-    operators between them. An operator without a layer is a separate group, named after its output.
+    A layer that appends other layers, as ``enc`` appends ``enc_norm_0``, includes their operators
+    and those between them. An operator without a layer is a separate group, named after its output.
     """
     groups: list[LayerGroup] = []
     for op in ops:
@@ -49,7 +49,7 @@ def _name_of(op: ow.Operator) -> str:
 
 
 def _find_start(groups: Sequence[LayerGroup], name: str) -> int:
-    """Return the first group that belongs to the layer, the number of groups if none does."""
+    """Return the index of the layer's first group, the number of groups if it has none."""
     if groups and groups[-1].name == name:
         return len(groups) - 1
     for number, group in enumerate(groups):

@@ -17,9 +17,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class LayerMethod(Generic[F]):
-    """A method of models that appends a layer, with the type of the layer function.
+    """A method of models that appends a layer, typed like the layer function.
 
-    It is made at its first use: making all of them would slow down ``import opwright_nn``.
+    It is created at its first use: creating all of them would slow down ``import opwright_nn``.
 
     Parameters
     ----------

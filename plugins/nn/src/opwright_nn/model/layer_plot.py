@@ -50,7 +50,7 @@ def plot_program(program: ow.Program) -> LayerDrawing:
 
 
 def _describe(group: LayerGroup, seen: set[str]) -> tuple[str, ...]:
-    """Return the lines of a layer: operators, output, and parameters that no earlier layer has."""
+    """Return the text lines of a layer: operators, output, and parameters not in earlier layers."""
     types = list(dict.fromkeys(map(_type_text, group.ops)))
     shown = ", ".join(types) if len(types) <= _MAX_TYPES else f"{types[0]}, ..."
     output = _main_output(group.ops[-1])

@@ -1,4 +1,4 @@
-"""Makes a Model of a loaded program, so that it is trained like a model that was built here."""
+"""Makes a Model from a loaded program, so that it trains like a model that was built here."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ def make_model(
     loaded : LoadedProgram
         With its parameters.
     loss : Variable or str
-        A single number of its program.
+        A scalar variable of its program.
     optimizer : Optimizer or str
         Appends gradients and updates; None for a program that was saved with them.
 
     Raises
     ------
     ProgramError
-        The program has no parameters, updates that `optimizer` would repeat, or none without it.
+        The program has no parameters, or updates that `optimizer` would repeat, or neither updates
+        nor an `optimizer`.
     """
     scope = loaded.scope  # raises if it has no parameters
     if loss is None:

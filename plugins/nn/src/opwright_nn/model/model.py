@@ -60,21 +60,21 @@ class Model(ModelTraining):
     Parameters
     ----------
     scope : Scope, optional
-        Holds the parameters; a new one by default, so that two models never share parameters by
+        Holds the parameters; a new scope by default, so that two models never share parameters by
         accident.
     device : str
         Where steps and predictions run.
     fallback : str, optional
-        ``"cpu"`` lets operators without a kernel for the device run on the host.
+        ``"cpu"`` runs operators without a kernel for the device on the host.
     deterministic : bool, optional
-        Whether steps have the same bits with any number of threads, see ``Network.compile``.
+        Whether steps are bitwise identical with any number of threads, see ``Network.compile``.
     mixed_precision : str or MixedPrecision, optional
         "bfloat16" or "float16", or a result of `nn.mixed_precision`: layers compute in 16 bits,
         with parameters in float32.
     data_parallel : bool, str or DataParallel, optional
-        True trains the model in all processes that a launcher has started, each with its part of
-        the batch; a str in the processes of a group. Gradients are averaged; all begin with the
-        parameters of the first process. `run` returns the results of this process's part.
+        True trains the model in all processes that a launcher has started, each with its shard of
+        the batch; a str, in the processes of a group. Gradients are averaged; all begin with the
+        parameters of the first process. `run` returns the results of this process's shard.
 
     cast : bool
         Feeds are converted to the dtype of their input if it can represent all values of theirs:
@@ -117,7 +117,7 @@ class Model(ModelTraining):
         self._begin(ow.Scope() if scope is None else scope)
 
     def _begin(self, scope: ow.Scope) -> None:
-        # The state that belongs to this process and that copies do not have.
+        # The state that belongs to this process and is not copied.
         self.scope = scope
         self.network = ow.Network(self.program.global_block())
         self._startup = Startup(self.program, self.startup_program, scope, self._deferred)
@@ -135,7 +135,7 @@ class Model(ModelTraining):
     if not TYPE_CHECKING:  # type checkers should report an unknown name
 
         def __getattr__(self, name: str) -> object:
-            """Raise AttributeError with the right name, also for methods of other frameworks."""
+            """Raise AttributeError that suggests a name, also for methods of other frameworks."""
             foreign = METHODS.get(name) or find_operator(name)
             raise AttributeError(describe_missing("Model", name, foreign, dir(type(self))))
 
@@ -155,7 +155,7 @@ class Model(ModelTraining):
         )
 
     def plot(self) -> LayerDrawing:
-        """Return a drawing of the layers, as `opwright_nn.plot`: ``model.plot().save("net.svg")``.
+        """Return a drawing of the layers, like `nn.plot`: ``model.plot().save("net.svg")``.
 
         Raises
         ------
@@ -171,15 +171,15 @@ class Model(ModelTraining):
     def initialize_parameters(self, seed: int | None = None, **example_feeds: Any) -> None:
         """Initialize all parameters and optimizer states, even if they have values.
 
-        If an input has no shape yet and no example provides it, the next `run` or `predict` does
-        it. Without this call, `run` initializes the parameters that have no value, with the same
-        numbers as ``initialize_parameters()``.
+        If an input has no shape yet and no example provides it, the next `run` or `predict`
+        initializes them. Without this call, `run` initializes the parameters that have no value,
+        with the same numbers as ``initialize_parameters()``.
 
         Parameters
         ----------
         seed : int, at least 0
             The seed of the initial values and of random numbers in later steps. None uses the seeds
-            of the programs, 0 at first: every run of a script starts from the same numbers.
+            of the programs, initially 0: every run of a script starts from the same numbers.
         **example_feeds
             Arrays that provide shapes: ``initialize_parameters(img=train.images)``.
         """
@@ -248,11 +248,11 @@ class Model(ModelTraining):
     def predict(self, variable: Sequence[Input], /, **feeds: Any) -> list[Array]: ...
     @arguments.suggest
     def predict(self, variable: Input | Sequence[Input], /, **feeds: Any) -> Array | list[Array]:
-        """Compute variables for inference: no loss, no update, no dropout.
+        """Compute variables for inference, without loss, updates or dropout.
 
         `scope` does not change, and parameters and states have their values in it. Gradients are
-        computed only if `variable` is one or depends on one; random numbers are drawn as in the
-        next step.
+        computed only if `variable` is a gradient or depends on one; random numbers are drawn as
+        in the next step.
 
         Parameters
         ----------
@@ -260,13 +260,13 @@ class Model(ModelTraining):
             The variables to compute, such as the output of the last layer.
         **feeds
             Arrays for the inputs that it depends on; labels are not needed. A variable that the
-            network computes may be fed, too: its operators do not run, and their inputs are not
+            network computes may also be fed: its operators do not run, and their inputs are not
             needed. ``model.predict(image, code_out=codes)`` decodes.
 
         Returns
         -------
         ndarray, or list of ndarray
-            One for each variable.
+            One array for each variable.
         """
         who, is_single = "Model.predict", isinstance(variable, ow.Variable | str)
         if isinstance(variable, np.ndarray):
@@ -284,7 +284,7 @@ class Model(ModelTraining):
         return values[0] if is_single else values
 
     def _compile_and_run(self, keep: bool, fetch: Iterable[Input] | None) -> list[Array]:
-        # The first step, and the first one after each change of the program.
+        # The first step, and the first step after each change of the program.
         chosen = None if fetch is None else self._get_names("Model.run", "fetch", fetch)
         fetches = self._fetches() if chosen is None else list(chosen)
         if not fetches:
@@ -380,7 +380,7 @@ class Model(ModelTraining):
         self._startup.settle(entered, partly=True)
         if self._startup.requested:
             self._startup.initialize()
-        # A second one, since the program may have got its shapes in between.
+        # Compiled a second time, since the program may have received its shapes in between.
         predictor = self._predictor(names, given)
         self._startup.check_initialized("Model.predict", predictor.program)
         self._predictors[names, frozenset(feeds)] = predictor

@@ -34,7 +34,7 @@ class RunOptions(NamedTuple):
 
 
 def check_options(who: str, device: object, fallback: object, deterministic: object) -> RunOptions:
-    """Return the options; raise if one has another type or value than it may have."""
+    """Return the options; raise if one has an invalid type or value."""
     return RunOptions(
         checks.check_str(who, "device", device),
         None if fallback is None else checks.check_choice(who, "fallback", fallback, ("cpu",)),
@@ -58,7 +58,7 @@ class Predictor:
     given : iterable of str
         Variables of the network that are fed instead of being computed.
     cast : bool
-        As of `Model`.
+        As for `Model`.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Predictor:
         self.inputs = input_names(self.program)
         self._cast = cast
         self._scope = scope
-        # A plan increments the count of runs in the scope, but not a count that is fed.
+        # A plan would increment the count of runs in the scope, but not a count that is fed.
         self._draws = STEP in persistable_names(self.program)
         network = ow.Network(self.program.global_block())
         self._call = network.compile(

@@ -60,19 +60,19 @@ class ModelPrograms:
         Parameters
         ----------
         name : str
-            The name that `fill` and `predict` take.
+            The name for `fill` and `predict`.
         shape : iterable of int or None, optional
-            None for the batch, and for every other dimension that may change and that no
-            parameter depends on. Without a shape, the first batch provides it.
+            None for the batch, and for every other variable dimension on which no parameter
+            depends. Without a shape, the first batch provides it.
         dtype : str or NumPy dtype
-            The dtype of the arrays that are filled in.
+            The dtype of the arrays that are passed to `fill`.
         """
         with self._building():
             return layers.data(name, shape, dtype)
 
     @contextlib.contextmanager
     def _building(self) -> Iterator[None]:
-        """Make layer functions append to this model, or change nothing if one fails."""
+        """Make layer functions append to this model; undo all changes if one fails."""
         with self.guard(), ow.transaction():
             yield
 

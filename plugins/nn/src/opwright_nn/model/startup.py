@@ -1,4 +1,4 @@
-"""Startup: initializes the parameters and states of a Model, all or only missing ones."""
+"""Startup: initializes the parameters and states of a Model, either all or only missing ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opwright_nn.parameters.deferred import Deferred, Shape, append_initializer
 
 
 class Startup:
-    """Infers shapes from the first batch and runs a startup program, all of it or a part.
+    """Infers shapes from the first batch and runs a startup program, completely or in part.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Startup:
         self._all_requested = True
 
     def note_loaded(self, shapes: Mapping[str, Shape]) -> None:
-        """Note which variables were loaded: the next `initialize` fills only the others."""
+        """Record which variables were loaded: the next `initialize` sets only the others."""
         self._all_requested = False
         self._has_changed = True
         for name, shape in shapes.items():
@@ -61,11 +61,11 @@ class Startup:
 
     @property
     def requested(self) -> bool:
-        """Whether the next `initialize` does everything."""
+        """Whether the next `initialize` initializes everything."""
         return self._all_requested
 
     def settle(self, feeds: Mapping[str, Any], partly: bool = False) -> None:
-        """Set the shapes of inputs without one to the shapes of `feeds`; see `Deferred`."""
+        """Set unknown shapes of inputs to the shapes of `feeds`; see `Deferred`."""
         variables = self._program.global_block().vars
         shapes = {name: _batch_shape(data) for name, data in feeds.items()}
         for name, shape in shapes.items():
@@ -91,8 +91,8 @@ class Startup:
                     self._settle({name: old or ()})
 
     def initialize(self) -> None:
-        """Initialize variables without a value, or everything if requested; a request waits for
-        shapes.
+        """Initialize variables without a value, or everything if requested; a request is deferred
+        until shapes are known.
         """
         self._adopt_parameters()
         if self._all_requested:
@@ -110,7 +110,7 @@ class Startup:
 
     @ow.transaction()
     def _adopt_parameters(self) -> None:
-        """Append the initializers of parameters that users created without a layer."""
+        """Append initializers for parameters that users created without a layer."""
         startup = self._block.program
         known = {*self._block.vars, *self._deferred.names()}
         for parameter in self._program.parameters():
@@ -128,7 +128,7 @@ class Startup:
             append_initializer(startup, parameter, parameter.initializer, startup.next_stream())
 
     def check_initialized(self, who: str, program: ow.Program) -> None:
-        """Raise unless the scope has the parameters and states of `program`, in their shapes."""
+        """Raise unless the scope has the parameters and states of `program` with correct shapes."""
         for name in persistable_names(program):
             if name != STEP and not self._is_set(name):
                 raise ProgramError(
@@ -166,8 +166,8 @@ class Startup:
         return variable is not None and variable.is_set
 
     def _missing_ranges(self) -> Iterable[tuple[int, int]]:
-        # Adjacent operators run as one plan; mostly no value is missing, or all are. Variables that
-        # are not persistable are written for the next operator.
+        # Adjacent operators run as one plan; usually either no value is missing, or all are.
+        # Non-persistable variables are written for the next operator.
         ranges: list[tuple[int, int]] = []
         begin = 0
         for index, op in enumerate(self._block.ops):

@@ -1,4 +1,4 @@
-"""The parameters that the optimizer of a Model trains, and checks of late changes to these."""
+"""The parameters that the optimizer of a Model trains, and checks for late changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright_nn.optimizer.sharding import find_updates
 
 
 class TrainedParameters:
-    """Selects trained parameters; remembers ``trainable`` from the time when operators were
+    """Selects trained parameters; records the value of ``trainable`` when operators were
     appended.
 
     Parameters
@@ -53,8 +53,8 @@ class TrainedParameters:
         self._settle_statistics(frozenset(names))
 
     def _settle_statistics(self, names: frozenset[str]) -> None:
-        """Make layers whose parameters are all frozen use their running statistics, without
-        updates.
+        """Make layers whose parameters are all frozen use their running statistics without
+        updating them.
 
         Otherwise a frozen backbone would change with every batch.
         """
@@ -102,7 +102,7 @@ class TrainedParameters:
             self._program.global_block().append_op(op_type, inputs, outputs, attrs)
 
     def note_flags(self) -> None:
-        """Note which parameters are trainable now, when operators for these are appended."""
+        """Record which parameters are trainable when operators for them are appended."""
         record_undo(setattr, self, "_flags", self._flags)
         self._flags = {param.name: param.trainable for param in self._program.parameters()}
 
@@ -121,7 +121,7 @@ class TrainedParameters:
         pairs : iterable of (Variable, Variable)
             All parameters with gradients.
         parameters : iterable of Variable or str, optional
-            The parameters to train; by default all that are trainable now.
+            The parameters to train; by default all parameters that are currently trainable.
 
         Raises
         ------
@@ -169,7 +169,7 @@ class TrainedParameters:
                 )
 
     def _changed(self, to: bool) -> list[str]:
-        """Return the parameters whose ``trainable`` became this since it was noted."""
+        """Return the parameters whose ``trainable`` has become `to` since it was recorded."""
         return [
             param.name
             for param in self._program.parameters()
@@ -178,7 +178,7 @@ class TrainedParameters:
 
 
 def match_names(who: str, patterns: object, known: Sequence[str]) -> list[str]:
-    """Return the known names that variables, names or patterns such as ``"fc_*"`` fit.
+    """Return the known names that match variables, names or patterns such as ``"fc_*"``.
 
     Raises
     ------

@@ -44,8 +44,8 @@ class ModelTraining(ModelFiles):
         Parameters
         ----------
         loss : Variable or str, or list of these
-            A single number for the batch, such as the output of `mean`. With several losses the sum
-            is trained; `run` returns it, and then each of them.
+            A scalar for the batch, such as the output of `mean`. With several losses their sum is
+            minimized; `run` returns the sum, followed by each loss.
         weights : sequence of float, optional
             A factor for each of several losses.
 
@@ -80,16 +80,16 @@ class ModelTraining(ModelFiles):
         Parameters
         ----------
         optimizer : Optimizer or str
-            One of `nn.optimizer`, or the type of one of `OPTIMIZERS`: "sgd", "adam", "rmsprop".
+            One of `nn.optimizer`, or a type in `OPTIMIZERS`: "sgd", "adam", "rmsprop".
         parameters : iterable of Variable or str, optional
-            Those to train; by default every trainable parameter with a gradient.
+            The parameters to train; by default every trainable parameter with a gradient.
         **attrs
-            The arguments of its class, if `optimizer` is a type.
+            The arguments of the optimizer's class, if `optimizer` is a type.
 
         Raises
         ------
         ProgramError
-            `backward` has not been called, or the model has an optimizer already.
+            `backward` has not been called, or the model already has an optimizer.
         """
         who = "Model.optimize"
         if isinstance(optimizer, str):
@@ -161,9 +161,9 @@ class ModelTraining(ModelFiles):
         Parameters
         ----------
         loss, weights
-            As of `backward`.
+            As for `backward`.
         optimizer, parameters
-            As of `optimize`.
+            As for `optimize`.
 
         Returns
         -------
@@ -173,7 +173,7 @@ class ModelTraining(ModelFiles):
         Raises
         ------
         ProgramError
-            The model has a loss already. On every error the model is as before.
+            The model already has a loss. After any error the model is unchanged.
         """
         with self._building():
             self.backward(loss, weights)
@@ -193,14 +193,14 @@ class ModelTraining(ModelFiles):
         Returns
         -------
         Variable
-            A single number, ``sum(p ** 2)`` over all elements of the parameters.
+            A scalar, ``sum(p ** 2)`` over all elements of the parameters.
 
         Raises
         ------
         ProgramError
             The model has no trainable parameter.
         VariableNotFoundError
-            A name or pattern fits no parameter.
+            A name or pattern matches no parameter.
         """
         who = "Model.l2"
         known = self.program.parameters()
@@ -223,9 +223,9 @@ class ModelTraining(ModelFiles):
 
     @arguments.suggest
     def freeze(self, parameters: Names) -> list[str]:
-        """Freeze parameters in later steps, at any time; return their names.
+        """Freeze parameters for later steps, at any time; return their names.
 
-        `resume` continues a training of a model with the same frozen parameters.
+        `resume` requires a model with the same frozen parameters.
 
         Parameters
         ----------
@@ -235,23 +235,23 @@ class ModelTraining(ModelFiles):
         Raises
         ------
         VariableNotFoundError
-            A name or pattern fits no parameter.
+            A name or pattern matches no parameter.
         """
         return self._set_trainable("Model.freeze", parameters, False)
 
     @arguments.suggest
     def unfreeze(self, parameters: Names) -> list[str]:
-        """Train parameters again that `freeze` has excluded; return their names.
+        """Resume training of parameters that `freeze` has excluded; return their names.
 
         Parameters
         ----------
         parameters : Variable or str, or list of these
-            As of `freeze`.
+            As for `freeze`.
 
         Raises
         ------
         ProgramError
-            One was frozen before `backward`, and so has no gradient.
+            A parameter was frozen before `backward`, so it has no gradient.
         """
         return self._set_trainable("Model.unfreeze", parameters, True)
 
@@ -263,9 +263,9 @@ class ModelTraining(ModelFiles):
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the optimizer: of the last step, or before the first one.
+        """The learning rate of the optimizer: that of the last step, or the initial one.
 
-        ``model.learning_rate = 0.01`` is ``model.set_learning_rate(0.01)``.
+        ``model.learning_rate = 0.01`` calls ``model.set_learning_rate(0.01)``.
         """
         optimizer = self._require_optimizer("Model.learning_rate")
         rate = self.scope.find_var(optimizer.learning_rate.name)
@@ -300,7 +300,7 @@ class ModelTraining(ModelFiles):
     def _add_losses(
         self, loss: Input | Sequence[Input], weights: Sequence[float] | None
     ) -> tuple[ow.Variable, list[str]]:
-        """Return the loss, or the sum of losses that is appended, and the names of these."""
+        """Return the loss, or the appended sum of losses, and the names of the losses."""
         who = "Model.backward"
         if isinstance(loss, ow.Variable | str) or not isinstance(loss, Sequence):
             if weights is not None:

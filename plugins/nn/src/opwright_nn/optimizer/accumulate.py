@@ -19,25 +19,25 @@ from opwright_nn.parameters.parameter import make_state
 
 
 class Accumulate(Optimizer):
-    """Update by the mean of the gradients of several steps: a large batch in small parts.
+    """Update with the mean gradient of several steps: a large batch in small chunks.
 
     ::
 
         model.optimize(nn.optimizer.Accumulate(nn.optimizer.Adam(1e-3), steps=4))
 
-    The sums and the count of the steps are persistable, so that a checkpoint continues between two
-    updates. Clipping, regularization and schedules belong to `optimizer`, and happen once in an
-    update.
+    The sums and the count of the steps are persistable, so that a checkpoint can continue between
+    two updates. Clipping, regularization and schedules belong to `optimizer`, and are applied once
+    per update.
 
-    `Model` and `nn.train` leave out the update in the other steps. With a program, `compile` does
-    it: the result of ``Network.compile`` would update in each step.
+    `Model` and `nn.train` skip the update in the other steps. For a program, use `compile`: the
+    result of ``Network.compile`` would update in each step.
 
     Parameters
     ----------
     optimizer : Optimizer
         The optimizer that updates the parameters.
     steps : int, at least 1
-        The number of steps in an update.
+        The number of steps per update.
     """
 
     @arguments.suggest
@@ -56,7 +56,7 @@ class Accumulate(Optimizer):
 
     @ow.transaction()
     def apply_gradients(self, pairs: Sequence[Pair]) -> None:
-        """Append the sums of gradients, and then the updates by their means."""
+        """Append the sums of gradients, and then the updates with their means."""
         if self._count is not None:
             raise ProgramError("Accumulate: apply_gradients must be called once, got a second call")
         program = ow.default_main_program()
@@ -97,7 +97,7 @@ class Accumulate(Optimizer):
         program : Program
             The program to which `minimize` has appended.
         feed, fetch, scope, **options
-            As ``Network.compile`` takes them; fetches must not depend on the updates.
+            As for ``Network.compile``; fetches must not depend on the updates.
         """
         if self._count is None:
             raise ProgramError(
@@ -126,16 +126,16 @@ class Accumulate(Optimizer):
 
 
 class AccumulatingStep:
-    """A training step that sums gradients, and in the last call of a group updates by their mean.
+    """A training step that sums gradients, and updates with their mean in each `steps`-th call.
 
     Parameters
     ----------
     part, whole : callable
         The step without and with the updates.
     scope : Scope
-        Holds the count of steps, by the name `count`.
+        Holds the count of steps, under the name `count`.
     steps : int
-        The number of steps in an update.
+        The number of steps per update.
     """
 
     @arguments.suggest

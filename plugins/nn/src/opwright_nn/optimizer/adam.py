@@ -1,4 +1,4 @@
-"""Adam and its descendants: AdamW, Adamax, NAdam, RAdam, Lamb and Lion."""
+"""Adam and its variants: AdamW, Adamax, NAdam, RAdam, Lamb and Lion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AdamLike(Optimizer):
 
 @declare
 class Adam(AdamLike):
-    """``param -= learning_rate * m / (sqrt(v) + epsilon)``, m and v corrected running moments.
+    """``param -= learning_rate * m / (sqrt(v) + epsilon)``, with bias-corrected moments m and v.
 
     Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, algorithm 1.
 
@@ -59,7 +59,7 @@ class AdamW(Adam):
     learning_rate, beta1, beta2, epsilon, regularizer, clip
         As in `Adam`.
     weight_decay : float, at least 0
-        The share of the parameter that a step of learning rate 1 subtracts.
+        The fraction of the parameter that a step with learning rate 1 subtracts.
     """
 
     op_type = "adamw"
@@ -71,10 +71,10 @@ class AdamW(Adam):
 
 @declare
 class Adamax(AdamLike):
-    """``param -= learning_rate * m / u``, u the largest of past gradients, decaying.
+    """``param -= learning_rate * m / u``, where u is a decaying maximum of gradients.
 
-    Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, algorithm 2; m is the corrected
-    first moment.
+    Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, algorithm 2; m is the
+    bias-corrected first moment.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Adamax(AdamLike):
 
 @declare
 class NAdam(AdamLike):
-    """Adam with Nesterov momentum, whose share rises towards ``beta1``.
+    """Adam with Nesterov momentum, whose coefficient rises towards ``beta1``.
 
     Dozat, Incorporating Nesterov Momentum into Adam, 2016.
 
@@ -105,7 +105,7 @@ class NAdam(AdamLike):
     learning_rate, beta1, beta2, epsilon, regularizer, clip
         As in `Adam`.
     momentum_decay : float, at least 0
-        How fast the share of the momentum rises.
+        How fast the momentum coefficient rises.
     """
 
     op_type = "nadam"
@@ -125,7 +125,7 @@ class NAdam(AdamLike):
 
 @declare
 class RAdam(AdamLike):
-    """Adam that steps only by momentum until the second moment is accurate.
+    """Adam that uses only momentum until the second moment is accurate.
 
     Liu et al., On the Variance of the Adaptive Learning Rate and Beyond, 2020.
 
@@ -156,7 +156,7 @@ class Lamb(Adam):
     learning_rate, beta1, beta2, epsilon, regularizer, clip
         As in `Adam`.
     weight_decay : float, at least 0
-        The factor of the parameter in the direction of the step.
+        The factor of the parameter that is added to the step direction.
     """
 
     op_type = "lamb"
@@ -168,7 +168,7 @@ class Lamb(Adam):
 
 @declare
 class Lion(Optimizer):
-    """Steps of one size, in the direction of the sign of a momentum.
+    """Steps of equal size for all elements, in the direction of the sign of a momentum.
 
     Chen et al., Symbolic Discovery of Optimization Algorithms, 2023.
 
@@ -177,11 +177,11 @@ class Lion(Optimizer):
     learning_rate, regularizer, clip
         As in `Optimizer`.
     beta1 : float in [0, 1)
-        The share of the moment in the direction of a step.
+        The weight of the moment in the direction of a step.
     beta2 : float in [0, 1)
         The decay rate of the moment.
     weight_decay : float, at least 0
-        The share of the parameter that a step of learning rate 1 subtracts.
+        The fraction of the parameter that a step with learning rate 1 subtracts.
     """
 
     op_type = "lion"

@@ -49,9 +49,9 @@ class State(NamedTuple):
     slot : str
         The input slot of the operator that reads it.
     value : float or str
-        The value of each element before the first step, or the field of the optimizer that is it.
+        The initial value of each element, or the optimizer's field that contains it.
     scalar : bool
-        Whether it is one number, float64 [1], instead of one for each element of the parameter.
+        Whether it is a single number, float64 [1], instead of one per element of the parameter.
     """
 
     slot: str
@@ -63,35 +63,35 @@ class State(NamedTuple):
 class Optimizer:
     """The base of optimizers. A subclass names its operator, its attributes and its states.
 
-    The classes here declare them: the fields of a dataclass are the attributes of the operator,
-    whose description has their ranges.
+    The fields of these dataclasses are the attributes of the operator, whose description contains
+    their ranges.
 
     The learning rate is a persistable float32 [1] variable of the program, not an attribute, so
     that it may change between two steps without a new plan. A schedule writes it in each step, and
     counts the steps in another variable. Gradients are clipped first, then regularized. The
     gradient of `embedding` with ``sparse=True`` is applied to the rows that were looked up, by the
-    operator of `sparse_op_type`; it can be neither clipped nor regularized.
+    operator of `sparse_op_type`; it cannot be clipped or regularized.
 
     Parameters
     ----------
     learning_rate : float, at least 0, or Schedule
         The learning rate after initialization, or the rate of each step.
     regularizer : Regularizer, optional
-        For every parameter without its own.
+        Applied to every parameter without its own regularizer.
     clip : GradientClip, optional
-        A bound for the gradients.
+        A bound on the gradients.
     """
 
     op_type: ClassVar[str]
     """The operator: slots param, grad, learning_rate and one for each state, outputs aliased."""
 
     sparse_op_type: ClassVar[str | None] = None
-    """The operator for sparse gradients, with rows and values instead of grad; None: there is none.
-    A subclass with its own `op_type` does not inherit it."""
+    """The operator for sparse gradients, with rows and values instead of grad; None if
+    it does not exist. A subclass with its own `op_type` does not inherit it."""
 
     elementwise: ClassVar[bool] = False
-    """Whether the operator updates each element separately: then several processes may divide a
-    parameter. A subclass with its own `op_type` does not inherit it."""
+    """Whether the operator updates each element separately: then a parameter can be
+    sharded over processes. A subclass with its own `op_type` does not inherit it."""
 
     own_states: ClassVar[tuple[State, ...]] = ()
     """The states of each parameter."""
@@ -148,13 +148,13 @@ class Optimizer:
         loss : Variable
             A variable of the default main program.
         parameters : iterable of Variable or str, optional
-            Those to train; every trainable parameter by default.
+            The parameters to train; by default every trainable parameter.
         data_parallel : bool, str or DataParallel, optional
-            The gradients are averaged over processes, each of which computes its part of the batch;
-            the loss is then a mean over the examples of the process. True or "world" are all
-            processes, another name the processes of a group. The startup program broadcasts the
-            parameters and states of the first to all. In one process, the program computes the same
-            as without it.
+            The gradients are averaged over processes, each of which computes its shard of the
+            batch; the loss must then be a mean over the examples of the process. True or "world"
+            means all processes, any other name the processes of a group. The startup program
+            broadcasts the parameters and states of the first process to all. In a single process,
+            it has no effect.
 
         Returns
         -------
@@ -189,8 +189,8 @@ class Optimizer:
         ------
         ProgramError
             There are no pairs, these or the optimizer belong to another program, a parameter is
-            not trainable, a sparse gradient would have to be dense, or a divided gradient would
-            have to be whole.
+            not trainable, a sparse gradient would have to be dense, or a sharded gradient would
+            have to be complete.
         """
         check_pairs(self._who, pairs)
         check_divided(self._who, pairs, elementwise=self.elementwise, clip=self.clip)
@@ -311,8 +311,8 @@ class Optimizer:
             name,
             partial(_state_shape, target, state.scalar),
             Constant(float(state.value)),
-            # 1 - beta**step would lose the digits of a float32 beta near 1, and a float32 counts
-            # no steps beyond 2**24.
+            # With float32, 1 - beta**step would lose precision for a beta near 1, and steps beyond
+            # 2**24 could not be counted.
             "float64" if state.scalar else parameter.dtype,
         )
 

@@ -20,10 +20,10 @@ _COMMON = ("learning_rate", "regularizer", "clip")
 
 @dataclass_transform(eq_default=False)
 def declare(cls: type[T]) -> type[T]:
-    """Make an optimizer of a class: its fields are attributes of the operator `op_type`.
+    """Make a class an optimizer whose fields are attributes of the operator `op_type`.
 
     The fields are the constructor's arguments; the operator's description has their types and
-    ranges, unless `within` declares a narrower one. The options of all optimizers come last.
+    ranges, unless `within` declares a narrower range. The options of all optimizers come last.
     """
     constructor: Any = dataclasses.dataclass(eq=False, repr=False)(cls).__init__
     signature = inspect.signature(constructor)
@@ -48,7 +48,7 @@ def find_attributes(optimizer: Any) -> dict[str, Any]:
 
 
 def check_fields(optimizer: Any) -> None:
-    """Convert the fields of an optimizer to plain numbers and bools, or raise for one."""
+    """Convert the fields of an optimizer to plain numbers and bools, or raise if one is invalid."""
     _check_read(optimizer)
     _check_defaults(optimizer)
     who = type(optimizer).__name__

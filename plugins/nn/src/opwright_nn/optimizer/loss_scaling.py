@@ -1,8 +1,8 @@
-"""Loss scaling: gradients in the range of float16, and skipped steps on overflow.
+"""Loss scaling: keeps gradients in the range of float16, and skips steps on overflow.
 
-The loss is multiplied by a factor, its gradients are divided by it. If one of these is not finite,
+The loss is multiplied by a factor, its gradients are divided by it. If a gradient is not finite,
 the updates keep the old values and the factor is halved; after many steps without such an overflow
-it doubles. All of it is operators and variables of the program, so checkpoints contain it.
+it is doubled. All of it is operators and variables of the program, so checkpoints contain it.
 Micikevicius et al., Mixed Precision Training, 2018.
 """
 
@@ -26,12 +26,12 @@ _WHO: Final = "mixed_precision"
 _GOOD_STEPS: Final = "_good_steps"
 _GROWTH_STEPS: Final = "_growth_steps"
 _LEAST, _MOST = 1.0, 2.0**32
-"""Bounds of the factor: it neither vanishes where a network is broken, nor overflows."""
+"""Bounds of the factor, so that it does not vanish for a broken network and does not overflow."""
 
 
 class LossScale(NamedTuple):
-    """The variables of one loss: the factor, the steps since an overflow, and the steps until a
-    growth.
+    """The variables of one loss: the factor, the steps since an overflow, and the steps until it
+    grows.
     """
 
     factor: ow.Variable
@@ -42,7 +42,7 @@ class LossScale(NamedTuple):
 def append_gradients(
     who: str, loss: ow.Variable, parameters: Iterable[ow.Variable | str] | None = None
 ) -> list[Pair]:
-    """Append the gradients of a loss, with loss scaling if the policy has it.
+    """Append the gradients of a loss, with loss scaling if the policy uses it.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def append_gradients(
     loss : Variable
         A variable of the default main program.
     parameters : iterable of Variable or str, optional
-        As of `append_backward`.
+        As for `append_backward`.
 
     Returns
     -------
@@ -113,14 +113,14 @@ def _one() -> Shape:
 
 
 class Updates:
-    """Appends updates of parameters that a step skips if a gradient of a scaled loss overflowed.
+    """Appends parameter updates that a step skips if a gradient of a scaled loss has overflowed.
 
     Parameters
     ----------
     pairs : sequence of (Variable, Variable)
         All parameters and gradients. If no loss is scaled, nothing is appended for them.
     group : str
-        The processes each of which has a part of every gradient; "" if none are divided.
+        The processes over which every gradient is sharded; "" if gradients are not sharded.
     """
 
     def __init__(self, pairs: Sequence[Pair], group: str = "") -> None:
@@ -156,7 +156,7 @@ def has_loss_scale(gradients: Iterable[ow.Variable]) -> bool:
 
 
 def _find_loss_scales(gradients: Sequence[ow.Variable]) -> list[LossScale]:
-    """Return the operators that scale the losses of gradients: their dependencies."""
+    """Return the operators that scale the losses of gradients, on which these depend."""
     if not gradients:
         return []
     block = gradients[0].block
@@ -178,7 +178,7 @@ def _depends(block: ow.Block, variables: Sequence[ow.Variable], source: str) -> 
 
 
 def _append_is_finite(gradients: Sequence[ow.Variable], group: str) -> ow.Variable:
-    """Append a bool: whether every element of every gradient is finite, on all of a group."""
+    """Append a bool: whether all elements of all gradients are finite, in the whole group."""
     block = gradients[0].block
     parts = []
     for gradient in gradients:
@@ -193,7 +193,7 @@ def _append_is_finite(gradients: Sequence[ow.Variable], group: str) -> ow.Variab
 
 
 def _append_change(scale: LossScale, is_finite: ow.Variable) -> None:
-    """Append the factor and the count for the next step, unless an update did."""
+    """Append the factor and the count for the next step, unless an earlier update already did."""
     block, factor = scale.factor.block, scale.factor
     if any(factor.name in op.output_names() for op in block.ops):
         return

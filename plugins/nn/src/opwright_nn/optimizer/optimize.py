@@ -30,7 +30,7 @@ OPTIMIZERS: Mapping[str, type[Optimizer]] = {
         *(Adagrad, Adadelta, RMSprop, ProximalGD, ProximalAdagrad, Ftrl),
     )
 }
-"""Operator type to class."""
+"""Maps operator types to classes."""
 
 
 @arguments.suggest
@@ -89,7 +89,7 @@ def optimize(
     Raises
     ------
     AttributeTypeError, AttributeValueError
-        An argument has another type, or the optimizer or an attribute is unknown.
+        An argument has the wrong type, or the optimizer or an attribute is unknown.
     VariableNotFoundError
         A name is not a variable of the program.
     """

@@ -42,7 +42,7 @@ def check_pairs(who: str, pairs: Sequence[Pair]) -> None:
 def find_regularizer(
     who: str, parameter: ow.Variable, default: Regularizer | None
 ) -> Regularizer | None:
-    """Return the regularizer of a parameter, `default` if it has none."""
+    """Return the regularizer of a parameter, `default` if it has no own regularizer."""
     own = getattr(parameter, "regularizer", None)
     checks.check_instance(who, f"regularizer of {parameter.name!r}", own, Regularizer)
     return own or default
@@ -56,7 +56,7 @@ def check_sparse(
     clip: GradientClip | None,
     regularizer: Regularizer | None,
 ) -> dict[str, SparseRows]:
-    """Return the sparse gradients by name; raise if one must be known for every row.
+    """Return the sparse gradients by name; raise if one of them must be dense.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ def check_sparse(
 
 
 def check_dense(who: str, pairs: Sequence[Pair], group: str) -> None:
-    """Raise ProgramError if a gradient is a few rows of a table: these are not averaged.
+    """Raise ProgramError if a gradient is sparse, as sparse gradients are not averaged.
 
-    The gradients of a table that the processes of the group divide need not be.
+    A table that is sharded over the processes of the group needs no averaging.
     """
     sparse = find_sparse_rows(gradient for _, gradient in pairs)
     divided = find_divided(pairs[0][0].block.program) if sparse else {}
@@ -108,7 +108,7 @@ def check_dense(who: str, pairs: Sequence[Pair], group: str) -> None:
 def check_divided(
     who: str, pairs: Sequence[Pair], *, elementwise: bool, clip: GradientClip | None
 ) -> None:
-    """Raise if this process has a part of a gradient that must be whole.
+    """Raise if this process has only a shard of a gradient that must be complete.
 
     Parameters
     ----------
@@ -119,12 +119,12 @@ def check_divided(
     elementwise : bool
         Whether the optimizer updates each element separately.
     clip : GradientClip, optional
-        Its limit.
+        The optimizer's clip.
 
     Raises
     ------
     ProgramError
-        The optimizer, its clip or the scale of the loss needs the whole gradient.
+        The optimizer, its clip or the loss scale needs the complete gradient.
     """
     divided = find_divided(pairs[0][0].block.program)
     name = next((parameter.name for parameter, _ in pairs if parameter.name in divided), None)

@@ -1,7 +1,7 @@
 """Gradient descent: plain, with momentum, with steps scaled by past gradients, with penalties.
 
 Adagrad, Adadelta and RMSprop scale the step of each element; ProximalGD, ProximalAdagrad and Ftrl
-solve for the penalties instead of following their gradients.
+minimize penalties in closed form instead of following their gradients.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Momentum(Optimizer):
     learning_rate, regularizer, clip
         As in `Optimizer`.
     mu : float in [0, 1)
-        The share of the velocity that remains.
+        The fraction of the velocity that is kept.
     nesterov : bool
         Whether to use Nesterov momentum.
     """
@@ -63,7 +63,7 @@ class Momentum(Optimizer):
 
 @declare
 class Adagrad(Optimizer):
-    """``param -= learning_rate * grad / (sqrt(s) + epsilon)``, s the sum of squared gradients.
+    """``param -= learning_rate * grad / (sqrt(s) + epsilon)``, s is the sum of squared gradients.
 
     Duchi, Hazan and Singer, Adaptive Subgradient Methods, 2011.
 
@@ -91,7 +91,7 @@ class Adagrad(Optimizer):
 
 @declare
 class Adadelta(Optimizer):
-    """Steps of the size of past steps, divided by the size of past gradients.
+    """Steps scaled by the ratio of the sizes of past steps and past gradients.
 
     Zeiler, ADADELTA: An Adaptive Learning Rate Method, 2012.
 
@@ -121,7 +121,7 @@ class Adadelta(Optimizer):
 
 @declare
 class RMSprop(Optimizer):
-    """``param -= learning_rate * grad / (sqrt(v) + epsilon)``, v the mean of squared gradients.
+    """``param -= learning_rate * grad / (sqrt(v) + epsilon)``, v is the mean squared gradient.
 
     Tieleman and Hinton, 2012; `centered` as in Graves, Generating Sequences With Recurrent Neural
     Networks, 2013.
@@ -135,9 +135,9 @@ class RMSprop(Optimizer):
     epsilon : float, > 0
         Added to the divisor.
     momentum : float in [0, 1)
-        The share of the last step that remains.
+        The fraction of the last step that is kept.
     centered : bool
-        Whether v is the variance, not the mean square.
+        Whether v is the variance instead of the mean square.
     """
 
     op_type = "rmsprop"
@@ -162,7 +162,7 @@ class RMSprop(Optimizer):
 
 @declare
 class ProximalGD(Optimizer):
-    """A step of gradient descent, then the minimum of the penalties near to it.
+    """A step of gradient descent, followed by the proximal step of the penalties.
 
     Duchi and Singer, Efficient Online and Batch Learning Using Forward Backward Splitting, 2009.
 
@@ -187,7 +187,7 @@ class ProximalGD(Optimizer):
 
 @declare
 class ProximalAdagrad(ProximalGD):
-    """A step of Adagrad, then the minimum of the penalties near to it.
+    """A step of Adagrad, followed by the proximal step of the penalties.
 
     Duchi, Hazan and Singer, Adaptive Subgradient Methods, 2011.
 

@@ -1,8 +1,8 @@
-"""Updates of parts of parameters, where several processes divide them: ZeRO-1.
+"""Updates of parameter shards, if several processes share the optimizer states: ZeRO-1.
 
-Which parameters are divided is read from the program: ``dist.shard`` connects a parameter with
-the part of this process. Gradients, regularizers and states then belong to that part, and
-after its update each process gathers the others' parts.
+The program determines which parameters are sharded: ``dist.shard`` connects a parameter with the
+shard of this process. Gradients, regularizers and states then belong to that shard, and after its
+update each process gathers the other shards.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _STATES: Final = "dist.shard_states"
 
 
 class Shards(NamedTuple):
-    """The parts of parameters that this process updates.
+    """The parameter shards that this process updates.
 
     Attributes
     ----------
     variables : dict of str to Variable
-        By the names of the parameters; empty if nothing is divided.
+        By parameter name; empty if nothing is sharded.
     group : str
-        The processes that have the parts.
+        The processes that hold the shards.
     """
 
     variables: dict[str, ow.Variable]
@@ -39,7 +39,7 @@ class Shards(NamedTuple):
         return bool(self.variables)
 
     def target(self, parameter: ow.Variable) -> ow.Variable:
-        """Return the variable that an update of a parameter changes: the parameter, or its part."""
+        """Return the variable that a parameter's update changes: the parameter, or its shard."""
         return self.variables.get(parameter.name, parameter)
 
     def declare(
@@ -51,7 +51,7 @@ class Shards(NamedTuple):
             gradient.block.append_op(_STATES, inputs, {}, {"group": self.group})
 
     def append_join(self, parameters: Iterable[ow.Variable]) -> None:
-        """Append the operators that gather the whole parameters in every process."""
+        """Append the operators that gather the complete parameters in every process."""
         for parameter in parameters:
             part = self.variables.get(parameter.name)
             if part is not None:
@@ -60,12 +60,12 @@ class Shards(NamedTuple):
 
 
 def find_shards(who: str, pairs: Iterable[Pair]) -> Shards:
-    """Return the parts of those parameters that are divided.
+    """Return the shards of the sharded parameters.
 
     Raises
     ------
     ProgramError
-        Some of the parameters are divided, and others are not, or by other groups.
+        Only some of the parameters are sharded, or they are sharded over different groups.
     """
     names = [parameter.name for parameter, _ in pairs]
     divided = find_divided(ow.default_main_program())  # whose states are in parts already
@@ -87,15 +87,15 @@ def find_shards(who: str, pairs: Iterable[Pair]) -> Shards:
 
 
 def shape_of_state(target: ow.Variable) -> tuple[int, ...]:
-    """Return the shape of a state of a parameter, or of the part that is updated.
+    """Return the shape of a state of a parameter, or of the shard that is updated.
 
-    The shape of a part is not known as long as operators that write it wait for shapes of inputs.
+    The shape of a shard is unknown until the operators that write it know their input shapes.
     """
     return (-1,) if target.shape is None else target.shape
 
 
 def find_updates(block: ow.Block, name: str) -> list[ow.Operator]:
-    """Return the operators that write a parameter, or the part of it that is updated."""
+    """Return the operators that write a parameter, or the shard of it that is updated."""
     written = {name}
     for op in block.ops:
         if op.type == _SHARD and op.input("x") == (name,):

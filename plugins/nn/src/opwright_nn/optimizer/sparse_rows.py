@@ -1,8 +1,8 @@
-"""Finds the gradients that are a few rows of a table: the gradients of `embedding` with
+"""Finds sparse gradients, with few rows of a table: the gradients of `embedding` with
 ``sparse=True``.
 
-Such a gradient stays a variable of the table's shape, which is computed if something reads it. Its
-operator ``embedding_grad`` has its parts: the row numbers, and a value for each.
+Such a gradient stays a variable with the table's shape, which is computed only if something reads
+it. Its operator ``embedding_grad`` has the components: row numbers, and a value for each.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _SUM = "add_n"
 class SparseRows(NamedTuple):
     """A gradient as rows and values, a pair of them for each lookup in the table.
 
-    The gradient is 0 but for ``gradient[rows[i][j]] += values[i][j]``.
+    The gradient is 0 except for ``gradient[rows[i][j]] += values[i][j]``.
 
     Attributes
     ----------
     rows : list of Variable
         int32 or int64, of any shapes: row numbers, which may repeat.
     values : list of Variable
-        ``values[i]`` has the shape of ``rows[i]``, and then the length of a row.
+        ``values[i]`` has the shape of ``rows[i]``, followed by the length of a row.
     padding_indices : list of int
-        For each pair the row number that has no gradient, or -1.
+        For each pair the number of the row without gradient, or -1.
     """
 
     rows: list[ow.Variable]
@@ -46,8 +46,8 @@ def get_sparse_rows(gradient: ow.Variable) -> SparseRows:
     Parameters
     ----------
     gradient : Variable
-        The gradient of a table that only `embedding` with ``sparse=True`` reads, once or more
-        often, as `append_backward` and `Optimizer.minimize` return it.
+        The gradient of a table that only `embedding` with ``sparse=True`` reads, once or several
+        times, as returned by `append_backward` and `Optimizer.minimize`.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def get_sparse_rows(gradient: ow.Variable) -> SparseRows:
     Raises
     ------
     ProgramError
-        The gradient is dense, or a variable of its rows is overwritten.
+        The gradient is dense, or a variable with its row numbers is overwritten.
     """
     checks.check_variable("get_sparse_rows", "gradient", gradient)
     rows = find_sparse_rows([gradient]).get(gradient.name)
@@ -70,7 +70,7 @@ def get_sparse_rows(gradient: ow.Variable) -> SparseRows:
 
 
 def find_sparse_rows(gradients: Iterable[ow.Variable]) -> dict[str, SparseRows]:
-    """Return the rows of those gradients that are sparse, by name."""
+    """Return the rows of all sparse gradients, by name."""
     by_block: dict[int, list[ow.Variable]] = {}
     for gradient in gradients:
         by_block.setdefault(id(gradient.block), []).append(gradient)
@@ -93,7 +93,7 @@ def _is_sparse_lookup(op: ow.Operator) -> bool:
 
 
 def _find_lookups(name: str, ops: Sequence[ow.Operator], writers: Mapping[str, int]) -> list[int]:
-    """Return the sparse lookups whose gradients make up all of `name`; none if there is more."""
+    """Return the sparse lookups whose gradients sum to `name`; none if it has other terms."""
     index = writers.get(name)
     if index is None:
         return []

@@ -1,4 +1,4 @@
-"""create_parameter: the parameter of a layer that a user writes, like `torch.nn.Parameter`."""
+"""create_parameter: a parameter for custom layers, like `torch.nn.Parameter`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _WHO = "create_parameter"
 
 
 class Dimension(NamedTuple):
-    """The size of one axis of a variable, which may become known with the first batch only."""
+    """The size of one axis of a variable, which may be unknown until the first batch."""
 
     variable: ow.Variable
     axis: int
 
     @property
     def size(self) -> int:
-        """The size, -1 if it is not known yet."""
+        """The size, -1 if not yet known."""
         shape = self.variable.shape
         if shape is None:
             return -1
@@ -50,7 +50,7 @@ def dim(variable: ow.Variable, axis: int) -> Dimension:
 
     Raises
     ------
-    AttributeTypeError, AttributeValueError For other objects than variables, or a missing axis.
+    AttributeTypeError, AttributeValueError For an object that is not a variable, or a missing axis.
     """
     size = Dimension(
         checks.check_variable("dim", "variable", variable), checks.check_int("dim", "axis", axis)
@@ -73,16 +73,16 @@ def create_parameter(
     Parameters
     ----------
     shape : iterable of int or Dimension
-        Sizes, at least 0. ``nn.dim(x, -1)`` means a length that follows from an input; in a `Model`
-        it may become known with the first batch.
+        Sizes, at least 0. ``nn.dim(x, -1)`` means a length taken from an input; in a `Model` it may
+        be unknown until the first batch.
     dtype : str or NumPy dtype
         A float dtype.
     name : str, optional
-        By default ``param_0`` and so on; `attr` may have one, too. The name of an existing
+        By default ``param_0`` and so on; `attr` may also contain a name. The name of an existing
         parameter of the same shape shares that parameter.
     attr : ParamAttr or Initializer, optional
-        How it is initialized and trained. Without an initializer it is Xavier for two or more axes,
-        as a weight, and 0 for fewer, as a bias.
+        How it is initialized and trained. The default initializer is Xavier for two or more axes,
+        as for a weight, and 0 for fewer, as for a bias.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def create_parameter(
     ProgramError
         For the name of a variable that is not a parameter.
     ShapeError
-        Outside of a `Model`, for a shape that is not known.
+        Outside a `Model`, for an unknown shape.
     """
     sizes = _check_sizes(shape)
     own_name = checks.check_name(_WHO, name)

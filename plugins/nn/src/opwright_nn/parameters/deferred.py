@@ -1,4 +1,4 @@
-"""Deferred shapes of parameters, which follow from the first batch, like PyTorch's lazy modules.
+"""Parameter shapes deferred until the first batch, like PyTorch's lazy modules.
 
 Layers and optimizers within a `deferred_guard` (a `Model` has one) may create persistable variables
 of unknown shape, each with a rule that returns the shape once the shapes of the inputs are known.
@@ -19,9 +19,9 @@ from opwright_nn.initializer import Initializer
 
 Shape = tuple[int, ...]
 ShapeRule = Callable[[], Shape]
-"""Returns the shape of a variable, with -1 for each dimension that is not known yet.
+"""Returns the shape of a variable, with -1 for each unknown dimension.
 
-A function of a module or a `functools.partial` of one, so that models can be pickled.
+A module-level function or a `functools.partial` of one, so that models can be pickled.
 """
 
 
@@ -48,7 +48,7 @@ def append_initializer(
 
 
 class Deferred:
-    """The variables of one program whose shapes are not known before the first batch."""
+    """The variables of one program whose shapes are unknown before the first batch."""
 
     def __init__(self) -> None:
         self._variables: list[DeferredVariable] = []
@@ -102,8 +102,8 @@ class Deferred:
             self._variables = remaining
 
     def _infer(self, program: ow.Program, partly: bool) -> list[DeferredVariable]:
-        # A parameter of one layer can depend on the output of another layer: most programs need
-        # one round, none needs more rounds than it has layers.
+        # A parameter of a layer can depend on the output of another layer: most programs need one
+        # round, and none needs more rounds than it has layers.
         remaining = list(self._variables)
         program.infer_shapes()
         while remaining:
@@ -133,7 +133,7 @@ _DEFERRED: contextvars.ContextVar[Deferred | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def deferred_guard(deferred: Deferred) -> Iterator[Deferred]:
-    """Let layers create parameters without a shape while the context is open."""
+    """Allow layers to create parameters without a shape while the context is open."""
     token = _DEFERRED.set(deferred)
     try:
         yield deferred
@@ -142,5 +142,5 @@ def deferred_guard(deferred: Deferred) -> Iterator[Deferred]:
 
 
 def find_deferred() -> Deferred | None:
-    """Return the variables of the innermost guard, None outside of any."""
+    """Return the variables of the innermost guard, None outside any guard."""
     return _DEFERRED.get()

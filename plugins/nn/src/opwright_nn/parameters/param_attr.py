@@ -21,11 +21,11 @@ class ParamAttr:
     name : str, optional
         By default the layer's name: ``<layer>_w_param``, ``<layer>_b_param``.
     initializer : Initializer, optional
-        By default the layer's.
+        By default the layer's initializer.
     learning_rate : float, at least 0
         A factor for the learning rate of the optimizer.
     regularizer : Regularizer, optional
-        Replaces the optimizer's.
+        Replaces the optimizer's regularizer.
     trainable : bool
         False excludes the parameter from training.
     """
@@ -46,11 +46,11 @@ class ParamAttr:
 
 
 ParamLike: TypeAlias = ParamAttr | Initializer
-"""Options of a parameter in layers: all of its options, or only the initializer."""
+"""A layer's argument for the options of a parameter: all options, or only an initializer."""
 
 
 def check_param_attr(who: str, name: str, value: object, unless: str = "") -> ParamAttr:
-    """Return `value` as a ParamAttr; None has all defaults, an initializer all others.
+    """Return `value` as a ParamAttr; None means defaults, an initializer defaults besides it.
 
     `unless` is the argument that removes the parameter, ``"bias=False"``.
     """

@@ -32,13 +32,13 @@ def make_parameter(
         The name if `attr` has none.
     attr : ParamAttr
         Name, initializer and training options. The name of an existing parameter of the same
-        shape, here or in `name`, shares that parameter.
+        shape, whether from here or from `name`, shares that parameter.
     rule : callable
         Returns the shape.
     default : Initializer
         The initializer if `attr` has none.
     dtype : str
-        A float dtype; within `nn.mixed_precision` one of 16 bits means float32.
+        A float dtype; within `nn.mixed_precision` a 16-bit dtype means float32.
     """
     dtype = parameter_dtype(dtype)
     if not is_float(dtype):
@@ -73,7 +73,7 @@ def make_state(
     *,
     shared: bool = False,
 ) -> ow.Variable:
-    """Return a persistable variable that is not trained: running statistics, moments.
+    """Return a persistable variable that is not trained, such as running statistics or moments.
 
     With `shared`, an existing state of that shape is returned.
     """

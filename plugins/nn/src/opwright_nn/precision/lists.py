@@ -16,7 +16,7 @@ REDUCED: Final = _names(
     scaled_dot_product_attention sequence_conv
     """
 )
-"""Sums of products, which processors multiply in 16 bits and add up in float32."""
+"""Sums of products, which processors multiply in 16 bits and accumulate in float32."""
 
 FLOAT32: Final = _names(
     """
@@ -46,7 +46,7 @@ FLOAT32: Final = _names(
 NORMALIZATIONS: Final = _names(
     "batch_norm dist.batch_norm group_norm instance_norm layer_norm lrn rms_norm"
 )
-"""They compute in float32, too. Later operators continue with the dtype of the normalized input."""
+"""They also compute in float32; later operators continue with the dtype of the normalized input."""
 
 UNCHANGED: Final = frozenset({"assign", "cast", "cast_like"})
-"""Operators that change dtypes, or write a value to a place that has its own."""
+"""Operators that change dtypes, or write into a variable with its own dtype."""

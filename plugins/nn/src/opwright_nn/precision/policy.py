@@ -24,16 +24,16 @@ _POLICY: ContextVar[MixedPrecision | None] = ContextVar("mixed_precision", defau
 
 
 class MixedPrecision:
-    """The result of `mixed_precision`: a ``with`` block for building, any number of times.
+    """The result of `mixed_precision`: a reusable context manager for building.
 
     Attributes
     ----------
     dtype : str
         "bfloat16", "float16", or "float32".
     loss_scale : float or None
-        The first factor of losses in `minimize`; None: they are not scaled.
+        The initial scale of losses in `minimize`; None: they are not scaled.
     growth_steps : int
-        After this many steps without an overflow the factor doubles.
+        The scale is doubled after this many steps without an overflow.
     """
 
     @arguments.suggest
@@ -78,7 +78,7 @@ class MixedPrecision:
         return f"mixed_precision({self.dtype!r})"
 
     def _adapt(self, block: ow.Block, definition: OpDefinition, inputs: Names) -> Names:
-        """Return the names of the inputs, or of casts of them that are appended."""
+        """Return the names of the inputs, or of casts that are appended for them."""
         if definition.control is not None or definition.op_type in UNCHANGED:
             return inputs
         floats = _find_floats(block, definition, inputs)
@@ -99,16 +99,16 @@ class MixedPrecision:
         }
 
     def computes_in_float32(self, op_type: str) -> bool:
-        """Whether an operator reads its inputs in float32, for any dtype of theirs."""
+        """Whether an operator reads its inputs in float32, whatever their dtype."""
         return self.dtype == _WIDE or op_type in self._float32
 
     def _choose(self, op_type: str, floats: Iterable[ow.Variable]) -> str | None:
-        """Return the dtype of the float inputs of an operator, None if they stay."""
+        """Return the dtype to which an operator's float inputs are cast, None if they are not."""
         if self.computes_in_float32(op_type):
             return _WIDE
         if op_type in self._reduced:
             return self.dtype
-        # Parameters follow computed values; of two computed values the wider one decides.
+        # Parameters follow computed values; of two computed values the wider dtype wins.
         computed = {_dtype_of_origin(v) for v in floats if not v.persistable}
         if len(computed) < 2:
             return next(iter(computed), None)
@@ -132,7 +132,7 @@ def _writes(op: ow.Operator, variable: ow.Variable) -> bool:
 
 
 def _movable_slots(definition: OpDefinition) -> set[str]:
-    """Return the slots whose values are read; no output is written in their memory."""
+    """Return the slots whose values are read and whose memory no output overwrites."""
     proto = definition.proto
     written = {slot.aliases for slot in proto.outputs}
     return {s.name for s in proto.inputs if not s.shape_only and s.name not in written}
@@ -141,7 +141,7 @@ def _movable_slots(definition: OpDefinition) -> set[str]:
 def _find_floats(
     block: ow.Block, definition: OpDefinition, inputs: Names
 ) -> dict[str, ow.Variable]:
-    """Return by name the float variables that an operator reads and that may be cast."""
+    """Return, by name, the float variables that an operator reads and that may be cast."""
     movable = _movable_slots(definition)
     names = [name for slot, items in inputs.items() if slot in movable for name in items]
     variables = [variable for name in names if (variable := block.find_var(name)) is not None]
@@ -149,9 +149,9 @@ def _find_floats(
 
 
 def cast_to(variable: ow.Variable, dtype: str) -> ow.Variable:
-    """Return the variable in another dtype, by an earlier cast if there is one.
+    """Return the variable cast to another dtype, reusing an earlier cast if possible.
 
-    It is cast in its own block, so that a loop casts a parameter once and not in every iteration.
+    It is cast in its own block, so that a loop casts a parameter only once, not per iteration.
     """
     if variable.dtype == dtype:
         return variable
@@ -166,7 +166,7 @@ def cast_to(variable: ow.Variable, dtype: str) -> ow.Variable:
 
 
 def _is_current_cast(block: ow.Block, source: str, name: str) -> bool:
-    """Whether a variable is the cast of another one that was not written since."""
+    """Whether a variable is the cast of another variable that was not written since."""
     for op in reversed(block.ops):
         if name in op.output_names():
             return op.type == "cast" and op.input("x") == (source,)
@@ -192,28 +192,28 @@ def mixed_precision(
             prob = layers.fc(layers.conv2d(images, 64, 3), 10, activation="softmax")
 
     Products, convolutions, attention and recurrent layers cast their inputs to `dtype`; losses,
-    normalizations, softmax and sums compute in float32; the tables are in
-    ``opwright_nn.precision.lists``. All other operators follow their inputs: in a mixture float32
-    parameters are cast to 16 bits, and otherwise everything to float32. A parameter is cast once
-    in a step. Parameters, states of optimizers and gradients of parameters are float32.
+    normalizations, softmax and sums compute in float32; the lists are in
+    ``opwright_nn.precision.lists``. All other operators follow their inputs: if dtypes are mixed,
+    float32 parameters are cast to 16 bits, and otherwise everything to float32. A parameter is cast
+    once per step. Parameters, optimizer states and parameter gradients are float32.
 
     Parameters
     ----------
     dtype : str or NumPy dtype
-        "bfloat16"; "float16", whose range needs a scaled loss; or "float32", which keeps a part in
-        float32 within another ``with`` block.
+        "bfloat16"; "float16", whose range needs a scaled loss; or "float32", which keeps part of a
+        network in float32 within another ``with`` block.
     float32, reduced : iterable of str
-        Types of operators, of any plugin, that shall compute in float32, or in `dtype`.
+        Types of operators, of any plugin, that are to compute in float32, or in `dtype`.
     loss_scale : float, > 0, optional
-        The first factor of the loss, 65536 by default for float16. A step whose gradients are not
-        finite changes no parameter and halves the factor. For bfloat16 none is needed.
+        The initial scale of the loss, 65536 by default for float16. A step whose gradients are not
+        finite changes no parameter and halves the scale. bfloat16 needs no scale.
     growth_steps : int, at least 1
-        After this many steps without an overflow the factor doubles.
+        The scale is doubled after this many steps without an overflow.
 
     Raises
     ------
     DtypeError
-        For another dtype.
+        For any other dtype.
     OperatorNotFoundError
         For an unknown operator type.
     """
@@ -258,7 +258,7 @@ def _check_loss_scale(dtype: str, value: float | None) -> float | None:
 
 
 def check_policy(who: str, value: object) -> MixedPrecision | None:
-    """Return the policy, given as itself, as a dtype, or as None."""
+    """Return the policy for an argument: a policy, a dtype, or None."""
     if value is None or isinstance(value, MixedPrecision):
         return value
     if not isinstance(value, str):
@@ -270,11 +270,11 @@ def check_policy(who: str, value: object) -> MixedPrecision | None:
 
 
 def find_policy() -> MixedPrecision | None:
-    """Return the policy of the innermost ``with`` block, None outside of any."""
+    """Return the policy of the innermost ``with`` block, None outside any block."""
     return _POLICY.get()
 
 
 def parameter_dtype(dtype: str) -> str:
-    """Return the dtype of a parameter of a layer whose input has this one."""
+    """Return the dtype of the parameters of a layer whose input has this dtype."""
     policy = find_policy()
     return _WIDE if policy is not None and dtype in _NARROW else dtype

@@ -22,7 +22,7 @@ class BestParameters:
     Parameters
     ----------
     monitor : Monitor
-        Decides which epoch is the best: as in `Checkpoint`, any improvement counts.
+        Determines which epoch is the best; as in `Checkpoint`, any improvement counts.
     """
 
     def __init__(self, monitor: Monitor) -> None:
@@ -32,7 +32,7 @@ class BestParameters:
         self._saver: Checkpoint | None = None
 
     def begin(self, training: Training) -> None:
-        """Check that the parameters are known, and that checkpoints keep the best epoch, too."""
+        """Check that the parameters are known, and that checkpoints also keep the best epoch."""
         if training.program is None:
             raise ProgramError(
                 "EarlyStopping: restore_best needs the parameters of a Model, got a step; pass the "
@@ -66,7 +66,7 @@ class BestParameters:
 
 
 def _list_names(program: ow.Program, fetches: Iterable[str]) -> list[str]:
-    """Return the parameters, and other variables of a prediction: statistics of batch_norm."""
+    """Return the parameters, and other variables that predictions read: batch_norm statistics."""
     read = persistable_names(inference_program(program, fetches))
     parameters = [parameter.name for parameter in program.parameters()]
     return [name for name in dict.fromkeys([*parameters, *read]) if name != STEP]

@@ -1,4 +1,4 @@
-"""Callback: functions that a training calls between its steps."""
+"""Callback: functions called between the steps of training."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Callback:
     Attributes
     ----------
     every_steps : int or None
-        `after_steps` is called after this many steps of the training; None for never.
+        `after_steps` is called after every `every_steps` training steps; None for never.
     is_last : bool
-        Whether it is called after the others: for a callback that saves their decisions.
+        Whether it is called after the others: needed by a callback that saves their decisions.
     """
 
     every_steps: int | None = None
@@ -49,12 +49,12 @@ class Callback:
         """Act after the last step, also after Ctrl-C."""
 
     def finish(self, training: Training) -> None:
-        """Set values for the caller that no checkpoint has: after `end` of all, not after
+        """Set values for the caller that are in no checkpoint: called after every `end`, not after
         Ctrl-C.
         """
 
     def state(self) -> dict[str, Any]:
-        """Return its state for a checkpoint, in JSON's types."""
+        """Return its state for a checkpoint, in JSON types."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoint: the callback that saves a training and resumes it."""
+"""Checkpoint: the callback that saves and resumes training."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ BEST = "best"
 
 
 class Checkpoint(Callback):
-    """Save a training after each epoch, at its end, and after Ctrl-C; ``resume="latest"`` reads it.
+    """Save training after each epoch, at its end, and after Ctrl-C, for ``resume="latest"``.
 
-    A checkpoint has everything that later steps depend on: see `checkpoint.save`.
+    A checkpoint contains everything that later steps depend on: see `checkpoint.save`.
 
     Parameters
     ----------
     folder : str or PathLike
-        Where the checkpoints are, as `opwright.save` lays them out: `Model.load_parameter` takes
-        it, too.
+        The folder of the checkpoints, as `opwright.save` lays it out; `Model.load_parameter` also
+        accepts it.
     keep : int, at least 1
         The number of checkpoints that the folder keeps.
     every_epochs : int, at least 1
@@ -44,11 +44,11 @@ class Checkpoint(Callback):
     every_steps : int, at least 1, optional
         The number of steps between additional saves.
     best : str, optional
-        A column of the history: the best epoch by it is also saved, to ``folder/best``.
+        A column of the history: the epoch with its best value is also saved, to ``folder/best``.
     mode : str, optional
         "min" or "max" for `best`, as in `EarlyStopping`.
     program : Program, optional
-        The program of the step, if a step and not a Model is trained.
+        The program of the step, if a step instead of a Model is trained.
     """
 
     is_last = True
@@ -89,7 +89,7 @@ class Checkpoint(Callback):
         self._save(training)
 
     def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
-        """Save, if it is time; save the best epoch, if this is the best."""
+        """Save if it is due; save the best epoch if this is the best."""
         if self._best is not None and self._best.update(record):
             program, scope = self.get_program(training.program), training.scope
             save(self.folder / BEST, program, scope, training.fetches, keep=1)
@@ -97,7 +97,7 @@ class Checkpoint(Callback):
             self._save(training)
 
     def end(self, training: Training) -> None:
-        """Save, unless the last step is saved already."""
+        """Save, unless the last step has already been saved."""
         if self._saved_at != (training.epoch, training.n_steps):
             self._save(training)
 
@@ -111,7 +111,7 @@ class Checkpoint(Callback):
             self._best.restore(state)
 
     def read(self, program: ow.Program) -> Saved | None:
-        """Return the newest checkpoint that is whole, None if there is none."""
+        """Return the newest complete checkpoint, None if there is none."""
         saved = read_matching("train", self.folder, program)
         if saved is not None and _STATE not in saved.state:
             raise ProgramError(
@@ -121,7 +121,7 @@ class Checkpoint(Callback):
         return saved
 
     def keeps_best_of(self, monitor: Monitor, columns: Collection[str]) -> bool:
-        """Return whether ``folder/best`` has the epoch that is the best for another monitor."""
+        """Return whether ``folder/best`` contains the best epoch for another monitor."""
         if self._best is None:
             return False
         self._best.begin(columns)

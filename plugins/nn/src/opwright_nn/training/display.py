@@ -1,4 +1,4 @@
-"""Shows the progress of a training: on standard error, in a notebook in the output of its cell."""
+"""Shows training progress: on standard error, or in the output of a notebook's cell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HIDDEN: Final = frozenset({"epoch", "steps", "seconds"})
 
 
 class Display:
-    """A line for each epoch; on a terminal and in a notebook it follows the steps of the epoch.
+    """A line for each epoch; on a terminal and in a notebook it is updated during the epoch.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Display:
 
     @property
     def is_due(self) -> bool:
-        """Whether the line of the current epoch should be written again."""
+        """Whether the line of the current epoch is due to be rewritten."""
         return self._is_live and time.monotonic() >= self._next_s
 
     def update(
@@ -48,7 +48,7 @@ class Display:
         self._write(f"epoch {epoch}/{self._epochs}  step {done}{total}{_values(record)}", end="")
 
     def add(self, record: Mapping[str, float]) -> None:
-        """Write the line of an epoch that is over."""
+        """Write the line of a finished epoch."""
         if self._is_shown:
             self._write(f"epoch {int(record['epoch'])}/{self._epochs}{_values(record)}")
 

@@ -1,4 +1,4 @@
-"""Evaluation: losses and metrics of a model on data that it is not trained with."""
+"""Evaluation: losses and metrics of a model on data that it is not trained on."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Metrics = Mapping[str, Metric | ow.Variable | str]
 
 
 class Evaluation:
-    """Computes single numbers of a model without training: no dropout, no update.
+    """Computes scalars of a model without training: no dropout, no updates.
 
     Parameters
     ----------
     model : Model
         Its current parameters are read in each call.
     values : mapping of str to str
-        Variables with a single number for a batch, whose weighted means are returned.
+        Scalar variables, whose weighted means over batches are returned.
     metrics : mapping of str to Metric
         Metrics that accumulate.
     """

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class GradientNorms(Callback):
-    """Measure the norm of the gradients of each layer, after each epoch, on the first batch.
+    """Measure the gradient norm of each layer, after each epoch, on the first batch.
 
     It is the root of the sum of the squares over all trained parameters of the layer, before
-    clipping. The measurement is a step without update: the training has the same bits without it.
+    clipping. The measurement is a step without update, so training is bitwise identical without it.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class GradientNorms(Callback):
 
 
 class _GradientStep:
-    """A step without update that returns gradients; compiled once for a state of the program."""
+    """A step without update that returns gradients; compiled once per state of the program."""
 
     def __init__(self, training: Training, program: ow.Program) -> None:
         self.generation = program.generation

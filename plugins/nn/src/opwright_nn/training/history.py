@@ -17,7 +17,7 @@ from opwright.plugin import hint
 from opwright_nn import arguments, fields
 
 COUNTS = ("epoch", "steps")
-"""Columns of whole numbers."""
+"""Columns of integers."""
 
 TIMES = ("seconds", "samples_per_second")
 """Columns that differ between two runs of the same training."""
@@ -90,14 +90,14 @@ class History:
 
     @arguments.suggest
     def plot(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> None:
-        """Draw the columns over the epochs, each with its validation.
+        """Plot the columns over the epochs, each with its validation column.
 
         Parameters
         ----------
         path : str or PathLike
             A file that ends in ``.png`` or ``.svg``.
         columns : sequence of str, optional
-            Those to draw; by default losses and metrics, and the learning rate if it changed.
+            The columns to plot; by default losses and metrics, and the learning rate if it changed.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class History:
     def write_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the rows to a CSV file, with the names of the columns in its first line.
 
-        Numbers are written so that they have the same bits when read.
+        Numbers are written so that they are read back exactly.
         """
         with Path(path).open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, self.columns)
@@ -150,7 +150,7 @@ def format_value(value: float) -> str:
 
 
 def pack_records(records: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Return rows as JSON can write them: their bits as text, for JSON has no NaN."""
+    """Return rows for JSON: their bits as text, as JSON has no NaN."""
     columns = list(dict.fromkeys(name for record in records for name in record))
     rows = [[record.get(name, math.nan) for name in columns] for record in records]
     data = np.array(rows, "<f8").tobytes()
@@ -161,7 +161,7 @@ _PACKED = fields.fields({"columns": fields.listed(fields.text), "rows": fields.t
 
 
 def unpack_records(where: str, packed: object) -> list[dict[str, float]]:
-    """Return the rows that `pack_records` packed, with the same bits; FormatError for others.
+    """Return the rows that `pack_records` packed, bitwise identical; FormatError for other data.
 
     Parameters
     ----------

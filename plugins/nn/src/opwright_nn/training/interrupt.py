@@ -1,4 +1,4 @@
-"""Ctrl-C during a training: noted at first, so that the step ends and everything is saved."""
+"""Ctrl-C during training: first only recorded, so that the step ends and everything is saved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Interrupt:
     Parameters
     ----------
     is_shared : bool, default: False
-        Whether other processes must stop after the same step: then the handler only notes.
+        Whether other processes must stop after the same step; then the handler only records it.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class Interrupt:
 
 @contextlib.contextmanager
 def catch_interrupt(is_shared: bool = False) -> Iterator[Interrupt]:
-    """Note Ctrl-C instead of raising KeyboardInterrupt, in a with block.
+    """Record Ctrl-C instead of raising KeyboardInterrupt, in a with block.
 
-    Another thread than the main one cannot, and a handler of the script stays.
+    It does nothing outside the main thread, or if the script has its own handler.
     """
     interrupt = Interrupt(is_shared)
     is_main = threading.current_thread() is threading.main_thread()

@@ -1,4 +1,4 @@
-"""The state of a training in a file: its fields, and the relations between them."""
+"""The state of training in a file: its fields, and the relations between them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _check_fields: Final = fields.fields(_FIELDS)
 def check_state(state: object) -> dict[str, Any]:
     """Return the result of `Training.state`, with the rows of the history.
 
-    FormatError if a field has another type or range, or fields contradict each other.
+    FormatError if a field has a wrong type or range, or fields contradict each other.
     """
     kept: dict[str, Any] = _check_fields("training", state)
     if kept["stop_reason"] == "":

@@ -20,9 +20,9 @@ class Monitor:
     name : str, optional
         The column; by default "validation_loss", and "loss" without validation.
     mode : str, optional
-        "min" or "max"; by default "min" for a name that ends with "loss" or "error", else "max".
+        "min" or "max"; by default "min" for names that end with "loss" or "error", or "max".
     min_delta : float, at least 0
-        A value counts as better if it is better by more than this.
+        A value counts as better only if it is better by more than this.
     """
 
     def __init__(self, who: str, name: str | None, mode: str | None, min_delta: float) -> None:
@@ -52,7 +52,7 @@ class Monitor:
 
     @property
     def rule(self) -> tuple[str | None, str | None]:
-        """The column and the mode, which decide which value is better."""
+        """The column and the mode, which determine which value is better."""
         return self._name, self._mode
 
     def update(self, record: Mapping[str, float]) -> bool:
@@ -69,7 +69,7 @@ class Monitor:
 
     def state(self) -> dict[str, Any]:
         """Return its state for a checkpoint."""
-        # As text, for JSON has no infinity.
+        # As text, because JSON has no infinity.
         return {"best": None if self.best is None else self.best.hex(), "n_worse": self.n_worse}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""NanWatch: ends a training at its first NaN, and names the operator that made it."""
+"""NanWatch: stops training at the first NaN, and names the operator that produced it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Values = dict[str, Any]
 
 
 class NonFiniteError(OpwrightError, FloatingPointError):
-    """A loss or a parameter became a NaN or an infinity in a training.
+    """A loss or a parameter became NaN or infinite during training.
 
     Attributes
     ----------
     step : int
         The number of the step, from 1.
     found : NonFinite or None
-        Where it began; None if the step did not repeat it.
+        Where it originated; None if repeating the step did not reproduce it.
     """
 
     @arguments.suggest
@@ -39,22 +39,22 @@ class NonFiniteError(OpwrightError, FloatingPointError):
 
 
 class NanWatch(Callback):
-    """End a training at the first NaN or infinity, with the operator that made it.
+    """Stop training at the first NaN or infinity, with the operator that produced it.
 
     After every `every_steps` steps it checks their losses and the parameters. If one is not finite,
-    it repeats these steps on copies, and the first bad one operator by operator, as `find_nan`
-    does. The training has the same bits with it.
+    it repeats these steps on copies, and the first bad step operator by operator, as `find_nan`
+    does. It does not change training results, not even by a bit.
 
     Parameters
     ----------
     every_steps : int, at least 1
-        The batches and one copy of all variables are kept for this many steps. A `Checkpoint` with
-        the same number never saves values that are not finite.
+        The batches and one copy of all variables are kept for `every_steps` steps. A `Checkpoint`
+        with the same number never saves values that are not finite.
 
     Raises
     ------
     NonFiniteError
-        In the training: it names the step, the operator and its inputs.
+        During training; it names the step, the operator and its inputs.
     """
 
     @arguments.suggest
@@ -120,7 +120,7 @@ class _Replay:
         )
 
     def run(self, batches: Sequence[Mapping[str, Any]]) -> tuple[int, NonFinite | None]:
-        """Return the number, from 1, of the first step that is not finite, and where it begins."""
+        """Return the number, from 1, of the first non-finite step, and where it originates."""
         for number, batch in enumerate(batches, start=1):
             feeds = {name: batch[name] for name in self._inputs}
             before = _copy(self._training, self._scope)
@@ -134,7 +134,7 @@ class _Replay:
 
 
 def _program_of(training: Training) -> ow.Program:
-    """Return the program of a training whose steps can be repeated."""
+    """Return the program of training whose steps can be repeated."""
     program = training.program
     if program is None or training.is_shared:
         got = "a step" if program is None else "one of several processes"

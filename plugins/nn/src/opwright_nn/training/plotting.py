@@ -1,4 +1,4 @@
-"""Draws a history by matplotlib, which is optional."""
+"""Plots a history with matplotlib, which is optional."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PANEL_INCHES = 2.4
 
 
 def plot(history: History, path: str | os.PathLike[str], columns: Sequence[str]) -> None:
-    """Write a picture with a panel for each column and its validation; see `History.plot`."""
+    """Write a plot with a panel for each column and its validation; see `History.plot`."""
     file = Path(path)
     if file.suffix.lower() not in _SUFFIXES:
         raise AttributeValueError(
@@ -43,7 +43,7 @@ def plot(history: History, path: str | os.PathLike[str], columns: Sequence[str])
 
 
 def _group(columns: Sequence[str]) -> list[list[str]]:
-    """Put each column into one list with its validation."""
+    """Group each column with its validation column."""
     groups: dict[str, list[str]] = {}
     for name in columns:
         groups.setdefault(name.removeprefix(_VALIDATION), []).append(name)

@@ -1,4 +1,4 @@
-"""Prepares a training: compiles the step, and continues from a checkpoint."""
+"""Prepares training: compiles the step, and continues from a checkpoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Step = Callable[..., Any]
 
 
 class Setup(NamedTuple):
-    """The arguments of `train`, checked, without the model."""
+    """The checked arguments of `train`, without the model."""
 
     source: Source
     validation: Source | None
@@ -70,7 +70,7 @@ def check_shared(source: Source, team: Team | None) -> None:
 
 
 def feed_names(model: Model | Step) -> tuple[str, ...] | None:
-    """Return the inputs of a model or step, in their order; None if they are not known."""
+    """Return the inputs of a model or step, in order; None if unknown."""
     if isinstance(model, Model):
         inputs = set(input_names(model.program))
         return tuple([name for name in model.program.global_block().vars if name in inputs])
@@ -89,7 +89,7 @@ def feed_names(model: Model | Step) -> tuple[str, ...] | None:
 
 
 def prepare_model(model: Model, setup: Setup) -> Training:
-    """Return the training of a model, which is compiled, and continued if `setup` requests it."""
+    """Compile a model and return its training, continued if `setup` requests it."""
     fetches = model._fetches()
     if model._loss is None:
         raise ProgramError(
@@ -150,13 +150,13 @@ def prepare_step(step: Step, setup: Setup) -> Training:
 
 
 def _restore(training: Training, saved: Saved) -> None:
-    """Continue from a checkpoint; its variables are set afterwards, when nothing can be refused."""
+    """Continue from a checkpoint; its variables are set last, when nothing can fail."""
     with saved.saved.reading_notes():
         training.restore(saved.state["training"])
 
 
 class _ModelStep:
-    """The step of a model, compiled again if the model has been changed.
+    """The step of a model, recompiled if the model has changed.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class _ModelStep:
 
 
 def _as_list(step: Step) -> Step:
-    """Return a step whose values are a list, also if it returns only the loss."""
+    """Return a step whose values are a list, even if it returns only the loss."""
     if isinstance(step, ow.runtime.CompiledNetwork) or hasattr(step, "feed_names"):
         return step
 

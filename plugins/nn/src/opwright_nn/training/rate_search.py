@@ -1,4 +1,4 @@
-"""find_learning_rate: tries growing learning rates on a copy of a model."""
+"""find_learning_rate: tries increasing learning rates on a copy of a model."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class RateSearch(NamedTuple):
     Attributes
     ----------
     best : float
-        A tenth of the rate of the least loss: the loss falls fast there, and does not diverge.
+        A tenth of the rate with the lowest loss: there the loss falls fast without diverging.
     rates : list of float
         The rate of each step.
     losses : list of float
-        The loss of each step, smoothed.
+        The smoothed loss of each step.
     """
 
     best: float
@@ -56,7 +56,7 @@ def find_learning_rate(
     highest: float = 10.0,
     steps: int = 100,
 ) -> RateSearch:
-    """Train a copy of a model with rates that grow from step to step; return a suggestion.
+    """Train a copy of a model with increasing learning rates; return a suggestion.
 
     ::
 
@@ -71,9 +71,9 @@ def find_learning_rate(
     model : Model
         With a loss, and an optimizer whose rate is a number.
     data, batch_size, seed
-        As of `train`; data is repeated if it has fewer batches than steps.
+        As for `train`; data is repeated if it has fewer batches than steps.
     lowest, highest : float, > 0
-        The first and the last rate; those between are a geometric sequence.
+        The first and the last rate; the rates between form a geometric sequence.
     steps : int, at least 10
         The number of rates tried.
 

@@ -1,4 +1,4 @@
-"""Source: the batches of a training, epoch by epoch, as feeds of its step."""
+"""Source: the batches for training, epoch by epoch, as feeds of the step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Data = Mapping[str, Any] | Iterable[Any] | Callable[[], Iterable[Any]]
 
 
 class Source:
-    """Batches that can be iterated over again, from any batch of any epoch.
+    """Batches that can be iterated repeatedly, from any batch of any epoch.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Source:
     names : tuple of str, optional
         The feeds of a tuple of arrays, in order; None if only dicts are accepted.
     convert : callable, optional
-        Returns a feed in the dtype of its input: for the caller, its name and the array.
+        Returns a feed in the dtype of its input; called with the caller, its name and the array.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class Source:
 
     @property
     def per_epoch(self) -> int | None:
-        """The number of batches in an epoch, None if it is not known."""
+        """The number of batches in an epoch, None if unknown."""
         if isinstance(self._data, Batches):
             return self._data.per_epoch
         return len(self._data) if hasattr(self._data, "__len__") else None
 
     @property
     def position(self) -> dict[str, Any] | None:
-        """The position of `Batches`; other data is skipped up to the batch that is next."""
+        """The position of `Batches`; None for other data, of which used batches are skipped."""
         return self._data.position if isinstance(self._data, Batches) else None
 
     @property
@@ -69,7 +69,7 @@ class Source:
         return self._data.is_shared if isinstance(self._data, Batches) else None
 
     def restore(self, position: Mapping[str, Any] | None) -> None:
-        """Continue after a position that was saved."""
+        """Continue from a saved position."""
         if (position is None) is isinstance(self._data, Batches):
             kinds = ("arrays or nn.batches", "other data")
             saved, own = kinds if position is not None else kinds[::-1]
@@ -91,20 +91,20 @@ class Source:
         )
 
     def once(self) -> Iterator[Feeds]:
-        """Return the batches of one epoch, for an evaluation: whole, also if they are shared."""
+        """Return the batches of one epoch, for an evaluation: complete, even if shared."""
         data = self._data.whole() if isinstance(self._data, Batches) else self._iterate()
         return map(self._name, data)
 
     def epoch(self, done: int) -> Iterator[Feeds]:
         """Return the batches of the current epoch after the first `done` ones."""
         if isinstance(self._data, Batches):
-            # By __next__: a loop would begin the next epochs where these have ended.
+            # With __next__: after the last epoch, a loop would begin the next ones.
             left = self._data.per_epoch - done
             return map(self._name, islice(iter(self._data.__next__, None), left))
         return map(self._name, islice(self._iterate(), done, None))
 
     def count_rows(self, feeds: Feeds) -> int:
-        """Return the size of a batch: the length of its first array that has one."""
+        """Return the size of a batch: the length of its first array with an axis."""
         if self._rows_of is not None:
             return len(feeds[self._rows_of])
         lengths = {name: shape[0] for name, array in feeds.items() if (shape := np.shape(array))}
@@ -176,11 +176,11 @@ def make_source(
     names : tuple of str, optional
         The feeds of a tuple.
     epochs : int
-        How often it will be iterated over.
+        The number of times it will be iterated over.
     options : mapping
         Arguments of `nn.batches`; None means the default; they are only for arrays.
     convert : callable, optional
-        As of `Source`.
+        As for `Source`.
     """
     given = {name: value for name, value in options.items() if value is not None}
     if are_arrays(data):
@@ -214,7 +214,7 @@ def make_source(
 def _convert_lists(
     who: str, data: Any, names: tuple[str, ...] | None, convert: Convert | None
 ) -> Any:
-    """Return data whose lists are arrays, of the dtype of their inputs."""
+    """Return data with lists converted to arrays in the dtypes of their inputs."""
     if convert is None or (not isinstance(data, Mapping) and len(data) != len(names or ())):
         return data
     pairs = data.items() if isinstance(data, Mapping) else zip(names or (), data, strict=True)

@@ -43,17 +43,17 @@ class EarlyStopping(_Watching):
         A column of the history: "loss", "validation_loss", or the name of a metric. By default
         "validation_loss", and "loss" without validation.
     patience : int, at least 0
-        It stops after this number of epochs in a row that are no better than the best one; 0 is as
-        1.
+        It stops after this number of consecutive epochs without improvement on the best; 0 acts
+        like 1.
     mode : str, optional
-        "min" or "max"; by default "min" for names that end with "loss" or "error", else "max".
+        "min" or "max"; by default "min" for names that end with "loss" or "error", otherwise "max".
     min_delta : float, at least 0
         The required improvement of an epoch.
     restore_best : bool
-        Whether the parameters end as they were after the epoch with the best value, whichever
-        epoch was the last; statistics of `batch_norm` are among them, states of the optimizer are
-        not. Ctrl-C restores nothing. Together with `Checkpoint` it needs ``best=`` the same column:
-        a resumed training takes the best epoch from there.
+        Whether the final parameters are those after the epoch with the best value, whichever
+        epoch was the last. This includes statistics of `batch_norm`, but not optimizer states.
+        Ctrl-C restores nothing. Together with `Checkpoint` it needs ``best=`` the same column, as
+        resumed training takes the best epoch from there.
     """
 
     @arguments.suggest
@@ -79,7 +79,7 @@ class EarlyStopping(_Watching):
             self._best.begin(training)
 
     def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
-        """Stop the training if the patience is over."""
+        """Stop the training if the patience is exhausted."""
         if self._best is not None:
             self._best.update(training, record)
         self._monitor.update(record)
@@ -119,13 +119,13 @@ class Plateau(_Watching):
     factor : float in (0, 1)
         The factor of the rate.
     patience : int, at least 0
-        It lowers the rate after this number of epochs in a row that are no better; 0 is as 1.
+        It lowers the rate after this number of consecutive epochs without improvement; 0 is like 1.
     min_rate : float, at least 0
-        The rate is never lowered below it.
+        The rate is never lowered below this.
     mode, min_delta
         As in `EarlyStopping`.
     optimizer : Optimizer, optional
-        If a step and not a Model is trained: the optimizer that appended the updates.
+        If a step instead of a Model is trained: the optimizer that appended the updates.
     """
 
     @arguments.suggest
@@ -163,7 +163,7 @@ class Plateau(_Watching):
             )
 
     def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
-        """Lower the rate if the patience is over."""
+        """Lower the rate if the patience is exhausted."""
         self._monitor.update(record)
         if self._monitor.n_worse < max(self._patience, 1) or self._optimizer is None:
             return

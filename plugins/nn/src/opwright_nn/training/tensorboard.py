@@ -1,4 +1,4 @@
-"""Writes event files of TensorBoard, by tensorboardX or tensorboard, which are optional."""
+"""Writes event files of TensorBoard, with tensorboardX or tensorboard, which are optional."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EventWriter:
     Parameters
     ----------
     folder : str or PathLike
-        Where the file is made; ``tensorboard --logdir folder`` shows it.
+        Where the file is created; ``tensorboard --logdir folder`` shows it.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -55,7 +55,7 @@ class EventWriter:
         self._writer.flush()
 
     def add_images(self, name: str, images: Array, step: int) -> None:
-        """Append a picture of images [height, width, channels], uint8, side by side."""
+        """Append an image [height, width, channels], uint8, of images side by side."""
         self._writer.add_image(name, images, step, dataformats="HWC")
 
     def add_histogram(self, name: str, values: Array, step: int) -> None:
@@ -88,14 +88,14 @@ class TensorBoard(Callback):
     Parameters
     ----------
     folder : str or PathLike
-        Where the event file is made.
+        Where the event file is created.
     histograms : Variable or str, or list of these, optional
         Parameters and states whose distribution is written after each epoch; names may be patterns:
         ``"*_w_param"``.
     images : mapping of str to callable, optional
         Functions without arguments that return images, called after each epoch: [n, channels,
         height, width] or [n, height, width, channels], of 1 or 3 channels; uint8, or floats in
-        [0, 1], clipped to that. The first 16 are shown, eight in a row.
+        [0, 1], clipped to this range. The first 16 are shown, eight per row.
     """
 
     @arguments.suggest
@@ -118,7 +118,7 @@ class TensorBoard(Callback):
         self._writer: EventWriter | None = None
 
     def begin(self, training: Training) -> None:
-        """Open the file, in the first of processes that train together.
+        """Open the file, in the first of the processes that train together.
 
         MissingRequirementError if no writer is installed.
         """
@@ -155,7 +155,7 @@ class TensorBoard(Callback):
 
 
 class _PlainWriter:
-    """The part of tensorboardX's SummaryWriter that is needed, by tensorboard's own writer."""
+    """The needed part of tensorboardX's SummaryWriter, based on tensorboard's own writer."""
 
     def __init__(self, folder: str) -> None:
         from tensorboard.compat.proto import event_pb2, summary_pb2
@@ -170,14 +170,14 @@ class _PlainWriter:
         self._add(self._summary.Value(tag=name, simple_value=value), step)
 
     def add_image(self, name: str, image: Array, step: int, dataformats: str) -> None:
-        """Append a picture, uint8 [height, width, channels]."""
+        """Append an image, uint8 [height, width, channels]."""
         height, width, channels = image.shape
         picture = self._summary.Image(height=height, width=width, colorspace=channels)
         picture.encoded_image_string = _encode_png(image)
         self._add(self._summary.Value(tag=name, image=picture), step)
 
     def add_histogram(self, name: str, values: Array, step: int) -> None:
-        """Append counts of numbers."""
+        """Append a histogram of numbers."""
         numbers = np.asarray(values, np.float64)
         counts, limits = np.histogram(numbers, _BUCKETS)
         histogram = self._histogram(
@@ -226,7 +226,7 @@ def _tile(name: str, images: Array) -> Array:
 
 
 def _encode_png(image: Array) -> bytes:
-    """Return a PNG of uint8 [height, width, channels]: tensorboard has no encoder."""
+    """Return a PNG of uint8 [height, width, channels], as tensorboard has no encoder."""
     height, width, channels = image.shape
     rows = np.concatenate([np.zeros((height, 1), np.uint8), image.reshape(height, -1)], axis=1)
     header = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)

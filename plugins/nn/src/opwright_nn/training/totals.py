@@ -13,12 +13,12 @@ from opwright_nn.parallel import Team
 
 
 class Totals:
-    """Sums in float64, added in the order of the steps, so that a resumed epoch has the same bits.
+    """Sums in float64, added in step order, so that a resumed epoch is bitwise identical.
 
     Parameters
     ----------
     names : sequence of str
-        One for each value that a step returns.
+        One name for each value that a step returns.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -27,7 +27,7 @@ class Totals:
         self.rows = 0
 
     def add(self, steps: Iterable[Sequence[Any]], rows: Iterable[int]) -> None:
-        """Add the values of steps; each is a single number for its batch."""
+        """Add the values of steps; each is a scalar for its batch."""
         columns = list(zip(*steps, strict=False))[: len(self.names)]
         counts = list(rows)
         self.rows += sum(counts)
@@ -56,7 +56,7 @@ class Totals:
         return {name: total / rows for name, total in zip(self.names, self.sums, strict=True)}
 
     def join(self, team: Team) -> Totals:
-        """Return the totals of all processes, which all of them get in the same bits."""
+        """Return the totals of all processes, bitwise identical on all of them."""
         joined = Totals(self.names)
         for state in team.gather(self.state()):
             other = Totals(self.names)

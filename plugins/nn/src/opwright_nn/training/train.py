@@ -37,7 +37,7 @@ P = ParamSpec("P")
 
 
 def _take_one_argument_of_data(function: Callable[P, History]) -> Callable[P, History]:
-    """Return the function; two separate arrays, the form of other frameworks, are explained."""
+    """Return the function; passing two separate arrays, as in other frameworks, is explained."""
 
     @functools.wraps(function)
     def checked(*args: P.args, **options: P.kwargs) -> History:
@@ -69,7 +69,7 @@ def train(
     shuffle: bool | None = None,
     progress: bool = True,
 ) -> History:
-    """Train for a number of epochs; return a row of numbers for each.
+    """Train for a number of epochs; return a row of numbers for each epoch.
 
     ::
 
@@ -77,55 +77,55 @@ def train(
 
     Ctrl-C ends it after the current step, with everything saved; the history is returned with
     ``stop_reason="interrupted"``. A second Ctrl-C ends it at once. Several processes that train
-    together end after the same step, soon after one of them got Ctrl-C.
+    together end after the same step, soon after one of them receives Ctrl-C.
 
     Parameters
     ----------
     model : Model, LoadedProgram or callable
-        A model with a loss and mostly an optimizer; or the result of `opwright.load`; or a step:
-        the result of ``Network.compile``, or a function ``step(**feeds)`` that returns the loss, or
-        a list that begins with it.
+        A model with a loss and usually an optimizer; or the result of `opwright.load`; or a step:
+        the result of ``Network.compile``, or a function ``step(**feeds)`` that returns the loss
+        or a list that begins with it.
     data : arrays, Batches, iterable or callable
         Arrays [n, …], as a tuple in the order in which the model's inputs were declared, or as a
         dict by their names. Or batches, each such a tuple or dict: from `nn.batches`, from an
         iterable, or from a function that returns one for each epoch. Processes that train together,
         see `DataParallel`, share each batch of arrays; batches are made with ``shard="world"``.
     epochs : int, at least 0
-        The number of epochs; of a resumed training, all of them together.
+        The number of epochs; for resumed training, the total including earlier epochs.
     loss : Variable or str, optional
-        For a loaded program, and required there: a single number of its program.
+        For a loaded program, where it is required: a scalar variable of its program.
     optimizer : Optimizer or str, optional
         For a loaded program that was saved without updates, which this appends. Later calls of the
         loaded program compute with the trained parameters.
     batch_size : int, at least 1
-        For data of arrays: rows in a batch, 32 by default.
+        For arrays: rows in a batch, 32 by default.
     validation : arrays, Batches, iterable or callable, optional
         Data on which loss and metrics are computed after each epoch, without dropout and update.
     metrics : mapping of str to Metric, Variable or str, optional
-        Computed after each epoch, of the validation data if there is any, else of `data`. Variables
-        have a single number for a batch.
+        Computed after each epoch on the validation data if given, otherwise on `data`. Variables
+        must be scalars for a batch.
     callbacks : iterable of Callback
         `EarlyStopping`, `Plateau`, `Checkpoint`, `TensorBoard`, or your own.
     resume : str, optional
         "latest" continues from the newest checkpoint in the folder of the callback `Checkpoint`,
-        bit for bit as if the training had not been interrupted; if there is none, it begins.
+        bitwise as if training had not been interrupted; if there is no checkpoint, it begins anew.
     seed : int, at least 0
-        For data of arrays: of the order of the rows, 0 by default. Parameters and dropout use the
-        seed of `Model.initialize_parameters`.
+        For arrays: the seed of the row order, 0 by default. Parameters and dropout use the seed of
+        `Model.initialize_parameters`.
     shuffle : bool
-        For data of arrays: False preserves the order of the rows; True by default.
+        For arrays: False preserves the order of the rows; True by default.
     progress : bool
         Whether lines on standard error report losses, metrics and samples per second.
 
     Returns
     -------
     History
-        A row for each epoch, also those before an interruption.
+        A row for each epoch, including epochs before an interruption.
 
     Raises
     ------
     AttributeTypeError, AttributeValueError, FeedError, ProgramError
-        Before the first step, if arguments do not fit each other.
+        Before the first step, if arguments are inconsistent.
 
     Warns
     -----
@@ -181,7 +181,7 @@ def _as_model(
 
 
 def _is_shown(progress: object, team: Team | None) -> bool:
-    """Whether this process reports the progress: of several, the first."""
+    """Whether this process reports progress: of several processes, the first."""
     return checks.check_bool("train", "progress", progress) and (team is None or team.rank == 0)
 
 

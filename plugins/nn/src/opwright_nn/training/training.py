@@ -23,7 +23,7 @@ from opwright_nn.training.totals import Totals
 
 _MAX_CHUNK: Final = 1024
 _CHUNK_S: Final = 0.05
-"""Steps run in chunks of about this length; between two, numbers are read and shown."""
+"""Steps run in chunks of about this duration; between chunks, numbers are read and shown."""
 
 
 class Trained(NamedTuple):
@@ -45,9 +45,9 @@ class Trained(NamedTuple):
     fetches : tuple of str
         The variables that the step returns.
     options : mapping
-        Device, fallback and determinism, as ``Network.compile`` takes them.
+        Device, fallback and determinism, as for ``Network.compile``.
     team : Team or None
-        The processes that train together, each with its part of every batch.
+        The processes that train together, each with its shard of every batch.
     """
 
     find_step: Callable[[], Callable[..., Sequence[Any]]]
@@ -66,7 +66,7 @@ class Training:
     Parameters
     ----------
     trained : Trained
-        The step, and its parts.
+        The step and its components.
     source : Source
         The batches.
     epochs : int
@@ -74,22 +74,22 @@ class Training:
     callbacks : sequence of Callback
         In the order in which they are called.
     evaluate : callable, optional
-        Returns further numbers of an epoch, by column.
+        Returns additional numbers of an epoch, by column.
     columns : iterable of str
-        The columns that the history will have, besides the columns of every history.
+        The columns of the history, besides those of every history.
     display : Display
         Shows the progress.
 
     Attributes
     ----------
     epoch : int
-        The number of epochs that are over.
+        The number of finished epochs.
     n_steps : int
         The number of steps of all epochs so far.
     history : History
-        A row for each epoch that is over.
+        A row for each finished epoch.
     stop_reason : str or None
-        Why it stops after this epoch; None while it continues.
+        Why training stops after this epoch; None while it continues.
     callbacks : tuple of Callback
         All callbacks, in the order in which they are called.
     program : Program or None
@@ -99,7 +99,7 @@ class Training:
     fetches : tuple of str
         The variables that a step returns.
     run_options : mapping
-        Device, fallback and determinism of a step, as ``Network.compile`` takes them.
+        Device, fallback and determinism of a step, as for ``Network.compile``.
     is_shared, is_first : bool
         Whether several processes train together, and whether this one writes for all of them.
     """
@@ -143,7 +143,7 @@ class Training:
 
     @property
     def scope(self) -> ow.Scope:
-        """The variables; the default scope for a function, which may use another one."""
+        """The variables' scope; for a function, the default one, though it may use another."""
         return self._trained.scope or ow.default_scope()
 
     def example_feeds(self) -> Mapping[str, Any]:
@@ -152,7 +152,7 @@ class Training:
 
     @property
     def learning_rate(self) -> float | None:
-        """The rate of the last step, None if there is no optimizer."""
+        """The learning rate of the last step, None if there is no optimizer."""
         return None if self.optimizer is None else self.read_learning_rate(self.optimizer)
 
     def read_learning_rate(self, optimizer: Optimizer) -> float:
@@ -162,7 +162,7 @@ class Training:
     # -- Checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return everything besides the variables that a later part depends on, for JSON.
+        """Return everything besides the variables that later steps depend on, for JSON.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class Training:
         return state
 
     def restore(self, state: object) -> None:
-        """Continue from a result of `state`; FormatError if it is not a state of a training."""
+        """Continue from a result of `state`; FormatError if it is not such a state."""
         kept = check_state(state)
         totals = Totals(self._trained.names)
         totals.restore(kept["totals"])
@@ -215,7 +215,7 @@ class Training:
     # -- The loop --------------------------------------------------------------------------------
 
     def run(self) -> History:
-        """Train to the end, to the stop of a callback, or to Ctrl-C."""
+        """Train until the end, until a callback stops it, or until Ctrl-C."""
         for callback in self.callbacks:
             callback.begin(self)
         interrupted = False
@@ -234,7 +234,7 @@ class Training:
         return self.history
 
     def _run_epoch(self, interrupt: Interrupt) -> bool:
-        """Run the rest of the current epoch; return whether it is over."""
+        """Run the rest of the current epoch; return whether it is finished."""
         batches, step = self._source.epoch(self._done), self._trained.find_step()
         for callback in self.callbacks:
             step = callback.wrap_step(self, step)
@@ -255,7 +255,7 @@ class Training:
     def _run_chunk(
         self, step: Callable[..., Sequence[Any]], batches: Iterable[Any], interrupt: Interrupt
     ) -> int:
-        # The loop that every step pays for: everything else waits for the end of the chunk.
+        # The hot loop, paid by every step: everything else waits for the end of the chunk.
         count_rows = self._source.count_rows
         values: list[Sequence[Any]] = []
         rows: list[int] = []
@@ -279,8 +279,8 @@ class Training:
     def _agree(self, seconds: float, interrupt: Interrupt) -> float:
         """Return how long the slowest process took; Ctrl-C in one of them interrupts all.
 
-        So all have chunks of the same length, and stop after the same step: otherwise they would
-        wait for one another.
+        Thus all have chunks of the same length, and stop after the same step; otherwise they would
+        wait for each other.
         """
         team = self._trained.team
         if team is None:
@@ -331,7 +331,7 @@ class Training:
 
 
 def _restore_callback(name: str, callback: Callback, state: Mapping[str, Any]) -> None:
-    """Restore a callback; FormatError if it fails: its state comes from a file."""
+    """Restore a callback; FormatError if it fails, because its state comes from a file."""
     try:
         callback.restore(state)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

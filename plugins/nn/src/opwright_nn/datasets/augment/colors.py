@@ -34,23 +34,23 @@ def color_jitter(
     saturation: float = 0.0,
     hue: float = 0.0,
 ) -> Images:
-    """Return images with other brightness, contrast, saturation and hue, in a random order.
+    """Return images with brightness, contrast, saturation and hue changed in a random order.
 
     Parameters
     ----------
     images : ndarray of uint8 or floats, [channels, height, width] or [n, channels, height, width]
         Images of 1 or 3 channels.
     rng : numpy.random.Generator
-        Draws for each image; all have one order.
+        Draws for each image; the order is the same for all images.
     brightness, contrast, saturation : float, at least 0
-        Factors are in [max(0, 1 - x), 1 + x], equally likely.
+        Factors are uniform in [max(0, 1 - x), 1 + x].
     hue : float in [0, 0.5]
-        Hues move by a part of the circle in [-hue, hue].
+        Hues are shifted by a fraction of the color circle, uniform in [-hue, hue].
 
     Returns
     -------
     ndarray
-        Shape and dtype of the images.
+        The images, with unchanged shape and dtype.
     """
     who = "augment.color_jitter"
     n = len(check_images(who, images, (1, 3)))
@@ -74,19 +74,19 @@ def color_jitter(
 
 @arguments.suggest
 def adjust_brightness(images: Images, factors: Factors) -> Images:
-    """Return images times factors, cut off at white; uint8 loses fractions.
+    """Return images multiplied by factors, clipped at white; uint8 results are truncated.
 
     Parameters
     ----------
     images : ndarray of uint8 or floats, [channels, height, width] or [n, channels, height, width]
         Images of 1 or 3 channels.
     factors : float or array, [n], at least 0
-        The factor of all images, or of each.
+        One factor for all images, or one for each.
 
     Returns
     -------
     ndarray
-        Shape and dtype of the images.
+        The images, with unchanged shape and dtype.
     """
     return _blend("augment.adjust_brightness", images, factors, lambda floats: 0.0)
 
@@ -106,7 +106,7 @@ def adjust_contrast(images: Images, factors: Factors) -> Images:
 
 @arguments.suggest
 def adjust_saturation(images: Images, factors: Factors) -> Images:
-    """Return ``factor * image + (1 - factor) * gray``; images of one channel do not change.
+    """Return ``factor * image + (1 - factor) * gray``; images with one channel do not change.
 
     Arguments and result are as in `adjust_brightness`.
     """
@@ -118,14 +118,14 @@ def adjust_saturation(images: Images, factors: Factors) -> Images:
 
 @arguments.suggest
 def adjust_hue(images: Images, shifts: Factors) -> Images:
-    """Return images whose hues have moved by a part of the circle.
+    """Return images whose hues are shifted by a fraction of the color circle.
 
     Parameters
     ----------
     images : ndarray of uint8 or floats, [channels, height, width] or [n, channels, height, width]
-        Images of 3 channels; images of 1 channel do not change.
+        Images with 3 channels; images with 1 channel do not change.
     shifts : float or array, [n], in [-0.5, 0.5]
-        The shift of all images, or of each.
+        One shift for all images, or one for each.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Crops, padded and resized, and images of another size."""
+"""Crops images, with optional padding or resizing, and resizes images."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def random_crop(
     padding: int = 0,
     fill: float = 0.0,
 ) -> Images:
-    """Return a part of each image, at places that are equally likely.
+    """Return a crop of each image, at a uniformly random position.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ def random_crop(
     rng : numpy.random.Generator
         Draws for each image.
     size : int or two ints, at least 1
-        Height and width of the parts.
+        Height and width of the crops.
     padding : int, at least 0
-        Pixels that are added on all sides first.
+        Pixels that are first added on all sides.
     fill : float
         The value of these pixels.
 
@@ -89,7 +89,7 @@ def random_resized_crop(
     scale: tuple[float, float] = (0.08, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
 ) -> Images:
-    """Return a part of each image, of a random area and shape, with another size.
+    """Return a crop of each image, of random area and aspect ratio, resized to `size`.
 
     Parameters
     ----------
@@ -98,10 +98,10 @@ def random_resized_crop(
     size : int or two ints, at least 1
         Height and width of the results.
     scale : two floats in (0, 1]
-        The smallest and the largest share of the area.
+        The smallest and the largest fraction of the area.
     ratio : two floats, above 0
-        The smallest and the largest ratio of width to height, with equally likely logarithms. A
-        part that does not fit in ten tries is the largest one in the middle.
+        The smallest and the largest ratio of width to height, whose logarithm is uniform. If no
+        crop fits in ten tries, the largest crop in the center is taken.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def random_resized_crop(
 
 @arguments.suggest
 def resize(images: Images, size: int | Sequence[int]) -> Images:
-    """Return images with another height and width, bilinear, filtered where they shrink.
+    """Return images resized bilinearly, with an antialiasing filter for axes that shrink.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def _resample(floats: Floats, rows: int, columns: int) -> Floats:
 
 @functools.lru_cache(_WEIGHTS_KEPT)
 def _find_weights(n: int, n_out: int, dtype: str) -> Floats:
-    """Return the share of each pixel of an axis in each of the result, [n_out, n]: triangles."""
+    """Return the triangular weights of input pixels for output pixels along an axis, [n_out, n]."""
     scale = n / n_out
     reach = max(scale, 1.0)
     centers = (np.arange(n_out) + 0.5) * scale

@@ -55,7 +55,7 @@ def check_stream(who: str, rng: object) -> np.random.Generator:
 
 
 def to_float(batch: Images) -> Floats:
-    """Return images in floats of at least 32 bits, with their values."""
+    """Return images as floats of at least 32 bits, with unchanged values."""
     return batch.astype(np.result_type(batch.dtype, np.float32), copy=False)
 
 
@@ -65,7 +65,7 @@ def white(batch: Images) -> float:
 
 
 def as_given(result: npt.NDArray[Any], images: Any, *, nearest: bool = True) -> Images:
-    """Return results in the dtype and with the axes of the images; uint8 is rounded or cut off."""
+    """Return results with the dtype and axes of the images; uint8 is rounded or truncated."""
     given = np.asarray(images)
     if given.dtype == np.uint8 and result.dtype != np.uint8:
         result = np.clip(np.rint(result) if nearest else result, 0, 255)

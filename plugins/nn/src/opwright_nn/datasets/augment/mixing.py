@@ -38,7 +38,7 @@ def cutout(
     size : int or two ints, at least 1
         Height and width of the rectangle, which may be partly outside the image.
     p : float in [0, 1]
-        The probability that an image gets one.
+        The probability that an image gets a rectangle.
     fill : float
         The value of its pixels.
 
@@ -76,18 +76,18 @@ def mixup(
     alpha: float = 0.2,
     classes: int | None = None,
 ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.float32]]:
-    """Return ``s * a + (1 - s) * b`` of images a, and of b, the same in another order; so labels.
+    """Return ``s * a + (1 - s) * b``, where b are the images a in another order; also for labels.
 
     Losses accept the labels with ``soft_label=True``.
 
     Parameters
     ----------
     images : ndarray of uint8 or floats, [n, ...]
-        A batch of images, or of anything else in floats.
+        A batch of images, or of any other float data.
     labels : array
         Classes, int [n] or [n, 1]; or distributions, float [n, classes].
     rng : numpy.random.Generator
-        Draws the order, and one share s for the batch.
+        Draws the order, and one weight s for the batch.
     alpha : float, above 0
         The parameter of the distribution Beta(alpha, alpha) of s.
     classes : int, at least 1
@@ -96,7 +96,7 @@ def mixup(
     Returns
     -------
     (ndarray, ndarray)
-        Images of their shape and dtype, rounded for uint8, and float32 [n, classes].
+        Images with unchanged shape and dtype, rounded for uint8, and labels float32 [n, classes].
 
     References
     ----------

@@ -35,7 +35,7 @@ def random_horizontal_flip(images: Images, rng: np.random.Generator, *, p: float
     Returns
     -------
     ndarray
-        Shape and dtype of the images.
+        The images, with unchanged shape and dtype.
     """
     return _flip("augment.random_horizontal_flip", images, rng, p, -1)
 
@@ -57,7 +57,7 @@ def _flip(who: str, images: Any, rng: Any, p: float, axis: int) -> Images:
 def random_rotation(
     images: Images, rng: np.random.Generator, degrees: float, *, fill: float = 0.0
 ) -> Images:
-    """Return images that are rotated by angles in [-degrees, degrees], equally likely.
+    """Return images rotated by uniformly random angles in [-degrees, degrees].
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def random_rotation(
     Returns
     -------
     ndarray
-        Shape and dtype of the images.
+        The images, with unchanged shape and dtype.
     """
     who = "augment.random_rotation"
     n = len(check_images(who, images))
@@ -88,9 +88,9 @@ def rotate(images: Images, angles: float | npt.ArrayLike, *, fill: float = 0.0) 
     images : ndarray of uint8 or floats, [channels, height, width] or [n, channels, height, width]
         The images.
     angles : float or array, [n]
-        Degrees, of all images or of each.
+        Degrees, one angle for all images or one for each.
     fill : float
-        The fill value beyond an image, in the numbers of the image.
+        The fill value outside the image, in the image's value range.
 
     Returns
     -------
@@ -117,6 +117,6 @@ def rotate(images: Images, angles: float | npt.ArrayLike, *, fill: float = 0.0) 
     column, row = cos * x - sin * y + (width - 1) / 2, sin * x + cos * y + (height - 1) / 2
     grid = np.stack(np.broadcast_arrays(column, row), axis=-1).astype(floats.dtype)
     grid = np.ascontiguousarray(np.broadcast_to(grid, (n, height, width, 2)))
-    # Pixels outside of an image are zeros.
+    # Pixels outside the image are zeros.
     turned = ow.ops.grid_sample(floats - floats.dtype.type(fill), grid, normalized=False)
     return as_given(turned + floats.dtype.type(fill), images)
