@@ -61,7 +61,7 @@ def open_device(name: DeviceName, context: Context) -> _runtime.Device:
     used = _used.setdefault(entry, {})
     device = used.get(name.number)
     if device is None:
-        device = _find_or_open(entry, name.number, context)
+        device = _find_or_open(entry, name.number)
         _give_arrays(device, entry)
         used[name.number] = device
     return device
@@ -160,7 +160,7 @@ def find_interface_place(value: Any, context: Context) -> tuple[int, int] | None
     return None
 
 
-def _find_or_open(entry: DeviceEntry, number: int, context: Context) -> _runtime.Device:
+def _find_or_open(entry: DeviceEntry, number: int) -> _runtime.Device:
     loaded = entry.load()
     with _opening:
         if entry.is_native:

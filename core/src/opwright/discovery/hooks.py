@@ -85,9 +85,8 @@ class OpRegistrar(_Registrar[OpRegistration]):
         RegistrationError
             For a malformed type or target, a foreign prefix, or a type added twice.
         """
-        registration = make.make_op(type, target, hidden, aliases)
         check_owner(type, self.package)
-        self._enter(registration, [type])
+        self._enter(make.make_op(type, target, hidden, aliases), [type])
 
 
 class KernelRegistrar(_Registrar[KernelRegistration]):

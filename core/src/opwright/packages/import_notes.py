@@ -200,11 +200,8 @@ def _write_note(folder: str | None, subject: str, package: Package) -> tuple[str
     path = os.path.join(folder, f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
     lines = [*package, subject, sys.prefix, str(os.getpid())]
     try:
-        try:
-            file = os.open(path, _NEW, 0o600)
-        except FileNotFoundError:
-            os.makedirs(folder, exist_ok=True)
-            file = os.open(path, _NEW, 0o600)
+        os.makedirs(folder, exist_ok=True)
+        file = os.open(path, _NEW, 0o600)
     except OSError:
         return None
     try:

@@ -203,8 +203,7 @@ def _is_plain(value: object) -> bool:
 
 
 def make_op(type: str, target: object, hidden: bool, aliases: object = ()) -> OpRegistration:
-    """Check and return one operator; the caller checks its prefix."""
-    check_op_type(type)
+    """Check and return one operator; the caller has checked its type by `check_owner`."""
     check_target(target, type, libraries=True)
     return OpRegistration(type, str(target), bool(hidden), check_aliases(aliases, type))
 

@@ -145,12 +145,18 @@ def _make_context(
     outputs = {s.name: m for s, m in zip(proto.outputs, metas.outputs, strict=True)}
     number = 0 if device == HOST_DEVICE else target.device.number
     options = target.context.options.fill(dict(target.options or ()))
-    ctx = PrepareContext(
-        op.type, inputs, outputs, _attributes(op), device, target.n_threads, number, options
+    return PrepareContext(
+        op.type,
+        inputs,
+        outputs,
+        _attributes(op),
+        device,
+        target.n_threads,
+        number,
+        options,
+        target.deterministic,
+        frozenset(_slots_of(op, unread)),
     )
-    ctx.deterministic = target.deterministic
-    ctx.unread = frozenset(_slots_of(op, unread))
-    return ctx
 
 
 def _slots_of(op: LoweredOp, unread: tuple[int, ...]) -> Iterator[str]:
