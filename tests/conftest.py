@@ -1,4 +1,4 @@
-"""Fixtures of all tests: a home of their own, and devices that may be absent."""
+"""Fixtures of all tests: a separate home folder, and devices that may be absent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     home = Path(tempfile.mkdtemp(prefix="opwright-home-"))
     config.add_cleanup(partial(shutil.rmtree, home, ignore_errors=True))
     move_in(home, os.environ)
-    # Kept between runs if there is a folder for it, since compiling takes most of the time.
+    # Kept between runs if a folder is given for it, since compiling takes most of the time.
     os.environ.setdefault("OPWRIGHT_EMULATOR_DIR", str(home / "emulator"))
     # A shell makes its background jobs ignore Ctrl-C, which the processes of tests would inherit.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -56,8 +56,7 @@ HAS_GPU = shutil.which("nvidia-smi") is not None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip the tests that this machine or this run leaves out, with the reason; mark the first
-    part."""
+    """Skip tests that this machine or this run excludes, with the reason; mark the first part."""
     sample_grids(config, items)
     skip = pytest.mark.skip(reason="no NVIDIA GPU on this machine")
     folders = {Path(__file__).parent / name for name in FIRST_PART}
@@ -72,7 +71,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def sample_grids(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out most cases of the tests that are marked as grids, unless every one is wanted.
+    """Deselect most cases of the tests that are marked as grids, unless all are requested.
 
     The first case of each test always runs, and each case that the command names, by ``[...]`` or
     by ``-k``.
@@ -93,7 +92,7 @@ def sample_grids(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the folders of the first part if the other one is requested: it is quicker."""
+    """Ignore the folders of the first part if the other part is requested, which is faster."""
     if config.getoption("markexpr") != "not first_part":
         return None
     folders = {Path(__file__).parent / name for name in FIRST_PART}

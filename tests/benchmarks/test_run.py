@@ -59,7 +59,7 @@ def measure(tmp_path: Path) -> Any:
     return measure
 
 
-def test_every_contestant_is_compared_with_the_best_peer(measure: Any) -> None:
+def test_every_implementation_is_compared_with_the_best_peer(measure: Any) -> None:
     done, found = measure("good")
     assert done.returncode == 0, done.stdout + done.stderr
     peers = [found["peer"]["median"], found["noisy"]["median"]]
@@ -71,7 +71,7 @@ def test_every_contestant_is_compared_with_the_best_peer(measure: Any) -> None:
     assert repeats >= 10
 
 
-def test_goals_are_judged(measure: Any) -> None:
+def test_goals_are_evaluated(measure: Any) -> None:
     done, found = measure("good")
     assert [goal["reached"] for goal in found["opwright"]["goals"]] == [True, False]
     assert "≤ 100 of the best peer: reached" in done.stdout
@@ -86,7 +86,7 @@ def test_a_missing_element_is_reported_and_has_no_figure(measure: Any) -> None:
     assert "not available: nobody sells it" in done.stdout
 
 
-def test_a_failing_peer_is_reported_and_stops_no_other(measure: Any) -> None:
+def test_a_failing_peer_is_reported_and_the_others_are_measured(measure: Any) -> None:
     done, found = measure("bad")
     assert done.returncode == 1
     assert found["failing"]["problem"] == "failed: ValueError: it broke"
@@ -97,12 +97,14 @@ def test_a_failing_peer_is_reported_and_stops_no_other(measure: Any) -> None:
     assert found["opwright"]["ratio_to_best_peer"] > 0
 
 
-def test_a_contestant_with_wrong_results_is_reported_and_never_the_best_peer(measure: Any) -> None:
+def test_an_implementation_with_wrong_results_is_reported_and_is_never_the_best_peer(
+    measure: Any,
+) -> None:
     done, found = measure("wrong")
     assert done.returncode == 1
     assert "DISAGREES with peer by 2.2e-02" in found["wrong"]["problem"]
     assert "DISAGREES with peer by nan" in found["nan"]["problem"]
-    # These kernels do nothing, so by speed they would be the best.
+    # These kernels do nothing, so they would be the fastest.
     assert found["opwright"]["ratio_to_best_peer"] == (
         found["opwright"]["median"] / found["peer"]["median"]
     )
@@ -124,7 +126,7 @@ def test_the_table_for_the_documents_names_the_machine(tmp_path: Path) -> None:
     assert "missed" in row
 
 
-def test_an_unknown_workload_is_refused_with_the_known_ones() -> None:
+def test_the_error_for_an_unknown_workload_lists_the_known_ones() -> None:
     done = run("godo", "--folder", str(WORKLOADS))
     assert done.returncode == 1
     assert "no workload is called 'godo'; there are: good, bad, lent, wrong" in done.stderr

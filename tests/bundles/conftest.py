@@ -1,4 +1,4 @@
-"""Lets the tests of bundles import the modules in this folder."""
+"""Makes the modules of this folder importable for the tests of bundles."""
 
 from __future__ import annotations
 

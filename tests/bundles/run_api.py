@@ -1,4 +1,4 @@
-"""opwright/run.h by ctypes, as far as the tests call it."""
+"""The functions of opwright/run.h that the tests call, through ctypes."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Model:
         functions.ow_release(self.handle)
 
     def count(self, kind: int) -> int:
-        """Return the number of things of a kind."""
+        """Return the number of objects of a kind."""
         return int(self._library.functions.ow_count(self.handle, kind))
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:

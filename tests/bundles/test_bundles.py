@@ -1,4 +1,4 @@
-"""Bundles compute the bits of Python: through opwright/run.h and through `opwright.load`."""
+"""Bundles are bitwise identical to Python, through opwright/run.h and through `opwright.load`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _empty_like(results: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_bundle_has_the_bits_of_python_for_each_batch_and_number_of_threads(
+def test_a_bundle_is_bitwise_identical_to_python_for_each_batch_and_number_of_threads(
     name: str, tmp_path: Path
 ) -> None:
     network, compiled, shapes = make(name)
@@ -99,7 +99,7 @@ def test_a_loaded_bundle_describes_its_feeds_and_has_no_program(tmp_path: Path) 
         loaded(np.zeros((5, 20), "float32"))
 
 
-def test_wrong_tensors_are_refused_by_name_before_anything_runs(tmp_path: Path) -> None:
+def test_the_error_names_wrong_tensors_before_anything_runs(tmp_path: Path) -> None:
     network, _, shapes = make("mlp")
     path = tmp_path / "model.owb"
     network.bundle(path, shapes, (2, 4))
@@ -158,14 +158,14 @@ def test_batch_and_feeds_must_fit(tmp_path: Path) -> None:
         network.bundle(tmp_path / "model.owb")
 
 
-def test_kernels_in_python_and_shapes_by_elements_are_refused_by_name(tmp_path: Path) -> None:
+def test_the_error_names_kernels_in_python_and_shapes_that_depend_on_values(tmp_path: Path) -> None:
     for name, rule in (("inverse", "inverse: operator 0 .* compiled kernel"), ("nonzero", "pad")):
         network, _compiled, shapes = make(name)
         with pytest.raises(ProgramError, match=rule):
             network.bundle(tmp_path / "model.owb", shapes, (1, 2))
 
 
-def test_a_missing_library_or_one_of_another_version_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_missing_library_or_one_of_a_different_version(tmp_path: Path) -> None:
     network, _, shapes = make("lstm")
     path = tmp_path / "model.owb"
     network.bundle(path, shapes, (1, 2))
@@ -205,7 +205,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         ow.load(path)
 
 
-def test_cancel_ends_a_run_and_the_session_runs_again(tmp_path: Path) -> None:
+def test_cancel_stops_a_run_and_the_session_can_run_again(tmp_path: Path) -> None:
     network, _compiled, shapes = make("endless")
     path = tmp_path / "model.owb"
     network.bundle(path, shapes, (1, 1))
@@ -251,7 +251,7 @@ def test_a_forked_child_runs_a_bundle_opened_by_its_parent(tmp_path: Path) -> No
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_an_operator_that_fails_is_named_with_its_index(tmp_path: Path) -> None:
+def test_the_error_names_an_operator_that_fails_and_its_index(tmp_path: Path) -> None:
     main, scope, path = ow.Program(), ow.Scope(), tmp_path / "model.owb"
     with ow.program_guard(main, ow.Program()):
         block = main.global_block()

@@ -18,7 +18,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_program_in_c_has_the_bits_of_python(name: str, program: Path, tmp_path: Path) -> None:
+def test_a_program_in_c_is_bitwise_identical_to_python(
+    name: str, program: Path, tmp_path: Path
+) -> None:
     network, compiled, shapes = make(name)
     path = tmp_path / "model.owb"
     network.bundle(path, shapes, (1, 4))
@@ -29,7 +31,7 @@ def test_a_program_in_c_has_the_bits_of_python(name: str, program: Path, tmp_pat
         np.testing.assert_array_equal(got, expected)
 
 
-def test_the_library_exports_the_functions_of_its_header_alone() -> None:
+def test_the_library_exports_only_the_functions_of_its_header() -> None:
     listed = subprocess.run(
         ["nm", "-D", "--defined-only", find_library()], capture_output=True, text=True, check=True
     ).stdout

@@ -1,4 +1,4 @@
-"""Stored plans: a later process has equal bits, and ignores outdated plans."""
+"""Stored plans: a later process gives bitwise identical results, and ignores outdated plans."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def is_kept(loaded: object) -> bool:
     return isinstance(loaded, plan_cache.CachedProgram)
 
 
-def test_a_plan_called_once_is_cached_for_its_shapes_with_equal_bits(
+def test_a_plan_called_once_is_cached_for_its_shapes_with_identical_results(
     folder: Path, tmp_path: Path
 ) -> None:
     first = ow.load(save(tmp_path / "model"))
@@ -93,7 +93,7 @@ def start(*args: object) -> list[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
 
 
-def test_a_second_process_imports_no_lowering_and_heeds_later_pins(
+def test_a_second_process_imports_no_lowering_and_respects_later_pins(
     folder: Path, tmp_path: Path
 ) -> None:
     model = save(tmp_path / "model")
@@ -232,7 +232,7 @@ def test_copies_of_a_state_are_each_checked_once(folder: Path, tmp_path: Path) -
         assert record.read_bytes() == written
 
 
-def test_damaged_parameters_are_refused_as_ever(folder: Path, tmp_path: Path) -> None:
+def test_damaged_parameters_are_refused(folder: Path, tmp_path: Path) -> None:
     ow.load(save(tmp_path / "model"))(X)
     params = next((tmp_path / "model").glob("generations/*/params.safetensors"))
     data = params.read_bytes()
@@ -241,7 +241,9 @@ def test_damaged_parameters_are_refused_as_ever(folder: Path, tmp_path: Path) ->
         ow.load(tmp_path / "model")
 
 
-def test_a_variable_of_another_shape_is_lowered_again(folder: Path, tmp_path: Path) -> None:
+def test_a_program_is_lowered_again_if_a_variable_has_a_different_shape(
+    folder: Path, tmp_path: Path
+) -> None:
     ow.load(save(tmp_path / "model"))(X)
     loaded = ow.load(tmp_path / "model")
     loaded(X)
@@ -268,7 +270,7 @@ def test_a_model_that_cannot_be_bundled_runs_without_the_cache(
 @pytest.mark.parametrize(
     "option", [{"scope": True}, {"options": {}}, {"off": "0"}, {"unwritable": True}]
 )
-def test_nothing_is_kept_when_disabled_unwritable_or_in_a_given_scope(
+def test_nothing_is_cached_when_disabled_unwritable_or_in_a_given_scope(
     option: dict[str, Any], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "off" in option:
@@ -292,7 +294,7 @@ def test_four_threads_call_cached_plans_at_once(folder: Path, tmp_path: Path) ->
         np.testing.assert_array_equal(result, expected[i % 4])
 
 
-def test_the_newest_files_within_both_bounds_stay(tmp_path: Path) -> None:
+def test_the_newest_files_within_both_limits_are_kept(tmp_path: Path) -> None:
     from opwright.cache_folder import remove_oldest
 
     for i in range(6):

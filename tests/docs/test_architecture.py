@@ -1,4 +1,4 @@
-"""docs/architecture.md: it names every room of the core, and only existing files."""
+"""docs/architecture.md: it names every subpackage of the core, and only existing files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def exists(name: str) -> bool:
 
 
 @pytest.mark.parametrize("room", list_rooms())
-def test_every_room_of_the_core_is_named(room: str) -> None:
+def test_every_subpackage_of_the_core_is_named(room: str) -> None:
     assert f"`{room}`" in PAGE, f"docs/architecture.md does not name the room {room}"
 
 
@@ -49,7 +49,7 @@ def test_every_file_and_folder_that_the_page_names_exists(name: str) -> None:
     assert exists(name), f"docs/architecture.md names {name}, which does not exist"
 
 
-def test_files_that_decisions_in_force_name_exist() -> None:
+def test_files_named_by_decisions_in_force_exist() -> None:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     files = [f"/{name}" for name in listed.stdout.splitlines() if (ROOT / name).exists()]
@@ -87,7 +87,7 @@ def test_the_sizes_of_the_caches_match_the_code(file: str, fact: str) -> None:
     assert f"{int(number):,}" in PAGE
 
 
-def test_a_room_imports_only_rooms_below_it_even_for_types() -> None:
+def test_a_subpackage_imports_only_lower_ones_even_for_types() -> None:
     table = PAGE.partition("## The rooms of the core")[2].partition("\n## ")[0]
     rooms = re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)
     graph = grimp.build_graph("opwright", exclude_type_checking_imports=False, cache_dir=None)

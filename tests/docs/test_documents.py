@@ -117,14 +117,14 @@ def test_listings_are_excerpts_of_an_example_package(page: Path, generated: Path
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_links_lead_to_files_that_exist(page: Path) -> None:
+def test_links_refer_to_existing_files(page: Path) -> None:
     prose = FENCE.sub("", page.read_text(encoding="utf-8"))
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_every_promise_is_held_by_a_test_that_exists() -> None:
+def test_every_promise_refers_to_an_existing_test() -> None:
     page = ROOT / "docs" / "what_opwright_promises.md"
     rows = [row for row in page.read_text(encoding="utf-8").splitlines() if row.endswith(". |")]
     promises = re.findall(r"^\| .+\. \| (.+) \|$", page.read_text(encoding="utf-8"), re.MULTILINE)

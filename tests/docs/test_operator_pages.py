@@ -1,4 +1,4 @@
-"""Pages of operators: formulas of the computed values, and pictures and times from measurements."""
+"""Pages of operators: formulas and plots of the computed values, and measured times."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_formula_of_softmax_comes_with_its_definitions() -> None:
         ("out = x @ w for rows, and z = 3 * x.", ["out = x @ w for rows"]),
     ],
 )
-def test_a_broken_formula_is_not_shown(comment: str, expected: list[str]) -> None:
+def test_an_invalid_formula_is_not_shown(comment: str, expected: list[str]) -> None:
     assert read(comment) == expected
 
 
@@ -127,7 +127,7 @@ def test_parentheses_appear_if_the_meaning_requires_them() -> None:
 
 
 @pytest.mark.parametrize("op_type", CURVED)
-def test_element_wise_functions_have_a_picture_of_their_values(op_type: str) -> None:
+def test_element_wise_functions_have_a_plot_of_their_values(op_type: str) -> None:
     picture = curves.draw_operator(ow.op_proto(op_type), ow.current_context())
     svg = ElementTree.fromstring(picture).find("svg")
     assert svg is not None
@@ -142,7 +142,7 @@ def test_an_operator_that_is_not_element_wise_has_no_plot(op_type: str) -> None:
     assert curves.draw_operator(ow.op_proto(op_type), ow.current_context()) == ""
 
 
-def test_derivatives_of_curves_are_missing_at_kinks() -> None:
+def test_plots_of_derivatives_have_gaps_at_kinks() -> None:
     function = curves.find_function(ow.op_proto("relu"), ow.current_context())
     x = np.linspace(-1.0, 1.0, 5)
     np.testing.assert_allclose(
@@ -222,7 +222,7 @@ def test_the_page_of_an_operator_shows_a_call_that_runs() -> None:
     assert f"`{shapes}" in page
 
 
-def test_a_column_without_any_cell_is_left_out_of_a_table() -> None:
+def test_empty_columns_are_omitted_from_tables() -> None:
     rows = [("x", "", "1"), ("y", "", "")]
     assert markup.table(("a", "b", "c"), rows) == "| a | c |\n|---|---|\n| x | 1 |\n| y |  |"
     assert markup.table(("a", "b"), []) == ""

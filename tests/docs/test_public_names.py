@@ -40,7 +40,7 @@ ROOMS = {
 NAMES = [(module, name) for module in MODULES for name in public_names(module)]
 
 
-def test_every_module_of_the_core_is_a_private_room_or_has_a_page():
+def test_every_module_of_the_core_is_private_or_has_a_page():
     core = ROOT / "core" / "src" / "opwright"
     modules = {path.stem for path in core.glob("*.py")}
     modules |= {path.parent.name for path in core.glob("*/__init__.py")}
@@ -48,7 +48,7 @@ def test_every_module_of_the_core_is_a_private_room_or_has_a_page():
     assert {f"opwright.{name}" for name in public} <= {*MODULES, "opwright.ops"}
 
 
-def test_type_checkers_see_all_public_names():
+def test_type_checkers_find_all_public_names():
     tree = ast.parse((ROOT / "core" / "src" / "opwright" / "__init__.pyi").read_text())
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     assert {alias.asname for node in imports for alias in node.names} == set(opwright.__all__)
@@ -79,7 +79,7 @@ def imported_modules(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("folder", ["examples", "benchmarks", "docs"])
-def test_examples_that_people_copy_import_public_modules_alone(folder):
+def test_examples_import_only_public_modules(folder):
     for path in (ROOT / folder).rglob("*.py"):
         private = {
             name

@@ -1,4 +1,4 @@
-"""The documentation site: it builds without a warning, and its references leave nothing out."""
+"""The documentation site: it builds without a warning, and its references are complete."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def load(name: str) -> ModuleType:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built from nothing; each warning is an error."""
+    """The site, built from scratch; each warning is an error."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, str(SOURCES / "build.py"), "--to", str(folder / "html")]
     done = subprocess.run(
@@ -125,7 +125,7 @@ def test_the_first_page_shows_the_program_the_chart_and_the_comparison(site: Pat
     assert (site / chart).read_text().startswith("<svg")
 
 
-def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
+def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     (tmp_path / "index.md").write_text("# Title\n\n[here](gone.md)\n")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "dummy", "-c", str(SOURCES)]
     command += [str(tmp_path), str(tmp_path / "out")]
@@ -134,7 +134,7 @@ def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
     assert "gone.md" in done.stderr
 
 
-def test_a_header_is_read_declaration_by_declaration() -> None:
+def test_every_declaration_of_a_header_is_read() -> None:
     headers = load("headers")
     text = """
 // What a thing is.
@@ -167,7 +167,7 @@ typedef int (*call_fn)(const Thing* thing);
     assert call[:2] == (("call_fn",), "Called with a thing.")
 
 
-def test_targets_of_links_outside_the_documents_are_copied_and_a_folder_is_named(
+def test_link_targets_outside_the_documents_are_copied_and_a_folder_is_reported(
     tmp_path: Path,
 ) -> None:
     sys.path.insert(0, str(SOURCES))

@@ -58,7 +58,7 @@ def test_the_short_run_reaches_its_score(script: Path, tmp_path: Path) -> None:
     "missed",
     ['"accuracy", at_least=0.6', '"error", 2.0, at_most=1.9', '"loss", float("nan"), at_most=1'],
 )
-def test_a_missed_score_ends_with_1(missed: str, tmp_path: Path) -> None:
+def test_a_missed_score_exits_with_status_1(missed: str, tmp_path: Path) -> None:
     done = run("-c", MISSED % missed, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert not done.stderr
@@ -78,7 +78,7 @@ def test_the_docstring_states_every_required_fact(script: Path) -> None:
 
 
 @every_script
-def test_the_page_shows_every_script_with_a_picture(script: Path) -> None:
+def test_the_page_shows_every_script_with_a_figure(script: Path) -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert f"](../examples/models/{script.name})" in page, f"{PAGE.name} lacks {script.name}"
     pictures = re.findall(rf"\]\((figures/models/{script.stem}\w*\.(?:png|svg))\)", page)

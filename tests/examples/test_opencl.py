@@ -37,7 +37,7 @@ def get_platforms():
 
 
 class Installed:
-    """The package on the path of processes that are started here, and of no others."""
+    """The package on the path of processes that are started here only."""
 
     def __init__(self, folder: Path) -> None:
         wheel = build_example_wheel(SOURCE.name, folder)

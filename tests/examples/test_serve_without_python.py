@@ -1,4 +1,4 @@
-"""The programs in C and Rust that run a bundle compute the bits of Python."""
+"""The programs in C and Rust that run a bundle are bitwise identical to Python."""
 
 from __future__ import annotations
 

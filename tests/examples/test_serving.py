@@ -1,4 +1,4 @@
-"""The example of a server: batches, limits, reloads and its end lose no request."""
+"""The example of a server: batches, limits, and no lost request on reload and shutdown."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ def test_a_bundle_is_served_within_its_batches(modules, tmp_path):
         (b" " * 2000, 413, "at most 1000 bytes"),
     ],
 )
-def test_a_wrong_request_is_answered_with_the_reason(modules, tmp_path, question, status, reason):
+def test_the_response_to_an_invalid_request_gives_the_reason(
+    modules, tmp_path, question, status, reason
+):
     export(tmp_path)
     limit = 1000 if status == 413 else 1 << 20
     with np.errstate(over="ignore"):
@@ -129,7 +131,7 @@ def test_more_requests_than_may_wait_are_refused_at_once(modules, tmp_path):
     assert service.counts == {200: statuses.count(200), 503: statuses.count(503)}
 
 
-def test_a_request_without_a_result_in_time_is_abandoned(modules, tmp_path):
+def test_a_request_without_a_result_in_time_times_out(modules, tmp_path):
     export(tmp_path)
     (answer,), _ = ask(tmp_path, [body(X)], timeout_s=0.01, max_wait_s=0.2, max_batch=64)
     assert (answer.status_code, answer.json()["error"]) == (504, "no result within 0.01 s")
@@ -150,7 +152,7 @@ def test_a_model_that_cannot_be_reloaded_keeps_serving(modules, tmp_path):
     assert answer.status_code == 200
 
 
-def test_a_server_without_a_model_ends_with_the_reason(modules, monkeypatch, tmp_path):
+def test_a_server_without_a_model_exits_with_the_reason(modules, monkeypatch, tmp_path):
     from serve import main
 
     monkeypatch.setattr(sys, "argv", ["serve.py", str(tmp_path / "missing")])
@@ -158,7 +160,7 @@ def test_a_server_without_a_model_ends_with_the_reason(modules, monkeypatch, tmp
         main()
 
 
-def test_answers_close_their_connections_before_the_end(modules, tmp_path):
+def test_responses_close_their_connections_during_shutdown(modules, tmp_path):
     from app import Service
 
     export(tmp_path)
@@ -168,7 +170,7 @@ def test_answers_close_their_connections_before_the_end(modules, tmp_path):
     assert answer.headers["connection"] == "close"
 
 
-def test_no_request_is_lost_over_reloads_and_the_end_of_a_server():
+def test_no_request_is_lost_on_reload_or_shutdown():
     words = [sys.executable, str(FOLDER / "load_test.py"), "--requests", "1500", "--reloads", "3"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

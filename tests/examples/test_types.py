@@ -1,4 +1,4 @@
-"""Type checkers of a user: Pyright and mypy --strict find nothing in the examples."""
+"""Type checkers: Pyright and mypy --strict report no error in the examples."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_pyright_finds_nothing_without_stubs(project):
     assert check_with_pyright(project, [project / "script.py"], with_stubs=False) == []
 
 
-def test_pyright_finds_nothing_but_mistakes(project):
+def test_pyright_reports_only_mistakes(project):
     wrong = project / "wrong.py"
     wrong.write_text("import opwright as ow\now.ops.softmax([1.0], axes=1)\now.Programm()\n")
     paths = [project / "script.py", wrong, *SINGLE, *(EXAMPLES / name for name in FOLDERS)]

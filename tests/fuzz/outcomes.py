@@ -9,7 +9,7 @@ import numpy as np
 
 from opwright.errors import OpwrightError
 
-# An error of opwright's own code that it did not foresee.
+# An unexpected error of opwright's own code.
 _INTERNAL = (
     AssertionError,
     AttributeError,
@@ -27,8 +27,8 @@ _BORDER = ("incompatible function arguments", "incompatible constructor argument
 def find_fault(error: BaseException) -> str | None:
     """Return why an error is a fault of opwright, or None if it was raised on purpose.
 
-    On purpose is every class of `opwright.errors` whose causes are not mistakes of the program, the
-    documented TypeError of a call with other arguments, and NumPy's lack of memory within a kernel.
+    Intended are all classes of `opwright.errors` whose causes are not mistakes of the program, the
+    documented TypeError of a call with wrong arguments, and NumPy's lack of memory in a kernel.
     """
     for cause in _chain(error):
         if isinstance(cause, OpwrightError):

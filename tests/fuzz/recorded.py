@@ -13,7 +13,7 @@ FORMAT = 1
 
 
 def encode(value: Any) -> Any:
-    """Return a case, or a part of one, as values of JSON."""
+    """Return a case, or a part of it, as JSON values."""
     if isinstance(value, dict):
         return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Runs seeded cases of every target in child processes, and stores each failing one as a file.
+"""Runs seeded cases of every target in child processes, and stores each failing case as a file.
 
     make fuzz                          two minutes over all targets
     make fuzz ARGS='--counted' a number of cases of each target, without a time limit make fuzz
@@ -37,7 +37,7 @@ from worker import Job  # noqa: E402
 
 
 class Amount(NamedTuple):
-    """The share of a target: targets that are quick and reach the most code get the most.
+    """The share of a target; targets that are fast and reach the most code get the largest share.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Fuzzer:
             self._report(target)
 
     def _run_timed(self, pool: ThreadPoolExecutor) -> None:
-        """Go round by round, each with its own seeds."""
+        """Run round after round, each with its own seeds."""
         rounds = max(1, round(self._args.seconds / MOST_SECONDS / len(self._args.targets)))
         total = sum(TARGETS[target].share for target in self._args.targets)
         for number in range(rounds):

@@ -1,4 +1,4 @@
-"""The seeds of fuzzing: inputs and attributes of every operator that fit, or may."""
+"""The seeds of fuzzing: inputs and attributes of every operator that are, or may be, valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An environment whose native code AddressSanitizer and UBSan check, built on first need."""
+"""An environment whose native code is checked by AddressSanitizer and UBSan, built on demand."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _build(package: str, wheels: Path, settings: list[str]) -> None:
 
 
 def _native_settings(package: str) -> list[str]:
-    """Return the settings of the checked build of a native package, which is kept."""
+    """Return the settings of the checked build of a native package, which is cached."""
     settings = {
         "build-dir": str(PLACE / package),
         "cmake.build-type": "RelWithDebInfo",
@@ -67,7 +67,7 @@ def _environ() -> dict[str, str]:
     libraries = [_find_library(name) for name in ("libasan.so", "libubsan.so", "libstdc++.so")]
     return {
         "LD_PRELOAD": " ".join(libraries),
-        # Python frees little at its end. A bound for one allocation replaces the process's,
+        # Python frees little memory at exit. A bound for one allocation replaces the process's,
         # which may grow by twice as much: a request that is granted is not a fault.
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=512:"
         "quarantine_size_mb=32:exitcode=99",

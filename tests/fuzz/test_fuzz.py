@@ -1,4 +1,4 @@
-"""The fuzzer itself: stored cases stay harmless, and it notices the required errors."""
+"""The fuzzer itself: stored cases remain harmless, and it detects the required errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def worker(tmp_path, *args, **environ):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_kept_case_ends_in_a_result_or_an_error_that_was_raised_on_purpose(target, tmp_path):
+def test_a_stored_case_ends_in_a_result_or_an_intended_error(target, tmp_path):
     paths = [str(path) for path in CORPUS if path.parent.name == target]
     done = worker(tmp_path, "replay", *paths)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -68,7 +68,9 @@ def test_a_kept_case_ends_in_a_result_or_an_error_that_was_raised_on_purpose(tar
         ("hang", "a case took more than 1 seconds"),
     ],
 )
-def test_a_case_that_ends_its_process_is_found_by_its_index(modules, tmp_path, planted, reason):
+def test_a_case_that_terminates_its_process_is_identified_by_its_index(
+    modules, tmp_path, planted, reason
+):
     from watch import watch_worker
     from worker import Job
 
@@ -89,23 +91,23 @@ def test_a_case_that_ends_its_process_is_found_by_its_index(modules, tmp_path, p
         ("cause", "IndexError: tuple index out of range"),
     ],
 )
-def test_an_error_that_was_not_raised_on_purpose_is_a_fault(tmp_path, planted, fault):
+def test_an_unintended_error_is_reported_as_a_fault(tmp_path, planted, fault):
     lines = run_planted(tmp_path, planted)
     assert lines
     assert {line["fault"] for line in lines} == {fault}
 
 
-def test_growth_is_a_fault_of_the_case_that_grew(tmp_path):
+def test_memory_growth_is_reported_as_a_fault_of_the_case_that_grew(tmp_path):
     (line,) = run_planted(tmp_path, "growth")
     assert line["fault"] == "more than 1 GB of growth"
 
 
-def test_a_refusal_is_not_a_fault(tmp_path):
+def test_a_refusal_is_not_reported_as_a_fault(tmp_path):
     assert run_planted(tmp_path, "refusal") == []
 
 
 def run_planted(tmp_path, planted):
-    """Run a job of planted cases; return the faults that were noted."""
+    """Run a job of planted cases; return the recorded faults."""
     progress, found = tmp_path / "progress", tmp_path / "found"
     progress.write_bytes(bytes(24))
     job = {"target": "planted", "seed": 3, "begin": 0, "end": 40, "seconds": 600.0}
@@ -117,7 +119,9 @@ def run_planted(tmp_path, planted):
 @pytest.mark.parametrize(
     "target", ["appended", "calls", "files", "gradients", "programs", "training", "writers"]
 )
-def test_a_case_follows_from_seed_and_index_and_can_be_kept(modules, tmp_path, monkeypatch, target):
+def test_a_case_follows_from_seed_and_index_and_can_be_stored(
+    modules, tmp_path, monkeypatch, target
+):
     import importlib
 
     from recorded import decode, encode
@@ -132,7 +136,7 @@ def test_a_case_follows_from_seed_and_index_and_can_be_kept(modules, tmp_path, m
         assert encode(decode(json.loads(json.dumps(encode(case))))) == encode(case)
 
 
-def test_an_array_is_kept_with_its_values_dtype_and_layout(modules):
+def test_an_array_is_stored_with_its_values_dtype_and_layout(modules):
     from recorded import decode, encode
 
     array = np.arange(6, dtype=np.int16).reshape(2, 3)
@@ -154,7 +158,7 @@ def test_the_command_runs_each_target_and_counts_its_cases(tmp_path):
     assert done.stdout.endswith("\n690 cases, 0 kinds of faults\n")
 
 
-def test_the_command_ends_when_its_time_is_over(tmp_path):
+def test_the_command_exits_after_its_time_limit(tmp_path):
     command = [sys.executable, str(HERE / "run.py"), "--seconds", "0.1", "--jobs", "1"]
     done = subprocess.run(
         [*command, "--corpus", str(tmp_path), "locks"],

@@ -97,7 +97,7 @@ def is_sanitized() -> bool:
 
 
 def limit_memory() -> None:
-    """Make honest requests beyond the bound fail, as on a machine that has no more."""
+    """Make allocations beyond the bound fail, as on a machine without more memory."""
     if is_sanitized():
         return  # the shadow alone is more; its options bound one allocation
     used = next(
@@ -158,7 +158,7 @@ def warm_up(target: Any) -> None:
 
 
 def find_fault_of(target: Any, case: Any) -> dict[str, str] | None:
-    """Run a case; return the error in how it ended, or None."""
+    """Run a case; return the fault in its outcome, or None."""
     try:
         target.run(case)
     except (KeyboardInterrupt, SystemExit):

@@ -87,7 +87,7 @@ def test_one_row_translates_a_third_party_operator(context: ow.Context, tmp_path
         ),
         ({"LeakyRelu": (6, "acme.sloped", {"slope": "slope"})}, "ONNX must have the attribute"),
         ({"acme::S": (1, "acme.sloped", {"alpha": "slop"})}, "acme.sloped must have the attribute"),
-        ({"acme::S": (1, "acme.slopd", {})}, "its operator must be there"),
+        ({"acme::S": (1, "acme.slopd", {})}, "its operator must exist"),
     ],
 )
 def test_a_wrong_row_is_reported(context: ow.Context, rows: dict[str, Any], fault: str) -> None:

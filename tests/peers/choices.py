@@ -1,4 +1,4 @@
-"""Choices that differ from PyTorch's on purpose: the table of decision 0035.
+"""Intentional differences from PyTorch: the table of decision 0035.
 
 Elements marked by a function here are not compared.
 """
@@ -50,7 +50,7 @@ def _near_poles(given: Inputs) -> Array:
 
 
 def _beside_poles(given: Inputs) -> Array:
-    """Mark numbers at and near integers below 1, where peers round pi times x."""
+    """Mark numbers at and near integers below 1, where peers round pi * x."""
     x = given["x"].astype(np.float64)
     return (x < 0.5) & (np.abs(x - np.rint(np.where(np.isfinite(x), x, 0.0))) < 0.02)
 
@@ -61,7 +61,7 @@ def _not_finite(given: Inputs) -> Array:
 
 
 def _without_derivative(x: Array, y: Array) -> Array:
-    """Mark where PyTorch squares the two and gets 0 or infinity."""
+    """Mark elements for which PyTorch squares both numbers and gets 0 or infinity."""
     largest = np.maximum(np.abs(x), np.abs(y)).astype(np.float64)
     return ~((largest > 1e-150) & (largest < 1e150))
 

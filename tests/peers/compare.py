@@ -89,7 +89,7 @@ def leave_out(
 
 
 def add_weights(one: OneOperator, request: Request) -> bool:
-    """Weigh the first float output at random; return whether there is any."""
+    """Weight the first float output randomly; return whether there is one."""
     rng = np.random.default_rng(0)
     for slot in one.definition.proto.outputs:
         for variable in one.outputs[slot.name]:

@@ -1,4 +1,4 @@
-"""The peers' process. Without peers, as in `make test`, nothing of this folder is collected."""
+"""The peers' process. Without peers, as in `make test`, no test of this folder is collected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers and the corresponding modules of PyTorch: how to build both, which weights are equal."""
+"""Layers and the corresponding modules of PyTorch: how to build both and match weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Arrays = dict[str, Any]
 
 @dataclass
 class LayerCase:
-    """A layer, and the module of PyTorch that it is.
+    """A layer, and the corresponding module of PyTorch.
 
     Attributes
     ----------

@@ -82,7 +82,7 @@ def scan(block: Any, states: Mapping[str, str], body: Any, ends: Sequence[str]) 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
-def test_a_scan_is_a_recurrent_network(activation: str, dtype: str, peer: Peer) -> None:
+def test_a_scan_matches_a_recurrent_network(activation: str, dtype: str, peer: Peer) -> None:
     shapes = {"x": (STEPS, *X), "h0": H0, "w": (HIDDEN, SIZE), "u": (HIDDEN, HIDDEN)}
     feeds = draw({**shapes, "b": (HIDDEN,)}, dtype)
     block = begin(feeds)
@@ -114,7 +114,7 @@ def test_a_scan_is_a_recurrent_network(activation: str, dtype: str, peer: Peer) 
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_scan_of_cells_equals_a_whole_lstm(dtype: str, peer: Peer) -> None:
+def test_a_scan_of_cells_matches_a_complete_lstm(dtype: str, peer: Peer) -> None:
     shapes = {"x": (STEPS, *X), "h0": H0, "c0": H0, "w": (4 * HIDDEN, SIZE)}
     feeds = draw({**shapes, "u": (4 * HIDDEN, HIDDEN)}, dtype)
     block = begin(feeds)

@@ -23,7 +23,9 @@ operators."""
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("passes", [(), None], ids=["no passes", "passes"])
 @pytest.mark.parametrize("seed", range(COUNT))
-def test_program(seed: int, passes: tuple[str, ...] | None, dtype: str, peer: Peer) -> None:
+def test_a_random_program_matches_pytorch(
+    seed: int, passes: tuple[str, ...] | None, dtype: str, peer: Peer
+) -> None:
     drawing = Drawing(seed, dtype)
     request = drawing.to_request()
     outputs, expected = peer.ask("torch", request)

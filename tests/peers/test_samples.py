@@ -51,7 +51,9 @@ def draw(op_type: str, dtype: str) -> list[Sample]:
 
 
 @pytest.mark.parametrize(("op_type", "dtype", "library"), list(kernels()))
-def test_samples(op_type: str, dtype: str, library: str | None, peer: Peer) -> None:
+def test_samples_of_an_operator_match_the_peers(
+    op_type: str, dtype: str, library: str | None, peer: Peer
+) -> None:
     if op_type in NO_PEER:
         pytest.skip(NO_PEER[op_type])
     reasons: list[str] = []

@@ -84,7 +84,7 @@ def test_the_shape_rule_refuses_contradictory_inputs(library, a, b, message):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(4, 7), (1, 1), (0, 3)])
-def test_it_is_the_cosine_of_the_angle_times_the_scale(library, dtype, shape):
+def test_the_result_is_the_cosine_of_the_angle_times_the_scale(library, dtype, shape):
     a, b = draw(dtype, shape)
     out = np.full((shape[0], 1), np.nan, dtype)
     run(library, "cosine.similarity", [a, b], [out])
@@ -103,7 +103,7 @@ def test_a_row_of_zeros_has_similarity_and_gradient_zero(library):
     assert not grads[1][0].any()
 
 
-def test_nan_is_passed_on(library):
+def test_nan_propagates(library):
     a, b = draw("float64", (2, 3))
     a[0, 1] = np.nan
     out, grads = np.zeros((2, 1)), [np.zeros((2, 3)) for _ in range(2)]
@@ -114,7 +114,7 @@ def test_nan_is_passed_on(library):
         assert np.isfinite(array[1]).all()
 
 
-def test_the_gradient_is_the_central_difference(library):
+def test_the_gradient_matches_central_differences(library):
     a, b = draw("float64")
     weights = np.random.default_rng(2).normal(size=(4, 1))
     a_grad, b_grad = np.empty_like(a), np.empty_like(b)
@@ -131,7 +131,7 @@ def test_the_gradient_is_the_central_difference(library):
             np.testing.assert_allclose(grad[index], (above - below) / (2 * step), atol=1e-8)
 
 
-def test_a_gradient_that_is_not_wanted_is_left_out(library):
+def test_an_unrequested_gradient_is_not_computed(library):
     a, b = draw("float32")
     out_grad = np.ones(len(a), np.float32)
     a_grad, b_grad, alone = (np.full_like(like, np.nan) for like in (a, b, b))

@@ -60,7 +60,7 @@ def test_similarity_and_gradient_match_the_cpu(shape, dtype):
         np.testing.assert_allclose(got, expected, rtol=4 * eps, atol=4 * eps)
 
 
-def test_an_unrequested_gradient_is_left_out():
+def test_an_unrequested_gradient_is_not_computed():
     a, b = RNG.normal(size=(2, 3, 5))
     for got, expected in zip(*(compute(name, a, b, ("b_grad",)) for name in DEVICES), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-14)

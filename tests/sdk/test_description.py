@@ -47,7 +47,7 @@ def python_everything():
     )  # fmt: skip
 
 
-def test_the_description_is_the_one_that_python_makes(features):
+def test_the_description_equals_the_one_made_in_python(features):
     message = Message.FromString(features.proto_bytes("test.everything"))
     assert OpProto.from_proto(message) == python_everything()
 
@@ -129,7 +129,7 @@ def describe(mistakes, name):
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_broken_rule_is_named(mistakes, name):
+def test_the_error_names_a_broken_rule(mistakes, name):
     assert describe(mistakes, name) == (1, MISTAKES[name])
 
 

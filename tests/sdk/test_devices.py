@@ -111,7 +111,7 @@ def test_only_a_device_with_graphs_records_one(devices, device, refusal):
     assert network.placement().graph_refusal == refusal
 
 
-def test_a_kernel_that_is_not_capturable_is_named_as_the_reason(devices):
+def test_the_reason_names_a_kernel_that_is_not_capturable(devices):
     network, call = devices.compile("recorded", ow.Operator("negative", x="x", out="out"))
     for _ in range(3):
         np.testing.assert_array_equal(call(x=X)[0], -X)
@@ -119,7 +119,7 @@ def test_a_kernel_that_is_not_capturable_is_named_as_the_reason(devices):
     assert network.placement().graph_refusal == reason
 
 
-def test_the_constructor_is_given_the_number_and_kernels_the_object(devices):
+def test_the_constructor_receives_the_number_and_kernels_the_object(devices):
     negative = ow.Operator("negative", x="x", out="out")
     np.testing.assert_array_equal(devices.run("plain", negative), -X)
     np.testing.assert_array_equal(devices.run("plain:1", negative), -X - 100)
@@ -198,7 +198,9 @@ SILENT = "throws what says nothing"
         ("queued", "Run", "throws bad_alloc", OutOfMemoryError, r"add\[queued\]: .* out of memory"),
     ],
 )  # fmt: skip
-def test_a_failure_is_reported_and_can_be_tried_again(devices, device, function, how, error, text):
+def test_a_failure_is_reported_and_the_call_can_be_repeated(
+    devices, device, function, how, error, text
+):
     devices.let(function, how)
     for _ in range(2):
         with pytest.raises(error, match=text):
@@ -227,7 +229,7 @@ def test_a_recording_that_fails_changes_no_result_and_is_reported(devices, funct
     assert network.placement().graph_refusal == reason
 
 
-def test_a_replay_that_throws_is_an_error_of_the_plan(devices):
+def test_a_replay_that_throws_raises_an_error_of_the_plan(devices):
     call = devices.compile("recorded")[1]
     for _ in range(2):
         call(x=X)

@@ -36,7 +36,7 @@ def test_the_kernels_compile(compiler, tmp_path):
     parts = [operator, kernel, shared, "using Attrs = CosineAttrs;", staged, REGISTRATIONS]
     file = tmp_path / "page.cc"
     file.write_text("\n".join(parts), encoding="utf-8")
-    # The page leaves out loops, and the bodies of two functions.
+    # The page omits loops, and the bodies of two functions.
     compiler.check(file)
 
 

@@ -53,7 +53,7 @@ def test_a_library_computes_in_each_host_with_the_available_threads(library):
     assert library.asked == ([] if library.version == "1.0" else [(3, N)])
 
 
-def test_an_unsupported_machine_is_a_refusal_to_an_older_host(library):
+def test_an_older_host_treats_an_unsupported_machine_as_a_refusal(library):
     with pytest.raises(FailedError, match="a processor with 7 units is needed") as caught:
         make_step(library, fails=-7)
     assert caught.value.code == (REFUSED if library.version == "1.0" else UNSUPPORTED)

@@ -80,7 +80,7 @@ def test_an_attribute_of_a_later_version_is_ignored(features):
         ("rate", 1e39, "attribute 'rate' must fit the 32 bits of its field, got 1e+39"),
     ],
 )
-def test_an_attribute_that_does_not_fit_its_field_is_an_error(features, name, value, message):
+def test_an_attribute_that_does_not_fit_its_field_raises(features, name, value, message):
     attrs = {key: item for key, item in (ATTRS | {name: value}).items() if item is not None}
     with pytest.raises(FailedError) as caught:
         echo(features, attrs)
@@ -95,7 +95,7 @@ def test_a_shape_rule_reads_typed_attributes(features):
     assert features.infer("test.everything", inputs, ATTRS | {"small": 0}) == {(0, 0): ((5, 0), 64)}
 
 
-def test_a_negative_dimension_is_an_error(features):
+def test_a_negative_dimension_raises(features):
     inputs = [((2,), "float32"), ((2,), "float32"), ((2,), "float32")]
     with pytest.raises(FailedError) as caught:
         features.infer("test.everything", inputs, ATTRS)
@@ -162,13 +162,13 @@ def test_each_instance_has_its_own_state(features):
     second.close()
 
 
-def test_a_kernel_learns_that_nothing_reads_an_output(features):
+def test_a_kernel_is_told_which_outputs_are_unread(features):
     step, _ = staged(features, flags=[0, UNREAD])
     assert step.frame.estimate_ns == 12
     step.close()
 
 
-def test_run_sees_the_packed_copy(features):
+def test_run_reads_the_packed_copy(features):
     step, _ = staged(features, flags=[PACKABLE, 0])
     assert (step.frame.n_packs, step.packs[0].arg) == (1, 0)
     assert (step.packs[0].bytes, step.packs[0].alignment) == (8, 128)
@@ -186,7 +186,7 @@ def test_run_sees_the_packed_copy(features):
         ("memory", OUT_OF_MEMORY, "out of memory"),
     ],
 )
-def test_prepare_answers_why_not(features, mode, code, message):
+def test_prepare_returns_the_reason_of_a_refusal(features, mode, code, message):
     with pytest.raises(FailedError) as caught:
         staged(features, mode)
     assert (caught.value.code, caught.value.message) == (code, message)
@@ -204,12 +204,12 @@ def run_wrong(features, mode, dtype=np.int16):
         step.close()
 
 
-def test_a_kernel_of_every_dtype_names_none(features):
+def test_a_kernel_for_every_dtype_lists_no_dtype(features):
     assert features.kernel("other.unary", "bool").n_dtypes == 0
     run_wrong(features, "")
 
 
-def test_a_kernel_for_an_operator_of_others_registers_no_operator(features):
+def test_a_kernel_for_another_packages_operator_registers_no_operator(features):
     assert set(features.ops) == {"test.everything", "test.unary"}
 
 

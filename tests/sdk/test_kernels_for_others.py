@@ -37,7 +37,7 @@ def test_an_optional_field_receives_its_value(others):
     assert run(others, "other.scale", ATTRS | {"shift": 100}) == 8 * 0.5 + 3 + 100
 
 
-def test_a_kernel_that_reads_no_attribute_takes_any(others):
+def test_a_kernel_that_reads_no_attribute_accepts_any(others):
     assert run(others, "other.plain_grad", ATTRS) == 1
 
 
@@ -54,7 +54,7 @@ def test_a_kernel_that_reads_no_attribute_takes_any(others):
         ("shift", 0.5, "attribute 'shift' must be int, got float"),
     ],
 )
-def test_an_attribute_that_does_not_fit_its_field_is_an_error(others, name, value, message):
+def test_an_attribute_that_does_not_fit_its_field_raises(others, name, value, message):
     attrs = {key: item for key, item in (ATTRS | {name: value}).items() if item is not None}
     with pytest.raises(FailedError) as caught:
         run(others, "other.scale", attrs)

@@ -1,4 +1,4 @@
-"""Work counted instead of timed, so that a busy machine changes nothing."""
+"""Counts work instead of timing it, so that a busy machine does not affect the result."""
 
 from __future__ import annotations
 

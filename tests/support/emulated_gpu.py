@@ -1,8 +1,8 @@
 """Runs the tests of CUDA kernels on the CPU if there is no GPU.
 
-A compiler needs a fifth of a second to start a file, and a hundredth for an instance of a kernel:
-so all instances that the chosen tests need are collected first, by running the tests with kernels
-that do nothing, and compiled together.
+A compiler needs 0.2 s to start a file, and 0.01 s for an instance of a kernel. So all instances
+that the selected tests need are collected first, by running the tests with kernels that do
+nothing, and compiled together.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def collect(items: Sequence[pytest.Item], compiler: HostCompiler) -> dict[Source
 
 
 def compile_together(wanted: dict[Source, set[str]], compiler: HostCompiler) -> None:
-    """Compile instances in as few files as keep all processors busy."""
+    """Compile instances in the minimum number of files that keeps all processors busy."""
     parts = []
     for source, expressions in wanted.items():
         listed = sorted(expressions)

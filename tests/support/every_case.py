@@ -1,4 +1,4 @@
-"""Whether all cases run, or the sample of them for `make test`: the same one each time.
+"""Whether all cases run, or the sample of them for `make test`, which is the same each time.
 
 Only `make test-all` runs:
 

@@ -1,4 +1,4 @@
-"""Makes pip, when tests run it, install the releases of the environment of the tests.
+"""Makes pip in tests install the releases that are installed in the tests' environment.
 
 They are pinned. Without this, a test could fail on the day of another project's release.
 """

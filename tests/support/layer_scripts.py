@@ -1,11 +1,11 @@
-"""Layers that processes of any engine divide, after a line ``DEVICE = "cpu"`` or ``"cuda"``."""
+"""Layers partitioned over processes of any engine, after ``DEVICE = "cpu"`` or ``"cuda"``."""
 
 from __future__ import annotations
 
 EXCHANGE = """
 rng = np.random.default_rng(3)
 for trial in range(4):
-    # Processes send each other as many rows as it happens, in two trials to one alone, or none.
+    # Processes send random numbers of rows to each other, in two attempts only to one, or none.
     counts = rng.integers(0, 4, (n, n))
     if trial == 1:
         counts[:] = 0
@@ -98,7 +98,7 @@ def build(divided, optimizer, sparse):
     return [ids], [vectors, loss]
 
 
-# Ids of all processes and of one alone: the others are asked for nothing then.
+# Ids of rows of all processes, or of only one; then no rows of the others are requested.
 rng = np.random.default_rng(0)
 batches = [rng.integers(0, 11, (8, 3)), np.full((8, 3), 4), np.full((8, 3), 2)]
 batches += [rng.integers(0, 11, (8, 3)) * 4 % 11]
@@ -171,7 +171,7 @@ wanted = {
     if v.persistable
 }
 same(state_of(main, scope), wanted, rtol=1e-3, atol=1e-5)
-# What all have alike has equal bits.
+# Replicated parameters are bitwise identical on all processes.
 alike = b"".join(scope.var(f"{name}_param").numpy().tobytes() for name in ("b_b", "f_w", "f_b"))
 assert len(set(dist.gather(alike))) == 1
 shapes = {p.name: p.shape for p in main.parameters()}

@@ -3,8 +3,9 @@
 A ``text`` block directly below a ``python`` block is its output. A ``console`` block contains ``$
 command`` lines with their output. A block that begins with the comment ``# path/of/a/file``, or
 ``// path/of/a/file``, is an excerpt of that file. A line ``...`` means any number of lines, a blank
-for any number of blanks. All else is the same on every processor: a page rounds or compares values
-that rounding may change, such as an accuracy, before it prints them.
+for any number of blanks. All other output must be the same on every processor:
+a page rounds or compares values that rounding may change, such as an accuracy, before it prints
+them.
 """
 
 from __future__ import annotations

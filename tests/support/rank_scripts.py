@@ -1,4 +1,4 @@
-"""A training for processes of any engine, after a line ``DEVICE = "cpu"`` or ``"cuda"``."""
+"""A training run for processes of any engine, after a line ``DEVICE = "cpu"`` or ``"cuda"``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Collects the instances of kernels that tests need, by running the tests without them.
 
-A plan is prepared as ever, and every kernel of it does nothing. No comparison is made, so that a
+A plan is prepared as usual, but its kernels do nothing. No comparison is made, so that a
 test continues with its next computation.
 """
 
@@ -24,7 +24,7 @@ COMPARISONS = [name for name in np.testing.__all__ if name.startswith("assert_")
 
 @contextlib.contextmanager
 def without_comparisons() -> Iterator[None]:
-    """Make NumPy find any two arrays equal, in a separate Context without plans."""
+    """Make NumPy's assertions accept any two arrays, in a separate Context without plans."""
     with contextlib.ExitStack() as stack:
         for name in COMPARISONS:
             stack.enter_context(patch.object(np.testing, name, lambda *args, **kwargs: None))

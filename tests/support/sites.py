@@ -1,4 +1,4 @@
-"""Whole distributions written into a folder, and processes that see them and nothing else."""
+"""Complete distributions written into a folder, and processes that find only these."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Site:
 
     @staticmethod
     def _age(*folders: Path) -> None:
-        """Set the times back: files that were just written are not added to the index."""
+        """Set the times back, because files that were just written are not added to the index."""
         for folder in folders:
             for file in folder.rglob("*"):
                 status = file.stat()
@@ -112,7 +112,7 @@ class Site:
     def run(
         self, *words: str, check: bool = True, **environ: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a fresh Python that sees this folder, opwright's core, NumPy and pluggy."""
+        """Run a fresh Python that finds this folder, opwright's core, NumPy and pluggy."""
         env = {k: v for k, v in os.environ.items() if not k.startswith(("OPWRIGHT_", "PYTHON"))}
         env["PYTHONPATH"] = os.pathsep.join([str(self.folder), str(self.libraries)])
         env["OPWRIGHT_CACHE_DIR"] = str(self.cache)
@@ -129,7 +129,7 @@ class Site:
         return self.run("-c", textwrap.dedent(code), **environ).stdout
 
     def json(self, code: str, **environ: str) -> Any:
-        """Run code that leaves its answer in `answer`, and return that."""
+        """Run code that assigns `answer`, and return its value."""
         text = f"{textwrap.dedent(code)}\nimport json\nprint(json.dumps(answer))"
         return json.loads(self.run("-c", text, **environ).stdout.splitlines()[-1])
 

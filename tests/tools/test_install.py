@@ -57,7 +57,7 @@ def test_few_steps_print_only_the_tenths_that_they_reach(module: ModuleType) -> 
     assert lines == [f"compiling: {percent} %" for percent in (0, 33, 66, 100)]
 
 
-def test_on_a_terminal_one_line_changes_with_every_percent(module: ModuleType) -> None:
+def test_on_a_terminal_one_line_is_updated_with_every_percent(module: ModuleType) -> None:
     text = show_all(module, Terminal(), 1000)
     assert text == "".join(f"\rcompiling: {percent} %" for percent in range(101)) + "\n"
 

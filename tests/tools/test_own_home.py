@@ -69,7 +69,7 @@ def users(tmp_path: Path) -> Users:
     return Users(folder)
 
 
-def test_tests_and_their_processes_live_in_a_folder_of_this_run() -> None:
+def test_tests_and_their_processes_use_a_home_folder_of_this_run() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PLACES], capture_output=True, text=True, check=True
     )

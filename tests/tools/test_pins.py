@@ -103,7 +103,7 @@ def test_pins_are_exact_hashed_and_name_no_path(name: str) -> None:
         assert re.fullmatch(r"(sha256:[0-9a-f]{64}\s*(--hash=)?)+", hashes), pin
 
 
-def test_make_test_takes_nothing_from_the_registry_but_pins() -> None:
+def test_make_test_installs_only_pins_from_the_registry() -> None:
     """Recipes of stamps do not call pip directly, except for NCCL, which is not part of it."""
     recipe_of = r"^\$\(STAMPS\)/(\w+):.*\n(?:\t\t.*\n)*((?:\t.*\n)+)"
     recipes = re.findall(recipe_of, MAKEFILE, re.MULTILINE)

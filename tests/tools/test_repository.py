@@ -17,7 +17,7 @@ def check(root: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_files_are_short_and_name_no_machine() -> None:
+def test_files_are_short_and_do_not_name_a_machine() -> None:
     done = check(ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -35,7 +35,7 @@ def test_files_are_short_and_name_no_machine() -> None:
         ("page.md", "A normalised row.\n", "page.md:1: American spelling is used, got 'normalise'"),
     ],
 )
-def test_a_file_that_breaks_a_rule_is_named(
+def test_the_report_names_a_file_that_breaks_a_rule(
     tmp_path: Path, name: str, text: str, finding: str
 ) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)

@@ -47,7 +47,7 @@ def run_tidy(commands: Path, *parts: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_a_finding_in_a_header_is_reported_once_and_is_a_failure(commands: Path) -> None:
+def test_a_finding_in_a_header_is_reported_once_and_fails(commands: Path) -> None:
     done = run_tidy(commands)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stdout.count("[modernize-use-override") == 1
@@ -59,13 +59,13 @@ def test_files_are_chosen_by_a_part_of_their_path(commands: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "0 findings of clang-tidy in 1 files\n")
 
 
-def test_a_part_that_no_path_contains_is_an_error(commands: Path) -> None:
+def test_a_part_that_no_path_contains_raises(commands: Path) -> None:
     done = run_tidy(commands, "native/absent")
     assert done.returncode == 1
     assert "contains one of ['native/absent']" in done.stderr
 
 
-def test_a_file_that_does_not_compile_is_a_finding(commands: Path) -> None:
+def test_a_file_that_does_not_compile_is_reported(commands: Path) -> None:
     (commands.parent / "core" / "native" / "clean.cc").write_text("int clean( { return 0; }\n")
     done = run_tidy(commands, "clean")
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""Workloads that need no peer: one peer works, the others cannot, fail, die or compute nonsense."""
+"""Workloads without real peers: one works; others are missing, fail, crash or compute nonsense."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators appended to a program with dimensions known and unknown, then compiled and run."""
+"""Operators appended to a program with known and unknown dimensions, then compiled and run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def draw(rng: random.Random) -> dict[str, Any]:
 
 
 def _declare(rng: random.Random, array: Any) -> list[int] | None:
-    """Return the shape of an array in the program: now and then an unknown or wrong one."""
+    """Return the shape of an array in the program, sometimes an unknown or wrong one."""
     if not isinstance(array, np.ndarray) or rng.random() < 0.03:
         return None
     shape = [-1 if rng.random() < 0.15 else dim for dim in array.shape]

@@ -1,4 +1,4 @@
-"""The file of a lock, changed, then loaded and held to."""
+"""A changed lock file, which is loaded and applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX models with changed fields or bytes, with a file of tensors; loaded, and written again."""
+"""ONNX models with changed fields or bytes and a file of tensors, loaded and rewritten."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _change_bytes(rng: random.Random, data: bytes) -> bytes:
 
 
 def _messages(message: Any) -> list[Any]:
-    """Return a message and all within it."""
+    """Return a message and all nested messages."""
     found = [message]
     for field, value in message.ListFields():
         if field.message_type is not None:
@@ -214,7 +214,7 @@ def _draw(rng: random.Random, field: Any, messages: list[Any]) -> Any:
 
 
 def run(case: dict[str, Any]) -> None:
-    """Load a file, and write the program again."""
+    """Load a file, and rewrite the program."""
     folder = _folder() / "case"
     if not folder.is_dir():
         folder.mkdir(parents=True)

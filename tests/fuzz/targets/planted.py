@@ -1,4 +1,4 @@
-"""Cases that end in each of the ways that the fuzzer must notice; for its own tests."""
+"""Cases with each of the outcomes that the fuzzer must detect; for its own tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def draw(rng: random.Random) -> dict[str, Any]:
 
 
 def run(case: dict[str, Any]) -> None:
-    """End as the case demands."""
+    """Produce the outcome that the case requests."""
     kind = case["kind"]
     if kind == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)

@@ -1,4 +1,4 @@
-"""Programs from outside, with their structure or their bytes changed: read, written, run."""
+"""Programs of unknown origin, with changed structure or bytes: read, written and run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a training in a checkpoint, changed and with its checksum, then continued from."""
+"""Changed training states in a checkpoint, with valid checksums, from which training resumes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _train(epochs: int, every_steps: int | None = None) -> nn.History:
 
 @cache
 def _states() -> tuple[tuple[str, dict[str, Any]], ...]:
-    """Return the generations of a training, some within an epoch, each with its state."""
+    """Return the generations of a training run, some within an epoch, each with its state."""
     _train(_EPOCHS, every_steps=2)
     (_folder() / "run").rename(_folder() / "whole")
     found = []
@@ -105,7 +105,7 @@ def _change(rng: random.Random, value: Any) -> None:
 
 
 def run(case: dict[str, Any]) -> None:
-    """Continue from the state; if it is accepted, the training ends like the whole one."""
+    """Resume from the state; if it is accepted, training ends like the uninterrupted run."""
     _states()
     path = _folder() / "run"
     shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Programs with gradients and optimizers: changed as read, or differentiated after a change."""
+"""Programs with gradients and optimizers, changed when read, or differentiated after a change."""
 
 from __future__ import annotations
 

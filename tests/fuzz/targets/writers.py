@@ -1,4 +1,4 @@
-"""Programs with hostile names, written as text and as a page: nothing of a name becomes markup."""
+"""Programs with hostile names, written as text and as a page: no part of a name becomes markup."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _page() -> Path:
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return the bytes of a program, the names that become others, and a title."""
+    """Return the bytes of a program, the names to replace, and a title."""
     programs = forward_programs() if rng.random() < 0.8 else training_programs()
     data = rng.choice(programs)
     if rng.random() < 0.3:

@@ -1,4 +1,4 @@
-"""NAdam and RAdam in 50 decimal digits: for betas near 1, where PyTorch's steps lose digits."""
+"""NAdam and RAdam in 50 decimal digits: for betas near 1, where PyTorch's steps lose precision."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Standard operators that NumPy and SciPy have: for dtypes and calls that PyTorch lacks.
+"""Standard operators in NumPy and SciPy, for dtypes and calls that PyTorch lacks.
 
-Functions are called like `torch_operators`'s, on arrays.
+Functions are called like those of `torch_operators`, but on arrays.
 """
 
 from __future__ import annotations

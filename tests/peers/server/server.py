@@ -57,7 +57,7 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
     """Run a program; the ``outputs`` of its operators are lists of names, slot by slot."""
     values: dict[str, Any] = dict(request["feed"])
     if request["peer"] == "torch":
-        # Copied: some of the arrays that were unpickled cannot be written.
+        # Arrays are copied, since some unpickled arrays are read-only.
         values = {name: torch.from_numpy(array.copy()) for name, array in values.items()}
     for name in request["wanted"]:
         values[name].requires_grad_()

@@ -78,12 +78,12 @@ class Starving:
         self._library.starve_arm(number)
 
     def disarm(self) -> int:
-        """End that; return the number of allocations."""
+        """Stop counting; return the number of allocations."""
         return int(self._library.starve_disarm())
 
 
 def write_stacks(path: Path) -> None:
-    """Have this process write its stack to stderr when it crashes."""
+    """Make this process write its stack to stderr when it crashes."""
     library = ctypes.CDLL(str(path))
     library.starve_write_stacks.restype = None
     library.starve_write_stacks()

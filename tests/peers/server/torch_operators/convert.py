@@ -1,4 +1,4 @@
-"""Code shared by the tables: how a call is refused, and paddings as pairs of begin and end."""
+"""Code shared by the tables: refusal of calls, and paddings as pairs of begin and end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Function = Callable[..., Any]
 
 
 class NotExpressibleError(Exception):
-    """A peer has the operator, but not this call of it; the text names the lacking part."""
+    """A peer has the operator, but does not support this call; the text names the missing part."""
 
 
 def require(condition: bool, lack: str) -> None:
@@ -34,7 +34,7 @@ def pad_spatial(x: torch.Tensor, paddings: Sequence[int], value: float) -> torch
 
 
 def of_axes(function: Function) -> Function:
-    """Leave out scalars with a named axis, which opwright treats as lines of one element."""
+    """Exclude scalars with a given axis, which opwright treats as lines of one element."""
 
     @wraps(function)
     def checked(**given: Any) -> Any:
@@ -46,7 +46,7 @@ def of_axes(function: Function) -> Function:
 
 
 def channels_first(function: Function) -> Function:
-    """Make a function of images with channels first honor `data_format`, in its first output."""
+    """Make a function of images with channels first respect `data_format` in its first output."""
 
     def moved(x: torch.Tensor, data_format: str = "NCHW", **others: Any) -> Any:
         if data_format[1] == "C":

@@ -1,4 +1,4 @@
-"""Operators of tags and ids that PyTorch lacks, one sequence at a time and differentiated by it."""
+"""Operators of tags and ids that PyTorch lacks, for single sequences, with PyTorch's gradients."""
 
 from __future__ import annotations
 

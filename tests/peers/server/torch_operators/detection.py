@@ -1,4 +1,4 @@
-"""Operators of boxes, from their definitions; bins of images by PyTorch's sampling and pooling."""
+"""Operators of boxes, from their definitions; bins of images use PyTorch's sampling and pooling."""
 
 from __future__ import annotations
 

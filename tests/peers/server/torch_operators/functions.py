@@ -52,7 +52,7 @@ def _diff(
 
 
 def _nan(function: Function) -> Function:
-    """Return a reduction that leaves out NaN."""
+    """Return a reduction that ignores NaN."""
 
     def reduced(x: Tensor, axis: Sequence[int], keepdims: bool) -> Tensor:
         require(x.is_floating_point(), "PyTorch has other dtypes for sums")

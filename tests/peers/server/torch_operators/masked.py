@@ -44,7 +44,7 @@ def _norm(x: Tensor, mask: Tensor, axis: Sequence[int], keepdims: bool, p: float
 
 
 def _along(function: Function) -> Function:
-    """Return a softmax whose lines have something to see: PyTorch's others are NaN."""
+    """Return a softmax of lines with an unmasked element; PyTorch returns NaN for other lines."""
 
     def lines(x: Tensor, mask: Tensor, axis: int) -> Tensor:
         mask = _mask(x, mask)

@@ -16,7 +16,7 @@ def _accuracy(x: Tensor, label: Tensor, k: int) -> Any:
     ids = label.reshape(-1).long()
     rows = torch.arange(len(x))
     own = x[rows, ids][:, None]
-    # A row is right if fewer than k classes are ahead: greater ones, NaN, equal ones before it.
+    # A row is correct if fewer than k classes precede it: greater, NaN, or equal and before it.
     is_before = torch.arange(x.shape[1]) < ids[:, None]
     ahead = (x > own) | torch.isnan(x) | ((x == own) & is_before)
     right = ((ahead.sum(1) < k) & ~torch.isnan(own[:, 0])).sum()

@@ -52,8 +52,7 @@ def _momentum(
 
 
 def correct(power: Tensor, beta: float) -> float:
-    """Return the correction of a power in addition to a first step's, which is all PyTorch
-    counts."""
+    """Return the correction of a power beyond a first step's, which is all that PyTorch tracks."""
     require(0 <= float(power) < 1 and 0 <= beta < 1, "a power that no step leads to")
     return (1 - float(power)) / (1 - beta)
 
@@ -151,7 +150,7 @@ def _adamax(
 
 
 def _counted(optimizer: type[Any]) -> Function:
-    """Return a step of NAdam or RAdam, whose state includes the number of the step."""
+    """Return a step of NAdam or RAdam, whose state includes the step number."""
 
     def run(
         param: Tensor,

@@ -1,4 +1,4 @@
-"""Optimizers that PyTorch lacks, made of its own ones and of shrinking towards 0."""
+"""Optimizers that PyTorch lacks, composed of PyTorch's optimizers and shrinking towards 0."""
 
 from __future__ import annotations
 

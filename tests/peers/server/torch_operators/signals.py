@@ -65,7 +65,7 @@ def _window(name: str, **renamed: str) -> Function:
 
 
 def _gaussian(length: int, periodic: bool, dtype: str, std: float) -> Tensor:
-    """Made by its formula: torch.signal's divides a rounded sum of steps by small widths."""
+    """Computed by formula, since torch.signal divides a rounded sum of steps by small widths."""
     middle = (length - 1 + (periodic and length > 1)) / 2
     return torch.exp(-0.5 * ((torch.arange(length, dtype=torch.float64) - middle) / std) ** 2)
 
