@@ -47,9 +47,9 @@ class Job:
     begin, end : int
         The indices.
     seconds : float
-        When to stop in between.
+        The time after which no further case begins.
     progress : str
-        The file that says how far it is.
+        The file to which progress is written.
     found : str
         The file to which lines about faults are appended.
     """

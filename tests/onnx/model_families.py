@@ -37,7 +37,7 @@ def make_ids(batch: int, length: int = 12, n: int = 1) -> tuple[torch.Tensor, ..
 
 
 def make_masked_ids(batch: int) -> tuple[torch.Tensor, ...]:
-    """Return token ids, and a mask that hides the last ones of the first text."""
+    """Return token ids, and a mask that hides the last tokens of the first text."""
     (ids,) = make_ids(batch)
     mask = torch.ones_like(ids)
     mask[0, -4:] = 0

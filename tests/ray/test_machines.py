@@ -1,4 +1,4 @@
-"""A cluster of two machines: workers on different ones share no memory."""
+"""A cluster of two machines; workers on different machines share no memory."""
 
 from __future__ import annotations
 

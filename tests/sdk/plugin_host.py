@@ -90,7 +90,7 @@ def starts_of(counts: list[int]) -> Any:
 
 
 class FailedError(Exception):
-    """The status of a function of the plugin other than OK."""
+    """Raised if a function of the plugin returns a status other than OK."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{code}: {message}")

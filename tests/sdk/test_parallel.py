@@ -1,4 +1,4 @@
-"""Work that a plugin runs on the host's threads, in hosts that have some and in older ones."""
+"""Work that a plugin runs on the host's threads, in hosts with threads and in older hosts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Makes pip in tests install the releases that are installed in the tests' environment.
 
-They are pinned. Without this, a test could fail on the day of another project's release.
+They are pinned. Without this, a test could fail because another project has a new release.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes the scripts of docs/coming_from_keras.md: ``python tests/support/keras_page.py``.
 
-Each pair is a script of examples/first_week and the same in Keras, with the lines of both.
+Each pair is a script of examples/first_week and its Keras version, with the line counts of both.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def count_code_lines(source: str) -> int:
 
 
 def read_pair(script: Path) -> tuple[str, str]:
-    """Return the source of a script, and the source of the same in Keras."""
+    """Return the sources of a script and of its Keras version."""
     keras = script.parent / "keras" / script.name
     return script.read_text(encoding="utf-8"), keras.read_text(encoding="utf-8")
 

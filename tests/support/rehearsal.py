@@ -35,7 +35,7 @@ def without_comparisons() -> Iterator[None]:
 
 
 def rehearse(items: Sequence[pytest.Item], toolchain: Toolchain) -> None:
-    """Run tests as far as possible with the kernels of a toolchain."""
+    """Run as much of the tests as possible with the kernels of a toolchain."""
     before = replace_toolchain(toolchain)
     with without_comparisons():
         for item in items:

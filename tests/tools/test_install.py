@@ -32,7 +32,7 @@ def module() -> ModuleType:
 
 @pytest.fixture
 def fake_pip(module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the file of a program that replaces pip; it prints its arguments first."""
+    """Return the path of a program that replaces pip, and prints its arguments first."""
     program = tmp_path / "pip.py"
     program.write_text("import sys; print(*sys.argv[1:])\n")
     monkeypatch.setattr(module, "PIP", (sys.executable, str(program), "install"))

@@ -1,5 +1,4 @@
-"""Packages that `make demo` and `make test` install: exact releases, the same for everyone until
-moved."""
+"""Packages that `make demo` and `make test` install: exact releases that only `make pins` moves."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _kept: list[mmap.mmap] = []
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return a case of the kind that the environment plants at an index, harmless ones else."""
+    """Return the kind of case that the environment plants at an index, a harmless one elsewhere."""
     number = rng.getrandbits(64)
     kind = os.environ.get("PLANTED", "")
     return {"kind": kind if number % 10 == 0 else "", "number": number}

@@ -54,7 +54,7 @@ class Random:
     shape : tuple of int
         The shape.
     low, high : float
-        The range; for whole numbers both ends can occur. Unsigned ones begin at 0 at least.
+        The range; integers can take both ends, and unsigned integers begin at 0 or above.
     avoid : tuple of float
         Places where the function has a kink or a pole: no number comes nearer than `gap`.
     distinct : bool

@@ -66,7 +66,7 @@ def targets(case: Case, dtype: str) -> tuple[Target, ...]:
     """Return every device and library with a kernel for a case."""
     wanted = {dispatch_dtype(case, dtype), "*"}
     entries = ow.current_context().kernels.entries(case.op)
-    # In TF32, if that is allowed, the kernels of library "cudnn" compute less exactly.
+    # With TF32, if that is allowed, the kernels of library "cudnn" are less accurate.
     found = {
         Target(e.device, e.library)
         for e in entries

@@ -124,7 +124,7 @@ def _run_point(test: Callable[..., None], point: Point, fixtures: dict[str, Any]
 
 
 def take_sample(grid: Iterable[Point]) -> list[Point]:
-    """Return the points of a grid that run in every test run: the same ones each time."""
+    """Return the points of a grid that run in every test run, which are always the same."""
     chosen: list[Point] = []
     seen: set[tuple[str, ...]] = set()
     for case, dtype, target in grid:
@@ -181,7 +181,7 @@ def graded() -> tuple[tuple[Case, str], ...]:
 
 
 def standard_types(plan_only: bool = False) -> list[str]:
-    """Return every operator type of opwright-std, with helpers; or the pass-only ones."""
+    """Return every operator type of opwright-std with helpers, or only the pass-only types."""
     ops = ow.current_context().ops
     return [
         op_type

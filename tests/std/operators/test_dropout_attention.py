@@ -63,7 +63,7 @@ def test_the_gradient_drops_the_elements_dropped_by_the_loss():
     call = ow.Network(main.global_block()).compile(["q", "k", "v"], fetch, scope=ow.Scope())
     runs = [[np.array(array) for array in call(q=Q, k=K, v=UNIT)] for _ in range(2)]
     for out, grad in runs:
-        # For the sum of all outputs: each value's gradient is the sum of its weights.
+        # For the sum of all outputs, each value's gradient is the sum of its weights.
         wanted = np.broadcast_to(out.sum(axis=-2)[..., None], grad.shape)
         np.testing.assert_allclose(grad, wanted, rtol=1e-5, atol=1e-6)
     assert (runs[0][0] != runs[1][0]).any()

@@ -1,4 +1,4 @@
-"""Gradients against central differences, for a loss that weighs every output element at random.
+"""Gradients against central differences, for a loss that weights every output element randomly.
 
 Differences are computed on the host, in float64. They would take most of the time elsewhere,
 without showing more: there, and in fewer bits, gradients are compared with the NumPy kernels in
@@ -31,7 +31,7 @@ MANY = 100
 
 
 def add_loss(one: OneOperator) -> Any:
-    """Append ``sum(weight * out)`` over all float outputs but state, for weights at random."""
+    """Append ``sum(weight * out)`` over all float outputs except state, with random weights."""
     rng = np.random.default_rng(0)
     parts = []
     for slot in one.definition.proto.outputs:
@@ -110,13 +110,13 @@ def compute_differences(
 
 
 def directions_of(array: Array) -> Iterator[Array]:
-    """Yield every element separately; for a large array some, and all of it at random, once."""
+    """Yield every element separately; for a large array some elements, and one random direction."""
     places = list(np.ndindex(*array.shape))
     rng = np.random.default_rng(len(places))
     if len(places) > MANY:
         chosen = rng.choice(len(places), MANY // 2, replace=False)
         places = [places[i] for i in sorted(chosen)]
-        # As long as a single element's step, so that nothing else crosses a kink.
+        # The direction is as long as the step of one element, so that nothing else crosses a kink.
         yield rng.choice([-1.0, 1.0], array.shape) / np.sqrt(array.size)
     for place in places:
         direction = np.zeros_like(array)

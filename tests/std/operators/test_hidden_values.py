@@ -1,7 +1,7 @@
 """Hidden values have no effect, not even NaN, infinities and huge numbers.
 
-Beyond the lengths of sequences, in keys that a mask hides, in a matrix whose factor is 0, in
-neighbors of weight 0: values and gradients, in every library.
+Hidden are the padding of sequences, keys that a mask excludes, a matrix whose factor is 0, and
+neighbors of weight 0. Values and gradients are tested in every library.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def nearest(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
     return np.copysign(np.where(np.isnan(values), np.nan, rounded), values)
 
 
-# From float64 ml_dtypes rounds to float32 first.
+# ml_dtypes rounds float64 to float32 first.
 NARROWING = [(lib, wide) for lib in LIBRARIES for wide in ("float16", "bfloat16", "float32")]
 
 

@@ -114,7 +114,7 @@ for call in (
 
 
 def test_an_empty_step_is_refused() -> None:
-    """In a child process, since a read accesses address 0."""
+    """The test runs in a child process, since a missing check would read address 0."""
     command = [sys.executable, "-c", EMPTY_STEPS]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     said = "step must have one element, got int64[0]; give the number of the run"

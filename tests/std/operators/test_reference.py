@@ -79,7 +79,7 @@ def call_eagerly(case: Case, arrays: Mapping[str, Sequence[Array]]) -> list[Arra
 
 
 def strided(array: Array) -> Array:
-    """Return the same numbers with gaps of their own size between them."""
+    """Return the same numbers in memory with a gap of one element after each."""
     if array.ndim == 0:
         return array
     wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
@@ -128,7 +128,7 @@ def gradient_inputs(
 def check_reuse(
     op_type: str, arrays: Mapping[str, Sequence[Array]], attrs: Mapping[str, Any], counts: Any
 ) -> None:
-    """Check that in-place outputs equal separate ones."""
+    """Check that in-place outputs equal separate outputs."""
     context = ow.current_context()
     definition = context.ops.get(op_type)
     for entry in context.kernels.entries(op_type):

@@ -1,4 +1,4 @@
-"""Gradients of gradients against central differences of the first ones, for every operator."""
+"""Gradients of gradients against central differences of first gradients, for every operator."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def add_squared_loss(one: OneOperator, weights: dict[str, Array]) -> ow.Variable
 
 
 def add_sum_of_gradients(one: OneOperator, wanted: list[ow.Variable]) -> SumOfGradients:
-    """Append the first gradients, and their sum with weights at random."""
+    """Append the first gradients, and their sum with random weights."""
     of_outputs: dict[str, Array] = {}
     of_gradients: dict[str, Array] = {}
     pairs = ow.append_backward([add_squared_loss(one, of_outputs)], parameters=wanted)

@@ -1,4 +1,4 @@
-"""Inference with unknown dimensions agrees with inference with known ones."""
+"""Inference with unknown dimensions agrees with inference with known dimensions."""
 
 from __future__ import annotations
 

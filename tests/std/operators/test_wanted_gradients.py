@@ -1,4 +1,4 @@
-"""A gradient does not depend on other requested ones."""
+"""A gradient does not depend on which other gradients are requested."""
 
 from __future__ import annotations
 

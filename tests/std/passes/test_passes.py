@@ -194,7 +194,7 @@ def test_a_persistable_is_viewed_until_it_is_written(type):
     assert check(both, ["out", "z"], feeds, {"w": X + 3}) == (4, 4)
 
 
-def test_a_view_comes_first_if_a_persistable_is_only_read_under_its_other_shape():
+def test_a_view_precedes_the_first_reader_if_a_persistable_is_only_read_in_another_shape():
     ops = [op("reshape", "b", "w", shape=[3, 2]), op("matmul", "out", "x", y="b")]
     assert check(ops, ["out"], {"x": X}, {"w": np.ones(6, np.float32)}) == (1, 2)
 

@@ -1,6 +1,6 @@
 // Makes one allocation fail, for LD_PRELOAD, by its number among those that code in some libraries
-// requests and that are not too small. Memory that is mapped counts, too: it contains the code that
-// oneDNN compiles.
+// requests and that are not too small. Mapped memory counts,
+// too, because it contains the code that oneDNN compiles.
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>

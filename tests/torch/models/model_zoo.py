@@ -146,7 +146,7 @@ def _timm(name: str, **options: Any) -> nn.Module:
 
 
 def _without_dropout(model: nn.Module) -> nn.Module:
-    """Set all probabilities of dropout to zero, and weights that are zero to random ones."""
+    """Set all probabilities of dropout to 0, and zero weights to random numbers."""
     for module in model.modules():
         if isinstance(module, nn.modules.dropout._DropoutNd):
             module.p = 0.0

@@ -137,7 +137,7 @@ def _typical(truth: Results) -> float:
     """Return the size of an element of a parameter or buffer, the median of all of them.
 
     A tensor that is zero except for rounding, such as a bias before a batch norm or the mean of
-    normalized values, is as exact as the others: its own norm is meaningless.
+    normalized values, is as accurate as the other tensors; its own norm is meaningless.
     """
     state = [value for name, value in truth.items() if not name.startswith(("call ", "gradients "))]
     sizes = [v.square().mean().sqrt().item() for v in state if v.is_floating_point() and v.numel()]

@@ -170,7 +170,7 @@ def _detached(leaf: Any) -> Any:
 
 
 def flat_tensors(results: Any) -> Tensors:
-    """Return results as tensors of PyTorch; without tensors among the inputs they are arrays."""
+    """Return results as tensors of PyTorch; if no input is a tensor they are arrays."""
     return [
         leaf if is_tensor(leaf) else _as_tensor(np.asarray(leaf))
         for leaf in tree_flatten(results)[0]
@@ -261,7 +261,7 @@ def check_gradients(task: Task, copies: list[Any], truths: Tensors) -> None:
 
 
 def compare_losses(task: Task, copies: list[Any], truths: Tensors) -> None:
-    """Compare the gradients of a loss that weighs all float results at random."""
+    """Compare the gradients of a loss that weights all float results randomly."""
     wanted = [leaf for leaf in copies if is_tensor(leaf) and leaf.requires_grad]
     places = [i for i, truth in enumerate(truths) if truth.requires_grad]
     if not wanted or not places:

@@ -1,4 +1,4 @@
-"""Which samples differ on purpose: by operator, the subject of a row of `differences`."""
+"""Lists intended differences: for each operator, samples and the subject of a `differences` row."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from opwright.errors import OperatorNotFoundError, OpwrightError, SettingError, 
 
 
 class Tied(nn.Module):
-    """With parameters and buffers of every kind."""
+    """A model with parameters and buffers of every kind."""
 
     def __init__(self) -> None:
         super().__init__()

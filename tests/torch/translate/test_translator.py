@@ -23,7 +23,7 @@ ACME = ow.plugin.Package("acme", "opwright-acme", "1.0")
 
 @pytest.fixture
 def rows() -> Iterator[Rows]:
-    """Yield the table of another package, whose rows count more than all others."""
+    """Yield the table of another package, whose rows take precedence over all others."""
     mine = Rows()
     context = ow.Context.discover()
     context.annexes.add("torch", "zz.acme", mine, ACME)

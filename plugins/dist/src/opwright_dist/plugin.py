@@ -20,7 +20,7 @@ PASSES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("random_numbers", "canonicalize", "dist_random", ()),
     ("shards", "layout", "dist_shards", ("dist.shard",)),
     ("buckets", "layout", "dist_buckets", ("dist.all_reduce", *SHARD_TYPES)),
-    # After the buckets, which it names.
+    # It runs after the buckets, which its comparison names.
     ("comparison", "layout", "dist_compare", COMPARED_TYPES),
 )
 """Module below ``passes``, phase, name and required operators (any), in order of execution."""

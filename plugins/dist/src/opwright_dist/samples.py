@@ -30,7 +30,7 @@ def collective(draw: Draw) -> Drawn:
 
 
 def batch_norm(draw: Draw) -> Drawn:
-    """A variance is not negative, and neither is a number added to it; one element has none."""
+    """Variances and epsilon are not negative, and a single element has no unbiased variance."""
     inputs = draw.propose()
     if inputs is None:
         return None

@@ -67,7 +67,7 @@ class _Given(NamedTuple):
     def align(self, values: Sequence[Any], rank: int | None, every: bool) -> list[Any]:
         """Return values with the batch in axis 0, and of one rank, so that they broadcast.
 
-        Without a `rank` each keeps its own. If `every` one gets the batch, inputs shared by
+        If `rank` is None, values keep their ranks. If `every` one gets the batch, inputs shared by
         examples are repeated: in a gradient, each example has its own.
         """
         aligned = []

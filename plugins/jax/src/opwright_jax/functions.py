@@ -48,7 +48,7 @@ class JaxSource(EagerSource):
         return results[0] if self.returns_one else tuple(results)
 
     def _as_arrays(self, given: Sequence[Sequence[Any]]) -> list[Any]:
-        """Return all inputs as arrays of JAX: numbers, and weakly typed ones, as the others."""
+        """Return all inputs as JAX arrays; numbers and weakly typed ones get the others' dtype."""
         strong = [[i if _is_strong(i) else None for i in items] for items in given]
         stubs = [
             [_stub(self._proto.type, item) if _is_strong(item) else 0 for item in items]

@@ -96,7 +96,7 @@ def save(
     Raises
     ------
     UnsupportedError
-        With `only_onnx` for an operator that ONNX has no counterpart of; for control flow that ONNX
+        With `only_onnx` for an operator without a counterpart in ONNX; for control flow that ONNX
         cannot express.
     AttributeValueError
         For an opset that is too old or unknown.
@@ -281,7 +281,7 @@ def make_tensor(name: str, array: Array) -> TensorProto:
 
 
 def _write_tensor(file: Any, name: str, array: Array, location: str) -> TensorProto:
-    """Write a tensor to the file of the external ones; small ones stay in the message."""
+    """Write a tensor to the file of external tensors; small tensors stay in the message."""
     if array.nbytes < MIN_EXTERNAL_BYTES or array_dtype(array) in ("int4", "uint4"):
         return make_tensor(name, array)
     file.write(b"\0" * (-file.tell() % _ALIGNMENT))

@@ -40,7 +40,7 @@ class Row(NamedTuple):
     hidden : bool
         A gradient helper, listed only on request.
     deterministic : bool
-        Equal inputs produce equal bits, also for repeated indices.
+        Equal inputs give bitwise identical results, also for repeated indices.
     """
 
     module: str

@@ -30,7 +30,7 @@ def _iou(x: Tensor, y: Tensor, border: float = 0.0) -> Tensor:
 
 
 def _keep(order: Sequence[int], overlaps: Tensor, threshold: float, eta: float = 1.0) -> list[int]:
-    """Return the boxes kept by suppression, from boxes in an order."""
+    """Return the boxes kept by suppression, which visits them in the given order."""
     kept: list[int] = []
     for box in order:
         if not any(bool(overlaps[other, box] > threshold) for other in kept):

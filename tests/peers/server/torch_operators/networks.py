@@ -126,7 +126,7 @@ def _batch_norm(
     require(x.numel() > enough * x.shape[1], "batches without elements, or of one in training")
     mean, variance = mean.clone(), variance.clone()
     out = F.batch_norm(x, mean, variance, scale, bias, training, 1 - momentum, epsilon)
-    # PyTorch's running variance is the unbiased one: others are not compared.
+    # PyTorch's running variance is unbiased; biased variances are not compared.
     return (out,) if training and not unbiased else (out, mean, variance)
 
 

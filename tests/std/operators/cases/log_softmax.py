@@ -13,7 +13,7 @@ def log_softmax(x: Array, axis: int = -1) -> Array:
     return (shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))).astype(float)
 
 
-# Far apart, where the probability underflows, -inf next to numbers; then lines without numbers.
+# Distant scores, whose probabilities underflow, -inf next to numbers, and lines without numbers.
 SPECIAL = [
     [1000.0, 1000.0, 999.0],
     [-1000.0, 0.0, -90.0],

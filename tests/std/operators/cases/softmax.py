@@ -13,7 +13,7 @@ def softmax(x: Array, axis: int = -1) -> Array:
     return (powers / powers.sum(axis, keepdims=True)).astype(float)
 
 
-# Far apart, underflowing, -inf next to numbers; then lines without a softmax.
+# Distant scores, which underflow, -inf next to numbers, and lines without a softmax.
 SPECIAL = [
     [1000.0, 1000.0, 999.0],
     [-1000.0, 0.0, -90.0],

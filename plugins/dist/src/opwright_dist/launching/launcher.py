@@ -51,7 +51,7 @@ class Tool(NamedTuple):
     variables : callable
         Returns more variables of the environment for a rank.
     goodbye : str
-        The last act of a process that ends properly: "it had finalized MPI".
+        The last action of a process that exits normally: "it had finalized MPI".
     """
 
     name: str

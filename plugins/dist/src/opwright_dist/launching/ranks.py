@@ -65,7 +65,7 @@ class Ranks:
     variables : callable
         Returns more variables of the environment for a rank.
     goodbye : str
-        The last act of a process that ends properly: "it had finalized MPI".
+        The last action of a process that exits normally: "it had finalized MPI".
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Ranks:
         Raises
         ------
         OSError
-            If the machine cannot start this many; started ones are ended.
+            If the machine cannot start all processes; those started are terminated.
         """
         try:
             for rank in range(self._server.size):

@@ -111,7 +111,7 @@ def _check_size(size: Iterable[int]) -> Sequence[int]:
 
 
 class _Route(NamedTuple):
-    """The rows that a process requests from the others, and the counts they request from it.
+    """The rows that a process requests from other processes, and how many they request from it.
 
     Attributes
     ----------

@@ -131,7 +131,7 @@ def _grad_body(b: BodyContext) -> None:
 
 
 def _shape(ctx: InferContext) -> None:
-    """The output has the shape of x, the others are [channels]."""
+    """The output has the shape of x; the statistics are [channels]."""
     find_group(ctx)
     shape = ctx.input("x").shape
     ctx.require(len(shape) >= 2, f"x must be [n, channels, ...], got {format_shape(shape)}")

@@ -118,7 +118,7 @@ def _write_counts(write: _Writer, ordered: str, number: str, n: int) -> str:
 
 
 def exchange_rows_body(b: BodyContext) -> None:
-    """Send padded rows to each process; take the counted ones from each."""
+    """Send padded rows to each process; keep the counted rows from each."""
     write = _Writer(b)
     x = b.input("x") or ""
     if write.group.size == 1:
@@ -137,7 +137,7 @@ def exchange_rows_body(b: BodyContext) -> None:
 
 
 def _write_ends(write: _Writer, slot: str, n_rows: int) -> tuple[str, str]:
-    """Write the begin and end of each process's rows among the counted ones."""
+    """Write the begin and end of each process's rows in the sequence of counted rows."""
     counts = write.b.input(slot) or ""
     ends = write.running_sum(counts)
     is_right = write.binary(

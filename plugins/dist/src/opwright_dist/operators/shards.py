@@ -42,7 +42,7 @@ def _shard_shape(ctx: InferContext) -> None:
 
 
 def _own_shard_shape(ctx: InferContext) -> None:
-    """As for any shard; a file saved by another process has the states of that process."""
+    """The shape rule of any shard, with a check: a file saved by another process has its states."""
     wanted, rank = ctx.attr("rank"), find_group(ctx).rank
     if wanted not in {-1, rank}:
         raise DistError(

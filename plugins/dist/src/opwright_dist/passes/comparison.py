@@ -49,7 +49,7 @@ def dist_compare(graph: Graph) -> None:
         entries.append("the end of the collectives")
         attrs = {"group": group, "entries": entries, "digest": digest(entries)}
         made.append(graph.make("dist.compare_plans", {}, {}, attrs, like=members[0]))
-    # After the copies of feeds, where a device's graph begins.
+    # The comparison follows the copies of feeds, where a device's graph begins.
     place = next((i for i, op in enumerate(graph.ops) if not op.is_copy), len(graph.ops))
     graph.ops[place:place] = made
     graph.forget_uses()

@@ -80,7 +80,8 @@ def broadcast_state(
 ) -> None:
     """Broadcast the parameters, optimizer states and ``@step`` of process `root`.
 
-    For a state from elsewhere than the startup program, such as a file read by one process. Every
+    Use it for a state that does not come from the startup program, such as from a file read by one
+    process. Every
     process of the group calls it. Sharded states of ``data_parallel(..., shard_optimizer=True)``
     are unchanged.
 

@@ -55,7 +55,7 @@ class Example(NamedTuple):
     crash : str
         How the process that ran it crashed, and in which kernel; empty if it ran.
     is_written : bool
-        Whether its floats are written out, since other ones would be refused.
+        Whether its floats are written out, since other values would be refused.
     """
 
     definition: OpDefinition

@@ -41,7 +41,7 @@ class KernelChoices:
         return self._known[key]
 
     def chosen(self, node: Node, device: str) -> str:
-        """Return ``device/library`` of the kernel, or a text if there is none."""
+        """Return ``device/library`` of the kernel, or a message if there is none."""
         answer = self.found[self.explain(node, device)]
         for candidate in answer["candidates"]:
             if candidate["verdict"] == "chosen":

@@ -83,7 +83,7 @@ class LayerDrawing:
         AttributeValueError
             The name does not end with ``.svg``.
         OSError
-            The file cannot be written; an old one is as before.
+            The file cannot be written; an existing file is unchanged.
         """
         target = Path(path)
         if target.suffix.lower() != ".svg":

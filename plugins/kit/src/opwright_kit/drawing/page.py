@@ -65,7 +65,7 @@ def write_page(
     ----------
     network : Network
     path : str or PathLike
-        The file to write: whole, or not at all.
+        The file, which is written completely or not at all.
     title : str
         The title at the top.
     fetches : iterable of str
@@ -81,7 +81,7 @@ def write_page(
     Returns
     -------
     Drawn
-        The path, and how much there is to see.
+        The path, and the numbers of drawn parts.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def write_page(
     DeviceNotFoundError
         If no plugin provides the device.
     OSError
-        If the file cannot be written; an old one is as before.
+        If the file cannot be written; an existing file is unchanged.
     """
     target = Path(path)
     check_target(target, force=force)

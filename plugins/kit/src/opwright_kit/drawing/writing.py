@@ -17,7 +17,7 @@ def check_target(path: Path, *, force: bool) -> None:
     FileTakenError
         If the file exists and `force` is not given.
     IsADirectoryError, FileNotFoundError
-        If the path is a folder, or in none.
+        If the path is a folder, or its folder does not exist.
     """
     if path.is_dir():
         raise IsADirectoryError(f"graph: must be given a file to write, got the folder {path}")
@@ -35,7 +35,7 @@ def write_whole(path: Path, text: str, *, force: bool) -> None:
     FileTakenError, IsADirectoryError, FileNotFoundError
         As `check_target` does.
     OSError
-        If it cannot be written; an old file is as before.
+        If it cannot be written; an existing file is unchanged.
     """
     check_target(path, force=force)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

@@ -29,7 +29,7 @@ def get_abi_version() -> str:
     numbers = dict(_VERSION.findall(path.read_text(encoding="utf-8")))
     if set(numbers) != {"MAJOR", "MINOR"}:
         raise ScaffoldError(
-            f"new: {path} must define OW_ABI_MAJOR and OW_ABI_MINOR, got not both; install opwright"
+            f"new: {path} must define OW_ABI_MAJOR and OW_ABI_MINOR, got fewer; install opwright"
         )
     return f"{numbers['MAJOR']}.{numbers['MINOR']}"
 

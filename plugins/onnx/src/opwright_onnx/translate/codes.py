@@ -86,7 +86,7 @@ def _make_table(kind: str) -> _Table:
 
 
 def encode(t: Translator, x: Any, kind: str, saturate: bool, rounding: str) -> Codes:
-    """Return numbers in a carried dtype, rounded to even; too large ones are bounded or NaN."""
+    """Return numbers in a carried dtype, with ties to even; too large ones saturate or are NaN."""
     if kind in ("int2", "uint2"):
         whole = t.op("mod", t.cast(x, "int32"), 4)
         return Codes(t.cast(whole, "uint8"), kind)
@@ -113,7 +113,7 @@ def encode(t: Translator, x: Any, kind: str, saturate: bool, rounding: str) -> C
 
 
 def _nearest(t: Translator, table: _Table, size: Any) -> Any:
-    """Return the nearest number; of two equally near ones, the one with an even code."""
+    """Return the nearest number, with ties to the even code."""
     low = t.op("searchsorted", table.middles, size, side="left")
     high = t.op("searchsorted", table.middles, size, side="right")
     is_odd = t.op("not_equal", t.op("mod", low, 2), 0)

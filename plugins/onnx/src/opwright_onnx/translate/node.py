@@ -26,7 +26,7 @@ class Node:
     inputs : list of values
         Variables, arrays of known elements, lists of these for sequences, None for absent ones.
     attrs : dict
-        Numbers, texts, lists, arrays and graphs by name.
+        Numbers, strings, lists, arrays and graphs by name.
     opset : int
         The version of the domain.
     """

@@ -34,7 +34,7 @@ def read_tensor(tensor: TensorProto, folder: str | None, raw: memoryview | None 
     Raises
     ------
     ModelError
-        If shape and bytes do not belong together, or the file is not in the folder.
+        If shape and bytes do not match, or the file is not in the folder.
     """
     who = f"tensor {tensor.name!r}"
     if tensor.data_type == DataType.STRING:

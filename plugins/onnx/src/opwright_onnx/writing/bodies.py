@@ -10,7 +10,7 @@ from opwright.op import BodyContext, Meta
 
 
 def open_body(op: ow.Operator, block: ow.Block) -> ow.Block | None:
-    """Return a block with the operators of a composite's body, None if it has none for it.
+    """Return a block with the operators of a composite's body, None if no body applies.
 
     The block names inputs and outputs as the operator does.
     """
@@ -38,7 +38,7 @@ class _Emitter:
             self.program.note_name(name)
 
     def emit(self, type: str, inputs: Any, outputs: Any, attrs: Any) -> dict[str, list[str]]:
-        """Append one operator; a number among the outputs means that many fresh variables."""
+        """Append one operator; a number n among the outputs stands for n new variables."""
         take = self.program.take_name
         named = {
             slot: [take(type) for _ in range(names)] if isinstance(names, int) else names

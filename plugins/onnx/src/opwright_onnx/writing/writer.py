@@ -109,7 +109,7 @@ class Writer(Nodes):
         return any(name in self._read for name in op.outputs.get(slot, ()))
 
     def items(self, op: Op, attr: str) -> list[Any]:
-        """Return numbers of an attribute, and names in the graph, each of one number, of others."""
+        """Return the items of an attribute: numbers, or names of one-element graph values."""
         value, marks = op.attrs.get(attr), (MARK, MORE) if op.inputs.get(attr) else ()
         numbers = list(value) if isinstance(value, tuple) else [] if value is None else [value]
         found: list[Any] = []

@@ -145,7 +145,7 @@ def read_wide(b: BodyContext, slot: str) -> Expression:
 
 
 def rounded_to(b: BodyContext, x: Expression) -> Expression:
-    """Write x in the dtype of the input x of 16 bits; of wider ones it is unchanged."""
+    """Write x in the dtype of input x if that has 16 bits; return it unchanged otherwise."""
     meta = b.meta(b.input("x") or "")
     return x if meta is None or meta.dtype not in HALVES else x.then("cast", dtype=meta.dtype)
 

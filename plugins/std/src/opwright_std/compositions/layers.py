@@ -75,7 +75,7 @@ def cumprod(b: BodyContext) -> str:
 
 
 def _shifted(x: Expression, step: int, axis: int, rank: int, length: int) -> Expression:
-    """Shift elements along an axis, with ones before the first."""
+    """Shift elements along an axis, with ones in front."""
     paddings = [0] * (2 * rank)
     paddings[2 * axis] = step
     padded = x.then("pad", paddings=paddings, value=1.0)

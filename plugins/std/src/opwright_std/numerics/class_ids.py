@@ -105,7 +105,7 @@ def _check_label_dtype(ctx: InferContext, scores: str, soft_label: bool) -> None
 
 
 def require_label(ctx: InferContext, *allowed: tuple[int, ...]) -> None:
-    """Refuse a label that has none of some shapes."""
+    """Fail unless a label has one of some shapes."""
     label = ctx.input("label").shape
     if not any(shapes_match(label, shape) for shape in allowed):
         wanted = " or ".join(map(format_shape, allowed))

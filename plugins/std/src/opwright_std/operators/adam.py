@@ -41,7 +41,7 @@ def adam(
     rate, power1, power2 = float(learning_rate[0]), float(beta1_power[0]), float(beta2_power[0])
     moments, moved = (moment1, moment2), (moment1_out, moment2_out)
     work = move_moments(grad, moments, moved, (beta1, beta2))  # the one temporary array
-    # Both bias corrections, hoisted out of the loop over the elements.
+    # Both bias corrections are hoisted out of the loop over the elements.
     correction = math.sqrt(1 - power2) if power2 <= 1 else math.nan
     np.sqrt(moment2_out, out=work)
     work += epsilon * correction

@@ -187,8 +187,8 @@ def _grad_of(
 ) -> str:
     """Write the einsum of the gradient and the other operands, for this operand's labels.
 
-    A summed axis that only this operand has comes from ones; for a repeated label, the second axis
-    comes from an identity matrix.
+    A summed axis that only this operand has is created by a tensor of ones; for a repeated
+    label, an identity matrix creates the second axis.
     """
     used = {label for term in equation.operands for label in term}
     free = iter(letter for letter in ascii_letters if letter not in used)

@@ -159,7 +159,7 @@ def _triangular_gradient(g: GradientContext) -> None:
 
 
 def _triangular_body(b: BodyContext) -> bool | None:
-    """From the right: x a = b is a^T x^T = b^T."""
+    """Solving from the right transposes: x a = b is a^T x^T = b^T."""
     if b.attr("left"):
         return False
     attrs = {**b.attrs, "left": True, "transpose": not b.attr("transpose")}

@@ -152,7 +152,7 @@ def viterbi_decode(
 
 
 def _check_chain(ctx: InferContext) -> int:
-    """Check all but the outputs; return the number of sequences."""
+    """Check inputs and attributes; return the number of sequences."""
     x = ctx.input("x").shape
     if len(x) != 3 or x[2] == 0:
         ctx.fail(f"x must be [n, t, tags] with at least 1 tag, got {format_shape(x)}")

@@ -121,7 +121,7 @@ def add_place_output(maker: OpMaker, names: str) -> OpMaker:
 
 
 def _max_pool_shape(ctx: InferContext) -> None:
-    """Each spatial axis of the output is the number of windows."""
+    """The length of each spatial axis of the output is the number of windows along it."""
     require_plane(ctx)
     n, channels, pooled = infer_pooled(ctx)
     for slot in ("out", "index"):

@@ -72,7 +72,7 @@ def _split(b: BodyContext) -> tuple[Ints, Ints] | None:
 
 
 def _body(b: BodyContext) -> bool:
-    """Crops after copied borders, for kernels that do not crop."""
+    """Pads with copied borders first, then crops, for kernels that do not crop."""
     if (parts := _split(b)) is None:
         return False
     grown = b.emit("pad", {"x": b.input("x")}, attrs={**b.attrs, "paddings": parts[0]})

@@ -74,7 +74,7 @@ def _check_parameters(ctx: InferContext, gates: int, directions: int, inputs: in
 
 
 def _set_shapes(ctx: InferContext, gates: int, saved: int) -> None:
-    """Set the outputs: the states of all steps, [t, n, ...] or [n, t, ...], and the final ones."""
+    """Set the outputs: states of all steps, [t, n, ...] or [n, t, ...], and the final states."""
     x, directions = ctx.input("x").shape, 1 + ctx.attr("bidirectional")
     if len(x) != 3:
         order = "[n, t, inputs]" if ctx.attr("batch_first") else "[t, n, inputs]"

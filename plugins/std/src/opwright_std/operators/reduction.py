@@ -57,7 +57,7 @@ def fraction(op_type: str, comment: str) -> OpMaker:
 
 
 def known_meta(w: BodyContext | GradientContext, slot: str = "x") -> Meta:
-    """Return shape and dtype of an input that a formula needs; refuse unknown ones."""
+    """Return shape and dtype of an input that a formula needs; fail if they are unknown."""
     meta = w.meta(w.input(slot) or "")
     if meta is None:
         raise GradientError(
@@ -191,8 +191,8 @@ def _prod_gradient(g: GradientContext) -> None:
 def _other_factors(g: GradientContext, x: str | None, axes: list[int]) -> Iterator[str]:
     """Yield broadcastable arrays whose product is the product of all other elements.
 
-    Along one axis it is the product of preceding times that of following elements; then the other
-    axes are reduced.
+    Along one axis it is the product of the preceding elements times the product of the following
+    elements; then the other axes are reduced.
     """
     for axis in reversed(axes):
         for is_behind in (False, True):

@@ -205,7 +205,7 @@ def _align_maker() -> OpMaker:
 
 
 class _AlignGradient(GradOp):
-    """For means a gradient operator; for maxima a scatter to the selected pixels."""
+    """Means have a gradient operator; gradients of maxima are scattered to the selected pixels."""
 
     def __call__(self, g: GradientContext) -> None:
         if g.attr("mode") == "avg":

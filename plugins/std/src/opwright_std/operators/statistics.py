@@ -306,7 +306,7 @@ def _std_body(b: BodyContext) -> None:
     if _is_half(b):
         _compute_wide(b, "std", _axes(b, correction=correction))
         return
-    # Not the root of variance, whose squares may overflow or underflow.
+    # Not computed as the root of variance, whose squares may overflow or underflow.
     x = b.input("x") or ""
     size = b.emit("norm", {"x": _centered(b, x)}, attrs=_axes(b))
     b.emit("divide", {"x": size, "y": b.emit("sqrt", {"x": _count(b, x, correction)})}, _out(b))

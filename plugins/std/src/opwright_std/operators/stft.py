@@ -45,7 +45,7 @@ def _stft_shape(ctx: InferContext) -> None:
 
 
 def _window(b: BodyContext, dtype: str) -> Expression:
-    """Write the window, centered in n_fft numbers; ones without a window."""
+    """Write the window, centered in n_fft numbers; all ones if no window is given."""
     n_fft = b.attr("n_fft")
     if not b.has_input("window"):
         attrs = {"shape": [n_fft], "value": 1.0, "dtype": dtype}

@@ -66,7 +66,7 @@ class _Formula:
     ----------
     op_type : str
     ops : dict of LoweredOp to None
-        The operators that write it out.
+        The operators that compute it step by step.
     slots : pair of dict of str to Value or None
         Inputs and outputs.
     attrs : dict

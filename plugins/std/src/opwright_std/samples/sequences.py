@@ -23,13 +23,13 @@ def _steps(draw: Draw) -> int:
 
 
 def padded(draw: Draw) -> Drawn:
-    """Up to 5 steps, some features."""
+    """Sequences of up to 5 steps with some features."""
     draw.drops_nan = _PADDING
     return sequence_reverse(draw)
 
 
 def sequence_reverse(draw: Draw) -> Drawn:
-    """As above; the padding is copied."""
+    """Sequences of up to 5 steps with some features; the padding is copied."""
     n, steps = draw.other_length(), _steps(draw)
     x = draw.floats((n, steps, draw.length))
     return {"x": x, "lengths": _lengths(draw, n, steps)}, draw.attrs
@@ -47,7 +47,7 @@ def sequence_mask(draw: Draw) -> Drawn:
 
 
 def sequence_unpack(draw: Draw) -> Drawn:
-    """As many rows as the sum of lengths."""
+    """Packed sequences with as many rows as the sum of lengths."""
     n, steps = draw.other_length(), _steps(draw)
     lengths = _lengths(draw, n, steps)
     if steps > 1 and lengths.sum() <= n:

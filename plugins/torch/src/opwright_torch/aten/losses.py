@@ -92,7 +92,7 @@ def smooth_l1_loss(
 
 @ROWS.row("aten::huber_loss")
 def huber_loss(t: Translator, input: Value, target: Value, reduction: int, delta: float) -> Value:
-    """Squared differences near 0, absolute ones far from it."""
+    """Squared differences near 0, absolute differences far from it."""
     return _pointwise(t, "huber", input, target, reduction, delta=float(delta))
 
 

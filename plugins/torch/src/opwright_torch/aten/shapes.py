@@ -113,7 +113,7 @@ def movedim(t: Translator, input: Value, source: Value, destination: Value) -> V
 
 @ROWS.row("aten::expand", "aten::expand_copy", "aten::expand_as", "aten::broadcast_to")
 def expand(t: Translator, input: Value, **_: Value) -> Value:
-    """The input, repeated along axes of length 1 and new ones."""
+    """The input, repeated along axes of length 1 and new axes."""
     shape = t.shape()
     return input if t.shape(input) == shape else t.op("expand", input, shape=shape)
 

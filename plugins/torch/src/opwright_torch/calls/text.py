@@ -104,7 +104,7 @@ def _find_out(target: Any) -> Any:
 
 
 def encode(value: Any, refer: Callable[[Any], dict[str, Any] | None]) -> Any:
-    """Convert an argument to JSON; `refer` converts tensors, and returns None for others."""
+    """Convert an argument to JSON; `refer` converts tensors, and returns None for other values."""
     reference = refer(value)
     if reference is not None:
         return reference

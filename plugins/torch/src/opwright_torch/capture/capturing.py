@@ -116,7 +116,7 @@ class _Results:
         if len(sharing) > 1:
             names = ", ".join(str(self._placeholders[i].target) for i in sharing)
             raise CaptureError(
-                f"capture: the graph changes an input whose memory others share: {names}"
+                f"capture: the graph changes an input that shares memory with another: {names}"
             )
 
     def _output(self, final: Any, owners: dict[Storage, int], bases: dict[Storage, Node]) -> Output:

@@ -51,14 +51,14 @@ class TorchSource(EagerSource):
         self._n_inputs = len(self.proto.inputs)
         self._detached = EagerSource(definition, context, self._returned, as_tuple, True).call
         self._layouts: dict[tuple[int, ...], Layout] = {}
-        # As Recorded.apply, without its check for torch.func tensors, which `slow` has done.
+        # Works as Recorded.apply, without its check for torch.func tensors, which `slow` has done.
         self._record = super(Function, Recorded).apply  # type: ignore[misc]
         self._simple = None
         if not any(slot.duplicable or slot.optional for slot in self.proto.inputs):
             self._simple = self.layout((1,) * self._n_inputs)
 
     def slow(self, *args: Any) -> Any:
-        """Run calls that the runtime does not handle: recorded ones, or with numbers.
+        """Run calls that the runtime does not handle: recorded calls, and calls with numbers.
 
         Recorded calls of plain tensors come first, for speed.
         """

@@ -19,7 +19,7 @@ _version_of: Final = attrgetter(VERSION)
 
 
 class OptimizerSteps:
-    """Counts the steps of all optimizers: PyTorch's fused ones raise no tensor's version."""
+    """Counts the steps of all optimizers, since fused ones do not increase tensor versions."""
 
     def __init__(self) -> None:
         self.count = 0

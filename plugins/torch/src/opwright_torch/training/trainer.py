@@ -26,7 +26,7 @@ class Trainer:
     way : Way
         Processing of gradients before an update.
     modules : sequence of torch.nn.Module
-        The model, and a loss that is one.
+        The model, and the loss if it is a module.
 
     Attributes
     ----------

@@ -46,7 +46,7 @@ class Differences:
         Returns
         -------
         str or None
-            The first thing that is wrong.
+            The first fault.
         int
             The number of differences that were compared; those at kinks are skipped.
         """

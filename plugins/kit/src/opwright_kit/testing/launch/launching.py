@@ -2,7 +2,7 @@
 
 A plan of one step is built manually. It takes an image of the whole memory, with inputs and poison
 in their places, runs the kernel on it and returns the image. So it works the same for Python
-kernels, compiled kernels and any device, and everything that a kernel did shows in the bytes.
+kernels, compiled kernels and any device, and everything that a kernel did is visible in the bytes.
 """
 
 from __future__ import annotations

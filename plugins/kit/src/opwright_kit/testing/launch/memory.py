@@ -90,7 +90,7 @@ class Memory:
     Parameters
     ----------
     has_arena : bool
-        Whether one region serves all; otherwise guards are only after an array.
+        Whether all arrays share one region; otherwise guards are only after an array.
     alignment : int
         The alignment of every position, in bytes.
     pages : {"begin", "end"}, optional

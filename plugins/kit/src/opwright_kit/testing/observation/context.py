@@ -254,7 +254,7 @@ class CheckContext:
     def operator_dtypes(self, op_type: str) -> list[str]:
         """Return the dispatch dtypes in which any kernel of an operator is run, float64 first.
 
-        For an operator that only its body computes, the dtypes that it declares.
+        For an operator that only its body computes, these are the dtypes that it declares.
         """
         dtypes = {d for e in self.context.kernels.entries(op_type) for d in self.dtypes(e)}
         dtypes = dtypes or set(self.declared_dtypes(self.context.ops.get(op_type)))

@@ -312,7 +312,7 @@ class _Writer:
 
     @property
     def _results(self) -> list[str]:
-        """Variables that no operator reads, without the intermediate ones of gradients."""
+        """Variables that no operator reads, except intermediate values of gradients."""
         return [name for name in self._written if name not in self._read | self._inner]
 
     def finish(self) -> DrawnProgram:

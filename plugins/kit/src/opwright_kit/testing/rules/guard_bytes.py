@@ -44,7 +44,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _reads_beside(observation: Observation) -> bool:
-    """Return whether a change of nothing but guards and workspace changes the outputs."""
+    """Return whether changing only guards and workspace changes the outputs."""
     first = observation.first.outputs
     if equal_bytes(first, observation.second.outputs):
         return False

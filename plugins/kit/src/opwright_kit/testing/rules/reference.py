@@ -105,7 +105,7 @@ def _find_fault_of_packed(
     outputs: Mapping[str, Sequence[Array]],
     context: CheckContext,
 ) -> str | None:
-    """Return the fault if a kernel packs inputs; None if there is none, or it packs none.
+    """Return the fault of a kernel that packs inputs; None if it has none, or packs nothing.
 
     It packs in the first run, reuses that in the second, and packs again in the third, after the
     parameters are set.
@@ -179,7 +179,7 @@ def _find_difference(
 def _overflows_above(dtype: str) -> float:
     """Return the number above which infinity is accepted: a product of three may overflow.
 
-    Only float16 has so small a range that this happens to the numbers that are drawn.
+    Only float16 has such a small range that this happens with the drawn numbers.
     """
     return 1000.0 if dtype == "float16" else np.inf
 

@@ -167,8 +167,8 @@ class _Probe:
     def _find_other(self, outputs: Outputs, changed: Sample) -> str | None:
         """Return where a reference is finite and this is not, or the other way round.
 
-        Only outputs that depend on the element: a factor of 0, such as padding, may multiply it or
-        not.
+        Only outputs that depend on the element are compared, since a kernel may or may not multiply
+        it by a factor of 0, such as in padding.
         """
         for other in self._context.references(self._entry.op_type, changed.dtype, self._entry):
             try:

@@ -38,7 +38,7 @@ class Case(NamedTuple):
     others : (int, int)
         Range of the lengths of the other axes, its end excluded.
     most_elements : int
-        The most elements of all inputs, or of all outputs.
+        The maximum number of elements of all inputs, or of all outputs.
     rows : bool
         Whether `length` is the length of the first axis, usually the batch.
     """
@@ -117,11 +117,11 @@ class Draw:
     drops_nan : str
         To be set: why NaN or infinity in an input may give a number.
     loses_tails : str
-        To be set: why the gradient may lose its digits far from 0.
+        To be set: why the gradient may lose precision far from 0.
     flat_at_nan : str
         To be set: why the gradient of a NaN that reaches an output may be 0.
     tolerance : (float, str)
-        To be set: how far kernels may be apart, relative to the largest number, and why:
+        To be set: how far kernels may differ, relative to the largest number, and why:
         ``(0.02, "weights have 8 bits")``.
     """
 

@@ -187,7 +187,7 @@ def _values(draw: Draw, slot: str, shape: Shape, dtype: str, least: int) -> Arra
 def output_counts(
     definition: OpDefinition, metas: SlotMetas, attrs: Mapping[str, Any], rng: np.random.Generator
 ) -> dict[str, int]:
-    """Return the number of variables in each output slot; optional ones are present at random.
+    """Return the number of variables in each output slot; optional outputs are present at random.
 
     An output that aliases an absent input is absent.
     """

@@ -52,7 +52,7 @@ class Sample:
     drops_nan : str
         Why NaN or infinity in an input may give a number; empty if it may not.
     loses_tails : str
-        Why the gradient may lose its digits far from 0; empty if it may not.
+        Why the gradient may lose precision far from 0; empty if it may not.
     flat_at_nan : str
         Why the gradient of a NaN that reaches an output may be 0; empty if it may not.
     tolerance : (float, str)

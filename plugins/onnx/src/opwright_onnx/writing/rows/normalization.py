@@ -102,7 +102,7 @@ def inverse_real(w: Writer, op: Op) -> Any:
     half = w.shape(op)[place]
     if half != length // 2 + 1:
         raise DeclinedError("x must have n // 2 + 1 numbers, as rfft returns them")
-    # The conjugates of the others, from the end; the transform of all is real.
+    # The other half is the conjugates in reverse order; the transform of both halves is real.
     cut = [w.ints([i]) for i in ((length - 1) // 2, 0, place, -1)]
     signs = w.cast(w.const([1.0, -1.0]), w.dtype(op))
     rest = w.node("Mul", w.node("Slice", x, *cut), signs)
