@@ -1,4 +1,4 @@
-"""A function in a separate process: every outcome is reported, within a time limit."""
+"""Functions in a child process: every outcome is reported, within a time limit."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_requests_are_answered_one_after_another(functions: str) -> None:
         ("close", "closed its connection", 60.0),
     ],
 )
-def test_an_end_without_an_answer_is_reported(
+def test_a_child_that_exits_without_an_answer_is_reported(
     functions: str, function: str, how: str, limit_s: float
 ) -> None:
     with Child(f"{functions}{function}", capture=True) as child:
@@ -115,7 +115,7 @@ def test_a_damaged_message_after_a_good_one_is_refused(functions: str) -> None:
             child.receive()
 
 
-def test_exceptions_of_a_function_are_raised_here(functions: str) -> None:
+def test_exceptions_of_a_function_are_raised_in_the_parent(functions: str) -> None:
     with Child(f"{functions}fail", capture=True) as child:
         with pytest.raises(ChildRaised, match=r"^ValueError: torn\\x1b$"):
             child.receive()
@@ -127,7 +127,7 @@ def test_exceptions_of_a_function_are_raised_here(functions: str) -> None:
         child.receive()
 
 
-def test_a_function_that_cannot_be_imported_is_raised_here(functions: str) -> None:
+def test_a_function_that_cannot_be_imported_raises_in_the_parent(functions: str) -> None:
     with (
         Child("nowhere:f", capture=True) as child,
         pytest.raises(ChildRaised, match="ModuleNotFoundError"),
@@ -152,7 +152,7 @@ class Stop(Exception):  # noqa: N818 - of a handler
     """Raised by the handler of a test."""
 
 
-def test_the_exception_of_a_signal_handler_leaves_an_exchange(functions: str) -> None:
+def test_the_exception_of_a_signal_handler_propagates_out_of_an_exchange(functions: str) -> None:
     def stop(number: int, frame: object) -> None:
         raise Stop
 
@@ -166,7 +166,7 @@ def test_the_exception_of_a_signal_handler_leaves_an_exchange(functions: str) ->
         signal.signal(signal.SIGALRM, before)
 
 
-def test_a_message_has_a_limit(functions: str) -> None:
+def test_the_size_of_a_message_is_limited(functions: str) -> None:
     with (
         Child(f"{functions}echo") as child,
         pytest.raises(FormatError, match="messages have at most"),

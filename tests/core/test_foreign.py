@@ -77,7 +77,7 @@ def wrapping():
 
 
 @pytest.mark.parametrize("plugin", [healthy, wrapping])
-def test_the_exception_of_a_signal_handler_is_raised_as_itself(handler, plugin):
+def test_the_exception_of_a_signal_handler_is_reraised_unchanged(handler, plugin):
     with pytest.raises(TimeIsUpError):  # noqa: PT012 - the error is handled as wrappers do
         try:
             plugin()
@@ -95,7 +95,7 @@ def test_an_exception_that_a_caller_is_handling_is_not_raised_again(handler):
         assert describe_error(raised.value) == "ValueError: torn"
 
 
-def test_an_exception_of_the_plugin_is_not_taken_for_that_of_a_signal(handler):
+def test_an_exception_of_the_plugin_is_not_mistaken_for_one_of_a_signal_handler(handler):
     def plugin(number, frame):
         raise TimeIsUpError
 
@@ -140,11 +140,11 @@ DESCRIBING = {
     "describe_failure",
     "_failed",
 }
-"""Functions that raise the exception of a signal handler again."""
+"""Functions that re-raise the exception of a signal handler."""
 
 
 def catchers():
-    """Yield the places where the core catches every exception and does not raise it again."""
+    """Yield the places where the core catches every exception without re-raising it."""
     folder = Path(opwright.__file__).parent
     for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -158,7 +158,7 @@ def catchers():
 
 
 @pytest.mark.parametrize("node", list(catchers()))
-def test_catching_plugin_exceptions_lets_signals_pass(node):
+def test_catching_plugin_exceptions_does_not_catch_those_of_signal_handlers(node):
     calls = {
         item.func.id
         for item in ast.walk(node)

@@ -45,7 +45,7 @@ def test_a_record_has_its_methods_and_can_be_pickled():
     assert again.both == "3 four"
 
 
-def test_a_record_refuses_what_a_named_tuple_refuses():
+def test_a_record_refuses_the_same_definitions_as_a_named_tuple():
     for made in (Ours, Theirs):
         with pytest.raises(ValueError, match=re.escape("Got unexpected field names: ['third']")):
             made(1)._replace(third=3)

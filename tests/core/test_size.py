@@ -1,4 +1,4 @@
-"""How large the core is: it grows only with the number in decision 0098, and a reason."""
+"""The size of the core: growth requires a higher ceiling in decision 0098, with a reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 DECISION = ROOT / "docs" / "decisions" / "0098-what-the-core-contains.md"
 
 SLACK = 500
-"""Lines that the ceiling may be above the core: more, and it would not be noticed that it grows."""
+"""The maximum lines between core and ceiling; with more, growth would go unnoticed."""
 
 
 def count_lines() -> int:
@@ -26,7 +26,7 @@ def read_ceiling() -> int:
     return int(stated[1].replace(",", ""))
 
 
-def test_the_core_is_not_larger_than_was_decided():
+def test_the_core_is_not_larger_than_its_ceiling():
     lines, ceiling = count_lines(), read_ceiling()
     assert lines <= ceiling, (
         f"the core has {lines} lines of Python, and {DECISION.name} allows {ceiling}: move what a "
@@ -35,7 +35,7 @@ def test_the_core_is_not_larger_than_was_decided():
     )
 
 
-def test_the_ceiling_follows_a_core_that_shrinks():
+def test_the_ceiling_is_lowered_when_the_core_shrinks():
     lines, ceiling = count_lines(), read_ceiling()
     assert lines >= ceiling - SLACK, (
         f"the core has {lines} lines of Python: lower the ceiling of {ceiling} in {DECISION.name}"

@@ -1,4 +1,4 @@
-"""Watch detects whether the arguments of a call are an earlier call's, unchanged."""
+"""Watch detects whether the arguments of a call are those of an earlier call, unchanged."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from opwright.runtime import Watch
 
 
 class Counted:
-    """Has a number, as a plain attribute."""
+    """Has a version number as a plain attribute."""
 
     def __init__(self) -> None:
         self.version = 0
 
 
 class Computed:
-    """Has a number that its class computes."""
+    """Has a version number that its class computes."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -31,7 +31,7 @@ def args(request: pytest.FixtureRequest) -> tuple[object, ...]:
     return tuple(request.param() for _ in range(4))
 
 
-def test_the_same_objects_are_the_same(args: tuple[object, ...]) -> None:
+def test_unchanged_objects_are_recognized(args: tuple[object, ...]) -> None:
     assert Watch(args, [0, 2], "version").is_same(args)
 
 
@@ -41,7 +41,7 @@ def test_another_object_at_a_watched_position_differs(args: tuple[object, ...]) 
     assert watch.is_same((args[0], args[3], args[2], args[1]))
 
 
-def test_a_number_that_has_risen_differs() -> None:
+def test_arguments_whose_number_has_increased_differ() -> None:
     args = tuple(Counted() for _ in range(3))
     watch = Watch(args, [0, 1], "version")
     args[2].version = 1
@@ -58,10 +58,10 @@ def test_numbers_of_mixed_classes_are_read() -> None:
     assert not watch.is_same(args)
 
 
-def test_fewer_arguments_differ(args: tuple[object, ...]) -> None:
+def test_a_call_with_fewer_arguments_differs(args: tuple[object, ...]) -> None:
     assert not Watch(args, [3], "version").is_same(args[:2])
 
 
-def test_a_position_beyond_the_arguments_is_an_error(args: tuple[object, ...]) -> None:
+def test_a_position_beyond_the_arguments_raises(args: tuple[object, ...]) -> None:
     with pytest.raises(FeedError, match="Watch: positions must be below 4, got 4"):
         Watch(args, [4], "version")

@@ -1,4 +1,4 @@
-"""The gradients are right: compared with central differences in float64."""
+"""Gradients are correct: they match central differences in float64."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def append_mean(block, name):
     )
 
 
-def test_a_chain(block, values, check_gradients):
+def test_gradients_of_a_chain_of_operators_are_correct(block, values, check_gradients):
     block.append_op("matmul", {"x": "x", "y": "w"}, {"out": "h"})
     block.append_op("relu", {"x": "h"}, {"out": "a"})
     block.append_op("matmul", {"x": "a", "y": "v"}, {"out": "y"})
@@ -43,7 +43,7 @@ def test_a_chain(block, values, check_gradients):
     check_gradients(block, "loss", pairs, values)
 
 
-def test_gradients_are_named_after_their_variables_and_copied_only_where_shared(block):
+def test_gradients_are_named_after_their_variables_and_copied_only_if_shared(block):
     block.append_op("matmul", {"x": "x", "y": "w"}, {"out": "h"})
     block.append_op("square", {"x": "h"}, {"out": "s"})
     block.append_op("add", {"x": "s", "y": "h"}, {"out": "a"})
@@ -59,7 +59,7 @@ def test_gradients_are_named_after_their_variables_and_copied_only_where_shared(
     ]
 
 
-def test_a_rule_sees_metas(block, context, toy):
+def test_a_gradient_rule_can_read_metas(block, context, toy):
     seen = []
 
     def rule(g):
@@ -74,7 +74,7 @@ def test_a_rule_sees_metas(block, context, toy):
     assert seen == [(Meta((4, 4), "float64"), Meta((4, 4), "float64"))]
 
 
-def test_several_readers_are_summed_in_one_order(block, values, check_gradients):
+def test_gradients_of_several_readers_are_summed_in_a_fixed_order(block, values, check_gradients):
     block.append_op("matmul", {"x": "x", "y": "w"}, {"out": "h"})
     block.append_op("multiply", {"x": "h", "y": "h"}, {"out": "hh"})
     block.append_op("add_n", {"x": ["h", "hh", "h"]}, {"out": "s"})
@@ -88,14 +88,14 @@ def test_several_readers_are_summed_in_one_order(block, values, check_gradients)
     assert len(sums[0].input("x")) == 4
 
 
-def test_a_temporary_can_be_two_gradients(block, values, check_gradients):
+def test_one_temporary_can_be_the_gradient_of_two_variables(block, values, check_gradients):
     block.append_op("add", {"x": "w", "y": "v"}, {"out": "y"})
     pairs = append_backward(append_mean(block, "y"))
     assert [grad.name for _, grad in pairs] == ["w_grad", "v_grad"]
     check_gradients(block, "loss", pairs, values)
 
 
-def test_unread_parts_of_a_split_have_a_zero_gradient(block, values, check_gradients):
+def test_unread_outputs_of_a_split_have_a_zero_gradient(block, values, check_gradients):
     block.append_op("split", {"x": "w"}, {"out": ["a", "b"]})
     block.append_op("square", {"x": "b"}, {"out": "y"})
     check_gradients(block, "loss", append_backward(append_mean(block, "y")), values)
@@ -112,7 +112,7 @@ def test_any_variable_can_be_requested(block, values, check_gradients, interpret
     np.testing.assert_allclose(found, 4 * h**3 / h.size)
 
 
-def test_several_targets_are_summed(block, values, interpret):
+def test_gradients_of_several_targets_are_summed(block, values, interpret):
     block.append_op("square", {"x": "w"}, {"out": "y"})
     block.append_op("square", {"x": "y"}, {"out": "z"})
     ((_, gradient),) = append_backward([block.var("y"), block.var("z"), block.var("y")])
@@ -138,7 +138,7 @@ def test_composites_without_a_rule_are_expanded(block, values, check_gradients):
     check_gradients(block, "loss", pairs, values)
 
 
-def test_a_name_written_twice_holds_two_values(block, values, check_gradients):
+def test_a_name_that_is_written_twice_refers_to_two_values(block, values, check_gradients):
     block.append_op("matmul", {"x": "x", "y": "w"}, {"out": "h"})
     block.append_op("scale", {"x": "h"}, {"out": "h"}, {"scale": 3.0})
     block.append_op("relu", {"x": "h"}, {"out": "h"})
@@ -152,7 +152,7 @@ def test_gradients_use_the_random_masks_of_the_forward_pass(block, values, check
     check_gradients(block, "loss", append_backward(append_mean(block, "y")), values)
 
 
-def test_calls_for_different_targets_do_not_mix(block, values, interpret):
+def test_calls_for_different_targets_do_not_affect_each_other(block, values, interpret):
     block.append_op("square", {"x": "w"}, {"out": "y"})
     block.append_op("scale", {"x": "w"}, {"out": "z"}, {"scale": 5.0})
     ((_, first),) = append_backward(block.var("y"))
@@ -163,7 +163,7 @@ def test_calls_for_different_targets_do_not_mix(block, values, interpret):
     np.testing.assert_allclose(env[second.name], np.full((4, 4), 5.0))
 
 
-def test_gradients_of_gradients(block, values, interpret):
+def test_gradients_of_gradients_are_correct(block, values, interpret):
     block.append_op("square", {"x": "w"}, {"out": "y"})
     block.append_op("multiply", {"x": "y", "y": "w"}, {"out": "cube"})
     ((_, first),) = append_backward(block.var("cube"))
@@ -201,7 +201,7 @@ def build_branch(block, *, nested=False):
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("condition", [False, True])
-def test_branches(block, values, check_gradients, nested, condition):
+def test_gradients_of_branches_are_correct(block, values, check_gradients, nested, condition):
     build_branch(block, nested=nested)
     forward = str(block.program.block(1))
     pairs = append_backward(append_mean(block, "r"))

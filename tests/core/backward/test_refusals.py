@@ -24,7 +24,7 @@ def append(block, op_type, source, out, **attrs):
     return block.var(out)
 
 
-def test_an_operator_without_a_rule_is_named(block):
+def test_the_error_names_an_operator_without_a_gradient_rule(block):
     loss = append(block, "mystery", "h", "y")
     text = str(block.program)
     with pytest.raises(
@@ -35,7 +35,7 @@ def test_an_operator_without_a_rule_is_named(block):
     assert list(block.vars) == ["x", "w", "h", "y"]
 
 
-def test_an_operator_without_a_rule_aside_from_the_path_does_no_harm(block):
+def test_an_operator_without_a_rule_is_harmless_outside_the_gradient_path(block):
     append(block, "mystery", "h", "aside")
     append(block, "mystery", "x", "before")
     block.append_op("add", {"x": "h", "y": "before"}, {"out": "y"})
@@ -76,7 +76,7 @@ def test_a_declared_stop_ends_one_path_only(block):
     assert "floor" not in [op.type for op in block.ops[3:]]
 
 
-def test_stop_gradient_leaves_parameters_out_unless_they_are_named(block):
+def test_stop_gradient_excludes_parameters_unless_they_are_named(block):
     block.create_parameter("v", [4, 4])
     block.append_op("multiply", {"x": "h", "y": "v"}, {"out": "y"})
     block.var("h").stop_gradient = True
@@ -98,7 +98,7 @@ def test_no_grad_stops_like_stop_gradient(block):
         append_backward(block.var("y"), no_grad=["nobody"])
 
 
-def test_parameters_that_are_not_trained_are_served_only_when_named(block):
+def test_untrained_parameters_get_a_gradient_only_if_named(block):
     block.var("w").trainable = False
     with pytest.raises(GradientError, match="'h' must depend on a trainable parameter, got none"):
         append_backward(block.var("h"))
@@ -113,7 +113,7 @@ def test_a_requested_variable_must_affect_the_target(block):
         append_backward(block.var("h"), parameters=["ww"])
 
 
-def test_unused_variables_are_left_out_where_that_is_allowed(block):
+def test_unused_variables_are_skipped_if_allowed(block):
     block.create_parameter("v", [4, 4])
     append(block, "cast", "h", "i", dtype="int32")
     loss = append(block, "cast", "i", "y", dtype="float32")
@@ -140,13 +140,13 @@ def test_a_value_that_its_gradient_reads_must_not_be_overwritten(block):
     )
 
 
-def test_a_value_that_is_read_by_shape_only_may_be_overwritten(block):
+def test_a_value_whose_shape_alone_is_read_may_be_overwritten(block):
     append(block, "relu", "h", "y")  # its gradient reads the output, and the shape of h
     append(block, "relu", "x", "h")
     assert len(append_backward(block.var("y"))) == 1
 
 
-def test_an_operator_in_place_is_refused_where_its_gradient_reads_the_input(block):
+def test_an_in_place_operator_is_refused_if_its_gradient_reads_the_input(block):
     append(block, "square", "h", "h")
     with pytest.raises(
         GradientError, match=r"reads 'h', which square \(operator 1 .*\) overwrites"
@@ -162,7 +162,7 @@ def test_a_parameter_updated_before_its_gradient_is_refused(block):
         append_backward(block.var("h"), parameters=["x"])
 
 
-def test_a_stop_within_a_branch_is_named(block):
+def test_the_error_names_a_stopped_gradient_within_a_branch(block):
     program = block.program
     block.create_var("c", [1], "bool", is_data=True)
     yes, no = program.create_block(0), program.create_block(0)
@@ -176,7 +176,7 @@ def test_a_stop_within_a_branch_is_named(block):
     assert len(program.blocks) == 3
 
 
-def test_a_loop_without_a_rule_is_named(block):
+def test_the_error_names_a_loop_without_a_gradient_rule(block):
     program = block.program
     block.create_var("go", [1], "bool", is_data=True)
     body = program.create_block()
@@ -196,20 +196,20 @@ def register(context, toy, op_type, rule):
     context.ops.add(op_type, maker.build(same_shape_as("x"), rule), toy.PACKAGE)
 
 
-def test_a_rule_that_forgets_a_gradient_is_named(block):
+def test_the_error_names_a_rule_that_omits_a_gradient(block):
     loss = append(block, "forgetful", "h", "y")
     with pytest.raises(GradientError, match="forgetful: its gradient rule must use") as caught:
         append_backward(loss)
     assert "in the gradient rule of forgetful (operator 1 of block 0)" in caught.value.__notes__
 
 
-def test_a_rule_that_raises_is_named(block, context, toy):
+def test_the_error_names_a_rule_that_raises(block, context, toy):
     register(context, toy, "broken", lambda g: {}["nothing"])
     with pytest.raises(GradientError, match=r"broken \(operator 1 .*must not raise, got KeyError"):
         append_backward(append(block, "broken", "h", "y"))
 
 
-def test_a_gradient_of_another_shape_or_dtype_is_refused(block, context, toy):
+def test_a_gradient_with_a_wrong_shape_or_dtype_is_refused(block, context, toy):
     def wrong_shape(g):
         g.set_input_grad("x", g.emit("mean", {"x": g.output_grad("out")}))
 
@@ -290,7 +290,7 @@ def test_the_work_is_linear_in_the_number_of_operators():
     assert work(4000) < 16 * work(250) * 1.1
 
 
-def test_an_operator_of_a_file_that_its_own_shape_rule_refuses_is_named(block, context, toy):
+def test_the_error_names_an_operator_of_a_file_that_its_own_shape_rule_refuses(block, context, toy):
     def infer_shape(ctx):
         ctx.require(len(ctx.input("x").shape) == 2, "x must have two axes")
         ctx.set_output("out", ctx.input("x").shape)

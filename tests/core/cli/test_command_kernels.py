@@ -56,7 +56,7 @@ def test_a_kernel_for_any_device_or_dtype_is_in_every_cell(rivals):
     assert set(cells["acme.swish_grad", "cpu"].values()) == {"A"}
 
 
-def test_a_gap_of_the_matrix_is_a_point(rivals):
+def test_a_gap_in_the_matrix_is_shown_as_a_dot(rivals):
     cells = matrix(rivals.command("kernels", "acme.swish_grad", "--device", "npu").stdout)
     assert cells == {}
     cells = matrix(rivals.command("kernels", "acme.*", "--device", "npu", "--dtype", "int8").stdout)
@@ -115,7 +115,7 @@ def test_kernels_are_narrowed_by_operator_device_dtype_library_and_distribution(
     assert dict(zip(expected, found, strict=True)) == expected
 
 
-def test_json_holds_everything_that_was_registered(rivals):
+def test_json_contains_everything_that_was_registered(rivals):
     (item,) = json.loads(rivals.command("kernels", "--json", "--library", "fast").stdout)
     assert item == {
         "op_type": "acme.swish",
@@ -157,7 +157,7 @@ def test_a_missing_kernel_is_reported(site):
         (["--dvice", "cpu"], "unknown argument, got '--dvice'; did you mean '--device'?"),
     ],
 )
-def test_misspelled_names_are_reported_with_the_nearest_one(acme, capsys, words, message):
+def test_the_error_for_a_misspelled_name_suggests_the_nearest_one(acme, capsys, words, message):
     with context_guard(acme):
         assert main(["kernels", *words]) in {1, 2}
     told = capsys.readouterr()

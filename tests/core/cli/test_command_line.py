@@ -39,7 +39,7 @@ def test_plugins_are_listed_with_their_contents(site):
     assert "plugin 'boom' failed to load: ZeroDivisionError: division by zero" in done.stdout
 
 
-def test_without_plugins_the_first_one_to_install_is_named(site):
+def test_without_plugins_the_first_one_to_install_is_suggested(site):
     assert "pip install opwright-std" in site.command("plugins").stdout
     assert json.loads(site.command("plugins", "--json").stdout) == []
 
@@ -68,7 +68,7 @@ def test_explain_prints_the_table_and_sets_its_exit_code(site):
     assert data["candidates"][0]["library"] == "acme"
 
 
-def test_doctor_finds_nothing_if_nothing_is_broken(site):
+def test_doctor_reports_no_fault_if_nothing_is_broken(site):
     site.add("acme")
     done = site.command("doctor")
     assert done.returncode == 0, done.stdout
@@ -86,7 +86,7 @@ nothing can be computed
 """
 
 
-def test_doctor_misses_operators_where_none_is_installed(site):
+def test_doctor_reports_missing_operators_if_none_is_installed(site):
     done = site.command("doctor")
     assert done.returncode == 1
     assert done.stdout.endswith(NO_OPERATOR)
@@ -95,7 +95,7 @@ def test_doctor_misses_operators_where_none_is_installed(site):
     assert data["lack"] == {"reason": "no operator is installed", "advice": advice}
 
 
-def test_doctor_misses_kernels_where_no_operator_has_one_for_the_host(site):
+def test_doctor_reports_missing_kernels_if_no_operator_has_one_for_the_host(site):
     kernel = "registry.add('{}', device='{}', dtypes='*', kernel='opwright_acme.swish:swish')\n"
     site.add("acme", OP_HOOK + "registry.add('acme.swish', 'opwright_acme.swish:SWISH')\n")
     site.add("gpu", KERNEL_HOOK + kernel.format("acme.swish", "gpu"))
@@ -116,7 +116,7 @@ def test_doctor_names_the_setting_that_excludes_the_operators(site):
     assert "\n  to fix it: unset OPWRIGHT_PLUGINS, which leaves out 1 plugin\n" in done.stdout
 
 
-def test_doctor_misses_nothing_where_a_broken_plugin_may_provide_it(site):
+def test_doctor_reports_nothing_missing_if_a_broken_plugin_may_provide_it(site):
     site.add("boom", "import not_there\n")
     done = site.command("doctor")
     assert done.returncode == 1
@@ -124,7 +124,7 @@ def test_doctor_misses_nothing_where_a_broken_plugin_may_provide_it(site):
     assert done.stdout.endswith("\n1 plugin needs fixing\n")
 
 
-def test_doctor_names_every_culprit_with_the_command_that_helps(site):
+def test_doctor_names_every_broken_plugin_and_a_command_that_helps(site):
     site.add("acme")
     site.add("boom", "import not_there\n", version="2.5")
     rival = "registry.add('acme.swish', device='cpu', dtypes=['float32'], kernel='a:b', "
@@ -164,7 +164,7 @@ CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
 
 
 def test_doctor_accepts_a_kernel_for_an_unprovided_device(site):
-    """A package whose other extra was not requested is sound."""
+    """A package one of whose other extras was not requested is not at fault."""
     hook = "registry.add('acme.swish', device='gpu', dtypes='*', kernel='not_there:k')\n"
     site.add("acme")
     site.add("more", KERNEL_HOOK + hook)
@@ -173,7 +173,7 @@ def test_doctor_accepts_a_kernel_for_an_unprovided_device(site):
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "nan", "inf", "86401"])
-def test_doctor_refuses_a_time_that_blames_every_plugin_or_never_ends(capsys, given):
+def test_doctor_refuses_a_time_limit_that_is_too_short_or_infinite(capsys, given):
     assert main(["doctor", "--timeout", given]) == 2
     text = "doctor: --timeout must be more than 0 and at most 86400 seconds, got "
     assert f"{text}{given}; give" in capsys.readouterr().err
@@ -211,7 +211,7 @@ def test_doctor_reports_the_consequences_of_a_fault_once(site):
     assert text.startswith("late.op0 and 8 more: 'not_there:X' of opwright-late 1.0 failed to load")
 
 
-def test_doctor_does_not_wait_forever(site):
+def test_doctor_stops_plugins_that_hang(site):
     site.add("acme")
     site.add("sleepy", "import time\ntime.sleep(600)\n")
     done = site.command("doctor", "--timeout", "2")
@@ -219,7 +219,7 @@ def test_doctor_does_not_wait_forever(site):
     assert "  reason: took more than 2 s while its hooks ran" in done.stdout
 
 
-def test_doctor_hears_no_plugin_that_talks(site):
+def test_doctor_keeps_the_output_of_plugins_out_of_its_report(site):
     site.add("acme", "print('hello')\nimport sys\nsys.stdout.flush()\n" + TABLE)
     assert site.command("doctor").returncode == 0
 
@@ -236,7 +236,7 @@ def test_doctor_hears_no_plugin_that_talks(site):
         (["--versoin"], "opwright: unknown argument, got '--versoin'; did you mean '--version'?"),
     ],
 )
-def test_a_typo_gets_the_nearest_name(site, words, message):
+def test_the_error_for_a_typo_suggests_the_nearest_name(site, words, message):
     site.add("acme")
     done = site.command(*words)
     assert done.returncode != 0

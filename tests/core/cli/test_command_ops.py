@@ -61,7 +61,7 @@ def test_a_crashing_example_is_reported_with_its_kernel(site):
     )
 
 
-def test_a_crash_is_data_for_machines(site):
+def test_a_crash_is_reported_as_json_data(site):
     site.add("acme", modules={"swish": crashing_swish()})
     done = site.command("ops", "acme.swish", "--json")
     assert done.returncode == 1
@@ -120,7 +120,7 @@ def test_an_operator_is_shown_as_a_page(site):
     )
 
 
-def test_the_page_as_json_holds_proto_gradient_kernels_and_example(site):
+def test_the_page_as_json_contains_proto_gradient_kernels_and_example(site):
     site.add("acme")
     data = json.loads(site.command("ops", "acme.swish", "--json").stdout)
     assert (data["attrs"][0]["default"], data["attrs"][0]["type"]) == (1.0, "float")
@@ -228,7 +228,7 @@ def test_the_docstring_of_the_shape_rule_is_on_the_page(acme):
     assert re.fullmatch(r"  x \[(\?.*)\] -> out \[1, \1\]", unknown)
 
 
-def test_the_operators_that_a_gradient_rule_writes_are_named(acme):
+def test_the_page_lists_the_operators_that_a_gradient_rule_writes(acme):
     def gradient(g):
         out_grad = g.output_grad("out")
         g.set_input_grad("x", g.emit("acme.twice", {"x": out_grad, "y": g.input("x")}))
@@ -259,7 +259,7 @@ def test_the_source_of_the_gradient_is_reported(acme, gradient, said):
     )
 
 
-def test_an_example_is_shown_only_where_it_has_run(acme):
+def test_an_example_is_shown_only_if_it_has_run(acme):
     def refuse(x, out):
         raise ValueError("never")
 
@@ -306,12 +306,12 @@ def test_every_installed_operator_has_a_page_of_100_columns_whose_example_runs()
         with np.errstate(all="ignore"), context_guard(context):
             exec(code["code"], names)  # the page promises that it runs
     definitions = map(context.ops.get, without)
-    # The text of a call of PyTorch is written by the translator of graphs.
+    # The translator of graphs writes the text of a PyTorch call.
     definitions = (d for d in definitions if not d.op_type.startswith("torch."))
     assert [d.op_type for d in definitions if not d.plan_only and d.control is None] == []
 
 
-def test_every_standard_operator_has_its_shape_rule_in_words():
+def test_every_standard_operator_describes_its_shape_rule():
     context = current_context()
     std = [t for t in context.ops.types() if "." not in t]
     assert [t for t in std if not context.ops.get(t).infer_shape.__doc__] == []

@@ -30,7 +30,7 @@ def bare(tmp_path):
 
 
 def add_command(site, name, text, module=SIZES):
-    """Install a distribution that adds a command; `text` makes the entry point's object."""
+    """Install a distribution that adds a command; `text` defines the entry point's object."""
     package = site.add(name, modules={"commands": text, "sizes": module})
     [info] = site.folder.glob(f"opwright_{name}-*.dist-info")
     with (info / "entry_points.txt").open("a") as file:
@@ -45,7 +45,7 @@ SIZES = Command("show how large the operators are", "opwright_{name}.sizes")
 
 
 @pytest.mark.parametrize("command", ["bench", "check", "graph", "new", "stubs"])
-def test_an_unknown_command_names_the_package(bare, command):
+def test_the_error_for_a_missing_command_names_the_package_to_install(bare, command):
     done = bare.command(command, "anything", "--json")
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"]["kind"] == "CommandError"
@@ -64,7 +64,7 @@ def test_without_the_kit_operators_are_listed_but_not_shown_as_pages(bare):
     )
 
 
-def test_without_the_kit_a_network_names_the_package_for_profiles(bare):
+def test_without_the_kit_the_error_of_profile_names_the_package_to_install(bare):
     answer = bare.json("""
     import opwright as ow
     from opwright.errors import MissingRequirementError
@@ -109,7 +109,7 @@ def test_a_package_adds_a_command(bare):
         ),
     ],
 )
-def test_a_broken_command_fails_alone(bare, text, message):
+def test_a_broken_command_does_not_affect_other_commands(bare, text, message):
     add_command(bare, "acme", text)
     done = bare.command("sizes")
     assert done.returncode == 2
@@ -118,7 +118,7 @@ def test_a_broken_command_fails_alone(bare, text, message):
     assert "sizes" not in bare.command("--help").stdout
 
 
-def test_two_packages_with_one_command_are_named(bare):
+def test_the_error_names_both_packages_that_add_the_same_command(bare):
     add_command(bare, "acme", GOOD)
     add_command(bare, "other", GOOD)
     done = bare.command("sizes")
@@ -129,7 +129,7 @@ def test_two_packages_with_one_command_are_named(bare):
     )
 
 
-def test_an_unknown_command_gets_the_nearest(bare):
+def test_the_error_for_an_unknown_command_suggests_the_nearest_one(bare):
     add_command(bare, "acme", GOOD)
     assert "unknown command, got 'size'; did you mean 'sizes'?" in bare.command("size").stderr
     assert bare.command("kernel").stderr == (

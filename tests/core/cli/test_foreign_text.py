@@ -1,4 +1,4 @@
-"""Output, names and errors of plugins and metadata of others on the command line."""
+"""The command line handles output, names and errors of plugins, and third-party metadata."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def add_entries(site: Site, *lines: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["plugins", "doctor", "ops", "kernels"])
-def test_a_terminal_gets_no_escape_sequence(site: Site, command: str) -> None:
+def test_no_escape_sequence_reaches_the_terminal(site: Site, command: str) -> None:
     site.add("torn", "raise ImportError('\\x1b[2J')")
     add_entries(site, "evil\x1b]0;x\x07\u202e = opwright_acme.plugin")
     done = site.command(command)
@@ -91,7 +91,7 @@ def test_doctor_reports_metadata_that_cannot_be_read(site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", ["RECORD", "METADATA"])
-def test_advice_about_damaged_metadata_ends_no_call(site: Site, name: str) -> None:
+def test_advice_about_damaged_metadata_does_not_break_a_call(site: Site, name: str) -> None:
     site.add("acme", "import nothing_here")
     site.add("other")
     [info] = site.folder.glob("opwright_acme-*.dist-info")
@@ -104,7 +104,7 @@ def test_advice_about_damaged_metadata_ends_no_call(site: Site, name: str) -> No
     "text",
     ["raise SystemExit(3)", "raise GeneratorExit", "raise type('Stop', (BaseException,), {})"],
 )
-def test_an_exception_of_a_module_at_first_use_ends_no_call(site: Site, text: str) -> None:
+def test_a_module_that_raises_at_first_use_does_not_break_a_call(site: Site, text: str) -> None:
     site.add("acme", modules={"swish": text})
     answer = site.json("""
     import opwright as ow

@@ -38,7 +38,7 @@ BROKEN = {
 
 @pytest.fixture
 def rival(site):
-    """Add faster kernels for acme's swish; they answer with a line of Python."""
+    """Add faster kernels for acme's swish; the given line is the body of their find_refusal."""
 
     def add(answer, hook=HOOK):
         site.add("acme")
@@ -85,13 +85,13 @@ def test_kernels_reports_that_a_librarys_kernels_would_refuse(rival):
     assert "asked" not in site.command("kernels", "--library", "acme").stdout
 
 
-def test_kernels_reports_a_library_that_would_refuse_in_part(rival):
+def test_kernels_reports_a_library_some_of_whose_kernels_would_refuse(rival):
     other = "    registry.add('acme.swish', device='cpu', dtypes=['int8'], library='fast', "
     done = rival(LACK, HOOK + other + "kernel='a:b')\n").command("kernels")
     assert f"  some would refuse: {REASON}\n" in done.stdout
 
 
-def test_doctor_reports_it_without_a_fault(rival):
+def test_doctor_reports_a_refusal_but_no_fault(rival):
     site = rival(LACK)
     done = site.command("doctor")
     assert done.returncode == 0
@@ -127,7 +127,7 @@ def broken(site):
     return site, [whose.format(n=n) + got for n, got in enumerate(BROKEN.values())]
 
 
-def test_a_broken_find_refusal_is_a_fault_of_its_plugin(broken):
+def test_a_broken_find_refusal_is_reported_as_a_fault_of_its_plugin(broken):
     site, told = broken
     told = [f"find_refusal: {text}" for text in told]
     for command in ("explain acme.swish --dtype float32", "kernels acme.swish"):
@@ -150,20 +150,20 @@ def test_doctor_reports_a_broken_find_refusal(broken):
         assert f"\n  find_refusal of l{n}: {text}" in done.stdout
 
 
-def test_a_missing_function_is_a_fault_of_its_plugin(rival):
+def test_a_missing_function_is_reported_as_a_fault_of_its_plugin(rival):
     site = rival(LACK, HOOK.replace("fast:find_refusal", "fast:find_reason"))
     done = site.command("explain", "acme.swish", "--dtype", "float32")
     assert "'opwright_rival.fast:find_reason' of opwright-rival 1.0 failed to load" in done.stdout
     assert site.command("doctor").returncode == 1
 
 
-def test_a_function_that_ends_the_process_is_named_by_doctor(rival):
+def test_doctor_names_a_function_that_terminates_the_process(rival):
     done = rival("import os; os.abort()").command("doctor")
     assert done.returncode == 1
     assert "while find_refusal of fast was loaded" in done.stdout
 
 
-def test_kernels_decide_on_the_inputs_of_a_plan(rival):
+def test_plans_do_not_query_find_refusal(rival):
     site = rival(LACK)
     code = """
     import numpy as np, opwright as ow

@@ -27,7 +27,7 @@ def opwright_annexes(registry):
 
 
 def add_service(site: Site, text: str, name: str = "acme") -> None:
-    """Install a distribution with a function for doctor, of the body `text`."""
+    """Install a distribution with a function for doctor, whose body is `text`."""
     body = "".join(f"    {line}\n" for line in text.splitlines())
     code = f"from opwright.commands import Examination\n\ndef examine():\n{body}"
     site.add(name, TABLE + ANNEX, modules={"doctor": code})
@@ -83,7 +83,7 @@ def test_the_output_of_a_failing_examination_is_shown(site: Site) -> None:
     assert "must return an opwright.commands.Examination, got 3" in text
 
 
-def test_a_service_of_a_plugin_that_is_left_out_is_not_examined(site: Site) -> None:
+def test_a_service_of_a_disabled_plugin_is_not_examined(site: Site) -> None:
     add_service(site, "return 1 / 0")
     site.add("other")
     done = site.command("doctor", OPWRIGHT_PLUGINS="other")

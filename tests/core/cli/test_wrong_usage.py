@@ -26,7 +26,7 @@ GOOD = {
 }
 """The other arguments that a command needs besides the wrong one."""
 
-# By command and argument: wrong words, each list next to GOOD, or alone for a positional.
+# Invalid words by command and argument; each list is passed with GOOD, or alone if positional.
 WRONG = {
     ("ops", "type"): [["tahn"]],
     ("kernels", "pattern"): [["tahn"], ["tahn*"]],
@@ -95,7 +95,7 @@ WRONG = {
 
 
 def arguments(command):
-    """Return the arguments of a command that take a value."""
+    """Return the arguments of a command that accept a value."""
     [subparsers] = [
         a for a in _make_parser(command, get_command(command))[0]._actions if a.dest == "command"
     ]
@@ -153,13 +153,13 @@ def test_an_unknown_command_exits_with_2_and_is_json(capsys):
     assert (code, found["error"]["kind"]) == (2, "CommandError")
 
 
-def test_an_option_is_not_guessed_from_its_beginning(capsys):
+def test_an_abbreviated_option_is_not_expanded(capsys):
     assert main(["ops", "--al"]) == 2
     assert "got '--al'; did you mean '--all'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("variable", ["OPWRIGHT_PLUGINS", "OPWRIGHT_STRICT"])
-def test_a_wrong_variable_of_the_environment_exits_with_2_and_is_json(site, variable):
+def test_an_invalid_environment_variable_exits_with_2_and_is_json(site, variable):
     site.add("acme")
     done = site.command("plugins", "--json", **{variable: "nope"})
     assert done.returncode == 2
@@ -184,7 +184,7 @@ def test_a_failure_of_a_plugin_exits_with_1_and_is_json(site):
 
 
 @pytest.mark.usefixtures("model")
-def test_a_damaged_program_is_a_finding(capsys, tmp_path):
+def test_a_damaged_program_exits_with_1(capsys, tmp_path):
     (tmp_path / "model" / "program.pb").write_bytes(b"no program")
     code, found, _ = run(capsys, "graph", "model", "--json")
     assert (code, found["error"]["kind"]) == (1, "FormatError")

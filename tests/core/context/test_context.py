@@ -1,4 +1,4 @@
-"""The Context: default, guarded, pinned, and distinguished by the key of plans."""
+"""The Context: the default, guards, pins, and its part in plan keys."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_guard_restores_the_context_after_an_error(context):
     assert current_context() is not context
 
 
-def test_a_guard_holds_in_its_own_thread_only(context):
+def test_a_guard_affects_only_its_own_thread(context):
     seen = []
     with context_guard(context):
         thread = threading.Thread(target=lambda: seen.append(current_context()))
@@ -58,7 +58,7 @@ def test_a_guard_holds_in_its_own_thread_only(context):
     assert seen[0] is current_context()
 
 
-def test_the_default_context_is_made_once():
+def test_the_default_context_is_created_once():
     assert current_context() is current_context()
 
 
@@ -70,7 +70,7 @@ def test_a_pin_takes_effect_immediately_and_persists(context):
     assert order(context) == ["fast", "slow"]
 
 
-def test_a_pin_as_a_guard_ends_with_the_block(context):
+def test_a_pin_used_as_a_guard_ends_with_its_block(context):
     context.pin("*", "slow")
     with context.pin("*", "fast"), context.pin("acme.swish", "slow"):
         assert order(context) == ["slow"]
@@ -78,7 +78,7 @@ def test_a_pin_as_a_guard_ends_with_the_block(context):
     assert order(context) == ["slow", "fast"]
 
 
-def test_a_pin_names_an_existing_library(context):
+def test_a_pin_to_an_unknown_library_raises(context):
     with pytest.raises(KernelNotFoundError, match=r"got 'fats'; did you mean 'fast'\?"):
         context.pin("acme.swish", "fats")
     with pytest.raises(OperatorNotFoundError, match="acme.swoosh"):
@@ -86,7 +86,7 @@ def test_a_pin_names_an_existing_library(context):
     assert dict(context.pins) == {}
 
 
-def test_pins_cannot_be_changed_past_the_context(context):
+def test_pins_cannot_be_changed_directly(context):
     with pytest.raises(TypeError, match="does not support item assignment"):
         context.pins["*"] = "slow"
 
@@ -100,7 +100,9 @@ def test_a_context_with_pins_shares_everything_else(context):
         context.with_pins({"*": "gone"})
 
 
-def test_a_change_that_affects_plans_advances_the_epoch_of_a_context_and_its_twins(context):
+def test_a_change_that_affects_plans_advances_the_epoch_of_all_contexts_with_the_same_registries(
+    context,
+):
     twin = context.with_pins({"*": "slow"})
     seen = [context.epoch.now]
 

@@ -54,7 +54,7 @@ def test_every_kernel_is_listed_with_a_verdict(context):
     assert found.chosen.library == "fast"
 
 
-def test_a_rejection_has_the_reason(context):
+def test_a_rejected_kernel_is_listed_with_the_reason(context):
     found = explain("acme.swish", dtype="float32", context=context)
     reasons = {c.entry.library: c.reason for c in found.candidates}
     assert reasons["cublas"] == "is for the device cuda"
@@ -65,13 +65,13 @@ def test_a_rejection_has_the_reason(context):
     assert reasons["numpy"] == "tried if those above refuse"
 
 
-def test_the_error_of_an_unprovided_device_names_the_nearest_one(context):
+def test_the_error_for_an_unknown_device_suggests_the_nearest_one(context):
     text = r"acme.swish\[cudda, \*\]: no kernel registered; did you mean the device 'cuda'\?\n"
     with pytest.raises(KernelNotFoundError, match=text):
         explain("acme.swish", "cudda", context=context)
 
 
-def test_a_refusal_at_prepare_moves_the_choice_on(context):
+def test_if_prepare_refuses_the_next_kernel_is_chosen(context):
     entries = {entry.library: entry for entry in context.kernels.entries("acme.swish")}
     refusals = [(entries["fast"], "odd size")]
     found = explain("acme.swish", dtype="float32", context=context, refusals=refusals)
@@ -89,7 +89,7 @@ def test_without_a_dtype_each_dtype_has_its_own_choice(context):
     ]
 
 
-def test_a_pin_decides_and_is_reported(context):
+def test_a_pin_determines_the_choice_and_is_reported(context):
     with context.pin("acme.swish", "numpy"):
         found = explain("acme.swish", dtype="float32", context=context)
     assert found.chosen.library == "numpy"
@@ -116,7 +116,7 @@ def test_the_order_matches_the_candidates(context):
         assert loaded == list(tried)
 
 
-def test_the_table_can_be_read(context):
+def test_the_table_is_readable(context):
     text = str(explain("acme.swish", dtype="float32", context=context))
     lines = text.splitlines()
     assert lines[0] == "acme.swish[cpu, float32]"
@@ -148,7 +148,7 @@ def test_the_current_context_is_the_default(context):
         assert explain("acme.swish").chosen.package == OTHER
 
 
-def test_wrong_questions_are_errors(context):
+def test_invalid_arguments_raise(context):
     with pytest.raises(OperatorNotFoundError, match="did you mean 'acme.swish'"):
         explain("acme.swsh", context=context)
     with pytest.raises(KernelNotFoundError, match=r"acme.swish\[abacus, float32\]: no kernel"):
@@ -157,5 +157,5 @@ def test_wrong_questions_are_errors(context):
         explain("acme.swish", dtype="flot32", context=context)
 
 
-def test_a_dtype_may_be_numpys(context):
+def test_a_numpy_dtype_is_accepted(context):
     assert explain("acme.swish", dtype=float, context=context).dtype == "float64"

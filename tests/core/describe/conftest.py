@@ -16,7 +16,7 @@ settings.load_profile("opwright")
 
 
 def make_swish() -> OpDefinition:
-    """The operator of the stranger's package in the examples."""
+    """The operator of the third-party package in the examples."""
     return (
         OpMaker("acme.swish")
         .add_comment("Swish, out = x * sigmoid(beta * x). Ramachandran et al., 2017.")
@@ -31,7 +31,7 @@ def make_swish() -> OpDefinition:
 
 
 def make_add() -> OpDefinition:
-    """Two inputs of one dtype that broadcast."""
+    """An operator with two inputs of equal dtype that broadcast."""
     return (
         OpMaker("add")
         .add_comment("out = x + y, broadcast.")

@@ -90,7 +90,7 @@ def test_values_become_exactly_plain_python_values(type, given, checked):
         (AttrType.BLOCK, "main", "op: value must be a block, got value='main'"),
     ],
 )
-def test_values_of_another_type_are_refused(type, given, message):
+def test_values_of_a_wrong_type_are_refused(type, given, message):
     with pytest.raises(AttributeTypeError, match=re.escape(message)):
         attr(type).check("op", given)
 
@@ -108,7 +108,7 @@ def test_values_of_another_type_are_refused(type, given, message):
         (BOOLS, {"allowed": (False,)}),
     ],
 )
-def test_an_advised_list_satisfies_its_rule(type, rule):
+def test_a_suggested_list_satisfies_its_rule(type, rule):
     proto = attr(type, **rule)
     with pytest.raises(AttributeTypeError, match="; write a list such as") as raised:
         proto.check("op", "no list")
@@ -117,7 +117,7 @@ def test_an_advised_list_satisfies_its_rule(type, rule):
     assert list(proto.check("op", advised)) == advised
 
 
-def test_no_list_is_advised_if_no_round_number_meets_the_rule():
+def test_no_list_is_suggested_if_no_round_number_satisfies_the_rule():
     rule = {"min": 0.1, "max": 0.2, "min_exclusive": True, "max_exclusive": True}
     with pytest.raises(AttributeTypeError, match="a list of floats, got value='x'$"):
         attr(FLOATS, **rule).check("op", "x")
@@ -130,13 +130,13 @@ def test_values_outside_the_range_are_refused(given):
         ranged.check("op", given)
 
 
-def test_an_inclusive_bound_may_be_given():
+def test_the_value_of_an_inclusive_bound_is_accepted():
     ranged = attr(INT, min=-1, max=1)
     assert [ranged.check("op", value) for value in (-1, 0, 1)] == [-1, 0, 1]
 
 
 @pytest.mark.parametrize("given", [[1, 0], (1, 0), np.array([1, 0])])
-def test_the_range_holds_for_each_element_of_a_list(given):
+def test_the_range_applies_to_each_element_of_a_list(given):
     message = r"op: every element of value must be in \[1, inf\), got value=\(1, 0\)"
     with pytest.raises(AttributeValueError, match=message):
         attr(INTS, min=1).check("op", given)
@@ -151,7 +151,7 @@ def test_ints_have_64_bits():
         attr(INTS).check("op", [2**63])
 
 
-def test_a_value_that_is_not_allowed_gets_the_nearest_one():
+def test_the_error_for_a_value_that_is_not_allowed_suggests_the_nearest_one():
     one_of = attr(STRING, allowed=("none", "tanh"))
     assert one_of.check("op", "tanh") == "tanh"
     message = "op: value must be one of 'none', 'tanh', got value='tanj'; did you mean 'tanh'?"
@@ -187,11 +187,11 @@ def test_a_dtype_attribute_accepts_all_dtypes_of_numpy():
         (attr(INTS, allowed=(1, 2)), "one of 1, 2"),
     ],
 )
-def test_ranges_are_described_as_a_person_writes_them(proto, text):
+def test_ranges_are_described_in_mathematical_notation(proto, text):
     assert proto.describe_range() == text
 
 
-def test_types_are_named_as_python_names_them():
+def test_types_are_named_in_python_notation():
     names = [attr(type).type_name for type in AttrType]
     assert names == [
         "int",
@@ -218,12 +218,12 @@ PROTO = OpProto(
 )
 
 
-def test_defaults_are_filled_in_and_absent_attributes_left_out():
+def test_defaults_are_filled_in_and_absent_attributes_omitted():
     assert PROTO.fill_attrs({"axis": 1}) == {"axis": 1, "scale": 1.0, "starts": (0,)}
     assert PROTO.fill_attrs({"limit": 2, "axis": 1})["limit"] == 2.0
 
 
-def test_filled_attributes_come_in_the_order_of_the_operator():
+def test_filled_attributes_are_in_the_order_of_the_operator():
     given = {"limit": 0.0, "starts": [1], "axis": 0, "scale": 3}
     assert list(PROTO.fill_attrs(given)) == ["axis", "scale", "starts", "limit"]
 
@@ -243,7 +243,7 @@ def test_the_given_object_is_unchanged():
     assert given == {"axis": 1, "starts": [1]}
 
 
-def test_an_unknown_attribute_gets_the_nearest_name():
+def test_the_error_for_an_unknown_attribute_suggests_the_nearest_name():
     message = "op: unknown attribute, got 'axes'; did you mean 'axis'?"
     with pytest.raises(AttributeValueError, match=re.escape(message)):
         PROTO.fill_attrs({"axis": 1, "axes": 1})
@@ -251,7 +251,7 @@ def test_an_unknown_attribute_gets_the_nearest_name():
         PROTO.attr("axes")
 
 
-def test_the_error_of_a_missing_attribute_shows_the_expected_value():
+def test_the_error_for_a_missing_attribute_shows_the_expected_value():
     message = "op: the attribute 'axis' is required, got none; give axis=, an int"
     with pytest.raises(AttributeValueError, match=re.escape(message)):
         PROTO.fill_attrs({})

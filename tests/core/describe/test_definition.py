@@ -32,7 +32,7 @@ def test_shapes_and_dtypes_are_inferred_from_inputs(add):
     assert add.infer(metas, {}, (1,)) == ((Meta((-1, 3), "float32"),),)
 
 
-def test_the_results_of_infer_are_plain():
+def test_infer_returns_plain_python_values():
     definition = define(lambda ctx: ctx.set_output("out", [np.int64(2), np.int32(-1)]))
     ((meta,),) = definition.infer(((F32,),), {}, (1,))
     assert meta == Meta((2, -1), "float32")
@@ -62,7 +62,7 @@ def many_maker():
     )
 
 
-def test_absent_slots_have_no_metas_and_lists_have_several():
+def test_absent_slots_have_no_metas_and_lists_have_one_per_variable():
     def infer_shape(ctx):
         assert not ctx.has_input("weight")
         assert ctx.inputs("weight") == []
@@ -118,7 +118,7 @@ def fill_maker(**how):
     return chain.add_output("out", "c").same_dtype_as("dtype")
 
 
-def test_a_dtype_attribute_decides_the_dtype_and_the_kernel():
+def test_a_dtype_attribute_determines_the_dtype_and_the_kernel():
     definition = fill_maker(default=True).build(lambda ctx: ctx.set_output("out", ()))
     attrs = definition.proto.fill_attrs({})
     assert definition.infer((), attrs, (1,)) == ((Meta((), "float32"),),)
@@ -135,13 +135,13 @@ def test_an_input_can_have_the_dtype_of_an_attribute():
         definition.infer(((F32,),), {"dtype": "int8"}, (1,))
 
 
-def test_the_first_required_input_decides_the_dispatch_dtype(add):
+def test_the_first_required_input_determines_the_dispatch_dtype(add):
     assert add.dispatch_dtype(((F64,), (F64,)), {}) == "float64"
     with pytest.raises(DtypeError, match=r"add: 'x' selects the kernel by its dtype, got none"):
         add.dispatch_dtype(((), (F64,)), {})
 
 
-def test_the_first_variable_of_a_list_decides_the_dtype():
+def test_the_first_variable_of_a_list_determines_the_dtype():
     chain = OpMaker("op").add_comment("c").add_input("x", "c").as_duplicable()
     chain.add_output("out", "c").same_dtype_as("x")
     definition = chain.build(same_shape_as("x"))
@@ -150,7 +150,7 @@ def test_the_first_variable_of_a_list_decides_the_dtype():
     assert definition.infer(inputs, {}, (1,)) == ((F64,),)
 
 
-def test_dtypes_alone_are_inferred_where_ranks_are_unknown():
+def test_only_dtypes_are_inferred_if_ranks_are_unknown():
     definition = many_maker().build(lambda ctx: None)
     metas = ((F64,), (), ())
     assert definition.infer_dtypes(metas, {}, (1, 1)) == ("float64", "bool")
@@ -249,7 +249,7 @@ def test_dtypes_alone_are_inferred_where_ranks_are_unknown():
         ),
     ],
 )
-def test_mistakes_of_shape_inference_begin_with_the_operator(infer_shape, error, message):
+def test_errors_of_shape_inference_begin_with_the_operator(infer_shape, error, message):
     with pytest.raises(error, match=f"^op: {re.escape(message)}"):
         define(infer_shape).infer(((F32,),), {"body": 1}, (1,))
 
@@ -262,7 +262,7 @@ def test_an_absent_input_is_checked_first():
         definition.infer(((F32,), (), ()), {}, (1, 0))
 
 
-def test_an_open_dtype_must_be_given():
+def test_infer_shape_must_set_a_dtype_that_the_op_proto_does_not_determine():
     definition = define(lambda ctx: ctx.set_output("out", ()), out=None)
     with pytest.raises(
         DtypeError, match=r"op: infer_shape must give output 'out' a dtype, got none"
@@ -270,7 +270,7 @@ def test_an_open_dtype_must_be_given():
         definition.infer(((F32,),), {}, (1,))
 
 
-def test_absent_attributes_are_none():
+def test_infer_shape_gets_none_for_absent_attributes():
     seen = []
     definition = define(lambda ctx: seen.append(ctx.attr("axis")) or ctx.set_output("out", ()))
     definition.infer(((F32,),), {}, (1,))
@@ -278,7 +278,7 @@ def test_absent_attributes_are_none():
     assert seen == [None, 2]
 
 
-def test_blocks_provide_the_metas_of_their_variables():
+def test_infer_shape_can_read_the_metas_of_variables_of_a_block():
     definition = define(lambda ctx: ctx.set_metas("out", ctx.block_metas("body", ["a"])))
     blocks = {(3, "a"): I64}
     ((meta,),) = definition.infer(
@@ -287,7 +287,7 @@ def test_blocks_provide_the_metas_of_their_variables():
     assert meta == I64
 
 
-def test_interrupts_pass_through():
+def test_keyboard_interrupts_are_not_caught():
     def infer_shape(ctx):
         raise KeyboardInterrupt
 
@@ -312,7 +312,7 @@ MANY = many_maker().build(lambda ctx: None)
         (MANY, {"x": ["a"], "weight": [], "index": ["i"]}, {"out": ["c", "d"], "mask": ["m"]}),
     ],
 )
-def test_slots_that_fit_are_accepted(definition, inputs, outputs):
+def test_valid_slots_are_accepted(definition, inputs, outputs):
     definition.check_slots(inputs, outputs)
 
 
@@ -351,19 +351,19 @@ def test_slots_that_fit_are_accepted(definition, inputs, outputs):
         ),
     ],
 )
-def test_slots_that_do_not_fit_are_refused(definition, inputs, outputs, message):
+def test_invalid_slots_are_refused(definition, inputs, outputs, message):
     with pytest.raises(SlotError, match=f"^{re.escape(message)}"):
         definition.check_slots(inputs, outputs)
 
 
-def test_unnamed_outputs_are_counted():
+def test_the_number_of_unnamed_outputs_is_determined():
     split = many_maker().build(lambda ctx: None, count_outputs=lambda ctx: len(ctx.inputs("x")) + 1)
     assert split.output_counts(((F32, F32), (), ()), {}) == (3, 0)
     with pytest.raises(SlotError, match=r"op: the number of 'out' must be given, got no names"):
         MANY.output_counts(((F32,), (), ()), {})
 
 
-def test_every_error_is_one_of_ours():
+def test_every_error_is_an_opwright_error():
     with pytest.raises(OpwrightError, match=r"op: "):
         define(lambda ctx: 1 / 0).infer(((F32,),), {}, (1,))
 
@@ -386,5 +386,5 @@ def test_a_slot_can_hold_floats_if_the_source_of_its_dtype_can():
     assert [slot.name for slot in slots if can_be_float(proto, slot)] == ["e", "b", "d"]
 
 
-def test_a_definition_is_shown_by_its_type(add):
+def test_the_repr_of_a_definition_is_its_type(add):
     assert repr(add) == "OpDefinition('add')"

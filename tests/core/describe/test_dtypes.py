@@ -52,7 +52,7 @@ def test_every_dtype_of_numpy_has_one_canonical_name(given):
     assert canonical_dtype(given) == "float32"
 
 
-def test_groups_of_dtypes_are_disjoint_and_known():
+def test_dtype_groups_are_disjoint_and_contain_only_known_dtypes():
     assert set(FLOAT_DTYPES).isdisjoint(INT_DTYPES)
     assert set(INDEX_DTYPES) < set(INT_DTYPES)
     assert {*FLOAT_DTYPES, *INT_DTYPES, *NARROW_DTYPES, "bool"} == set(DTYPES)
@@ -70,7 +70,7 @@ def test_groups_of_dtypes_are_disjoint_and_known():
         (3, "unknown dtype, got 3"),
     ],
 )
-def test_an_unknown_dtype_is_refused_with_the_nearest_name(given, message):
+def test_the_error_for_an_unknown_dtype_suggests_the_nearest_name(given, message):
     with pytest.raises(DtypeError, match=message):
         canonical_dtype(given)
 
@@ -83,7 +83,7 @@ def test_sizes_and_codes_of_unknown_dtypes_are_refused():
         dtype_from_code(1)
 
 
-def test_the_error_of_bfloat16_without_numpy_support_names_the_package(monkeypatch):
+def test_the_error_for_bfloat16_without_ml_dtypes_names_the_package(monkeypatch):
     from opwright.describe import dtypes
 
     monkeypatch.delitem(dtypes._NUMPY, "bfloat16", raising=False)
@@ -93,7 +93,7 @@ def test_the_error_of_bfloat16_without_numpy_support_names_the_package(monkeypat
     assert dtype_to_code("bfloat16") == 4 | 16 << 8 | 1 << 16
 
 
-def test_either_byte_order_has_one_name():
+def test_dtypes_of_both_byte_orders_have_the_same_name():
     assert dtype_from_numpy(np.dtype(">i4")) == dtype_from_numpy(np.dtype("<i4")) == "int32"
     with pytest.raises(DtypeError, match=r"unknown dtype, got complex64"):
         dtype_from_numpy(np.dtype("complex64"))

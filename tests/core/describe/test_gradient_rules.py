@@ -1,4 +1,4 @@
-"""Gradient rules: their inputs and outputs, without silent losses."""
+"""Gradient rules: their inputs and outputs, and that no gradient is lost silently."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .complex_operator import complex_definition
 
 
 def swish_grad(x, out_grad, x_grad, *, beta):
-    """The kernel of the stranger's package in the examples."""
+    """The kernel of the third-party package in the examples."""
 
 
 def context(definition, op, recorder, grads, wanted):
@@ -41,7 +41,7 @@ def swish_op(make_op):
 # -- the derived operator --------------------------------------------------------------------------
 
 
-def test_the_stranger_kernel_takes_exactly_the_derived_slots(swish):
+def test_a_third_party_kernel_takes_exactly_the_derived_slots(swish):
     proto = derive_grad_definition(swish).proto
     parameters = inspect.signature(swish_grad).parameters.values()
     slots = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -81,14 +81,14 @@ def test_every_slot_of_the_derived_operator_has_its_position():
     assert proto.version == 3
 
 
-def test_the_derived_operator_dispatches_as_its_forward_one():
+def test_the_derived_operator_dispatches_like_its_forward_operator():
     chain = OpMaker("acme.op").add_comment("c").add_input("index", "c").dtypes("int32")
     chain.add_input("x", "c").add_output("out", "c").same_dtype_as("x").dispatch_on("x")
     definition = chain.build(same_shape_as("x"), gradient=grad_op("acme.op_grad"))
     assert derive_grad_definition(definition).proto.dispatch_slot == "x"
 
 
-def test_only_a_gradient_operator_can_be_derived(swish, add):
+def test_only_operators_with_a_grad_op_have_a_derived_gradient(swish, add):
     with pytest.raises(RegistrationError, match=r"add: its gradient must be a grad_op, got None"):
         derive_grad_definition(add)
 
@@ -139,7 +139,9 @@ def complex_op(make_op):
     )
 
 
-def test_the_rule_requests_wanted_gradients_and_fills_holes_with_zeros(complex_op, recorder):
+def test_the_rule_requests_wanted_gradients_and_replaces_missing_ones_with_zeros(
+    complex_op, recorder
+):
     definition = complex_definition()
     g = context(
         definition,
@@ -200,7 +202,7 @@ def g(complex_op, recorder):
     return context(complex_definition(), complex_op, recorder, grads, {"x": [True, False]})
 
 
-def test_a_rule_sees_the_operator(g):
+def test_a_rule_can_read_the_operator(g):
     assert g.type == "acme.op"
     assert (g.input("weight"), g.input("bias"), g.inputs("x")) == ("w", None, ["a", "b"])
     assert (g.has_input("weight"), g.has_input("bias")) == (True, False)
@@ -212,7 +214,7 @@ def test_a_rule_sees_the_operator(g):
     assert g.meta("w") is None
 
 
-def test_a_rule_that_mistypes_a_name_gets_the_nearest(g):
+def test_the_error_for_a_mistyped_name_in_a_rule_suggests_the_nearest(g):
     with pytest.raises(
         SlotError, match=r"acme.op: unknown input, got 'wieght'; did you mean 'weight"
     ):
@@ -247,7 +249,7 @@ def test_emit_writes_to_the_given_outputs(g, recorder):
     assert g.emit("op", {"x": "a"}, {"out": "here"}) == "here"
 
 
-def test_a_list_with_holes_is_refused(g):
+def test_a_list_with_missing_gradients_is_refused(g):
     message = "acme.op: its rule gives 'x' of 'add_n' a list with holes, got [None, 'd_grad']"
     with pytest.raises(GradientError, match=re.escape(message)):
         g.emit("add_n", {"x": g.output_grads("out")})
@@ -276,7 +278,7 @@ def test_a_gradient_is_set_once_and_only_for_existing_variables(g):
         g.set_input_grad("xx", "name")
 
 
-def test_a_rule_that_forgets_a_gradient_is_detected(g):
+def test_a_rule_that_omits_a_gradient_raises(g):
     g.output_grads("out")
     message = "acme.op: its gradient rule must set the gradient of 'x'[0], got none"
     with pytest.raises(GradientError, match=re.escape(message)):
@@ -286,7 +288,7 @@ def test_a_rule_that_forgets_a_gradient_is_detected(g):
     assert g.input_grads == {("x", 0): None}
 
 
-def test_a_rule_that_ignores_an_output_gradient_is_detected(g):
+def test_a_rule_that_ignores_an_output_gradient_raises(g):
     g.set_input_grad("x", "a_grad")
     message = (
         "acme.op: its gradient rule must use the gradient of output 'out', got [None, 'd_grad']"
@@ -312,7 +314,7 @@ def test_a_nonzero_output_gradient_must_be_requested(swish, swish_op, recorder):
     g.check_complete()
 
 
-def test_zeros_are_written_out_only_where_something_is_not_zero(g, recorder):
+def test_zeros_are_materialized_only_if_another_gradient_is_nonzero(g, recorder):
     assert g.filled_output_grads("saved") == []
     assert recorder.ops == []
     assert g.filled_output_grads("out") == ["t0_out_0", "d_grad"]

@@ -1,4 +1,4 @@
-"""A derived gradient accepts only shapes that its forward operator has for the same inputs."""
+"""A derived gradient accepts only shapes that are consistent with its forward operator."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_gradients_have_the_metas_of_their_inputs():
     assert definition.infer(inputs, {}, (0, 2, 0)) == ((), x, ())
 
 
-def test_a_gradient_of_the_wrong_count_is_refused():
+def test_a_gradient_list_of_the_wrong_length_is_refused():
     definition = derive_grad_definition(complex_definition())
     with pytest.raises(
         ShapeError, match=re.escape("acme.op_grad: output 'x_grad' takes 1 variable")
@@ -70,14 +70,14 @@ def test_inputs_inconsistent_with_the_forward_operator_are_refused(changed, mess
         definition.infer(complex_inputs(**changed), {}, (1, 2, 1))
 
 
-def test_a_gradient_of_fewer_variables_than_there_are_is_refused():
+def test_a_gradient_for_too_few_variables_is_refused():
     definition = derive_grad_definition(complex_definition())
     one = complex_inputs(out_grad=(Meta((1,), "float32"),))
     with pytest.raises(ShapeError, match=r"acme.op_grad: .* output 'out' takes 1 variable"):
         definition.infer(one, {}, (1, 2, 1))
 
 
-def test_a_gradient_that_is_zero_is_compared_with_nothing():
+def test_a_gradient_that_is_zero_is_not_checked():
     definition = derive_grad_definition(complex_definition())
     weight, x, bias, *_ = inputs = complex_inputs(out_grad=())
     assert definition.infer(inputs, {}, (1, 2, 1)) == (weight, x, bias)

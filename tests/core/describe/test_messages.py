@@ -132,12 +132,12 @@ def test_nan_survives_a_round_trip():
         (AttrType.BLOCK, 2**31, "op: cannot be written, got 2147483648"),
     ],
 )
-def test_a_value_of_another_type_is_not_written(type, value, message):
+def test_a_value_of_a_wrong_type_is_not_written(type, value, message):
     with pytest.raises(FormatError, match=re.escape(message)):
         messages.value_to_bytes(type, value, "op")
 
 
-def test_a_value_of_another_type_is_not_read():
+def test_a_value_of_a_wrong_type_is_not_read():
     with pytest.raises(FormatError, match=r"op: must have a value, got an empty AttrValue"):
         wire_reading.read_value({}, "op")
     with pytest.raises(FormatError, match=r"op: must be float, got int"):
@@ -153,7 +153,7 @@ def spoiled(**changes):
     return message
 
 
-def test_a_foreign_operator_keeps_the_rules_for_operators():
+def test_an_operator_from_a_message_must_satisfy_the_rules_for_operators():
     with pytest.raises(RegistrationError, match=r"Acme: an operator type must be lower_snake"):
         OpProto.from_proto(spoiled(type="Acme"))
     with pytest.raises(
@@ -171,7 +171,7 @@ def test_a_foreign_operator_keeps_the_rules_for_operators():
         OpProto.from_proto(message)
 
 
-def test_rules_for_inputs_hold_for_messages_too():
+def test_rules_for_inputs_also_apply_to_messages():
     message = whole_proto().to_proto()
     message.inputs[0].intermediate = True
     with pytest.raises(
@@ -186,7 +186,7 @@ def test_rules_for_inputs_hold_for_messages_too():
         OpProto.from_proto(message)
 
 
-def test_rules_for_dtypes_and_allowed_values_hold_for_messages_too():
+def test_rules_for_dtypes_and_allowed_values_also_apply_to_messages():
     message = whole_proto().to_proto()
     message.inputs[0].dtypes.append("floaty")
     with pytest.raises(RegistrationError, match=r"acme.whole: the dtypes of 'x' must be canonical"):
@@ -196,7 +196,7 @@ def test_rules_for_dtypes_and_allowed_values_hold_for_messages_too():
         check_op_proto(OpProto("op", "c", attrs=(attr,)))
 
 
-def test_rules_for_ranges_hold_for_messages_too():
+def test_rules_for_ranges_also_apply_to_messages():
     message = whole_proto().to_proto()
     message.attrs[2].min.s = "a"
     with pytest.raises(
@@ -206,12 +206,12 @@ def test_rules_for_ranges_hold_for_messages_too():
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff", b"hello world", b"\x0a\x7f"])
-def test_foreign_bytes_are_not_an_operator(data):
+def test_foreign_bytes_raise_a_format_error(data):
     with pytest.raises(FormatError, match=r"operator: truncated or foreign bytes"):
         OpProto.from_proto(data)
 
 
-def test_an_oversized_operator_is_not_looked_at():
+def test_an_oversized_operator_is_refused_without_parsing():
     data = b"x" * (wire_reading.MAX_OP_PROTO_BYTES + 1)
     with pytest.raises(
         FormatError, match=r"operator: must have at most 1048576 bytes, got 1048577"
@@ -261,7 +261,7 @@ def test_an_attribute_that_is_written_twice_is_refused():
         wire_reading.read_op(_runtime.read_message(data + data[4:], wire_reading.OP))
 
 
-def test_attributes_are_written_in_one_order():
+def test_attributes_are_written_in_a_fixed_order():
     attrs = {"i": 5, "b": True, "f": 1.0}
     orders = attrs, dict(reversed(attrs.items()))
     one, other = (messages.op_to_message(whole_proto(), {}, {}, order) for order in orders)

@@ -20,11 +20,11 @@ from opwright.program.names import make_name
         ("x", [], None),
     ],
 )
-def test_the_nearest_name_is_suggested(name, known, nearest):
+def test_find_nearest_returns_the_most_similar_name(name, known, nearest):
     assert find_nearest(name, known) == nearest
 
 
-def test_a_hint_names_the_nearest_name_or_all_of_them():
+def test_a_hint_suggests_the_nearest_name_or_lists_all():
     assert hint("axes", ["axis", "x"], "attributes") == "; did you mean 'axis'?"
     assert hint("zzz", ["a", "b"], "inputs") == "; inputs are 'a', 'b'"
     assert hint("zzz", [], "inputs") == "; it has no inputs"
@@ -51,16 +51,16 @@ def test_a_hint_names_the_nearest_name_or_all_of_them():
         ("axes", ["axis"], "axis"),
     ],
 )
-def test_the_error_of_a_foreign_argument_name_has_ours(name, known, meant):
+def test_the_error_for_a_foreign_argument_name_suggests_ours(name, known, meant):
     assert hint_argument(name, known) == f"; did you mean {meant!r}?"
 
 
-def test_an_argument_name_unknown_to_all_frameworks_gets_the_nearest_name():
+def test_the_error_for_an_unknown_argument_name_suggests_the_nearest():
     assert hint_argument("strids", ["strides"]) == "; did you mean 'strides'?"
     assert hint_argument("dim", ["x", "value"], "inputs") == "; inputs are 'x', 'value'"
 
 
-def test_no_name_is_foreign_to_itself():
+def test_no_foreign_name_maps_to_itself():
     for foreign, names in FOREIGN_ARGUMENTS.items():
         assert len({foreign, *names}) == 1 + len(names), foreign
         assert foreign == foreign.lower()

@@ -1,4 +1,4 @@
-"""OpMaker: chains of calls, and requirements of a whole operator."""
+"""OpMaker: chains of calls, and requirements of a complete operator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from opwright.packages import Package
 
 
 def maker(type="acme.op"):
-    """An operator that lacks nothing, to be spoiled."""
+    """A valid operator, which tests make invalid."""
     return (
         OpMaker(type)
         .add_comment("An operator.")
@@ -43,7 +43,7 @@ def build(chain, **how):
     return chain.build(same_shape_as("x"), **how)
 
 
-def test_a_chain_reports_the_contents_of_the_proto(swish):
+def test_a_chain_of_calls_builds_the_proto(swish):
     assert swish.op_type == swish.proto.type == "acme.swish"
     assert swish.proto.inputs == (VarProto("x", "any shape, float"),)
     assert swish.proto.outputs == (VarProto("out", "shape and dtype of x", same_as="x"),)
@@ -52,7 +52,7 @@ def test_a_chain_reports_the_contents_of_the_proto(swish):
     assert swish.proto.version == 1
 
 
-def test_every_constraint_of_a_slot_arrives():
+def test_every_constraint_of_a_slot_is_in_the_proto():
     proto = build(
         maker()
         .add_input("many", "a list")
@@ -92,11 +92,11 @@ def test_every_constraint_of_a_slot_arrives():
         (BLOCK, AttrType.BLOCK),
     ],
 )
-def test_python_types_name_attribute_types(type, attr_type):
+def test_python_types_determine_attribute_types(type, attr_type):
     assert build(maker().add_attr("a", type, "c")).proto.attr("a").type is attr_type
 
 
-def test_every_constraint_of_an_attribute_arrives():
+def test_every_constraint_of_an_attribute_is_in_the_proto():
     proto = build(
         maker()
         .add_attr("a", float, "c")
@@ -136,7 +136,7 @@ def test_every_constraint_of_an_attribute_arrives():
     assert proto.attr("f").default == "int64"
 
 
-def test_a_range_may_be_one_point():
+def test_a_range_may_contain_a_single_value():
     assert build(maker().add_attr("a", int, "c").between(2, 2)).proto.attr("a").max == 2
 
 
@@ -155,7 +155,7 @@ def test_a_definition_has_no_dict(swish):
         assert not hasattr(thing, "__dict__")
 
 
-def test_protos_are_values(swish):
+def test_protos_are_compared_by_value(swish):
     assert pickle.loads(pickle.dumps(swish.proto)) == swish.proto
     assert copy.deepcopy(swish.proto) == swish.proto
     assert hash(copy.deepcopy(swish.proto)) == hash(swish.proto)
@@ -163,7 +163,7 @@ def test_protos_are_values(swish):
     assert swish.proto not in {newer, swish.proto.inputs, None}
 
 
-def test_slots_are_looked_up_by_name_or_the_nearest_is_named(swish):
+def test_slots_are_looked_up_by_name_and_errors_suggest_the_nearest(swish):
     assert swish.proto.input("x").name == "x"
     assert list(swish.proto.output_slots) == ["out"]
     with pytest.raises(
@@ -178,13 +178,13 @@ def test_slots_are_looked_up_by_name_or_the_nearest_is_named(swish):
         swish.proto.attr("bet")
 
 
-# Each case: an action on the maker, and the error after `acme.op: `.
-def test_an_operator_needs_a_comment():
+# Each case is an action on the maker, and the error text after `acme.op: `.
+def test_an_operator_without_a_comment_is_refused():
     with pytest.raises(RegistrationError, match=r"op: add_comment must say what the operator"):
         build(OpMaker("op").add_input("x", "c").add_output("out", "c").same_dtype_as("x"))
 
 
-def test_an_operator_needs_a_dtype_that_selects_its_kernel():
+def test_an_operator_without_a_dispatch_dtype_is_refused():
     creation = OpMaker("op").add_comment("c").add_output("out", "c").dtypes("float32")
     with pytest.raises(RegistrationError, match=r"op: an operator must have a required input or a"):
         creation.build(lambda ctx: None)
@@ -204,7 +204,7 @@ def test_versions_begin_with_one():
         ("kind", OpMaker("op").add_comment("c").add_attr("kind", str, "c").as_dtype().required()),
     ],
 )
-def test_the_first_required_input_or_else_a_dtype_attribute_dispatches(dispatch, chain):
+def test_the_first_required_input_or_a_dtype_attribute_selects_the_kernel(dispatch, chain):
     assert chain.build(lambda ctx: None).proto.dispatch_slot == dispatch
 
 
@@ -218,7 +218,7 @@ def test_functions_must_be_functions():
             build(maker(), **{word: 3})
 
 
-def test_no_gradient_needs_a_reason():
+def test_no_gradient_without_a_reason_is_refused():
     assert build(maker(), gradient=no_gradient("a comparison")).gradient == NoGradient(
         "a comparison"
     )
@@ -239,7 +239,7 @@ def test_no_gradient_needs_a_reason():
         (grad_op("acme.op_grad", no_grad=["x"]), "grad_op needs an input that can have a gradient"),
     ],
 )
-def test_a_gradient_operator_must_fit(rule, message):
+def test_a_grad_op_that_does_not_match_its_operator_is_refused(rule, message):
     with pytest.raises(RegistrationError, match=f"acme.op: .*{re.escape(message)}"):
         build(maker(), gradient=rule)
 
@@ -291,7 +291,7 @@ def cond_maker():
 BLOCKS = (("then", "then_names"), ("other", "other_names"))
 
 
-def test_control_flow_names_its_slots_and_attributes():
+def test_control_flow_refers_to_its_slots_and_attributes_by_name():
     branch = Branch("condition", "captured", "outputs", BLOCKS)
     assert cond_maker().build(lambda ctx: None, control=branch).control == branch
 
@@ -321,7 +321,7 @@ def test_control_flow_names_its_slots_and_attributes():
         ),
     ],
 )
-def test_control_flow_that_does_not_fit_is_refused(control, message):
+def test_control_flow_with_missing_slots_or_attributes_is_refused(control, message):
     with pytest.raises(RegistrationError, match=f"^cond: .*{re.escape(message)}"):
         cond_maker().build(lambda ctx: None, control=control)
 

@@ -12,7 +12,7 @@ from opwright.op import OpMaker, same_shape_as
 
 
 def maker(type="acme.op"):
-    """An operator that lacks nothing, to be spoiled."""
+    """A valid operator, which tests make invalid."""
     return (
         OpMaker(type)
         .add_comment("An operator.")
@@ -257,7 +257,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("spoil", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_refused_with_its_name(spoil, message):
+def test_every_mistake_raises_an_error_that_names_it(spoil, message):
     with pytest.raises(RegistrationError, match=re.escape(f"acme.op: {message}")):
         build(spoil(maker()))
 
@@ -278,12 +278,12 @@ def test_a_constraint_before_any_slot_is_refused():
 
 
 @pytest.mark.parametrize("type", ["Swish", "acme.Swish", "a.b.c", "", "1x", "acme.", "rms-norm", 3])
-def test_an_operator_type_is_lower_snake(type):
+def test_an_operator_type_must_be_lower_snake(type):
     with pytest.raises(RegistrationError, match=r"an operator type must be lower_snake"):
         OpMaker(type)
 
 
 @pytest.mark.parametrize("type", ["lambda", "acme.class"])
-def test_an_operator_type_is_not_a_keyword(type):
+def test_an_operator_type_must_not_be_a_keyword(type):
     with pytest.raises(RegistrationError, match=r"must not be a Python keyword"):
         OpMaker(type)

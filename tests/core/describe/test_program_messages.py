@@ -69,7 +69,7 @@ def test_a_program_survives_a_round_trip():
     assert ("shape" in scalar, "shape" in unknown) == (True, False)
 
 
-def test_a_program_is_one_sequence_of_bytes():
+def test_equal_programs_are_written_as_identical_bytes():
     data = to_bytes(program())
     assert data == to_bytes(program())
     assert data == to_bytes(pb.ProgramDesc.FromString(data))
@@ -81,7 +81,7 @@ def test_the_checksum_is_at_the_position_of_the_wire_format():
     assert max(field.number for field in pb.ProgramDesc.DESCRIPTOR.fields) == 2000
 
 
-def test_a_program_of_one_process_is_read_by_another(tmp_path):
+def test_a_program_written_by_one_process_is_read_by_another(tmp_path):
     path = tmp_path / "program.pb"
     path.write_bytes(to_bytes(program()))
     code = (
@@ -112,7 +112,7 @@ def test_a_program_with_any_byte_changed_is_refused():
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 a zip", b"\x08\x01", bytes(1000)])
-def test_foreign_bytes_are_not_a_program(data):
+def test_foreign_bytes_raise_a_format_error(data):
     with pytest.raises(FormatError, match=r"program: no program of opwright, got bytes that begin"):
         wire_reading.read_program(data)
 
@@ -121,14 +121,14 @@ def sealed(data):
     return data + b"\x85\x7d" + zlib.crc32(data).to_bytes(4, "little")
 
 
-def test_a_sealed_but_broken_message_is_refused():
+def test_an_invalid_message_with_a_valid_checksum_is_refused():
     start = to_bytes(pb.ProgramDesc())[:18]
     with pytest.raises(FormatError, match=r"program: truncated or foreign bytes"):
         wire_reading.read_program(sealed(start + b"\x1a\xff"))
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_program_of_another_format_version_is_refused(version):
+def test_a_program_with_another_format_version_is_refused(version):
     message = program()
     message.format = "opwright.program"
     message.format_version = version
@@ -138,7 +138,7 @@ def test_a_program_of_another_format_version_is_refused(version):
         wire_reading.read_program(sealed(message.SerializeToString(deterministic=True)))
 
 
-def test_a_program_with_fields_of_tomorrow_is_read():
+def test_unknown_fields_of_a_program_are_ignored():
     message = program()
     message.format = "opwright.program"
     message.format_version = 1
@@ -146,7 +146,7 @@ def test_a_program_with_fields_of_tomorrow_is_read():
     assert wire_reading.read_program(sealed(data))["seed"] == message.seed
 
 
-def test_an_oversized_program_is_not_looked_at(monkeypatch):
+def test_an_oversized_program_is_refused_without_parsing(monkeypatch):
     data = to_bytes(program())
     with pytest.raises(FormatError, match=f"program: must have at most 10 bytes, got {len(data)}"):
         wire_reading.read_program(data, max_bytes=10)

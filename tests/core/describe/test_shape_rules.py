@@ -1,4 +1,4 @@
-"""The ready shape rules."""
+"""The predefined shape rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright.op import DTYPES, Meta, OpMaker, elementwise_shape, same_shape_as
 F32, I64 = Meta((2, 3), "float32"), Meta((2,), "int64")
 
 
-def test_elementwise_rules_pass_over_absent_inputs_and_can_set_a_dtype():
+def test_elementwise_rules_skip_absent_inputs_and_can_set_a_dtype():
     chain = OpMaker("where").add_comment("c").add_input("x", "c").add_input("y", "c").as_optional()
     chain.add_output("out", "c").dtypes(*DTYPES)
     definition = chain.build(elementwise_shape("x", "y", dtype="bool"))

@@ -1,4 +1,4 @@
-"""The arithmetic of shapes: it is NumPy's, and the unknown agrees with the known."""
+"""Shape arithmetic: it matches NumPy, and results for unknown dimensions agree with known ones."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_known_shapes_broadcast_as_in_numpy(a, b):
 
 
 @given(shape_and_mask(), shape_and_mask())
-def test_a_broadcast_of_unknown_dimensions_holds_for_every_known_one(a, b):
+def test_broadcasting_unknown_dimensions_agrees_with_every_known_size(a, b):
     expected = numpy_broadcast(a[0], b[0])
     if expected is not None:
         assert shapes_match(broadcast_shapes(a[1], b[1], CTX), expected)
@@ -79,11 +79,11 @@ def test_a_broadcast_of_unknown_dimensions_holds_for_every_known_one(a, b):
         ((-1,), (0,), (0,)),
     ],
 )
-def test_an_unknown_dimension_takes_the_known_one_unless_that_is_one(a, b, out):
+def test_an_unknown_dimension_becomes_the_known_one_unless_that_is_one(a, b, out):
     assert broadcast_shapes(a, b, CTX) == out
 
 
-def test_shapes_that_do_not_broadcast_name_the_axis():
+def test_the_error_for_shapes_that_do_not_broadcast_names_the_axis():
     message = (
         "op: shapes must broadcast, got [?, 3] and [2]; 3 and 2 differ on axis -1, "
         "make one of them 1"
@@ -93,12 +93,12 @@ def test_shapes_that_do_not_broadcast_name_the_axis():
 
 
 @given(st.integers(1, 5), st.data())
-def test_an_axis_counts_from_the_front_as_in_numpy(rank, data):
+def test_axes_are_normalized_as_in_numpy(rank, data):
     axis = data.draw(st.integers(-rank, rank - 1))
     assert normalize_axis(CTX, axis, rank) == range(rank)[axis]
 
 
-def test_the_error_of_an_axis_out_of_range_has_the_range():
+def test_the_error_for_an_axis_out_of_range_states_the_range():
     message = "op: axis must be in [-2, 2) for a 2-d input, got axis=2"
     with pytest.raises(ShapeError, match=re.escape(message)):
         normalize_axis(CTX, 2, 2)
@@ -112,7 +112,7 @@ def test_the_error_of_an_axis_out_of_range_has_the_range():
         normalize_axis(CTX, 0, 0)
 
 
-def test_a_number_may_count_as_one_element_along_one_axis():
+def test_a_scalar_may_count_as_one_element_along_one_axis():
     assert [normalize_axis(CTX, axis, 0, scalar=True) for axis in (0, -1)] == [0, 0]
     with pytest.raises(ShapeError, match=r"op: axis must be in \[-1, 1\) for a 0-d input, got"):
         normalize_axis(CTX, 1, 0, scalar=True)
@@ -140,7 +140,7 @@ def test_the_number_of_elements_is_minus_one_if_unknown(pair):
     assert numel(masked) in (-1, numel(shape))
 
 
-def test_an_empty_tensor_is_empty_however_large_the_rest():
+def test_a_tensor_with_a_zero_dimension_has_no_elements():
     assert numel((0, -1)) == 0
 
 
@@ -154,13 +154,13 @@ def test_an_unknown_dimension_matches_any_other():
     assert not shapes_match((1,), (1, 1))
 
 
-def test_metas_are_written_for_people():
+def test_the_text_of_a_meta_is_readable():
     assert str(Meta((-1, 784), "float32")) == "float32[?, 784]"
     assert format_shape(()) == "[]"
     assert format_shape((0, 1)) == "[0, 1]"
 
 
-def test_every_given_input_must_have_the_shape_that_is_required():
+def test_every_given_input_must_have_the_required_shape():
     proto = OpProto("op", "c", tuple(VarProto(name, "c") for name in ("x", "y", "z")))
     metas = ((Meta((2, -1), "float32"),), (Meta((2, 3), "float32"), Meta((2,), "float32")), ())
     ctx = InferContext(OpDefinition(proto, lambda ctx: None), metas, {}, (), None)
@@ -186,7 +186,7 @@ def test_every_given_input_must_have_the_shape_that_is_required():
         ((-1, 3), (6, 4), "pass arrays of the declared shape, or declare another"),
     ],
 )
-def test_the_error_of_a_wrong_shape_has_the_way_to_reshape_it(wanted, got, advice):
+def test_the_error_for_a_wrong_shape_shows_how_to_reshape_it(wanted, got, advice):
     assert advise_shape("y", wanted, got) == advice
     if advice[5] == "y":
         code = re.split(", (?:a|or) ", advice.removeprefix("pass "))[0]

@@ -88,13 +88,13 @@ def test_the_tables_match_the_wire_format():
     assert table(pb.ProgramDesc.DESCRIPTOR) == wire_reading.PROGRAM
 
 
-def test_bytes_and_floats_of_foreign_messages_are_read() -> None:
+def test_bytes_and_floats_in_foreign_messages_are_read() -> None:
     schema = {1: ("data", "y", False, None), 2: ("numbers", "g", True, None)}
     data = b"\x0a\x02\xff\x00\x12\x04\x00\x00\x80\x3f"
     assert _runtime.read_message(data, schema) == {"data": b"\xff\x00", "numbers": [1.0]}
 
 
-def test_nesting_of_messages_has_a_limit() -> None:
+def test_the_nesting_depth_of_messages_is_limited() -> None:
     schema: dict[int, tuple[str, str, bool, object]] = {}
     schema[1] = ("inner", "m", False, schema)
     data = b""

@@ -1,4 +1,4 @@
-"""Wheels of small plugins, most of them broken in one way; a wheel is a zip with metadata."""
+"""Wheels of small plugins, most of which have one fault; a wheel is a zip file with metadata."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ PYTHON_PLUGINS = {
     "rival": DUPLICATE_KERNEL,
     "half": HALF,
 }
-"""Hook modules by the plugin's name."""
+"""Hook modules by plugin name."""
 
 STUCK = (
     HEAD
@@ -142,7 +142,7 @@ __attribute__((visibility("default"))) int32_t ENTRY(const ow_host* host, const 
   return OW_OK;
 }
 """
-"""A library with one kernel: NAME is the plugin's, ENTRY the symbol, FAULT the error."""
+"""A library with one kernel: NAME is the plugin's name, ENTRY the symbol, FAULT the error."""
 
 ENTRY = "opwright_plugin_v1"
 
@@ -153,7 +153,7 @@ COMPILED_PLUGINS = {
     "no_symbol": (ENTRY, "extern void of_a_newer_release(void); of_a_newer_release()"),
     "segfault": (ENTRY, "*(volatile int*)8 = 1"),
 }
-"""Entry symbol and fault by the plugin's name."""
+"""Entry symbol and fault by plugin name."""
 
 
 def write_wheel(
@@ -181,7 +181,7 @@ def write_wheel(
     distribution : str, optional
         Its name; by default ``opwright-<name>``.
     files : mapping of str to bytes, optional
-        Further files of the package.
+        Additional files of the package.
     """
     distribution = distribution or f"opwright-{name.replace('_', '-')}"
     package = distribution.replace("-", "_")

@@ -30,7 +30,7 @@ IMPORTED = "\nimport sys\nimported = sorted(m for m in sys.modules if m.startswi
 
 @pytest.fixture
 def full_site(site):
-    """A site that a first process has discovered."""
+    """A site on which a first process has run discovery."""
     for i in range(100):
         site.add(f"p{i}", MANY)
     for i in range(300):
@@ -64,6 +64,6 @@ def test_later_scans_open_each_file_once_and_do_not_use_importlib(full_site):
     loaded = [name for name in ("pluggy", "importlib.metadata", "pathlib") if name in sys.modules]
     answer = [len(metadata), len(opened) - len(metadata), loaded]
     """)
-    # The core and opwright-kit are installed, too; the core's metadata is read to identify its
+    # The core and opwright-kit are also installed; the core's metadata is read to identify its
     # files.
     assert answer == [402, 2, []]

@@ -1,4 +1,4 @@
-"""A plugin that ends the process at import: the next one names it, a later one leaves it out."""
+"""If importing a plugin kills a process, the next one names it, and a later one skips it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ USE = "import numpy, opwright; print(opwright.ops.acme.swish(numpy.ones(2)))"
 
 
 def run(site, code, **environ):
-    """Run code where warnings are shown and are not errors."""
+    """Run code with warnings shown instead of raised."""
     return site.run("-W", "default", "-c", code, check=False, **environ)
 
 
@@ -43,7 +43,7 @@ def look(site, **environ):
 
 
 def kill_when_begun(site, code, began):
-    """Run code, and kill the process once a file is there."""
+    """Run code, and kill the process once a file exists."""
     began.unlink(missing_ok=True)
     env = {**os.environ, "OPWRIGHT_CACHE_DIR": str(site.cache)}
     env["PYTHONPATH"] = os.pathsep.join([str(site.folder), str(site.libraries)])
@@ -83,7 +83,7 @@ def test_a_plugin_that_crashed_two_processes_is_skipped_by_the_third(site, how):
     assert advice == "opwright doctor --retry acme"
 
 
-def test_a_process_killed_while_an_import_hangs_counts_as_ended_by_it(site):
+def test_a_process_killed_during_a_hanging_import_counts_as_killed_by_it(site):
     package = site.add("acme", HANG)
     began = package / "plugin.began"
     kill_when_begun(site, LOOK, began)
@@ -95,7 +95,7 @@ def test_a_process_killed_while_an_import_hangs_counts_as_ended_by_it(site):
     assert plugin == "acme"
 
 
-def test_a_healthy_plugin_is_not_blamed_for_one_process_killed_in_its_import(site):
+def test_one_process_killed_during_an_import_does_not_exclude_a_healthy_plugin(site):
     package = site.add("acme", f"import opwright_acme.slow\n{_table()}", modules={"slow": HANG})
     began = package / "slow.began"
     kill_when_begun(site, LOOK, began)
@@ -109,7 +109,7 @@ def test_a_healthy_plugin_is_not_blamed_for_one_process_killed_in_its_import(sit
     assert look(site)[2] == ""
 
 
-def test_a_healthy_plugin_is_not_left_out_for_two_processes_killed_in_its_import(site):
+def test_two_processes_killed_during_an_import_do_not_exclude_a_healthy_plugin(site):
     package = site.add("acme", f"import opwright_acme.slow\n{_table()}", modules={"slow": HANG})
     began = package / "slow.began"
     for _ in range(2):
@@ -151,7 +151,7 @@ def test_imports_of_running_processes_are_not_counted(site):
     assert site.json(code) == 2
 
 
-def test_a_kernel_module_that_ends_processes_is_skipped(site):
+def test_a_kernel_module_that_kills_processes_is_skipped(site):
     package = site.add("acme", modules={"kernel": "import os\nos._exit(7)\n"})
     table = package / "plugin.py"
     table.write_text(
@@ -220,7 +220,7 @@ def test_plugins_and_doctor_show_how_to_restore_excluded_plugins(site, left_out)
     assert ended["left_out"] is True
 
 
-def test_retry_lets_the_next_process_try_again(site, left_out):
+def test_after_retry_the_next_process_imports_the_plugin_again(site, left_out):
     left_out.write_text(_table().replace("{name}", "acme"))
     os.utime(left_out, ns=(0, 0))
     assert look(site)[0] == []
@@ -230,7 +230,7 @@ def test_retry_lets_the_next_process_try_again(site, left_out):
     assert look(site)[:2] == (["acme.swish"], [])
 
 
-def test_a_retry_of_an_unknown_plugin_names_the_nearest_one(site, left_out):
+def test_the_error_for_a_retry_of_an_unknown_plugin_suggests_the_nearest(site, left_out):
     done = site.command("doctor", "--retry", "acne")
     assert done.returncode == 2
     assert "doctor: --retry must name an installed plugin, got 'acne'; did you mean 'acme'?" in (
@@ -238,12 +238,12 @@ def test_a_retry_of_an_unknown_plugin_names_the_nearest_one(site, left_out):
     )
 
 
-def test_a_changed_file_or_another_version_is_tried_again(site, left_out):
+def test_a_plugin_with_a_changed_file_is_retried(site, left_out):
     left_out.write_text(_table().replace("{name}", "acme"))
     assert look(site)[:2] == (["acme.swish"], [])
 
 
-def test_another_version_is_tried_again(site, left_out):
+def test_a_plugin_with_another_version_is_retried(site, left_out):
     left_out.write_text(_table().replace("{name}", "acme"))
     os.utime(left_out, ns=(0, 0))
     [info] = site.folder.glob("*.dist-info")
@@ -259,7 +259,7 @@ def test_an_unwritable_cache_is_harmless(site, tmp_path):
     assert (types, failures, warned) == (["acme.swish"], [], "")
 
 
-def test_indexed_plugins_leave_and_read_no_note(site):
+def test_imports_of_indexed_plugins_write_and_read_no_note(site):
     site.add("acme")
     look(site)
     code = """
@@ -275,7 +275,7 @@ def test_indexed_plugins_leave_and_read_no_note(site):
     assert notes(site) == []
 
 
-def test_doctor_leaves_no_note_of_crashes_in_its_child(site):
+def test_crashes_in_the_child_of_doctor_leave_no_note(site):
     site.add("acme", ENDS["exit"][0])
     assert site.command("doctor").returncode == 1
     assert notes(site) == []

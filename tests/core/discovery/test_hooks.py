@@ -25,7 +25,7 @@ def test_every_hook_has_a_specification_with_a_docstring():
     assert sorted(public) == sorted(plugin.HOOKS)
 
 
-def test_the_library_of_a_kernel_is_by_default_the_plugin():
+def test_the_default_library_of_a_kernel_is_the_plugin_name():
     registrar = plugin.KernelRegistrar(ACME)
     registrar.add("relu", **KERNEL)
     registrar.add("relu", **KERNEL, library="fast")
@@ -33,7 +33,7 @@ def test_the_library_of_a_kernel_is_by_default_the_plugin():
     assert registrar.additions[0].priority == 50
 
 
-def test_nothing_is_added_twice_by_one_plugin():
+def test_a_plugin_that_adds_an_object_twice_is_refused():
     ops = plugin.OpRegistrar(ACME)
     ops.add("acme.x", "m:X")
     with pytest.raises(RegistrationError, match="acme.x: registered twice by opwright-acme 1.0"):
@@ -52,7 +52,7 @@ def test_nothing_is_added_twice_by_one_plugin():
         passes.add("fold", phase="fuse", function="m:p")
 
 
-def test_a_kernel_is_named_never_given():
+def test_a_hook_must_name_a_kernel_instead_of_passing_the_object():
     with pytest.raises(RegistrationError, match="target must be a string 'module:attribute'"):
         plugin.KernelRegistrar(ACME).add("relu", **KERNEL | {"kernel": print})
 
@@ -77,7 +77,7 @@ def test_a_malformed_pass_is_refused(given, words):
         PassRegistry().add(values.pop("name"), package=ACME, **values)
 
 
-def test_a_registrar_is_closed_when_the_hook_has_returned():
+def test_a_registrar_refuses_additions_after_its_hook_has_returned():
     registrar = plugin.OpRegistrar(ACME)
     registrar.close()
     with pytest.raises(PluginError, match="acme.late: a plugin may add only while its hook runs"):
@@ -105,7 +105,7 @@ def test_loading_closes_the_registrars(site, monkeypatch):
     assert record.load_ms > 0
 
 
-def test_loading_is_a_function_of_the_source(site, monkeypatch):
+def test_loading_depends_only_on_the_source(site, monkeypatch):
     site.add("plain")
     monkeypatch.syspath_prepend(str(site.folder))
     good = Source("plain", "opwright_plain.plugin", "opwright-plain", "1.0", "", 0)
@@ -120,7 +120,7 @@ def test_loading_is_a_function_of_the_source(site, monkeypatch):
     )
 
 
-def test_devices_by_name():
+def test_devices_are_registered_and_found_by_name():
     devices = DeviceRegistry()
     before = devices.epoch.now
     devices.add("npu", "builtins:object", ACME)

@@ -42,7 +42,7 @@ def test_the_second_process_imports_no_plugin(site):
     assert first["types"] == second["types"] == ["acme.swish"]
 
 
-def test_a_used_operator_imports_its_own_module_only(site):
+def test_using_an_operator_imports_only_its_own_module(site):
     site.add("acme")
     site.add("other")
     site.json(LOOK)
@@ -86,7 +86,7 @@ def test_an_index_restores_every_registration(site):
     assert (fresh, cached) == ([False, fresh[1]], [True, fresh[1]])
 
 
-def test_an_edited_hook_module_is_read_again(site):
+def test_an_edited_hook_module_is_reread(site):
     package = site.add("acme")
     site.json(LOOK)
     table = (package / "plugin.py").read_text().replace('acme.swish"', 'acme.swoosh"')
@@ -96,7 +96,7 @@ def test_an_edited_hook_module_is_read_again(site):
     assert "opwright_acme.plugin" in again["imported"]
 
 
-def test_a_module_that_the_hook_module_reads_is_watched_too(site):
+def test_a_change_of_a_module_that_the_hook_module_imports_is_detected(site):
     table = """
     import opwright.plugin as plugin
     from opwright_acme.names import NAMES
@@ -112,7 +112,7 @@ def test_a_module_that_the_hook_module_reads_is_watched_too(site):
     assert site.json(LOOK)["types"] == ["acme.one", "acme.two"]
 
 
-def test_a_new_version_is_read_again(site):
+def test_a_new_version_of_a_plugin_is_reread(site):
     site.add("acme")
     site.json(LOOK)
     (site.folder / "opwright_acme-1.0.dist-info").rename(
@@ -142,7 +142,7 @@ def test_an_uninstalled_plugin_disappears_immediately(site):
         b"\xff\xfe\x00",
     ],
 )
-def test_a_corrupt_index_is_written_again(site, damage):
+def test_a_corrupt_index_is_rewritten(site, damage):
     site.add("acme")
     site.json(LOOK)
     [name] = index_files(site)
@@ -154,7 +154,7 @@ def test_a_corrupt_index_is_written_again(site, damage):
     assert site.json(LOOK)["state"] == "read"
 
 
-def test_a_truncated_or_flipped_index_is_not_believed(site):
+def test_a_truncated_or_corrupted_index_is_ignored(site):
     site.add("acme")
     site.json(LOOK)
     [name] = index_files(site)
@@ -204,7 +204,7 @@ def test_failures_are_never_cached(site):
     table = "import not_there\n"
     package = site.add("acme", table)
     assert site.failures() == [["acme", "ModuleNotFoundError: No module named 'not_there'"]]
-    # A missing dependency comes with another package: none of the plugin's own files changed.
+    # Installing a missing dependency changes none of the plugin's own files.
     (site.folder / "not_there.py").write_text("")
     (package / "plugin.py").touch()
     assert site.failures()[0][1].startswith("a plugin must implement a hook")
@@ -220,7 +220,7 @@ def test_an_allow_list_does_not_remove_other_plugins_from_the_index(site):
     assert everything["types"] == ["acme.swish", "other.swish"]
 
 
-def test_environments_that_share_a_cache_have_files_of_their_own(tmp_path):
+def test_environments_that_share_a_cache_have_separate_files(tmp_path):
     one = Source("acme", "m", "opwright-acme", "1.0", "/one/site-packages/acme.dist-info", 0)
     two = one._replace(location="/two/site-packages/acme.dist-info")
     assert index.index_path("c", [one], "1") != index.index_path("c", [two], "1")
@@ -242,7 +242,7 @@ def make_record(folder: Path, name: str = "acme") -> PluginRecord:
     )
 
 
-def test_a_record_survives_the_file(tmp_path):
+def test_a_record_survives_a_round_trip_through_the_file(tmp_path):
     record = make_record(tmp_path)
     path = str(tmp_path / "cache" / "plugins-1.index")
     assert index.write(path, [record]) == "written"
@@ -253,21 +253,21 @@ def test_a_record_survives_the_file(tmp_path):
 @pytest.mark.parametrize(
     "change", [{"version": "1.1"}, {"stamp": 6}, {"location": "x"}, {"target": "m2"}]
 )
-def test_a_record_of_another_source_does_not_hold(tmp_path, change):
+def test_a_record_of_a_different_source_is_ignored(tmp_path, change):
     record = make_record(tmp_path)
     path = str(tmp_path / "plugins-1.index")
     index.write(path, [record])
     assert index.read(path, [record.source._replace(**change)])[0] == {}
 
 
-def test_a_record_without_files_is_not_kept(tmp_path):
+def test_a_record_without_files_is_not_stored(tmp_path):
     record = make_record(tmp_path)._replace(files=())
     path = str(tmp_path / "plugins-1.index")
     index.write(path, [record])
     assert index.read(path, [record.source])[0] == {}
 
 
-def test_the_folder_stays_small(tmp_path):
+def test_the_number_of_index_files_is_limited(tmp_path):
     for i in range(50):
         file = tmp_path / f"plugins-{i}.index"
         file.write_text("")
@@ -297,7 +297,7 @@ def test_the_cache_folder_follows_the_environment(environ, folder):
     assert find_cache_folder(environ) == folder
 
 
-def test_without_a_home_there_is_no_index(monkeypatch):
+def test_without_a_home_folder_there_is_no_index(monkeypatch):
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     assert find_cache_folder({}) is None
     assert index.read(None, [])[1] == "off: there is no cache folder"

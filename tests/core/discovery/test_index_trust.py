@@ -35,7 +35,7 @@ def make_record(folder: Path) -> PluginRecord:
 
 
 def rewrite(site, change):
-    """Change the text of the index after its head, and write a head that fits."""
+    """Change the text of the index after its header, and write a matching header."""
     [name] = index_files(site)
     path = site.cache / name
     body = change(path.read_bytes().partition(b"\n")[2])
@@ -120,14 +120,14 @@ def test_any_index_is_used_or_rewritten(site, poison):
     assert site.json(LOOK)["state"] == "read"
 
 
-def test_a_huge_number_of_records_costs_nothing(site):
+def test_a_huge_record_count_is_refused_immediately(site):
     site.add("acme")
     site.json(LOOK)
     rewrite(site, lambda body: b"9" * 18 + body[1:])
     assert site.json(LOOK)["state"].startswith("corrupt: StopIteration")
 
 
-def test_a_record_of_a_foreign_module_is_not_kept(tmp_path):
+def test_a_record_that_names_a_foreign_module_is_not_stored(tmp_path):
     record = make_record(tmp_path)
     path = str(tmp_path / "plugins.index")
     foreign = record._replace(ops=(OpRegistration("acme.f", "elsewhere:F", False),))
@@ -136,5 +136,5 @@ def test_a_record_of_a_foreign_module_is_not_kept(tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "tags"), index._GROUPS[:-1])  # the last is the time of loading
-def test_every_field_of_a_registration_has_its_tag(kind, tags):
+def test_every_field_of_a_registration_has_a_tag(kind, tags):
     assert len(kind._fields) == len(tags)

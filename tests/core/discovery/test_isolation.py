@@ -64,7 +64,7 @@ def test_a_broken_plugin_is_quarantined_and_the_others_work(site, name):
     assert text.startswith(reason)
 
 
-def test_registrations_before_a_plugins_exception_do_not_count(site):
+def test_registrations_before_a_plugins_exception_are_discarded(site):
     table = """
     import opwright.plugin as plugin
 
@@ -87,7 +87,7 @@ def test_registrations_before_a_plugins_exception_do_not_count(site):
     assert answer == [[], [], ["RuntimeError: the other half"]]
 
 
-def test_the_traceback_shows_the_plugins_own_frames_only(site):
+def test_the_traceback_shows_only_the_plugins_own_frames(site):
     table = """
     def inner():
         raise ValueError("deep")
@@ -105,7 +105,7 @@ def test_the_traceback_shows_the_plugins_own_frames_only(site):
     assert "importlib" not in text
 
 
-def test_strict_raises_at_the_first_failure_with_its_cause(site):
+def test_strict_mode_raises_the_first_failure_with_its_cause(site):
     site.add("acme")
     site.add("boom", "1 / 0\n")
     code = """
@@ -124,7 +124,7 @@ def test_strict_raises_at_the_first_failure_with_its_cause(site):
     assert site.failures(OPWRIGHT_STRICT="0")[0][0] == "boom"
 
 
-def test_strict_raises_for_a_clash_too(site):
+def test_strict_mode_also_raises_for_a_clash(site):
     clash = KERNEL_HOOK + (
         "registry.add('acme.swish', device='cpu', dtypes=['float64'], kernel='a:b', library='acme')"
     )
@@ -146,13 +146,13 @@ def test_strict_raises_for_a_clash_too(site):
 
 
 @pytest.mark.parametrize("name", ["OPWRIGHT_STRICT", "OPWRIGHT_CHECKED"])
-def test_a_wrong_value_of_a_switch_is_an_error(site, name):
+def test_an_invalid_value_of_a_switch_raises(site, name):
     done = site.command("plugins", **{name: "maybe"})
     assert done.returncode == 2
     assert done.stderr == f"opwright: {name}: must be 0 or 1, got 'maybe'; set it to 1\n"
 
 
-def test_the_allow_list_leaves_out_the_others_without_importing_them(site):
+def test_plugins_outside_the_allow_list_are_not_imported(site):
     site.add("acme")
     site.add("boom", "1 / 0\n")
     code = """
@@ -166,7 +166,7 @@ def test_the_allow_list_leaves_out_the_others_without_importing_them(site):
     assert answer == [["acme.swish"], 0, False, ["boom"]]
 
 
-def test_an_unknown_name_in_the_allow_list_is_an_error(site):
+def test_an_unknown_name_in_the_allow_list_raises(site):
     site.add("acme")
     done = site.command("plugins", OPWRIGHT_PLUGINS="acne")
     assert done.returncode == 2
@@ -188,7 +188,7 @@ def test_an_error_names_the_plugin_that_the_allow_list_excludes(site):
     assert "installed, but not named in OPWRIGHT_PLUGINS: 'other'" in done.stderr
 
 
-def test_the_clash_is_decided_by_order_not_by_chance(site):
+def test_a_clash_is_resolved_by_the_fixed_plugin_order(site):
     hook = KERNEL_HOOK + (
         "registry.add('x.y', device='cpu', dtypes=['float64'], kernel='a:b', library='fast')"
     )
@@ -200,13 +200,13 @@ def test_the_clash_is_decided_by_order_not_by_chance(site):
     assert [plugin for plugin, _ in site.failures()] == expected  # out of the index too
 
 
-def test_only_opwright_std_provides_unprefixed_operators(site):
+def test_only_opwright_std_may_provide_unprefixed_operators(site):
     hook = OP_HOOK + "registry.add('relu', 'opwright_std.swish:SWISH')\n"
     site.add("std", hook)
     assert site.failures() == []
 
 
-def test_a_foreign_plugin_named_std_is_still_foreign(site):
+def test_a_third_party_plugin_named_std_must_not_provide_unprefixed_operators(site):
     hook = OP_HOOK + "registry.add('relu', 'opwright_std.swish:SWISH')\n"
     site.add("std", hook, distribution="evil")
     [[_, reason]] = site.failures()
@@ -214,14 +214,14 @@ def test_a_foreign_plugin_named_std_is_still_foreign(site):
 
 
 @pytest.mark.parametrize("name", ["Acme", "acme-ops", "class", "1st"])
-def test_the_name_of_a_plugin_must_be_a_name_in_python(site, name):
+def test_a_plugin_name_must_be_a_python_identifier(site, name):
     site.add("acme", entry=f"{name} = opwright_acme.plugin")
     [[plugin, reason]] = site.failures()
     assert plugin == name
     assert "name of an entry point must be lower_snake" in reason
 
 
-def test_an_object_can_be_the_plugin(site):
+def test_a_plugin_can_be_an_object_instead_of_a_module(site):
     table = """
     import opwright.plugin as plugin
 
@@ -264,7 +264,7 @@ def test_importing_opwright_imports_no_plugin_and_nothing_heavy(site):
     assert answer == []
 
 
-def test_many_failures_do_not_fill_the_screen(site):
+def test_a_report_of_many_failures_is_abbreviated(site):
     for i in range(8):
         site.add(f"p{i}", "1 / 0\n")
     text = site.command("ops", "relu").stderr

@@ -51,7 +51,7 @@ class Installed:
         )
 
     def json(self, code: str) -> Any:
-        """Run code that leaves its answer in `answer`, and return that."""
+        """Run code that assigns its result to `answer`, and return it."""
         done = self.run("-c", f"{textwrap.dedent(code)}\nimport json\nprint(json.dumps(answer))")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
@@ -68,7 +68,7 @@ def compile_library(folder: Path, name: str, entry: str, fault: str) -> bytes:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """All plugins of `fixture_wheels` but the endless one; three of them work."""
+    """All plugins of `fixture_wheels` except the endless one; three of them work."""
     folder = tmp_path_factory.mktemp("isolation")
     wheels = [
         write_wheel(folder, name, table, version=VERSION) for name, table in PYTHON_PLUGINS.items()
@@ -82,7 +82,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.fixture(scope="session")
 def endless(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """A plugin whose import never ends, one whose operator's never ends, and a working one."""
+    """Plugins: one never finishes its import, one that of its operator; the third works."""
     folder = tmp_path_factory.mktemp("endless")
     wheels = [
         write_wheel(folder, "endless", ENDLESS),
@@ -101,7 +101,7 @@ KEPT_OUT = {
     "apple": "apple.swish: operator is registered twice, by opwright-apple 1.2 and orchard 1.2",
     "half": "RuntimeError: the other half",
 }
-"""Reasons by plugin; of the two plugins "apple", the reason of orchard's."""
+"""Reasons by plugin; of the two plugins named "apple", that of orchard's."""
 
 UPGRADE = "pip install --upgrade opwright"
 UNUSABLE = {
@@ -109,7 +109,7 @@ UNUSABLE = {
     "newer_abi": ("must be built for ABI 1, got one for ABI 2", UPGRADE),
     "no_symbol": ('"undefined symbol: of_a_newer_release"', f"{UPGRADE}-no-symbol"),
 }
-"""The messages about libraries that do not open, and the command that helps."""
+"""The messages about libraries that cannot be opened, and the suggested command."""
 
 ADVICE = {
     "raises": f"{UPGRADE}-raises",
@@ -175,7 +175,7 @@ def test_discovery_and_listing_open_no_library(installed: Installed) -> None:
     assert answer == [[], ["libcompiled.so"]]
 
 
-def test_a_library_that_crashes_ends_only_a_process_that_uses_it(installed: Installed) -> None:
+def test_a_library_that_crashes_kills_only_processes_that_use_it(installed: Installed) -> None:
     code = "import numpy as np, opwright as ow; ow.ops.segfault.swish(np.ones(2))"
     assert installed.run("-c", code).returncode == -signal.SIGSEGV
     code = "import numpy as np, opwright as ow; ow.ops.zebra.swish(np.ones(2)), ow.list_ops()"
@@ -198,7 +198,7 @@ def test_a_library_that_crashed_two_processes_is_skipped(
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_a_library_that_does_not_open_is_reported_at_its_use(
+def test_a_library_that_cannot_be_opened_is_reported_at_first_use(
     installed: Installed, name: str
 ) -> None:
     code = f"import numpy as np, opwright as ow; ow.ops.{name}.swish(np.ones(2))"
@@ -210,7 +210,9 @@ def test_a_library_that_does_not_open_is_reported_at_its_use(
     assert f"to fix {distribution}: {advice}\n" in done.stderr
 
 
-def test_the_error_of_an_excluded_plugins_operator_names_it_first(installed: Installed) -> None:
+def test_the_error_for_an_operator_of_an_excluded_plugin_names_the_plugin_first(
+    installed: Installed,
+) -> None:
     code = "import numpy as np, opwright as ow; ow.ops.twice.swish(np.ones(2))"
     lines = installed.run("-c", code).stderr.splitlines()
     first = next(i for i, line in enumerate(lines) if "twice: no operator" in line)
@@ -232,7 +234,7 @@ def doctor(installed: Installed) -> Callable[[str], dict[str, Any]]:
     return find
 
 
-def test_doctor_names_each_plugin_that_is_kept_out(doctor: Callable[[str], Any]) -> None:
+def test_doctor_names_each_quarantined_plugin(doctor: Callable[[str], Any]) -> None:
     found = {plugin: item for (plugin, _), item in doctor("failures").items()}
     assert set(found) == set(KEPT_OUT)
     for name, item in found.items():
@@ -243,7 +245,7 @@ def test_doctor_names_each_plugin_that_is_kept_out(doctor: Callable[[str], Any])
         assert item["advice"] == ADVICE[name]
 
 
-def test_doctor_names_each_library_that_does_not_open(doctor: Callable[[str], Any]) -> None:
+def test_doctor_names_each_library_that_cannot_be_opened(doctor: Callable[[str], Any]) -> None:
     found = {plugin: item for (plugin, _), item in doctor("problems").items()}
     assert set(found) == set(UNUSABLE)
     for name, item in found.items():
@@ -263,7 +265,7 @@ def test_doctor_names_the_crashed_plugin_and_the_step(doctor: Callable[[str], An
     assert crash["advice"].startswith("pip install --upgrade opwright-segfault")
 
 
-def test_doctor_finds_nothing_wrong_with_the_others(doctor: Callable[[str], Any]) -> None:
+def test_doctor_reports_no_fault_of_the_other_plugins(doctor: Callable[[str], Any]) -> None:
     states = {key: item["state"] for key, item in doctor("plugins").items()}
     for name in ("std", "cpu", "cuda", "apple", "compiled", "zebra"):
         assert states[name, f"opwright-{name}"] == "good"
@@ -275,7 +277,7 @@ def test_doctor_shows_the_cost_of_each_plugin(doctor: Callable[[str], Any]) -> N
         assert item["index_ms"] > 0
 
 
-def test_doctor_names_the_location_of_an_endless_import(endless: Installed) -> None:
+def test_doctor_shows_where_an_endless_import_hangs(endless: Installed) -> None:
     words = ("-m", "opwright", "doctor", "--timeout", "5")
     done = endless.run(*words, OPWRIGHT_PLUGINS="endless,stuck,zebra")
     assert done.returncode == 1

@@ -29,7 +29,7 @@ def names(sources):
     return [(source.distribution, source.name) for source in sources]
 
 
-def test_only_the_group_of_plugins_is_read():
+def test_only_the_plugin_group_is_read():
     text = """
     # a comment
     [console_scripts]
@@ -46,7 +46,7 @@ def test_only_the_group_of_plugins_is_read():
     ]
 
 
-def test_own_plugins_come_first_then_by_distribution(tmp_path):
+def test_opwrights_own_plugins_come_first_and_others_by_distribution(tmp_path):
     for name in ("aaa", "opwright_nn", "zzz", "opwright_std", "opwright_cuda", "opwright_cpu"):
         install(tmp_path, name, entries=f"{name} = m")
     core = install(tmp_path, "opwright")
@@ -75,7 +75,7 @@ def test_of_several_versions_in_one_folder_the_newest_metadata_counts(tmp_path):
     assert source.version == "1.2"
 
 
-def test_leftovers_of_pip_are_not_distributions(tmp_path):
+def test_leftover_folders_of_pip_are_ignored(tmp_path):
     install(tmp_path, "~cme", entries="acme = m")
     assert scan([str(tmp_path)], []) == []
 
@@ -120,7 +120,7 @@ def test_a_custom_finder_is_queried(tmp_path):
     assert source[:4] == ("far", "far_away", "far-away", "7")
 
 
-def test_a_finder_does_not_override_the_path(tmp_path):
+def test_finders_do_not_override_distributions_on_the_path(tmp_path):
     install(tmp_path, "far_away", "8", "near = m")
     assert names(scan([str(tmp_path)], [FakeFinder()])) == [("far-away", "near")]
 
@@ -144,7 +144,7 @@ def test_a_change_of_the_entry_points_changes_the_source(tmp_path):
     assert before.stamp != after.stamp == 1
 
 
-def test_scanning_finds_the_distributions_of_importlib():
+def test_scanning_finds_the_same_distributions_as_importlib():
     own = {(s.distribution, s.name, s.target) for s in scan()}
     theirs = {
         (normalize(e.dist.name), e.name, e.value)
@@ -153,13 +153,13 @@ def test_scanning_finds_the_distributions_of_importlib():
     assert own == theirs
 
 
-def test_a_name_is_recognized_in_each_spelling(tmp_path):
+def test_every_spelling_of_a_distribution_name_is_recognized(tmp_path):
     install(tmp_path, "Opwright_Acme", entries="acme = m")
     assert names(scan([str(tmp_path)], [])) == [("opwright-acme", "acme")]
 
 
 @pytest.mark.parametrize("text", ["", "[opwright.plugins]\n", "nonsense", "[opwright.plugins"])
-def test_empty_entry_points_are_an_empty_list(text):
+def test_an_empty_entry_points_file_gives_an_empty_list(text):
     assert list(parse_entry_points(text)) == []
 
 
@@ -237,12 +237,12 @@ def test_a_finder_that_raises_is_skipped_and_reported(tmp_path, error):
 
 
 @pytest.mark.parametrize("entry", [b"/nowhere", None, "a\0b"])
-def test_a_strange_entry_of_the_path_is_skipped(tmp_path, entry):
+def test_an_invalid_path_entry_is_skipped(tmp_path, entry):
     install(tmp_path, "acme", entries="acme = acme")
     assert names(scan([entry, str(tmp_path)], [])) == [("acme", "acme")]
 
 
-def test_two_distributions_that_share_a_first_part_are_both_found(tmp_path):
+def test_two_distributions_with_a_common_name_prefix_are_both_found(tmp_path):
     install(tmp_path, "acme", entries="acme = acme")
     for name, point in (("acme-extra", "extra"), ("acme-more", "more")):
         info = tmp_path / f"{name}-1.0.dist-info"

@@ -1,4 +1,4 @@
-"""A Python kernel that is older than an attribute of its operator serves only the default."""
+"""A Python kernel that is older than an attribute of its operator supports only the default."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ OLD = pytest.mark.parametrize("kernel", [older, older_with_any, Older])
 
 
 @OLD
-def test_an_older_kernel_serves_the_default(add, kernel):
+def test_an_older_kernel_supports_the_default(add, kernel):
     add(kernel, library="older")
     np.testing.assert_array_equal(ow.ops.toy.scale(X), 2 * X)
 
 
 @OLD
-def test_an_older_kernel_is_refused_by_name_where_the_attribute_has_another_value(add, kernel):
+def test_an_older_kernel_is_refused_by_name_if_the_attribute_has_another_value(add, kernel):
     add(kernel, library="older")
     with pytest.raises(KernelNotFoundError, match=f"older of .* {REASON}"):
         ow.ops.toy.scale(X, offset=1.0)
@@ -95,12 +95,12 @@ def test_the_next_kernel_computes_attributes_unknown_to_an_older_one(add, kernel
 
 
 @pytest.mark.parametrize("kernel", [newer, Newer])
-def test_a_kernel_that_reads_the_attribute_serves_every_value(add, kernel):
+def test_a_kernel_that_reads_the_attribute_supports_every_value(add, kernel):
     add(kernel, library="newer")
     np.testing.assert_array_equal(ow.ops.toy.scale(X, offset=1.0), 2 * X + 1)
 
 
-def test_an_added_attribute_can_be_left_out():
+def test_an_added_attribute_can_be_omitted():
     maker = OpMaker("toy.scale").add_comment("out = x").add_input("x", "any")
     maker.add_output("out", "like x").add_attr("offset", float, "added").required().as_added()
     with pytest.raises(RegistrationError, match=r"toy.scale: as_added is for .* got 'offset'"):
@@ -112,12 +112,12 @@ def test_added_entries_are_written_and_read():
 
 
 @pytest.mark.parametrize("unaffected_by", [[], ["offset"]])
-def test_a_gradient_has_the_mark_unless_it_is_the_same_for_every_value(unaffected_by):
+def test_a_gradient_inherits_an_added_attribute_unless_it_does_not_depend_on_it(unaffected_by):
     rule = grad_op("toy.scale_grad", unaffected_by=unaffected_by)
     proto = derive_grad_definition(OpDefinition(SCALE.proto, same_shape_as("x"), rule)).proto
     assert proto.attr("offset").added is not bool(unaffected_by)
 
 
-def test_a_gradient_is_unaffected_by_attributes_that_exist():
+def test_attributes_that_were_not_added_do_not_affect_the_gradient():
     with pytest.raises(RegistrationError, match="unaffected_by must name attributes, got 'ofset'"):
         grad_op("toy.scale_grad", unaffected_by=["ofset"]).check(SCALE.proto)

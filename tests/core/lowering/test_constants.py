@@ -1,4 +1,4 @@
-"""Values computed only from parameters are computed again only when one of them has changed."""
+"""Values computed only from parameters are recomputed only when one of these has changed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Net:
         return lambda x=0.0: [float(a[0]) for a in call(x=np.full(2, x, np.float32))]
 
 
-def test_it_runs_once_and_again_when_the_parameter_is_set(runs) -> None:
+def test_a_constant_is_computed_once_and_again_when_its_parameter_is_set(runs) -> None:
     net = Net()
     call = net.compile()
     assert [call(x) for x in (0, 1, 2)] == [[2], [3], [4]]
@@ -81,7 +81,7 @@ def test_it_runs_once_and_again_when_the_parameter_is_set(runs) -> None:
     assert runs == [1, 5]
 
 
-def test_a_replaced_variable_is_read_again(runs) -> None:
+def test_a_constant_is_recomputed_if_its_variable_is_replaced(runs) -> None:
     net = Net()
     call = net.compile()
     call()
@@ -90,14 +90,14 @@ def test_a_replaced_variable_is_read_again(runs) -> None:
     assert call() == [6]
 
 
-def test_each_scope_has_its_own(runs) -> None:
+def test_each_scope_has_its_own_constants(runs) -> None:
     net, other = Net(), ow.Scope()
     net.set(7, other)
     one, two = net.compile(), net.compile(scope=other)
     assert [one(), two(), one(), two()] == [[2], [14], [2], [14]]
 
 
-def test_each_thread_sees_the_settings(runs) -> None:
+def test_every_thread_uses_the_new_value_of_a_parameter(runs) -> None:
     net = Net()
     call = net.compile()
     results: list[float] = []
@@ -159,7 +159,7 @@ def test_a_chain_of_constants_runs_in_order(runs) -> None:
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_an_unchanged_input_counts_as_never_written(runs, training) -> None:
+def test_an_input_that_an_operator_leaves_unchanged_counts_as_not_written(runs, training) -> None:
     net = Net()
     net.block.append_op(
         "toy.keep",
@@ -223,7 +223,7 @@ def test_overwriting_a_constant_overwrites_a_copy(runs) -> None:
 
 
 def test_values_that_a_pass_computes_from_parameters_may_be_fetched(runs, context) -> None:
-    """It writes the value of an operator that read a feed, too."""
+    """The pass also writes the value of an operator that read a feed."""
 
     def drop_zeros(graph):
         edit = graph.edit()

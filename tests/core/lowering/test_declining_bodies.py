@@ -1,4 +1,4 @@
-"""The body of an operator may leave it to kernels, with the attributes that only these compute."""
+"""The body of an operator may decline attributes that only kernels support."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ X = np.arange(4, dtype=np.float32)
 
 
 def halves(b: BodyContext) -> bool:
-    """Write the operator of less times, until one is left."""
+    """Write two operators, for `times` - 1 and 1; decline if `times` is 1."""
     if b.attr("times") == 1:
         return False
     attrs = {"times": b.attr("times") - 1}
@@ -47,7 +47,7 @@ def halving(context):
     return context
 
 
-def test_a_body_serves_attributes_that_no_kernel_reads(halving):
+def test_a_body_computes_attributes_that_no_kernel_reads(halving):
     halving.kernels.add(
         "toy.halve", device="cpu", dtypes=["float32"], kernel=halve, package=TOY, library="toy"
     )
@@ -55,6 +55,6 @@ def test_a_body_serves_attributes_that_no_kernel_reads(halving):
     np.testing.assert_array_equal(ow.ops.toy.halve(X, times=3), X / 8)
 
 
-def test_an_operator_that_its_body_declines_needs_a_kernel(halving):
+def test_an_operator_whose_body_declines_needs_a_kernel(halving):
     with pytest.raises(KernelNotFoundError, match=r"toy.halve\[cpu, float32\]: no kernel"):
         ow.ops.toy.halve(X, times=3)

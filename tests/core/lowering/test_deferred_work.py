@@ -15,7 +15,7 @@ X = np.arange(4, dtype=np.float32)
 
 
 class Factory:
-    """Kernels that scale, once their factor has been made."""
+    """Scale kernels, which need deferred work to create their factor."""
 
     def __init__(self):
         self.made = set()
@@ -78,7 +78,7 @@ def test_a_later_plan_compiles_only_new_kernels(factory):
     assert factory.batches == [[2.0, 3.0], [5.0]]
 
 
-def test_a_kernel_that_a_pass_requested_and_dropped_does_nothing(factory, context):
+def test_a_kernel_that_a_pass_requested_and_dropped_does_no_deferred_work(factory, context):
     def ask_only(graph):
         for op in graph.of_type("toy.scale"):
             (x,), (y,) = op.inputs[0], op.outputs[0]
@@ -93,13 +93,13 @@ def test_a_kernel_that_a_pass_requested_and_dropped_does_nothing(factory, contex
     assert factory.batches == [[2.0]]
 
 
-def test_a_plan_that_cannot_be_made_starts_no_work(factory):
+def test_a_plan_that_fails_to_lower_starts_no_deferred_work(factory):
     with pytest.raises(LookupError, match="thirteen"):
         run(2.0, 13.0)
     assert factory.batches == []
 
 
-def test_a_failure_names_its_operator(factory):
+def test_an_error_in_deferred_work_names_the_operator(factory):
     factory.broken = {3.0}
     for _ in range(2):
         with pytest.raises(
@@ -113,7 +113,7 @@ def test_a_failure_names_its_operator(factory):
     np.testing.assert_array_equal(run(2.0, 3.0, 5.0), X * 30)
 
 
-def test_a_kernel_that_changes_its_mind_is_an_error(context):
+def test_a_kernel_whose_second_prepare_decides_differently_raises(context):
     class Fickle:
         @staticmethod
         def prepare(ctx):

@@ -43,7 +43,7 @@ def test_an_unread_operator_with_an_effect_runs(runs, passes) -> None:
     assert runs == ["toy.meet"]
 
 
-def test_its_inputs_are_computed(runs) -> None:
+def test_the_inputs_of_an_operator_with_an_effect_are_computed(runs) -> None:
     block = ow.Program().global_block()
     block.create_var("x", [4])
     block.append_op("toy.plain", {"x": "x"}, {"out": "h"})
@@ -53,7 +53,7 @@ def test_its_inputs_are_computed(runs) -> None:
     assert runs == ["toy.plain", "toy.meet"]
 
 
-def test_no_pass_may_move_it(runs) -> None:
+def test_no_pass_may_move_an_operator_with_an_effect(runs) -> None:
     graph = graph_of(
         [op("toy.meet", "a", "x"), op("toy.plain", "b", "x"), op("relu", "c", "x")], fetches=("c",)
     )

@@ -14,7 +14,7 @@ MAKER, READER = ("tanh", "h", "x"), ("multiply", "out", "h")
 
 
 def _pair(*between, behind=(), **given):
-    """``h = tanh(x); ...; out = h * y``, whose members another value could connect."""
+    """``h = tanh(x); ...; out = h * y``, two operators that another value could connect."""
     return graph_of([op(*MAKER), *between, op(*READER, y="y"), *behind], **given)
 
 
@@ -49,17 +49,17 @@ def test_each_new_operator_has_the_position_of_the_replaced_one(context):
     ],
     ids=["read by another", "fetched", "persistable"],
 )
-def test_a_value_that_others_need_is_not_lost(context, case):
+def test_an_exchange_that_loses_a_needed_value_is_refused(context, case):
     graph = _pair(**case)
     assert not _exchange(graph)
     assert types(graph)[:2] == ["tanh", "multiply"]
 
 
-def test_inputs_of_an_operator_are_written_before_it(context):
+def test_a_replacement_must_not_read_a_value_before_it_is_written(context):
     assert not _exchange(_pair(), turned=True)
 
 
-def test_memory_is_not_read_after_it_has_been_overwritten(context):
+def test_a_replacement_must_not_read_overwritten_memory(context):
     ops = [op("tanh", "h", "w"), sgd("w", "x"), op(*READER, y="y")]
     graph = graph_of(ops, persistables=("w",), lasting=("w",))
     maker, _, reader = graph.ops
@@ -80,7 +80,7 @@ def test_a_pinned_kernel_is_not_exchanged(context):
         assert not _exchange(_pair())
 
 
-def test_an_operator_is_exchanged_once(context):
+def test_an_operator_cannot_be_exchanged_twice(context):
     graph = _pair()
     edit = graph.edit()
     assert _exchange(graph, edit)

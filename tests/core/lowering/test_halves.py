@@ -1,4 +1,4 @@
-"""A graph to be cut: allowed edits of passes, and the values between its halves."""
+"""A graph that will be cut: which edits passes may make, and the values between its halves."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _is_enough(saved, sources, wanted):
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_no_choice_of_values_to_save_is_smaller(seed):
+def test_the_chosen_values_to_save_have_the_smallest_total_size(seed):
     sizes, sources, wanted = _random_values(seed)
     saved = least_separation(wanted, sources.__getitem__, sizes.__getitem__)
     assert _is_enough(saved, sources, wanted)

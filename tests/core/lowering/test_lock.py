@@ -126,7 +126,7 @@ def test_a_lock_made_under_a_pin_keeps_the_order_of_that_pin(scales):
     assert run(network, "x2", lock=lock) == {"cpu/picky": 1, "cpu/first": 1}
 
 
-def test_a_network_has_one_lock_for_all_feeds_of_its_callable(scales):
+def test_one_lock_covers_all_feeds_of_a_callable(scales):
     add_scale(scales, "wide", plain, 50, dtypes="float64")
     network = scaled(2.0)
     call = network.compile(feed=["x"], fetch=["x1"])
@@ -135,7 +135,7 @@ def test_a_network_has_one_lock_for_all_feeds_of_its_callable(scales):
     assert [row.dtype for row in network.lock().kernels] == ["float32", "float64"]
 
 
-def test_an_operator_that_a_pass_replaced_is_locked_too(context):
+def test_an_operator_that_a_pass_replaced_is_also_locked(context):
     """A pass fuses if there is a kernel, and the next one replaces the fused operator."""
     context.ops.add("toy.last", make_toy("toy.last", ["x", "y"]), TOY)
     context.kernels.add(
@@ -219,7 +219,7 @@ def test_the_kernels_of_bodies_are_locked(context):
         run(network, feeds=feeds, lock=ow.Lock("cpu", kernels, ()))
 
 
-def test_an_operator_after_one_of_dynamic_shape_is_locked_once_it_has_run(context):
+def test_an_operator_after_a_dynamic_shape_is_locked_once_it_has_run(context):
     network = ow.Network(
         [ow.Operator("nonzero", x="x", out="at"), ow.Operator("negative", x="at", out="out")]
     )
@@ -283,7 +283,7 @@ def test_operators_that_the_lock_lacks_or_whose_kernels_refuse_are_all_listed(sc
     assert "relu[cpu, float32]: locked none, found " in text
 
 
-def test_an_operator_that_no_kernel_serves_is_that_error(scales):
+def test_an_operator_without_any_kernel_raises_the_usual_error_despite_a_lock(scales):
     lock = ow.Lock("cpu", (), ())
     call = ow.Network([ow.Operator("toy.orphan", x="x", y="x", out="out")])
     with pytest.raises(KernelNotFoundError, match=r"toy\.orphan.*no kernel registered"):
@@ -291,7 +291,7 @@ def test_an_operator_that_no_kernel_serves_is_that_error(scales):
 
 
 @pytest.mark.parametrize("lock", [3, True, {"kernels": []}])
-def test_a_lock_of_another_type_is_refused(scales, lock):
+def test_a_lock_argument_of_a_wrong_type_is_refused(scales, lock):
     with pytest.raises(ProgramError, match=r"lock must be a Lock or the path of one, got"):
         scaled(2.0).compile(feed=["x"], fetch=["x1"], lock=lock)
 

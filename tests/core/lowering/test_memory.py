@@ -23,7 +23,7 @@ def _planned(ops, given, fetches):
 
 
 def _random_ops(seed, count):
-    """Operators over random earlier names, so that lifetimes of all lengths occur."""
+    """Operators that read random earlier names, so that lifetimes of all lengths occur."""
     rng = np.random.default_rng(seed)
     names, ops = ["x"], []
     for i in range(count):
@@ -42,7 +42,7 @@ def _random_ops(seed, count):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_values_that_live_together_never_share_memory(seed):
+def test_values_with_overlapping_lifetimes_never_share_memory(seed):
     ops, names = _random_ops(seed, 60)
     graph, slots = _planned(ops, {"x": Meta((16, 3), "float32")}, [names[-1], names[20]])
     last_read = {}
@@ -101,7 +101,7 @@ def test_an_input_that_is_read_twice_is_not_overwritten():
     assert graph.ops[1].outputs[0][0].buffer.root() is not a
 
 
-def test_an_arena_beyond_64_bits_names_its_largest_values():
+def test_the_error_for_an_arena_beyond_64_bits_names_its_largest_values():
     ops = [
         ow.Operator("fill", out="few", shape=[2**20]),
         ow.Operator("fill", out="some", shape=[2**60]),

@@ -1,4 +1,4 @@
-"""Large buffers are packed: live ones do not overlap, and little memory is lost."""
+"""Large buffers are packed: live ones do not overlap, and little memory is wasted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALIGNMENT = 64
 
 
 def _buffers(seed, count):
-    """Buffers of all sizes that live for a short or a long time, the largest first."""
+    """Buffers of all sizes with short or long lifetimes, the largest first."""
     rng = np.random.default_rng(seed)
     buffers = []
     for size in sorted(rng.integers(1, 5000, count).tolist(), reverse=True):
@@ -55,7 +55,7 @@ def test_packed_buffers_with_overlapping_lifetimes_are_disjoint(seed):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_packing_loses_little(seed):
+def test_packing_wastes_little_memory(seed):
     buffers = _buffers(seed, 80)
     assert pack(buffers, ALIGNMENT) <= 1.15 * _most_alive(buffers)
 

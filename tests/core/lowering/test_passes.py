@@ -33,7 +33,7 @@ def _compiled(context, function, phase="fuse", operators=(), **options):
     ("passes", "operators"),
     [(None, 1), (["toy_pass"], 1), ([], 2), (["-toy_pass"], 2)],
 )
-def test_a_pass_is_switched_by_its_name(context, passes, operators):
+def test_a_pass_is_switched_on_and_off_by_its_name(context, passes, operators):
     assert _compiled(context, fuse_add_relu, passes=passes) == operators
 
 
@@ -54,7 +54,7 @@ def test_names_of_passes_are_checked(context):
     ("operators", "count"),
     [(["relu"], 1), (["exp", "add"], 1), (["*.relu"], 1), (["exp"], 2), (["*.exp"], 2)],
 )
-def test_a_pass_runs_only_where_the_graph_has_an_operator_that_it_names(context, operators, count):
+def test_a_pass_runs_only_if_the_graph_has_an_operator_that_it_names(context, operators, count):
     assert _compiled(context, fuse_add_relu, operators=operators) == count
 
 
@@ -62,7 +62,7 @@ def test_a_pass_without_its_operators_is_not_imported(context):
     assert _compiled(context, "no_such_module:toy_pass", operators=["exp"]) == 2
 
 
-def test_an_operator_of_any_plugin_is_found_by_a_star(context):
+def test_a_star_matches_an_operator_of_any_plugin(context):
     graph = graph_of([op("tanh", "out", "x")], ("x",))
     graph.ops[0].type = "acme.tanh"
     assert "*.tanh" in graph.type_names()
@@ -85,7 +85,7 @@ def _turn_round(graph):
     ("function", "blamed"),
     [(_drop_first, "relu reads h"), (_drop_last, "out .* is fetched"), (_turn_round, "reads h")],
 )
-def test_a_pass_that_loses_a_value_is_named_with_the_value(context, function, blamed):
+def test_the_error_for_a_lost_value_names_the_pass_and_the_value(context, function, blamed):
     with pytest.raises(PluginError, match=f"pass 'toy_pass' of opwright-toy 1.0 .*{blamed}"):
         _compiled(context, function)
 
@@ -116,7 +116,7 @@ def test_a_read_of_overwritten_memory_is_detected(context):
     assert "tanh reads w" in find_violation(graph)
 
 
-def test_a_pass_after_the_choice_of_kernels_must_choose_its_own(context):
+def test_a_pass_that_runs_after_kernel_selection_must_choose_its_kernels(context):
     assert _compiled(context, fuse_add_relu, "memory") == 1
 
 

@@ -10,7 +10,7 @@ from .toy_graphs import TOY, graph_of, make_toy, op
 
 
 class Scales:
-    """Kernels of ``toy.scale`` that remember which of them were prepared."""
+    """Kernels of ``toy.scale`` that record which of them were prepared."""
 
     def __init__(self, context):
         self._context = context
@@ -38,7 +38,7 @@ def scales(context):
 
 
 def ask(factor=2.0):
-    """Request an operator with this factor; return the answer and the chosen library."""
+    """Request an operator with this factor; return the result and the chosen library."""
     graph = graph_of([op("toy.scale", "out", "x", factor=factor)])
     (scale,) = graph.ops
     return graph.has_preferring_kernel(scale, "factor"), scale.entry and scale.entry.library
@@ -47,14 +47,14 @@ def ask(factor=2.0):
 BEST = {"prefers": {"factor": 2.0}}
 
 
-def test_the_serving_kernel_is_queried_and_chosen(scales):
+def test_the_kernel_that_would_run_is_queried_and_chosen(scales):
     scales.add("best", 60, **BEST)
     scales.add("plain", 50)
     assert ask() == (True, "best")
     assert scales.prepared == ["best"]
 
 
-def test_other_attributes_are_not_preferred_and_nothing_is_prepared(scales):
+def test_an_attribute_without_preference_is_not_preferred_and_nothing_is_prepared(scales):
     scales.add("best", 60, **BEST)
     assert ask(factor=3.0) == (False, None)
     assert scales.prepared == []
@@ -66,14 +66,14 @@ def test_if_no_kernel_prefers_anything_nothing_is_prepared(scales):
     assert scales.prepared == []
 
 
-def test_after_the_last_kernel_that_prefers_it_nothing_is_prepared(scales):
+def test_no_kernel_after_the_last_one_that_prefers_the_value_is_prepared(scales):
     scales.add("best", 60, refuses=True, **BEST)
     scales.add("plain", 50)
     assert ask() == (False, None)
     assert scales.prepared == ["best"]
 
 
-def test_a_kernel_that_comes_later_does_not_decide(scales):
+def test_the_preference_of_a_later_kernel_is_ignored(scales):
     scales.add("plain", 60)
     scales.add("best", 50, **BEST)
     assert ask() == (False, None)
@@ -86,7 +86,7 @@ def test_a_later_kernel_is_chosen_if_all_earlier_ones_refuse(scales):
     assert ask() == (True, "best")
 
 
-def test_a_pin_leaves_out_the_kernel_that_prefers_it(scales, context):
+def test_a_pin_to_another_library_excludes_the_kernel_with_the_preference(scales, context):
     scales.add("best", 60, **BEST)
     scales.add("plain", 50)
     with context_guard(context.with_pins({"toy.scale": "plain"})):

@@ -16,7 +16,7 @@ X = np.arange(4, dtype=np.float32)
 
 
 WORKED_WITH = weakref.WeakSet()
-"""The object that a kernel made during preparation, as long as it lives."""
+"""Objects that a kernel created during preparation, as long as they are alive."""
 
 
 class Picky:
@@ -65,7 +65,7 @@ def place(*factors):
 REASON = {"toy.scale by cpu/picky": "refused: takes no factor below 0, got -2.0"}
 
 
-def test_a_kernel_that_refused_is_named_with_its_reason(scales):
+def test_the_placement_names_a_kernel_that_refused_with_its_reason(scales):
     placement = place(3.0, -2.0)
     assert placement.kernels == {"cpu/picky": 1, "cpu/plain": 1}
     assert placement.refusals == REASON
@@ -73,7 +73,7 @@ def test_a_kernel_that_refused_is_named_with_its_reason(scales):
     assert line == "  toy.scale by cpu/picky: refused: takes no factor below 0, got -2.0"
 
 
-def test_a_later_plan_of_equal_operators_names_it_too(scales):
+def test_the_placement_of_a_later_plan_also_names_the_refusal(scales):
     place(-2.0)
     assert place(-2.0, -2.0).refusals == REASON
 
@@ -84,7 +84,7 @@ def test_without_a_refusal_no_kernel_is_named(scales):
     assert "by cpu" not in str(placement)
 
 
-def test_a_refusal_that_is_kept_keeps_nothing_of_its_making_alive(scales):
+def test_a_cached_refusal_keeps_no_object_of_its_preparation_alive(scales):
     was_enabled = gc.isenabled()
     gc.disable()
     try:

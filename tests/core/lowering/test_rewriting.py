@@ -1,4 +1,4 @@
-"""Edits of a graph: allowed ones, and ones refused because a result would change."""
+"""Edits of a graph: allowed edits, and edits refused because a result would change."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_a_value_read_only_for_its_shape_may_be_dropped(context):
     assert find_violation(graph) is None
 
 
-def test_an_operator_without_a_kernel_for_it_is_left_alone(context):
+def test_operators_are_not_fused_if_the_new_one_has_no_kernel(context):
     graph = graph_of(chain())
     assert not fuse_add_relu(graph, "toy.orphan")
     assert graph.definition("toy.missing") is None
 
 
-def test_a_type_is_served_if_the_plans_device_has_a_kernel_for_it(context):
+def test_a_type_is_supported_if_the_plans_device_has_a_kernel_for_it(context):
     graph = graph_of(chain())
     asked = ("toy.add_relu", "toy.orphan", "toy.missing")
     assert [graph.is_served(op_type) for op_type in asked] == [True, False, False]
@@ -71,7 +71,7 @@ def test_a_pinned_kernel_is_not_fused_away(context):
 
 
 @pytest.mark.parametrize(("pins", "done"), [({"add": "numpy"}, True), ({"*": "toy"}, False)])
-def test_of_several_new_operators_a_pin_is_for_the_one_of_its_type(context, pins, done):
+def test_a_pin_applies_to_the_new_operator_of_its_type(context, pins, done):
     with context_guard(context.with_pins(pins)):
         graph = graph_of(chain())
         add = graph.ops[0]
@@ -86,7 +86,7 @@ def test_of_several_new_operators_a_pin_is_for_the_one_of_its_type(context, pins
 
 
 def _update(*between):
-    """``g = x * y; w -= g * x`` with operators between."""
+    """``g = x * y; w -= g * x`` with operators in between."""
     return [
         op("multiply", "g", "x", y="y"),
         *between,
@@ -113,7 +113,7 @@ def _updated(*between, fetches=("w",)):
     return graph_of(_update(*between), fetches=fetches, persistables=("w",), lasting=("w",))
 
 
-def test_an_update_takes_over_its_parameter(context):
+def test_a_fused_update_writes_its_parameter_in_place(context):
     graph = _updated(op("tanh", "t", "w"), fetches=("w", "t"))
     assert _merge_update(graph)
     assert types(graph) == ["tanh", "toy.step"]
@@ -160,7 +160,7 @@ def test_a_lost_update_is_refused(context):
 # Several changes in one edit
 
 
-def test_an_operator_is_taken_by_one_change_only(context):
+def test_an_operator_can_be_part_of_only_one_change(context):
     graph = graph_of(chain())
     edit = graph.edit()
     add, relu = graph.ops
@@ -171,7 +171,7 @@ def test_an_operator_is_taken_by_one_change_only(context):
     assert not edit.bypass(add, x)
 
 
-def test_a_value_that_a_change_reads_in_addition_is_not_lost_by_the_next(context):
+def test_a_later_change_must_not_lose_a_value_that_an_earlier_one_reads(context):
     ops = [op("exp", "a", "x"), op("tanh", "b", "a"), op("relu", "out", "y")]
     graph = graph_of([*ops, op("abs", "z", "b")], fetches=("out", "z"))
     exp, tanh, relu, _ = graph.ops
@@ -199,7 +199,7 @@ def test_moves_to_the_front_and_to_the_back_are_not_mixed(context):
     assert edit.fuse([second, last], [other])
 
 
-def test_a_new_value_joins_new_operators(context):
+def test_new_operators_can_be_connected_by_a_new_value(context):
     graph = graph_of(chain())
     add, relu = graph.ops
     between = graph.value("between", VEC)
@@ -293,7 +293,7 @@ def test_a_view_shows_the_same_data_in_another_shape(context):
 # Making operators
 
 
-def test_a_made_operator_is_checked(context):
+def test_an_operator_made_by_a_pass_is_checked(context):
     graph = graph_of(chain())
     add, relu = graph.ops
     (x,), (y,) = add.inputs
@@ -309,7 +309,7 @@ def test_a_made_operator_is_checked(context):
         graph.make("abs", {"x": x}, {"out": graph.view(out, VEC)}, like=add)
 
 
-def test_refused_shapes_are_a_fault_of_the_pass_rather_than_a_missing_kernel(context):
+def test_shapes_that_are_refused_raise_instead_of_counting_as_a_missing_kernel(context):
     graph = graph_of(chain())
     add, relu = graph.ops
     wrong = graph.value("wrong", Meta((5,), "float32"))
@@ -317,7 +317,7 @@ def test_refused_shapes_are_a_fault_of_the_pass_rather_than_a_missing_kernel(con
         make_if_served(graph, "abs", {"x": add.inputs[0][0]}, {"out": wrong}, {}, relu)
 
 
-def test_an_edit_knows_only_operators_of_its_graph(context):
+def test_an_edit_refuses_operators_of_another_graph(context):
     graph, other = graph_of(chain()), graph_of(chain())
     with pytest.raises(PluginError, match="operators of the graph"):
         graph.edit().fuse(other.ops, [])

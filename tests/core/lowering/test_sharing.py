@@ -54,7 +54,7 @@ def test_attributes_whose_zeros_differ_in_sign_have_different_keys(a, b):
     assert attrs_key({"v": a}) == attrs_key({"v": a})
 
 
-def test_outputs_that_do_not_depend_on_feeds_are_inferred_for_the_first_plan_alone(context):
+def test_outputs_that_do_not_depend_on_feeds_are_inferred_only_for_the_first_plan(context):
     inferred = []
 
     def infer_shape(ctx):

@@ -1,4 +1,4 @@
-"""A kernel learns which of its intermediate outputs nothing reads, and need not write them."""
+"""A kernel is told which intermediate outputs are unread, and need not write them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = np.arange(4, dtype=np.float32)
 
 
 class Halver:
-    """Halves, and saves the half for the gradient if anything reads it."""
+    """Halves x, and saves the half for the gradient if anything reads it."""
 
     def __init__(self):
         self.told = []
@@ -78,7 +78,7 @@ def test_a_value_read_by_an_operator_is_written(halver):
     np.testing.assert_allclose(y, np.tanh(X / 2), rtol=1e-6)
 
 
-def test_equal_operators_of_which_one_is_read_get_kernels_of_their_own(halver):
+def test_equal_operators_get_separate_kernels_if_only_one_of_them_is_read(halver):
     ops = [halve(), halve("x", "out2", "half2", "also2"), ow.Operator("tanh", x="half2", out="y")]
     run(ops, ["out", "out2", "y"])
     assert sorted(halver.told, key=len) == [set(), {"half"}]

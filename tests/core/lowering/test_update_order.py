@@ -61,7 +61,7 @@ def test_gradients_of_many_updates_share_one_index():
     assert LEAST_FREED_BYTES <= total < 1.1 * LEAST_FREED_BYTES
 
 
-def test_small_gradients_leave_the_order_of_the_program():
+def test_small_gradients_do_not_change_the_program_order():
     ops = [_gradient(0), _gradient(1), _update(0), _update(1)]
     assert _order(_graph(ops, n=N - 1)) == ["g0", "g1", "p0", "p1"]
 
@@ -81,7 +81,7 @@ def test_an_update_waits_for_the_update_before_it():
     assert order == ["g0", "p0", "g1", "g2", "p0", "out"]
 
 
-def test_a_gradient_that_is_read_later_or_fetched_keeps_its_update_in_place():
+def test_the_update_of_a_gradient_that_is_read_later_or_fetched_does_not_move():
     ops = [_gradient(0), _gradient(1), _update(0), ow.Operator("exp", x="g0", out="late")]
     assert _order(_graph(ops, fetches=["late", "g1"])) == ["g0", "g1", "p0", "late"]
     ops = [_gradient(0), _gradient(1), _update(0)]
@@ -116,7 +116,7 @@ def _train(width, depth):
 
 
 @pytest.mark.parametrize("width", [16, 600])
-def test_early_updates_train_with_the_bits_of_program_order(monkeypatch, width):
+def test_early_updates_give_bitwise_the_same_training_as_program_order(monkeypatch, width):
     x = np.random.default_rng(1).normal(size=(4, width)).astype("float32")
     results = []
     for is_early in (True, False):

@@ -1,4 +1,4 @@
-"""Compiled kernels for the tests, and the way to their helper module."""
+"""Provides compiled kernels, and makes the helper module of the tests importable."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A process that ends while its threads work; imported by nothing, started by tests.
+"""A process that exits while its threads are busy; tests start it, nothing imports it.
 
-``python exit_process.py WORK END``: the work of the threads, and the end of the main thread.
+``python exit_process.py WORK END``: what the threads do, and how the main thread ends.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def eager() -> Callable[[], object]:
 
 
 def python_kernels() -> Callable[[], object]:
-    """A network whose kernels are Python's."""
+    """A network with kernels in Python."""
     os.environ["OPWRIGHT_PLUGINS"] = "std"
     return _compile()
 
@@ -63,7 +63,7 @@ def running() -> Callable[[], object]:
 
 
 def lowering() -> Callable[[], object]:
-    """Networks that are compiled each time, and called once."""
+    """Networks that are compiled and called once, repeatedly."""
 
     def compile_and_call() -> None:
         _compile()()
@@ -123,21 +123,21 @@ WORK = {
 
 
 def end_by_itself() -> None:
-    """Run off the end of the program."""
+    """Reach the end of the program."""
 
 
 def end_by_exit() -> None:
-    """Leave it by `sys.exit`."""
+    """Exit with `sys.exit`."""
     sys.exit(0)
 
 
 def end_by_error() -> None:
-    """Leave it by an exception that nothing catches."""
+    """Exit with an uncaught exception."""
     raise RuntimeError("the end")
 
 
 def end_by_interrupt() -> None:
-    """Leave it by Ctrl-C."""
+    """Exit with Ctrl-C."""
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(60)
 
@@ -157,7 +157,7 @@ def work_until_the_end(work: Callable[[], object], begun: threading.Semaphore) -
 
 
 def main() -> None:
-    """Start the threads, and end while they are at work."""
+    """Start the threads, and exit while they are busy."""
     work = WORK[sys.argv[1]]()
     begun = threading.Semaphore(0)
     for _ in range(N_THREADS):

@@ -1,4 +1,4 @@
-"""Calls a plan as native code of another framework does: by two addresses, on its own memory."""
+"""Calls a plan as another framework's native code does: by two addresses, on its own memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RUN = ctypes.CFUNCTYPE(
 
 
 def run_directly(plan: Any, feeds: Sequence[int], results: Sequence[int]) -> str:
-    """Run a plan on arrays at some addresses, without the GIL; return its message."""
+    """Run a plan on arrays at given addresses, without the GIL; return its message."""
     function, address = plan.direct_entry()
     message = ctypes.create_string_buffer(512)
     status = _RUN(function)(

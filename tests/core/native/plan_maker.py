@@ -12,7 +12,7 @@ from opwright.op import dtype_to_code
 
 
 class StepError(RuntimeError):
-    """The error of the plans of these tests."""
+    """The error that plans of these tests raise."""
 
 
 class Describe:

@@ -22,7 +22,7 @@ def double_plan(shape=(4,), dtype="float32"):
 
 
 class Source:
-    """Makes a plan for each new meta, handles calls that the runtime does not, and counts both."""
+    """Makes a plan for each new meta, handles calls that the runtime rejects, and counts both."""
 
     def __init__(self):
         self.calls = 0
@@ -55,7 +55,7 @@ def test_one_plan_serves_all_feeds_of_its_metas():
     np.testing.assert_array_equal(call(x=f32(1, 2))[0], [2, 4])
 
 
-def test_a_plan_of_another_epoch_is_made_again():
+def test_a_plan_of_an_earlier_epoch_is_rebuilt():
     source, epoch = Source(), rt.Epoch()
     call = rt.CompiledNetwork(rt.Scope(), ["x"], source, None, epoch)
     for _ in range(2):
@@ -68,7 +68,7 @@ def test_a_plan_of_another_epoch_is_made_again():
     assert (source.calls, len(call.plans)) == (3, 1)
 
 
-def test_feeds_that_are_not_ready_are_read_once_and_share_the_plan():
+def test_unready_feeds_are_read_once_and_share_the_plan():
     source = Source()
     call = rt.CompiledNetwork(rt.Scope(), ["x"], source)
     base = np.arange(8, dtype="float32")
@@ -119,7 +119,7 @@ def test_names_that_are_equal_but_not_identical_match_in_any_order():
         ([1.0], "x: a feed is a C-contiguous"),
     ],
 )
-def test_a_plan_for_other_feeds_never_runs(array, message):
+def test_a_plan_for_different_feeds_never_runs(array, message):
     plan = double_plan()
     call = rt.CompiledNetwork(rt.Scope(), ["x"], lambda arrays: plan)
     with pytest.raises(FeedError, match=message):
@@ -136,7 +136,7 @@ def test_a_plan_that_captures_cannot_run_alone():
         compiled(plan)()
 
 
-def test_run_takes_only_plans_without_feeds():
+def test_run_refuses_plans_with_feeds():
     with pytest.raises(FeedError, match="run takes plans without feeds"):
         double_plan().run()
 

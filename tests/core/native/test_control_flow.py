@@ -107,7 +107,7 @@ def test_carried_values_may_be_swapped():
     assert (left[0], right[0]) == (2, 1)
 
 
-def test_children_see_the_scope_and_raise_versions():
+def test_children_use_the_scope_and_increment_versions():
     body = PlanMaker("body")
     w = body.persistable("w", (1,))
     body.python(lambda out: np.add(out, 1, out=out), [], [w])
@@ -160,12 +160,12 @@ def test_a_failure_in_a_child_is_described_by_the_child():
         ),
     ],
 )
-def test_a_child_that_does_not_fit_is_refused(spoil, message):
+def test_a_child_with_mismatched_bindings_is_refused(spoil, message):
     with pytest.raises(ProgramError, match=message):
         spoil(PlanMaker(), child_plan(lambda x, out: None))
 
 
-def test_a_child_takes_no_feeds():
+def test_a_child_with_feeds_is_refused():
     make = PlanMaker("fed")
     make.feed("x")
     with pytest.raises(ProgramError, match="the child 'fed' must have no feeds"):
@@ -223,7 +223,7 @@ def test_the_continuing_plan_is_made_for_the_computed_shape_and_cached(language,
     assert resolved == [((2,),), ((0,),), ((4,),)]
 
 
-def test_a_dynamic_value_can_be_fetched_without_going_on():
+def test_a_dynamic_value_can_be_fetched_without_a_continuation():
     make = PlanMaker()
     found = make.dynamic((-1,), "int64")
     make.python(nonzero_python, [make.feed("x")], [found])
@@ -233,7 +233,7 @@ def test_a_dynamic_value_can_be_fetched_without_going_on():
     assert [r.tolist() for r in results] == [[0, 2], [0, 1, 2, 3], []]
 
 
-def test_an_array_from_resize_may_be_kept():
+def test_an_array_from_resize_stays_valid_after_the_call():
     kept = []
 
     def kernel(x, out):
@@ -262,7 +262,7 @@ def test_an_array_from_resize_may_be_kept():
         (lambda x, out: out.resize("ab"), "cannot be interpreted as an integer"),
     ],
 )
-def test_a_dynamic_output_that_goes_wrong_is_an_error(kernel, message):
+def test_an_invalid_resize_of_a_dynamic_output_raises(kernel, message):
     make = PlanMaker()
     found = make.dynamic()
     make.python(kernel, [make.feed("x")], [found])
@@ -271,7 +271,7 @@ def test_a_dynamic_output_that_goes_wrong_is_an_error(kernel, message):
         compiled(make.build(), "x")(x=f32(1, 2, 3, 4))
 
 
-def test_a_native_kernel_that_never_resizes_is_an_error(kernels):
+def test_a_native_kernel_that_never_resizes_its_output_raises(kernels):
     make = PlanMaker()
     prepared = rt.prepare_native(kernels["lazy"], [], [[((4,), F32)]], [[((-1,), F32)]])
     found = make.dynamic()
@@ -281,7 +281,7 @@ def test_a_native_kernel_that_never_resizes_is_an_error(kernels):
         compiled(make.build(), "x")(x=f32(1, 2, 3, 4))
 
 
-def test_a_resizer_is_dead_after_its_call():
+def test_a_resizer_is_invalid_after_its_call():
     kept = []
 
     def kernel(x, out):
@@ -312,7 +312,7 @@ def test_exceptions_of_resolve_are_raised_with_their_cause():
         assert isinstance(raised.value.__cause__, LookupError)
 
 
-def test_the_next_plan_must_be_bound_wholly_and_in_size():
+def test_the_next_plan_must_bind_every_captured_value_in_its_full_size():
     def build(bindings, shape):
         def resolve(shapes):
             second = PlanMaker("second")

@@ -53,7 +53,7 @@ class Handles:
 
 
 class Addresses(Handles):
-    """The same with real addresses, which a plan may offset."""
+    """As above, with real addresses, which a plan may offset."""
 
     name = "flat"
     addressable = True
@@ -76,7 +76,7 @@ F32 = dtype_to_code("float32")
 
 
 def place(make, shape, number):
-    """Value `number` of a device plan, 16 bytes each."""
+    """Value `number` of a device plan; each value has 16 bytes."""
     index = number * 64 if make.device.addressable else number
     return make.builder.value(F32, shape, rt.ARENA, index)
 
@@ -147,7 +147,7 @@ def test_a_copy_to_the_host_waits_for_the_device(memory):
     ]
 
 
-def test_a_replaced_variable_on_a_device_is_seen(memory):
+def test_a_plan_reads_a_replaced_variable_on_a_device(memory):
     device = rt.make_python_device(memory)
     scope = rt.Scope()
     scope.var("w").set(f32(1, 1, 1, 1), device)
@@ -181,7 +181,7 @@ def test_a_device_out_of_memory_reports_the_requested_size():
         rt.Tensor.from_numpy(f32(1, 2, 3, 4), device)
 
 
-def test_an_allocation_that_fails_for_another_reason_is_not_out_of_memory():
+def test_an_allocation_that_fails_for_another_reason_is_not_reported_as_out_of_memory():
     memory = Handles()
     memory.allocate = lambda size: 1 / 0
     with pytest.raises(KernelError, match=r"16 bytes \(ZeroDivisionError: division by zero\)$"):
@@ -200,7 +200,7 @@ def test_errors_of_a_device_are_raised_with_its_name():
         tensor.numpy()
 
 
-def test_a_condition_may_live_on_a_device(memory):
+def test_a_condition_may_be_on_a_device(memory):
     device = rt.make_python_device(memory)
     children = []
     for sign in (1, -1):
@@ -224,7 +224,7 @@ def test_a_condition_may_live_on_a_device(memory):
     assert [call()[0][0] for _ in range(2)] == [1, -1]
 
 
-def test_dynamic_outputs_live_on_the_device(memory):
+def test_dynamic_outputs_stay_on_the_device(memory):
     device = rt.make_python_device(memory)
     make = PlanMaker("dynamic", device)
     out = make.dynamic((-1,))
@@ -253,7 +253,7 @@ def test_a_device_that_lacks_a_method_is_refused(missing):
         rt.make_python_device(Half())
 
 
-def test_memory_must_be_of_the_devices_kind():
+def test_memory_of_the_wrong_kind_of_device_is_refused():
     builder = rt.PlanBuilder(rt.make_python_device(Handles()), "p")
     with pytest.raises(ProgramError, match="fake has no arena; give it buffers"):
         builder.arena(64)
@@ -274,7 +274,7 @@ def test_memory_must_be_of_the_devices_kind():
         make.build()
 
 
-def test_a_copy_joins_one_device_and_the_host():
+def test_a_direct_copy_between_two_devices_is_refused():
     make = PlanMaker("p", rt.make_python_device(Addresses()))
     other = rt.make_python_device(Addresses())
     a = make.builder.value(F32, (4,), rt.ARENA, 0)

@@ -39,7 +39,7 @@ def test_kernels_read_and_write_memory_of_the_caller():
         np.testing.assert_allclose(results[2], np.square(x).sum(), rtol=1e-6)
 
 
-def test_steps_in_python_take_the_gil_for_themselves():
+def test_python_steps_acquire_the_gil():
     with ow.current_context().pin("*", "numpy"):
         plan = plan_of(lambda x: [ow.ops.softmax(ow.ops.relu(x))])
     assert plan.python_steps > 0
@@ -60,7 +60,7 @@ def test_steps_in_python_take_the_gil_for_themselves():
 
 
 @pytest.mark.parametrize("library", ["numpy", "native"])
-def test_a_failure_has_the_text_of_the_error(library):
+def test_the_message_of_a_failure_is_the_error_text(library):
     index = np.array([0, 7], np.int64)
     table = np.eye(3, dtype=np.float32)
     with ow.current_context().pin("gather", library):

@@ -14,7 +14,7 @@ from opwright.errors import FeedError
 
 
 class Eager:
-    """out = sum of the inputs, times the attributes; counts the plans and the slow calls."""
+    """out = sum of the inputs, times the attributes; counts the plans and the calls of `slow`."""
 
     def __init__(self, n_inputs=2, duplicable=0, n_outputs=1):
         self.misses = self.slow_calls = 0
@@ -82,7 +82,7 @@ def test_a_known_combination_never_reaches_python_again():
         (None, None, True),
     ],
 )
-def test_attributes_match_by_value_and_by_type_all_through(first, second, same):
+def test_attributes_match_by_value_and_by_all_nested_types(first, second, same):
     eager = Eager()
     x = f32(1)
     eager.op(x, x, first)
@@ -90,7 +90,7 @@ def test_attributes_match_by_value_and_by_type_all_through(first, second, same):
     assert eager.misses == (1 if same else 2)
 
 
-def test_a_list_that_changes_later_changes_nothing_that_was_remembered():
+def test_changing_a_list_attribute_later_does_not_affect_cached_plans():
     eager = Eager()
     x, axes = f32(1), [1, 2]
     eager.op(x, x, axes)
@@ -100,14 +100,14 @@ def test_a_list_that_changes_later_changes_nothing_that_was_remembered():
     assert eager.misses == 2
 
 
-def test_an_attribute_of_a_strange_type_is_lowered_each_time():
+def test_a_call_with_an_unsupported_attribute_type_is_lowered_each_time():
     eager = Eager()
     for _ in range(2):
         eager.op(f32(1), f32(1), np.float32(1))
     assert (eager.misses, len(eager.op.plans)) == (2, 0)
 
 
-def test_a_plan_of_another_epoch_is_made_again():
+def test_a_plan_of_an_earlier_epoch_is_rebuilt():
     eager = Eager()
     eager.op(f32(1), f32(1))
     eager.epoch.advance()
@@ -116,7 +116,7 @@ def test_a_plan_of_another_epoch_is_made_again():
     assert (eager.misses, len(eager.op.plans)) == (2, 1)
 
 
-def test_dtypes_shapes_and_the_number_of_arguments_are_distinguished():
+def test_plans_are_distinguished_by_dtypes_shapes_and_number_of_arguments():
     eager = Eager()
     for args in (
         (f32(1), f32(1)),
@@ -146,7 +146,7 @@ def test_strided_arrays_are_copied_without_python():
     assert eager.slow_calls == 0
 
 
-def test_lists_of_arrays_and_absent_inputs():
+def test_lists_of_arrays_and_absent_inputs_are_accepted():
     eager = Eager(n_inputs=2, duplicable=0b01)
     x = f32(1, 2)
     for _ in range(2):
@@ -171,7 +171,7 @@ def test_keywords_and_missing_inputs_are_left_to_python():
     assert calls == [((1,), {"y": 2}), ((), {})]
 
 
-def test_a_plan_for_other_arrays_never_runs():
+def test_a_plan_for_different_arrays_never_runs():
     eager = Eager()
     plan = eager.plan([f32(1), f32(1)], ())
     op = rt.EagerOperator(2, 0, lambda *args: None, lambda values, counts, attributes: plan)

@@ -1,4 +1,4 @@
-"""EagerFunction: calls by position skip the Python function, all others go through it."""
+"""EagerFunction: positional calls bypass the Python function, all other calls use it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_names_and_too_many_arguments_are_bound_unchanged():
     assert recorded.calls == [("bind", (1,), {"y": 2}), ("bind", (1, 2, 3), {})]
 
 
-def test_functions_of_many_parameters_are_bound_always():
+def test_functions_with_many_parameters_are_always_bound():
     recorded = Recorded(defaults=tuple(range(40)))
     assert recorded.function(1, 2) == "bound"
 
@@ -59,7 +59,7 @@ def test_the_errors_of_both_ways_are_raised():
         function(name="by name")
 
 
-def test_more_positions_than_parameters_are_refused():
+def test_more_positional_arguments_than_parameters_are_refused():
     with pytest.raises(ValueError, match=r"n_positional must be in \[0, 1\], got 2"):
         rt.EagerFunction(print, print, (None,), 2)
     with pytest.raises(TypeError, match="tuple"):

@@ -1,4 +1,4 @@
-"""A process ends normally for any activity of its threads."""
+"""A process exits normally whatever its threads are doing."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ WORK = (
 )
 
 REPEAT = -(-int(os.environ.get("OPWRIGHT_EXITS", "1")) // (len(WORK) * len(CODES)))
-"""OPWRIGHT_EXITS=1000 makes a campaign of it."""
+"""OPWRIGHT_EXITS=1000 repeats the tests this often."""
 
 
 @pytest.mark.parametrize("work", WORK)
 def test_a_process_exits_while_threads_are_at_work(work: str, tmp_path: Path) -> None:
-    # OpenBLAS, which NumPy's kernels call, may wait forever for its own threads if a process ends
-    # in the middle of a product: two of four processes of NumPy alone did.
+    # OpenBLAS, which NumPy's kernels call, may wait forever for its own threads if a process exits
+    # in the middle of a product: two of four processes with only NumPy did.
     environ = {**os.environ, "EXIT_FOLDER": str(tmp_path), "OPENBLAS_NUM_THREADS": "1"}
     for _ in range(REPEAT):
         started = {  # concurrently, so that threads are interrupted in the middle

@@ -1,4 +1,4 @@
-"""The native module is registered once per process, under all circumstances."""
+"""The native module is registered exactly once per process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Stop(BaseException):
     pass
 
 def stop(number, frame):
-    # Between two registrations, or right behind the last one.
+    # Between two registrations, or right after the last one.
     if hasattr(sys.modules.get("opwright._runtime"), "Device"):
         signal.setitimer(signal.ITIMER_REAL, 0)
         raise Stop
@@ -58,7 +58,7 @@ def run(code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_signal_in_the_first_import_does_not_spoil_the_next_one() -> None:
+def test_a_signal_during_the_first_import_does_not_break_the_next_one() -> None:
     run(INTERRUPTED)
 
 

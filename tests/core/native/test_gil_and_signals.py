@@ -1,4 +1,4 @@
-"""When a plan releases the GIL, and its reaction to Ctrl-C."""
+"""When a plan releases the GIL, and how it reacts to Ctrl-C."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_chain(kernels, shape, n_steps, estimate_ns):
     [(4, 10_000, 0), (5, 10_000, 2), (4, 600_000, 2 + 2)],
     ids=["short", "long", "polled"],
 )
-def test_the_gil_is_released_around_long_native_spans_only(kernels, n_steps, estimate_ns, extra):
+def test_the_gil_is_released_only_around_long_native_spans(kernels, n_steps, estimate_ns, extra):
     plan = add_chain(kernels, (4,), n_steps, estimate_ns).build()
     assert plan.n_steps == n_steps + extra
     assert compiled(plan, "x")(x=f32(1, 2, 3, 4)) == []
@@ -127,7 +127,7 @@ def test_ctrl_c_ends_an_endless_loop_of_short_steps(kernels, alarm):
         call(x=f32(0), y=f32(1))
 
 
-def test_ctrl_c_is_seen_between_python_kernels_that_run_no_bytecode(alarm):
+def test_ctrl_c_is_handled_between_python_kernels_that_run_no_bytecode(alarm):
     make = PlanMaker()
     x, t = make.feed("x", (1 << 16,)), make.temp((1 << 16,))
     for _ in range(200_000):
@@ -166,7 +166,7 @@ def test_a_plan_without_a_describer_raises_kernel_errors():
     assert isinstance(raised.value.__cause__, ValueError)
 
 
-def test_a_describer_may_return_the_cause_or_fail_itself():
+def test_a_describer_may_return_the_cause_or_raise():
     class Same:
         def fail(self, op_index, message, cause):
             return cause

@@ -47,7 +47,7 @@ def run_child(call: str, calls: str) -> None:
         "ow.ops.nonzero(np.ones(n, bool))",
     ],
 )
-def test_many_shapes_keep_no_more_than_the_bound(call: str) -> None:
+def test_memory_kept_for_many_shapes_is_bounded(call: str) -> None:
     run_child(call, "for n in range(1_500_000, 1_500_040): call(n)")
 
 
@@ -62,8 +62,8 @@ def test_the_memory_of_one_large_call_is_freed(call: str) -> None:
     run_child(call, "call(40_000_000)")
 
 
-def test_a_small_workspace_is_kept_and_a_large_one_built_again() -> None:
-    """The plan stays in both cases: only its instance is freed."""
+def test_a_small_workspace_is_kept_and_a_large_one_is_recreated() -> None:
+    """The plan is kept in both cases; only its instance is freed."""
     run_child(
         "return ow.ops.sort(np.arange(n, dtype=np.float32)[::-1].copy())",
         """

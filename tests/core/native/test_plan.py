@@ -53,7 +53,7 @@ def test_a_failing_prepare_names_the_operator(kernels):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype_survives_a_kernel_and_a_fetch(dtype):
+def test_every_dtype_passes_through_a_kernel_and_a_fetch(dtype):
     make = PlanMaker()
     make.python(lambda out: out.fill(1), [], [make.out("out", (3,), dtype)])
     (result,) = compiled(make.build())()
@@ -76,7 +76,7 @@ def test_a_fetch_that_has_no_buffer_is_copied():
     np.testing.assert_array_equal(feed, given)
 
 
-def test_results_are_fresh_in_each_call_and_aligned_when_large():
+def test_results_are_fresh_in_each_call_and_large_ones_are_aligned():
     make = PlanMaker()
     x, out = make.feed("x", (8192,)), make.out("out", (8192,))
     make.python(add, [x, x], [out])
@@ -132,20 +132,20 @@ def test_shape_only_values_have_a_shape_and_cannot_be_written():
     assert seen == [((1000, 1000, 1000, 1000), False)]
 
 
-def test_sizes_that_overflow_64_bits_are_an_error():
+def test_sizes_that_overflow_64_bits_raise():
     builder = rt.PlanBuilder(rt.host_device(), "p")
     with pytest.raises(ShapeError, match=r"must fit in 64 bits, got shape \(4294967296, 42949"):
         builder.value(F32, (2**32, 2**32), rt.ARENA, 0)
 
 
 @pytest.mark.parametrize("size", [2**63, 2**64 - 1])
-def test_memory_of_a_plan_that_overflows_64_bits_is_an_error(size):
+def test_plan_memory_that_overflows_64_bits_raises(size):
     builder = rt.PlanBuilder(rt.host_device(), "p")
     with pytest.raises(OutOfMemoryError, match=rf"plan 'p': its memory .* got {size}; make"):
         builder.arena(size)
 
 
-def test_strides_that_reach_beyond_64_bits_are_an_error():
+def test_strides_that_reach_beyond_64_bits_raise():
     builder = rt.PlanBuilder(rt.host_device(), "p")
     with pytest.raises(ProgramError, match="strides must reach less than 2.63 bytes"):
         builder.value(F32, (2,), rt.ARENA, 0, strides=(2**62,))
@@ -184,7 +184,7 @@ def test_out_of_memory_in_the_arena_reports_the_size_and_the_process_survives():
         (lambda m: m.python(add, [m.dynamic()], [m.temp()]), "reads a dynamic value"),
     ],
 )
-def test_a_plan_that_is_not_well_formed_is_refused(spoil, message):
+def test_a_malformed_plan_is_refused(spoil, message):
     make = PlanMaker()
     make.temp()
 
@@ -215,7 +215,7 @@ def test_a_native_failure_names_the_operator_and_the_plan_stays_usable(kernels):
         assert call(x=f32(0, 0, 0, 0))[0][0] == 0
 
 
-def test_strided_values_read_and_write_where_they_say():
+def test_strided_values_are_read_and_written_at_their_strides():
     make = PlanMaker()
     x, t = make.feed("x", (2, 3)), make.temp((2, 3))
     turned = make.builder.value(F32, (3, 2), rt.ARENA, 0, strides=(1, 3))
@@ -256,7 +256,7 @@ def test_constants_depend_only_on_persistables_and_on_each_other():
     np.testing.assert_array_equal(call()[0], [1, 2, 3, 4])
 
 
-def test_only_kernels_make_constants():
+def test_only_kernel_steps_can_be_constant():
     make = PlanMaker()
     w, h = make.persistable("w"), make.temp()
     make.builder.copy(w, h)
@@ -264,7 +264,7 @@ def test_only_kernels_make_constants():
         make.builder.end_constants()
 
 
-def test_a_kernel_packs_constants_again_when_they_are_made_again():
+def test_a_kernel_repacks_constants_when_they_are_recomputed():
     packed = []
 
     def pack(h):

@@ -20,7 +20,7 @@ F32 = dtype_to_code("float32")
 
 
 class Locking:
-    """A device whose functions lock; it records calls, and calls back inside."""
+    """A device whose functions hold a lock, record calls, and call `inside` on allocation."""
 
     name = "locking"
     dlpack_code = 12
@@ -66,7 +66,7 @@ def put(device):
 
 
 def drop_circle(held):
-    """Let the garbage collector find the last reference to the items of a list."""
+    """Leave the last references to the items of a list to the garbage collector."""
     circle = [held.pop()]
     circle.append(circle)
     del circle
@@ -74,7 +74,7 @@ def drop_circle(held):
 
 
 def collect_inside_of_allocate():
-    """Collect garbage while a device is locked: a destructor that calls it would never return."""
+    """Collect garbage while a device is locked; a destructor that calls it would deadlock."""
     memory = Locking()
     device = rt.make_python_device(memory)
     held = [put(device)]
@@ -97,7 +97,7 @@ def run_alone(code):
     return done.stdout
 
 
-def test_the_collector_may_run_where_a_device_holds_its_lock():
+def test_the_garbage_collector_may_run_while_a_device_holds_its_lock():
     code = "import test_retired; test_retired.collect_inside_of_allocate()"
     assert run_alone(code) == "returned 1\n"
 
@@ -112,7 +112,7 @@ def test_a_dropped_tensor_is_freed_before_the_next_allocation():
     assert memory.log[2:4] == ["free", "allocate"]
 
 
-def test_copies_and_waits_free_too():
+def test_copies_and_waits_also_free_retired_objects():
     memory = Locking()
     device = rt.make_python_device(memory)
     kept = put(device)
@@ -150,7 +150,7 @@ def host_call(kernel):
     return compiled(make.build(), "x")
 
 
-def test_a_kernel_in_python_ends_at_the_next_call_of_any_network():
+def test_a_dropped_python_kernel_is_freed_at_the_next_call_of_any_network():
     ended = []
     call, other = host_call(Kernel(ended)), host_call(lambda x, out: None)
     call(x=f32(1, 2, 3, 4))
@@ -160,7 +160,7 @@ def test_a_kernel_in_python_ends_at_the_next_call_of_any_network():
     assert ended == [True]
 
 
-def test_a_kernel_in_python_that_never_ran_ends_likewise():
+def test_a_dropped_python_kernel_that_never_ran_is_freed_at_the_next_call():
     function = Kernel([])
     gone = weakref.ref(function)
     prepared = rt.prepare_python(function, [0, 1])
@@ -169,7 +169,7 @@ def test_a_kernel_in_python_that_never_ran_ends_likewise():
     assert gone() is None
 
 
-def test_nothing_is_freed_inside_of_a_plugin():
+def test_nothing_is_freed_during_a_call_of_a_plugin():
     memory = Locking()
     device = rt.make_python_device(memory)
     tensors = [put(device)]
@@ -199,5 +199,5 @@ print(memory.log[-1])
 """
 
 
-def test_the_end_of_the_process_frees_waiting_work():
+def test_objects_that_wait_to_be_freed_are_freed_when_the_process_exits():
     assert run_alone(END) == "free\n"

@@ -20,7 +20,7 @@ def test_find_var_searches_the_parents_and_var_creates_here():
     assert (child.names(), root.names(), child.parent) == (["w"], ["w"], root)
 
 
-def test_structure_version_is_one_number_for_the_tree():
+def test_structure_version_is_shared_by_the_whole_tree():
     root = rt.Scope()
     child = root.new_scope()
     versions = [child.structure_version]
@@ -81,7 +81,7 @@ def test_dlpack_shares_the_memory_and_keeps_it_alive():
     rt.Tensor.from_numpy(f32(1)).__dlpack__()  # never consumed
 
 
-def test_reading_an_empty_variable_or_erasing_a_strange_one_names_it():
+def test_reading_an_empty_variable_or_erasing_an_unknown_one_raises_with_its_name():
     scope = rt.Scope()
     with pytest.raises(VariableNotFoundError, match="w: the variable must be set"):
         scope.var("w").numpy()
@@ -109,7 +109,7 @@ def update_plan(name="w", shape=(4,)):
     return make.build()
 
 
-def test_param_and_param_out_are_one_variable_and_each_run_raises_its_version():
+def test_param_and_param_out_are_one_variable_whose_version_each_run_increments():
     scope = rt.Scope()
     scope.var("w").set(f32(0, 0, 0, 0))
     call = compiled(update_plan(), "x", scope=scope)
@@ -121,7 +121,7 @@ def test_param_and_param_out_are_one_variable_and_each_run_raises_its_version():
     assert scope.var("w").version == version + 3
 
 
-def test_a_replaced_variable_is_bound_again_and_one_of_another_shape_resolves_again():
+def test_a_replaced_variable_is_rebound_and_a_new_shape_causes_a_new_lowering():
     scope = rt.Scope()
     scope.var("w").set(f32(0, 0, 0, 0))
     asked = []
@@ -141,7 +141,7 @@ def test_a_replaced_variable_is_bound_again_and_one_of_another_shape_resolves_ag
     assert asked == [(4,), (2,)]
 
 
-def test_a_missing_or_misshapen_persistable_is_named():
+def test_the_error_names_a_persistable_that_is_missing_or_has_a_wrong_shape():
     plan = update_plan()
     scope = rt.Scope()
     with pytest.raises(VariableNotFoundError, match="w: the variable must be set before plan 'up"):
@@ -151,7 +151,7 @@ def test_a_missing_or_misshapen_persistable_is_named():
         compiled(plan, "x", scope=scope)(x=f32(1, 1, 1, 1))
 
 
-def test_create_makes_zeros_in_the_scope_of_the_run_and_keeps_matching_values():
+def test_create_writes_zeros_in_the_scope_of_the_run_and_keeps_matching_values():
     make = PlanMaker()
     step = make.persistable("@step", (1,), "int64", create=True)
     make.python(lambda out: np.add(out, 1, out=out), [], [step])
@@ -170,7 +170,7 @@ def test_create_makes_zeros_in_the_scope_of_the_run_and_keeps_matching_values():
         plan.run()
 
 
-def test_a_scope_and_its_tensors_live_as_long_as_a_plan_is_bound_to_them():
+def test_a_bound_plan_keeps_its_scope_and_tensors_alive():
     plan = update_plan()
     scope = rt.Scope()
     scope.var("w").set(f32(0, 0, 0, 0))

@@ -28,7 +28,7 @@ def read(kept):
 
 @pytest.mark.parametrize("keep", KEEPERS.values(), ids=KEEPERS)
 @pytest.mark.parametrize("many", [False, True], ids=["plain", "list"])
-def test_a_kept_array_never_dangles_and_never_sees_later_runs_feeds(keep, many):
+def test_a_kept_array_never_dangles_and_never_shows_feeds_of_later_runs(keep, many):
     kept = []
 
     def kernel(x, w, out):
@@ -98,7 +98,7 @@ def test_a_feed_is_released_after_the_call_unless_a_kernel_kept_it():
     ids=["shape", "dtype", "flags", "setstate"],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_an_array_that_a_kernel_altered_is_made_again(spoil):
+def test_an_array_object_that_a_kernel_altered_is_recreated(spoil):
     def kernel(x, out):
         assert x.shape == out.shape == (4,)
         assert x.dtype == out.dtype == np.float32
@@ -147,7 +147,7 @@ def test_arrays_in_a_traceback_stay_readable():
     assert [f["x"][0] for f in frames] == [0, 1, 2]
 
 
-def test_a_kernel_that_returns_a_new_array_forgot_its_output():
+def test_a_kernel_that_returns_a_new_array_raises():
     make = PlanMaker()
     make.python(lambda x, out: x + 1, [make.feed("x")], [make.out("out")])
     with pytest.raises(StepError, match=r"write out\[...\] = result"):
@@ -173,7 +173,7 @@ class Bindable:
         return run
 
 
-def test_a_bound_kernel_is_bound_again_only_when_its_memory_moved():
+def test_a_bound_kernel_is_rebound_only_if_its_memory_has_moved():
     kernel = Bindable()
     make = PlanMaker()
     x, w, t, out = make.feed("x"), make.persistable("w"), make.temp(), make.temp()
@@ -233,7 +233,7 @@ def test_python_kernels_pack_values_that_the_plan_does_not_write():
     assert len(calls) == 2
 
 
-def test_native_kernels_pack_aligned_and_again_after_each_write(kernels):
+def test_native_kernels_pack_into_aligned_memory_and_repack_after_each_write(kernels):
     meta = ((4,), 2 | 32 << 8 | 1 << 16)
     with pytest.raises(rt.RefusedError, match="must be packable"):
         rt.prepare_native(kernels["packed_add"], [], [[meta], [meta]], [[meta]])

@@ -51,7 +51,7 @@ def add_requirements(site, *lines):
         ("yaml", "pip install 'not-there>=2' 'PyNone<7'"),
     ],
 )
-def test_a_missing_dependency_is_named_for_installation(site, module, advice):
+def test_advice_names_a_missing_dependency_to_install(site, module, advice):
     site.add("acme", f"import {module}\n")
     add_requirements(site, "not-there >= 2", "PyNone (<7)", 'other; extra == "more"')
     name = module.partition(".")[0]
@@ -59,14 +59,14 @@ def test_a_missing_dependency_is_named_for_installation(site, module, advice):
     assert site.json(ADVICE) == needs
 
 
-def test_a_dependency_of_the_name_of_its_plugin_is_to_be_installed(site):
+def test_advice_names_a_dependency_that_has_the_name_of_its_plugin(site):
     site.add("not_there", "import not_there\n")
     add_requirements(site, "not-there >= 2")
     needs = "install 'not_there', which the plugin 'not_there' needs: pip install 'not-there>=2'"
     assert site.json(ADVICE) == needs
 
 
-def test_a_package_that_is_too_old_for_the_plugin_is_to_be_upgraded(site):
+def test_advice_upgrades_a_package_that_is_too_old_for_the_plugin(site):
     site.add("acme", "import numpy.of_a_later_release\n")
     assert site.json(ADVICE) == (
         "upgrade 'numpy': the plugin 'acme' needs 'numpy.of_a_later_release', which it lacks"
@@ -74,7 +74,7 @@ def test_a_package_that_is_too_old_for_the_plugin_is_to_be_upgraded(site):
 
 
 @pytest.mark.parametrize("package", ["opwright_acme", "acme_modules"])
-def test_a_damaged_package_should_be_reinstalled(site, package):
+def test_advice_reinstalls_a_damaged_package(site, package):
     site.add("acme", f"import {package}.gone\n")
     (site.folder / "acme_modules").mkdir()
     [info] = site.folder.glob("*.dist-info")
@@ -85,6 +85,6 @@ def test_a_damaged_package_should_be_reinstalled(site, package):
     )
 
 
-def test_the_error_of_a_standard_operator_without_opwright_std_names_the_package(site):
+def test_without_opwright_std_the_error_for_a_standard_operator_names_the_package(site):
     done = site.command("ops", "relu")
     assert done.stderr.endswith("  to get it: pip install opwright-std\n")

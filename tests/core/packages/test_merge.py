@@ -99,20 +99,20 @@ def test_keys_that_differ_in_one_part_do_not_clash(other):
     assert found.report.failures == ()
 
 
-def test_two_plugins_of_one_name_exclude_each_other():
+def test_of_two_plugins_with_the_same_name_only_the_first_is_used():
     found = merge([record("a", distribution="one"), record("a", distribution="two")])
     [failure] = found.report.failures
     assert failure.reason == "a: name of a plugin is used twice, by one 1.0 and two 1.0"
 
 
-def test_a_plugin_with_operators_is_not_named_like_an_operator():
+def test_a_plugin_with_operators_must_not_be_named_like_an_operator():
     standard = record("std", distribution="opwright-std", ops=["softmax"])
     found = merge([standard, record("softmax", ops=["softmax.fast"])])
     [failure] = found.report.failures
     assert failure.reason.startswith("softmax: name of an operator and of a plugin is used twice")
 
 
-def test_the_host_device_is_cores_own():
+def test_no_plugin_may_register_the_host_device():
     [failure] = merge([record("a", devices=["cpu"])]).report.failures
     assert "cpu: device is registered twice, by opwright (built in)" in failure.reason
 

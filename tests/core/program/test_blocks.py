@@ -39,14 +39,14 @@ def test_an_output_made_without_a_shape_takes_shape_and_dtype(block):
     assert (out.shape, out.dtype) == ((-1,), "int64")
 
 
-def test_slots_take_variables_names_and_lists(block):
+def test_slots_accept_variables_names_and_lists(block):
     x = block.var("x")
     op = block.append_op("add_n", {"x": [x, "x"]})
     assert op.input("x") == ("x", "x")
     assert block.append_op("add_n", {"x": x}).input("x") == ("x",)
 
 
-def test_missing_outputs_get_fresh_names_after_the_type(block):
+def test_missing_outputs_get_fresh_names_derived_from_the_type(block):
     op = block.append_op("dropout", {"x": "x"})
     assert op.output("out") == ("dropout_0",)
     assert op.output("mask") == ("dropout_0/mask",)
@@ -70,7 +70,7 @@ def test_attributes_are_complete_plain_values(block):
     assert block.append_op("scale", {"x": "x"}).attrs == {"scale": 1.0}
 
 
-def test_absent_slots_and_attributes_read_as_nothing(block):
+def test_absent_slots_and_attributes_are_read_as_empty(block):
     op = block.append_op("dropout", {"x": "x", "step": None})
     assert op.input("step") == ()
     with pytest.raises(SlotError, match=r"unknown input, got 'stap'; did you mean 'step'\?"):
@@ -98,7 +98,7 @@ def test_absent_slots_and_attributes_read_as_nothing(block):
         ("matmul", {"x": "x", "y": "x"}, {}, ShapeError, "do not fit"),
     ],
 )
-def test_mismatches_are_named(block, type, inputs, attrs, error, message):
+def test_the_error_names_a_mismatch(block, type, inputs, attrs, error, message):
     block.create_var("w", [3, 3])
     if type == "matmul":
         inputs = {"x": "x", "y": "w"}
@@ -136,13 +136,13 @@ def test_declaring_an_equal_variable_returns_it(block):
         block.create_parameter("x", [None, 4])
 
 
-def test_a_name_may_be_written_again_with_a_shape_that_fits(block):
+def test_a_name_may_be_rewritten_with_a_compatible_shape(block):
     block.append_op("scale", {"x": "x"}, {"out": "h"})
     block.append_op("relu", {"x": "h"}, {"out": "h"})
     assert block.var("h").shape == (-1, 4)
 
 
-def test_unknown_names_come_with_the_nearest(block):
+def test_the_error_for_an_unknown_name_suggests_the_nearest(block):
     block.create_var("hidden", [1])
     with pytest.raises(VariableNotFoundError, match="block 0: no such variable, got 'hiden'; did"):
         block.var("hiden")
@@ -157,14 +157,14 @@ def test_variables_of_another_program_are_refused(block):
         block.append_op("relu", {"x": "x"}, {"out": other})
 
 
-def test_outputs_of_an_unknown_rank_have_a_dtype_and_no_shape(block):
+def test_outputs_of_unknown_rank_have_a_dtype_but_no_shape(block):
     block.create_var("img")
     op = block.append_op("argmax", {"x": block.append_op("relu", {"x": "img"}).output("out")})
     (name,) = op.output("out")
     assert (block.var(name).shape, block.var(name).dtype) == (None, "int64")
 
 
-def test_shapes_are_inferred_anew_once_they_are_known(block):
+def test_shapes_are_reinferred_once_they_are_known(block):
     img = block.create_var("img", is_data=True)
     block.append_op("matmul", {"x": "img", "y": block.create_parameter("w", [6, 3])}, {"out": "h"})
     block.append_op("relu", {"x": "h"}, {"out": "y"})
@@ -198,13 +198,13 @@ def test_parameters_live_in_the_global_block(block):
     ("shape", "message"),
     [([2, -2], "at least 0, or -1"), ([True], "is an int, got True"), (["a"], "sequence of ints")],
 )
-def test_shapes_are_ints(block, shape, message):
+def test_shapes_must_be_ints(block, shape, message):
     with pytest.raises(ShapeError, match=message):
         block.create_var("v", shape)
 
 
 @pytest.mark.parametrize("dtype", ["float3", "i4,", None, object()])
-def test_dtypes_are_named(block, dtype):
+def test_dtypes_must_have_known_names(block, dtype):
     with pytest.raises(DtypeError, match="unknown dtype, got"):
         block.create_var("v", [1], dtype)
 
@@ -219,7 +219,7 @@ def test_slots_keep_the_order_of_the_operator(block, context, toy):
     assert list(block.append_op("noise", {"x": "x"}).inputs) == ["step", "x"]
 
 
-def test_random_operators_get_streams_of_their_own_and_the_step(block):
+def test_random_operators_get_separate_streams_and_the_step(block):
     first = block.append_op("dropout", {"x": "x"})
     second = block.append_op("dropout", {"x": "x"})
     assert (first.attr("stream"), second.attr("stream")) == (0, 1)
@@ -228,14 +228,14 @@ def test_random_operators_get_streams_of_their_own_and_the_step(block):
     assert (step.shape, step.dtype, step.persistable) == ((1,), "int64", True)
 
 
-def test_the_step_can_be_declined_and_the_stream_given(block):
+def test_the_step_can_be_omitted_and_the_stream_given(block):
     op = block.append_op("dropout", {"x": "x", "step": None}, attrs={"stream": 7})
     assert op.input("step") == ()
     assert op.attr("stream") == 7
     assert block.append_op("dropout", {"x": "x"}).attr("stream") == 0
 
 
-def test_every_change_raises_the_generation(block):
+def test_every_change_increments_the_generation(block):
     program = block.program
     changes = [
         lambda: block.create_var("v", [1]),

@@ -27,16 +27,16 @@ def x():
         ("_private", "got '_private'$"),
     ],
 )
-def test_an_attribute_of_an_array_names_the_function(x, name, text):
+def test_the_error_for_an_array_attribute_names_the_function(x, name, text):
     with pytest.raises(AttributeError, match=text):
         getattr(x, name)
 
 
-def test_no_answer_is_for_an_attribute_that_there_is():
+def test_existing_attributes_have_no_replacement():
     assert not [name for name in _ANSWERS if hasattr(ow.Variable, name)]
 
 
-def test_questions_copies_and_half_made_variables_work_as_before(x):
+def test_hasattr_copies_and_incomplete_variables_still_work(x):
     assert not hasattr(x, "sum")
     assert getattr(x, "trainable", True) is True
     program = x.block.program

@@ -1,4 +1,4 @@
-"""Pickles and copies: a program is its serialized form, and its parts are found in it."""
+"""Pickling and copying: programs are serialized, and their parts are looked up in them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def by_pickle(value):
 
 @pytest.fixture(params=[by_pickle, copy.deepcopy])
 def duplicate(request):
-    """Both ways to another object of the same content."""
+    """Both ways to create another object with the same content."""
     return request.param
 
 
 @pytest.fixture
 def program():
-    """A program of two blocks with a random operator, a gradient and an unfinished block."""
+    """A program of two blocks, the inner one unfinished, with a random operator and a gradient."""
     program = Program(seed=5)
     block = program.global_block()
     block.create_var("x", [None, 3], is_data=True)
@@ -65,7 +65,7 @@ def test_layer_attributes_of_a_parameter_are_copied(program, duplicate):
     assert not w.trainable
 
 
-def test_parts_are_read_from_their_program(program, duplicate):
+def test_unpickled_parts_belong_to_the_unpickled_program(program, duplicate):
     block = program.global_block()
     twin, twin_block, w, op = duplicate((program, block, block.var("w"), block.ops[1]))
     assert twin is not program
@@ -74,18 +74,18 @@ def test_parts_are_read_from_their_program(program, duplicate):
     assert op is twin_block.ops[1]
 
 
-def test_a_part_on_its_own_carries_its_program(program, duplicate):
+def test_pickling_a_part_includes_its_program(program, duplicate):
     assert str(duplicate(program.global_block().ops[0]).block.program) == str(program)
 
 
-def test_a_loose_operator_is_made_again(duplicate):
+def test_an_operator_without_a_block_is_recreated(duplicate):
     op = Operator("scale", x="a", out="b", scale=3.0)
     twin = duplicate(op)
     assert (repr(twin), twin.block) == ("b = scale(a, scale=3.0)", None)
     assert twin is not op
 
 
-def test_a_part_that_was_taken_out_is_refused(program, duplicate):
+def test_a_part_that_was_removed_from_its_program_is_refused(program, duplicate):
     block = program.global_block()
     op, variable = block.ops.pop(), block.vars.pop("loss")
     with pytest.raises(ProgramError, match=f"{op.type}: an operator that is pickled or copied"):

@@ -54,7 +54,7 @@ def context():
         yield made
 
 
-def test_a_pass_puts_it_into_a_plan(context):
+def test_a_pass_can_insert_a_plan_only_operator(context):
     context.passes.add("fuse", phase="fuse", function=fuse, package=ACME)
     network = ow.Network(
         [ow.Operator("acme.twice", x="a", out="b"), ow.Operator("acme.twice", x="b", out="c")]
@@ -64,12 +64,12 @@ def test_a_pass_puts_it_into_a_plan(context):
     assert network.placement().operators == 1
 
 
-def test_it_is_in_no_listing(context):
+def test_a_plan_only_operator_is_not_listed(context):
     assert ow.list_ops() == ["acme.twice"]
     assert dir(ow.ops.acme) == ["twice"]
 
 
-def test_it_cannot_be_called(context):
+def test_a_plan_only_operator_cannot_be_called(context):
     with pytest.raises(AttributeError, match="acme.fused: .* must not be plan-only, got one that"):
         ow.ops.acme.fused(np.ones(3))
 
@@ -80,7 +80,7 @@ MUST_NOT = (
 )
 
 
-def test_no_block_and_no_network_takes_it(context):
+def test_blocks_and_networks_refuse_a_plan_only_operator(context):
     program = Program()
     block = program.global_block()
     x = block.create_var("x", shape=[3], dtype="float32")
@@ -93,7 +93,7 @@ def test_no_block_and_no_network_takes_it(context):
     assert not block.ops
 
 
-def test_a_file_that_holds_it_is_refused(context):
+def test_a_file_with_a_plan_only_operator_is_refused(context):
     program = Program()
     block = program.global_block()
     x = block.create_var("x", shape=[3], dtype="float32")
@@ -103,13 +103,13 @@ def test_a_file_that_holds_it_is_refused(context):
         ow.Program.from_proto(program_to_bytes(program))
 
 
-def test_it_must_be_hidden(context):
+def test_a_plan_only_operator_must_be_hidden(context):
     with pytest.raises(RegistrationError, match="acme.seen: .* must be hidden, got hidden=False"):
         context.ops.add("acme.seen", make("acme.seen", plan_only=True), ACME)
 
 
 @pytest.mark.parametrize("word", ["gradient", "body", "upgrade"])
-def test_it_lacks_everything_that_only_programs_need(word):
+def test_a_plan_only_operator_must_not_have_properties_that_only_programs_need(word):
     said = no_gradient("no") if word == "gradient" else lambda *_: None
     with pytest.raises(RegistrationError, match="acme.bad: plan_only excludes gradient, body"):
         make("acme.bad", plan_only=True, **{word: said})

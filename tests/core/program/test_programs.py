@@ -69,7 +69,7 @@ def test_blocks_nest_and_roll_back():
         program.create_block(parent_idx=9)
 
 
-def test_a_block_sees_the_variables_around_it_and_writes_only_its_own():
+def test_a_block_reads_variables_of_enclosing_blocks_and_writes_only_its_own():
     program = Program()
     x = program.global_block().create_var("x", [2])
     body = program.create_block()
@@ -164,12 +164,12 @@ def test_pruning_follows_names_that_are_written_twice():
     assert [op.type for op in program.prune("h").global_block().ops] == ["relu", "square"]
 
 
-def test_pruning_to_an_unknown_target_names_it():
+def test_the_error_for_pruning_to_an_unknown_target_names_it():
     with pytest.raises(VariableNotFoundError, match="no such variable, got 'nothing'"):
         build_branch().prune("nothing")
 
 
-def test_a_variable_read_before_it_is_written_is_named_with_its_reader():
+def test_the_error_for_a_variable_read_before_it_is_written_names_its_reader():
     program = Program()
     block = program.global_block()
     block.create_var("x", [2], is_data=True)
@@ -186,7 +186,7 @@ def test_a_variable_read_before_it_is_written_is_named_with_its_reader():
     check_reads(block)
 
 
-def test_data_that_is_not_fed_is_named():
+def test_the_error_names_data_that_is_not_fed():
     program = build_branch()
     check_reads(program.global_block())
     check_reads(program.global_block(), ["x", "c"])
@@ -238,7 +238,7 @@ def test_a_carried_variable_that_no_operator_reads_stays_in_its_body():
     assert list(program.prune("y").block(1).vars) == ["turn", "next"]
 
 
-def test_a_variable_called_like_the_value_of_an_attribute_is_dropped_when_unused():
+def test_an_unused_variable_named_like_an_attribute_value_is_dropped():
     program = build_loop()
     block = program.global_block()
     block.append_op("cast", {"x": "y"}, {"out": "whole"}, {"dtype": "int32"})
@@ -246,7 +246,7 @@ def test_a_variable_called_like_the_value_of_an_attribute_is_dropped_when_unused
     assert list(program.prune("whole").global_block().vars) == ["h", "go", "again", "y", "whole"]
 
 
-def test_the_error_of_a_loop_that_drops_a_carried_variable_names_it():
+def test_the_error_for_a_loop_that_drops_a_carried_variable_names_it():
     program = build_loop()
     program.block(1).create_var("forgotten", [2])
     program.block(1).append_op("relu", {"x": "forgotten"})
@@ -271,7 +271,7 @@ def test_name_guards_nest():
     assert program.unique_name("fc") == "fc_0"
 
 
-def test_guards_replace_the_default_programs_for_a_while_and_nest():
+def test_guards_replace_the_default_programs_temporarily_and_nest():
     before = default_main_program(), default_startup_program()
     assert before == (default_main_program(), default_startup_program())
     main, startup, inner = Program(), Program(), Program()
@@ -285,7 +285,7 @@ def test_guards_replace_the_default_programs_for_a_while_and_nest():
     assert (default_main_program(), default_startup_program()) == before
 
 
-def test_guards_hold_for_their_thread_only():
+def test_guards_affect_only_their_own_thread():
     seen = []
     with program_guard(Program()) as (main, _):
         thread = threading.Thread(target=lambda: seen.append(default_main_program()))
@@ -299,7 +299,7 @@ def test_guards_hold_for_their_thread_only():
     ("seed", "error"),
     [(-1, AttributeValueError), (2**63, AttributeValueError), (1.5, AttributeTypeError)],
 )
-def test_a_seed_is_an_int_of_63_bits(seed, error):
+def test_a_seed_must_be_an_int_of_63_bits(seed, error):
     with pytest.raises(error, match="seed must be"):
         Program(seed)
 
@@ -318,7 +318,7 @@ def test_a_single_operator_distinguishes_slots_and_attributes():
         Operator("relu", x="h")
 
 
-def test_the_work_of_building_is_linear():
+def test_the_work_of_building_is_linear_in_the_number_of_operators():
     def work(n_operators):
         block = Program().global_block()
         block.create_var("x0", [None, 64])
@@ -332,7 +332,7 @@ def test_the_work_of_building_is_linear():
     assert work(4000) < 16 * work(250) * 1.1
 
 
-def test_the_default_scope_is_one_and_can_be_guarded():
+def test_there_is_one_default_scope_which_a_guard_can_replace():
     from opwright import Scope
 
     outer = default_scope()
@@ -360,6 +360,6 @@ def test_the_default_scope_is_one_and_can_be_guarded():
         ),
     ],
 )
-def test_an_unknown_argument_names_the_nearest_one(call, text):
+def test_the_error_for_an_unknown_argument_suggests_the_nearest(call, text):
     with pytest.raises(AttributeTypeError, match=text):
         call(Program())

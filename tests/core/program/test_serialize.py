@@ -61,7 +61,7 @@ def test_a_saved_program_is_read_unchanged():
     assert twin.global_block().append_op("dropout", {"x": "h"}).attr("stream") == 1
 
 
-def test_the_same_program_gives_the_same_bytes():
+def test_equal_programs_are_serialized_to_identical_bytes():
     data = program_to_bytes(build())
     assert program_to_bytes(build()) == data
     assert program_to_bytes(Program.from_proto(data)) == data
@@ -93,7 +93,7 @@ def test_a_program_names_the_packages_of_its_operators():
     )
 
 
-def test_an_unknown_operator_names_the_package_to_install(context):
+def test_the_error_for_an_unknown_operator_names_the_package_to_install(context):
     package = Package("acme", "opwright-acme", "2.5")
     maker = OpMaker("acme.swish").add_comment("Swish.").add_input("x", "any")
     maker.add_output("out", "as x").same_dtype_as("x")
@@ -148,14 +148,14 @@ def test_an_older_operator_is_upgraded_by_its_plugin(grow):
 
 
 def test_an_older_operator_is_upgraded_by_an_annex(grow, context, toy):
-    """This serves an operator in C++, whose library describes it."""
+    """This is needed for an operator in C++, which its library describes."""
     message = write_grow(grow, 1)
     grow(versioned(2))
     context.annexes.add("upgrade", "grow", "toy_operators:rename_scale", toy.PACKAGE)
     assert Program.from_proto(message).global_block().ops[0].attrs == {"factor": 3.0}
 
 
-def test_a_gradient_is_upgraded_as_its_operator(grow, context):
+def test_a_gradient_is_upgraded_like_its_operator(grow, context):
     def versioned(version):
         maker = OpMaker("grow", version=version).add_comment("Grows.").add_input("x", "any")
         maker.add_output("out", "as x").same_dtype_as("x")
@@ -197,7 +197,7 @@ def test_a_newer_operator_is_refused(grow):
 
 
 def edit(**changes):
-    """Return a function that sets fields, by path, in a ProgramDesc."""
+    """Return a function that sets fields of a ProgramDesc by path."""
 
     def apply(message):
         for path, value in changes.items():
@@ -260,7 +260,7 @@ def edit(**changes):
         ),
     ],
 )
-def test_a_message_that_describes_no_program_is_refused(change, error, message):
+def test_a_message_that_does_not_describe_a_program_is_refused(change, error, message):
     broken = build().to_proto()
     change(broken)
     with pytest.raises(error, match=message):
@@ -268,7 +268,7 @@ def test_a_message_that_describes_no_program_is_refused(change, error, message):
 
 
 def damaged(body, rng):
-    """Return bytes with a few bytes changed, removed or repeated, and the right checksum."""
+    """Return the bytes with a few changed, removed or repeated, and a valid checksum."""
     made = bytearray(body)
     for _ in range(rng.integers(1, 4)):
         at, length = int(rng.integers(18, len(made))), int(rng.integers(1, 9))
@@ -282,7 +282,7 @@ def damaged(body, rng):
     return bytes(made) + wire_reading.checksum_field(bytes(made))
 
 
-def test_damage_with_a_right_checksum_is_refused_or_harmless():
+def test_damage_with_a_valid_checksum_is_refused_or_harmless():
     body = program_to_bytes(build())[:-6]
     rng = np.random.default_rng(7)
     read = 0
@@ -298,14 +298,14 @@ def test_damage_with_a_right_checksum_is_refused_or_harmless():
 
 
 @pytest.mark.parametrize("dtype", ["i4,", "f4", "", "float3", "float32[2]"])
-def test_dtypes_are_canonical_names(dtype):
+def test_dtypes_in_messages_must_be_canonical_names(dtype):
     message = build().to_proto()
     message.blocks[0].vars[0].dtype = dtype
     with pytest.raises(FormatError, match="variable 'x': dtype: unknown dtype"):
         Program.from_proto(message)
 
 
-def test_blocks_nest_only_so_deep():
+def test_the_nesting_depth_of_blocks_is_limited():
     message = Program().to_proto()
     for index in range(1, 5000):
         message.blocks.add(idx=index, parent_idx=index - 1)
@@ -320,7 +320,7 @@ def test_a_slot_without_variables_is_refused():
         Program.from_proto(message)
 
 
-def test_a_block_is_the_body_of_one_branch_alone():
+def test_a_block_cannot_be_the_body_of_two_branches():
     message = build().to_proto()
     cond = message.blocks[0].ops[2]
     cond.attrs["false_block"].block = cond.attrs["true_block"].block

@@ -1,4 +1,4 @@
-"""The text of a program, as a person reads it."""
+"""The readable text of a program."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_lists_have_brackets_and_absent_outputs_a_dash():
     ]
 
 
-def test_blocks_name_their_owner():
+def test_blocks_state_their_owner():
     program = build()
     block = program.global_block()
     block.create_var("c", [1], "bool", is_data=True, stop_gradient=True)
@@ -68,14 +68,14 @@ def test_blocks_name_their_owner():
     assert str(yes) == "block 1:\n  (empty)"
 
 
-def test_an_unknown_rank_is_shown_as_such():
+def test_an_unknown_rank_is_marked():
     block = Program().global_block()
     block.create_var("img")
     block.append_op("relu", {"x": "img"}, {"out": "y"})
     assert str(block) == "block 0:\n  var img float32[...]\n\n  y = relu(img)  -> float32[...]"
 
 
-def test_a_name_cannot_move_the_cursor_or_break_a_line():
+def test_control_characters_in_names_are_escaped():
     program = Program()
     block = program.global_block()
     block.create_var("a\x1b[2J\nb\u202ec", [2], is_data=True)

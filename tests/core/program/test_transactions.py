@@ -43,7 +43,7 @@ def build_on(program):
 
 
 def fail_behind(build):
-    """Call a function that builds, and leave its transaction by an error."""
+    """Call a function that builds, and make its transaction fail."""
 
     @ow.transaction()
     def build_and_fail():
@@ -76,7 +76,7 @@ def everything(program):
         ("dropout", {"x": "x"}, {"mask": "x"}, {}, (DtypeError, "mask is bool")),
     ],
 )
-def test_an_operator_that_is_refused_takes_no_name_stream_or_step(
+def test_a_refused_operator_uses_up_no_name_stream_or_step(
     make, op_type, inputs, outputs, attrs, error
 ):
     program = make()
@@ -103,7 +103,7 @@ def test_an_error_rolls_a_transaction_back(make):
     assert program.generation > generation
 
 
-def test_a_program_does_not_show_earlier_failures(make):
+def test_failed_calls_leave_no_trace_in_a_program(make):
     plain, tried = make(), make()
     for _ in range(2):
         fail_behind(lambda: build_on(tried))
@@ -112,7 +112,7 @@ def test_a_program_does_not_show_earlier_failures(make):
     assert everything(tried) == everything(plain)
 
 
-def test_transactions_nest_and_a_caught_error_keeps_the_rest(make):
+def test_transactions_nest_and_a_caught_error_undoes_only_the_inner_one(make):
     plain, tried = make(), make()
     append(plain.global_block(), "relu", "x")
     append(plain.global_block(), "relu", "x")
@@ -139,7 +139,7 @@ def test_as_a_decorator_it_makes_a_function_atomic(make):
     assert everything(program) != before
 
 
-def test_gradients_that_are_refused_take_no_name(make):
+def test_refused_gradients_use_up_no_name(make):
     program = make()
     block = program.global_block()
     append(block, "double_square", "w", "h")
@@ -151,7 +151,7 @@ def test_gradients_that_are_refused_take_no_name(make):
     assert everything(program) == before
 
 
-def test_gradients_of_a_branch_that_are_refused_leave_no_block(make):
+def test_refused_gradients_of_a_branch_leave_no_block(make):
     program = make()
     block = program.global_block()
     block.create_var("yes", [1], "bool", is_data=True)

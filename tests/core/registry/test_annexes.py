@@ -1,4 +1,4 @@
-"""Annexes: objects that a plugin names for others, found by topic and subject."""
+"""Annexes: objects that a plugin provides for other packages, found by topic and subject."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ answer = {
 
 @pytest.fixture
 def annexed(site):
-    """A site with a plugin that names three annexes, one of a module that it has not."""
+    """A site with a plugin that names three annexes, one of them in a module that it lacks."""
     site.add("acme", TABLE + ANNEXES, modules={"onnx": "SWISH = [1, 2]\nSILU = 3\n"})
     return site
 
@@ -52,7 +52,7 @@ def test_annexes_are_indexed_and_imported_on_request(annexed):
     assert first == second == {"subjects": subjects, "value": [1, 2], "kept": True}
 
 
-def test_an_annex_that_cannot_be_imported_names_its_plugin_topic_and_subject(annexed):
+def test_the_error_for_an_annex_that_cannot_be_imported_names_its_plugin_topic_and_subject(annexed):
     answer = annexed.json(
         f"""{LOOK}
 from opwright.errors import PluginError
@@ -74,7 +74,7 @@ except PluginError as error:
     ]
 
 
-def test_of_two_plugins_with_one_annex_the_later_is_quarantined(annexed):
+def test_of_two_plugins_with_the_same_annex_the_later_is_quarantined(annexed):
     annexed.add("other", HEAD + ANNEXES)
     assert annexed.failures() == [
         [
@@ -90,14 +90,14 @@ def test_a_plugin_that_is_disabled_provides_no_annex(annexed):
     assert annexed.json(code, OPWRIGHT_PLUGINS="other") == 0
 
 
-def test_an_annex_must_be_of_the_modules_of_its_distribution(site):
+def test_an_annex_must_name_a_module_of_its_distribution(site):
     hook = "@plugin.hookimpl\ndef opwright_annexes(registry):\n    "
     site.add("acme", HEAD + hook + 'registry.add("onnx", "Relu", "json:dumps")\n')
     state = "answer = ow.current_context().report.index_state"
     assert [site.json(LOOK + state) for _ in range(2)] == ["written", "written"]
 
 
-def test_a_missing_annex_names_the_nearest_subject_or_the_package():
+def test_the_error_for_a_missing_annex_names_the_nearest_subject_or_the_package():
     annexes = AnnexRegistry()
     annexes.add("layers", "Relu", print, ACME)
     with pytest.raises(
@@ -114,7 +114,7 @@ def test_a_missing_annex_names_the_nearest_subject_or_the_package():
     assert annexes.entries("jax") == ()
 
 
-def test_an_annex_is_registered_once():
+def test_an_annex_that_is_registered_twice_is_refused():
     annexes = AnnexRegistry()
     before = annexes.epoch.now
     annexes.add("onnx", "Relu", print, ACME)

@@ -29,7 +29,7 @@ def test_number_0_is_written_as_the_bare_type():
 
 
 @pytest.mark.parametrize("text", ["cuda:", "cuda:-1", "cuda:1.5", "cuda:one", "cuda:1:2"])
-def test_the_error_of_a_number_that_is_not_an_index_names_a_remedy(text):
+def test_the_error_for_an_invalid_device_number_suggests_a_fix(text):
     with pytest.raises(DeviceNotFoundError, match="an int of at least 0, got .* write 'cuda'"):
         DeviceName.parse(text)
 
@@ -39,6 +39,6 @@ def test_thousands_of_digits_are_not_a_device_number():
         DeviceName.parse("cuda:" + "1" * 5000)
 
 
-def test_no_other_number_of_the_host_is_advised():
+def test_the_error_for_a_host_number_does_not_suggest_another_number():
     with pytest.raises(DeviceNotFoundError, match="got 'one'; write 'cpu'$"):
         DeviceName.parse("cpu:one")

@@ -37,7 +37,7 @@ def test_the_higher_priority_comes_first():
     assert libraries(kernels) == ["high", "middle", "low"]
 
 
-def test_an_exact_dtype_comes_before_any_at_equal_priority_only():
+def test_an_exact_dtype_comes_before_any_only_at_equal_priority():
     kernels = make_kernels()
     add(kernels, "any", "*")
     add(kernels, "exact")
@@ -61,7 +61,7 @@ def test_the_name_of_the_library_is_the_last_criterion():
     assert libraries(kernels) == ["alpha", "mid", "zeta"]
 
 
-def test_mismatches_are_not_candidates():
+def test_kernels_that_do_not_match_are_not_candidates():
     kernels = make_kernels()
     add(kernels, "fast", ("float64",))
     assert libraries(kernels) == []
@@ -69,7 +69,7 @@ def test_mismatches_are_not_candidates():
     assert kernels.candidates("other.op", "cpu", "float32") == ()
 
 
-def test_one_registration_serves_several_dtypes_with_an_entry_each():
+def test_one_registration_for_several_dtypes_creates_an_entry_for_each():
     kernels = make_kernels()
     add(kernels, "fast", ("float32", "float64"))
     single = kernels.candidates("acme.swish", "cpu", "float32")[0]
@@ -87,7 +87,7 @@ def test_entries_stay_the_same_objects():
     assert kernels.entries("acme.swish")[0] is before
 
 
-def test_an_addition_is_seen_by_later_candidates():
+def test_later_lookups_find_an_added_kernel():
     kernels = make_kernels()
     before = kernels.epoch.now
     add(kernels, "one")
@@ -97,7 +97,7 @@ def test_an_addition_is_seen_by_later_candidates():
     assert kernels.epoch.now == before + 2
 
 
-def test_a_pinned_operator_has_that_library_only():
+def test_a_pinned_operator_has_only_candidates_of_that_library():
     kernels = make_kernels()
     add(kernels, "fast", priority=60)
     add(kernels, "slow")
@@ -115,7 +115,7 @@ def test_a_pin_for_all_is_a_preference_and_a_pin_for_one_decides():
     assert libraries(kernels, pins={"*": "slow", "acme.swish": "fast"}) == ["fast"]
 
 
-def test_known_candidates_are_not_searched_again():
+def test_candidates_are_cached():
     kernels = make_kernels()
     add(kernels, "fast")
     first = kernels.candidates("acme.swish", "cpu", "float32")
@@ -162,7 +162,7 @@ def test_a_malformed_kernel_is_refused(change, words):
     assert kernels.epoch.now == before
 
 
-def test_a_key_is_registered_once():
+def test_a_key_that_is_registered_twice_is_refused():
     kernels = make_kernels()
     add(kernels, "fast", ("float32", "float64"))
     with pytest.raises(
@@ -190,7 +190,7 @@ def test_a_kernel_is_imported_once_and_checked_against_its_operator():
     assert entry.layout == PythonLayout((0, 1), (), ("beta",), ("beta",))
 
 
-def test_a_kernel_that_lacks_an_attribute_is_named_with_its_package():
+def test_the_error_for_a_kernel_that_lacks_an_attribute_names_its_package():
     kernels = make_kernels()
     add(kernels, "fast", kernel=f"{HERE}:wrong")
     [entry] = kernels.entries("acme.swish")
@@ -202,7 +202,7 @@ def test_a_kernel_that_lacks_an_attribute_is_named_with_its_package():
     assert not entry.is_loaded
 
 
-def test_a_kernel_that_cannot_be_imported_is_named_with_its_package():
+def test_the_error_for_a_kernel_that_cannot_be_imported_names_its_package():
     kernels = make_kernels()
     add(kernels, "fast", kernel="not_there:k")
     [entry] = kernels.entries("acme.swish")
@@ -230,7 +230,7 @@ def test_a_class_with_prepare_is_a_kernel_whose_result_is_checked():
         entry.check_prepared(lambda x: None)
 
 
-def test_a_missing_kernel_lists_alternatives_and_load_failures():
+def test_the_error_for_a_missing_kernel_lists_alternatives_and_load_failures():
     kernels = make_kernels(PluginReport((ACME,), (FAILED,)))
     add(kernels, "onednn", priority=60)
     add(kernels, "numpy", "*", priority=0)
@@ -247,7 +247,7 @@ def test_a_missing_kernel_lists_alternatives_and_load_failures():
     ]
 
 
-def test_only_helpful_advice_is_given():
+def test_the_error_suggests_only_packages_that_would_help():
     kernels = make_kernels()
     assert "to get it" not in str(kernels.not_found("acme.swish", "cpu", "float32"))
     assert str(kernels.not_found("softmax", "cpu", "float32")).endswith(
@@ -278,7 +278,7 @@ def test_an_operator_without_any_kernel_is_reported():
     assert "  available: nothing, on any device, for 'acme.swish'" in text
 
 
-def test_a_long_list_of_alternatives_is_cut():
+def test_a_long_list_of_alternatives_is_abbreviated():
     kernels = make_kernels()
     for i in range(30):
         add(kernels, f"lib{i}", device=f"npu{i}")
@@ -287,7 +287,7 @@ def test_a_long_list_of_alternatives_is_cut():
     assert "available: 18 more; see: opwright kernels acme.swish" in text
 
 
-def test_devices_and_libraries_of_an_operator():
+def test_devices_and_libraries_of_an_operator_are_listed():
     kernels = make_kernels()
     add(kernels, "b", device="cuda")
     add(kernels, "a")
@@ -327,7 +327,7 @@ def test_declarations_of_a_kernel_are_kept():
         ({"prefers": {"beta": -1.0}}, "prefers: acme.swish: beta must be .*, got beta=-1.0"),
     ],
 )
-def test_a_kernel_with_unknown_slots_of_its_operator_is_not_loaded(said, words):
+def test_a_kernel_that_names_unknown_slots_is_not_loaded(said, words):
     kernels = make_kernels()
     add(kernels, "fast", kernel=f"{HERE}:swish", **said)
     [entry] = kernels.entries("acme.swish")
@@ -337,7 +337,7 @@ def test_a_kernel_with_unknown_slots_of_its_operator_is_not_loaded(said, words):
     assert not entry.is_loaded
 
 
-def test_a_kernel_suits_an_attribute_that_has_all_its_preferred_values():
+def test_a_kernel_prefers_attributes_only_if_all_preferred_values_match():
     kernels = make_kernels()
     add(kernels, "fast", prefers={"beta": 2, "sizes": [1, 2]})
     add(kernels, "slow")

@@ -15,7 +15,7 @@ from swish_operators import ACME, FAILED, OTHER, STD, SWISH, make_ops
 HERE = "swish_operators"
 
 
-def test_an_operator_is_imported_at_its_first_look_up():
+def test_an_operator_is_imported_at_its_first_lookup():
     ops = OpRegistry()
     ops.add("acme.swish", f"{HERE}:SWISH", ACME)
     assert ops.find("acme.swish") is SWISH
@@ -23,7 +23,7 @@ def test_an_operator_is_imported_at_its_first_look_up():
     assert ops.package_of("acme.swish") == ACME
 
 
-def test_adding_imports_nothing():
+def test_adding_an_operator_imports_nothing():
     ops = OpRegistry()
     ops.add("acme.swish", "not_there.at_all:SWISH", ACME)
     assert ops.types() == ["acme.swish"]
@@ -37,7 +37,7 @@ def test_adding_imports_nothing():
         (f"{HERE}:GONE", f"AttributeError: module '{HERE}' has no attribute 'GONE'; pip install"),
     ],
 )
-def test_the_error_of_a_failed_import_names_the_package_and_the_remedy(target, reason):
+def test_the_error_for_a_failed_import_names_the_package_and_the_fix(target, reason):
     ops = OpRegistry()
     ops.add("acme.swish", target, ACME)
     with pytest.raises(PluginError, match="opwright-acme 1.0 failed to load, got") as caught:
@@ -53,7 +53,7 @@ def test_a_target_that_is_not_a_definition_is_refused():
         ops.find("acme.swish")
 
 
-def test_a_definition_of_another_type_is_refused():
+def test_a_definition_whose_type_differs_from_the_registered_one_is_refused():
     ops = OpRegistry()
     ops.add("acme.swoosh", f"{HERE}:SWISH", ACME)
     with pytest.raises(RegistrationError, match="acme.swoosh: .* got one of 'acme.swish' from"):
@@ -83,14 +83,14 @@ def test_no_gradient_is_derived_without_a_rule(type):
     assert make_ops().find(type) is None
 
 
-def test_an_unknown_type_names_the_nearest():
+def test_the_error_for_an_unknown_type_suggests_the_nearest():
     expected = r"acme.swich: no operator of this type is registered; did you mean 'acme.swish'\?"
     with pytest.raises(OperatorNotFoundError, match=expected):
         make_ops().get("acme.swich")
     assert make_ops().find("acme.swich") is None
 
 
-def test_the_error_of_a_type_without_similar_names_does_not_list_a_hundred_others():
+def test_the_error_for_a_type_without_similar_names_does_not_list_all_others():
     ops = OpRegistry()
     for i in range(100):
         ops.add(f"acme.op{i}", "m:A", ACME)
@@ -100,7 +100,7 @@ def test_the_error_of_a_type_without_similar_names_does_not_list_a_hundred_other
     assert "acme.op" not in str(caught.value)
 
 
-def test_a_missing_operator_lists_load_failures_and_packages():
+def test_the_error_for_a_missing_operator_lists_load_failures_and_packages():
     report = PluginReport((ACME,), (FAILED,), (OTHER,))
     with pytest.raises(OperatorNotFoundError, match="relu") as caught:
         make_ops(report).get("relu")
@@ -111,14 +111,14 @@ def test_a_missing_operator_lists_load_failures_and_packages():
     ]
 
 
-def test_opwright_std_is_not_advised_if_it_is_loaded():
+def test_opwright_std_is_not_suggested_if_it_is_loaded():
     ops = make_ops(PluginReport(loaded=(STD,)))
     with pytest.raises(OperatorNotFoundError, match="relu") as caught:
         ops.get("relu")
     assert "to get it" not in str(caught.value)
 
 
-def test_the_prefix_of_an_unknown_plugin_names_its_package():
+def test_the_error_for_a_type_with_an_unknown_prefix_names_the_package():
     with pytest.raises(OperatorNotFoundError, match="package that provides the plugin 'zeta'"):
         make_ops().get("zeta.op")
 
@@ -134,7 +134,7 @@ def test_the_prefix_of_an_unknown_plugin_names_its_package():
         ("", STD, "lower_snake"),
     ],
 )
-def test_a_type_that_is_not_the_packages_to_use_is_refused(type, package, words):
+def test_a_type_that_the_package_may_not_provide_is_refused(type, package, words):
     ops = OpRegistry()
     before = ops.epoch.now
     with pytest.raises(RegistrationError, match=words):
@@ -143,7 +143,7 @@ def test_a_type_that_is_not_the_packages_to_use_is_refused(type, package, words)
     assert ops.epoch.now == before
 
 
-def test_an_operator_is_added_once():
+def test_an_operator_that_is_added_twice_is_refused():
     with pytest.raises(
         RegistrationError,
         match="registered twice, by opwright-acme 1.0 and opwright-acme 1.0",
@@ -157,7 +157,7 @@ def test_a_target_names_a_module_and_an_attribute(target):
         OpRegistry().add("acme.x", target, ACME)
 
 
-def test_helpers_are_listed_on_request_only():
+def test_helpers_are_listed_only_on_request():
     ops = make_ops()
     ops.add("acme.helper", "m:A", ACME, hidden=True)
     assert ops.types() == ["acme.swish"]

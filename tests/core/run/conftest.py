@@ -1,4 +1,4 @@
-"""The toy device is in the folder of its tests."""
+"""Makes the toy device, in the folder of its tests, importable."""
 
 import sys
 from pathlib import Path

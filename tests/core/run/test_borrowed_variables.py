@@ -1,4 +1,4 @@
-"""Variables of a scope over memory of another owner."""
+"""Variables of a scope that borrow another owner's memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ X = np.array([1, 2, 3], np.float32)
 
 
 class Lent:
-    """An array of a library that lends by DLPack."""
+    """An array of a library that lends through DLPack."""
 
     def __init__(self, array):
         self.array = array
@@ -43,7 +43,7 @@ def test_plans_and_the_caller_share_the_memory_of_a_borrowed_array(kind):
     np.testing.assert_array_equal(memory, 10 + X)
 
 
-def test_touch_raises_the_version_and_nothing_else():
+def test_touch_increments_only_the_version():
     scope = ow.Scope()
     variable = scope.var("w")
     variable.borrow(X.copy())
@@ -52,7 +52,7 @@ def test_touch_raises_the_version_and_nothing_else():
     assert (variable.version, scope.structure_version) == (before[0] + 1, before[1])
 
 
-def test_values_computed_from_parameters_alone_are_updated_by_a_touch():
+def test_a_touch_updates_values_computed_only_from_parameters():
     scope, w = ow.Scope(), np.ones((3, 3), np.float32)
     scope.var("w").borrow(w)
     call = compiled(
@@ -73,7 +73,7 @@ def read_only(array):
     return array
 
 
-def test_a_read_only_array_is_read_and_a_plan_that_writes_it_is_refused_before_its_first_step():
+def test_a_read_only_array_is_readable_and_a_plan_that_writes_it_fails_before_its_first_step():
     scope, w = ow.Scope(), read_only(X.copy())
     scope.var("w").borrow(w)
     scope.var("v").set(X)
@@ -104,7 +104,7 @@ def test_a_read_only_array_is_replaced_when_the_variable_is_set():
     np.testing.assert_array_equal(w, X)
 
 
-def test_a_read_only_array_is_lent_on_as_read_only():
+def test_a_read_only_array_is_exported_as_read_only():
     scope = ow.Scope()
     scope.var("w").borrow(read_only(X.copy()))
     assert not np.from_dlpack(scope.var("w")).flags.writeable

@@ -51,7 +51,7 @@ def test_fetches_are_fresh_arrays_of_the_caller():
     np.testing.assert_allclose(first, _expected(x, scope))
 
 
-def test_new_shapes_are_lowered_and_old_ones_kept():
+def test_new_shapes_are_lowered_and_plans_for_old_shapes_kept():
     call, scope = _compiled()
     for n in (4, 1, 9, 4, 0, 1):
         x = np.random.default_rng(n).random((n, 3), np.float32)
@@ -72,7 +72,7 @@ def test_intermediate_variables_stay_out_of_the_scope():
     assert scope.names() == ["b", "w"]
 
 
-def test_a_set_persistable_is_seen_at_the_next_call():
+def test_the_next_call_reads_a_persistable_that_was_set():
     call, scope = _compiled()
     x = np.ones((2, 3), np.float32)
     call(x=x)
@@ -80,7 +80,7 @@ def test_a_set_persistable_is_seen_at_the_next_call():
     np.testing.assert_allclose(call(x=x)[0], _expected(x, scope))
 
 
-def test_a_persistable_of_another_shape_lowers_again():
+def test_a_persistable_with_a_different_shape_causes_a_new_lowering():
     call, scope = _compiled()
     x = np.ones((2, 3), np.float32)
     call(x=x)
@@ -106,7 +106,7 @@ def test_arrays_that_are_not_ready_are_copied(x):
     np.testing.assert_allclose(call(x=x)[0], _expected(x.astype(np.float32), scope))
 
 
-def test_python_numbers_take_the_dtype_of_the_variable():
+def test_python_numbers_adopt_the_dtype_of_the_variable():
     call, scope = _compiled()
     np.testing.assert_allclose(call(x=[[1, 2, 3]])[0], _expected(np.array([[1, 2, 3]]), scope))
 
@@ -124,13 +124,13 @@ def test_python_numbers_take_the_dtype_of_the_variable():
     ],
     ids=["missing", "unknown", "columns", "rank", "dtype", "text", "object"],
 )
-def test_a_wrong_feed_is_named(feeds, text):
+def test_the_error_names_a_wrong_feed(feeds, text):
     call, _ = _compiled()
     with pytest.raises((FeedError, TypeError), match=text):
         call(**feeds)
 
 
-def test_the_error_of_a_network_without_feeds_shows_how_to_compile_it():
+def test_the_error_for_a_network_without_feeds_shows_how_to_compile_it():
     program, scope = _linear()
     call = ow.Network(program.global_block()).compile(fetch=["w"], scope=scope)
     text = "this network has no feeds, got 'x'; name its feeds when it is compiled: "
@@ -164,7 +164,7 @@ def test_compile_checks_its_arguments(options, text):
         network.compile(**{"feed": ["x"], "fetch": ["out"], "scope": scope, **options})
 
 
-def test_operators_are_walked_as_often_for_many_fetches_as_for_one(monkeypatch):
+def test_the_work_of_lowering_does_not_depend_on_the_number_of_fetches(monkeypatch):
     program, scope = _linear()
     listed = ow.Network.ops
     walks: list[int] = []
@@ -188,7 +188,7 @@ def test_an_unknown_pass_or_device_is_refused():
         _compiled(device="gpu")
 
 
-def test_an_input_neither_fed_nor_persistable_is_an_error():
+def test_an_input_that_is_neither_fed_nor_persistable_raises():
     program, scope = _linear()
     call = ow.Network(program.global_block()).compile(fetch=["out"], scope=scope)
     with pytest.raises(ProgramError, match="matmul: x must be written before it is read"):
@@ -248,7 +248,7 @@ def test_operators_that_differ_in_the_sign_of_zero_are_distinguished():
     assert np.signbit(minus).all()
 
 
-def test_dead_operators_are_left_out_of_the_placement(reference_kernels):
+def test_dead_operators_are_not_in_the_placement(reference_kernels):
     program, scope = _linear()
     program.global_block().append_op("relu", {"x": "out"}, {"out": "unused"})
     network = ow.Network(program.global_block())
@@ -260,7 +260,7 @@ def test_dead_operators_are_left_out_of_the_placement(reference_kernels):
     assert "cpu/numpy" in str(placement)
 
 
-def test_a_compiled_network_stays_as_it_was_compiled():
+def test_later_changes_of_a_program_do_not_affect_a_compiled_network():
     program, scope = _linear()
     block = program.global_block()
     call = ow.Network(block).compile(feed=["x"], fetch=["out"], scope=scope)
@@ -271,7 +271,7 @@ def test_a_compiled_network_stays_as_it_was_compiled():
     np.testing.assert_allclose(negated(x=x)[0], -_expected(x, scope))
 
 
-def test_two_threads_train_two_scopes_with_one_network_with_the_results_of_one_thread():
+def test_two_threads_that_train_two_scopes_with_one_network_get_the_results_of_one_thread():
     program = ow.Program()
     block = program.global_block()
     block.create_var("w", [64], persistable=True)
@@ -304,7 +304,7 @@ def test_two_threads_train_two_scopes_with_one_network_with_the_results_of_one_t
         np.testing.assert_array_equal(alone[seed], together[seed])
 
 
-def test_one_callable_serves_several_threads():
+def test_several_threads_can_use_one_callable():
     call, scope = _compiled()
     wrong = []
 

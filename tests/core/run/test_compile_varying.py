@@ -1,4 +1,4 @@
-"""Varying names may change in every run: no value that depends on them is kept."""
+"""Varying variables may change between runs, so no value that depends on them is kept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scope_of(weight: np.ndarray) -> ow.Scope:
 
 
 @pytest.mark.parametrize("varying", [(), ("w",)])
-def test_a_change_is_seen_by_the_next_run(varying: tuple[str, ...]) -> None:
+def test_the_next_run_uses_a_changed_value(varying: tuple[str, ...]) -> None:
     block, out = product()
     rng = np.random.default_rng(0)
     weight = rng.standard_normal((512, 256)).astype(np.float32)
@@ -48,7 +48,7 @@ def test_varying_values_are_not_packed() -> None:
     assert _runtime.packed_bytes() == packed
 
 
-def test_a_name_that_is_not_in_the_scope_is_an_error() -> None:
+def test_a_name_that_is_not_in_the_scope_raises() -> None:
     block, out = product()
     with pytest.raises(
         FeedError, match=r"varying: must be variables of the scope, got 'x'.*name a"

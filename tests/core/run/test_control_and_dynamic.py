@@ -49,12 +49,12 @@ def test_branches_run_on_a_scope_too():
     assert scope.find_var("y") is None
 
 
-def test_branches_of_different_shapes_are_an_error_that_names_both():
+def test_the_error_for_branches_of_different_shapes_names_both():
     with pytest.raises(ShapeError, match="cond"):
         _branching(false_op="sum")
 
 
-def test_a_failing_operator_in_a_branch_is_named():
+def test_the_error_names_a_failing_operator_in_a_branch():
     program = ow.Program()
     block = program.global_block()
     block.create_var("p", [1], "bool")
@@ -112,7 +112,7 @@ def test_dynamic_results_reach_the_scope():
     np.testing.assert_array_equal(scope.find_var("index").numpy(), [[0]])
 
 
-def test_two_dynamic_operators_follow_each_other():
+def test_a_dynamic_operator_can_follow_another():
     ops = [
         ow.Operator("nonzero", x="x", out="first"),
         ow.Operator("nonzero", x="first", out="second"),
@@ -166,7 +166,7 @@ def test_random_operators_advance_with_the_step_and_repeat_with_the_scope():
     assert not np.array_equal(first[1], first[2])
 
 
-def test_another_seed_draws_other_numbers():
+def test_different_seeds_draw_different_numbers():
     x = np.ones(256, np.float32)
     results = []
     for seed in (1, 2):

@@ -1,4 +1,4 @@
-"""A network in two halves delivers both as requested, and lists the values between them."""
+"""A network in two halves returns both results as requested, and lists the values in between."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opwright.errors import FeedError
 
 
 class Wrapped:
-    """The value that an importer returns for a result."""
+    """What an importer returns for a result."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = np.asarray(array)
@@ -37,7 +37,7 @@ X = np.linspace(-2, 2, 32, dtype=np.float32).reshape(4, 8)
 DY = np.ones((4, 3), np.float32)
 
 
-def test_results_of_both_halves_are_made_by_the_importer() -> None:
+def test_the_importer_converts_the_results_of_both_halves() -> None:
     _, plain = halves()
     _, cut = halves(fetch_as=Wrapped)
     (y,), backward = cut(X)
@@ -68,6 +68,6 @@ def test_varying_values_are_reread_by_both_halves() -> None:
     np.testing.assert_allclose(backward(DY)[0], 0.25 * DY.T @ X, rtol=1e-5, atol=1e-6)
 
 
-def test_an_importer_that_cannot_be_called_is_an_error() -> None:
+def test_an_importer_that_is_not_callable_raises() -> None:
     with pytest.raises(FeedError, match="fetch_as must be callable"):
         halves(fetch_as="torch")

@@ -1,4 +1,4 @@
-"""A program cut in two runs both halves on a device, where the values between them stay."""
+"""Both halves of a cut program run on a device, where the values between them stay."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def count(deterministic, size=300_000):
     return call(x=np.zeros(size, "float32"))[0][0]
 
 
-def test_kernels_of_a_deterministic_plan_are_prepared_for_one_number_of_threads(context):
+def test_kernels_of_a_deterministic_plan_are_prepared_for_a_fixed_number_of_threads(context):
     add(context, "slow", CountThreads)
     for n_threads in (1, 2, 3):
         ow.set_num_threads(n_threads)
@@ -65,14 +65,14 @@ def test_whether_a_deterministic_plan_is_short_does_not_depend_on_the_machine(co
         assert count(True, 8) == 1
 
 
-def test_a_kernel_whose_runs_may_differ_is_skipped(context):
+def test_a_nondeterministic_kernel_is_skipped(context):
     add(context, "slow", CountThreads)
     add(context, "quick", answer_quickly, priority=90, deterministic=False)
     assert count(False) == 1000
     assert count(True) == DETERMINISTIC_THREADS
 
 
-def test_with_no_other_kernel_the_error_names_the_remedy(context):
+def test_without_another_kernel_the_error_suggests_a_fix(context):
     add(context, "quick", answer_quickly, deterministic=False)
     with pytest.raises(KernelNotFoundError, match="give deterministic=False"):
         count(True)
@@ -80,19 +80,19 @@ def test_with_no_other_kernel_the_error_names_the_remedy(context):
 
 
 @pytest.mark.parametrize(("text", "expected"), [("", False), (" 0 ", False), ("1", True)])
-def test_the_environment_decides_if_nothing_else_does(monkeypatch, text, expected):
+def test_the_environment_variable_is_used_if_no_argument_is_given(monkeypatch, text, expected):
     monkeypatch.setenv("OPWRIGHT_DETERMINISTIC", text)
     assert is_deterministic.__wrapped__() == expected
 
 
-def test_the_environment_must_be_a_switch(monkeypatch):
+def test_the_environment_variable_must_be_0_or_1(monkeypatch):
     monkeypatch.setenv("OPWRIGHT_DETERMINISTIC", "maybe")
     with pytest.raises(SettingError, match="OPWRIGHT_DETERMINISTIC: must be 0 or 1, got 'maybe'"):
         is_deterministic.__wrapped__()
 
 
 @pytest.mark.parametrize("method", ["run", "compile"])
-def test_deterministic_is_a_bool(method):
+def test_deterministic_must_be_a_bool(method):
     network = ow.Network([ow.Operator("relu", x="x", out="out")])
     with pytest.raises(ProgramError, match=f"Network.{method}: deterministic must be True, False"):
         getattr(network, method)(deterministic=1)

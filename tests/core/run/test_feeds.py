@@ -33,13 +33,13 @@ def test_a_strided_array_is_borrowed_without_a_copy(x, step):
     assert feed.strides == array.strides
 
 
-def test_a_list_takes_on_the_dtype_of_the_variable(x):
+def test_a_list_adopts_the_dtype_of_the_variable(x):
     feed = ow.check_feed([[1, 2, 3]], x, "Model.fill")
     assert feed.dtype == np.float32
     np.testing.assert_array_equal(feed, [[1, 2, 3]])
 
 
-def test_an_array_of_another_library_is_left_to_the_call(x):
+def test_an_array_of_another_library_is_read_only_at_the_call(x):
     array = Foreign()
     assert ow.check_feed(array, x, "Model.fill") is array
 
@@ -55,7 +55,7 @@ def test_an_array_of_another_library_is_left_to_the_call(x):
         ([1, "cat"], "must be an array of numbers, got .1, 'cat'.; pass one"),
     ],
 )
-def test_a_feed_that_does_not_fit_is_reported_with_the_caller(x, value, rule):
+def test_the_error_for_a_mismatched_feed_names_the_caller(x, value, rule):
     with pytest.raises(FeedError, match=f"^Model.fill: 'x': .*{rule}"):
         ow.check_feed(value, x, "Model.fill")
 
@@ -82,7 +82,7 @@ def test_names_read_first_are_not_written_by_an_earlier_operator():
     assert ow.names_read_first(block.ops[1:]) == ("sum", "x")
 
 
-def test_operators_between_compute_results_from_leaves_only():
+def test_operators_between_returns_only_operators_that_compute_results_from_leaves():
     block = ow.Program().global_block()
     block.create_var("x", [2])
     for source, target in (("x", "a"), ("a", "b"), ("b", "c"), ("b", "d")):

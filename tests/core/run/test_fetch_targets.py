@@ -1,4 +1,4 @@
-"""Fetches are delivered as requested: in given arrays, or as another library's."""
+"""Fetches are returned as requested: in given arrays, or as arrays of another library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def call():
 
 
 class Lent:
-    """An array of a library that exchanges arrays by DLPack."""
+    """An array of a library that exchanges arrays through DLPack."""
 
     def __init__(self, array):
         self.array = array
@@ -39,11 +39,11 @@ class Lent:
 
 
 class Mapped(np.ndarray):
-    """A subclass, as numpy.memmap."""
+    """A subclass of ndarray, such as numpy.memmap."""
 
 
 @pytest.mark.parametrize("kind", [np.asarray, Lent, lambda a: a.view(Mapped)])
-def test_a_fetch_is_written_into_the_array_that_is_given_for_it(call, kind):
+def test_a_fetch_is_written_into_the_given_array(call, kind):
     memory = np.full(4, 7, np.float32)
     out = kind(memory)
     for factor in (1, 2):
@@ -72,7 +72,7 @@ def test_a_contiguous_array_is_written_by_the_kernel_itself(call):
 
 
 @pytest.mark.parametrize("dtype", ["<f4", ">f4"])
-def test_an_array_of_any_strides_and_byte_order_is_copied_to(call, dtype):
+def test_a_fetch_is_copied_into_an_array_of_any_strides_and_byte_order(call, dtype):
     memory = np.zeros((4, 2), dtype)
     call(X, out=(None, memory[:, 1]))
     np.testing.assert_array_equal(memory, np.stack([0 * X, 2 * X], 1))
@@ -87,7 +87,7 @@ def test_results_without_a_given_array_are_in_new_memory_of_the_caller(call):
     np.testing.assert_array_equal(call(X)[1], 2 * X)
 
 
-def test_a_given_array_serves_repeated_calls_together_with_others(call):
+def test_a_given_array_can_be_reused_together_with_others(call):
     out = [np.zeros(4, np.float32), np.zeros(4, np.float32)]
     call(X, out=out)
     (first, _) = call(-X)
@@ -154,7 +154,7 @@ def test_fetch_targets_after_a_dynamic_shape_are_written_and_checked():
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_an_importer_makes_the_results(call, compiled):
+def test_an_importer_converts_the_results(call, compiled):
     if compiled:
         call.fetch_as = Lent.from_dlpack
         results = call(X)
@@ -178,7 +178,7 @@ def test_fetch_targets_are_returned_unchanged_with_an_importer(call):
     assert (first is out, type(second)) == (True, Lent)
 
 
-def test_an_importer_gets_bfloat16_as_well():
+def test_an_importer_can_convert_bfloat16():
     network = ow.Network([ow.Operator("cast", x="x", out="y", dtype="bfloat16")])
     (tensor,) = network.compile(["x"], ["y"], fetch_as=lambda tensor: tensor)(X)
     assert tensor.dtype == "bfloat16"
@@ -218,7 +218,7 @@ def test_feeds_may_be_given_in_one_dict(call):
         call({3: X})
 
 
-def test_a_feed_may_be_called_as_an_option_is():
+def test_a_feed_may_have_the_name_of_an_option():
     network = ow.Network([ow.Operator("add", x="out", y="fetch_as", out="y")])
     call = network.compile(["out", "fetch_as"], ["y"], scope=ow.Scope())
     np.testing.assert_array_equal(call(out=X, fetch_as=X)[0], 2 * X)

@@ -39,7 +39,7 @@ def products(n: int, size: int = 512):
     return ow.Network(block).compile(["x"], [x], scope=scope), scope
 
 
-def test_new_shapes_of_an_operator_keep_little() -> None:
+def test_new_shapes_of_an_operator_keep_little_memory() -> None:
     run_child("""
         for n in range(1, 200):
             ow.ops.matmul(np.ones((n, 64), "f"), np.ones((64, n), "f"))
@@ -83,11 +83,11 @@ def test_shapes_and_threads_share_packed_parameters() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    # No more than two orders of the parameters: rows may be multiplied in two ways.
+    # At most two packed copies of the parameters, as rows may be multiplied in two ways.
     assert ow.memory().packed_bytes - before <= 2 * max(one, 4 * 512 * 512 * 4)
 
 
-def test_a_changed_parameter_is_packed_again_for_every_shape() -> None:
+def test_a_changed_parameter_is_repacked_for_every_shape() -> None:
     call, scope = products(2)
     xs = [np.full((n, 512), 1, "f") for n in (1, 8, 64)]
     for factor in (1, 2, 3):

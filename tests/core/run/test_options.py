@@ -35,7 +35,7 @@ class Rounding:
 
 @pytest.fixture
 def context():
-    """Make a Context with one operator, one kernel and two options, the current one."""
+    """Make a Context with one operator, one kernel and two options, and make it the current one."""
     made = ow.Context()
     maker = OpMaker("toy.scale").add_comment("out = x * (1 + digits).")
     maker.add_input("x", "any shape, float").add_output("out", "that of x").same_dtype_as("x")
@@ -61,7 +61,7 @@ def factor(network, **arguments):
     return out[1]
 
 
-def test_an_option_of_compile_reaches_the_kernel_and_another_value_another_plan(network):
+def test_an_option_of_compile_reaches_the_kernel_and_selects_the_plan(network):
     assert factor(network) == 1.0
     assert factor(network, options={"toy.digits": 2}) == 3.0
     assert factor(network, options={"toy.digits": 4}) == 5.0
@@ -77,7 +77,7 @@ def test_equal_options_share_prepared_kernels(network):
     assert Rounding.prepared[0][1] == {"toy.digits": 0, "toy.refuse": False}
 
 
-def test_options_of_a_context_hold_for_eager_calls_and_networks(context, network):
+def test_options_of_a_context_apply_to_eager_calls_and_networks(context, network):
     with ow.context_guard(context.with_options({"toy.digits": 2})):
         assert ow.ops.toy.scale(X)[1] == 3.0
         assert factor(network) == 3.0
@@ -97,13 +97,13 @@ def test_compiled_networks_keep_their_options(context, network):
         assert compiled(x=X)[0][1] == 3.0
 
 
-def test_setting_pins_keeps_options_and_the_reverse(context):
+def test_setting_pins_keeps_options_and_vice_versa(context):
     both = context.with_options({"toy.digits": 2}).with_pins({"toy.scale": "toy"})
     assert dict(both.chosen_options) == {"toy.digits": 2}
     assert dict(both.with_options({}).pins) == {"toy.scale": "toy"}
 
 
-def test_a_kernel_may_refuse_by_an_option(network):
+def test_a_kernel_may_refuse_because_of_an_option(network):
     with pytest.raises(KernelNotFoundError, match="refused: it is told to"):
         factor(network, options={"toy.refuse": True})
     assert factor(network) == 1.0
@@ -120,7 +120,9 @@ def test_a_kernel_may_refuse_by_an_option(network):
         (["toy.refuse"], r"options must be a dict of names and values, got \['toy.refuse'\]"),
     ],
 )
-def test_an_unknown_option_is_refused_with_the_nearest_name(context, network, options, message):
+def test_the_error_for_an_unknown_option_suggests_the_nearest_name(
+    context, network, options, message
+):
     with pytest.raises(SettingError, match=f"Network.compile: {message}"):
         network.compile(["x"], ["out"], options=options)
     with pytest.raises(SettingError, match=f"Context.with_options: {message}"):
@@ -140,7 +142,7 @@ def test_a_malformed_option_is_refused(name, default, comment, message):
         OptionRegistrar(TOY).add(name, default=default, comment=comment)
 
 
-def test_an_option_is_declared_once(context):
+def test_an_option_that_is_declared_twice_is_refused(context):
     registrar = OptionRegistrar(TOY)
     registrar.add("digits", default=0, comment="Something.")
     with pytest.raises(RegistrationError, match="toy.digits: registered twice by opwright-toy"):

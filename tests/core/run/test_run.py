@@ -73,7 +73,7 @@ def test_operators_of_a_block_follow_the_block():
     np.testing.assert_allclose(scope.find_var("c").numpy(), [-1, -4])
 
 
-def test_a_variable_of_another_shape_is_replaced():
+def test_a_variable_with_a_different_shape_is_replaced():
     scope = _scope(a=[1.0, 2.0])
     network = _chain()
     network.run(scope)
@@ -82,12 +82,12 @@ def test_a_variable_of_another_shape_is_replaced():
     assert scope.find_var("d").shape == (3, 2)
 
 
-def test_reading_an_unwritten_value_names_operator_slot_and_variable():
+def test_the_error_for_reading_an_unwritten_value_names_operator_slot_and_variable():
     with pytest.raises(ProgramError, match=r"square: x must be written before it is read, got 'a'"):
         _chain().run(ow.Scope())
 
 
-def test_names_may_be_written_again():
+def test_names_may_be_rewritten():
     network = ow.Network(
         [ow.Operator("square", x="a", out="b"), ow.Operator("add", x="b", y="a", out="b")]
     )
@@ -110,7 +110,9 @@ def test_a_persistable_keeps_one_shape_within_a_network():
         ow.Network(ops).run(_scope(a=np.ones((2, 2))))
 
 
-def test_a_failing_kernel_names_operator_values_package_and_outputs(reference_kernels):
+def test_the_error_for_a_failing_kernel_names_operator_values_package_and_outputs(
+    reference_kernels,
+):
     ops = [
         ow.Operator("square", x="a", out="b"),
         ow.Operator("one_hot", x="ids", out="c", depth=3),
@@ -130,7 +132,7 @@ def test_a_failing_kernel_names_operator_values_package_and_outputs(reference_ke
     np.testing.assert_allclose(scope.find_var("c").numpy(), [[0, 0, 1]])
 
 
-def test_networks_are_made_of_blocks_or_operators_only():
+def test_networks_accept_only_blocks_or_operators():
     with pytest.raises(ProgramError, match="must be given a Block or Operators, got int"):
         ow.Network(3)
     with pytest.raises(ProgramError, match="must be given an Operator, got str"):
@@ -144,7 +146,7 @@ def test_the_default_scope_is_used_and_can_be_replaced():
     np.testing.assert_allclose(scope.find_var("d").numpy(), [6])
 
 
-def test_child_scopes_read_their_parents_and_write_themselves():
+def test_child_scopes_read_from_their_parents_and_write_only_themselves():
     parent = _scope(a=[2.0])
     child = parent.new_scope()
     _chain().run(child)

@@ -1,4 +1,4 @@
-"""Feeds of which a network reads only the shape: they have no elements, and cost no copy."""
+"""Feeds of which a network reads only the shape: they need no elements and no copy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESHAPE = ow.Operator("reshape_like", x="x", like="like", out="y")
 
 
 @pytest.mark.parametrize("passes", [None, []])
-def test_a_meta_is_enough(passes):
+def test_a_meta_can_be_fed_instead_of_an_array(passes):
     f = compiled([RESHAPE], ["y"], passes=passes)
     for shape in ((2, 3), (3, 2), (6,)):
         (y,) = f(X, Meta(shape, "float32"))
@@ -41,7 +41,7 @@ def test_only_the_shape_is_read():
     np.testing.assert_array_equal(y, [2**12, 2**12])
 
 
-def test_the_dtype_and_shape_of_a_meta_are_checked_like_an_arrays():
+def test_the_dtype_and_shape_of_a_meta_are_checked_like_those_of_an_array():
     block = ow.Program().global_block()
     block.create_var("x", [6])
     block.create_var("like", [-1, 3])
@@ -65,7 +65,7 @@ def test_the_dtype_and_shape_of_a_meta_are_checked_like_an_arrays():
         ),
     ],
 )
-def test_elements_that_are_read_are_refused_before_the_first_step(ops, fetch, reader):
+def test_an_operator_that_reads_the_elements_is_refused_before_the_first_step(ops, fetch, reader):
     f = compiled(ops, fetch, passes=[])
     message = rf"shape_only: the elements of 'like' must not be read, got {reader}"
     with pytest.raises(FeedError, match=message):
@@ -73,7 +73,7 @@ def test_elements_that_are_read_are_refused_before_the_first_step(ops, fetch, re
 
 
 @pytest.mark.parametrize("shape", [(2, -3), (2**50,)])
-def test_a_shape_that_no_array_has_is_refused(shape):
+def test_a_shape_that_no_array_can_have_is_refused(shape):
     f = compiled([RESHAPE], ["y"])
     with pytest.raises(FeedError, match=r"feed 'like': must have a shape that an array of this"):
         f(X, Meta(shape, "float32"))

@@ -1,4 +1,4 @@
-"""A device that a plugin wrote in Python is one in a process: its object, and its number."""
+"""In a process, a device written in Python exists once per object and number."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_child_of_a_fork_opens_devices_that_its_parent_was_opening():
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_a_device_that_did_not_open_is_tried_again():
+def test_opening_a_device_is_retried_after_a_failure():
     class Late(Pool):
         def open(self, number):
             device = super().open(number)
@@ -142,7 +142,7 @@ def test_a_device_that_did_not_open_is_tried_again():
     assert get_device("toy", context).name == "toy"
 
 
-def test_another_object_of_the_same_name_is_another_device():
+def test_different_objects_with_the_same_name_are_different_devices():
     first, second = _context(ToyDevice()), _context(ToyDevice(), "opwright-blocks")
     assert get_device("toy", first) is not get_device("toy", second)
     tensor = _double(first, X)
@@ -156,7 +156,7 @@ def test_another_object_of_the_same_name_is_another_device():
 
 
 @pytest.mark.parametrize("kind", ["tensor", "variable"])
-def test_an_operator_takes_no_handle_of_another_device_for_its_own(kind):
+def test_an_operator_refuses_a_handle_of_another_device(kind):
     first, second = _context(ToyDevice()), _context(ToyDevice(), "opwright-blocks")
     array = _double(first, X)
     if kind == "variable":

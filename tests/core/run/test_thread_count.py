@@ -28,7 +28,7 @@ class CountThreads:
         return run
 
 
-def test_without_a_word_it_is_the_number_of_cpus_of_the_process():
+def test_the_default_is_the_number_of_cpus_of_the_process():
     assert count_from_environment({}) == len(os.sched_getaffinity(0))
     assert count_from_environment({"OPWRIGHT_NUM_THREADS": " "}) == len(os.sched_getaffinity(0))
     assert count_from_environment({"OPWRIGHT_NUM_THREADS": " 3 "}) == 3
@@ -41,7 +41,7 @@ def test_an_invalid_environment_is_reported(text):
 
 
 @pytest.mark.parametrize("value", [0, -2, 1025, 2**70, True, 1.0, "2", None])
-def test_a_bad_count_is_refused_and_changes_nothing(value):
+def test_an_invalid_count_is_refused_and_changes_nothing(value):
     ow.set_num_threads(3)
     with pytest.raises(SettingError, match="set_num_threads: must be an int from 1 to 1024, got"):
         ow.set_num_threads(value)
@@ -53,7 +53,7 @@ def test_numpy_integers_are_counts():
     assert ow.get_num_threads() == 2
 
 
-def test_another_count_advances_the_epoch_of_every_context():
+def test_a_changed_count_advances_the_epoch_of_every_context():
     contexts = Context(), Context()
     ow.set_num_threads(1)
     before = [context.epoch.now for context in contexts]
@@ -79,10 +79,10 @@ def test_a_python_kernel_receives_the_count_in_prepare():
             assert network.placement().n_threads == 1
         ow.release_memory()
         gc.collect()
-        # They live as long as their plans.
+        # They exist as long as their plans.
         assert all(reference() is None for reference in context.prepared.values())
 
 
 @pytest.mark.parametrize("library", ["libc.so.6", "no such library"])
-def test_threads_are_our_own_if_a_library_has_no_openmp(library: str) -> None:
+def test_opwright_uses_its_own_threads_if_a_library_has_no_openmp(library: str) -> None:
     assert not use_openmp(library)

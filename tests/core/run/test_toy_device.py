@@ -76,7 +76,7 @@ def test_without_a_kernel_the_error_lists_the_existing_ones(device):
         call(x=X)
 
 
-def test_without_a_kernel_the_error_names_the_fallback_where_it_would_help(device):
+def test_without_a_kernel_the_error_suggests_the_fallback_if_it_would_help(device):
     network, last = _network("relu")
     advice = 'to run it on the host: give fallback="cpu"'
     with pytest.raises(KernelNotFoundError, match=advice):
@@ -94,7 +94,9 @@ def _on_toy(x):
     return tensor
 
 
-def test_a_fallback_runs_the_rest_on_the_host_and_counts_the_bytes(reference_kernels, device):
+def test_a_fallback_runs_other_operators_on_the_host_and_counts_the_copied_bytes(
+    reference_kernels, device
+):
     network, last = _network("add", "negative", "relu", "add")
     call = network.compile(["x"], [last], device="toy", scope=ow.Scope(), fallback="cpu")
     np.testing.assert_allclose(call(x=X)[0], X)
@@ -103,7 +105,7 @@ def test_a_fallback_runs_the_rest_on_the_host_and_counts_the_bytes(reference_ker
     assert placement.bytes_moved >= 6 * X.nbytes
 
 
-def test_a_lock_of_a_device_holds_the_kernels_of_its_fallback(reference_kernels, device):
+def test_the_lock_of_a_device_plan_contains_the_kernels_of_its_fallback(reference_kernels, device):
     network, last = _network("add", "square")
     options = {"device": "toy", "scope": ow.Scope(), "fallback": "cpu"}
     network.compile(["x"], [last], **options)(x=X)
@@ -161,7 +163,7 @@ def test_fetches_can_stay_on_the_device(device):
     np.testing.assert_allclose(tensor.numpy(), 2 * X)
 
 
-def test_a_fetched_tensor_is_fed_again_without_passing_the_host(device):
+def test_a_fetched_tensor_is_fed_again_without_a_copy_through_the_host(device):
     network, last = _network("add")
     call = network.compile(["x"], [last], device="toy", scope=ow.Scope(), fetch_device=True)
     (once,) = call(x=X)
@@ -214,7 +216,7 @@ def test_a_plugin_that_opens_devices_by_number_may_provide_several():
         np.testing.assert_allclose(out.numpy(), 2 * X)
 
 
-def test_a_number_that_the_plugin_does_not_open_is_refused_with_its_own_message():
+def test_the_error_for_a_device_number_that_the_plugin_refuses_is_its_own():
     with pytest.raises(DeviceNotFoundError, match=r"^pair: there are 2, got number 2; write"):
         _compile_on("pair:2", Pair())
 
@@ -229,7 +231,7 @@ def test_a_failed_opening_names_the_device_and_its_package():
         _compile_on("pair:1", Broken())
 
 
-def test_a_plugin_must_open_a_device():
+def test_a_plugin_that_does_not_return_a_device_is_refused():
     class Empty(Pair):
         def open(self, number):
             return object()

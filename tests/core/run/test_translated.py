@@ -130,7 +130,7 @@ def test_plans_of_a_changed_program_are_not_kept_in_memory(run) -> None:
     assert run(CHANGED) == ["0 True"]
 
 
-def test_a_model_that_cannot_be_saved_is_removed_and_computes(run) -> None:
+def test_a_model_that_cannot_be_saved_is_removed_and_still_computes(run) -> None:
     assert run(FAILED) == ["12.0", "24.0", "36.0", "[]"]
 
 

@@ -1,4 +1,4 @@
-"""Feeds that a network writes: in place, as a persistable of its name."""
+"""Feeds that a network writes in place, like a persistable of the same name."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FETCH = ["between", "behind", "mean"]
 
 @pytest.mark.parametrize("passes", [None, []])
 @pytest.mark.parametrize("make", NETWORKS)
-def test_a_written_feed_has_the_value_of_a_persistable_of_that_name(make, passes):
+def test_a_written_feed_ends_with_the_value_of_an_equivalent_persistable(make, passes):
     scope = ow.Scope()
     scope.var("mean").set(np.full(3, 2, np.float32))
     kept = ow.Network(make()).compile(["x"], FETCH, scope=scope, passes=passes)
@@ -89,7 +89,7 @@ def test_a_written_feed_needs_no_fetch_and_may_be_the_only_effect_of_a_network()
     np.testing.assert_array_equal(mean, X)
 
 
-def test_feeds_after_a_dynamic_shape_are_written_too():
+def test_feeds_after_a_dynamic_shape_are_also_written():
     ops = [
         ow.Operator("unique", x="x", out="s"),
         ow.Operator("sum", x="s", out="total"),
@@ -154,14 +154,14 @@ def test_a_written_feed_keeps_its_shape():
         call(X.copy())
 
 
-def test_a_written_feed_takes_no_shape_that_depends_on_values():
+def test_a_written_feed_cannot_have_a_shape_that_depends_on_values():
     ops = [ow.Operator("unique", x="mean", out="mean")]
     call = ow.Network(ops).compile(["mean"], [], writes=["mean"])
     with pytest.raises(ProgramError, match="'mean': a written feed keeps one shape and dtype"):
         call(X.copy())
 
 
-def test_a_failed_step_names_the_feeds_that_were_written_before_it():
+def test_the_error_for_a_failed_step_names_the_feeds_written_before_it():
     def fail(x, out):
         raise RuntimeError("no")
 

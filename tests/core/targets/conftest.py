@@ -1,4 +1,4 @@
-"""Tiny compiled plugins, built once a session, and installed as real distributions."""
+"""Tiny compiled plugins, built once per test session, and installed as real distributions."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Acme:
     def doctor(self) -> subprocess.CompletedProcess[str]:
         """Run ``opwright doctor`` in a fresh process that sees it in addition to this environment.
 
-        It examines one of the other plugins: all of them take three times as long.
+        It examines only one of the other plugins; all of them would take three times as long.
         """
         boot = f"import sys; sys.path.insert(0, {str(self.site)!r})\n"
         code = boot + "from opwright.cli import main; sys.exit(main(['doctor']))"
@@ -176,5 +176,5 @@ def slower_kernel() -> str:
 
 @pytest.fixture
 def table() -> str:
-    """The hook module of the plugin, to be altered."""
+    """The hook module of the plugin, which tests modify."""
     return TABLE

@@ -1,6 +1,6 @@
-"""Arrays on the tape owned by another library: they support DLPack, in memory hidden from NumPy.
+"""Arrays on the tape, owned by another library: they support DLPack, and NumPy cannot read them.
 
-Their memory is gone, filled with NaN, as soon as the last of them is.
+Their memory is freed, and filled with NaN, together with the last array that uses it.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ _API_NAME = b"dlpack_exchange_api"  # a capsule keeps the address of its name
 
 
 class ExchangedArray(TapeArray):
-    """Like PyTorch's: with DLPack's C exchange API, and work on a stream of its library."""
+    """An array like PyTorch's: with DLPack's C exchange API, and work on its library's stream."""
 
     __dlpack_c_exchange_api__ = _python.PyCapsule_New(ctypes.addressof(_api), _API_NAME, None)
     is_read_only = False
@@ -190,7 +190,7 @@ def take_in_order(source: Any) -> TapeArray:
 
 
 class OldArray(TapeArray):
-    """As before DLPack 1.0: __dlpack__ has no argument for the version."""
+    """An array from before DLPack 1.0, whose __dlpack__ has no version argument."""
 
     def __dlpack__(self, *, stream: Any = None) -> Any:  # type: ignore[override]
         self.exports.append({"stream": stream})
@@ -221,7 +221,7 @@ def from_dlpack(source: Any, stream: Any = None) -> TapeArray:
 
 
 class _Arrays:
-    """Helpers of Python kernels on the tape; ``stream_now`` is the stream they run on."""
+    """Helpers for Python kernels on the tape; ``stream_now`` is the stream on which they run."""
 
     stream_now: tuple[int, int] | None = None
 
@@ -269,7 +269,7 @@ class PlacedArray:
 
     @classmethod
     def later(cls, array: Any) -> PlacedArray:
-        """Return max(array, 0), still being computed on the library's stream."""
+        """Return max(array, 0), while it is still being computed on the library's stream."""
         source = TapeArray(array)
         made = cls(np.full_like(array, np.nan))
         stream = _library.tape_foreign_stream()

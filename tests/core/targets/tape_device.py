@@ -1,4 +1,4 @@
-"""The tape: a device in a compiled library that does nothing until it is waited for."""
+"""The tape: a device in a compiled library that does nothing until the host waits for it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Tape:
         return counted
 
     def fail(self, where: str) -> None:
-        """Make a function fail, or throw if " throws" follows its name; none for ""."""
+        """Make a function fail, or throw if " throws" follows its name; "" means no function."""
         self._library.tape_fail(where.encode())
 
 

@@ -1,4 +1,4 @@
-"""A compiled kernel that is older than an attribute of its operator serves only the default."""
+"""A compiled kernel that is older than an attribute of its operator supports only the default."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ REASON = "refused: it is older than offset=1.0, and does not read offset"
 
 @pytest.fixture
 def use(acme, compiler):
-    """Discover the operator with a kernel that `flags` choose."""
+    """Discover the operator with the kernel that `flags` select."""
 
     def use(table, *flags):
         acme.site.mkdir()
@@ -62,12 +62,12 @@ def use(acme, compiler):
     return use
 
 
-def test_an_older_kernel_serves_the_default(use):
+def test_an_older_kernel_supports_the_default(use):
     use(TABLE)
     np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
 
 
-def test_an_older_kernel_is_refused_by_name_where_the_attribute_has_another_value(use):
+def test_an_older_kernel_is_refused_by_name_if_the_attribute_has_another_value(use):
     use(TABLE)
     with pytest.raises(KernelNotFoundError, match=f"acme of opwright-acme 1.0 {REASON}"):
         ow.ops.acme.scale(X, offset=1.0)
@@ -78,6 +78,6 @@ def test_the_next_kernel_computes_attributes_unknown_to_an_older_one(use):
     np.testing.assert_array_equal(ow.ops.acme.scale(X, offset=1.0), 2 * X + 1)
 
 
-def test_a_kernel_that_reads_the_attribute_serves_every_value(use):
+def test_a_kernel_that_reads_the_attribute_supports_every_value(use):
     use(TABLE, "-DOFFSET")
     np.testing.assert_array_equal(ow.ops.acme.scale(X, offset=1.0), 2 * X + 1)

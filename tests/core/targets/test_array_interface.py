@@ -42,7 +42,7 @@ def test_an_array_with_the_attribute_is_read_without_a_copy(tape):
     assert tape.count("foreign addresses") == 0
 
 
-def test_our_stream_waits_for_the_one_that_the_array_names(tape):
+def test_our_stream_waits_for_the_stream_that_the_array_names(tape):
     call = _compiled("add")
     for factor in (1, 2, 3):
         array = factor * np.array([-1, 2, 3], np.float32)
@@ -57,7 +57,7 @@ def test_our_stream_waits_for_the_one_that_the_array_names(tape):
     assert tape.count("events") == 1  # the plan's
 
 
-def test_the_array_is_kept_until_it_has_been_read(tape):
+def test_the_array_is_kept_alive_until_it_has_been_read(tape):
     call = _compiled("add", "multiply", fetch_device=True)
     kept = [call(x=PlacedArray(turn * X))[0] for turn in range(1, 5)]
     for turn, out in enumerate(kept, start=1):
@@ -74,7 +74,7 @@ def test_the_array_is_kept_until_it_has_been_read(tape):
     assert alive() is None
 
 
-def test_a_variable_is_set_from_it_on_its_device_alone(tape):
+def test_a_variable_can_be_set_from_such_an_array_only_on_its_device(tape):
     scope = ow.Scope()
     scope.var("w").set(X)
     network = ow.Network([ow.Operator("add", x="w", y="w", out="out")])
@@ -109,7 +109,7 @@ def test_an_operator_runs_on_the_device_of_such_arrays_and_returns_tensors(tape,
             ow.ops.add(a, other)
 
 
-def test_it_is_refused_elsewhere_with_the_name_of_its_device(tape):
+def test_the_error_for_such_an_array_elsewhere_names_its_device(tape):
     text = "feed 'x': .* on the host or on cpu, .* got PlacedArray on tape:1; copy it, or compile"
     call = _compiled("add", device="cpu")
     for _ in range(2):
@@ -139,7 +139,7 @@ def test_an_unreadable_array_is_refused_with_the_message_for_device_arrays(tape)
         ow.ops.negative(array)
 
 
-def test_arrays_that_locate_nothing_are_reported(tape, monkeypatch):
+def test_device_arrays_whose_locate_returns_no_place_are_reported(tape, monkeypatch):
     monkeypatch.setattr(tape_arrays.PLACING, "locate", lambda place: None, raising=False)
     with pytest.raises(PluginError, match="arrays: locate must return an .*ArrayPlace, got None"):
         _compiled("add")(x=PlacedArray(X))
@@ -155,7 +155,7 @@ def test_tensors_of_the_device_have_the_attribute_when_work_on_them_is_done(tape
     np.testing.assert_array_equal(there.numpy(), 2 * X * X)
 
 
-def test_other_tensors_lack_it(tape):
+def test_tensors_of_other_devices_lack_the_attribute(tape):
     device = get_device("tape", ow.current_context())
     on_host = ow._runtime.Tensor.from_numpy(X)
     with_int64 = ow._runtime.Tensor.from_numpy(np.arange(3), device)
@@ -166,7 +166,7 @@ def test_other_tensors_lack_it(tape):
             tensor.shaep  # noqa: B018
 
 
-def test_arrays_that_name_an_attribute_must_read_and_write_it(acme, compiler, monkeypatch):
+def test_device_arrays_that_name_an_attribute_need_locate_and_describe(acme, compiler, monkeypatch):
     monkeypatch.delattr(tape_arrays._PlacingArrays, "describe")
     acme.use(compiler.build("tape.cc"), table_with_python(arrays="tape_arrays:PLACING"))
     Tape(acme.site / "opwright_acme" / "libacme.so")
@@ -175,6 +175,6 @@ def test_arrays_that_name_an_attribute_must_read_and_write_it(acme, compiler, mo
     np.testing.assert_array_equal(_compiled("add")(x=X)[0], 2 * X)  # nothing in Python needs them
 
 
-def test_an_object_without_the_attribute_is_reported_as_no_array(tape):
+def test_an_object_without_the_attribute_is_reported_as_not_an_array(tape):
     with pytest.raises(DtypeError, match="add: x: must be an array of numbers"):
         ow.ops.add(object(), X)

@@ -1,4 +1,4 @@
-"""Invalid libraries: no library, another machine or ABI, or malformed tables."""
+"""Invalid libraries: not a library, for another machine or ABI, or with malformed tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def fails(path, text):
         _runtime.Library(str(path))
 
 
-def test_a_file_that_is_no_library_is_distinguished(tmp_path, plain_library, compiler):
+def test_the_error_distinguishes_kinds_of_files_that_are_not_libraries(
+    tmp_path, plain_library, compiler
+):
     (tmp_path / "empty.so").touch()
     fails(tmp_path / "empty.so", "a library must be a shared object .ELF., got an empty file")
     (tmp_path / "text.so").write_text("INPUT(libacme.so.1)\n")
@@ -45,7 +47,7 @@ def test_a_file_that_is_no_library_is_distinguished(tmp_path, plain_library, com
 
 
 @pytest.mark.parametrize("kept", [20, 40, 64, 300, 5000])
-def test_a_truncated_file_does_not_end_the_process(tmp_path, plain_library, kept):
+def test_a_truncated_file_does_not_crash_the_process(tmp_path, plain_library, kept):
     path = tmp_path / "cut.so"
     path.write_bytes(plain_library.read_bytes()[:kept])
     fails(path, "a library must be whole, got a truncated file of")
@@ -60,23 +62,25 @@ def test_a_truncated_file_does_not_end_the_process(tmp_path, plain_library, kept
         (5, b"\x02", ".* of the other byte order"),
     ],
 )
-def test_another_architecture_is_named(tmp_path, plain_library, offset, data, name):
+def test_the_error_names_the_architecture_of_a_foreign_library(
+    tmp_path, plain_library, offset, data, name
+):
     path = patched(plain_library, tmp_path / "other.so", offset, data)
     fails(path, f"a library must be built for this process, x86-64, got one for {name}; install")
 
 
-def test_a_32_bit_library_is_named(tmp_path, plain_library):
+def test_the_error_identifies_a_32_bit_library(tmp_path, plain_library):
     path = patched(plain_library, tmp_path / "small.so", 4, b"\x01")
     path = patched(path, tmp_path / "smaller.so", 18, struct.pack("<H", 3))
     fails(path, r"a library must be built for this process, x86-64, got one for x86 \(32 bits\)")
 
 
-def test_a_missing_dependency_or_symbol_is_the_loaders_word(compiler, tmp_path):
+def test_the_error_for_a_missing_dependency_or_symbol_quotes_the_loader(compiler, tmp_path):
     path = compiler.build("plugin.c", "-DFAULT=extern void nowhere(void); nowhere()")
     fails(path, "the system's loader must be able to open a library, got \"undefined symbol: nowh")
 
 
-def test_a_missing_entry_symbol_and_other_abis(compiler):
+def test_a_missing_entry_symbol_or_another_abi_is_refused(compiler):
     path = compiler.build("plugin.c", "-DENTRY=something_else")
     fails(path, "a plugin library must export opwright_plugin_v1, got none of this name; define")
     path = compiler.build("plugin.c", "-DENTRY=opwright_plugin_v2")
@@ -205,7 +209,7 @@ def test_without_another_kernel_the_error_names_the_library(acme, plain_library,
         ow.ops.acme.scale(X)
 
 
-def test_the_error_of_a_missing_library_names_the_package(acme):
+def test_the_error_for_a_missing_library_names_the_package(acme):
     acme.use(None)
     text = (
         "acme.scale: library 'opwright_acme/libacme.so' of opwright-acme 1.0 must be among its "
@@ -224,14 +228,14 @@ def test_an_operator_missing_from_the_library_is_reported_with_the_nearest_one(
         context.ops.get("acme.scales")
 
 
-def test_hook_and_library_agree_on_hidden_operators(acme, compiler):
+def test_hook_and_library_must_agree_on_hidden_operators(acme, compiler):
     hidden = "-DFAULT=ops[0].flags = OW_OP_HIDDEN"
     context = acme.use(compiler.build("plugin.c", hidden))
     with pytest.raises(RegistrationError, match="acme.scale: .* give registry.add hidden=True"):
         context.ops.get("acme.scale")
 
 
-def test_a_library_of_another_plugins_name_is_refused(acme, compiler):
+def test_a_library_with_another_plugins_name_is_refused(acme, compiler):
     context = acme.use(compiler.build("plugin.c", '-DPLUGIN_NAME="other"'))
     with pytest.raises(PluginError, match="must bear the plugin's name 'acme', got 'other'; name"):
         context.ops.get("acme.scale")
@@ -252,12 +256,12 @@ def test_a_malformed_op_proto_is_refused(acme, compiler):
         ("dtypes=[", "deterministic=False, dtypes=[", "deterministic of a compiled kernel is de"),
     ],
 )
-def test_a_hook_that_names_a_library_wrongly_is_kept_out(acme, table, old, new, text):
+def test_a_plugin_whose_hook_misnames_a_library_is_quarantined(acme, table, old, new, text):
     [failure] = acme.use(None, table.replace(old, new)).failures
     assert re.search(text, failure.reason)
 
 
-def test_a_kernel_for_an_unprovided_operator(acme, plain_library, table):
+def test_a_kernel_may_be_for_an_operator_that_no_plugin_provides(acme, plain_library, table):
     table = table.replace('registry.add("acme.scale", LIBRARY)', "pass")
     [entry, *_] = acme.use(plain_library, table).kernels.entries("acme.scale")
     with pytest.raises(ow.errors.OperatorNotFoundError, match="acme.scale: no operator of this"):

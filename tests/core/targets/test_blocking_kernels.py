@@ -1,4 +1,4 @@
-"""A kernel that waits for another process lets Python threads run, and Ctrl-C ends it."""
+"""A kernel that waits for another process lets Python threads run, and Ctrl-C interrupts it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def waiting_network() -> Callable[..., list[np.ndarray]]:
     return ow.Network(block).compile(feed=[x], fetch=[out])
 
 
-def test_another_python_thread_opens_the_gate_meanwhile(set_gate) -> None:
+def test_another_python_thread_can_run_while_the_kernel_waits(set_gate) -> None:
     run = waiting_network()
     opener = threading.Timer(0.05, set_gate, [1])
     opener.start()

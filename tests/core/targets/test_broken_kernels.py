@@ -48,7 +48,7 @@ MODULE, LIBRARY = "opwright_acme.broken:scale", "opwright_acme/libacme.so"
 
 @pytest.fixture
 def broken(acme, slower_kernel, tmp_path):
-    """Install a plugin whose first kernel is broken; it may have a second, slower one."""
+    """Install a plugin whose first kernel is broken; it may have a second, slower kernel."""
 
     def install(target, text="import not_there\n", others=slower_kernel):
         table = PYTHON.replace("BROKEN", repr(target)) + others
@@ -88,7 +88,7 @@ def test_a_broken_kernel_is_reported_once_and_replaced(broken, target, reason):
     assert reason in rejected.reason
 
 
-def test_a_kernel_of_a_wrong_signature_is_broken(broken):
+def test_a_kernel_with_a_wrong_signature_counts_as_broken(broken):
     broken(MODULE, "def scale(y, out):\n    pass\n")
     with pytest.warns(RuntimeWarning, match="acme.scale.*; the kernel is skipped"):
         np.testing.assert_array_equal(ow.ops.acme.scale(X), 10 * X)
@@ -142,7 +142,7 @@ def test_without_another_kernel_the_error_has_the_reason(broken, target):
         ("return lambda y: None", "got .*kernel parameter must be a slot or attribute"),
     ],
 )
-def test_a_failing_prepare_names_operator_kernel_and_package(broken, raised, text):
+def test_the_error_for_a_failing_prepare_names_operator_kernel_and_package(broken, raised, text):
     broken(MODULE, f"class scale:\n    @staticmethod\n    def prepare(ctx):\n        {raised}\n")
     network = ow.Network(
         [
@@ -155,7 +155,7 @@ def test_a_failing_prepare_names_operator_kernel_and_package(broken, raised, tex
         network.compile(feed=["a"], fetch=["c"])(a=X)
 
 
-def test_a_failing_bind_of_a_later_operator_is_named(acme, plain_library):
+def test_the_error_names_a_later_operator_whose_bind_fails(acme, plain_library):
     acme.use(plain_library)
     network = ow.Network(
         [
@@ -205,7 +205,7 @@ LINE = (
 )
 
 
-def test_a_library_that_lacks_another_names_it_and_the_package(needy):
+def test_the_error_for_a_missing_linked_library_names_it_and_the_package(needy):
     needy("numpy", "not-there >=2", 'nor-there; sys_platform == "win32"', 'x; extra == "test"')
     with pytest.raises(PluginError, match=LINE) as caught:
         ow.ops.acme.scale(X)
@@ -216,7 +216,7 @@ def test_a_library_that_lacks_another_names_it_and_the_package(needy):
 def elsewhere(needy, acme):
     """Install a linked library in a folder outside the search path.
 
-    As libdnnl, if its distribution is in another environment than the plugin.
+    Like libdnnl, if its distribution is in a different environment from the plugin.
     """
     needy("other-lib")
     info = acme.site / "other_lib-2.0.dist-info"
@@ -229,7 +229,7 @@ def elsewhere(needy, acme):
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_a_library_of_a_required_package_is_found_off_the_search_path(acme):
+def test_a_library_of_a_required_package_is_found_outside_the_search_path(acme):
     # In a separate process, in which the library stays open.
     text = acme.python("import numpy, opwright\nprint(opwright.ops.acme.scale(numpy.ones(2)))")
     assert text.strip() == "[2. 2.]"
@@ -237,7 +237,7 @@ def test_a_library_of_a_required_package_is_found_off_the_search_path(acme):
 
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize(("name", "kind"), [("model.owb", "LoadedBundle"), ("it", "CachedProgram")])
-def test_bundles_and_kept_plans_find_it_off_the_search_path(
+def test_bundles_and_stored_plans_find_a_library_outside_the_search_path(
     acme, tmp_path, monkeypatch, name, kind
 ):
     monkeypatch.chdir(tmp_path)
@@ -261,7 +261,7 @@ def test_bundles_and_kept_plans_find_it_off_the_search_path(
     assert text.split("\n")[0] == f"{kind} [2. 2.] False"
 
 
-def test_if_a_package_lacks_nothing_only_the_loader_reports(needy):
+def test_if_no_requirement_is_missing_the_error_only_quotes_the_loader(needy):
     needy("numpy")
     with pytest.raises(PluginError, match=r"libneeded.so.3: cannot .*install what it needs$"):
         ow.ops.acme.scale(X)
@@ -280,7 +280,7 @@ def test_doctor_and_explain_name_the_missing_part(needy, acme):
 
 
 @pytest.mark.parametrize("rest", ["explain", "error"])
-def test_the_words_of_an_entry_function_reach_every_report(acme, compiler, table, rest):
+def test_the_message_of_an_entry_function_is_in_every_report(acme, compiler, table, rest):
     fault = '-DFAULT=host->log(OW_LOG_ERROR, "acme: needs AVX2"); return 5'
     ops = table.replace('"acme.scale", LIBRARY', '"acme.scale", "opwright_acme.ops:SCALE"')
     acme.use(compiler.build("plugin.c", fault), ops)

@@ -15,7 +15,7 @@ from opwright.errors import KernelError, KernelNotFoundError, PluginError
 
 @pytest.fixture
 def make_tape(acme, compiler):
-    """A function: the tape with these hooks."""
+    """A function that installs the tape with the given hooks."""
 
     def make(table):
         tape_arrays.ARRAYS.__init__()
@@ -39,7 +39,7 @@ def test_a_python_kernel_gets_the_devices_arrays_and_its_stream(make_tape, devic
     assert tape.count("foreign addresses") == 0
 
 
-def test_arrays_over_a_plans_memory_are_made_once(make_tape):
+def test_arrays_over_plan_memory_are_created_once(make_tape):
     make_tape(table_with_python())
     network, last = make_network("add", "relu")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
@@ -86,9 +86,9 @@ def test_long_plans_with_python_kernels_are_recorded_and_keep_the_interpreters_l
     assert tape.count("replays") == 3
 
 
-# Around 400 the interpreter's lock is released.
+# From about 400 steps on, plans release the interpreter's lock.
 @pytest.mark.parametrize("n_before", [1, 400])
-def test_a_python_kernel_that_is_not_capturable_is_named(make_tape, n_before):
+def test_the_placement_names_a_python_kernel_that_is_not_capturable(make_tape, n_before):
     tape = make_tape(table_with_python(capturable=False))
     network, last = make_network(*["add"] * n_before, "relu")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
@@ -125,7 +125,7 @@ def test_a_failing_python_kernel_is_reported_to_the_stream_and_to_the_user(make_
     assert "AttributeError: " in network.placement().graph_refusal
 
 
-def test_a_stream_that_cannot_be_entered_or_left_fails_the_kernel(make_tape, monkeypatch):
+def test_an_error_on_entering_or_leaving_a_stream_fails_the_kernel(make_tape, monkeypatch):
     make_tape(table_with_python())
     network, last = make_network("add", "relu")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
@@ -165,13 +165,13 @@ def test_arrays_without_a_method_are_reported(make_tape):
         call(x=X)
 
 
-def test_arrays_belong_to_a_device_in_a_library(acme, compiler):
+def test_arrays_can_only_be_given_for_a_device_in_a_library(acme, compiler):
     table = TABLE.replace('"tape", LIBRARY', '"tape", "tape_arrays:ARRAYS", arrays="a:b"')
     context = acme.use(compiler.build("tape.cc"), table)
     assert "arrays belong to a device in a compiled library" in context.failures[0].reason
 
 
-def test_doctor_looks_for_the_arrays(acme, compiler):
+def test_doctor_checks_that_the_arrays_can_be_imported(acme, compiler):
     acme.install(compiler.build("tape.cc"), table_with_python(arrays="opwright_acme.gone:ARRAYS"))
     done = acme.doctor()
     assert done.returncode == 1

@@ -49,7 +49,7 @@ def test_numbers_can_be_mixed_with_an_array_on_a_device(tape):
         np.testing.assert_array_equal(ow.ops.add(a, number).numpy(), X + 2)
 
 
-def test_mixing_arrays_on_the_host_and_on_a_device_is_an_error_that_names_both(tape):
+def test_the_error_for_mixing_host_and_device_arrays_names_both(tape):
     a = TapeArray(X, 1)
     text = r"add: y: all arrays of a call must be on one device, got ndarray on the host beside x"
     with pytest.raises(SlotError, match=text + r" TapeArray on tape:1; copy one of them"):
@@ -60,7 +60,7 @@ def test_mixing_arrays_on_the_host_and_on_a_device_is_an_error_that_names_both(t
         ow.ops.add(a, [1.0, 2.0, 3.0])
 
 
-def test_arrays_on_two_devices_are_an_error_that_names_both(tape):
+def test_the_error_for_arrays_on_two_devices_names_both(tape):
     text = "add: y: .* got TapeArray on tape:1 beside x TapeArray on tape; copy one of them"
     with pytest.raises(SlotError, match=text):
         ow.ops.add(TapeArray(X), TapeArray(X, 1))

@@ -1,4 +1,4 @@
-"""Arrays of another library on the plan's own device are fed without a trip over the host."""
+"""Arrays of another library on the plan's own device are fed without a copy through the host."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_device_array_is_read_in_place_after_the_work_of_its_library(tape, kin
     assert tape.count("foreign addresses") == 0
 
 
-def test_no_data_of_such_a_feed_passes_through_the_host(tape):
+def test_no_data_of_a_device_feed_passes_through_the_host(tape):
     network, call = _compiled("add", fetch_device=True)
     (out,) = call(x=TapeArray(X))
     assert network.placement().copies == 1
@@ -95,7 +95,7 @@ def test_a_fetched_tensor_can_be_fed_again(tape):
     assert tape.count("event waits") == 0
 
 
-def test_an_array_on_another_device_is_refused_naming_both(tape):
+def test_the_error_for_an_array_on_another_device_names_both_devices(tape):
     _, call = _compiled("add", device="tape:1")
     call(x=TapeArray(X, 1))
     for _ in range(2):
@@ -109,7 +109,7 @@ def test_an_array_on_another_device_is_refused_naming_both(tape):
     assert tape_arrays.n_lent() == 0
 
 
-def test_shape_and_dtype_are_checked_as_of_any_feed(tape):
+def test_shape_and_dtype_are_checked_as_for_any_feed(tape):
     program = ow.Program()
     block = program.global_block()
     x = block.create_var("x", shape=(-1, 2), dtype="float32")
@@ -122,7 +122,7 @@ def test_shape_and_dtype_are_checked_as_of_any_feed(tape):
         call(x=TapeArray(np.ones((3, 2))))
 
 
-def test_a_strided_array_is_refused_with_a_remedy(tape):
+def test_the_error_for_a_strided_array_suggests_a_fix(tape):
     _, call = _compiled("add")
     x = TapeArray(np.ones((2, 3), np.float32))
     x.strides = (1, 2)
@@ -144,7 +144,7 @@ def test_exceptions_of_the_other_library_are_reported(tape):
         call(x=Torn(X))
 
 
-def test_a_run_that_fails_has_done_with_its_feeds_as_well(tape):
+def test_a_failed_run_has_also_finished_reading_its_feeds(tape):
     _, call = _compiled("add", "negative")
     call(x=TapeArray(X))
     for fault in ("launch", "copy", "event_record", "event_synchronize"):
@@ -157,7 +157,7 @@ def test_a_run_that_fails_has_done_with_its_feeds_as_well(tape):
         np.testing.assert_array_equal(call(x=TapeArray(X))[0], -2 * X)
 
 
-def test_an_event_that_cannot_be_made_fails_the_call(tape):
+def test_an_event_that_cannot_be_created_fails_the_call(tape):
     _, call = _compiled("add")
     tape.fail("event_create")
     with pytest.raises(KernelError, match="tape: making an event failed .*torn in event_create"):
@@ -233,7 +233,7 @@ def test_a_variable_is_set_from_an_array_on_its_device(tape):
     np.testing.assert_array_equal(call()[0], 2)
 
 
-def test_a_variable_refuses_arrays_of_other_devices_and_takes_tensors_over_the_host(tape):
+def test_a_variable_refuses_arrays_of_other_devices_and_copies_tensors_through_the_host(tape):
     _, call = _compiled("add", device="tape:1", fetch_device=True)
     (tensor,) = call(x=X)
     scope = ow.Scope()
@@ -254,7 +254,7 @@ def test_a_feed_is_read_after_the_enqueued_work_of_its_library(tape):
         assert x.exports == []
 
 
-def test_a_fetch_is_passed_in_stream_order_without_a_wait_of_the_host(tape):
+def test_a_fetch_is_passed_in_stream_order_without_the_host_waiting(tape):
     _, call = _compiled("add", fetch_device=True)
     call(x=X)
     (out,) = call(x=2 * X)
@@ -314,7 +314,7 @@ def test_a_feed_is_written_on_the_device_and_from_it(tape, kind):
     assert network.placement().graph_refusal == ""
 
 
-def test_an_array_of_the_device_that_is_read_only_is_not_written(tape):
+def test_a_read_only_array_of_the_device_is_not_written(tape):
     network = ow.Network([ow.Operator("add", x="mean", y="x", out="mean")])
     call = network.compile(["mean", "x"], [], "tape", ow.Scope(), writes=["mean"])
     mean = ExchangedArray(0 * X)

@@ -1,4 +1,4 @@
-"""Several devices of one type: "tape:1" is another than "tape"."""
+"""Several devices of one type: "tape:1" is a different device from "tape"."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_number_0_is_the_device_without_a_number(tape):
     assert network.placement().device == "tape"
 
 
-def test_fetches_have_their_device(tape):
+def test_fetched_tensors_are_on_the_device_of_the_plan(tape):
     network, last = make_network("add")
     call = network.compile(["x"], [last], device="tape:1", scope=ow.Scope(), fetch_device=True)
     (tensor,) = call(x=X)
@@ -60,7 +60,7 @@ def test_variables_move_to_the_device_that_runs_them(tape):
         ("tap:1", DeviceNotFoundError, "tap: no device of this name .* did you mean 'tape'"),
     ],
 )
-def test_an_invalid_number_is_refused_with_a_remedy(tape, name, error, text):
+def test_the_error_for_an_invalid_number_suggests_a_fix(tape, name, error, text):
     network, last = make_network("add")
     with pytest.raises(error, match=text):
         network.compile(["x"], [last], device=name, scope=ow.Scope())
@@ -104,11 +104,11 @@ def test_kernels_prepared_for_one_device_do_not_run_on_another(tape):
     assert Prepared.made == [("tape", 0), ("tape", 1)]
 
 
-def test_explain_takes_the_name_of_a_device_with_its_number(tape):
+def test_explain_accepts_a_device_name_with_a_number(tape):
     assert str(ow.explain("add", "tape:1", "float32")) == str(ow.explain("add", "tape", "float32"))
 
 
-def test_an_error_of_a_run_names_the_device(tape):
+def test_the_error_of_a_failed_run_names_the_device(tape):
     network, last = make_network("add")
     call = network.compile(["x"], [last], device="tape:1", scope=ow.Scope())
     tape.fail("launch")

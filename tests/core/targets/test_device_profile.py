@@ -1,4 +1,4 @@
-"""Profiles on devices: at rest around each step, and no graph meanwhile."""
+"""Profiles on devices: the device is idle around each step, and no graph is replayed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tape_device import X, make_network
 import opwright as ow
 
 
-def test_steps_of_a_device_are_launched_one_by_one_and_waited_for(tape):
+def test_a_profile_launches_device_steps_one_by_one_and_waits_for_each(tape):
     network, last = make_network("add", "multiply", "add")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
     expected = call(x=X)[0]
@@ -39,7 +39,7 @@ def test_only_runs_without_a_clock_replay_a_graph(tape):
     assert "tape was idle before and after each step" in str(profile)
 
 
-def test_a_host_step_between_device_steps_has_a_row(tape):
+def test_a_host_step_between_device_steps_has_its_own_row(tape):
     network, last = make_network("add", "relu", "add")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope(), fallback="cpu")
     profile = call.profile({"x": X}, n=1)

@@ -21,7 +21,7 @@ NO_STREAMS = (
 )
 
 
-def test_a_plan_runs_there_and_returns_without_python(tape):
+def test_a_plan_runs_on_the_device_without_python(tape):
     network, last = make_network("add", "multiply", "add")
     call = network.compile(["x"], [last, "v0"], device="tape", scope=ow.Scope())
     for x in (X, 2 * X, X - 5):
@@ -46,7 +46,7 @@ def test_variables_are_read_when_the_work_on_them_is_done(tape):
     np.testing.assert_array_equal(scope.find_var("w").numpy(), 0 * X)
 
 
-def test_fetches_can_stay_there(tape):
+def test_fetches_can_stay_on_the_device(tape):
     network, last = make_network("add")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope(), fetch_device=True)
     kept = [call(x=x)[0] for x in (X, 2 * X, 3 * X)]
@@ -55,7 +55,7 @@ def test_fetches_can_stay_there(tape):
         np.testing.assert_array_equal(tensor.numpy(), 2 * factor * X)
 
 
-def test_everything_is_released_but_the_devices_stream(tape):
+def test_everything_except_the_devices_stream_is_released(tape):
     network, last = make_network("add", "multiply")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
     for _ in range(3):
@@ -121,7 +121,7 @@ def test_failures_of_the_device_are_reported_and_can_be_retried(tape, fault, err
     np.testing.assert_array_equal(run()[0], 2 * X)
 
 
-def test_a_hook_with_an_unknown_device_of_a_library_lists_the_existing_ones(acme, compiler):
+def test_the_error_for_an_unknown_device_of_a_library_lists_the_existing_ones(acme, compiler):
     acme.use(compiler.build("tape.cc"), TABLE.replace('"tape", LIBRARY', '"tapes", LIBRARY'))
     network, last = make_network("add")
     text = "tapes: no device of this name is in library .*libacme.so.*did you mean 'tape'"
@@ -129,7 +129,7 @@ def test_a_hook_with_an_unknown_device_of_a_library_lists_the_existing_ones(acme
         network.compile(["x"], [last], device="tapes", scope=ow.Scope())(x=X)
 
 
-def test_doctor_looks_for_the_device_in_the_library(acme, compiler):
+def test_doctor_checks_that_the_library_has_the_device(acme, compiler):
     acme.install(compiler.build("tape.cc"), TABLE)
     done = acme.doctor()
     assert done.returncode == 0, done.stdout

@@ -12,7 +12,9 @@ from opwright.packages import Package
 from opwright.targets.opening import find_library_file
 
 
-def test_an_editable_install_keeps_it_apart(acme, plain_library, tmp_path):
+def test_the_library_of_an_editable_install_is_found_in_its_build_folder(
+    acme, plain_library, tmp_path
+):
     """The source folder is on the path; only the distribution's list contains the library."""
     acme.install(None)
     source = tmp_path / "source"
@@ -30,13 +32,13 @@ def test_an_editable_install_keeps_it_apart(acme, plain_library, tmp_path):
     assert text.strip() == "[2. 2.]"
 
 
-def test_a_missing_distribution_has_no_entries():
+def test_a_missing_distribution_has_no_library():
     package = Package("ghost", "opwright-ghost", "1.0")
     assert find_library_file("opwright_ghost/libghost.so", package) is None
 
 
 @pytest.mark.parametrize("name", ["libacme.so", "native/lib/libacme-2.1.so"])
-def test_it_may_be_in_a_folder_of_the_package(acme, plain_library, table, name):
+def test_a_library_may_be_in_a_subfolder_of_the_package(acme, plain_library, table, name):
     path = acme.install(plain_library, table.replace("libacme.so", name))
     target = path.parent / name
     target.parent.mkdir(parents=True, exist_ok=True)

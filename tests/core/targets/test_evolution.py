@@ -1,6 +1,6 @@
-"""Minor versions of the C interface: libraries of each in today's core, today's in a later one.
+"""Minor versions of the C interface: old libraries in today's core, today's in a later core.
 
-`tests/sdk/test_hosts.py` is about today's library in an earlier core.
+`tests/sdk/test_hosts.py` tests today's library in an earlier core.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VERSIONS = {"earlier": (1, 0), "current": (1, MINOR), "later": (1, MINOR + 1)}
 
 @pytest.fixture(scope="session")
 def later_headers(tmp_path_factory):
-    """The headers of a possible later minor version: a field more in every open struct."""
+    """The headers of a possible later minor version, with one more field in every open struct."""
     folder = tmp_path_factory.mktemp("later")
     shutil.copytree(ow.get_include(), folder, dirs_exist_ok=True)
     path = folder / "opwright" / "abi.h"
@@ -81,7 +81,7 @@ def later_host(compiler, later_headers, tmp_path_factory):
     """The runtime compiled as a core of that version, with a small main program."""
     folder = tmp_path_factory.mktemp("host")
     native = ROOT / "tests" / "native"
-    # The runtime's sources as one, like a unity build: most of the time is spent on headers.
+    # A unity build of the runtime's sources, as most of the time is spent on headers.
     runtime = folder / "runtime.cc"
     listed = sorted((ROOT / "core" / "native" / "runtime").rglob("*.cc"))
     runtime.write_text("".join(f'#include "{source}"\n' for source in listed))
@@ -94,7 +94,7 @@ def later_host(compiler, later_headers, tmp_path_factory):
     return program
 
 
-def test_a_library_of_a_later_minor_version_serves(acme, later_library):
+def test_a_library_of_a_later_minor_version_works(acme, later_library):
     assert _runtime.Library(str(later_library)).abi_version == (1, MINOR + 1)
     acme.use(later_library)
     np.testing.assert_array_equal(ow.ops.acme.scale(np.ones(3)), np.full(3, 2.0))
@@ -102,7 +102,7 @@ def test_a_library_of_a_later_minor_version_serves(acme, later_library):
     assert [kernel[1] for kernel in kernels] == ["acme.scale", "acme.scale_grad"]
 
 
-def test_kernels_and_shape_rules_of_each_version_serve(acme, compiler, headers):
+def test_kernels_and_shape_rules_of_each_version_work(acme, compiler, headers):
     version, folder = headers
     library = compiler.build("plugin.c", include=folder)
     assert _runtime.Library(str(library)).abi_version == VERSIONS[version]
@@ -120,7 +120,7 @@ def test_a_device_of_each_version_opens(compiler, headers):
     np.testing.assert_array_equal(_runtime.Tensor.from_numpy(x, device).numpy(), x)
 
 
-def test_a_library_queries_the_features_of_the_host(later_library):
+def test_a_library_can_query_the_features_of_the_host(later_library):
     assert _runtime.Library(str(later_library)).name == "acme"
 
 
@@ -129,7 +129,7 @@ COMPILES = pytest.mark.long("it compiles the runtime with the headers of a later
 
 @COMPILES
 @pytest.mark.slow
-def test_a_core_of_a_later_minor_version_runs_a_library_of_today(
+def test_a_core_of_a_later_minor_version_runs_a_current_library(
     compiler, later_host, plain_library
 ):
     text = compiler.run(str(later_host), str(plain_library))
@@ -138,7 +138,7 @@ def test_a_core_of_a_later_minor_version_runs_a_library_of_today(
 
 @COMPILES
 @pytest.mark.slow
-def test_a_core_and_a_library_of_a_later_minor_version_see_the_new_fields(
+def test_a_core_and_a_library_of_a_later_minor_version_use_the_new_fields(
     compiler, later_host, later_library
 ):
     text = compiler.run(str(later_host), str(later_library))

@@ -23,7 +23,7 @@ def test_the_second_run_records_and_all_later_ones_replay(tape):
     assert "graph         one, recorded and replayed" in str(placement)
 
 
-def test_each_shape_of_the_feeds_has_its_graph(tape):
+def test_each_feed_shape_has_its_own_graph(tape):
     network, last = make_network("add", "multiply")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
     for _ in range(3):
@@ -44,7 +44,7 @@ def test_a_variable_set_between_replays_is_read_without_another_recording(tape):
     assert tape.count("captured") == 1
 
 
-def test_a_replaced_variable_is_recorded_again(tape):
+def test_a_replaced_variable_causes_a_new_recording(tape):
     network = ow.Network([ow.Operator("add", x="w", y="w", out="out")])
     scopes = [ow.Scope(), ow.Scope()]
     for factor, scope in enumerate(scopes, start=1):
@@ -64,7 +64,9 @@ def test_a_replaced_variable_is_recorded_again(tape):
         (("add", "relu", "add"), "cpu", "a copy from or to the host stands between operators"),
     ],
 )
-def test_a_plan_that_cannot_be_recorded_is_launched_with_the_reason(tape, types, fallback, reason):
+def test_a_plan_that_cannot_be_recorded_is_launched_and_the_reason_reported(
+    tape, types, fallback, reason
+):
     network, last = make_network(*types)
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope(), fallback=fallback)
     first = call(x=X)[0]
@@ -92,7 +94,7 @@ def test_a_device_without_graphs_is_reported():
         ("captured launch", "the tape is full"),
     ],
 )
-def test_a_recording_that_fails_changes_no_result_and_is_not_tried_again(tape, fault, reason):
+def test_a_failed_recording_changes_no_result_and_is_not_retried(tape, fault, reason):
     scope = ow.Scope()
     scope.var("w").set(X)
     ops = [ow.Operator("add", x="w", y="x", out="w"), ow.Operator("add", x="w", y="x", out="out")]
@@ -109,7 +111,7 @@ def test_a_recording_that_fails_changes_no_result_and_is_not_tried_again(tape, f
 
 
 @pytest.mark.parametrize("fault", ["replay", "replay throws"])
-def test_a_replay_that_fails_names_the_plan_and_the_next_one_works(tape, fault):
+def test_the_error_for_a_failed_replay_names_the_plan_and_the_next_replay_works(tape, fault):
     network, last = make_network("add", "multiply")
     call = network.compile(["x"], [last], device="tape", scope=ow.Scope())
     for _ in range(2):

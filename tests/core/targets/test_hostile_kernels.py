@@ -27,7 +27,7 @@ for _ in range(2):
 
 @pytest.fixture
 def hostile(acme, compiler, table):
-    """The plugin whose kernels break the rule that `fault` names; a nonzero too."""
+    """The plugin whose kernels break the rule that `fault` names, and a nonzero operator."""
     extra = '    registry.add("nonzero", device="cpu", dtypes=["float64"], kernel=LIBRARY)\n'
     library = compiler.build("hostile.c")
     acme.use(library, table + extra)
@@ -36,12 +36,12 @@ def hostile(acme, compiler, table):
 
 @pytest.fixture
 def checked(hostile, monkeypatch):
-    """Plans made from now on check the behavior of kernels."""
+    """Makes plans created from now on check the behavior of kernels."""
     monkeypatch.setattr(ow.current_context(), "settings", Settings(checked=True))
 
 
 def compile_scale(fault, parameter=False):
-    """One acme.scale, of a feed or of a variable that it may pack."""
+    """One acme.scale, applied to a feed or to a variable that it may pack."""
     program = ow.Program()
     with ow.program_guard(program, ow.Program()):
         block = program.global_block()
@@ -67,7 +67,7 @@ def compile_scale(fault, parameter=False):
         ("pack_other", "prepare may ask once to pack each packable argument.* got argument 1"),
     ],
 )
-def test_absurd_numbers_of_a_prepare_name_the_plugin(hostile, fault, text):
+def test_the_error_for_absurd_numbers_from_prepare_names_the_plugin(hostile, fault, text):
     run = compile_scale(fault, parameter=True)
     library = ctypes.CDLL(str(hostile.site / "opwright_acme" / "libacme.so"))
     before = library.count_states()
@@ -77,7 +77,7 @@ def test_absurd_numbers_of_a_prepare_name_the_plugin(hostile, fault, text):
     assert library.count_states() == before  # its objects are released
 
 
-def test_an_absurd_estimate_counts_as_a_long_one(hostile):
+def test_an_absurd_estimate_counts_as_a_long_duration(hostile):
     np.testing.assert_array_equal(compile_scale("estimate")(x=X)[0], 2 * X)
 
 
@@ -99,7 +99,7 @@ def test_a_kernel_unsupported_by_the_machine_is_skipped_with_the_reason(
     assert lack in str(network.placement())
 
 
-def test_without_another_kernel_the_error_names_the_missing_part(hostile):
+def test_without_another_kernel_the_error_names_the_missing_feature(hostile):
     text = "1.0 refused: this machine lacks what the kernel needs: no AVX-999 here"
     with pytest.raises(KernelNotFoundError, match=text):
         ow.ops.acme.scale(X, fault="unsupported")
@@ -109,13 +109,13 @@ def test_without_another_kernel_the_error_names_the_missing_part(hostile):
 
 
 @pytest.mark.parametrize("fault", ["prepare_bytes", "run_bytes"])
-def test_a_message_without_end_and_without_utf8_is_shown(hostile, fault):
+def test_a_message_that_is_unterminated_and_not_utf8_is_shown(hostile, fault):
     who = WHO if fault == "prepare_bytes" else RAN
     with pytest.raises(KernelError, match=f"{who}.*{BROKEN_BYTES}"):
         ow.ops.acme.scale(X, fault=fault)
 
 
-def test_a_shape_rules_message_without_end_and_without_utf8_is_shown(hostile):
+def test_a_shape_rule_message_that_is_unterminated_and_not_utf8_is_shown(hostile):
     with pytest.raises(ShapeError, match=f"^acme.scale: {BROKEN_BYTES}"):
         ow.ops.acme.scale(X, fault="infer_bytes")
 
@@ -134,13 +134,13 @@ def test_a_shape_rules_message_without_end_and_without_utf8_is_shown(hostile):
         ("infer_negative", r"dimensions must be at least 0, or -1 where unknown, got \(-5,\)"),
     ],
 )
-def test_a_shape_rule_that_ignores_a_failed_set_output_is_named(hostile, fault, text):
+def test_the_error_names_a_shape_rule_that_ignores_a_failed_set_output(hostile, fault, text):
     label = r"; it is the shape rule of library 'opwright_acme/libacme.so' of opwright-acme 1.0"
     with pytest.raises(PluginError, match=f"acme.scale: set_output: {text}.*{label}"):
         ow.ops.acme.scale(X, fault=fault)
 
 
-def test_a_shape_beyond_all_memory_is_refused_by_the_shape_rule(hostile):
+def test_a_shape_larger_than_any_memory_is_refused_in_the_shape_rule(hostile):
     with pytest.raises(ShapeError, match="acme.scale: set_output: the size in bytes must fit"):
         ow.ops.acme.scale(X, fault="infer_endless")
 
@@ -148,7 +148,7 @@ def test_a_shape_beyond_all_memory_is_refused_by_the_shape_rule(hostile):
 # -- shapes that a kernel writes -------------------------------------------------------------------
 
 
-def test_a_bind_that_writes_a_shape_is_an_error(hostile):
+def test_a_bind_that_writes_a_shape_raises(hostile):
     text = "failed in the bind of its kernel 'acme' of .*another shape, .1099511627776,. for .3,."
     for _ in range(2):
         with pytest.raises(KernelError, match=text):
@@ -157,7 +157,7 @@ def test_a_bind_that_writes_a_shape_is_an_error(hostile):
 
 @pytest.mark.parametrize("fault", ["run_shape", "run_rank"])
 def test_a_kernel_that_writes_a_shape_does_not_change_the_hosts_copy(hostile, fault):
-    """In a separate process, which crashes if the host trusts the kernel's output."""
+    """Runs in a separate process, which crashes if the host trusts the kernel's output."""
     text = hostile.python(TWO_RUNS.replace("FAULT", fault))
     assert text == "[ 2.  5. -6.]\n[ 2.  5. -6.]\n"
 
@@ -186,14 +186,14 @@ def test_a_checked_process_names_the_kernel_that_writes_a_shape(hostile, checked
     [("leaves", "got 3 of 3 of output 0 left .* the first at 0"), ("leaves_last", "got 1 of 3 of")],
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_a_checked_process_names_the_kernel_that_leaves_an_output(
+def test_a_checked_process_names_the_kernel_that_leaves_an_output_unwritten(
     hostile, checked, fault, text, dtype
 ):
     with pytest.raises(KernelError, match=RAN + "every element of an output must be .*" + text):
         ow.ops.acme.scale(X.astype(dtype), fault=fault)
 
 
-def test_a_checked_process_has_the_results_of_an_unchecked_one(hostile, checked):
+def test_a_checked_process_gives_the_results_of_an_unchecked_one(hostile, checked):
     for shape in [(), (0,), (1,), (2, 3)]:
         x = np.full(shape, np.nan)
         np.testing.assert_array_equal(ow.ops.acme.scale(x), x)
@@ -210,7 +210,7 @@ def test_a_checked_process_has_the_results_of_an_unchecked_one(hostile, checked)
         (3, "resize: the shape must fit .1, -1., got rank -1"),
     ],
 )
-def test_a_resize_to_an_invalid_shape_is_an_error(hostile, length, text):
+def test_a_resize_to_an_invalid_shape_raises(hostile, length, text):
     with pytest.raises(KernelError, match=f"operator 0 failed in its kernel 'acme' .*{text}"):
         ow.ops.nonzero(np.ones(length))
 
@@ -219,7 +219,7 @@ def test_a_resized_output_is_read_with_its_new_shape(hostile):
     np.testing.assert_array_equal(ow.ops.nonzero(np.ones(5)), [[0, 1, 2, 3]])
 
 
-def test_a_checked_process_watches_resized_outputs(hostile, checked):
+def test_a_checked_process_also_checks_resized_outputs(hostile, checked):
     with pytest.raises(KernelError, match="got 4 of 4 of output 0 left as they were"):
         ow.ops.nonzero(np.ones(4))
     with pytest.raises(KernelError, match=r"another shape, \(1, 1099511627776\) for \(1, 4\)"):

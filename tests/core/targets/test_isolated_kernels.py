@@ -62,7 +62,7 @@ def sgd(param, grad, learning_rate, param_out, **attributes):
 
 @pytest.fixture
 def isolated(monkeypatch):
-    """From now on acme's kernels are prepared in a separate process."""
+    """Makes acme's kernels run in a separate process from now on."""
     monkeypatch.setenv("OPWRIGHT_ISOLATE", "other, acme")
 
 
@@ -73,7 +73,9 @@ def python_kernels(acme, plain_library, table, isolated):
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 3)])
-def test_an_isolated_kernel_has_the_results_of_this_process(acme, plain_library, isolated, shape):
+def test_an_isolated_kernel_gives_the_same_results_as_this_process(
+    acme, plain_library, isolated, shape
+):
     acme.use(plain_library)
     x = np.full(shape, 1.5)
     np.testing.assert_array_equal(ow.ops.acme.scale(x, factor=3.0), 3 * x)
@@ -82,7 +84,7 @@ def test_an_isolated_kernel_has_the_results_of_this_process(acme, plain_library,
     np.testing.assert_array_equal(single, 2 * x)
 
 
-def test_it_uses_as_many_threads_as_this_process_at_every_call(python_kernels):
+def test_an_isolated_kernel_always_uses_as_many_threads_as_this_process(python_kernels):
     x = np.zeros(2_000_000)  # a short step runs on one thread
     for count in (3, 1, 2):
         ow.set_num_threads(count)
@@ -90,14 +92,14 @@ def test_it_uses_as_many_threads_as_this_process_at_every_call(python_kernels):
         np.testing.assert_array_equal(got, np.full_like(x, count))
 
 
-def test_it_grows_with_the_arrays(acme, plain_library, isolated):
+def test_the_shared_memory_grows_with_the_arrays(acme, plain_library, isolated):
     acme.use(plain_library)
     for size in (10, 100_000, 1_000_000, 10):
         x = np.arange(float(size))
         np.testing.assert_array_equal(ow.ops.acme.scale(x), 2 * x)
 
 
-def test_a_kernel_that_crashes_is_an_error_and_the_next_call_works(acme, compiler, isolated):
+def test_a_kernel_that_crashes_raises_and_the_next_call_works(acme, compiler, isolated):
     acme.use(compiler.build("hostile.c"))
     text = f"{WHO}: an isolated kernel must return, got one that crashed with SIGSEGV"
     for _ in range(2):
@@ -106,14 +108,14 @@ def test_a_kernel_that_crashes_is_an_error_and_the_next_call_works(acme, compile
     np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
 
 
-def test_a_prepare_that_crashes_is_an_error(acme, compiler, isolated):
+def test_a_prepare_that_crashes_raises(acme, compiler, isolated):
     acme.use(compiler.build("hostile.c"))
     with pytest.raises(KernelError, match=f"{WHO}: .* got one that crashed with SIGSEGV"):
         ow.ops.acme.scale(X, fault="prepare_crash")
     np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
 
 
-def test_a_kernel_that_hangs_is_ended(python_kernels, monkeypatch):
+def test_a_kernel_that_hangs_is_killed(python_kernels, monkeypatch):
     who = r"acme.scale\[cpu, float64, python\] of opwright-acme 1.0"
     monkeypatch.setenv("OPWRIGHT_ISOLATE_TIME_LIMIT", "0.5")
     with pytest.raises(
@@ -124,7 +126,7 @@ def test_a_kernel_that_hangs_is_ended(python_kernels, monkeypatch):
     np.testing.assert_array_equal(ow.ops.acme.scale(X), X)
 
 
-def test_a_time_limit_is_a_number_of_seconds(python_kernels, monkeypatch):
+def test_the_time_limit_must_be_a_number_of_seconds(python_kernels, monkeypatch):
     monkeypatch.setenv("OPWRIGHT_ISOLATE_TIME_LIMIT", "soon")
     with pytest.raises(SettingError, match="OPWRIGHT_ISOLATE_TIME_LIMIT: must be a number of sec"):
         ow.ops.acme.scale(X)
@@ -137,7 +139,7 @@ def test_python_kernels_run_in_another_process(python_kernels):
     assert set(ow.ops.acme.scale(X, fault="process")) == {first}  # and stay there
 
 
-def test_an_exit_and_an_exception_of_a_python_kernel_are_errors(python_kernels):
+def test_an_exit_or_exception_of_a_python_kernel_raises(python_kernels):
     with pytest.raises(
         KernelError, match="must return, got one that ended the process with exit code 7"
     ):
@@ -158,11 +160,11 @@ def test_refusals_are_returned_with_their_reasons(acme, plain_library, table, is
         ow.ops.acme.scale(X.astype("float32"), fault="refuse")
 
 
-def test_an_output_gets_its_shape_there(python_kernels):
+def test_an_isolated_kernel_can_resize_its_output(python_kernels):
     np.testing.assert_array_equal(ow.ops.nonzero(np.array([0.0, 3.0, 0.0, 4.0])), [[1, 3]])
 
 
-def test_a_parameter_is_packed_there_and_packed_again_when_set(python_kernels):
+def test_an_isolated_kernel_packs_a_parameter_and_repacks_it_when_set(python_kernels):
     program = ow.Program()
     with ow.program_guard(program, ow.Program()):
         block = program.global_block()
@@ -175,7 +177,7 @@ def test_a_parameter_is_packed_there_and_packed_again_when_set(python_kernels):
         np.testing.assert_array_equal(run()[0], value + 100)
 
 
-def test_a_parameter_that_is_updated_in_place_is_updated_here(python_kernels):
+def test_an_isolated_kernel_updates_a_parameter_of_this_process_in_place(python_kernels):
     operator = ow.Operator("sgd", param="w", grad="g", learning_rate="r", param_out="w")
     scope = ow.Scope()
     scope.var("w").set(X)
@@ -184,7 +186,7 @@ def test_a_parameter_that_is_updated_in_place_is_updated_here(python_kernels):
     np.testing.assert_array_equal(scope.find_var("w").numpy(), X - 0.5)
 
 
-def test_an_operator_that_only_passes_make_is_isolated_too(monkeypatch):
+def test_an_operator_that_only_passes_create_is_also_isolated(monkeypatch):
     monkeypatch.setenv("OPWRIGHT_ISOLATE", "cpu")
     network = ow.Network([ow.Operator("relu", x="x", out="y"), ow.Operator("exp", x="y", out="z")])
     with context_guard(Context.discover()):
@@ -195,7 +197,7 @@ def test_an_operator_that_only_passes_make_is_isolated_too(monkeypatch):
     assert placement.python_steps == 1
 
 
-def test_without_the_kit_it_is_named(monkeypatch):
+def test_without_the_kit_the_error_names_the_package(monkeypatch):
     monkeypatch.setenv("OPWRIGHT_ISOLATE", "cpu")
     monkeypatch.setenv("OPWRIGHT_PLUGINS", "std,cpu")
     text = r"kit\[prepare_isolated\]: no plugin provides this annex\n  .* OPWRIGHT_PLUGINS: .*'kit'"

@@ -1,4 +1,4 @@
-"""A compiled kernel that refuses, fails or throws: the error names it, and the process lives."""
+"""A compiled kernel that refuses, fails or throws: the error names it, and the process survives."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_refusal_is_reported_with_its_reason(acme, plain_library):
         ow.ops.acme.scale(X, fault="refuse")
 
 
-def test_prepare_may_be_out_of_memory(acme, plain_library):
+def test_prepare_may_run_out_of_memory(acme, plain_library):
     acme.use(plain_library)
     text = r"acme.scale\[cpu, float64, acme\] of opwright-acme 1.0: prepare failed for operator 0"
     with pytest.raises(OutOfMemoryError, match=text):
@@ -55,14 +55,14 @@ def test_an_exception_of_a_plugin_becomes_a_kernel_error(acme, compiler, where):
     np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
 
 
-def test_a_refusal_lets_the_next_candidate_serve(acme, plain_library, table, slower_kernel):
+def test_after_a_refusal_the_next_candidate_is_used(acme, plain_library, table, slower_kernel):
     acme.use(plain_library, table + slower_kernel)
     acme.add_module("slow", "def scale(x, out, *, factor, fault):\n    out[...] = 10 * x\n")
     np.testing.assert_array_equal(ow.ops.acme.scale(X, fault="refuse"), 10 * X)
     np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
 
 
-def test_a_lack_of_memory_is_an_error_and_no_other_kernel_serves(
+def test_running_out_of_memory_raises_and_no_other_kernel_is_tried(
     acme, plain_library, table, slower_kernel
 ):
     acme.use(plain_library, table + slower_kernel)
@@ -74,7 +74,7 @@ def test_a_lack_of_memory_is_an_error_and_no_other_kernel_serves(
 
 
 @pytest.mark.parametrize(("persistable", "flags"), [(False, "0 0"), (True, "1 0")])
-def test_prepare_knows_which_inputs_may_be_packed(acme, plain_library, persistable, flags):
+def test_prepare_can_query_which_inputs_may_be_packed(acme, plain_library, persistable, flags):
     acme.use(plain_library)
     program = ow.Program()
     with ow.program_guard(program, ow.Program()):
@@ -89,7 +89,7 @@ def test_prepare_knows_which_inputs_may_be_packed(acme, plain_library, persistab
         run() if persistable else run(x=X)
 
 
-def test_prepare_knows_the_shapes_of_its_inputs(acme, plain_library):
+def test_prepare_can_query_the_shapes_of_its_inputs(acme, plain_library):
     acme.use(plain_library)
     operator = ow.Operator(
         "acme.scale_grad", x="x", out_grad="out_grad", x_grad="x_grad", fault="flags"

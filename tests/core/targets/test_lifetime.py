@@ -1,4 +1,4 @@
-"""A library is open once, and then as long as the process."""
+"""A library is opened once, and stays open until the process exits."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_two_paths_to_one_file_are_one_library(copy, tmp_path):
         assert other.path == str(copy)
 
 
-def test_two_files_of_one_content_are_two_libraries(copy, tmp_path):
+def test_two_files_with_the_same_content_are_two_libraries(copy, tmp_path):
     library = _runtime.Library(str(copy))
     other = _runtime.Library(str(shutil.copy(copy, tmp_path / "other.so")))
     assert other.kernels[0][0] != library.kernels[0][0]
 
 
-def test_it_stays_open_without_a_user(copy):
+def test_a_library_stays_open_without_users(copy):
     library = _runtime.Library(str(copy))
     addresses = library.kernels
     del library
@@ -75,7 +75,7 @@ print("lives")
 """
 
 
-def test_threads_of_a_library_run_on_without_a_user(compiler):
+def test_threads_of_a_library_keep_running_without_users(compiler):
     path = str(compiler.build("threaded.cc"))
     assert compiler.run(sys.executable, "-c", THREADED.format(path=path)).strip() == "lives"
 
@@ -123,7 +123,7 @@ def test_a_file_that_replaced_an_open_one_is_refused(copy, tmp_path, compiler):
         _runtime.Library(str(copy))
 
 
-def test_many_threads_open_it_once(copy):
+def test_many_threads_open_a_library_once(copy):
     barrier = threading.Barrier(8)
 
     def open_often(_):

@@ -1,4 +1,4 @@
-"""A device of a library is shared in a process by all Contexts."""
+"""All Contexts of a process share the devices of a library."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run_add(context, x, scope=None, device="tape"):
         return call(x=x)[0]
 
 
-def test_two_contexts_have_one_device_with_one_stream(tape):
+def test_two_contexts_share_one_device_and_its_stream(tape):
     contexts = [Context.discover(), Context.discover()]
     first, second = (get_device("tape", context) for context in contexts)
     assert first is second
@@ -35,7 +35,7 @@ def test_two_contexts_have_one_device_with_one_stream(tape):
     assert get_device("tape:1", contexts[0]) is get_device("tape:1", contexts[1]) is not first
 
 
-def test_a_context_reads_the_results_of_another(tape):
+def test_a_context_can_read_the_results_of_another(tape):
     once = run_add(Context.discover(), X)
     twice = run_add(Context.discover(), once)
     with context_guard(Context.discover()):
@@ -57,7 +57,7 @@ def test_every_context_updates_a_variable_in_place(tape):
     assert len(places) == 1
 
 
-def test_it_is_closed_with_its_last_user_and_opened_again(tape):
+def test_a_device_is_closed_with_its_last_user_and_can_be_reopened(tape):
     contexts = [Context.discover(), Context.discover()]
     kept = [run_add(context, X) for context in contexts]
     del contexts[0], kept[0]
@@ -126,7 +126,7 @@ def test_a_tensor_on_a_device_of_the_same_name_is_refused_and_both_owners_are_na
     np.testing.assert_array_equal(run_add(other, tensor.numpy()).numpy(), 4 * X)
 
 
-def test_a_variable_moves_between_devices_of_one_name(tape, other):
+def test_a_variable_can_move_between_devices_of_the_same_name(tape, other):
     scope = ow.Scope()
     scope.var("w").set(X)
     network = ow.Network([ow.Operator("add", x="w", y="w", out="w")])
@@ -137,7 +137,7 @@ def test_a_variable_moves_between_devices_of_one_name(tape, other):
     np.testing.assert_array_equal(scope.find_var("w").numpy(), 8 * X)
 
 
-def test_a_plan_that_is_run_on_a_variable_of_the_other_device_names_both(tape, other):
+def test_the_error_for_a_plan_with_a_variable_of_the_other_device_names_both(tape, other):
     context = Context.discover()
     device, theirs = get_device("tape", context), get_device("tape", other)
     builder = _runtime.PlanBuilder(device, "plan")
@@ -150,7 +150,7 @@ def test_a_plan_that_is_run_on_a_variable_of_the_other_device_names_both(tape, o
         builder.build(None).run(scope)
 
 
-def test_kernels_in_python_get_one_kind_of_arrays_in_all_contexts(acme, compiler):
+def test_python_kernels_get_the_same_kind_of_arrays_in_all_contexts(acme, compiler):
     acme.use(compiler.build("tape.cc"), table_with_python())
     Tape(acme.site / "opwright_acme" / "libacme.so")
     network, last = make_network("relu")

@@ -45,13 +45,13 @@ def test_attributes_are_passed_by_keyword_at_any_position():
     assert found == PythonLayout((0,), (("y", 1), ("out", 3)), ("alpha", "axis"), ("alpha", "axis"))
 
 
-def test_any_attributes_are_all_attributes():
+def test_a_double_star_parameter_takes_all_attributes():
     found = layout(lambda x, y, out, **attrs: None)
     assert found == PythonLayout((0, 1, 3), (), ("alpha", "axis"))
     assert layout(lambda x, y, out, *, axis, **attrs: None).attributes == ("axis", "alpha")
 
 
-def test_any_slots_are_all_slots_in_order():
+def test_a_star_parameter_takes_all_slots_in_order():
     assert layout(lambda *slots, **attrs: None).positional == (0, 1, 2, 3)
     assert layout(lambda y, *slots, **attrs: None).positional == (1, 0, 2, 3)
 
@@ -60,7 +60,7 @@ def test_a_shape_only_slot_may_be_taken():
     assert layout(lambda x, y, like, out, **attrs: None).positional == (0, 1, 2, 3)
 
 
-def test_positional_only_slots_are_fine():
+def test_positional_only_slots_are_accepted():
     assert layout(lambda x, y, out, /, **attrs: None).positional == (0, 1, 3)
 
 
@@ -68,7 +68,7 @@ def test_an_additional_parameter_has_an_underscore_and_a_default():
     assert layout(lambda x, y, out, _cache=(), **attrs: None).positional == (0, 1, 3)
 
 
-def test_the_result_of_prepare_takes_slots_only():
+def test_the_result_of_prepare_takes_only_slots():
     assert layout(lambda x, y, out: None, with_attributes=False).attributes == ()
     with pytest.raises(RegistrationError, match="got 'alpha' in"):
         layout(lambda x, y, out, alpha: None, with_attributes=False)
@@ -101,12 +101,12 @@ def test_methods_partials_and_callable_objects_have_signatures():
         (lambda x, y, **attrs: None, "without 'out'"),
     ],
 )
-def test_a_kernel_that_does_not_fit_is_refused(function, words):
+def test_a_kernel_with_a_mismatched_signature_is_refused(function, words):
     with pytest.raises(RegistrationError, match=f"^acme.blend: kernel .*{words}"):
         layout(function)
 
 
-def test_the_kernel_is_named_with_its_signature():
+def test_the_error_names_the_kernel_and_its_signature():
     def blend(x, out):
         raise NotImplementedError
 
@@ -114,6 +114,6 @@ def test_the_kernel_is_named_with_its_signature():
         layout(blend, who="mine")
 
 
-def test_the_error_of_a_callable_without_a_signature_suggests_wrapping():
+def test_the_error_for_a_callable_without_a_signature_suggests_wrapping_it():
     with pytest.raises(RegistrationError, match="signature that Python can read, .*; wrap it"):
         layout(type)

@@ -50,7 +50,7 @@ def test_a_long_plan_runs_on_all_threads_and_a_short_one_on_one(acme, library):
     np.testing.assert_array_equal(ow.ops.acme.scale(SHORT), 2 * SHORT)
 
 
-def test_all_steps_of_a_plan_have_one_count(acme, library):
+def test_all_steps_of_a_plan_use_the_same_number_of_threads(acme, library):
     acme.use(library)
     network, call = counts(100, 20_000)
     assert call() == [{2}, {2}]
@@ -68,7 +68,7 @@ def test_short_steps_add_up_to_a_long_plan(acme, library):
     assert call() == [{2}] * 5
 
 
-def test_a_kernel_without_an_estimate_is_estimated_by_its_bytes(acme, compiler):
+def test_a_kernel_without_an_estimate_is_estimated_from_its_bytes(acme, compiler):
     acme.use(compiler.build("threads.cc", "-fopenmp"))
     assert set(ow.ops.acme.scale(np.ones(10_000), fault="count")) == {1}
     assert set(ow.ops.acme.scale(np.ones(100_000), fault="count")) == {2}
@@ -96,12 +96,12 @@ def test_a_long_step_without_an_estimate_lets_other_threads_run(acme, compiler):
         thread.join()
 
 
-def test_a_kernel_that_refuses_one_thread_gets_all(acme, library):
+def test_a_kernel_that_refuses_one_thread_gets_all_threads(acme, library):
     acme.use(library)
     assert set(ow.ops.acme.scale(SHORT, fault="alone")) == {2}
 
 
-def test_a_kernel_that_refuses_all_threads_may_serve_a_short_plan(
+def test_a_kernel_that_refuses_several_threads_can_be_used_in_a_short_plan(
     acme, library, table, slower_kernel
 ):
     acme.use(library, table + slower_kernel)

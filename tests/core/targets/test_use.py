@@ -1,4 +1,4 @@
-"""An operator and its kernels in a compiled library serve as any other."""
+"""An operator and its kernels in a compiled library work like any other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opwright.op import Meta
 X = np.array([1.0, 2.5, -3.0])
 
 
-def test_it_runs_on_arrays_with_signature_and_docstring(acme, plain_library):
+def test_a_compiled_operator_is_a_function_with_signature_and_docstring(acme, plain_library):
     acme.use(plain_library)
     np.testing.assert_array_equal(ow.ops.acme.scale(X), 2 * X)
     out = ow.ops.acme.scale(X.astype("float32"), factor=3.0)
@@ -25,13 +25,13 @@ def test_it_runs_on_arrays_with_signature_and_docstring(acme, plain_library):
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 3), (0, 4)])
-def test_shapes_without_elements_or_axes(acme, plain_library, shape):
+def test_shapes_without_elements_or_axes_are_supported(acme, plain_library, shape):
     acme.use(plain_library)
     x = np.ones(shape)
     np.testing.assert_array_equal(ow.ops.acme.scale(x), 2 * x)
 
 
-def test_attributes_are_checked_and_the_library_refuses_shapes(acme, plain_library):
+def test_attributes_are_checked_and_the_library_can_refuse_shapes(acme, plain_library):
     acme.use(plain_library)
     with pytest.raises(AttributeValueError, match=r"acme.scale: factor must be in \(0, inf\)"):
         ow.ops.acme.scale(X, factor=-1.0)
@@ -47,7 +47,7 @@ def test_unknown_dimensions_pass_through_the_librarys_shape_rule(acme, plain_lib
     assert definition.infer(metas, attrs, (1,)) == metas
 
 
-def test_it_trains_through_the_gradient_that_the_library_names(acme, plain_library):
+def test_training_uses_the_gradient_that_the_library_names(acme, plain_library):
     acme.use(plain_library)
     program = ow.Program()
     with ow.program_guard(program, ow.Program()):
@@ -60,7 +60,7 @@ def test_it_trains_through_the_gradient_that_the_library_names(acme, plain_libra
     np.testing.assert_array_equal(gradient, np.full(3, 4.0))
 
 
-def test_its_gradient_accepts_only_values_of_the_operator(acme, plain_library):
+def test_the_gradient_accepts_only_consistent_values(acme, plain_library):
     acme.use(plain_library)
     block = ow.Program().global_block()
     block.create_var("x", shape=[3], dtype="float64")
@@ -107,7 +107,7 @@ def test_discovery_opens_no_library(acme, plain_library):
     assert text.split() == ["False", "True"]
 
 
-def test_symbols_stay_local(acme, plain_library):
+def test_symbols_of_libraries_stay_local(acme, plain_library):
     acme.install(plain_library)
     text = acme.python(
         "import ctypes, numpy, opwright\n"
@@ -127,7 +127,7 @@ def test_doctor_opens_the_library(acme, plain_library):
     assert "a library must be a shared object (ELF), got a file of another kind" in done.stdout
 
 
-def test_its_shape_rule_takes_numbers_alone(acme, plain_library):
+def test_the_shape_rule_can_be_called_with_numbers_only(acme, plain_library):
     acme.use(plain_library)
     scale = ow.current_context().ops.get("acme.scale")
     symbol = type("Symbol", (), {"__index__": lambda self: 3})()

@@ -19,7 +19,7 @@ def context(toy):
 
 @pytest.fixture(scope="session")
 def model():
-    """The module that builds the saved model; child processes import it, too."""
+    """The module that builds the saved model; child processes also import it."""
     return _load_module("saved_model")
 
 

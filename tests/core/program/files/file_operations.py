@@ -1,4 +1,4 @@
-"""Recorded disk operations of a save, and their state after a power loss.
+"""Records the disk operations of a save, and simulates the state after a power loss.
 
 Replayed on a model of a disk that promises no more than POSIX does: the content of a file lasts
 from its fsync on, and the names in a folder from the fsync of the folder on. Until then each change
@@ -17,7 +17,7 @@ HANDLES = ("open", "write", "fsync", "close")
 
 
 class Operation(NamedTuple):
-    """One change, with paths relative to the folder that is watched."""
+    """One change, with paths relative to the monitored folder."""
 
     kind: str
     path: str
@@ -31,7 +31,7 @@ class Recorder:
     Parameters
     ----------
     root : Path
-        Changes below it are noted.
+        Changes below it are recorded.
     """
 
     def __init__(self, root: Path) -> None:
@@ -102,7 +102,7 @@ def recording(root: Path):
 
 
 class Disk:
-    """Files and names below a folder, and which of them a loss of power leaves.
+    """Files and names below a folder, and which of them survive a power loss.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class Disk:
         random : random.Random
             Draws the lost changes.
         share : float
-            The part of changes not yet safe that is nevertheless there.
+            The fraction of changes not yet durable that nevertheless survive.
         tear : str
             The fate of data that is not yet durable: "lost", "whole", "cut" or "zeros".
         """

@@ -1,4 +1,4 @@
-"""Savers that are killed at any moment, while readers run: each load returns one complete save.
+"""Kills savers at any moment while readers run; each load must return one complete save.
 
 ``python tests/core/program/files/kill_campaign.py --kills 10000``: a line of counts, exit status 1
 after a finding. The tests run a few kills of it; ``OPWRIGHT_SAVING_KILLS`` sets how many.
@@ -38,7 +38,7 @@ KEEP = 2
 
 
 class Outcome(NamedTuple):
-    """The actions and findings of a campaign."""
+    """What happened in a campaign, and its findings."""
 
     kills: int
     saves: int
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
 
 
 def check_whole(folder: Path) -> int:
-    """Load a folder and return the value of its save; AssertionError if two are mixed."""
+    """Load a folder and return the value of its save; AssertionError if two saves are mixed."""
     scope = saved_model.ArrayScope()
     loaded = load(folder, scope)
     arrays = scope.arrays()
@@ -67,16 +67,16 @@ def save_value(folder: Path, value: int) -> None:
 
 
 class Campaign:
-    """Processes that save to one folder and load it, until a number of them was killed.
+    """Run processes that save to one folder and load it, until a number of them has been killed.
 
     Parameters
     ----------
     folder : Path
         The folder to which they save.
     savers, readers : int
-        Numbers that run at a time.
+        The numbers of concurrent processes.
     seed : int
-        The seed of the times of kills.
+        The seed for the times of the kills.
     """
 
     def __init__(self, folder: Path, savers: int = 2, readers: int = 4, seed: int = 0) -> None:

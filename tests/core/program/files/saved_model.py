@@ -67,7 +67,7 @@ def filled(value, width=3):
 
 
 def save_pair(folder, program, scope, **options):
-    """Save, and leave only the two files in the folder, like a user who copies them."""
+    """Save, and leave only the two files in the folder, as if a user had copied them."""
     save(folder / "whole", program, scope, **options)
     for name in ("program.pb", "params.safetensors"):
         shutil.copyfile(folder / "whole" / name, folder / name)
@@ -79,7 +79,7 @@ def save_nothing(folder, program, scope):
 
 
 def load_value(folder):
-    """Load a folder and return (width, value), after checking that all arrays are of one save."""
+    """Load a folder and return (width, value), after checking that no saves are mixed."""
     scope = ArrayScope()
     loaded = load(folder, scope)
     w = scope.arrays()["w"]

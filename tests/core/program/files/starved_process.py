@@ -47,7 +47,7 @@ def filled_scope(value, width=WIDTH):
 
 
 def other_scope():
-    """Return a scope where `load` replaces one array, makes one, and writes into one."""
+    """Return a scope in which `load` replaces an array, creates one, and overwrites one."""
     scope = filled_scope(-1, WIDTH + 1)
     scope.erase("count")
     return scope
@@ -96,7 +96,7 @@ class Work:
         return loaded
 
     def saved_value(self):
-        """Return the value that is loaded, after checking that all of it is of one save."""
+        """Return the value that is loaded, after checking that everything is from the same save."""
         scope = ow.Scope()
         loaded = self.load(scope)
         value = value_in(scope)
@@ -131,7 +131,7 @@ class Work:
         return outcome._replace(total=total)
 
     def check_next(self, value):
-        """Do the same with all memory: it works, and nothing is left of the attempt."""
+        """Repeat it without failures: it works, and the attempt has left no trace."""
         self.save(value, filled_scope(value))
         assert self.saved_value() == value
         left = [path.name for path in self.folder.rglob(".*")]
@@ -139,7 +139,7 @@ class Work:
 
 
 def outcome_of(error):
-    """Classify an error: of memory, of opwright, or misnamed by C code."""
+    """Classify an error: out of memory, an opwright error, or one that C code misreports."""
     if isinstance(error, MemoryError):
         return Outcome("memory")
     if isinstance(error, OpwrightError):
@@ -158,7 +158,7 @@ def count_open_files():
 
 
 def try_one(work, starving, number):
-    """Return the outcome of one attempt, with violations instead of its text."""
+    """Return the outcome of one attempt; violations replace its text."""
 
     before = work.saved_value()
 
@@ -186,7 +186,7 @@ def try_one(work, starving, number):
 
 
 def prepare(work, library, what):
-    """Return the number of allocations, after one-time work of the process."""
+    """Return the number of allocations, after the one-time work of the process is done."""
     for _ in range(3):
         work.check_next(work.saved_value())
     gc.collect()

@@ -48,12 +48,12 @@ def check_refused(folder, model, error, message):
         ("params.safetensors", "must be next to the program .* got no such file; save both again"),
     ],
 )
-def test_a_missing_file_is_named(folder, model, name, message):
+def test_the_error_names_a_missing_file(folder, model, name, message):
     (folder / name).unlink()
     check_refused(folder, model, FileMissingError, message)
 
 
-def test_a_missing_folder_is_named_with_its_expected_contents(folder, model):
+def test_the_error_for_a_missing_folder_names_its_expected_contents(folder, model):
     absent = folder / "absent"
     message = f"^{absent}: must be a folder .*program.pb and params.safetensors in it, got no such"
     check_refused(absent, model, FileMissingError, message)
@@ -84,7 +84,7 @@ def test_a_missing_folder_is_named_with_its_expected_contents(folder, model):
         (lambda p, s: load_program(p), "load_program: path must be a str or a path, got Program"),
     ],
 )
-def test_swapped_arguments_are_refused_by_name(model, monkeypatch, tmp_path, call, message):
+def test_the_error_for_swapped_arguments_names_them(model, monkeypatch, tmp_path, call, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AttributeTypeError, match=message):
         call(model.build(), model.filled(1))
@@ -95,7 +95,7 @@ def test_swapped_arguments_are_refused_by_name(model, monkeypatch, tmp_path, cal
     ("name", "message"),
     [("program.pb", "program: "), ("params.safetensors", "truncated, or no safetensors file")],
 )
-def test_every_truncation_is_noticed(folder, model, name, message):
+def test_every_truncation_is_detected(folder, model, name, message):
     data = (folder / name).read_bytes()
     for length in [0, 1, 7, 8, 9, *range(10, len(data), 13), len(data) - 1]:
         (folder / name).write_bytes(data[:length])
@@ -103,7 +103,7 @@ def test_every_truncation_is_noticed(folder, model, name, message):
 
 
 @pytest.mark.parametrize("name", ["program.pb", "params.safetensors"])
-def test_every_flipped_bit_is_noticed(folder, model, name):
+def test_every_flipped_bit_is_detected(folder, model, name):
     data = (folder / name).read_bytes()
     expected = load(folder, model.ArrayScope())
     for position in range(len(data)):
@@ -122,12 +122,12 @@ def test_every_flipped_bit_is_noticed(folder, model, name):
 
 @pytest.mark.parametrize("junk", [b"PK\3\4 a zip file" * 9, b"\0" * 200, b"\xff" * 200])
 @pytest.mark.parametrize("name", ["program.pb", "params.safetensors"])
-def test_foreign_files(folder, model, name, junk):
+def test_foreign_files_are_refused(folder, model, name, junk):
     (folder / name).write_bytes(junk)
     check_refused(folder, model, FormatError, "no program of opwright|no safetensors file")
 
 
-def test_parameters_of_another_writer(folder, model):
+def test_parameters_of_another_writer_are_refused(folder, model):
     path = folder / "params.safetensors"
     save_file(load_file(path), path)
     check_refused(
@@ -135,7 +135,7 @@ def test_parameters_of_another_writer(folder, model):
     )
 
 
-def test_parameters_of_another_program(folder, model):
+def test_parameters_of_another_program_are_refused(folder, model):
     other = folder / "other"
     other.mkdir()
     model.save_pair(other, model.build(width=5), model.filled(7, width=5))
@@ -144,7 +144,7 @@ def test_parameters_of_another_program(folder, model):
 
 
 def rewrite(folder, **changes):
-    """Write the parameters again, with some arrays changed; None leaves one out."""
+    """Rewrite the parameters with some arrays changed; None omits an array."""
     path = folder / "params.safetensors"
     arrays = {**load_file(path), **changes}
     kept = {name: array for name, array in arrays.items() if array is not None}
@@ -164,7 +164,7 @@ def rewrite(folder, **changes):
         ({f"v{i}": np.zeros(1) for i in range(9)}, "; and 4 more"),
     ],
 )
-def test_tensors_that_do_not_fit_are_named(folder, model, changes, message):
+def test_the_error_names_tensors_that_do_not_match(folder, model, changes, message):
     rewrite(folder, **changes)
     check_refused(folder, model, FormatError, f"does not fit the program: .*{message}")
 
@@ -183,12 +183,12 @@ def test_an_oversized_header_is_not_read(folder, model):
     check_refused(folder, model, FormatError, "a header of 34603008 bytes, of at most 33554432")
 
 
-def test_a_feed_or_fetch_is_a_variable(folder, model):
+def test_a_feed_or_fetch_that_is_not_a_variable_is_refused(folder, model):
     data = program_to_bytes(model.build(), fetches=["ghost"])
     (folder / "program.pb").write_bytes(data)
     check_refused(folder, model, FormatError, "a feed or fetch must be a variable, got 'ghost'")
 
 
-def test_the_error_of_an_unknown_operator_names_the_package(folder, model, context):
+def test_the_error_for_an_unknown_operator_names_the_package(folder, model, context):
     del context.ops._registered["dropout"], context.ops._entries["dropout"]
     check_refused(folder, model, OperatorNotFoundError, "pip install 'opwright-std'")

@@ -36,7 +36,7 @@ def run_child(script, *arguments):
     return subprocess.run(command, timeout=600, check=False).returncode
 
 
-# The second argument is the fault that is injected into each change, one after another.
+# The second argument is the fault to inject, into one change after another.
 FAIL_AT = """
 def save_failing(folder, width, step, fail):
     calls = 0
@@ -86,7 +86,7 @@ while status != 0:
 @pytest.mark.grid(4)
 @pytest.mark.parametrize("layout", ["save", "save_pair"])
 @pytest.mark.parametrize("width", [5, 3], ids=["other_program", "same_program"])
-def test_a_kill_at_any_step_leaves_one_whole_generation(tmp_path, model, width, layout):
+def test_a_kill_at_any_step_leaves_one_complete_generation(tmp_path, model, width, layout):
     assert run_child(KILL_AT_EACH, tmp_path, width, layout) == 0
     folders = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
     assert len(folders) > 30
@@ -94,14 +94,14 @@ def test_a_kill_at_any_step_leaves_one_whole_generation(tmp_path, model, width, 
     assert set(seen) == {(3, 1), (width, 2)}
     assert seen == sorted(seen, key=lambda value: value[1])
     for folder in folders:
-        # Files that are left over do not harm the next save, and are removed by it.
+        # Left-over files do not harm the next save, which removes them.
         save(folder, model.build(6), model.filled(3, 6), keep=1)
         assert model.load_value(folder) == (6, 3)
         assert {path.name for path in folder.iterdir()} == CLEAN
         assert len(list((folder / "generations").iterdir())) == 1
 
 
-def test_the_first_save_that_is_killed_leaves_nothing_or_all(tmp_path, model):
+def test_a_killed_first_save_leaves_a_complete_model_or_nothing(tmp_path, model):
     assert run_child(KILL_AT_EACH, tmp_path, 3, "save_nothing") == 0
     found = set()
     for folder in tmp_path.iterdir():
@@ -134,7 +134,7 @@ while True:
 )
 
 
-def test_an_interrupt_at_any_step_leaves_one_whole_generation(tmp_path, model):
+def test_an_interrupt_at_any_step_leaves_one_complete_generation(tmp_path, model):
     assert run_child(INTERRUPT_AT_EACH, tmp_path) == 0
     folders = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
     seen = [model.load_value(folder) for folder in folders]
@@ -151,7 +151,7 @@ def test_savers_killed_while_others_read_never_mix_or_lose_a_model(tmp_path, cam
     assert outcome.loads > 0
 
 
-def test_two_savers_add_a_generation_each(tmp_path, model):
+def test_two_savers_each_add_a_generation(tmp_path, model):
     script = """
     start = sys.stdin.readline()
     for value in range(8):
@@ -169,7 +169,7 @@ def test_two_savers_add_a_generation_each(tmp_path, model):
     assert str((tmp_path / "latest").readlink()) == "generations/00000016"
 
 
-def test_threads_of_one_process_add_a_generation_each(tmp_path, model, context):
+def test_threads_of_one_process_each_add_a_generation(tmp_path, model, context):
     from concurrent.futures import ThreadPoolExecutor
 
     from opwright import context_guard

@@ -24,11 +24,11 @@ from starving import build_native, build_python, libraries_of
 PROCESS = Path(__file__).parent / "starved_process.py"
 EVERY_ALLOCATION = os.environ.get("OPWRIGHT_EVERY_ALLOCATION") == "1"
 SAMPLE = 40 if EVERY else 12
-"""The approximate number of Python's allocations that the tests fail in a save, and in a load."""
+"""The approximate number of Python allocations that the tests make fail in a save and a load."""
 
 STEPS = {"save": 2500 // SAMPLE, "load": 1700 // SAMPLE}
 MOST_OPEN = 2
-"""If CPython 3.11 cannot call the ``__exit__`` of a with, it leaks the context manager."""
+"""If CPython 3.11 cannot call ``__exit__`` of a with block, it leaks the context manager."""
 
 _OURS = re.compile(r"^(_runtime\.|libopwright|_?opwright)")
 
@@ -57,7 +57,7 @@ def starve(folder: Path, *arguments: str, preload: Path | None = None) -> dict[s
 
 
 @pytest.mark.parametrize("name", ["save", "load"])
-def test_a_native_allocation_that_fails_is_a_memory_error(
+def test_a_failed_native_allocation_raises_a_memory_error(
     name: str, libraries: Path, tmp_path: Path
 ) -> None:
     library = libraries / "native_allocations.so"
@@ -69,7 +69,7 @@ def test_a_native_allocation_that_fails_is_a_memory_error(
 
 @pytest.mark.timeout(3600 if EVERY_ALLOCATION else 900)
 @pytest.mark.parametrize("name", ["save", "load"])
-def test_a_python_allocation_that_fails_leaves_a_whole_model(
+def test_a_failed_python_allocation_leaves_a_complete_model(
     name: str, libraries: Path, tmp_path: Path
 ) -> None:
     step = 1 if EVERY_ALLOCATION else STEPS[name]

@@ -24,7 +24,7 @@ from opwright.program.files.generations import Saver
 
 @pytest.fixture
 def folder(tmp_path, model):
-    """A folder with two generations, of the values 1 and 2."""
+    """A folder with two generations, with the values 1 and 2."""
     for value in (1, 2):
         save(tmp_path / "model", model.build(), model.filled(value))
     return tmp_path / "model"
@@ -45,7 +45,7 @@ def test_the_requested_number_of_generations_is_kept(tmp_path, model):
             save(tmp_path, model.build(), model.filled(6), keep=keep)
 
 
-def test_the_names_at_the_top_are_links_to_the_newest(folder):
+def test_the_files_at_the_top_are_links_to_the_newest_generation(folder):
     newest = folder / "generations" / "00000002"
     assert str((folder / "latest").readlink()) == "generations/00000002"
     for name in ("program.pb", "params.safetensors"):
@@ -53,7 +53,7 @@ def test_the_names_at_the_top_are_links_to_the_newest(folder):
         assert (folder / name).samefile(newest / name)
 
 
-def test_an_older_generation_is_loaded_by_its_folder(folder, model):
+def test_an_older_generation_is_loaded_from_its_folder(folder, model):
     assert model.load_value(folder / "generations" / "00000001") == (3, 1)
     assert model.load_value(folder / "latest") == (3, 2)
     assert load_program(folder / "latest" / "program.pb").program_feeds == ("x",)
@@ -94,7 +94,7 @@ def test_notes_that_json_would_change_are_refused(folder, model, notes, message)
 
 
 @pytest.mark.parametrize("name", ["generation.json", "program.pb", "params.safetensors"])
-def test_damage_of_the_newest_generation_is_noticed_and_the_previous_one_named(folder, model, name):
+def test_the_error_for_a_damaged_newest_generation_names_the_previous_one(folder, model, name):
     path = folder / "generations" / "00000002" / name
     data = path.read_bytes()
     for length in [0, 1, 9, *range(10, len(data) - 1, 17)]:
@@ -169,7 +169,7 @@ def test_a_copy_whose_links_became_files_is_loaded_and_saved_to(folder, model):
     assert generation_names(copy) == ["00000003"]
 
 
-def test_a_standalone_pair_becomes_a_generation_by_the_next_save(tmp_path, model):
+def test_the_next_save_converts_a_standalone_pair_to_a_generation(tmp_path, model):
     model.save_pair(tmp_path, model.build(5), model.filled(1, 5))
     assert model.load_value(tmp_path) == (5, 1)
     save(tmp_path, model.build(), model.filled(2))
@@ -184,7 +184,7 @@ def test_files_of_other_tools_are_replaced_by_a_save(tmp_path, model):
 
 
 @pytest.mark.parametrize("name", ["latest", "program.pb", "params.safetensors"])
-def test_a_folder_instead_of_a_link_is_left_alone(tmp_path, model, name):
+def test_a_folder_in_place_of_a_link_is_not_changed(tmp_path, model, name):
     (tmp_path / name).mkdir()
     with pytest.raises(FileTakenError, match=rf"{name}: opwright\.save makes a link here"):
         save(tmp_path, model.build(), model.filled(1))
@@ -212,7 +212,7 @@ def test_a_planted_link_instead_of_the_generations_is_refused(tmp_path, model):
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_files_of_a_generation_are_not_links(folder, model):
+def test_links_among_the_files_of_a_generation_are_refused(folder, model):
     path = folder / "generations" / "00000002" / "program.pb"
     path.rename(folder / "moved.pb")
     path.symlink_to(folder / "moved.pb")
@@ -222,7 +222,7 @@ def test_files_of_a_generation_are_not_links(folder, model):
 
 @pytest.mark.parametrize("name", ["program.pb", "params.safetensors", "generation.json"])
 @pytest.mark.parametrize("layout", ["generation", "pair"])
-def test_a_pipe_is_refused_and_not_waited_for(folder, model, name, layout):
+def test_a_pipe_is_refused_without_waiting(folder, model, name, layout):
     place = folder / "generations" / "00000002"
     if layout == "pair":
         place = folder.parent / "pair"
@@ -243,7 +243,7 @@ def test_a_device_is_refused(tmp_path, model):
         model.load_value(tmp_path)
 
 
-def test_modes_follow_the_umask(tmp_path, model):
+def test_file_modes_follow_the_umask(tmp_path, model):
     before = os.umask(0o027)
     try:
         save(tmp_path / "a" / "b", model.build(), model.filled(1))
@@ -272,7 +272,7 @@ def test_a_small_program_allocates_little_memory(folder):
 
 
 @pytest.mark.parametrize("function", ["open_folder", "read_manifest", "check_top_level"])
-def test_a_reader_whose_generation_vanishes_takes_the_next_one(
+def test_a_reader_whose_generation_is_removed_reads_the_next_one(
     folder, model, monkeypatch, function
 ):
     real, calls = getattr(opening, function), []
@@ -300,7 +300,7 @@ def test_a_reader_keeps_the_file_that_it_opened(folder, model):
     assert opening.read_saved(folder, read) == (program, size)
 
 
-def test_only_the_work_of_a_dead_saver_is_removed(folder, model):
+def test_only_files_of_a_dead_saver_are_removed(folder, model):
     with Saver(folder, folder / "generations") as live:
         live.new_folder.mkdir()
         (live.new_folder / "program.pb").write_text("half")
@@ -318,7 +318,7 @@ def test_only_the_work_of_a_dead_saver_is_removed(folder, model):
     assert not os.path.lexists(folder / ".link-dead")
 
 
-def test_a_saver_whose_work_was_cleaned_up_writes_it_again(folder, model, monkeypatch):
+def test_a_saver_whose_files_were_removed_rewrites_them(folder, model, monkeypatch):
     real, removed = os.rename, []
 
     def rename(source, target):
@@ -333,7 +333,7 @@ def test_a_saver_whose_work_was_cleaned_up_writes_it_again(folder, model, monkey
     assert model.load_value(folder) == (3, 3)
 
 
-def test_a_rename_whose_answer_was_lost_is_not_done_twice(folder, model, monkeypatch):
+def test_a_rename_whose_reply_was_lost_is_not_repeated(folder, model, monkeypatch):
     real, lost = os.rename, []
 
     def rename(source, target):
@@ -365,7 +365,7 @@ def test_without_locks_only_day_old_files_are_removed(folder, model, monkeypatch
     assert sorted(path.name for path in inner.glob(".*")) == [".new-young", ".saving-young"]
 
 
-def test_a_file_system_without_links_holds_generations_only(tmp_path, model, monkeypatch):
+def test_a_file_system_without_links_contains_only_generations(tmp_path, model, monkeypatch):
     def symlink(text, path, *rest):
         raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
 

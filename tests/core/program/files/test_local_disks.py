@@ -12,7 +12,9 @@ from opwright import disk
 @pytest.mark.parametrize(
     ("kind", "expected"), [("ext4", True), ("tmpfs", True), ("nfs4", False), ("fuse.sshfs", False)]
 )
-def test_a_disk_is_local_by_its_kind(tmp_path, monkeypatch, kind, expected):
+def test_the_type_of_the_file_system_determines_whether_a_disk_is_local(
+    tmp_path, monkeypatch, kind, expected
+):
     path = tmp_path / "file"
     path.write_bytes(b"")
     device = path.stat().st_dev
@@ -25,7 +27,7 @@ def test_a_disk_is_local_by_its_kind(tmp_path, monkeypatch, kind, expected):
         assert disk.is_local(file.fileno()) is expected
 
 
-def test_an_unknown_disk_is_not_local(tmp_path, monkeypatch):
+def test_an_unknown_file_system_does_not_count_as_local(tmp_path, monkeypatch):
     (tmp_path / "mountinfo").write_text("")
     with (tmp_path / "mountinfo").open() as file:
         for name in ("mountinfo", "absent"):

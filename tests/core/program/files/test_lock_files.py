@@ -1,4 +1,4 @@
-"""The file of a lock: readable, whole or absent, and refused if it is damaged or foreign."""
+"""Lock files: readable, complete or absent, and refused if they are damaged or foreign."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_loading_restores_saved_values(path, tmp_path):
     assert ow.Lock.load(str(tmp_path / "empty.lock")) == empty
 
 
-def test_each_kernel_and_pass_has_a_line_that_people_can_compare(path):
+def test_each_kernel_and_pass_has_its_own_line(path):
     key = '"operator": "acme.swish", "device": "cpu", "dtype": "*", "library": "acme"'
     assert path.read_text().splitlines()[:6] == [
         "{",
@@ -98,7 +98,7 @@ def test_another_file_is_not_replaced(tmp_path):
         LOCK.save(tmp_path / "absent" / "program.lock")
 
 
-def test_the_error_of_a_missing_file_shows_how_to_write_one(tmp_path):
+def test_the_error_for_a_missing_file_shows_how_to_write_one(tmp_path):
     with pytest.raises(FileMissingError, match=r"no such file; write it with opwright lock"):
         ow.Lock.load(tmp_path / "program.lock")
 
@@ -178,7 +178,7 @@ def test_a_newer_format_is_reported(path):
         ow.Lock.load(path)
 
 
-def test_a_huge_file_and_a_non_file_are_not_read(path, tmp_path):
+def test_huge_files_and_devices_are_not_read(path, tmp_path):
     with path.open("ab") as file:
         file.truncate(1 << 40)
     with pytest.raises(FormatError, match="must have at most 8388608 bytes"):
@@ -190,6 +190,6 @@ def test_a_huge_file_and_a_non_file_are_not_read(path, tmp_path):
         ow.Lock.load(tmp_path)
 
 
-def test_a_lock_may_be_a_link(path, tmp_path):
+def test_a_link_to_a_lock_is_read(path, tmp_path):
     (tmp_path / "link.lock").symlink_to(Path(path.name))
     assert ow.Lock.load(tmp_path / "link.lock") == LOCK

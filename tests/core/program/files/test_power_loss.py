@@ -13,7 +13,7 @@ import pytest
 from opwright import load, save
 
 DRAWS = int(os.environ.get("OPWRIGHT_POWER_DRAWS", "2"))
-"""The number of random subsets of changes lost at a moment, in addition to the extreme ones."""
+"""The number of random subsets of lost changes per moment, besides losing all or none."""
 
 EXTREMES = [(0.0, "lost"), (1.0, "lost"), (1.0, "cut"), (1.0, "zeros")]
 NUMBERED = re.compile(r"model/generations/\d+")
@@ -32,7 +32,7 @@ def generations(folder, model):
 @pytest.mark.parametrize("keep", [1, 2])
 @pytest.mark.parametrize("width", [5, 3], ids=["other_program", "same_program"])
 @pytest.mark.parametrize("prepare", [copied_pair, generations])
-def test_a_loss_of_power_leaves_one_whole_generation(tmp_path, model, disks, prepare, width, keep):
+def test_a_power_loss_leaves_one_complete_generation(tmp_path, model, disks, prepare, width, keep):
     folder = tmp_path / "model"
     folder.mkdir()
     prepare(folder, model)
@@ -57,7 +57,7 @@ def test_a_loss_of_power_leaves_one_whole_generation(tmp_path, model, disks, pre
             disk.apply(operations[number])
 
 
-def test_the_simulator_notices_a_missing_fsync(tmp_path, model, disks):
+def test_the_simulator_detects_a_missing_fsync(tmp_path, model, disks):
     """Without the fsync of files the same replay detects losses."""
     folder = tmp_path / "model"
     generations(folder, model)

@@ -32,19 +32,19 @@ def test_a_parameter_named_like_the_metadata_is_refused(tmp_path, model):
     check_refused(tmp_path, with_variable("__metadata__"), scope, message)
 
 
-def test_a_header_beyond_its_limit(tmp_path, model, monkeypatch):
+def test_a_header_beyond_the_limit_is_refused(tmp_path, model, monkeypatch):
     monkeypatch.setattr(safetensors_file, "_MAX_HEADER_BYTES", 100)
     check_refused(
         tmp_path, model.build(), model.filled(1), r"save: .*a header of 3\d\d bytes, of at"
     )
 
 
-def test_a_program_beyond_its_limit(tmp_path, model, monkeypatch):
+def test_a_program_beyond_the_limit_is_refused(tmp_path, model, monkeypatch):
     monkeypatch.setattr(messages, "MAX_PROGRAM_BYTES", 100)
     check_refused(tmp_path, model.build(), model.filled(1), "program: must have at most 9. bytes")
 
 
-def test_blocks_that_nest_too_deep(tmp_path, model):
+def test_blocks_that_nest_too_deep_are_refused(tmp_path, model):
     program = model.build()
     for depth in range(70):
         program.add_block(depth)
@@ -92,7 +92,7 @@ def test_a_name_is_refused_or_survives_a_round_trip(tmp_path, model, name):
     np.testing.assert_array_equal(scope.arrays()[name], array)
 
 
-def test_notes_that_nest_too_deep(tmp_path, model):
+def test_notes_that_nest_too_deep_are_refused(tmp_path, model):
     notes: dict[str, object] = {}
     for _ in range(63):
         notes = {"in": notes}
@@ -103,7 +103,7 @@ def test_notes_that_nest_too_deep(tmp_path, model):
     check_refused(tmp_path, model.build(), model.filled(1), message, error, notes=notes)
 
 
-def test_a_refused_save_leaves_the_saved_one(tmp_path, model):
+def test_a_refused_save_leaves_the_previous_save_unchanged(tmp_path, model):
     save(tmp_path, model.build(), model.filled(7), fetch=["out"])
     scope = model.ArrayScope(__metadata__=np.zeros(2, np.float32))
     with pytest.raises(FormatError, match="reserves"):

@@ -107,13 +107,13 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8), **more):
         ({}, "bytes where its tensors end at"),
     ],
 )
-def test_a_header_that_contradicts_itself_is_refused(tmp_path, header, message):
+def test_an_inconsistent_header_is_refused(tmp_path, header, message):
     path = file_of(tmp_path / "file", header)
     with pytest.raises(FormatError, match=message):
         read(path)
 
 
-def test_a_file_that_ends_while_it_is_read_is_an_error_and_no_crash(tmp_path):
+def test_a_file_that_is_truncated_while_being_read_raises_and_does_not_crash(tmp_path):
     path = tmp_path / "file"
     write_file(path, encode({"w": np.zeros(1000)}, {}))
     with open_regular(path) as handle:

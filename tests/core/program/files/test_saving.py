@@ -1,4 +1,4 @@
-"""Saved values are loaded again; mismatches are named before anything changes."""
+"""Saved values are reloaded; mismatches raise before anything changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_program_and_arrays_survive_a_round_trip(tmp_path, model):
         np.testing.assert_array_equal(found, array)
 
 
-def test_the_folder_holds_two_files_that_others_can_read(tmp_path, model):
+def test_the_folder_contains_two_files_that_other_tools_can_read(tmp_path, model):
     from safetensors.numpy import load_file
 
     save(tmp_path, model.build(), model.filled(7))
@@ -42,7 +42,7 @@ DTYPES += ["float16", "bfloat16", "float32", "float64"]
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (0, 3), (5,), (2, 3)])
-def test_every_dtype_and_shape(tmp_path, model, dtype, shape):
+def test_every_dtype_and_shape_survives_a_round_trip(tmp_path, model, dtype, shape):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     numpy_dtype = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     program = Program()
@@ -72,13 +72,13 @@ def test_saving_again_replaces_both_files(tmp_path, model):
     assert (tmp_path / "program.pb").samefile(tmp_path / "generations/00000002/program.pb")
 
 
-def test_other_files_of_the_folder_stay(tmp_path, model):
+def test_other_files_in_the_folder_are_kept(tmp_path, model):
     (tmp_path / "notes.txt").write_text("mine")
     save(tmp_path, model.build(), model.filled(1))
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_an_unset_variable_is_named_and_nothing_is_written(tmp_path, model):
+def test_the_error_names_an_unset_variable_and_nothing_is_written(tmp_path, model):
     scope = model.filled(1)
     del scope.vars["w"]
     with pytest.raises(ProgramError, match="got none for 'w'; run the startup program"):
@@ -86,7 +86,7 @@ def test_an_unset_variable_is_named_and_nothing_is_written(tmp_path, model):
     assert not (tmp_path / "folder").exists()
 
 
-def test_a_variable_of_another_shape_in_the_scope_is_named(tmp_path, model):
+def test_the_error_names_a_variable_with_a_different_shape_in_the_scope(tmp_path, model):
     with pytest.raises(ProgramError, match=r"hold Parameter\('w', .*, got float32\[4, 5\]"):
         save(tmp_path, model.build(), model.filled(1, width=5))
 
@@ -99,12 +99,12 @@ def test_the_step_need_not_exist(tmp_path, model):
     np.testing.assert_array_equal(target.arrays()["@step"], [0])
 
 
-def test_a_fetch_is_a_variable(tmp_path, model):
+def test_a_fetch_that_is_not_a_variable_is_refused(tmp_path, model):
     with pytest.raises(VariableNotFoundError, match="save: fetch: no such variable, got 'ouut'"):
         save(tmp_path, model.build(), model.filled(1), fetch="ouut")
 
 
-def test_undeclared_shapes_are_known_after_loading(tmp_path, model):
+def test_inferred_shapes_are_known_after_loading(tmp_path, model):
     program = Program()
     program.global_block().create_parameter("w", [None, 3])
     program.global_block().create_parameter("v")
@@ -114,7 +114,7 @@ def test_undeclared_shapes_are_known_after_loading(tmp_path, model):
     assert (block.var("w").shape, block.var("v").shape) == ((2, 3), (4,))
 
 
-def test_the_scope_of_the_runtime(tmp_path, model):
+def test_a_scope_of_the_runtime_survives_a_round_trip(tmp_path, model):
     from opwright import Scope, scope_guard
 
     with scope_guard(Scope()) as scope:

@@ -1,4 +1,4 @@
-"""The way to the helper module of these tests."""
+"""Makes the helper module of these tests importable."""
 
 from __future__ import annotations
 

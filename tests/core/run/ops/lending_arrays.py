@@ -1,4 +1,4 @@
-"""A library of arrays with DLPack's C exchange API, as PyTorch's are; and two that have less."""
+"""Arrays with DLPack's C exchange API, like PyTorch's, and two kinds that support less."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _lent: dict[int, object] = {}
 
 
 def n_lent() -> int:
-    """The number of arrays that were lent and not yet returned."""
+    """The number of arrays that are lent and not yet returned."""
     return len(_lent)
 
 
@@ -153,7 +153,7 @@ class Plain:
         return self.array.__dlpack_device__()
 
     def detach(self):
-        """The same memory, with no gradient required."""
+        """Return an array over the same memory that requires no gradient."""
         made = type(self).__new__(type(self))
         made.array = self.array
         return made
@@ -186,7 +186,7 @@ class Viewed(Exchanged):
 
 
 class Buffered(array.array):
-    """An array of float32 that is lent by the buffer protocol; JAX's are."""
+    """An array of float32 that is lent through the buffer protocol, like JAX's arrays."""
 
     calls = 0
 

@@ -1,4 +1,4 @@
-"""Arrays of other libraries on the host: called as quickly as NumPy's, returned as theirs."""
+"""Arrays of other libraries on the host: as fast as NumPy arrays, results of the same library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ X = np.arange(8, dtype=np.float32)
 
 @pytest.fixture
 def lowered(monkeypatch):
-    """The operators that were lowered since then; no plan of an earlier test is kept."""
+    """The operators lowered during the test; no plan of an earlier test is kept."""
     types_of_ops = []
     original = opwright.run.eager.lower
 
@@ -53,7 +53,7 @@ def test_equal_calls_lower_once_for_any_kind_of_array(lowered, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_numbers_and_lists_lower_once_and_take_the_dtype_of_the_array(lowered, kind):
+def test_numbers_and_lists_lower_once_and_adopt_the_dtype_of_the_array(lowered, kind):
     a = kind(X)
     for other in (2, 2.5, list(range(8)), np.float32(1)):
         for _ in range(2):
@@ -72,7 +72,7 @@ def test_strided_arrays_lower_once(lowered):
 
 
 @pytest.mark.parametrize("kind", [Exchanged, Buffered])
-def test_no_capsule_is_requested_if_a_library_lends_without(kind):
+def test_no_capsule_is_requested_if_a_library_lends_arrays_without_one(kind):
     a = kind(X)
     ow.ops.add(a, a)
     before = kind.calls
@@ -100,7 +100,7 @@ def test_a_kept_argument_stays_readable_after_the_call(kernel_that_keeps):
     np.testing.assert_array_equal(kernel_that_keeps, [X, X + 1])
 
 
-def test_an_array_that_can_be_viewed_is_not_lent_for_a_call(kernel_that_keeps):
+def test_an_array_that_can_be_viewed_in_place_is_not_lent(kernel_that_keeps):
     strided = Viewed(X)
     strided.array = strided.array[::-1]
     for factor in (1, 2):
@@ -111,7 +111,7 @@ def test_an_array_that_can_be_viewed_is_not_lent_for_a_call(kernel_that_keeps):
     assert n_lent() == 0
 
 
-def test_memory_that_is_written_is_lent_by_an_owner():
+def test_a_borrowed_array_is_lent_instead_of_viewed():
     a, scope = Viewed(X), ow.Scope()
     scope.var("x").borrow(a)
     assert n_lent() == 1
@@ -191,7 +191,7 @@ def test_a_guard_ends_with_an_error_and_does_not_reach_other_threads():
 
 
 @pytest.mark.parametrize("kind", [Exchanged, Plain])
-def test_a_network_reads_them_if_it_was_compiled_to(kind):
+def test_a_network_compiled_with_detach_reads_arrays_that_require_a_gradient(kind):
     a = kind(X)
     a.requires_grad = True
     network = ow.Network([ow.Operator("negative", x="x", out="y")])
@@ -202,7 +202,7 @@ def test_a_network_reads_them_if_it_was_compiled_to(kind):
         network.compile(["x"], ["y"], scope=ow.Scope())(a)
 
 
-def test_an_array_is_borrowed_once_for_any_other_feeds(lowered):
+def test_an_array_is_borrowed_once_whatever_the_other_feeds_are(lowered):
     a = Exchanged(X)
     strided = Exchanged(X)
     strided.array = strided.array[::-1]
@@ -240,7 +240,7 @@ def test_an_array_that_its_library_does_not_lend_is_refused():
         ow.ops.add(Gone(X), 1)
 
 
-def test_bfloat16_is_read_and_computed_with():
+def test_arrays_of_bfloat16_are_read_and_computed():
     a = Exchanged(X.astype(ml_dtypes.bfloat16))
     for _ in range(2):
         np.testing.assert_array_equal(numbers(ow.ops.cast(a, dtype="float32")), X)
@@ -263,7 +263,7 @@ def test_subclasses_of_ndarray_are_read_as_ndarrays(lowered):
     assert lowered == ["add"]
 
 
-def test_masked_arrays_are_refused_for_their_mask_would_be_lost():
+def test_masked_arrays_are_refused_because_their_mask_would_be_lost():
     masked = np.ma.masked_array(X, X > 3)
     with pytest.raises(DtypeError, match=r"add: y: .* got a masked array; pass its filled\(0\)"):
         ow.ops.add(X, masked)
@@ -274,7 +274,7 @@ def test_masked_arrays_are_refused_for_their_mask_would_be_lost():
 
 
 class JaxArray(Buffered):
-    """The part of its interface that results need."""
+    """The part of JAX's interface that results need."""
 
     __module__ = "jaxlib._jax"
     committed = False
@@ -347,7 +347,7 @@ class Traced:
     ],
     ids=["ready", "strided", "swapped", "subclass", "plain", "exchanged", "buffered", "tensor"],
 )
-def test_every_entrance_reads_the_same_numbers(enter, value):
+def test_every_entry_point_reads_the_same_numbers(enter, value):
     result = enter(value)
     np.testing.assert_array_equal(result, -X)
     assert result.dtype == np.float32
@@ -365,6 +365,6 @@ def test_every_entrance_reads_the_same_numbers(enter, value):
     ],
     ids=["masked", "strings", "text", "ragged", "traced"],
 )
-def test_every_entry_refuses_non_numeric_arrays_with_the_same_error(enter, value, reason):
+def test_every_entry_point_refuses_non_numeric_arrays_with_the_same_error(enter, value, reason):
     with pytest.raises((DtypeError, FeedError), match=reason):
         enter(value)

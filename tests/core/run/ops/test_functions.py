@@ -34,7 +34,7 @@ def test_operators_of_arrays_return_arrays():
     np.testing.assert_allclose(ow.ops.add(A, y=A), 2 * A)
 
 
-def test_repeated_calls_with_other_shapes_dtypes_and_attributes_agree():
+def test_repeated_calls_with_different_shapes_dtypes_and_attributes_are_correct():
     for dtype in ("float32", "float64"):
         for n in (0, 1, 5, 5, 3):
             x = np.arange(n, dtype=dtype)
@@ -44,7 +44,7 @@ def test_repeated_calls_with_other_shapes_dtypes_and_attributes_agree():
                 np.testing.assert_array_equal(out, np.clip(x, minimum, 2.0))
 
 
-def test_negative_zero_is_another_attribute_than_zero():
+def test_an_attribute_of_negative_zero_differs_from_zero():
     x = np.zeros(1, np.float32)
     assert not np.signbit(ow.ops.fill_like(x, value=0.0))[0]
     assert np.signbit(ow.ops.fill_like(x, value=-0.0))[0]
@@ -69,7 +69,7 @@ def test_no_argument_is_ever_changed():
     assert not np.shares_memory(out, param)
 
 
-def test_python_numbers_and_lists_take_the_dtype_of_the_other_argument():
+def test_python_numbers_and_lists_adopt_the_dtype_of_the_other_argument():
     out = ow.ops.add(A, 1)
     assert out.dtype == np.float32
     np.testing.assert_allclose(out, A + 1)
@@ -82,13 +82,13 @@ def test_strided_big_endian_and_read_only_arrays_work():
         np.testing.assert_allclose(ow.ops.square(x), x.astype(np.float32) ** 2)
 
 
-def test_shapes_that_depend_on_values():
+def test_output_shapes_may_depend_on_values():
     for row in ([0, 1, 1], [0, 0, 0], [1, 1, 1], [0, 1, 1]):
         np.testing.assert_array_equal(ow.ops.nonzero(np.array(row)), np.nonzero(row))
 
 
 class _Dlpack:
-    """An array of another library, reduced to DLPack."""
+    """A minimal array of another library, with only DLPack."""
 
     def __init__(self, array):
         self.array = np.array(array)  # NumPy refuses read-only arrays in DLPack
@@ -142,12 +142,12 @@ def test_functions_are_pickled_and_copied_by_their_names():
     assert copy.deepcopy({"activation": ow.ops.relu})["activation"] is ow.ops.relu
 
 
-def test_functions_may_be_held_weakly():
+def test_functions_support_weak_references():
     kept = weakref.WeakKeyDictionary({ow.ops.relu: "an activation"})
     assert kept[ow.ops.relu] == "an activation"
 
 
-def test_a_class_may_keep_a_function():
+def test_a_function_can_be_a_class_attribute():
     class Layer:
         activation = ow.ops.negative
 
@@ -182,18 +182,18 @@ def test_defaults_apply_however_the_arguments_are_given():
         (lambda: ow.ops.acme, OperatorNotFoundError, "acme"),
     ],
 )  # fmt: skip
-def test_mistakes_are_named(call, error, text):
+def test_the_error_names_a_mistake(call, error, text):
     with pytest.raises(error, match=text):
         call()
 
 
-def test_missing_operators_are_attribute_errors_too():
+def test_missing_operators_are_also_attribute_errors():
     assert not hasattr(ow.ops, "nothing_of_this_name")
     assert "softmax" in dir(ow.ops)
     assert "sum_like" not in dir(ow.ops)
 
 
-def test_variables_extend_their_block():
+def test_calls_on_variables_append_to_their_block():
     program = ow.Program()
     block = program.global_block()
     x = block.create_var("x", [-1, 4])
@@ -247,7 +247,7 @@ def test_a_pin_takes_effect_on_operators_that_ran_before():
         assert len(calls) == 2
 
 
-def test_a_failing_kernel_is_named(reference_kernels):
+def test_the_error_names_a_failing_kernel(reference_kernels):
     with pytest.raises(ow.errors.KernelError, match=r"one_hot\[cpu\].*got ValueError"):
         ow.ops.one_hot(np.array([9]), depth=3)
 

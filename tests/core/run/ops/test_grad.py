@@ -34,7 +34,7 @@ def test_gradients_nest_to_any_order() -> None:
     np.testing.assert_allclose(ow.grad(ow.grad(ow.ops.tanh))(point), expected)
 
 
-def test_value_and_gradients_by_several_arguments_come_in_the_order_of_argnums() -> None:
+def test_value_and_gradients_of_several_arguments_are_in_the_order_of_argnums() -> None:
     product = ow.value_and_grad(lambda x, y: ow.ops.sum(ow.ops.multiply(x, y)), argnums=(1, 0))
     value, (by_y, by_x) = product(X, X + 1)
     np.testing.assert_allclose(value, np.sum(X * (X + 1)))
@@ -81,6 +81,6 @@ def test_a_gradient_can_be_appended_to_any_program() -> None:
         (lambda: ow.grad(lambda x, y: total(x))(X, {}), "must be hashable, got unhashable type"),
     ],
 )
-def test_a_missing_gradient_is_refused_with_a_remedy(call, said) -> None:
+def test_the_error_for_a_missing_gradient_suggests_a_fix(call, said) -> None:
     with pytest.raises(GradientError, match=said):
         call()

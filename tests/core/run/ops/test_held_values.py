@@ -36,12 +36,12 @@ BOOLS = np.ones(3, bool)
         (lambda: ow.ops.add(ONES, [None] * 3), "must be an array of numbers, got .None"),
     ],
 )  # fmt: skip
-def test_a_number_that_the_dtype_of_the_array_does_not_hold_is_refused(call, text):
+def test_a_number_that_the_dtype_of_the_array_cannot_represent_is_refused(call, text):
     with pytest.raises(DtypeError, match=text):
         call()
 
 
-def test_a_number_that_the_dtype_of_the_array_holds_is_taken():
+def test_a_number_that_the_dtype_of_the_array_can_represent_is_accepted():
     for two in (2, 2.0, [2, 2.0, True + 1], np.int64(2)):
         np.testing.assert_array_equal(ow.ops.add(ONES, two), [3, 3, 3])
     np.testing.assert_array_equal(ow.ops.add(BYTES, 254), [255] * 3)
@@ -63,12 +63,12 @@ def test_a_number_that_the_dtype_of_the_array_holds_is_taken():
         (lambda: ow.ops.pad(ONES, paddings=[1, 1], value=0.5), "pad: value must be a whole number"),
     ],
 )  # fmt: skip
-def test_an_attribute_that_the_dtype_of_the_result_does_not_hold_is_refused(call, text):
+def test_an_attribute_that_the_dtype_of_the_result_cannot_represent_is_refused(call, text):
     with pytest.raises(AttributeValueError, match=text):
         call()
 
 
-def test_an_attribute_is_checked_where_a_program_is_built():
+def test_an_attribute_is_checked_when_a_program_is_built():
     block = ow.Program().global_block()
     x = block.create_var("x", [-1, 4], "int32")
     for build in (
@@ -85,7 +85,7 @@ def test_an_attribute_that_is_not_read_is_not_checked():
     np.testing.assert_array_equal(out, [1] * 5)
 
 
-def test_a_feed_of_numbers_that_the_variable_does_not_hold_is_refused():
+def test_a_feed_of_numbers_that_the_variable_cannot_represent_is_refused():
     block = ow.Program().global_block()
     x = block.create_var("x", [-1], "int32")
     call = ow.Network(block).compile(feed=["x"], fetch=[ow.ops.negative(x)], scope=ow.Scope())

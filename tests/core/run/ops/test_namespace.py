@@ -59,7 +59,7 @@ def test_a_name_refers_to_the_guarded_context():
     assert ow.ops.softmax(X)[0] == 0.5
 
 
-def test_a_namespace_taken_out_follows_the_guard_as_well():
+def test_a_namespace_assigned_to_a_name_also_follows_the_guard():
     with context_guard(context_of(1)):
         acme = ow.ops.acme
         assert acme.probe(X)[0] == 1
@@ -69,7 +69,7 @@ def test_a_namespace_taken_out_follows_the_guard_as_well():
         _ = acme.probe
 
 
-def test_threads_with_guards_of_their_own_see_their_own():
+def test_threads_with_their_own_guards_use_their_own_contexts():
     contexts = [context_of(value) for value in range(6)]
     wrong, barrier = [], threading.Barrier(len(contexts) + 1)
 
@@ -126,7 +126,7 @@ def test_a_known_name_is_looked_up_without_python(monkeypatch):
         assert found == ["probe"]
 
 
-def test_a_pin_counts_from_the_next_call_on():
+def test_a_pin_takes_effect_at_the_next_call():
     context = context_of(1)
 
     def other(x, out):
@@ -156,7 +156,7 @@ def test_operators_are_looked_up_again_after_a_refresh():
         assert ow.ops.softmax(X)[0] == 0.5
 
 
-def test_only_the_context_that_was_used_last_is_kept():
+def test_only_the_most_recently_used_context_is_kept():
     alive = []
     for value in range(4):
         context = context_of(value)
@@ -175,7 +175,7 @@ def test_the_first_operator_of_a_process_does_not_search_for_similar_names():
         _ = ow.Netwrk
 
 
-def test_the_first_operator_of_a_process_leaves_masked_arrays_unimported():
+def test_the_first_operator_of_a_process_does_not_import_masked_arrays():
     code = (
         "import sys, numpy as np, opwright as ow\n"
         "ow.ops.relu(np.ones(3, 'float32'))\n"
@@ -184,7 +184,7 @@ def test_the_first_operator_of_a_process_leaves_masked_arrays_unimported():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_process_loads_only_the_librarys_kernels_that_it_looks_up():
+def test_a_process_loads_only_the_kernels_that_it_looks_up():
     code = (
         "import gc, numpy as np, opwright as ow\n"
         "from opwright.targets.native_kernel import NativeKernel\n"
@@ -195,7 +195,7 @@ def test_a_process_loads_only_the_librarys_kernels_that_it_looks_up():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_module_is_a_module_still():
+def test_the_namespace_is_still_a_module():
     assert isinstance(ow.ops, types.ModuleType)
     assert importlib.import_module("opwright.ops") is ow.ops
     assert ow.ops.__name__ == "opwright.ops"
@@ -209,7 +209,7 @@ def test_the_module_is_a_module_still():
 
 
 @pytest.mark.parametrize("table", [(), (1, 2, 3), ("a", None, {}), {}])
-def test_a_table_of_another_form_does_not_crash(table):
+def test_an_invalid_table_does_not_crash(table):
     module = ow.ops.__class__("strange")
     module.__dict__["__table__"] = table
     with pytest.raises((AttributeError, TypeError)):

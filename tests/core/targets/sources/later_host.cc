@@ -11,7 +11,7 @@ namespace {
 
 using opwright::Meta;
 
-// out = 3 * x, through a whole plan.
+// Computes out = 3 * x with a complete plan.
 float Run(const std::shared_ptr<opwright::Library>& library, const ow_attr& factor) {
   opwright::PrepareRequest request;
   request.device = opwright::HostDevice();

@@ -108,7 +108,7 @@ EXPORT void tape_free(void* pointer, uint64_t bytes) {
 }
 EXPORT void* tape_host_side(void* pointer) { return HostSide(pointer); }
 
-// The stream of the library on device 0.
+// The other library's stream on device 0.
 EXPORT void* tape_foreign_stream() {
   static Opened device;
   static Stream stream{&device};
@@ -127,7 +127,7 @@ EXPORT void tape_relu(void* stream, const void* x, void* out, int64_t n) {
   });
 }
 
-// Which function fails from now on: its name, followed by " throws" for an exception.
+// The name of the function that fails from now on, followed by " throws" for an exception.
 EXPORT void tape_fail(const char* where) { TheState().fault = where; }
 
 #ifndef FAULT

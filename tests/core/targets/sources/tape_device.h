@@ -1,5 +1,5 @@
-// A device that does nothing until it is waited for: work is enqueued on a tape, and its
-// addresses are not the host's. So a missing wait, or an access from the host, shows.
+// A device that does nothing until the host waits for it: work is enqueued on a tape, and its
+// addresses are not valid on the host. This exposes missing waits and accesses from the host.
 #ifndef OPWRIGHT_TESTS_TAPE_DEVICE_H_
 #define OPWRIGHT_TESTS_TAPE_DEVICE_H_
 
@@ -33,7 +33,7 @@ struct Stream {
   bool is_capturing = false;
 };
 
-// One device that was opened.
+// An open device.
 struct Opened {
   int32_t number = 0;
   Stream* main = nullptr;
@@ -51,7 +51,7 @@ struct Counts {
   int64_t copies = 0;  // within a device
 };
 
-// A function so that a test can set and read by one name each.
+// A function, so that a test can set and read each counter by name.
 struct State {
   std::mutex mutex;
   Counts counts;
@@ -250,7 +250,7 @@ int32_t EventSynchronize(void*, void* event, const ow_error* error) {
   return OW_OK;
 }
 
-// A tape that waits for another one executes that one's work immediately.
+// A tape that waits for another tape executes the other tape's work immediately.
 int32_t EventWait(void*, void* event, void*, const ow_error* error) {
   const std::lock_guard<std::mutex> lock(TheState().mutex);
   if (Fails("event_wait", error) != OW_OK) return OW_ERROR;

@@ -1,4 +1,4 @@
-// The same plugin with an additional thread, as in OpenMP, that runs until the end of the process.
+// The plugin with an additional thread, as of OpenMP, that runs until the process exits.
 #include <pthread.h>
 #include <unistd.h>
 

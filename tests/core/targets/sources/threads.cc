@@ -31,7 +31,7 @@ int64_t Numel(const DLTensor* tensor) {
   return n;
 }
 
-// Objects made for several threads must be left alone by a forked child.
+// A forked child must not touch objects made for several threads.
 void CheckProcess(const void* prepared) {
   const auto* state = static_cast<const State*>(prepared);
   if (state->n_threads > 1 && state->process != getpid()) abort();

@@ -1,4 +1,4 @@
-// The same plugin in C++, whose functions may throw.
+// The plugin in C++, with functions that may throw.
 #include "scale.h"
 
 #ifndef FAULT
