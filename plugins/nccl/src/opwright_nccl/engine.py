@@ -18,7 +18,6 @@ from opwright_nccl.starting import find_start
 from opwright_nccl.store import GOODBYE, LOST, STORE_VARIABLE, Connection, Store
 from opwright_nccl.watching import LONGER, Watcher, format_ended, format_ranks
 
-_UNDER_WAY: Final = 2
 _NAP_S: Final = 0.001
 _FIRST_S: Final = 0.3
 """Delay of a process that ends because of another one, so that the launcher sees that one first."""

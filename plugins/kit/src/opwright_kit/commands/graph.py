@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 from opwright import (
     LoadedProgram,
     Network,
-    current_context,
     load_program,
 )
-from opwright.commands import add_feed_argument, make_feeds, print_json, resolving, results_of
-from opwright.device import HOST_DEVICE, DeviceName
+from opwright.commands import add_feed_argument, make_feeds, print_json, results_of
+from opwright.device import HOST_DEVICE
 from opwright.errors import CommandError, FileTakenError
-from opwright_kit.commands.models import is_foreign, open_model
+from opwright_kit.commands.models import check_device, is_foreign, open_model
 from opwright_kit.drawing import check_target
 from opwright_kit.profiling import MAX_RUNS, profile
 
@@ -44,10 +43,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(f"graph: --feed needs --profile, got {args.feed[0]!r}; add --profile")
     if not 1 <= args.runs <= MAX_RUNS:
         raise CommandError(f"graph: --runs must be an int in [1, {MAX_RUNS}], got {args.runs}")
-    with resolving():
-        name = DeviceName.parse(args.device)
-        if not name.is_host:
-            current_context().devices.get(name.kind)
+    check_device(args.device)
     try:
         page, profile = _draw(args, model)
     except FileTakenError as error:

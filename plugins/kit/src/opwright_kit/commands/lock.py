@@ -9,13 +9,12 @@ from opwright import (
     LoadedProgram,
     Lock,
     Network,
-    current_context,
     load_program,
 )
-from opwright.commands import add_feed_argument, make_feeds, print_json, resolving, results_of
-from opwright.device import HOST_DEVICE, DeviceName
+from opwright.commands import add_feed_argument, make_feeds, print_json, results_of
+from opwright.device import HOST_DEVICE
 from opwright.errors import CommandError, FileTakenError
-from opwright_kit.commands.models import is_foreign, open_model
+from opwright_kit.commands.models import check_device, is_foreign, open_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,10 +39,7 @@ def run(args: argparse.Namespace) -> int:
     """Write or check the lock; a difference is an error."""
     model = Path(args.model)
     path = Path(args.output) if args.output else Path(f"{model.resolve().name}.lock")
-    with resolving():
-        name = DeviceName.parse(args.device)
-        if not name.is_host:
-            current_context().devices.get(name.kind)
+    check_device(args.device)
     if model.exists() and not model.is_dir() and not is_foreign(model):
         load_program(model)
         raise CommandError(

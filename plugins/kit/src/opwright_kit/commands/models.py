@@ -1,4 +1,4 @@
-"""Opens the arguments of commands: a saved program, or a file that an installed package reads."""
+"""Checks devices, and opens saved programs and the files that installed packages read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from opwright import LoadedProgram, current_context, load, load_program
+from opwright.commands import resolving
+from opwright.device import DeviceName
 from opwright.errors import CommandError
 
 TOPIC: Final = "reader"
@@ -16,6 +18,14 @@ _PACKAGES: Final = {"onnx": "opwright-onnx"}
 """The package to install for files of a kind."""
 
 _NOTHING: Final[Mapping[str, Any]] = {}
+
+
+def check_device(device: str) -> None:
+    """Check that a package provides a device, before anything is loaded."""
+    with resolving():
+        name = DeviceName.parse(device)
+        if not name.is_host:
+            current_context().devices.get(name.kind)
 
 
 def is_foreign(path: Path) -> bool:

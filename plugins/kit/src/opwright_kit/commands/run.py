@@ -10,20 +10,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from opwright import LoadedProgram, current_context
+from opwright import LoadedProgram
 from opwright.commands import (
     add_feed_argument,
     align,
     make_feeds,
     print_json,
-    resolving,
     results_of,
 )
-from opwright.device import HOST_DEVICE, DeviceName
+from opwright.device import HOST_DEVICE
 from opwright.errors import CommandError, FileMissingError
 from opwright.op import dtype_from_numpy, format_shape
 from opwright.plugin import hint
-from opwright_kit.commands.models import is_foreign, open_model
+from opwright_kit.commands.models import check_device, is_foreign, open_model
 
 _MAX_PRINTED: Final = 8
 _MAX_JSON: Final = 1024
@@ -51,10 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compute the results and describe them."""
-    with resolving():
-        name = DeviceName.parse(args.device)
-        if not name.is_host:
-            current_context().devices.get(name.kind)
+    check_device(args.device)
     model, target = Path(args.model), None if args.output is None else Path(args.output)
     if target is not None and target.exists() and not args.force:
         raise CommandError(f"run: --output must be a new file, got {args.output}; add --force")

@@ -80,45 +80,21 @@ def check_rank(count: int) -> int:
 @ROWS.row("ConvTranspose")
 def conv_transpose(t: Translator, n: Node, x: Value, weight: Value, bias: Value = None) -> Any:
     kernel = n.attr("kernel_shape") or t.known_shape(weight, "W")[2:]
-    count = check_rank(len(kernel))
-    strides = n.attr("strides") or [1] * count
-    dilations = n.attr("dilations") or [1] * count
-    extra = n.attr("output_padding") or [0] * count
-    pads = _transposed_pads(t, n, x, kernel, strides, dilations, extra)
-    x, weight = (_with_axes(t, v, count) for v in (x, weight))
-    if count == 1:
-        strides, dilations, extra, pads = [1, *strides], [1, *dilations], [0, *extra], [0, 0, *pads]
+    rank = check_rank(len(kernel))
+    strides = n.attr("strides") or [1] * rank
+    dilations = n.attr("dilations") or [1] * rank
+    pads = _transposed_pads(t, n, x, kernel, strides, dilations)
+    attrs = {"strides": strides, "dilations": dilations, "groups": n.attr("group")}
+    attrs["paddings"] = [max(pad, 0) for pad in pads]
     # A negative padding adds elements that no window reaches.
     added = [max(-pad, 0) for pad in pads]
-    cut = [max(pad, 0) for pad in pads]
-    found = t.op(
-        f"conv{max(count, 2)}d_transpose",
-        x,
-        weight,
-        groups=n.attr("group"),
-        strides=strides,
-        dilations=dilations,
-        paddings=[0] * len(pads),
-        output_padding=[0] * len(extra),
-    )
-    widths = [0] * 4
-    axes = list(range(2, 2 + len(extra)))
-    for i, end in enumerate(extra):
-        widths += [added[2 * i], added[2 * i + 1] + end]
-    if any(widths):
-        found = t.op("pad", found, paddings=widths)
-    if any(cut):
-        stops = [-cut[2 * i + 1] or 2**62 for i in range(len(axes))]
-        found = t.slice(found, axes, cut[::2], stops)
-    if count == 1:
-        found = t.op("squeeze", found, axis=[2])
+    if not any(added):
+        return t.op(f"conv{rank}d_transpose", x, weight, bias, **attrs)
+    found = t.op(f"conv{rank}d_transpose", x, weight, **attrs)
+    found = t.op("pad", found, paddings=[0, 0, 0, 0, *added])
     if bias is not None:
-        found = t.op("add", found, t.reshape(bias, [-1, *[1] * count]))
+        found = t.op("add", found, t.reshape(bias, [-1, *[1] * rank]))
     return found
-
-
-def _with_axes(t: Translator, x: Value, count: int) -> Value:
-    return t.op("unsqueeze", x, axis=[2]) if count == 1 else x
 
 
 def _transposed_pads(
@@ -128,10 +104,13 @@ def _transposed_pads(
     kernel: list[int],
     strides: list[int],
     dilations: list[int],
-    extra: list[int],
 ) -> list[int]:
-    """Return begin and end of each axis, derived from the output's shape if that is given."""
+    """Return the elements to crop at the begin and end of each axis: negative ones are added.
+
+    They follow from the output's shape, if that is given.
+    """
     count = len(kernel)
+    extra = n.attr("output_padding") or [0] * count
     pads = n.attr("pads") or [0] * 2 * count
     automatic = n.attr("auto_pad") or "NOTSET"
     shape = n.attr("output_shape")
@@ -149,20 +128,24 @@ def _transposed_pads(
             begins.append(small if upper else total - small)
             ends.append(total - small if upper else small)
         pads = begins + ends
-    return [width for i in range(count) for width in (pads[i], pads[i + count])]
+    return [width for i in range(count) for width in (pads[i], pads[i + count] - extra[i])]
+
+
+def _pool(t: Translator, n: Node, kind: str, x: Value, **options: Any) -> Any:
+    """Write a pooling over the windows of a node."""
+    kernel = n.attr("kernel_shape")
+    steps, pads = read_windows(t, n, x, kernel)
+    attrs = {**steps, "kernel": kernel, "paddings": pads, "ceil_mode": bool(n.attr("ceil_mode"))}
+    return t.op(f"{kind}_pool{check_rank(len(kernel))}d", x, **attrs, **options)
 
 
 @ROWS.row("MaxPool")
 def max_pool(t: Translator, n: Node, x: Value) -> Any:
-    steps, pads = read_windows(t, n, x, n.attr("kernel_shape"))
-    rank = check_rank(len(n.attr("kernel_shape")))
-    flags = {"kernel": n.attr("kernel_shape"), "ceil_mode": bool(n.attr("ceil_mode"))}
     dtype = t.dtype(x)
     wide = x if dtype.startswith("float") else t.cast(x, "float32")
     if not n.wants(1):
-        found = t.op(f"max_pool{rank}d", wide, paddings=pads, **steps, **flags)
-        return t.cast(found, dtype)
-    out, index = t.op(f"max_pool{rank}d", wide, paddings=pads, **steps, **flags, outputs=2)
+        return t.cast(_pool(t, n, "max", wide), dtype)
+    out, index = _pool(t, n, "max", wide, outputs=2)
     return t.cast(out, dtype), _whole_index(t, n, x, t.cast(index, "int64"))
 
 
@@ -183,21 +166,12 @@ def _whole_index(t: Translator, n: Node, x: Value, index: Value) -> Value:
 @ROWS.row("AveragePool")
 @knows_old
 def average_pool(t: Translator, n: Node, x: Value) -> Any:
-    steps, pads = read_windows(t, n, x, n.attr("kernel_shape"))
-    rank = check_rank(len(n.attr("kernel_shape")))
-    flags = {"ceil_mode": bool(n.attr("ceil_mode"))}
-    flags["count_include_pad"] = bool(n.attr("count_include_pad"))
-    kernel = n.attr("kernel_shape")
-    return t.op(f"avg_pool{rank}d", x, kernel=kernel, paddings=pads, **steps, **flags)
+    return _pool(t, n, "avg", x, count_include_pad=bool(n.attr("count_include_pad")))
 
 
 @ROWS.row("LpPool")
 def lp_pool(t: Translator, n: Node, x: Value) -> Any:
-    kernel = n.attr("kernel_shape")
-    steps, pads = read_windows(t, n, x, kernel)
-    rank = check_rank(len(kernel))
-    flags: dict[str, Any] = {"ceil_mode": bool(n.attr("ceil_mode")), "p": float(n.attr("p"))}
-    return t.op(f"lp_pool{rank}d", x, kernel=kernel, paddings=pads, **steps, **flags)
+    return _pool(t, n, "lp", x, p=float(n.attr("p")))
 
 
 @ROWS.row("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")

@@ -89,26 +89,25 @@ def sum_square(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
 
 @ROWS.row("ReduceL2")
 def norm2(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
-    found = sum_square(t, n, x, axes)
-    dtype = t.dtype(found)
-    return t.cast(t.op("sqrt", t.cast(found, dtype if dtype in FLOATS else "float64")), dtype)
+    return _in_floats(t, "sqrt", sum_square(t, n, x, axes))
 
 
 @ROWS.row("ReduceLogSum")
 def log_sum(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
-    return _log(t, reduce(t, n, "sum", x, find_axes(t, n, axes)))
+    return _in_floats(t, "log", reduce(t, n, "sum", x, find_axes(t, n, axes)))
 
 
-def _log(t: Translator, x: Value) -> Value:
+def _in_floats(t: Translator, type: str, x: Value) -> Value:
+    """Compute an operator of floats; integers are converted to float64 and back."""
     dtype = t.dtype(x)
-    return t.cast(t.op("log", t.cast(x, dtype if dtype in FLOATS else "float64")), dtype)
+    return t.cast(t.op(type, t.cast(x, dtype if dtype in FLOATS else "float64")), dtype)
 
 
 @ROWS.row("ReduceLogSumExp")
 def log_sum_exp(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
     places, dtype = find_axes(t, n, axes), t.dtype(x)
     if 0 in t.shape(x):
-        return _log(t, reduce(t, n, "sum", t.op("exp", x), places))
+        return _in_floats(t, "log", reduce(t, n, "sum", t.op("exp", x), places))
     wide = t.cast(x, dtype if dtype in FLOATS else "float64")
     return t.cast(reduce(t, n, "logsumexp", wide, places), dtype)
 

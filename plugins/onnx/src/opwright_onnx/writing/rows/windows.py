@@ -25,7 +25,7 @@ def in_channels_first(w: Writer, op: Op, write: Any) -> Any:
 
 
 def read_windows(op: Op, count: int) -> dict[str, Any]:
-    """Return kernel_shape, strides, dilations and pads in ONNX's form."""
+    """Return kernel_shape, strides, dilations, pads and group in ONNX's form."""
     pads = list(op.attrs["paddings"])
     if min(pads, default=0) < 0:
         raise DeclinedError(f"paddings must be at least 0, got {pads}")
@@ -35,6 +35,8 @@ def read_windows(op: Op, count: int) -> dict[str, Any]:
     found["strides"] = list(op.attrs["strides"]) or list(op.attrs["kernel"])
     if "dilations" in op.attrs:
         found["dilations"] = list(op.attrs["dilations"])
+    if "groups" in op.attrs:
+        found["group"] = op.attrs["groups"]
     if len(found["strides"]) != count:
         raise DeclinedError(f"strides must have {count} numbers, one for each axis")
     return found
@@ -42,16 +44,16 @@ def read_windows(op: Op, count: int) -> dict[str, Any]:
 
 @ROWS.row("conv1d", "conv2d", "conv3d")
 def conv(w: Writer, op: Op) -> Any:
-    attrs: dict[str, Any] = {**read_windows(op, int(op.type[4])), "group": op.attrs["groups"]}
+    attrs = read_windows(op, int(op.type[4]))
     rest = w.input(op, "weight"), w.input(op, "bias")
     return in_channels_first(w, op, lambda x: w.node("Conv", x, *rest, **attrs))
 
 
 @ROWS.row("conv1d_transpose", "conv2d_transpose", "conv3d_transpose")
 def conv_transpose(w: Writer, op: Op) -> Any:
-    attrs: dict[str, Any] = {**read_windows(op, int(op.type[4])), "group": op.attrs["groups"]}
-    attrs["output_padding"] = list(op.attrs["output_padding"])
+    attrs = read_windows(op, int(op.type[4]))
     rest = w.input(op, "weight"), w.input(op, "bias")
+    attrs["output_padding"] = list(op.attrs["output_padding"])
     return in_channels_first(w, op, lambda x: w.node("ConvTranspose", x, *rest, **attrs))
 
 
@@ -75,10 +77,7 @@ def _rounding(w: Writer, op: Op) -> int:
 
 @ROWS.row("max_pool1d", "max_pool2d", "max_pool3d")
 def max_pool(w: Writer, op: Op) -> Any:
-    attrs: dict[str, Any] = {
-        **read_windows(op, int(op.type[8])),
-        "kernel_shape": list(op.attrs["kernel"]),
-    }
+    attrs = read_windows(op, int(op.type[8]))
     attrs["ceil_mode"] = _rounding(w, op)
     if not w.wants(op, "index"):
         return in_channels_first(w, op, lambda x: w.node("MaxPool", x, **attrs))
@@ -93,10 +92,7 @@ def max_pool(w: Writer, op: Op) -> Any:
 
 @ROWS.row("avg_pool1d", "avg_pool2d", "avg_pool3d")
 def avg_pool(w: Writer, op: Op) -> Any:
-    attrs: dict[str, Any] = {
-        **read_windows(op, int(op.type[8])),
-        "kernel_shape": list(op.attrs["kernel"]),
-    }
+    attrs = read_windows(op, int(op.type[8]))
     attrs["ceil_mode"] = _rounding(w, op)
     attrs["count_include_pad"] = int(op.attrs["count_include_pad"])
     if op.attrs["divisor"]:
@@ -108,10 +104,7 @@ def avg_pool(w: Writer, op: Op) -> Any:
 
 @ROWS.row("lp_pool1d", "lp_pool2d", "lp_pool3d")
 def lp_pool(w: Writer, op: Op) -> Any:
-    attrs: dict[str, Any] = {
-        **read_windows(op, int(op.type[7])),
-        "kernel_shape": list(op.attrs["kernel"]),
-    }
+    attrs = read_windows(op, int(op.type[7]))
     attrs["ceil_mode"] = _rounding(w, op)
     if op.attrs["p"] != int(op.attrs["p"]):
         raise DeclinedError("p must be a whole number")
@@ -128,9 +121,10 @@ def global_pool(w: Writer, op: Op) -> Any:
 
 @ROWS.row("deform_conv2d")
 def deform_conv(w: Writer, op: Op) -> Any:
-    attrs: dict[str, Any] = {**read_windows(op, 2), "group": op.attrs["groups"]}
     names = [w.input(op, slot) for slot in ("x", "weight", "offset", "bias", "mask")]
-    return w.node("DeformConv", *names, offset_group=op.attrs["offset_groups"], **attrs)
+    return w.node(
+        "DeformConv", *names, offset_group=op.attrs["offset_groups"], **read_windows(op, 2)
+    )
 
 
 @ROWS.row("grid_sample")
